@@ -189,7 +189,7 @@ struct HlkArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     hangs: Option<u64>,
     /// What random cases are drawn from; the same seed draws the same.
-    #[arg(long, value_name = "SEED", default_value_t = campanile_hlk::seed::DEFAULT)]
+    #[arg(long, value_name = "SEED", default_value_t = campanile_conformance::seed::DEFAULT)]
     seed: u64,
     /// Also writes the outcomes to a file, as JUnit's XML.
     #[arg(long, value_name = "FILE")]
@@ -199,7 +199,7 @@ struct HlkArguments {
     repeat: u32,
     /// Runs only part K of N of the cases, so that several machines share a run; put the parts' `--json` reports together with `--merge`.
     #[arg(long, value_name = "K/N")]
-    shard: Option<campanile_hlk::shard::Shard>,
+    shard: Option<campanile_conformance::shard::Shard>,
     /// Runs nothing, and puts the `--json` reports of all parts of a run together: sum, `--json` and `--junit` are of the whole.
     #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["list", "filter", "json_lines", "hangs", "repeat", "shard", "timeout"])]
     merge: Vec<PathBuf>,
@@ -452,10 +452,7 @@ pub fn main() -> ExitCode {
         Command::Hlk(arguments) => {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
             let json_lines = arguments.json_lines;
-            campanile_hlk::seed::set(arguments.seed);
-            if let Some(hangs) = arguments.hangs {
-                hlk::set_storm(hlk::Storm { hangs });
-            }
+            campanile_conformance::seed::set(arguments.seed);
             hlk::command(&hlk::Options {
                 list,
                 filter,
@@ -466,6 +463,7 @@ pub fn main() -> ExitCode {
                 shard: arguments.shard,
                 merge: arguments.merge,
                 matrix: arguments.matrix,
+                hangs: arguments.hangs,
                 timeout: arguments.timeout.map(Duration::from_secs),
                 command_line: how_cases_run(std::env::args().skip(2)),
                 machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },

@@ -4,7 +4,7 @@
 //! guest and [`timeline`] draws what happened. The library exists so that tests use the same parts as the command.
 
 #[macro_use]
-extern crate campanile_hlk;
+extern crate campanile_conformance;
 
 pub mod bench;
 pub mod cli;
@@ -13,6 +13,7 @@ pub mod debug;
 pub mod hlk;
 pub mod memory_image;
 mod print;
+mod probe;
 pub mod qemu;
 pub mod run;
 pub mod serve;

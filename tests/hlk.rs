@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use campanile::hlk::{self, CaseInfo, Status};
-use campanile_hlk::Need;
+use campanile_conformance::registry::cases;
+use campanile_conformance::report::Status;
+use campanile_conformance::simulated::{release_shared, run};
+use campanile_conformance::{CaseInfo, Need};
 use libtest_mimic::{Arguments, Failed, Trial};
 use testbed::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Program, Scheduling};
 
@@ -209,7 +211,7 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
     let (fences, scheduling) = (machine.fences, machine.scheduling);
     let machine =
         MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus, power: None, faults: Vec::new() };
-    let report = hlk::run(case, &machine);
+    let report = run(case, &machine);
     let reason = report.reason.unwrap_or_default();
     match report.status {
         Status::Passed => Ok(()),
@@ -223,12 +225,12 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for machine in &MACHINES {
-        trials.extend(hlk::cases().filter(|case| (machine.wanted)(case)).map(|case| {
+        trials.extend(cases().filter(|case| (machine.wanted)(case)).map(|case| {
             Trial::test(format!("{}{}", case.name, machine.ending), move || check(case, machine)).with_kind(case.area)
         }));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    if let Err(error) = hlk::release_shared() {
+    if let Err(error) = release_shared() {
         eprintln!("the shared system: {error}");
         std::process::exit(1);
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::stopwatch::Stopwatch;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{Clock, Latencies, now};
-use crate::hlk::PagedMemory;
+use campanile_conformance::rig::PagedMemory;
 use testbed::setup::System;
 use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_two_properties_are_on_a_machine_whatever_the_seed() {
-        for seed in [0, 1, campanile_hlk::seed::DEFAULT] {
+        for seed in [0, 1, campanile_conformance::seed::DEFAULT] {
             let choices = choices(seed);
             assert!((16..32).contains(&choices.len()), "{} machines", choices.len());
             for (second, others) in PROPERTIES.iter().enumerate() {

@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use campanile_hlk::report::About;
+use campanile_conformance::report::{About, CaseReport, Status};
 
-use super::{CaseReport, Options, Report, Status, conclude, tell};
+use super::{Options, Report, conclude, tell};
 
 /// The run of this process: there is one at a time.
 static RUN: Mutex<Option<Run>> = Mutex::new(None);
@@ -78,13 +78,14 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hlk::cases;
-    use campanile_hlk::report::RunInfo;
+    use campanile_conformance::CaseInfo;
+    use campanile_conformance::registry::cases;
+    use campanile_conformance::report::RunInfo;
     use testbed::setup::Drivers;
 
     #[test]
     fn the_case_in_which_the_process_ends_has_failed_and_those_before_it_are_told() {
-        let mut all = cases().map(crate::hlk::CaseInfo::about);
+        let mut all = cases().map(CaseInfo::about);
         let (first, second) = (all.next().unwrap(), all.next().unwrap());
         let mut done = Report::new(Drivers::selected(), RunInfo::default());
         done.add(CaseReport::named(first.name, first.area, first.page, Status::Passed));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::monitor::Monitor;
 use super::process::{self, Running};
 use super::protocol::{Event, Order, Step};
-use crate::hlk::CaseLine;
+use campanile_conformance::report::CaseLine;
 use testbed::device::{GpuHeld, Witness};
 
 /// What is heard of a guest.

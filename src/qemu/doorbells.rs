@@ -12,9 +12,10 @@ use super::protocol::{Event, Step, placeholder};
 use super::session::{self, Ended, Setting};
 use super::suite;
 use crate::clock::{Clock, Latencies, now};
-use crate::hlk::{DoorbellProbe, Failure};
 use crate::print::print;
+use crate::probe::DoorbellProbe;
 use crate::table;
+use campanile_conformance::Failure;
 use testbed::exit::{EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{AdapterOptions, System, SystemOptions};
 

@@ -9,7 +9,7 @@ use super::conversation::{Guest, Stop};
 use super::load::{HAPPENED, Then, UNDER_LOAD};
 use super::plug::{self, SPARE};
 use super::protocol::Step;
-use crate::hlk::{CaseLine, Status};
+use campanile_conformance::report::{CaseLine, Status};
 use testbed::device::GpuHeld;
 
 /// How long what the guest's kernel does in the background may take.

@@ -11,8 +11,9 @@ use dxgkrnl::{TdrLevel, TdrSettings};
 
 use super::protocol::{Step, placeholder};
 use super::suite;
-use crate::hlk::{DoorbellProbe, Failure};
 use crate::print::print;
+use crate::probe::DoorbellProbe;
+use campanile_conformance::Failure;
 use testbed::exit::{EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{System, SystemOptions, capability, reset_functions};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use campanile_hlk::junit;
+use campanile_conformance::junit;
 
-use crate::hlk::{CaseLine, Status};
+use campanile_conformance::report::{CaseLine, Status};
 
 /// All outcomes, in order.
 #[derive(Clone, Debug, Default)]

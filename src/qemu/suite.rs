@@ -13,8 +13,8 @@ use super::protocol::{Event, Step, placeholder};
 use super::report::Report;
 use super::session::{self, Ended, Setting};
 use super::tools;
-use crate::hlk::{self, CaseLine, Status};
 use crate::print::print;
+use campanile_conformance::report::{CaseLine, Status};
 use testbed::device::GpuHeld;
 use testbed::setup::{DriverLimit, shipped};
 
@@ -119,7 +119,10 @@ impl Suite {
 
 fn names_of(filter: &str) -> BTreeSet<String> {
     let text = filter.to_lowercase();
-    hlk::cases().filter(|case| case.matches(&text)).map(|case| case.name.to_owned()).collect()
+    campanile_conformance::registry::cases()
+        .filter(|case| case.matches(&text))
+        .map(|case| case.name.to_owned())
+        .collect()
 }
 
 /// The step that runs the cases of a filter on a GPU.
@@ -332,7 +335,7 @@ mod tests {
     #[test]
     fn the_core_has_cases_for_each_of_its_words() {
         for text in CORE.into_iter().chain(FAULTS.iter().filter_map(|fault| fault.again)) {
-            assert!(hlk::cases().any(|case| case.matches(&text.to_lowercase())), "{text}");
+            assert!(campanile_conformance::registry::cases().any(|case| case.matches(&text.to_lowercase())), "{text}");
         }
     }
 }

@@ -197,7 +197,7 @@ fn stream_attached(
     let adapter = Adapter::open_luid(system.luid())?;
     let pipeline = Pipeline::new(&adapter, tracing)?;
     for fault in &options.faults {
-        fault.arm(system.faulty_gpu()?.faults());
+        fault.arm(system.faulty_gpu()?.faults(), campanile_conformance::seed::get());
     }
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();

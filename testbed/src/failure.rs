@@ -1,6 +1,6 @@
 //! How errors of the parts fail a conformance case.
 
-use campanile_hlk::Failure;
+use campanile_conformance::Failure;
 
 use crate::setup::SetupError;
 use crate::user;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use campanile::hlk::{self, CaseInfo};
+use campanile_conformance::CaseInfo;
+use campanile_conformance::registry::cases;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -90,7 +91,7 @@ fn mutants() -> Vec<Mutant> {
 /// The cases that hold each sentence of a page.
 fn holders(page: &str) -> BTreeMap<u16, Vec<&'static str>> {
     let mut holders: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
-    for case in hlk::cases() {
+    for case in cases() {
         for (_, number) in case.holds.iter().map(|claim| claim.place()).filter(|(other, _)| *other == page) {
             holders.entry(number).or_default().push(case.short_name());
         }
@@ -193,7 +194,7 @@ fn every_case_of_a_page_holds_a_sentence_of_it() {
         let of_area = case.area == "TDR" || case.area.contains("Fence");
         of_page && !places.contains(&case.page) || of_area && places.is_empty()
     };
-    let missing: Vec<&str> = hlk::cases().filter(holds_none).map(CaseInfo::short_name).collect();
+    let missing: Vec<&str> = cases().filter(holds_none).map(CaseInfo::short_name).collect();
     assert!(missing.is_empty(), "cases without a sentence (`holds`): {missing:#?}");
 }
 

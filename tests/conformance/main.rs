@@ -6,7 +6,7 @@ mod program;
 use std::collections::HashSet;
 use std::path::Path;
 
-use campanile::hlk::{self, CaseInfo};
+use campanile_conformance::CaseInfo;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,7 +19,7 @@ fn names(document: &str) -> Vec<&str> {
 }
 
 fn cases() -> HashSet<&'static str> {
-    hlk::cases().map(CaseInfo::short_name).collect()
+    campanile_conformance::registry::cases().map(CaseInfo::short_name).collect()
 }
 
 /// Whether there is a test of the name `file::function`.

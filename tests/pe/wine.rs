@@ -52,10 +52,10 @@ fn the_program_lists_the_cases_that_are_here() {
     assert_eq!(listed.code, Some(0), "{}", listed.errors);
     let names = listed.output.lines().filter_map(|line| line.strip_prefix("  Device.")?.split(' ').next());
     let names: BTreeSet<String> = names.map(|name| format!("Device.{name}")).collect();
-    assert_eq!(names, campanile::hlk::cases().map(|case| case.name.to_owned()).collect());
+    assert_eq!(names, campanile_conformance::registry::cases().map(|case| case.name.to_owned()).collect());
     let json = wine(crate::program::FILE, &["--list", "--json", "--filter", "lock2"]).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json.output).unwrap();
-    let expected = campanile::hlk::cases().filter(|case| case.matches("lock2")).count();
+    let expected = campanile_conformance::registry::cases().filter(|case| case.matches("lock2")).count();
     assert_eq!((json.as_array().unwrap().len(), expected > 3), (expected, true));
 }
 

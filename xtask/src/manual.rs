@@ -30,7 +30,7 @@ pub(crate) fn manual(root: &Path, check: bool) -> Result<(), String> {
 const PRINTED: [(&str, &str, &str); 3] = [
     ("docs/ddi-table.md", "campanile_kmd", "ddi_table"),
     ("docs/bug-checks.md", "dxgkrnl", "bug_checks"),
-    ("A document docs/conformance-*.md, or the list hlk/exe/src/inside_table.rs,", "campanile", "conformance"),
+    ("A document docs/conformance-*.md, or the list hlk/src/inside_table.rs,", "campanile", "conformance"),
 ];
 
 /// Writes the documents that are tables of a crate's own, or with `check` fails when one is stale. Tests print them, so that

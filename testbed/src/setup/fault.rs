@@ -41,10 +41,10 @@ fn chance(text: &str) -> Result<u32, String> {
 }
 
 impl FaultOption {
-    /// Lets it go wrong with a GPU from now on. What comes by chance is drawn from the seed of this run.
-    pub fn arm(&self, faults: FaultsHandle<'_>) -> FaultId {
+    /// Lets it go wrong with a GPU from now on. What comes by chance is drawn from `seed`.
+    pub fn arm(&self, faults: FaultsHandle<'_>, seed: u64) -> FaultId {
         let often = match self.often {
-            Often::Chance { millionths, .. } => Often::Chance { millionths, seed: campanile_hlk::seed::get() },
+            Often::Chance { millionths, .. } => Often::Chance { millionths, seed },
             times => times,
         };
         faults.inject_often(self.rule, often)

@@ -471,8 +471,6 @@ impl System {
     /// # Errors
     /// A part refused; the message names the part, its reason and what to do.
     pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
-        // What cases and rigs of this process speak to.
-        campanile_hlk::provide(dxgkrnl::thunks(), dxgkrnl::further_thunks());
         let image = read_drivers()?;
         let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
         let wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();

@@ -154,7 +154,7 @@ fn sentences(root: &Path, page: &str) -> Vec<String> {
 /// Names of all conformance cases, without the prefix that all have: the tables say `"Area.Name" on …`, or `"Area.Name" needs …`.
 fn names_of_cases(root: &Path) -> Vec<String> {
     let mut names = Vec::new();
-    for folder in ["hlk/src/cases", "src/hlk"] {
+    for folder in ["conformance/src/cases", "conformance/src/inside"] {
         for entry in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             let rows = text.lines().filter(|line| line.contains("\" on ") || line.contains("\" needs "));

@@ -69,7 +69,7 @@ fn program(root: &Path, library: &StandardLibrary, name: &str, file: &Path) -> R
     command
         .current_dir(root)
         .args(["rustc", "--quiet", "--bin", name, "--profile", "program", "--target", TARGET])
-        .args(["--package", "campanile-hlk-exe", "--features", "start"])
+        .args(["--package", "campanile-hlk", "--features", "start"])
         .args(["--config", &format!("target.{TARGET}.linker=\"rust-lld\"")]);
     let target = library.choose(root, &mut command, &format!("{CRATES},std,panic_unwind"));
     command.arg("--").arg(format!("-Clink-arg=/LIBPATH:{}", imports.display()));

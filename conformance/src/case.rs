@@ -1,0 +1,174 @@
+//! What a case is, how an area declares its own, and what one over the thunks alone works with.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use wddm_ddi::types::LUID;
+
+use crate::kmt::Kmt;
+use crate::rig::Rig;
+use crate::{About, Claim, Failure, Needs};
+
+/// The prefix of the name of every case.
+const PREFIX: &str = "Device.Graphics.WDDM32.";
+
+/// One conformance case.
+#[derive(Clone, Copy)]
+pub struct CaseInfo {
+    /// Name that reads as a specification.
+    pub name: &'static str,
+    /// Area it belongs to.
+    pub area: &'static str,
+    /// Page that states the requirement.
+    pub page: &'static str,
+    /// The requirement.
+    pub requirement: &'static str,
+    /// What the cases of its table do behind the thunks, for which they cannot run on Windows; empty where they do nothing there, or the table
+    /// does not say.
+    pub behind: &'static str,
+    /// The system it runs on.
+    pub boot: Boot,
+    /// What the adapter must have: for every case of the area, and for this one.
+    pub needs: Needs,
+    /// Sentences of the specification pages that it holds.
+    pub holds: &'static [Claim],
+    /// Finds out.
+    pub run: Run,
+}
+
+/// A case over the thunks alone.
+pub type RunThunks = fn(&Case) -> Result<(), Failure>;
+
+/// What finds out, by what it may look at.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// The thunks alone; the same runs on Windows.
+    Thunks(RunThunks),
+    /// The simulated machine behind them, too.
+    #[cfg(feature = "inside")]
+    Inside(fn(&mut crate::simulated::Case<'_>) -> Result<(), Failure>),
+}
+
+/// The system that a case runs on, where there is a choice.
+#[derive(Clone, Copy)]
+pub enum Boot {
+    /// A system that the case takes over from another and passes on; for cases that leave nothing behind by their nature.
+    Shared,
+    /// A system of its own.
+    Fresh,
+    /// A system of its own with these options.
+    #[cfg(feature = "inside")]
+    With(fn() -> testbed::setup::SystemOptions),
+}
+
+impl CaseInfo {
+    /// What it is, whoever runs it.
+    pub fn about(&self) -> About {
+        let &Self { name, area, page, requirement, needs, holds, .. } = self;
+        About { name, area, page, requirement, needs, holds }
+    }
+
+    /// `Area.Name`, without the prefix that every case has.
+    pub fn short_name(&self) -> &'static str {
+        self.name.strip_prefix(PREFIX).unwrap_or(self.name)
+    }
+
+    /// What finds out, if it needs nothing but the thunks.
+    pub fn over_thunks_alone(&self) -> Option<RunThunks> {
+        match self.run {
+            Run::Thunks(run) => Some(run),
+            #[cfg(feature = "inside")]
+            Run::Inside(_) => None,
+        }
+    }
+
+    /// Whether name, area or page contains `wanted`, which is in lower case.
+    pub fn matches(&self, wanted: &str) -> bool {
+        self.about().matches(wanted)
+    }
+}
+
+/// Declares an area's table: `thunks "Area"; "Name" on Boot, "page": "requirement" => function;` for cases over the thunks alone, `inside "Area"; …` for those
+/// that look at the simulated machine behind them. What these do there, for which they cannot run on Windows, is said after the area with
+/// `behind "…"`; `hlk.exe` lists it. What the adapter must have is said there too, for all of the area's cases, or after a
+/// name: `needs HardwareScheduling`. Behind the requirement stand the sentences of the specification pages that the case holds:
+/// `holds [Tdr 1, NativeFence 20]`.
+macro_rules! cases {
+    (thunks $($table:tt)*) => { cases! { @table Thunks $($table)* } };
+    (inside $($table:tt)*) => { cases! { @table Inside $($table)* } };
+    (@table $kind:ident $area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
+        /// The cases of this area.
+        pub(super) const CASES: &[$crate::CaseInfo] = {
+            const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
+            const BEHIND: &str = concat!($($reason)?);
+            &[$(
+                $crate::CaseInfo {
+                    name: concat!("Device.Graphics.WDDM32.", $name),
+                    area: $area,
+                    page: $page,
+                    requirement: $requirement,
+                    behind: BEHIND,
+                    boot: $boot,
+                    needs: [AREA, &[$($($crate::Need::$one),+)?]],
+                    holds: &[$($($crate::Claim::$claim($number)),*)?],
+                    run: $crate::Run::$kind($run),
+                },
+            )*]
+        };
+    };
+}
+
+/// Makes the calling thread one of the case's process for as long as the answer lives.
+type Enter = Arc<dyn Fn() -> Box<dyn Any> + Send + Sync>;
+
+/// A running case over the thunks: the adapter that it is about, and the process in which it runs.
+#[derive(Clone)]
+pub struct Case {
+    luid: LUID,
+    enter: Enter,
+}
+
+impl Case {
+    /// A case about an adapter; `enter` makes a thread one of its process, where a program's threads are not that anyway.
+    pub fn new(luid: LUID, enter: Enter) -> Self {
+        Self { luid, enter }
+    }
+
+    /// The adapter.
+    pub fn luid(&self) -> LUID {
+        self.luid
+    }
+
+    /// The thunks.
+    pub fn kmt(&self) -> Kmt {
+        Kmt::new()
+    }
+
+    /// A new device with nothing between it and the case.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn rig(&self) -> Result<Rig, Failure> {
+        Rig::open(self.luid)
+    }
+
+    /// Makes the calling thread one of the case's process until the answer is dropped.
+    #[must_use]
+    pub fn enter(&self) -> Box<dyn Any> {
+        (self.enter)()
+    }
+
+    /// Runs `work` on another thread of the process and waits for it.
+    ///
+    /// # Errors
+    /// Those of `work`, and its panic.
+    pub fn on_thread<T: Send>(&self, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _entered = self.enter();
+                work()
+            });
+            thread.join().unwrap_or_else(|_| Err(Failure::new("the other thread panicked")))
+        })
+    }
+}

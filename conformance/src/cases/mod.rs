@@ -1,0 +1,80 @@
+//! The cases of the thunks, by area.
+//!
+//! An area's other cases, which look behind the thunks, are in the file of the same name in `inside`.
+
+pub mod adapter;
+pub mod budget;
+pub mod caps;
+pub mod coherency;
+pub mod destruction;
+pub mod doorbell;
+pub mod doorbell_resize;
+pub mod doorbell_ring;
+pub mod exit;
+pub mod fault;
+pub mod fence;
+pub mod fence_32_bits;
+pub mod fence_backwards;
+pub mod fence_batches;
+pub mod fence_hostile;
+pub mod fence_interrupts;
+pub mod fence_log;
+pub mod fence_monitored;
+pub mod fence_monitored_flags;
+pub mod fence_rights;
+pub mod fence_sharing;
+pub mod fence_waits;
+pub mod gpu_address;
+pub mod gpu_update;
+pub mod hostile;
+pub mod lifecycle;
+pub mod lock;
+pub mod memory;
+pub mod offer;
+pub mod packet;
+pub mod queue;
+pub mod race_table;
+pub mod races;
+pub mod residency;
+pub mod submission;
+pub mod testing;
+
+use crate::CaseInfo;
+
+pub(crate) const TABLES: &[&[CaseInfo]] = &[
+    adapter::CASES,
+    caps::CASES,
+    memory::CASES,
+    lock::CASES,
+    destruction::CASES,
+    coherency::CASES,
+    gpu_address::CASES,
+    gpu_update::CASES,
+    residency::CASES,
+    budget::CASES,
+    offer::CASES,
+    queue::CASES,
+    doorbell::CASES,
+    doorbell_resize::CASES,
+    doorbell_ring::CASES,
+    submission::CASES,
+    packet::CASES,
+    fence::CASES,
+    fence_hostile::CASES,
+    fence_log::CASES,
+    fence_sharing::CASES,
+    fence_rights::CASES,
+    fence_waits::CASES,
+    fence_backwards::CASES,
+    fence_batches::CASES,
+    fence_monitored::CASES,
+    fence_monitored_flags::CASES,
+    fence_32_bits::CASES,
+    fence_interrupts::CASES,
+    fault::CASES,
+    hostile::CASES,
+    lifecycle::CASES,
+    races::CASES,
+    exit::CASES,
+    testing::CASES,
+];

@@ -1,0 +1,82 @@
+//! Residency: paging fences, eviction, restoration.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::NODE_COPY;
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+
+use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
+use crate::rig::{Memory, RawQueue, Rig, copy, fill};
+use crate::{Boot, Case, Failure, granted, refused};
+
+cases! { thunks "Residency";
+    "Residency.RequestsAreCounted" needs HardwareScheduling on Boot::Shared, "driver-residency-in-wddm-2-0":
+        "Residency is a count: an allocation made resident twice stays resident after one eviction."
+        => requests_are_counted;
+    "Residency.EvictionWithoutResidencyIsHarmless" needs HardwareScheduling on Boot::Shared, "driver-residency-in-wddm-2-0":
+        "Evicting an allocation that is not on the residency list does not disturb later requests."
+        => eviction_without_residency;
+    "Residency.WrongHandlesAreRefused" on Boot::Shared, "d3dkmtmakeresident":
+        "Requests for handles that are stale or of another kind are refused as a whole and make nothing resident."
+        => wrong_handles;
+}
+
+pub const SIZE: u64 = 4 << 20;
+
+/// Reads an allocation back through the GPU and holds it against a pattern.
+pub fn check(rig: &Rig, queue: &mut RawQueue, memory: Memory, seen: Memory, pattern: u32) -> Result<(), Failure> {
+    let view = rig.view(seen)?;
+    view.fill(0);
+    rig.execute(queue, &[copy(seen.address, memory.address, SIZE as u32)])?;
+    let wrong = view.read(0, SIZE).chunks(4).position(|word| word != pattern.to_le_bytes());
+    granted(rig.unlock(seen.handle), "unlock")?;
+    ensure!(wrong.is_none(), "word {wrong:?} of the allocation is not {pattern:#x}");
+    Ok(())
+}
+
+fn requests_are_counted(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let seen = rig.memory(SIZE, Placement::System)?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    rig.make_resident(memory.handle)?;
+    granted(rig.evict(memory.handle), "the first eviction")?;
+    rig.execute(&mut queue, &[fill(memory.address, SIZE, 0x7777_7777)])?;
+    check(&rig, &mut queue, memory, seen, 0x7777_7777)
+}
+
+fn eviction_without_residency(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let seen = rig.memory(SIZE, Placement::System)?;
+    let handle = rig.create(SIZE, Placement::Vram).map_err(|status| Failure::new(format!("create: {status}")))?;
+    let status = rig.evict(handle);
+    if !status.is_success() {
+        refused(status, BAD_ARGUMENT, "evicting what is not resident")?;
+    }
+    rig.make_resident(handle)?;
+    let address = rig.map(rig.map_request(handle, SIZE))?;
+    let memory = Memory { handle, address, size: SIZE };
+    rig.execute(&mut queue, &[fill(address, SIZE, 0x4242_4242)])?;
+    check(&rig, &mut queue, memory, seen, 0x4242_4242)
+}
+
+fn wrong_handles(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let good = rig.create(SIZE, Placement::Vram).map_err(|status| Failure::new(format!("create: {status}")))?;
+    for (what, bad, allowed) in [
+        ("no object", 0, BAD_HANDLE),
+        ("a handle nobody has", 0xfff0_0001, BAD_HANDLE),
+        ("a device", rig.device, WRONG_KIND),
+    ] {
+        let mut list = [good, bad];
+        let mut request = D3DDDI_MAKERESIDENT::zeroed();
+        request.hPagingQueue = rig.paging_queue;
+        request.NumAllocations = 2;
+        request.AllocationList = list.as_mut_ptr();
+        let status = rig.kmt.call(rig.kmt.table().D3DKMTMakeResident, &mut request);
+        refused(status, allowed, what)?;
+        refused(rig.evict(bad), allowed, what)?;
+    }
+    rig.make_resident(good)
+}

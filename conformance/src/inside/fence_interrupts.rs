@@ -1,0 +1,171 @@
+//! Interrupts of native fences: none is missed, one may stand for many, and those too many do no harm.
+
+pub(super) use crate::Event;
+use crate::cases::fence_interrupts::watched;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
+
+use crate::rig::wait_until;
+use crate::simulated::{Case, with_gpu};
+use crate::{Boot, Failure, granted};
+use testbed::setup::SystemOptions;
+
+cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it counts interrupts";
+    "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
+        "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
+        holds [NativeFence 45]
+        => one_buffer;
+    "FenceInterrupts.ProgressFenceInterruptsItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
+        "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
+        holds [NativeFence 44]
+        => progress;
+    "FenceInterrupts.OneReportForBothKinds" on Boot::With(one_event), "native-gpu-fence-objects":
+        "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        holds [NativeFence 48]
+        => one_report;
+    "FenceInterrupts.EachKindHasItsReport" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
+        "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        holds [NativeFence 48]
+        => two_reports;
+    "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":
+        "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
+        holds [NativeFence 46]
+        => destroyed_under_signals;
+}
+
+fn one_event() -> SystemOptions {
+    with_gpu(|gpu| gpu.one_fence_event = true)
+}
+
+/// Reports since the system started.
+#[derive(Clone, Copy, Debug)]
+struct Reports {
+    native: u64,
+    monitored: u64,
+    /// With EvaluateLegacyMonitoredFences.
+    evaluating: u64,
+}
+
+fn reports(case: &Case<'_>) -> Reports {
+    let counters = case.system.machine().counters(case.system.luid()).unwrap_or_default();
+    let of = |kind: DXGK_INTERRUPT_TYPE| counters.notifications[kind.0 as usize];
+    Reports {
+        native: of(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED),
+        monitored: of(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED),
+        evaluating: counters.legacy_evaluations,
+    }
+}
+
+/// Waits for a native and for a monitored fence, each signalled by an engine of its own.
+fn both_kinds(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut user, mut kernel) = (rig.queue(NODE_COMPUTE)?, rig.kernel_queue(NODE_COPY)?);
+    let (fence, gate) = (rig.fence(0)?, rig.fence(0)?);
+    let wait = |handle, value| {
+        let event = Event::new()?;
+        let status = rig.wait_with_event(&[handle], &[value], false, Some(event.number()));
+        granted(status, "a wait with an event").map(|()| event)
+    };
+    for round in 1..=20 {
+        rig.submit(&mut user, &[gate.wait(round), fence.signal(round)])?;
+        let done = rig.kernel_submit(&mut kernel, &[gate.wait(round)])?;
+        let (native, monitored) = (wait(fence.handle, round)?, wait(kernel.progress_fence, done)?);
+        ensure!(!native.is_set()? && !monitored.is_set()?, "a wait ended before its signal");
+        granted(rig.signal(&[gate.handle], &[round]), "opening the gate")?;
+        native.wait()?;
+        monitored.wait()?;
+    }
+    Ok(())
+}
+
+fn one_report(case: &mut Case<'_>) -> Result<(), Failure> {
+    both_kinds(case)?;
+    wait_until("reports that all ask for monitored fences too", || {
+        let now = reports(case);
+        now.native != 0 && now.evaluating == now.native
+    })?;
+    ensure_eq!(reports(case).monitored, 0, "reports of monitored fences");
+    Ok(())
+}
+
+fn two_reports(case: &mut Case<'_>) -> Result<(), Failure> {
+    let before = reports(case);
+    both_kinds(case)?;
+    wait_until("a report of each kind", || {
+        let now = reports(case);
+        now.native > before.native && now.monitored > before.monitored
+    })?;
+    ensure_eq!(reports(case).evaluating, 0, "reports that ask for monitored fences too");
+    Ok(())
+}
+
+/// Interrupts about fences so far. Where engines tell that they are idle, messages of the GPU are about that too, and the driver's reports of fences
+/// are counted.
+pub(super) fn interrupts(case: &Case<'_>) -> u64 {
+    if !case.system.reports_idle_engines() {
+        return case.system.counters().interrupts;
+    }
+    case.system.machine().settle_interrupts();
+    let Reports { native, monitored, .. } = reports(case);
+    native + monitored
+}
+
+fn one_buffer(case: &mut Case<'_>) -> Result<(), Failure> {
+    const FENCES: usize = 8;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..20 {
+        let watched = watched(&rig, FENCES, 1)?;
+        let before = interrupts(case);
+        let signals: Vec<_> = watched.iter().map(|(fence, _)| fence.signal(1)).collect();
+        rig.execute(&mut queue, &signals)?;
+        for (_, event) in &watched {
+            event.wait()?;
+        }
+        let raised = interrupts(case) - before;
+        ensure!((1..=FENCES as u64).contains(&raised), "{raised} interrupts for {FENCES} watched signals");
+    }
+    Ok(())
+}
+
+fn progress(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let gate = rig.fence(0)?;
+    rig.execute(&mut queue, &[])?;
+    let before = interrupts(case);
+    for _ in 0..50 {
+        rig.execute(&mut queue, &[])?;
+    }
+    ensure_eq!(interrupts(case), before, "interrupts after progress that nobody watched");
+    for round in 1..=20 {
+        let value = rig.submit(&mut queue, &[gate.wait(round)])?;
+        let event = Event::new()?;
+        granted(
+            rig.wait_with_event(&[queue.progress_fence], &[value], false, Some(event.number())),
+            "wait for the progress fence",
+        )?;
+        ensure!(!event.is_set()?, "the progress came before its work");
+        granted(rig.signal(&[gate.handle], &[round]), "opening the gate")?;
+        event.wait()?;
+        ensure!(queue.progress.load() >= value, "the wait ended before the progress");
+    }
+    Ok(())
+}
+
+fn destroyed_under_signals(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..100 {
+        let watched = watched(&rig, 3, 1)?;
+        let signals: Vec<_> = watched.iter().map(|(fence, _)| fence.signal(1)).collect();
+        let value = rig.submit(&mut queue, &signals)?;
+        // The GPU has written its values, and its interrupts may still be on their way.
+        wait_until("the signals", || queue.progress.load() >= value)?;
+        for (fence, _) in &watched {
+            granted(rig.destroy_fence(fence.handle), "destroying a fence that was just signalled")?;
+        }
+    }
+    ensure!(case.system.machine().bugcheck().is_none(), "a report named a destroyed fence");
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! Runs a case: boots, attaches, watches the clock, takes down and looks for what was left behind.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use dxgkrnl::{DRIVER_LIMIT, Rescue, TraceEvent};
+use serde_json::Value;
+
+use super::did;
+use crate::report::{CaseReport, Status};
+use crate::simulated::Case;
+use crate::{Boot, CaseInfo, Failure, Run, seed};
+use testbed::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
+
+/// Events of the driver that the state of a failed case shows.
+const EVENTS: u32 = 100;
+/// A case takes milliseconds, the longest a few seconds; this is for those that hang.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a manual clock is moved on for a case that failed, and how far: TdrDelay passes within seconds.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// Systems for the cases that take one over from each other: as many as such cases ever ran at a time. A case owns its system
+/// while it runs; one that fails or hangs does not give it back.
+static SHARED: Mutex<Vec<(MachineOptions, System)>> = Mutex::new(Vec::new());
+
+fn shared() -> MutexGuard<'static, Vec<(MachineOptions, System)>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take_shared(machine: &MachineOptions) -> Option<System> {
+    let mut systems = shared();
+    let found = systems.iter().position(|(its, _)| its == machine)?;
+    Some(systems.swap_remove(found).1)
+}
+
+/// The counts that a machine kept while a case ran on it.
+#[derive(Default)]
+struct Counted {
+    /// What the system made good.
+    rescues: Vec<(Rescue, u64)>,
+    /// DDIs that were called.
+    calls: Vec<(&'static str, u64)>,
+}
+
+/// Why a case did not pass, and what its adapter looked like then.
+struct Ended {
+    failure: Failure,
+    state: Option<String>,
+    counted: Counted,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self { failure, state: None, counted: Counted::default() }
+    }
+}
+
+impl From<SetupError> for Ended {
+    fn from(error: SetupError) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+/// Races meet thousands of times, with several threads each, and share the processors with whatever else runs.
+fn time_limit_of(case: &CaseInfo) -> Duration {
+    if case.area == "Races" { 4 * TIMEOUT } else { TIMEOUT }
+}
+
+/// Runs a case to its end, on `machine` unless it brings its own. Panics and cases that never end are failures.
+pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
+    run_within(case, machine, None)
+}
+
+/// As [`run`], but for at most `timeout`.
+pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Option<Duration>) -> CaseReport {
+    let started = Instant::now();
+    let (sender, receiver) = mpsc::channel();
+    let its_machine = machine.clone();
+    let limit = timeout.unwrap_or_else(|| time_limit_of(case));
+    let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
+        let outcome = guarded(case, &its_machine, driver_limit(limit), &sender);
+        let _ = sender.send(Told::Outcome(outcome));
+    });
+    let outcome = match thread {
+        Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}")).into()),
+        Ok(thread) => {
+            let (outcome, ended) = listen(&receiver, started + limit, limit);
+            if ended {
+                let _ = thread.join();
+            }
+            outcome
+        }
+    };
+    let (status, reason, state, counted) = match outcome {
+        Ok(counted) => (Status::Passed, None, None, counted),
+        Err(Ended { failure: Failure::Unmet(text), state, counted }) => (Status::Failed, Some(text), state, counted),
+        Err(Ended { failure: Failure::NotApplicable(text), .. }) => {
+            return CaseReport::new(&case.about(), Status::Skipped, started.elapsed(), Some(text));
+        }
+    };
+    let report = CaseReport::new(&case.about(), status, started.elapsed(), reason);
+    let rescues = counted.rescues.into_iter().map(|(rescue, count)| (rescue.name().into(), count)).collect();
+    let calls = counted.calls.into_iter().map(|(ddi, count)| (ddi.into(), count)).collect();
+    CaseReport { state, rescues, calls, machine: ran_on(case, machine), ..report }
+}
+
+/// Names a mutant of this program, if it was built with some; see docs/mutation.md.
+const MUTANT: &str = "CAMPANILE_MUTANT";
+
+/// What a case ran on, for its report.
+fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
+    let options = case.boot.options(machine);
+    let bus = match &options.bus {
+        Some(bus) => bus.to_string(),
+        None => BusChoice::selected().map_or_else(|error| error, ToString::to_string),
+    };
+    let scheduling = if options.features.hardware_scheduling { "hardware" } else { "packet" };
+    let faults: Vec<String> = machine.faults.iter().map(ToString::to_string).collect();
+    let drivers = Drivers::selected();
+    let mut ran_on = BTreeMap::from([
+        ("variant", serde_json::to_value(&options.variant).unwrap_or_default()),
+        ("driver", drivers.driver.into()),
+        ("driver_sha256", drivers.driver_sha256.into()),
+        ("special_pool", drivers.special_pool.into()),
+        ("seed", seed::get().into()),
+        ("scheduling", scheduling.into()),
+        ("bus", bus.into()),
+        ("faults", faults.into()),
+        ("mutant", std::env::var(MUTANT).ok().filter(|number| number != "0").into()),
+    ]);
+    ran_on.retain(|_, value| !value.is_null());
+    ran_on.into_iter().map(|(key, value)| (key.into(), value)).collect()
+}
+
+/// What the thread of a case tells.
+enum Told {
+    /// What the case found; its process has still to end.
+    Found(String),
+    /// How it ended.
+    Outcome(Result<Counted, Ended>),
+}
+
+/// The outcome of a case, and whether its thread has come to its end.
+fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<Counted, Ended>, bool) {
+    let mut found = None;
+    loop {
+        let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(Told::Outcome(outcome)) => return (outcome, true),
+            Ok(Told::Found(text)) => {
+                found = Some(text);
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) => format!("did not end within {} s", limit.as_secs()),
+            Err(RecvTimeoutError::Disconnected) => "its thread ended without an outcome".to_owned(),
+        };
+        // What the case found explains more than that its end was not the last.
+        let text = found.map_or_else(|| text.clone(), |found| format!("{found}; then it {text}"));
+        return (Err(Failure::new(text).into()), false);
+    }
+}
+
+/// Takes the shared systems down.
+///
+/// # Errors
+/// One left something behind or had stopped with a bugcheck.
+pub fn release_shared() -> Result<(), SetupError> {
+    let systems = std::mem::take(&mut *shared());
+    systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
+}
+
+/// How long a call into the driver may take in a case that may take `limit`: the bug check says more than that the case did not end.
+fn driver_limit(limit: Duration) -> Duration {
+    const LEAST: Duration = Duration::from_secs(10);
+    (limit * 5 / 6).clamp(LEAST, DRIVER_LIMIT)
+}
+
+fn guarded(
+    case: &CaseInfo,
+    machine: &MachineOptions,
+    driver_limit: Duration,
+    told: &Sender<Told>,
+) -> Result<Counted, Ended> {
+    let boot_and_run = || boot_and_run(case, machine, driver_limit, told);
+    catch_unwind(AssertUnwindSafe(boot_and_run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Failure::new(format!("panicked: {text}")).into())
+    })
+}
+
+fn boot_and_run(
+    case: &CaseInfo,
+    machine: &MachineOptions,
+    driver_limit: Duration,
+    told: &Sender<Told>,
+) -> Result<Counted, Ended> {
+    let options = SystemOptions { driver_limit, ..case.boot.options(machine) };
+    let bus = match &options.bus {
+        Some(bus) => bus,
+        None => BusChoice::selected().map_err(Failure::new)?,
+    };
+    // A server elsewhere has a GPU of its own choice, and serves one machine at a time, which therefore cannot wait for the next case.
+    let elsewhere = bus.is_elsewhere();
+    if elsewhere && !case.boot.takes_any_machine() {
+        return Err(Failure::NotApplicable("it brings its own GPU, and there is one already".to_owned()).into());
+    }
+    if let (Boot::Shared, false) = (case.boot, elsewhere) {
+        let mut system = match take_shared(machine) {
+            Some(system) => system,
+            None => boot(&options, machine)?,
+        };
+        let counted = in_process(case, &mut system, told)?;
+        shared().push((machine.clone(), system));
+        return Ok(counted);
+    }
+    let mut system = boot(&options, machine)?;
+    let outcome = in_process(case, &mut system, told);
+    // What the case found explains more than what it leaves behind.
+    let left = system.shutdown();
+    outcome.and_then(|counted| left.map(|()| counted).map_err(Ended::from))
+}
+
+/// A system whose GPUs have the faults of the command line from its start on.
+fn boot(options: &SystemOptions, machine: &MachineOptions) -> Result<System, SetupError> {
+    let system = System::boot(options)?;
+    for fault in &machine.faults {
+        fault.arm(system.faulty_gpu()?.faults(), seed::get());
+    }
+    Ok(system)
+}
+
+/// The last events of the adapter's driver, each with the microseconds from its end to that of the last.
+fn last_events(system: &System) -> String {
+    let events = system.machine().take_trace(system.luid()).unwrap_or_default().events;
+    let end = |event: &TraceEvent| event.began + event.took;
+    let last = events.last().map_or(0, end);
+    let mut lines = vec![format!("last {} events, with the microseconds before the last of them", events.len())];
+    lines.extend(events.iter().map(|event| {
+        let before = last.saturating_sub(end(event));
+        format!("  {:>10}.{:03}  {:?}", before / 1000, before % 1000, event.kind)
+    }));
+    lines.join("\n")
+}
+
+fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Counted, Ended> {
+    // What the start of the machine took.
+    system.machine().take_ddi_calls();
+    let process = dxgkrnl::Process::new(system.machine(), "case");
+    // A case may also run untraced: only who reads about its failure would miss the events.
+    let _ = system.machine().trace(system.luid(), Some(EVENTS));
+    let (outcome, announced) = {
+        let _attached = process.attach();
+        let mut taken = Case::new(system, &process);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            case.needs.concat().into_iter().try_for_each(|need| need.check(&taken))?;
+            match case.run {
+                Run::Thunks(run) => run(&taken),
+                Run::Inside(run) => run(&mut taken),
+            }
+        }));
+        let outcome = ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
+            true => Err(Failure::NotApplicable("it looks into the GPU, which is in another process".to_owned())),
+            false => resume_unwind(payload),
+        });
+        (outcome, taken.announced().to_vec())
+    };
+    let mut state = None;
+    if let Err(Failure::Unmet(text)) = &outcome {
+        let _ = told.send(Told::Found(text.clone()));
+        // Before the process takes everything along.
+        state = system.machine().inspect(system.luid()).map(|tree| format!("{tree}\n{}", last_events(system)));
+        // Work that a case leaves behind in the middle may need time to pass, and nobody moves a manual clock any more.
+        std::thread::scope(|scope| {
+            let exit = scope.spawn(|| process.exit());
+            while !exit.is_finished() {
+                system.machine().advance(GLANCE);
+                std::thread::sleep(GLANCE);
+            }
+        });
+    }
+    process.exit();
+    let counted = Counted { rescues: system.machine().take_rescues(), calls: system.machine().take_ddi_calls() };
+    let failure = match (system.machine().bugcheck(), outcome) {
+        (None, Ok(())) => {
+            let wrong = unannounced(&counted.rescues, &announced);
+            match wrong.or_else(|| did::nothing(case, &counted.calls).map(Failure::new)) {
+                None => return Ok(counted),
+                Some(failure) => failure,
+            }
+        }
+        (Some(bugcheck), Ok(())) => Failure::new(format!("the machine stopped: {bugcheck}")),
+        (Some(bugcheck), Err(failure)) => Failure::new(format!("{failure}; the machine stopped: {bugcheck}")),
+        (None, Err(failure)) => failure,
+    };
+    Err(Ended { failure, state, counted })
+}
+
+/// A failure if the system made something good that the case did not announce: who relies on the driver would have waited in vain.
+fn unannounced(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Option<Failure> {
+    let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
+    let silent: Vec<String> = silent.map(|(rescue, count)| format!("{rescue} {count} times")).collect();
+    (!silent.is_empty())
+        .then(|| Failure::new(format!("the system made good what was not reported: {}", silent.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_into_the_driver_is_late_before_its_case_is_given_up() {
+        let seconds = |limit| driver_limit(Duration::from_secs(limit)).as_secs();
+        assert_eq!([60, 5, 18, 3600].map(seconds), [50, 10, 15, 300]);
+    }
+}

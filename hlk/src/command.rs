@@ -1,0 +1,221 @@
+//! The command line: as that of `campanile hlk`, without the machine that Windows brings.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use campanile_conformance::report::{self, CaseReport, Report, RunInfo, Status};
+use campanile_conformance::{About, CaseInfo, RunThunks, junit};
+use clap::Parser;
+use serde::Serialize;
+
+use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
+use crate::inside::Inside;
+use crate::inside_table::INSIDE;
+use crate::run::run;
+use crate::system::{self, Found};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything done
+  1  a conformance case failed
+  2  the command line is wrong, or a file cannot be written
+  3  this system lacks thunks that the cases call
+  4  there is no adapter of this driver";
+
+/// A case takes milliseconds, the longest a few seconds; this is for those that hang.
+const TIMEOUT: u64 = 60;
+
+/// Runs the conformance cases on the installed driver, over the thunks of gdi32.dll.
+///
+/// The cases are those of `campanile hlk`. Those that look behind the thunks need the simulated machine; they are listed and told as not applicable.
+#[derive(Debug, Parser)]
+#[command(name = "hlk", version, after_help = EXIT_CODES)]
+struct Cli {
+    /// Lists the cases with what they require, and runs none.
+    #[arg(long)]
+    list: bool,
+    /// Takes only the cases whose name, area or page contains this.
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Prints the result (or the list) as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Also writes the outcomes to a file, as JUnit's XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Runs the cases so often, one round after the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Longest time one case may take, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// What random cases are drawn from; the same seed draws the same.
+    #[arg(long, value_name = "SEED", default_value_t = campanile_conformance::seed::DEFAULT)]
+    seed: u64,
+}
+
+/// What the cases ran on.
+#[derive(Serialize)]
+struct Driver {
+    driver: String,
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "driver: {}", self.driver)
+    }
+}
+
+/// A case here.
+enum Listed {
+    Thunks(&'static CaseInfo, RunThunks),
+    Inside(&'static Inside),
+}
+
+impl Listed {
+    fn about(&self) -> About {
+        match self {
+            Self::Thunks(case, _) => case.about(),
+            Self::Inside(case) => case.about(),
+        }
+    }
+}
+
+/// The case, if it needs the thunks alone. A build for the tests of this crate may have the others, too.
+fn thunks(case: &'static CaseInfo) -> Option<Listed> {
+    case.over_thunks_alone().map(|run| Listed::Thunks(case, run))
+}
+
+/// Every case of `campanile hlk`, those that run here first.
+fn all() -> impl Iterator<Item = Listed> {
+    campanile_conformance::registry::cases().filter_map(thunks).chain(INSIDE.iter().map(Listed::Inside))
+}
+
+/// Parses the command line, does what it says, and returns the exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are not errors, and have no other output.
+            let _ = error.print();
+            return if error.use_stderr() { EXIT_INPUT } else { EXIT_OK };
+        }
+    };
+    let wanted = cli.filter.as_deref().unwrap_or_default().to_lowercase();
+    let selected: Vec<Listed> = all().filter(|case| case.about().matches(&wanted)).collect();
+    if selected.is_empty() {
+        eprintln!("hlk: no case matches the filter; `hlk --list` shows all {}", all().count());
+        return EXIT_INPUT;
+    }
+    if cli.list {
+        print(&list(&selected, cli.json));
+        return EXIT_OK;
+    }
+    campanile_conformance::seed::set(cli.seed);
+    match system::find() {
+        Ok(found) => run_all(&cli, &selected, &found),
+        Err(missing) => {
+            eprintln!("hlk: {missing}");
+            missing.exit_code()
+        }
+    }
+}
+
+/// The cases with what they require; in words, those that do not run here with the reason.
+fn list(selected: &[Listed], json: bool) -> String {
+    if json {
+        return report::list_json(&selected.iter().map(Listed::about).collect::<Vec<_>>());
+    }
+    let here: Vec<About> =
+        selected.iter().filter(|case| matches!(case, Listed::Thunks(..))).map(Listed::about).collect();
+    let inside = selected.iter().filter_map(|case| match case {
+        Listed::Inside(case) => Some(*case),
+        Listed::Thunks(..) => None,
+    });
+    let mut lines = vec![report::list_text(&here)];
+    let mut count = 0;
+    for case in inside {
+        if count == 0 {
+            lines.push("not applicable here:".to_owned());
+        }
+        count += 1;
+        lines.push(format!("  {}  [{}]\n      {}", case.name, case.page, case.why()));
+    }
+    lines.push(format!("{count} cases are not applicable"));
+    lines.join("\n")
+}
+
+fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
+    let run_info = RunInfo { filter: cli.filter.clone(), rounds: cli.repeat, ..RunInfo::default() };
+    let mut done = Report::new(Driver { driver: found.to_string() }, run_info);
+    let rounds = cli.repeat as usize;
+    let live = std::io::stderr().is_terminal();
+    for (number, case) in (0..rounds).flat_map(|_| selected).enumerate() {
+        let about = case.about();
+        if live {
+            eprint!("\r\x1b[K{} of {}  {}", number + 1, selected.len() * rounds, about.name);
+        }
+        let mut outcome = match case {
+            Listed::Thunks(case, of) => run(case, *of, found.luid, Duration::from_secs(cli.timeout)),
+            Listed::Inside(case) => CaseReport::new(&about, Status::Skipped, Duration::ZERO, Some(case.why())),
+        };
+        if outcome.status == Status::Failed {
+            outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, cli.seed));
+        }
+        if live {
+            eprint!("\r\x1b[K");
+        }
+        if !cli.json {
+            print(&outcome.line());
+        }
+        done.add(outcome);
+    }
+    print(&if cli.json { done.to_json() } else { done.summary() });
+    if let Some(path) = &cli.junit
+        && let Err(error) = junit::write(path, "hlk", done.cases.iter().map(CaseReport::outcome))
+    {
+        eprintln!("hlk: {error}");
+        return EXIT_INPUT;
+    }
+    if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+}
+
+/// Prints a line; a reader that has gone is no error of ours.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_case_is_listed_twice_and_each_that_does_not_run_says_why() {
+        let mut names: Vec<&str> = all().map(|case| case.about().name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(campanile_conformance::registry::cases().filter_map(thunks).count() > 150);
+        for case in INSIDE {
+            assert!(case.why().starts_with("only on the simulated machine: "), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn the_list_says_what_does_not_run_here() {
+        let text = list(&all().collect::<Vec<_>>(), false);
+        assert!(text.ends_with(&format!("{} cases are not applicable", INSIDE.len())), "{text}");
+        for case in all() {
+            assert!(text.contains(&format!("  {}  [", case.about().name)), "{}", case.about().name);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The command `campanile hlk`: picks cases, runs them on the machines that were asked for, and prints what they found.
+
+mod matrix;
+mod under_way;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::print::print;
+use campanile_conformance::inside::{Storm, set_storm};
+use campanile_conformance::merge::merge;
+use campanile_conformance::registry::cases;
+use campanile_conformance::report::{self, About, CaseReport, RunInfo, Status};
+use campanile_conformance::shard::Shard;
+use campanile_conformance::simulated::{release_shared, run_within};
+use campanile_conformance::{CaseInfo, junit, seed};
+use matrix::Machine;
+use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
+use testbed::setup::{self, Drivers, MachineOptions};
+use under_way::UnderWay;
+
+/// All outcomes, and what the cases ran on.
+pub type Report = report::Report<Drivers>;
+
+/// What a storm of hangs may take, beside the time of the hangs.
+const STORM_LIMIT: Duration = Duration::from_secs(60);
+
+/// What to run, and how to say it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// List the cases instead of running them.
+    pub list: bool,
+    /// Take only cases whose name, area or page contains this.
+    pub filter: Option<String>,
+    /// Print JSON.
+    pub json: bool,
+    /// Print each outcome as a line of JSON as soon as it is there, and no sum.
+    pub json_lines: bool,
+    /// Also write the outcomes to this file, as JUnit's XML.
+    pub junit: Option<PathBuf>,
+    /// Run the cases so often; 0 counts as 1.
+    pub repeat: u32,
+    /// Run only this part of the cases, where several machines share them.
+    pub shard: Option<Shard>,
+    /// Run nothing, and put these reports of parts together.
+    pub merge: Vec<PathBuf>,
+    /// Run the cases on each machine of the matrix instead of on `machine` alone.
+    pub matrix: bool,
+    /// Hangs of the case Tdr.StormCostsOnlyTheGuilty, instead of a few. Where no time is given, each lets every case take a second longer.
+    pub hangs: Option<u64>,
+    /// Longest time a case may take, instead of its own.
+    pub timeout: Option<Duration>,
+    /// The command line without what picks cases and reports, for the command that runs a case again.
+    pub command_line: Vec<String>,
+    /// The machine of the cases that do not bring their own.
+    pub machine: MachineOptions,
+}
+
+/// Runs the command, prints, and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    if !options.merge.is_empty() {
+        return match merged(&options.merge) {
+            Ok(report) => {
+                report.cases.iter().filter(|case| case.status == Status::Failed).for_each(|case| tell(options, case));
+                conclude(options, &report)
+            }
+            Err(error) => {
+                eprintln!("campanile: {error}");
+                EXIT_INPUT
+            }
+        };
+    }
+    let wanted = options.filter.as_deref().unwrap_or_default().to_lowercase();
+    let selected: Vec<&'static CaseInfo> = cases().filter(|case| case.matches(&wanted)).collect();
+    if selected.is_empty() {
+        eprintln!("campanile: no case matches the filter; `campanile hlk --list` shows all {}", cases().count());
+        return EXIT_INPUT;
+    }
+    if options.list {
+        let selected: Vec<About> = selected.iter().map(|case| case.about()).collect();
+        print(&if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
+        return EXIT_OK;
+    }
+    // Drivers that cannot be loaded say nothing about the cases.
+    if let Err(error) = setup::check_drivers() {
+        eprintln!("campanile: {error}");
+        return error.exit_code();
+    }
+    let alone = || vec![Machine { options: options.machine.clone(), words: Vec::new() }];
+    let machines = match options.matrix {
+        false => Ok(alone()),
+        true => matrix::machines(&options.machine, seed::get()),
+    };
+    match machines {
+        Ok(machines) => conclude(options, &run_all(options, &machines, &selected)),
+        Err(error) => {
+            eprintln!("campanile: the matrix: {error}");
+            EXIT_INPUT
+        }
+    }
+}
+
+/// Runs the cases of this part of the run on each machine, one after the other, and tells each outcome as soon as it is there. Of several machines
+/// the first has the cases that bring their own.
+fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
+    let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
+    if let Some(hangs) = options.hangs {
+        set_storm(Storm { hangs });
+    }
+    let rounds = options.repeat.max(1);
+    let run_info = RunInfo {
+        filter: options.filter.clone(),
+        options: options.command_line.clone(),
+        rounds,
+        shard: options.shard,
+        ..RunInfo::default()
+    };
+    let run_there = |number: usize, case: &CaseInfo| number == 0 || case.boot.takes_any_machine();
+    let on = |(number, machine)| {
+        let mut cases: Vec<_> = selected.iter().filter(|case| run_there(number, case)).copied().collect();
+        // So that a shard has other cases on each machine.
+        let first = number % cases.len().max(1);
+        cases.rotate_left(first);
+        cases.into_iter().map(move |case| (machine, case))
+    };
+    let all = (0..rounds).flat_map(|_| machines.iter().enumerate().flat_map(on)).enumerate();
+    let mine: Vec<_> = all.filter(|(position, _)| options.shard.is_none_or(|shard| shard.takes(*position))).collect();
+    let progress = progress(options, mine.len());
+    let under_way = UnderWay::begin(options, Report::new(Drivers::selected(), run_info));
+    let add = |outcome: CaseReport| {
+        progress.suspend(|| tell(options, &outcome));
+        under_way.add(outcome);
+    };
+    for part in mine.chunk_by(|(_, (one, _)), (_, (other, _))| std::ptr::eq(*one, *other)) {
+        for (_, (machine, case)) in part {
+            progress.set_message(case.name);
+            let again = replay(&[&machine.words[..], &options.command_line].concat(), case);
+            under_way.next(case.about(), again.clone());
+            let mut outcome = run_within(case, &machine.options, limit);
+            if outcome.status == Status::Failed {
+                outcome.replay = Some(again);
+            }
+            add(outcome);
+            progress.inc(1);
+        }
+        if let Err(error) = release_shared() {
+            add(CaseReport::of_shared(error.to_string()));
+        }
+    }
+    progress.finish_and_clear();
+    under_way.end()
+}
+
+/// Prints the sum or the report, writes JUnit's XML, and says by the exit code whether anything failed.
+fn conclude(options: &Options, done: &Report) -> u8 {
+    if !options.json_lines {
+        print(&if options.json { done.to_json() } else { done.summary() });
+    }
+    if let Some(path) = &options.junit
+        && let Err(error) = junit::write(path, "campanile hlk", done.cases.iter().map(CaseReport::outcome))
+    {
+        eprintln!("campanile: {error}");
+        return EXIT_INPUT;
+    }
+    if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+}
+
+/// The reports of all parts of one run as one.
+fn merged(files: &[PathBuf]) -> Result<Report, String> {
+    let read = |file: &Path| -> Result<(String, Report), String> {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+        let report = serde_json::from_str(&text)
+            .map_err(|error| format!("{name} is not a report of `campanile hlk --json`: {error}"))?;
+        Ok((name, report))
+    };
+    merge(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?)
+}
+
+/// A line of progress on a terminal, nothing elsewhere.
+fn progress(options: &Options, cases: usize) -> ProgressBar {
+    if options.json_lines || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(cases as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:32} {pos} of {len}  {elapsed}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The command that runs a case alone.
+fn replay(command_line: &[String], case: &CaseInfo) -> String {
+    let mut words = ["campanile", "hlk", "--filter", case.name].map(str::to_owned).to_vec();
+    words.extend_from_slice(command_line);
+    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
+        words.push(format!("--seed={}", seed::get()));
+    }
+    words.join(" ")
+}
+
+/// Prints an outcome as soon as it is there.
+fn tell(options: &Options, outcome: &CaseReport) {
+    if options.json_lines {
+        print(&outcome.json_line());
+    } else if !options.json {
+        print(&outcome.line());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_runs_a_case_again_has_the_seed() {
+        let case = cases().next().unwrap();
+        let line = |words: &[&str]| replay(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), case);
+        let plain = format!("campanile hlk --filter {}", case.name);
+        assert_eq!(line(&["--driver", "pe"]), format!("{plain} --driver pe --seed={}", seed::DEFAULT));
+        assert_eq!(line(&["--seed", "7"]), format!("{plain} --seed 7"));
+        assert_eq!(line(&["--seed=7"]), format!("{plain} --seed=7"));
+    }
+}
