@@ -304,6 +304,7 @@ const EVENTS = {
     10: { name: "AdapterAdded", fields: [["adapter", "hex64"]] },
     11: { name: "AdapterRemoved", fields: [["adapter", "hex64"]] },
     12: { name: "LoggingSwitched", fields: [["flags", "hex32"], ["enabled", "u8"], ["level", "u8"]] },
+    13: { name: "RegistrationAnswered", fields: [["request", "hex32"]] },
     16: { name: "Started", fields: [["vram", "u64"], ["caps", "hex64"], ["doorbells", "u32"], ["queues", "u32"]] },
     17: { name: "Stopped", fields: [] },
     18: { name: "PowerState", fields: [["state", "u32"]] },

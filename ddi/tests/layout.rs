@@ -265,6 +265,7 @@ fn base_constants_have_the_values_of_the_windows_headers() {
     assert_eq!(DISPLAY_ADAPTER_HW_ID, u32::MAX);
     // CTL_CODE(FILE_DEVICE_VIDEO, 0xf, METHOD_NEITHER, FILE_ANY_ACCESS)
     assert_eq!(nt::IOCTL_VIDEO_DDI_FUNC_REGISTER, 0x23 << 16 | 0xf << 2 | 3);
+    assert_eq!(nt::IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, 0x23 << 16 | 0x11 << 2 | 3);
     for (status, value) in [
         (status::STATUS_SUCCESS, 0),
         (status::STATUS_PENDING, 0x103),

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use campanile_hw::debug::{CUT, END, MAGIC, NO_PAGE, POWERED, RUNNING, Section, WORDS_AT};
 use campanile_hw::registers::NODES;
 use campanile_hw::trace::entry::{TraceEntry, to_words};
+use campanile_hw::trace::ring::TraceRing;
 use wddm_ddi::km::DXGKARG_COLLECTDBGINFO;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 
@@ -138,11 +139,15 @@ fn reasons(writer: &mut Writer, adapter: &Adapter) {
         }
     });
     writer.items(Section::Rings, |item| {
+        item(&about_ring(&trace::DRIVER.ring));
         for ring in &adapter.trace.rings {
-            let dropped = ring.header.dropped.load(Ordering::Relaxed);
-            item(&[ring.header.component.into(), ring.written(), dropped]);
+            item(&about_ring(ring));
         }
     });
+}
+
+fn about_ring<const N: usize>(ring: &TraceRing<N>) -> [u64; 3] {
+    [ring.header.component.into(), ring.written(), ring.header.dropped.load(Ordering::Relaxed)]
 }
 
 fn objects(writer: &mut Writer, adapter: &Adapter, irql: Option<&Passive>) {
@@ -191,16 +196,21 @@ fn objects(writer: &mut Writer, adapter: &Adapter, irql: Option<&Passive>) {
     });
 }
 
-/// The last events of each ring, in equal parts of what is left of the buffer.
+/// The last events of each ring, that of the driver and those of the adapter, in equal parts of what is left of the buffer.
 fn events(writer: &mut Writer, adapter: &Adapter, last: usize) {
-    let rings = adapter.trace.rings.len();
+    let rings = 1 + adapter.trace.rings.len();
     let share = (writer.room.saturating_sub(writer.written) / rings).saturating_sub(1) / TraceEntry::WORDS;
-    writer.cut |= adapter.trace.rings.iter().any(|ring| ring.written().min(last as u64) > share as u64);
-    let last = last.min(share);
+    events_of(writer, &trace::DRIVER.ring, last, share);
     for ring in &adapter.trace.rings {
-        let section = Section::Events as u16 + u16::from(ring.header.component);
-        writer.section(section, Section::Events.words(), |item| {
-            ring.last(last).all(|read| item(&to_words(&read)));
-        });
+        events_of(writer, ring, last, share);
     }
+}
+
+/// The last events of a ring, `share` of them at most.
+fn events_of<const N: usize>(writer: &mut Writer, ring: &TraceRing<N>, last: usize, share: usize) {
+    writer.cut |= ring.written().min(last as u64) > share as u64;
+    let section = Section::Events as u16 + u16::from(ring.header.component);
+    writer.section(section, Section::Events.words(), |item| {
+        ring.last(last.min(share)).all(|read| item(&to_words(&read)));
+    });
 }

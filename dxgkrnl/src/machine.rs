@@ -256,7 +256,7 @@ impl Machine {
             verifier: &self.0.verifier,
             ram: &self.0.ram,
             special_pool: self.0.config.special_pool,
-            services: &registration::SERVICES,
+            services: registration::services(self.0.config.registration),
         };
         let (driver, table) = registration::load(image, &host)?;
         let miniport = Arc::new(Miniport::new(*table, driver, Arc::clone(&self.0.ddi_calls)));

@@ -14,27 +14,49 @@ use nt::driver_call;
 use nt::fault::guarded;
 use nt::image::ImageError;
 use nt::loader::{self, DriverImage, DriverObject};
-use nt::services::{self, good};
+use nt::services::{self as kernel, good};
 use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERFACE_VERSION_WDDM3_2, SLOT_NAMES};
-use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, NtImports};
+use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, NtImports};
 use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
 };
 use wddm_ddi::types::{PDRIVER_OBJECT, UNICODE_STRING};
 
+use crate::config::RegistrationRequests;
+
 /// A loaded driver of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DriverId(pub(crate) usize);
 
-static IMPORTS: NtImports = services::imports(dxgk_initialize);
-static DEVICE: ControlDevice = ControlDevice {
-    name: "\\Device\\DxgKrnl",
-    service: "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\DXGKrnl",
-    control: |code| (code == IOCTL_VIDEO_DDI_FUNC_REGISTER).then_some(dxgk_initialize as *const () as usize),
-};
+static IMPORTS: NtImports = kernel::imports(dxgk_initialize);
 
-/// What miniport drivers may call. DxgkInitialize is no export: drivers reach it through their copy of displib.
-pub(crate) static SERVICES: Services = services::services(&IMPORTS, &["DxgkInitialize"], &DEVICE);
+/// The device of a graphics kernel that knows some requests.
+const fn device(control: fn(u32) -> Option<usize>) -> ControlDevice {
+    ControlDevice {
+        name: "\\Device\\DxgKrnl",
+        service: "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\DXGKrnl",
+        control,
+    }
+}
+
+static DEVICE: ControlDevice = device(|request| match request {
+    IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8 => Some(dxgk_initialize as *const () as usize),
+    older => (WINDOWS_7_DEVICE.control)(older),
+});
+static WINDOWS_7_DEVICE: ControlDevice =
+    device(|request| (request == IOCTL_VIDEO_DDI_FUNC_REGISTER).then_some(dxgk_initialize as *const () as usize));
+
+/// DxgkInitialize is no export: drivers reach it through their copy of displib.
+static SERVICES: Services = kernel::services(&IMPORTS, &["DxgkInitialize"], &DEVICE);
+static WINDOWS_7_SERVICES: Services = kernel::services(&IMPORTS, &["DxgkInitialize"], &WINDOWS_7_DEVICE);
+
+/// What miniport drivers may call.
+pub(crate) fn services(known: RegistrationRequests) -> &'static Services {
+    match known {
+        RegistrationRequests::All => &SERVICES,
+        RegistrationRequests::Windows7 => &WINDOWS_7_SERVICES,
+    }
+}
 
 /// A driver was not loaded. Device Manager shows code 37 for all of these.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use campanile_hw::registers::{Caps, NODE_COMPUTE, NODES};
 use campanile_hw::trace::entry::{TraceEntry, from_words};
 use campanile_hw::trace::event::EventInfo;
 use campanile_hw::trace::{Component, KEYWORD_REFUSAL, PROVIDER, PROVIDER_GUID};
-use dxgkrnl::{EtwEvent, EtwSession, TraceLoggingEvent};
+use dxgkrnl::{EtwEvent, EtwSession, RegistrationRequests, TraceLoggingEvent};
+use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8};
 use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::GUID;
 
@@ -14,7 +15,7 @@ use crate::rig::{RawQueue, Rig};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::debug::{DebugEvent, DebugInformation};
-use testbed::setup::System;
+use testbed::setup::{DriverChoice, System, SystemOptions};
 
 cases! { inside "Inside";
     "Inside.RefusalIsNamedAndCounted" on Boot::Fresh, "dxgkddi_collectdbginfo":
@@ -32,6 +33,12 @@ cases! { inside "Inside";
     "Inside.LoggingIsSwitchedByItsDdi" needs HardwareScheduling on Boot::Fresh, "dxgkddi_control_etw_logging":
         "DxgkDdiControlEtwLogging switches whether the driver logs its events up to a level with the graphics kernel."
         => logging_is_switched;
+    "Inside.NewerRegistrationRequestGoesFirst" on Boot::Fresh, "dxgkinitialize":
+        "A driver image asks the graphics kernel for its registration function with the control request of Windows 8 and later, and traces that it was answered; that it goes first is the practice of open filter drivers, for no page names it."
+        => newer_request_goes_first;
+    "Inside.OlderRegistrationRequestIsTheSecond" on Boot::With(windows_7_registration), "dxgkinitialize":
+        "Where the graphics kernel does not know the control request of Windows 8, a driver image asks with that of Windows 7, registers, and traces which one was answered."
+        => older_request_is_the_second;
 }
 
 /// Bug-check code of an engine that timed out.
@@ -100,7 +107,7 @@ fn information_has_the_tree(case: &mut Case<'_>) -> Result<(), Failure> {
     let whole = information(case.system, 64 << 10)?;
     ensure_eq!((whole.reason, whole.running, whole.powered, whole.cut), (TIMEOUT, true, true, false), "state");
     let nodes = (NODES * case.system.engines()) as usize;
-    ensure_eq!((whole.nodes.len(), whole.rings.len()), (nodes, Component::OF_ADAPTER), "nodes and rings");
+    ensure_eq!((whole.nodes.len(), whole.rings.len()), (nodes, Component::ALL.len()), "nodes and rings");
     ensure!(whole.device.is_some(), "{whole}");
     let event = last(&whole, Component::Queue, "DoorbellConnected")?;
     let told = ["doorbell", "number", "page"].map(|name| field(event, name).map(|(value, _)| value));
@@ -214,6 +221,37 @@ fn etw_keeps_to_the_session(case: &mut Case<'_>) -> Result<(), Failure> {
     work(&rig)?;
     ensure!(events(case.system)?.is_empty(), "events that nobody wants");
     Ok(())
+}
+
+fn windows_7_registration() -> SystemOptions {
+    SystemOptions { registration: RegistrationRequests::Windows7, ..SystemOptions::default() }
+}
+
+/// The traced requests that were answered are `expected` for a driver image; a linked driver is handed the function and asks nobody.
+fn answered(case: &Case<'_>, expected: u32) -> Result<(), Failure> {
+    const BYTES: usize = 1 << 20;
+    let information = information(case.system, BYTES)?;
+    let answered: Vec<u64> = information
+        .ring(Component::Driver)
+        .into_iter()
+        .flat_map(|ring| &ring.events)
+        .filter(|event| event.event == "RegistrationAnswered")
+        .flat_map(|event| event.fields.iter().map(|field| field.value))
+        .collect();
+    let expected = match DriverChoice::selected() {
+        DriverChoice::Linked => Vec::new(),
+        _ => vec![u64::from(expected)],
+    };
+    ensure_eq!(answered, expected, "requests that were answered");
+    Ok(())
+}
+
+fn newer_request_goes_first(case: &mut Case<'_>) -> Result<(), Failure> {
+    answered(case, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8)
+}
+
+fn older_request_is_the_second(case: &mut Case<'_>) -> Result<(), Failure> {
+    answered(case, IOCTL_VIDEO_DDI_FUNC_REGISTER)
 }
 
 fn logging_is_switched(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -1,13 +1,17 @@
 //! Registration with the graphics kernel, as the kit's static library `displib.lib` does it: the graphics kernel is loaded as a
-//! service, its device is opened, and an internal control request returns the registration function.
+//! service, its device is opened, and an internal control request returns the registration function. The request of Windows 8 and
+//! later goes first; a graphics kernel that does not know it is asked with that of Windows 7.
 
 use core::ffi::c_void;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
-use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, PDXGK_INITIALIZE};
-use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_PENDING};
+use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, PDXGK_INITIALIZE};
+use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING};
 use wddm_ddi::types::*;
+
+use crate::trace;
+use campanile_hw::trace::event::Event as TraceEvent;
 
 /// KEVENT: a dispatcher header and a list head, 24 bytes. [wdm: KEVENT]
 #[repr(C, align(8))]
@@ -88,14 +92,22 @@ fn registration_function() -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     let (mut file, mut device) = (core::ptr::null_mut(), core::ptr::null_mut());
     // SAFETY: all pointers are to locals.
     unsafe { IoGetDeviceObjectPointer(&raw mut name, FILE_ALL_ACCESS, &raw mut file, &raw mut device) }.ok()?;
-    let function = ask(device);
+    let mut request = IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8;
+    let mut function = ask(device, request);
+    if function == Err(STATUS_INVALID_DEVICE_REQUEST) {
+        request = IOCTL_VIDEO_DDI_FUNC_REGISTER;
+        function = ask(device, request);
+    }
+    if function.is_ok() {
+        trace::note(&TraceEvent::RegistrationAnswered { request });
+    }
     // SAFETY: IoGetDeviceObjectPointer gave this reference, and the answer has been read.
     unsafe { ObfDereferenceObject(file) };
     function
 }
 
 #[unsafe(link_section = "INIT")]
-fn ask(device: *mut c_void) -> Result<PDXGK_INITIALIZE, NTSTATUS> {
+fn ask(device: *mut c_void, request: u32) -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     let mut event = Event([0; 3]);
     let mut status = IoStatusBlock { status: STATUS_PENDING, information: 0 };
     let mut function: Option<PDXGK_INITIALIZE> = None;
@@ -104,7 +116,7 @@ fn ask(device: *mut c_void) -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     // SAFETY: the output buffer, event and status live until the request is complete.
     let irp = unsafe {
         IoBuildDeviceIoControlRequest(
-            IOCTL_VIDEO_DDI_FUNC_REGISTER,
+            request,
             device,
             core::ptr::null_mut(),
             0,

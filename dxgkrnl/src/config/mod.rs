@@ -11,6 +11,16 @@ use nt::pool::SpecialPool;
 pub use power::PowerSettings;
 pub use tdr::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
+/// The control requests that the graphics kernel answers with its registration function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RegistrationRequests {
+    /// Those of Windows 7 and of Windows 8 and later.
+    #[default]
+    All,
+    /// That of Windows 7 alone.
+    Windows7,
+}
+
 /// Which negotiable features the operating system is willing to enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeaturePolicy {
@@ -71,6 +81,8 @@ pub struct MachineConfig {
     /// How long a call into a driver may take, in time of the host; half of it at DISPATCH_LEVEL and above. A call that takes longer stops the
     /// machine. One that cannot be ended then ends the process, with [`crate::EXIT_STUCK`].
     pub driver_limit: Duration,
+    /// The control requests by which an image reaches the registration function.
+    pub registration: RegistrationRequests,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
 }
@@ -87,6 +99,7 @@ impl Default for MachineConfig {
             clock: Clock::default(),
             power: PowerSettings::default(),
             driver_limit: DRIVER_LIMIT,
+            registration: RegistrationRequests::default(),
             idle: None,
         }
     }

@@ -268,6 +268,8 @@ events! {
     11 Driver Information AdapterRemoved { adapter: Hex64 }
     /// The graphics kernel switched the logging of events on or off.
     12 Driver Information LoggingSwitched { flags: Hex32, enabled: U8, level: U8 }
+    /// The graphics kernel handed out its registration function for this control request: 0x230047 of Windows 8 and later, or 0x23003F of Windows 7.
+    13 Driver Information RegistrationAnswered { request: Hex32 }
 
     /// The device runs.
     16 Adapter Information Started { vram: U64, caps: Hex64, doorbells: U32, queues: U32 }

@@ -25,7 +25,7 @@ use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
     Clock, DRIVER_LIMIT, DeviceId, DriverId, DriverImage, DriverMemory, FeaturePolicy, Idle, LoadError, Machine,
-    MachineConfig, PnpError, PowerSettings, TdrSettings,
+    MachineConfig, PnpError, PowerSettings, RegistrationRequests, TdrSettings,
 };
 use wddm_ddi::types::LUID;
 
@@ -84,6 +84,8 @@ pub struct SystemOptions {
     pub power: PowerSettings,
     /// How long a call into the driver may take, unless the command line or the environment says, see [`DriverLimit`].
     pub driver_limit: Duration,
+    /// The control requests by which a driver image reaches the registration function.
+    pub registration: RegistrationRequests,
 }
 
 impl Default for SystemOptions {
@@ -100,6 +102,7 @@ impl Default for SystemOptions {
             clock: Clock::default(),
             power: PowerSettings::default(),
             driver_limit: DRIVER_LIMIT,
+            registration: RegistrationRequests::default(),
         }
     }
 }
@@ -507,6 +510,7 @@ impl System {
             clock: options.clock.clone(),
             power: options.power,
             driver_limit: driver_limit(options.driver_limit)?,
+            registration: options.registration,
             idle: (!options.threads).then(|| Arc::new(step) as Idle),
         };
         let machine =
