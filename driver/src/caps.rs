@@ -137,7 +137,6 @@ fn flag(value: bool) -> BOOLEAN {
 pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAPS {
     let mut caps = DXGK_DRIVERCAPS::zeroed();
     caps.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: -1 };
-    caps.ApertureSegmentCommitLimit = crate::memory::segments::APERTURE_SIZE as usize;
     caps.InterruptMessageNumber = INTERRUPT_MESSAGE;
     caps.SchedulingCaps = DXGK_VIDSCHCAPS::new()
         .with_MultiEngineAware(true)
@@ -146,8 +145,11 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
         .with_LowIrqlPreemptCommand(true)
         .with_NativeGpuFence(claims.native_fence)
         .with_OptimizedNativeFenceSignaledInterrupt(claims.optimised_fence_interrupt);
-    caps.MemoryManagementCaps.Bits =
-        DXGK_VIDMMCAPS_Bits::new().with_VirtualAddressingSupported(true).with_GpuMmuSupported(true);
+    // The GPU is not split among virtual machines, and guests may use it as it is.
+    caps.MemoryManagementCaps.Bits = DXGK_VIDMMCAPS_Bits::new()
+        .with_VirtualAddressingSupported(true)
+        .with_GpuMmuSupported(true)
+        .with_ParavirtualizationSupported(true);
     caps.MemoryManagementCaps.PagingNode = NODE_PAGING;
     caps.GpuEngineTopology.NbAsymetricProcessingNodes = NODES;
     caps.WDDMVersion = WDDM_VERSION;

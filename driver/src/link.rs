@@ -9,6 +9,7 @@
 use core::ffi::c_void;
 
 use campanile_hw::pci::{LINKED_FUNCTIONS, SUBSYSTEM_ID_LINKED, SUBSYSTEM_VENDOR_ID};
+use wddm_ddi::Zeroed;
 use wddm_ddi::km::LINKED_DEVICE;
 use wddm_ddi::nt::{DEVICE_PROPERTY_ADDRESS, DEVICE_PROPERTY_BUS_NUMBER, DEVICE_PROPERTY_HARDWARE_ID};
 use wddm_ddi::types::BOOLEAN;
@@ -70,8 +71,11 @@ impl Link {
         }
     }
 
-    /// DxgkDdiLinkDevice.
+    /// DxgkDdiLinkDevice. A function that is alone is part of no chain, and says so as drivers do that know of none: all of it is 0.
     pub(crate) fn answer(self) -> LINKED_DEVICE {
+        if self.count == 1 {
+            return LINKED_DEVICE::zeroed();
+        }
         LINKED_DEVICE { ChainUid: self.chain, NumberOfLinksInChain: self.count, LeadLink: BOOLEAN::from(self.leads()) }
     }
 
@@ -149,7 +153,8 @@ mod tests {
     fn other_boards_and_functions_beyond_the_board_are_alone() {
         for link in [Link::at(7, 0x3_0001, false), Link::at(7, 0x3_0002, true), Link::ALONE] {
             assert_eq!((link.position, link.count), (0, 1), "{link:?}");
-            assert_eq!(link.answer().LeadLink, 1);
+            let alone = LINKED_DEVICE { ChainUid: 0, NumberOfLinksInChain: 0, LeadLink: 0 };
+            assert_eq!(link.answer(), alone);
         }
     }
 }

@@ -137,6 +137,7 @@ ddis! {
     137 SetVirtualMachineData Adapter,
     142 ResumeHwEngine Reset,
     143 SignalMonitoredFence Fence,
+    144 PresentToHwQueue Queue,
     161 CreateNativeFence Fence,
     162 DestroyNativeFence Fence,
     165 CreateDoorbell Queue,

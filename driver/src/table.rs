@@ -41,21 +41,18 @@ pub static SLOTS: [Slot; 192] = [
     implemented("DxgkDdiStartDevice", "mandatory"),
     implemented("DxgkDdiStopDevice", "mandatory"),
     implemented("DxgkDdiRemoveDevice", "mandatory"),
-    implemented("DxgkDdiDispatchIoRequest", "part of the base block, which must be filled; refuses every request"),
+    implemented("DxgkDdiDispatchIoRequest", "optional; refuses every request"),
     implemented("DxgkDdiInterruptRoutine", "mandatory"),
     implemented("DxgkDdiDpcRoutine", "mandatory"),
     implemented("DxgkDdiQueryChildRelations", "mandatory; there are no children"),
     implemented("DxgkDdiQueryChildStatus", "mandatory; there are no children"),
     implemented("DxgkDdiQueryDeviceDescriptor", "mandatory; there are no children"),
     implemented("DxgkDdiSetPowerState", "mandatory"),
-    implemented(
-        "DxgkDdiNotifyAcpiEvent",
-        "part of the base block, which must be filled; no event concerns the function",
-    ),
+    disabled("DxgkDdiNotifyAcpiEvent", "prohibited for compute-only adapters"),
     implemented("DxgkDdiResetDevice", "mandatory"),
     implemented("DxgkDdiUnload", "mandatory"),
     implemented("DxgkDdiQueryInterface", "describes the features of the driver"),
-    implemented("DxgkDdiControlEtwLogging", "part of the base block, which must be filled"),
+    implemented("DxgkDdiControlEtwLogging", "optional; switches the logging of events"),
     implemented("DxgkDdiQueryAdapterInfo", "mandatory"),
     implemented("DxgkDdiCreateDevice", "mandatory"),
     implemented("DxgkDdiCreateAllocation", "mandatory"),
@@ -180,14 +177,17 @@ pub static SLOTS: [Slot; 192] = [
     implemented("DxgkDdiSetContextSchedulingProperties", "hardware scheduling"),
     implemented("DxgkDdiSuspendContext", "hardware scheduling"),
     implemented("DxgkDdiResumeContext", "hardware scheduling"),
-    implemented("DxgkDdiSetVirtualMachineData", "mandatory; refuses, since no virtual machine is served"),
+    implemented("DxgkDdiSetVirtualMachineData", "mandatory; a process of a virtual machine is served as any other"),
     disabled("DxgkDdiBeginExclusiveAccess", "IOMMU isolation is not claimed"),
     disabled("DxgkDdiEndExclusiveAccess", "IOMMU isolation is not claimed"),
     disabled("DxgkDdiQueryDiagnosticTypesSupport", "no diagnostics beyond CollectDbgInfo"),
     disabled("DxgkDdiControlDiagnosticReporting", "no diagnostics beyond CollectDbgInfo"),
     implemented("DxgkDdiResumeHwEngine", "hardware scheduling"),
     implemented("DxgkDdiSignalMonitoredFence", "hardware scheduling"),
-    disabled("DxgkDdiPresentToHwQueue", "prohibited for compute-only adapters"),
+    implemented(
+        "DxgkDdiPresentToHwQueue",
+        "must be filled with hardware scheduling; nothing is presented, so it refuses",
+    ),
     disabled("DxgkDdiValidateSubmitCommand", "command buffers are written by user mode and submitted as they are"),
     disabled("DxgkDdiSetTargetAdjustedColorimetry2", "no display"),
     disabled("DxgkDdiSetTrackedWorkloadPowerLevel", "tracked workloads are not claimed"),
@@ -256,7 +256,6 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     data.DxgkDdiQueryChildStatus = Some(pnp::query_child_status);
     data.DxgkDdiQueryDeviceDescriptor = Some(pnp::query_device_descriptor);
     data.DxgkDdiSetPowerState = Some(power::set_power_state);
-    data.DxgkDdiNotifyAcpiEvent = Some(pnp::notify_acpi_event);
     data.DxgkDdiNotifySurpriseRemoval = Some(pnp::notify_surprise_removal);
     data.DxgkDdiResetDevice = Some(pnp::reset_device);
     data.DxgkDdiUnload = Some(pnp::unload);
@@ -312,6 +311,7 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     data.DxgkDdiSetVirtualMachineData = Some(memory::set_virtual_machine_data);
     data.DxgkDdiResumeHwEngine = Some(reset::resume_hw_engine);
     data.DxgkDdiSignalMonitoredFence = Some(fence::signal_monitored_fence);
+    data.DxgkDdiPresentToHwQueue = Some(queue::present_to_hw_queue);
     data.DxgkDdiCreateNativeFence = Some(fence::create_native_fence);
     data.DxgkDdiDestroyNativeFence = Some(fence::destroy_native_fence);
     data.DxgkDdiUpdateMonitoredValues = Some(fence::update_monitored_values);
@@ -389,7 +389,7 @@ mod tests {
             "SetContextSchedulingProperties SetSchedulingLogBuffer SignalMonitoredFence CreateNativeFence",
             "DestroyNativeFence OpenNativeFence CloseNativeFence UpdateMonitoredValues UpdateCurrentValuesFromCpu",
             "SetNativeFenceLogBuffer UpdateNativeFenceLogs CreateDoorbell ConnectDoorbell DisconnectDoorbell",
-            "DestroyDoorbell NotifyWorkSubmission ControlEtwLogging NotifyAcpiEvent DispatchIoRequest",
+            "DestroyDoorbell NotifyWorkSubmission ControlEtwLogging PresentToHwQueue DispatchIoRequest",
             "SetPowerComponentFState PowerRuntimeControlRequest NotifySurpriseRemoval",
         ];
         for name in required.iter().flat_map(|line| line.split(' ')) {

@@ -115,8 +115,21 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Slots from AddDevice to ControlEtwLogging, which every miniport fills.
-const BASE_BLOCK: usize = 16;
+/// Slots that every miniport fills: those from AddDevice to ControlEtwLogging, without those that a compute-only driver may or must leave out.
+const BASE_BLOCK: [&str; 12] = [
+    "DxgkDdiAddDevice",
+    "DxgkDdiStartDevice",
+    "DxgkDdiStopDevice",
+    "DxgkDdiRemoveDevice",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiQueryChildRelations",
+    "DxgkDdiQueryChildStatus",
+    "DxgkDdiQueryDeviceDescriptor",
+    "DxgkDdiSetPowerState",
+    "DxgkDdiResetDevice",
+    "DxgkDdiUnload",
+];
 
 /// Slots that belong to nobody any more.
 const RETIRED: [&str; 12] = [
@@ -155,7 +168,7 @@ pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), Load
     if table.Version != DXGKDDI_INTERFACE_VERSION_WDDM3_2 {
         return Err(LoadError::Version(table.Version));
     }
-    if let Some(missing) = SLOT_NAMES.iter().take(BASE_BLOCK).find(|name| !is_filled(table, name)) {
+    if let Some(missing) = BASE_BLOCK.into_iter().find(|name| !is_filled(table, name)) {
         return Err(LoadError::MissingSlot(missing));
     }
     match RETIRED.into_iter().find(|name| is_filled(table, name)) {

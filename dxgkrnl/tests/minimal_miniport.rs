@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use dxgkrnl::verifier::Bugcheck;
 use dxgkrnl::{DriverImage, FeaturePolicy, LoadError, Machine, MachineConfig, PnpError, ProblemCode, StartError};
 use minimal::driver::{TAG, allocate, imports};
-use minimal::{Bench, Mutant, SOUND};
+use minimal::{Bench, Mutant, SOUND, table};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::nt::POOL_FLAG_NON_PAGED;
@@ -90,8 +90,8 @@ fn start_asks_in_the_order_of_windows() {
 fn a_table_of_another_version_or_with_a_hole_in_the_base_block_is_not_registered() {
     let error = load_error(Mutant { table: |table| table.Version = 0x10004, ..SOUND });
     assert_eq!((error.clone(), error.status()), (LoadError::Version(0x10004), STATUS_REVISION_MISMATCH));
-    let error = load_error(Mutant { table: |table| table.DxgkDdiControlEtwLogging = None, ..SOUND });
-    assert_eq!(error, LoadError::MissingSlot("DxgkDdiControlEtwLogging"));
+    let error = load_error(Mutant { table: |table| table.DxgkDdiUnload = None, ..SOUND });
+    assert_eq!(error, LoadError::MissingSlot("DxgkDdiUnload"));
     let error = load_error(Mutant { table: |table| table.Reserved4 = Some(filled), ..SOUND });
     assert_eq!(error, LoadError::ForbiddenSlot("Reserved4"));
 }
@@ -334,20 +334,12 @@ fn an_adapter_without_displays_is_not_the_boot_display() {
 
 #[test]
 fn only_compute_only_adapters_may_lack_a_user_mode_driver() {
-    let render = Mutant { caps: |caps| caps.MiscCaps.set_ComputeOnly(false), ..SOUND };
+    let render = Mutant { caps: |caps| caps.MiscCaps.set_ComputeOnly(false), table: table::fill_for_displays, ..SOUND };
     let error = refused(render);
     assert_eq!((error.clone(), error.status()), (StartError::NoUserModeDriver, STATUS_OBJECT_NAME_NOT_FOUND));
     let bench = Bench::new(render).unwrap();
     bench.machine.set_user_mode_driver(bench.driver, "minimal_umd.dll").unwrap();
     assert!(bench.start().is_ok());
-}
-
-#[test]
-fn a_compute_only_adapter_preempts() {
-    let none = D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_NONE;
-    assert_eq!(none.0, 0);
-    let error = refused(Mutant { caps: |caps| caps.PreemptionCaps = Zeroed::zeroed(), ..SOUND });
-    assert_eq!(error, StartError::ComputePreemptionNone);
 }
 
 #[test]

@@ -335,6 +335,10 @@ pub type PDXGKDDI_RESUMEHWENGINE =
 pub type PDXGKDDI_SIGNALMONITOREDFENCE =
     unsafe extern "win64" fn(hContext: HANDLE, Args: *mut DXGKARG_SIGNALMONITOREDFENCE) -> NTSTATUS;
 
+/// Copies between allocations for a presentation; the argument is a DXGKARG_PRESENT, which no compute-only driver reads.
+/// [d3dkmddi: DXGKDDI_PRESENTTOHWQUEUE]
+pub type PDXGKDDI_PRESENTTOHWQUEUE = unsafe extern "win64" fn(hHwQueue: HANDLE, pPresent: *mut c_void) -> NTSTATUS;
+
 /// Makes a native fence. [d3dkmddi: DXGKDDI_CREATENATIVEFENCE]
 pub type PDXGKDDI_CREATENATIVEFENCE =
     unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_CREATENATIVEFENCE) -> NTSTATUS;

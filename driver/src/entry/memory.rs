@@ -13,7 +13,7 @@ use crate::handle::{Handle, object};
 use crate::irql::Passive;
 use crate::memory::{allocation, paging, root};
 use crate::queue::context::UserDevice;
-use crate::refusal::{Ddi, Reason, refused};
+use crate::refusal::Ddi;
 
 pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
     on_adapter(Ddi::CreateProcess, adapter, |irql, adapter| {
@@ -136,10 +136,14 @@ pub(crate) unsafe extern "win64" fn unmap_cpu_host_aperture(
     })
 }
 
-/// Virtual machines are not served: paravirtualisation is not claimed.
+/// A process of a virtual machine is served as any other, so that nothing is kept of what the machine is.
 pub(crate) unsafe extern "win64" fn set_virtual_machine_data(
     adapter: HANDLE,
-    _args: *const DXGKARG_SETVIRTUALMACHINEDATA,
+    args: *const DXGKARG_SETVIRTUALMACHINEDATA,
 ) -> NTSTATUS {
-    on_adapter(Ddi::SetVirtualMachineData, adapter, |_, _| Err(refused(Reason::NotServed)))
+    on_adapter(Ddi::SetVirtualMachineData, adapter, |_, adapter| {
+        let args = inputs(args)?;
+        adapter.objects.get::<Process>(Handle::of(args.hKmdVmWorkerProcess))?;
+        Ok(())
+    })
 }

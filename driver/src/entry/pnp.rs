@@ -5,7 +5,6 @@ use core::ffi::c_void;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
 use super::answer::answer;
@@ -128,20 +127,6 @@ pub(crate) unsafe extern "win64" fn query_device_descriptor(
     _descriptor: *mut DXGK_DEVICE_DESCRIPTOR,
 ) -> NTSTATUS {
     answer(Ddi::QueryDeviceDescriptor, context, Err(refused(Reason::NoDisplay)))
-}
-
-/// No ACPI event concerns this function.
-pub(crate) unsafe extern "win64" fn notify_acpi_event(
-    _context: *mut c_void,
-    _event_type: DXGK_EVENT_TYPE,
-    _event: u32,
-    _argument: *mut c_void,
-    flags: *mut u32,
-) -> NTSTATUS {
-    if let Ok(flags) = arguments(flags) {
-        *flags = 0;
-    }
-    STATUS_SUCCESS
 }
 
 /// Any level, also while the machine stops: the device forgets its work and touches no memory.

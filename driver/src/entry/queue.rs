@@ -1,5 +1,7 @@
 //! Contexts, queues and submission.
 
+use core::ffi::c_void;
+
 use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location};
 use campanile_hw::registers::NODE_PAGING;
 use campanile_hw::trace::Component;
@@ -218,6 +220,11 @@ pub(crate) unsafe extern "win64" fn submit_command_to_hw_queue(
         let gpu = adapter.started_engine(queue.engine)?;
         hw_queue::submit(irql, gpu, context, queue, args)
     })
+}
+
+/// Nothing is presented on an adapter whose capabilities have no presentation.
+pub(crate) unsafe extern "win64" fn present_to_hw_queue(queue: HANDLE, _present: *mut c_void) -> NTSTATUS {
+    on_object::<HwQueue>(Ddi::PresentToHwQueue, queue, |_, _, _, _| Err::<(), _>(refused(Reason::NotServed)))
 }
 
 pub(crate) unsafe extern "win64" fn switch_to_hw_context_list(

@@ -5,6 +5,7 @@ mod device_power;
 mod features;
 mod idle;
 mod link;
+mod mcdm;
 mod power;
 mod query;
 mod registry;

@@ -3,7 +3,7 @@
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
-use super::{Adapter, EnabledFeatures, NodeCaps, Segment, StartError};
+use super::{Adapter, EnabledFeatures, NodeCaps, Segment, StartError, mcdm};
 use crate::registration::is_filled;
 
 /// `WDDMVersion` that belongs to the interface version of WDDM 3.2.
@@ -41,10 +41,14 @@ const RENDER: [&str; 28] = [
     "DxgkDdiSetRootPageTable",
 ];
 
+/// DDIs that every driver but that of a compute-only adapter has: there they are optional, or prohibited.
+const BASE: [&str; 4] =
+    ["DxgkDdiDispatchIoRequest", "DxgkDdiNotifyAcpiEvent", "DxgkDdiQueryInterface", "DxgkDdiControlEtwLogging"];
+
 const PER_ENGINE_TDR: [&str; 4] =
     ["DxgkDdiQueryDependentEngineGroup", "DxgkDdiQueryEngineStatus", "DxgkDdiResetEngine", "DxgkDdiCollectDbgInfo"];
 
-const HARDWARE_SCHEDULING: [&str; 15] = [
+const HARDWARE_SCHEDULING: [&str; 16] = [
     "DxgkDdiCreateHwContext",
     "DxgkDdiDestroyHwContext",
     "DxgkDdiCreateHwQueue",
@@ -60,6 +64,7 @@ const HARDWARE_SCHEDULING: [&str; 15] = [
     "DxgkDdiSetContextSchedulingProperties",
     "DxgkDdiSetSchedulingLogBuffer",
     "DxgkDdiSignalMonitoredFence",
+    "DxgkDdiPresentToHwQueue",
 ];
 
 const NATIVE_FENCE: [&str; 6] = [
@@ -82,44 +87,6 @@ const USER_MODE_SUBMISSION: [&str; 7] = [
 ];
 
 const CPU_HOST_APERTURE: [&str; 2] = ["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"];
-
-/// Display DDIs, which a compute-only driver leaves out.
-const DISPLAY: [&str; 34] = [
-    "DxgkDdiSetPalette",
-    "DxgkDdiSetPointerPosition",
-    "DxgkDdiSetPointerShape",
-    "DxgkDdiQueryCurrentFence",
-    "DxgkDdiIsSupportedVidPn",
-    "DxgkDdiRecommendFunctionalVidPn",
-    "DxgkDdiEnumVidPnCofuncModality",
-    "DxgkDdiSetVidPnSourceAddress",
-    "DxgkDdiSetVidPnSourceVisibility",
-    "DxgkDdiCommitVidPn",
-    "DxgkDdiUpdateActiveVidPnPresentPath",
-    "DxgkDdiRecommendMonitorModes",
-    "DxgkDdiRecommendVidPnTopology",
-    "DxgkDdiGetScanLine",
-    "DxgkDdiStopCapture",
-    "DxgkDdiControlInterrupt",
-    "DxgkDdiControlInterrupt2",
-    "DxgkDdiControlInterrupt3",
-    "DxgkDdiCreateOverlay",
-    "DxgkDdiUpdateOverlay",
-    "DxgkDdiFlipOverlay",
-    "DxgkDdiDestroyOverlay",
-    "DxgkDdiPresent",
-    "DxgkDdiSetDisplayPrivateDriverFormat",
-    "DxgkDdiQueryVidPnHWCapability",
-    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay",
-    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2",
-    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3",
-    "DxgkDdiCheckMultiPlaneOverlaySupport",
-    "DxgkDdiCheckMultiPlaneOverlaySupport2",
-    "DxgkDdiCheckMultiPlaneOverlaySupport3",
-    "DxgkDdiPostMultiPlaneOverlayPresent",
-    "DxgkDdiSetTimingsFromVidPn",
-    "DxgkDdiSetTargetGamma",
-];
 
 fn need(
     table: &DRIVER_INITIALIZATION_DATA,
@@ -166,12 +133,11 @@ pub(super) fn check_slots(
     if caps.SupportSurpriseRemoval != 0 || caps.SupportSurpriseRemovalInHibernation != 0 {
         need(table, ["DxgkDdiNotifySurpriseRemoval"], "SupportSurpriseRemoval")?;
     }
-    if caps.MiscCaps.ComputeOnly()
-        && let Some(slot) = DISPLAY.into_iter().find(|slot| is_filled(table, slot))
-    {
-        return Err(StartError::ForbiddenDdi(slot));
+    if caps.MiscCaps.ComputeOnly() {
+        mcdm::check_slots(table)
+    } else {
+        need(table, BASE, "an adapter that can have displays")
     }
-    Ok(())
 }
 
 /// What the driver capabilities are held against.
@@ -206,9 +172,8 @@ pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -
     if caps.SupportPerEngineTDR == 0 {
         return Err(StartError::PerEngineTdrRequired);
     }
-    let none = D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_NONE;
-    if caps.MiscCaps.ComputeOnly() && caps.PreemptionCaps.ComputePreemptionGranularity == none {
-        return Err(StartError::ComputePreemptionNone);
+    if caps.MiscCaps.ComputeOnly() {
+        mcdm::check_caps(caps)?;
     }
     let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
     if !(1..=64).contains(&nodes) {

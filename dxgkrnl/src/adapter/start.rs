@@ -16,7 +16,7 @@ use super::link;
 use super::power::PowerComponents;
 use super::resources::Resources;
 use super::rules::{self, Surroundings};
-use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError};
+use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm};
 use crate::config::FeaturePolicy;
 use crate::interrupt::{Interrupts, Sink};
 use crate::kmd_handle::KmdHandle;
@@ -308,7 +308,7 @@ impl Adapter {
         rules::check_driver_caps(&driver, &around)?;
         let node_count = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
         let engines = self.links.len() as u32;
-        self.query_device_caps(node_count)?;
+        self.query_device_caps(&driver)?;
         let native_fence = self.query_native_fence(&driver)?;
         let user_mode_submission = self.query_user_mode_submission(features.user_mode_submission)?;
         let parts = (0..engines)
@@ -359,8 +359,9 @@ impl Adapter {
     }
 
     /// The queries that follow DRIVERCAPS; most may be refused.
-    fn query_device_caps(&self, nodes: u32) -> Result<(), StartError> {
+    fn query_device_caps(&self, driver: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
+        let nodes = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
         let device: DXGK_WDDMDEVICECAPS = self.require(Kind::DXGKQAITYPE_WDDMDEVICECAPS, "WDDMDEVICECAPS", &mut [])?;
         rules::check_device_caps(&device)?;
         let _ = self.query::<[u8; 64]>(Kind::DXGKQAITYPE_64BITONLYCAPS, "64BITONLYCAPS", &mut []);
@@ -378,9 +379,23 @@ impl Adapter {
             }
         }
         self.check_handles(&handles)?;
-        let display = Kind::DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION;
-        let _ = self.query::<DXGK_DISPLAY_DRIVERCAPS_EXTENSION>(display, "DISPLAY_DRIVERCAPS_EXTENSION", &mut []);
+        self.query_displays(driver)?;
         let _ = self.query::<[u8; 256]>(Kind::DXGKQAITYPE_DIRTYBITTRACKINGCAPS, "DIRTYBITTRACKINGCAPS", &mut []);
+        Ok(())
+    }
+
+    /// What a driver for displays may answer, and one of a compute-only adapter refuses.
+    fn query_displays(&self, driver: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
+        const INDEX: u32 = 0;
+        if driver.MiscCaps.ComputeOnly() {
+            let answers = |kind, name| self.query::<[u8; 256]>(kind, name, &mut [INDEX]).is_ok();
+            return match mcdm::UNANSWERED.into_iter().find(|(kind, name)| answers(*kind, name)) {
+                Some((_, name)) => Err(StartError::McdmQuery(name)),
+                None => Ok(()),
+            };
+        }
+        let display = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION;
+        let _ = self.query::<DXGK_DISPLAY_DRIVERCAPS_EXTENSION>(display, "DISPLAY_DRIVERCAPS_EXTENSION", &mut []);
         Ok(())
     }
 

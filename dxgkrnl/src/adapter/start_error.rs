@@ -183,8 +183,15 @@ start_errors! {
     NoGpuMmu, STATUS_NOT_SUPPORTED, FailedPostStart, "GpuMmuSupported is not set; adapters without GPU virtual addresses are not supported";
     /// Page-table description that makes no sense.
     PageTables(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "page tables: {}", reason;
-    /// A compute-only adapter that cannot preempt.
-    ComputePreemptionNone, STATUS_INVALID_PARAMETER, FailedPostStart, "compute preemption granularity is NONE, which a compute-only adapter must not say";
+    /// A member of DRIVERCAPS is not what the guidelines for compute-only adapters want.
+    McdmCaps {
+        /// The member.
+        member: &'static str,
+        /// What it must be.
+        must_be: &'static str,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DRIVERCAPS.{} of a compute-only adapter must be {} [mcdm-implementation-guidelines]", member, must_be;
+    /// A query was answered that the driver of a compute-only adapter must refuse.
+    McdmQuery(query: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "the driver of a compute-only adapter answered QueryAdapterInfo({}), which it must refuse [mcdm-implementation-guidelines]", query;
     /// No segments, or too many.
     SegmentCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "{} segments; 1 to 31 are allowed", count;
     /// A segment breaks a rule.

@@ -208,9 +208,12 @@ fn driver_caps(mutant: &Mutant) -> DXGK_DRIVERCAPS {
     caps.WDDMVersion = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
     caps.GpuEngineTopology.NbAsymetricProcessingNodes = 1;
     caps.MiscCaps.set_ComputeOnly(true);
-    caps.SchedulingCaps = DXGK_VIDSCHCAPS::new().with_MultiEngineAware(true).with_PreemptionAware(true);
-    caps.MemoryManagementCaps.Bits =
-        DXGK_VIDMMCAPS_Bits::new().with_VirtualAddressingSupported(true).with_GpuMmuSupported(true);
+    caps.SchedulingCaps =
+        DXGK_VIDSCHCAPS::new().with_MultiEngineAware(true).with_PreemptionAware(true).with_LowIrqlPreemptCommand(true);
+    caps.MemoryManagementCaps.Bits = DXGK_VIDMMCAPS_Bits::new()
+        .with_VirtualAddressingSupported(true)
+        .with_GpuMmuSupported(true)
+        .with_ParavirtualizationSupported(true);
     caps.SupportPerEngineTDR = 1;
     caps.PreemptionCaps.ComputePreemptionGranularity =
         D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
@@ -256,6 +259,9 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
     let mutant = adapter.mutant;
     // SAFETY: the system passes the structure.
     let args = unsafe { &*args };
+    if mutant.answers == Some(args.Type) {
+        return STATUS_SUCCESS;
+    }
     match args.Type {
         Kind::DXGKQAITYPE_DRIVERCAPS => reply(args, driver_caps(&mutant)),
         Kind::DXGKQAITYPE_WDDMDEVICECAPS => {

@@ -20,6 +20,8 @@ pub(crate) use driver::Adapter;
 pub(crate) struct Mutant {
     pub(crate) table: fn(&mut DRIVER_INITIALIZATION_DATA),
     pub(crate) caps: fn(&mut DXGK_DRIVERCAPS),
+    /// A query that it answers besides, without writing anything.
+    pub(crate) answers: Option<DXGK_QUERYADAPTERINFOTYPE>,
     pub(crate) device_caps: fn(&mut DXGK_WDDMDEVICECAPS),
     pub(crate) native_fence_caps: Option<DXGK_NATIVE_FENCE_CAPS>,
     pub(crate) submission_caps: Option<DXGK_USERMODESUBMISSION_CAPS>,
@@ -50,6 +52,7 @@ pub(crate) struct Mutant {
 pub(crate) const SOUND: Mutant = Mutant {
     table: |_| (),
     caps: |_| (),
+    answers: None,
     device_caps: |_| (),
     native_fence_caps: None,
     submission_caps: None,

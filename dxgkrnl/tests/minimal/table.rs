@@ -40,6 +40,13 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     table
 }
 
+/// Fills what only the driver of a compute-only adapter leaves out.
+pub(crate) fn fill_for_displays(table: &mut DRIVER_INITIALIZATION_DATA) {
+    trivial! { table:
+        DxgkDdiNotifyAcpiEvent(*mut c_void, DXGK_EVENT_TYPE, u32, *mut c_void, *mut u32);
+    }
+}
+
 fn plug_and_play(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiAddDevice = Some(driver::add_device);
     table.DxgkDdiStartDevice = Some(driver::start_device);
@@ -57,7 +64,6 @@ fn plug_and_play(table: &mut DRIVER_INITIALIZATION_DATA) {
         DxgkDdiQueryChildStatus(*mut c_void, *mut DXGK_CHILD_STATUS, BOOLEAN);
         DxgkDdiQueryDeviceDescriptor(*mut c_void, u32, *mut DXGK_DEVICE_DESCRIPTOR);
         DxgkDdiSetPowerState(*mut c_void, u32, DEVICE_POWER_STATE, i32);
-        DxgkDdiNotifyAcpiEvent(*mut c_void, DXGK_EVENT_TYPE, u32, *mut c_void, *mut u32);
     }
 }
 
@@ -91,6 +97,7 @@ fn rendering(table: &mut DRIVER_INITIALIZATION_DATA) {
         DxgkDdiCalibrateGpuClock(HANDLE, u32, u32, *mut DXGK_GPUCLOCKDATA);
         DxgkDdiFormatHistoryBuffer(HANDLE, *mut DXGKARG_FORMATHISTORYBUFFER);
         DxgkDdiSetStablePowerState(HANDLE, *const DXGKARG_SETSTABLEPOWERSTATE);
+        DxgkDdiSetVirtualMachineData(HANDLE, *const DXGKARG_SETVIRTUALMACHINEDATA);
     }
 }
 
@@ -111,5 +118,6 @@ fn hardware_scheduling(table: &mut DRIVER_INITIALIZATION_DATA) {
         DxgkDdiSetContextSchedulingProperties(HANDLE, *const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES);
         DxgkDdiSetSchedulingLogBuffer(HANDLE, *const DXGKARG_SETSCHEDULINGLOGBUFFER);
         DxgkDdiSignalMonitoredFence(HANDLE, *mut DXGKARG_SIGNALMONITOREDFENCE);
+        DxgkDdiPresentToHwQueue(HANDLE, *mut c_void);
     }
 }

@@ -330,7 +330,6 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
         DxgkDdiQueryChildStatus(*mut c_void, *mut DXGK_CHILD_STATUS, BOOLEAN);
         DxgkDdiQueryDeviceDescriptor(*mut c_void, u32, *mut DXGK_DEVICE_DESCRIPTOR);
         DxgkDdiSetPowerState(*mut c_void, u32, DEVICE_POWER_STATE, i32);
-        DxgkDdiNotifyAcpiEvent(*mut c_void, DXGK_EVENT_TYPE, u32, *mut c_void, *mut u32);
         DxgkDdiQueryInterface(*mut c_void, *mut QUERY_INTERFACE);
     }
     table
