@@ -47,7 +47,7 @@ pub type PDXGK_INITIALIZE = unsafe extern "win64" fn(
 /// Video device type 0x23, function 0xf, METHOD_NEITHER. [dispmprt: IOCTL_VIDEO_DDI_FUNC_REGISTER]
 pub const IOCTL_VIDEO_DDI_FUNC_REGISTER: u32 = 0x0023_003f;
 /// The same request to the graphics kernel of Windows 8 and later: function 0x11. No header has it; open filter drivers ask with it first, and with the
-/// one of Windows 7 when the answer is STATUS_INVALID_DEVICE_REQUEST.
+/// one of Windows 7 when the answer is STATUS_INVALID_DEVICE_REQUEST. [dispmprt: IOCTL_VIDEO_DDI_FUNC_REGISTER]
 pub const IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8: u32 = 0x0023_0047;
 
 /// Control code of a provider's enable callback: no session wants its events any more.
