@@ -309,7 +309,7 @@ const EVENTS = {
     17: { name: "Stopped", fields: [] },
     18: { name: "PowerState", fields: [["state", "u32"]] },
     19: { name: "PowerStateReached", fields: [["state", "u32"], ["running", "u8"]] },
-    20: { name: "ComponentState", fields: [["node", "u32"], ["state", "u32"]] },
+    20: { name: "ComponentState", fields: [["component", "u32"], ["state", "u32"]] },
     21: { name: "SurpriseRemoved", fields: [] },
     22: { name: "Halted", fields: [] },
     32: { name: "ContextCreated", fields: [["context", "hex64"], ["process", "hex64"], ["node", "u32"]] },

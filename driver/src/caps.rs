@@ -190,14 +190,20 @@ pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADA
     Some(metadata)
 }
 
-/// Power components: one for each node, with the node's number.
-pub(crate) const POWER_COMPONENTS: u32 = NODES;
+/// Power components: one for each node, with the node's number, and the transition of the device to D3.
+pub(crate) const POWER_COMPONENTS: u32 = NODES + 1;
+/// The component that says by F1 that the device may leave D0. [d3dkmddi: DXGK_POWER_COMPONENT_D3_TRANSITION]
+pub(crate) const D3_TRANSITION: u32 = NODES;
 /// F-states of a component: in F0 the node works, in F1 it executes nothing.
 pub(crate) const FSTATES: u32 = 2;
 /// From F1 to F0, in 100 ns: one scheduler command.
 const F1_LATENCY: u64 = 100;
 /// Shortest stay in F1 that pays, in 100 ns.
 const F1_RESIDENCY: u64 = 10_000;
+/// From D3 to D0, in 100 ns: the 10 ms that a function may take to leave D3hot. [PCI Power Management: D3hot to D0 recovery time]
+const D3_LATENCY: u64 = 100_000;
+/// Shortest stay in D3 that pays, in 100 ns: what VRAM loses has to be copied out and in.
+const D3_RESIDENCY: u64 = 10_000_000;
 
 /// DXGKQAITYPE_POWERCOMPONENTINFO; `None` beyond the last component.
 #[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
@@ -206,6 +212,7 @@ pub(crate) fn power_component(component: u32) -> Option<DXGK_POWER_RUNTIME_COMPO
         NODE_COMPUTE => b"Compute",
         NODE_COPY => b"Copy",
         NODE_PAGING => b"Paging",
+        D3_TRANSITION => b"D3",
         _ => return None,
     };
     let mut info = DXGK_POWER_RUNTIME_COMPONENT::zeroed();
@@ -215,12 +222,18 @@ pub(crate) fn power_component(component: u32) -> Option<DXGK_POWER_RUNTIME_COMPO
         ResidencyRequirement: residency,
         NominalPower: DXGK_FSTATE_UNKNOWN_POWER,
     };
-    let states = [state(0, 0), state(F1_LATENCY, F1_RESIDENCY)];
+    let low =
+        if component == D3_TRANSITION { state(D3_LATENCY, D3_RESIDENCY) } else { state(F1_LATENCY, F1_RESIDENCY) };
+    let states = [state(0, 0), low];
     for (place, state) in info.States.iter_mut().zip(states) {
         *place = state;
     }
-    info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
-    info.ComponentMapping.u.EngineDesc = DXGK_POWER_COMPONENT_MAPPING_EngineDesc { NodeIndex: component };
+    if component == D3_TRANSITION {
+        info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_D3_TRANSITION;
+    } else {
+        info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
+        info.ComponentMapping.u.EngineDesc = DXGK_POWER_COMPONENT_MAPPING_EngineDesc { NodeIndex: component };
+    }
     info.Flags = DXGK_POWER_COMPONENT_FLAGS::new().with_DriverCompletesFStateTransition(true);
     // No assigned identity: a name-based one of this driver, different for each component.
     info.ComponentGuid = GUID { Data1: 0x8f0d_61c4 + component, Data2: 0x52a3, Data3: 0x5e10, Data4: *b"\x9bcampani" };
@@ -423,12 +436,16 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_a_power_component_of_its_own() {
+    fn every_node_and_the_transition_to_d3_is_a_power_component_of_its_own() {
         for component in 0..POWER_COMPONENTS {
             let info = power_component(component).unwrap();
-            assert_eq!(info.ComponentMapping.ComponentType.0, 0, "an engine");
-            // SAFETY: the type says that this arm holds the engine.
-            assert_eq!(unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex, component);
+            if component == D3_TRANSITION {
+                assert_eq!(info.ComponentMapping.ComponentType.0, 6, "a D3 transition");
+            } else {
+                assert_eq!(info.ComponentMapping.ComponentType.0, 0, "an engine");
+                // SAFETY: the type says that this arm holds the engine.
+                assert_eq!(unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex, component);
+            }
             assert_eq!((info.StateCount, info.ProviderCount), (2, 0));
             assert_eq!((info.States[0].TransitionLatency, info.States[0].ResidencyRequirement), (0, 0));
             assert!(info.States[1].TransitionLatency > 0 && info.ComponentName[39] == 0);

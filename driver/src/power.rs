@@ -1,7 +1,7 @@
 //! Power of nodes and device, and the clock.
 //!
 //! Every node is a power component with the states F0 and F1; the operating system disconnects the doorbells of a node before it
-//! asks for F1. In D3 the device loses all it knows; before it, the operating system suspends every context, disconnects every
+//! asks for F1. One more component has F1 before the device leaves D0 at run time. In D3 the device loses all it knows; before it, the operating system suspends every context, disconnects every
 //! doorbell and evicts what VRAM does not keep.
 
 use core::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 
 use crate::adapter::Adapter;
-use crate::caps::FSTATES;
+use crate::caps::{D3_TRANSITION, FSTATES};
 use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::irql::{Dispatch, Passive, UpToDispatch};
@@ -62,14 +62,17 @@ fn wake(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
 /// STATUS_INVALID_PARAMETER for a component or state that was not declared; nothing is reported then.
 pub(crate) fn set_fstate(irql: &Dispatch, adapter: &Adapter, component: u32, fstate: u32) -> Result<(), Refused> {
     let gpu = adapter.started_engine(component >> 16)?;
-    let node = component & 0xffff;
-    let place = gpu.fstates.get(node as usize).ok_or(refused(Reason::PowerState))?;
-    if fstate >= FSTATES {
+    let number = component & 0xffff;
+    let node = gpu.fstates.get(number as usize);
+    if fstate >= FSTATES || node.is_none() && number != D3_TRANSITION {
         return Err(refused(Reason::PowerState));
     }
-    gpu.note(Component::Adapter, &Event::ComponentState { node: component, state: fstate });
-    place.store(fstate, Ordering::Release);
-    program(irql, gpu, node, fstate);
+    gpu.note(Component::Adapter, &Event::ComponentState { component, state: fstate });
+    // The hardware knows nothing of the transition to D3: DxgkDdiSetPowerState makes it.
+    if let Some(place) = node {
+        place.store(fstate, Ordering::Release);
+        program(irql, gpu, number, fstate);
+    }
     gpu.dxgk.complete_fstate_transition(irql, component);
     Ok(())
 }

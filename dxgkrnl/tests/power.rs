@@ -5,10 +5,12 @@
 mod minimal;
 
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use dxgkrnl::StartError;
 use dxgkrnl::bus::Bus;
+use dxgkrnl::{Clock, MachineConfig, PowerSettings, StartError};
 use minimal::bus::{MONITORED, REPORT};
 use minimal::{Adapter, Bench, Mutant, SOUND};
 use wddm_ddi::Zeroed;
@@ -25,6 +27,14 @@ fn engine() -> DXGK_POWER_RUNTIME_COMPONENT {
     info.States[1].TransitionLatency = 10;
     info.ComponentGuid.Data1 = 1;
     info.ComponentName[..NAME.len()].copy_from_slice(NAME.as_bytes());
+    info
+}
+
+/// What says by F1 that the device may leave D0.
+fn d3_transition() -> DXGK_POWER_RUNTIME_COMPONENT {
+    let mut info = engine();
+    info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_D3_TRANSITION;
+    info.ComponentGuid.Data1 = 2;
     info
 }
 
@@ -111,7 +121,7 @@ fn interrupt(bench: &Bench) {
 }
 
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
     while !done() {
         assert!(std::time::Instant::now() < deadline, "{what} never happened");
         std::thread::yield_now();
@@ -177,7 +187,7 @@ fn an_engine_that_is_said_to_be_idle_in_f1_is_named_and_stays_there() {
     eventually("the name", || {
         interrupt(&bench);
         // The driver's interrupt routine goes on until nothing is left: it gets the time to come to that.
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
         bench.machine.debug_log().iter().any(|line| line.contains("engine 0 to be in transition to F1, where it is"))
     });
     assert_eq!(bench.machine.power_components(luid)[0], before);
@@ -216,8 +226,18 @@ fn a_component_that_breaks_a_rule_is_refused_by_name() {
         ),
         (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: 1, ..engine() }], "provider"),
         (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: u32::MAX, ..engine() }], "provider"),
-        (|| vec![engine(), engine()], "same engine or the same GUID"),
+        (|| vec![engine(), engine()], "has the same engine"),
         (|| vec![engine(); 257], "257 components"),
+        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 1, ..d3_transition() }], "1 F-states of a D3 transition"),
+        (
+            || {
+                vec![
+                    d3_transition(),
+                    DXGK_POWER_RUNTIME_COMPONENT { ComponentGuid: engine().ComponentGuid, ..d3_transition() },
+                ]
+            },
+            "a D3 transition as well",
+        ),
     ] {
         let rule = refused(components);
         assert!(rule.contains(part), "{part}: {rule}");
@@ -317,6 +337,47 @@ unsafe extern "win64" fn refuses_power(_: *mut c_void, _: u32, _: DEVICE_POWER_S
     STATUS_UNSUCCESSFUL
 }
 
+/// What the driver was asked for: the F-state of a component, or the device's power state behind `DEVICE`.
+static ASKED: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
+const DEVICE: u32 = u32::MAX;
+
+unsafe extern "win64" fn notes_fstate(_: *mut c_void, component: u32, fstate: u32) -> NTSTATUS {
+    ASKED.lock().unwrap().push((component, fstate));
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn notes_device(_: *mut c_void, _: u32, state: DEVICE_POWER_STATE, _: i32) -> NTSTATUS {
+    ASKED.lock().unwrap().push((DEVICE, state.0 as u32));
+    STATUS_SUCCESS
+}
+
+#[test]
+fn a_device_leaves_d0_at_run_time_only_by_its_d3_transition() {
+    const IDLE: Duration = Duration::from_secs(10);
+    const D0: (u32, u32) = (DEVICE, DEVICE_POWER_STATE::PowerDeviceD0.0 as u32);
+    const D3: (u32, u32) = (DEVICE, DEVICE_POWER_STATE::PowerDeviceD3.0 as u32);
+    let asked = |components| {
+        ASKED.lock().unwrap().clear();
+        let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| {
+            table.DxgkDdiSetPowerComponentFState = Some(notes_fstate);
+            table.DxgkDdiSetPowerState = Some(notes_device);
+        };
+        let power = PowerSettings { device_idle_time: Some(IDLE), ..PowerSettings::default() };
+        let config = MachineConfig { ram: 64 << 20, clock: Clock::manual(), power, ..MachineConfig::default() };
+        let bench = Bench::with_config(Mutant { table, ..managed(components) }, config).unwrap();
+        let luid = bench.start().unwrap();
+        for _ in 0..4 {
+            bench.machine.advance(IDLE);
+        }
+        let slept = bench.machine.is_powered_down(luid);
+        bench.machine.power_up(luid).unwrap();
+        bench.machine.remove(luid).unwrap();
+        (slept, ASKED.lock().unwrap().clone())
+    };
+    assert_eq!(asked(|| vec![engine()]), (false, vec![]));
+    assert_eq!(asked(|| vec![engine(), d3_transition()]), (true, vec![(1, 1), D3, D0, (1, 0)]));
+}
+
 #[test]
 fn a_refused_device_power_state_stops_the_machine() {
     let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| table.DxgkDdiSetPowerState = Some(refuses_power);
@@ -329,7 +390,7 @@ fn a_refused_device_power_state_stops_the_machine() {
 }
 
 /// What the driver was told: state and action.
-static TOLD: std::sync::Mutex<Vec<(i32, i32)>> = std::sync::Mutex::new(Vec::new());
+static TOLD: Mutex<Vec<(i32, i32)>> = Mutex::new(Vec::new());
 
 unsafe extern "win64" fn notes_power(_: *mut c_void, device: u32, state: DEVICE_POWER_STATE, action: i32) -> NTSTATUS {
     assert_eq!(device, DISPLAY_ADAPTER_HW_ID);

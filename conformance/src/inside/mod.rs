@@ -11,6 +11,7 @@ mod budget;
 mod budget_change;
 mod caps;
 mod coherency;
+mod debug_information;
 mod destruction;
 mod doorbell;
 mod doorbell_churn;
@@ -46,7 +47,6 @@ mod gpu_address;
 mod gpu_update;
 mod host_aperture;
 mod hostile;
-mod inside;
 mod lifecycle;
 mod linked;
 mod lock;
@@ -153,7 +153,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_system_process::CASES,
     fault::CASES,
     hostile::CASES,
-    inside::CASES,
+    debug_information::CASES,
     lifecycle::CASES,
     races::CASES,
     surprise::CASES,

@@ -17,7 +17,7 @@ use testbed::user::{Device, Error, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { inside "Power", behind "it watches power states from inside, or lets the GPU hang";
     "Power.EveryEngineIsAComponent" on Boot::Fresh, "gpu-power-management-of-idle-and-active-power":
-        "The driver declares one power component for each engine of each node, and all of them are in F0 after start."
+        "The driver declares one power component for each node of each engine, and behind those of an engine one for the transition of the device to D3; all of them are in F0 after start."
         => every_engine_is_a_component;
     "Power.IdleEngineLosesItsDoorbellsAndEntersF1" on Boot::With(eager), "user-mode-work-submission":
         "When the driver says that an engine is in transition to F1, all doorbells of its queues are disconnected with the status retry, and its component enters F1."
@@ -85,8 +85,10 @@ pub(super) fn wait_asleep(system: &System, node: u32) -> Result<PowerComponentSt
 
 fn every_engine_is_a_component(case: &mut Case<'_>) -> Result<(), Failure> {
     let components = case.system.machine().power_components(case.system.luid());
-    let nodes: Vec<Option<u32>> = components.iter().map(|component| component.node).collect();
-    ensure_eq!(nodes, (0..NODES * case.system.engines()).map(Some).collect::<Vec<_>>(), "nodes of the components");
+    let found: Vec<_> = components.iter().map(|component| (component.node, component.is_d3_transition)).collect();
+    let of_engine = |engine| (0..NODES).map(move |node| (Some(engine * NODES + node), false)).chain([(None, true)]);
+    let expected: Vec<_> = (0..case.system.engines()).flat_map(of_engine).collect();
+    ensure_eq!(found, expected, "nodes of the components, and transitions to D3");
     // An engine that says at once that it is idle has been in F0 before.
     let idle = case.system.reports_idle_engines();
     let began_in_f0 = |fstate, rests| (fstate, rests) == (0, 0) || idle && rests > 0;

@@ -18,7 +18,7 @@ use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Power", behind "it watches power states from inside";
     "Power.IdleDeviceEntersD3" on Boot::With(idle_device), "user-mode-work-submission":
-        "A device without work goes from D0 to D3 when its idle time is over, not before; the doorbells of its queues say retry, and the next submission brings it back."
+        "A device without work goes from D0 to D3 when its idle time is over, not before; its power component of the type D3 transition enters F1 with it, the doorbells of its queues say retry, and the next submission brings it back."
         holds [UserModeSubmission 51]
         => idle_device_sleeps;
     "Power.UseBeginsTheIdleTimeAnew" on Boot::With(idle_device), "user-mode-work-submission":
@@ -100,6 +100,10 @@ fn idle_device_sleeps(case: &mut Case<'_>) -> Result<(), Failure> {
         wait_for_d3(case.system)?;
         ensure!(queues.iter().all(|queue| queue.doorbell.state() == RETRY), "a doorbell is not at retry");
         ensure_eq!(machine.power_transitions(luid), (round, round - 1), "ways to D3 and back");
+        let components = machine.power_components(luid);
+        let transition = components.iter().find(|component| component.is_d3_transition);
+        let seen = transition.map(|component| (component.fstate, component.rests, component.wakes));
+        ensure_eq!(seen, Some((1, round, round - 1)), "F-state of the D3 transition, ways to F1 and back");
     }
     Ok(())
 }

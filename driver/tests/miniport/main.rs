@@ -467,7 +467,14 @@ fn f_states_of_declared_components_are_programmed_and_completed() {
         assert_eq!(arguments, [u64::from(component), u64::from(state)]);
     }
     assert_eq!(log(|log| std::mem::take(&mut log.completed_components)), [2, 2, 0]);
-    for (component, state) in [(3, 1), (u32::MAX, 0), (0, 2)] {
+    // The transition to D3, of which the hardware is not told.
+    let before = rig.system.get(registers::CMP_ARG1);
+    for state in [1, 0] {
+        assert_eq!(fstate(3, state), STATUS_SUCCESS);
+        assert_eq!(rig.system.get(registers::CMP_ARG1), before);
+    }
+    assert_eq!(log(|log| std::mem::take(&mut log.completed_components)), [3, 3]);
+    for (component, state) in [(4, 1), (3, 2), (u32::MAX, 0), (0, 2)] {
         assert_eq!(fstate(component, state), STATUS_INVALID_PARAMETER);
     }
     assert!(log(|log| log.completed_components.is_empty()), "what was not begun is not completed");

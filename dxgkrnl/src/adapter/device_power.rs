@@ -56,7 +56,7 @@ impl Adapter {
     }
 
     /// D0 to D3: every context is suspended and every packet taken off its node, then every doorbell disconnected, then what the
-    /// device would lose leaves it, the driver powers down, and last the function goes to D3hot. With the gate closed, so that
+    /// device would lose leaves it, at run time its D3 transition enters F1, the driver powers down, and last the function goes to D3hot. With the gate closed, so that
     /// nobody else is in a DDI that needs D0. Nothing happens to a device that sleeps.
     ///
     /// # Errors
@@ -92,6 +92,9 @@ impl Adapter {
             suspended.iter().for_each(|context| context.resume());
             vidsch.pause_packets(false);
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
+        }
+        if action == PowerAction::None {
+            self.power.set_d3_transition(self, true);
         }
         // The function that leads goes first, and comes back last. [dispmprt: DXGKDDI_LINK_DEVICE]
         let mut functions = Vec::with_capacity(self.links().len());
@@ -130,6 +133,7 @@ impl Adapter {
             self.set_device_power(link, DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
         }
         self.transitions.1.fetch_add(1, Ordering::AcqRel);
+        self.power.set_d3_transition(self, false);
         self.vidmm().unpark(true);
         self.vidsch().renew_monitored_values();
         between();

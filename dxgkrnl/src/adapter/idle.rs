@@ -3,7 +3,8 @@
 //! An engine or device is idle as long as everything that was submitted to it is done and nobody submits anything, calls a thunk that
 //! needs it, or returns from a wait. Work that waits for a fence is not done, so whoever waits for such work keeps the device in D0.
 //! What user mode shows to the hardware without the system is announced by its last queued values; the last look at those is taken
-//! when every doorbell is disconnected, so that a submission either is seen by it or finds its doorbell at retry.
+//! when every doorbell is disconnected, so that a submission either is seen by it or finds its doorbell at retry. A device whose driver declared no
+//! power component of the type DXGK_POWER_COMPONENT_D3_TRANSITION stays in D0.
 //! [user-mode-work-submission: engine and D-state transitions; gpu-power-management-of-idle-and-active-power]
 
 use std::time::Duration;
@@ -65,7 +66,9 @@ impl Adapter {
                 }
             }
         }
-        if let Some(limit) = settings.device_idle_time {
+        if let Some(limit) = settings.device_idle_time
+            && self.power.allows_d3(self.links().len())
+        {
             let idle = if self.is_asleep() || self.power.is_used() { None } else { self.vidsch().trace_of_idle(None) };
             let idle = idle.map(|trace| trace.wrapping_add(self.machine.gate().uses()));
             // Who is inside at the moment is waited for until the next look.

@@ -33,6 +33,8 @@ const COMPONENTS_MAX: u32 = 256;
 pub struct PowerComponentState {
     /// Node of an engine component.
     pub node: Option<u32>,
+    /// F1 of this component means that the device may leave D0.
+    pub is_d3_transition: bool,
     /// F-state; 0 works.
     pub fstate: u32,
     /// Times it was put into a low state.
@@ -71,7 +73,10 @@ enum Transition {
 }
 
 struct Component {
+    /// The node of an engine.
     node: Option<u32>,
+    /// F1 means that the device may leave D0. [d3dkmddi: DXGK_POWER_COMPONENT_D3_TRANSITION]
+    is_d3_transition: bool,
     states: u32,
     driver_completes: bool,
     /// Held over a transition: whoever needs the component meanwhile waits.
@@ -133,6 +138,11 @@ fn check(
         return broken("a provider is not another component of the adapter".to_owned());
     }
     let engine = info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
+    let is_d3_transition =
+        info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_D3_TRANSITION;
+    if is_d3_transition && states != 2 {
+        return broken(format!("{states} F-states of a D3 transition, which has F0 and F1"));
+    }
     // SAFETY: both arms are a number.
     let node = unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex;
     let node = engine.then_some(node);
@@ -141,6 +151,7 @@ fn check(
     }
     Ok(Component {
         node,
+        is_d3_transition,
         states,
         driver_completes: info.Flags.DriverCompletesFStateTransition(),
         uses: Mutex::default(),
@@ -190,6 +201,7 @@ impl PowerComponents {
     pub(crate) fn states(&self) -> Vec<PowerComponentState> {
         let state = |component: &Component| PowerComponentState {
             node: component.node,
+            is_d3_transition: component.is_d3_transition,
             fstate: lock(&component.uses).fstate,
             rests: component.rests.load(Ordering::Relaxed),
             wakes: component.wakes.load(Ordering::Relaxed),
@@ -205,6 +217,23 @@ impl PowerComponents {
     /// Whether the component of `node` is in a low state.
     pub(crate) fn is_at_rest(&self, node: u32) -> bool {
         self.of_node(node).is_some_and(|(_, component)| lock(&component.uses).fstate != F0)
+    }
+
+    /// The components whose F1 means that the device may leave D0, with their places: one for each engine.
+    fn d3_transitions(&self) -> impl Iterator<Item = (u32, &Component)> {
+        (0..).zip(self.list()).filter(|(_, component)| component.is_d3_transition)
+    }
+
+    /// True if the device may leave D0 at run time: the driver declared a D3 transition for each of its functions, of which there are `functions`.
+    pub(super) fn allows_d3(&self, functions: usize) -> bool {
+        functions != 0 && self.d3_transitions().count() == functions
+    }
+
+    /// Brings every D3 transition to F1 before the device leaves D0 at run time, or to F0 when it is back.
+    pub(super) fn set_d3_transition(&self, adapter: &Adapter, leaves: bool) {
+        for (place, component) in self.d3_transitions() {
+            component.bring(adapter, place, &mut lock(&component.uses), if leaves { F1 } else { F0 });
+        }
     }
 
     /// Whether somebody needs a component at the moment, which needs the device.
@@ -295,6 +324,11 @@ impl PowerComponents {
 }
 
 impl Component {
+    /// Both stand for the same engine, or for the transition to D3 of the same device.
+    fn is_twin_of(&self, other: &Self) -> bool {
+        self.node.is_some() && self.node == other.node || self.is_d3_transition && other.is_d3_transition
+    }
+
     /// The engine asked to rest while it was used, and is not used any more.
     fn ask_again(&self, adapter: &Adapter) {
         if let (Some(scheduler), Some(node)) = (adapter.scheduler(), self.node) {
@@ -374,9 +408,11 @@ impl Adapter {
                 let info: DXGK_POWER_RUNTIME_COMPONENT = self.require(kind, "POWERCOMPONENTINFO", &mut named)?;
                 let mut component = check(index, count, &info, node_count)?;
                 component.node = component.node.map(|node| engine * node_count + node);
-                let twin = list.iter().any(|other| component.node.is_some() && other.node == component.node);
+                let mut of_engine = list.iter().skip((engine * count) as usize);
+                let twin = of_engine.any(|other| component.is_twin_of(other));
                 if twin || identities.contains(&info.ComponentGuid) {
-                    let rule = "another component has the same engine or the same GUID".to_owned();
+                    let rule = "another component has the same engine, is a D3 transition as well or has the same GUID"
+                        .to_owned();
                     return Err(StartError::PowerComponent { index, rule });
                 }
                 identities.push(info.ComponentGuid);

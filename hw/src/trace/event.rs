@@ -279,8 +279,8 @@ events! {
     18 Adapter Information PowerState { state: U32 }
     /// The device is in the power state that it was asked into.
     19 Adapter Information PowerStateReached { state: U32, running: U8 }
-    /// A node was asked into an F-state.
-    20 Adapter Verbose ComponentState { node: U32, state: U32 }
+    /// A power component was asked into an F-state: a node by its number, or behind the nodes the transition to D3.
+    20 Adapter Verbose ComponentState { component: U32, state: U32 }
     /// The function was removed by surprise.
     21 Adapter Error SurpriseRemoved {}
     /// The machine stops or has no use for the device: its scheduler was halted.
