@@ -23,6 +23,14 @@ const CATALOG: &str = "campanile.cat";
 /// The public half of the certificate that signed the package.
 const CERTIFICATE: &str = "campanile_test.cer";
 
+/// Names of all files of a package.
+#[must_use]
+pub fn names() -> BTreeSet<String> {
+    let pdbs = IMAGES.map(|image| image.replace(".sys", ".pdb").replace(".dll", ".pdb"));
+    let own = [INF, CATALOG, CERTIFICATE].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
+    own.chain(pdbs).collect()
+}
+
 /// Hardware ids of the device, the longest first.
 #[must_use]
 pub fn hardware_ids() -> [String; 2] {
