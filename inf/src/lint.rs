@@ -18,6 +18,8 @@ pub struct Package {
     pub files: BTreeSet<String>,
     /// File version of each image, from its version resource.
     pub versions: BTreeMap<String, [u16; 4]>,
+    /// What each image exports.
+    pub exports: BTreeMap<String, BTreeSet<String>>,
     /// Hardware ids of the device, the longest first.
     pub hardware_ids: Vec<String>,
 }
@@ -55,7 +57,8 @@ pub enum Rule {
     Service,
     /// FeatureScore is one byte in hexadecimal digits. [MS: INF FeatureScore directive]
     FeatureScore,
-    /// The DLL is registered for all four runtimes, with its path in the driver store and without. [MS: adding software registry settings]
+    /// A DLL that is registered for a runtime of Direct3D exports what that runtime calls; a compute-only adapter may have none. [MS: loading a user-mode display
+    /// driver, initializing communication with the Direct3D DDIs, MCDM implementation guidelines]
     UserModeDriver,
     /// Message-signalled interrupts are asked for; the function has no others.
     Interrupts,
@@ -138,7 +141,7 @@ pub fn lint(text: &str, package: &Package) -> Result<Vec<Finding>, String> {
     }
     structure::check(&inf, package, &mut findings);
     files::check(&inf, package, &mut findings);
-    registry::check(&inf, &mut findings);
+    registry::check(&inf, package, &mut findings);
     findings.0.sort();
     Ok(findings.0)
 }

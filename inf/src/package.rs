@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use time::{Date, UtcDateTime};
 
 use crate::catalog::{self, Member};
-use crate::image::{authenticode_digest, file_version};
+use crate::image::{authenticode_digest, exports, file_version};
 use crate::inf::Inf;
 use crate::lint::{self, Finding};
 use crate::resource::driver_version;
@@ -125,13 +125,16 @@ pub fn make(sources: &Sources<'_>, folder: &Path, keys: &Path) -> Result<Made, S
 /// # Errors
 /// One sentence, if the folder is no package.
 pub fn check(folder: &Path) -> Result<Vec<Finding>, String> {
-    let mut versions = BTreeMap::new();
+    let (mut versions, mut exported) = (BTreeMap::new(), BTreeMap::new());
     for image in IMAGES {
         let path = folder.join(image);
-        let version = file_version(&read(&path)?).map_err(|error| format!("{}: {error}", path.display()))?;
-        versions.insert(image.to_owned(), version);
+        let bytes = read(&path)?;
+        let failed = |error| format!("{}: {error}", path.display());
+        versions.insert(image.to_owned(), file_version(&bytes).map_err(failed)?);
+        exported.insert(image.to_owned(), exports(&bytes).map_err(failed)?);
     }
-    let package = lint::Package { files: files(folder)?, versions, hardware_ids: hardware_ids().into() };
+    let package =
+        lint::Package { files: files(folder)?, versions, exports: exported, hardware_ids: hardware_ids().into() };
     lint::lint(&String::from_utf8_lossy(&read(&folder.join(INF))?), &package)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use campanile_inf::image::{authenticode_digest, file_version};
+use campanile_inf::image::{authenticode_digest, exports, file_version};
 use campanile_inf::package::{IMAGES, Sources, check, make, names, verify};
 use campanile_inf::resource::driver_version;
 use sha2::{Digest, Sha256};
@@ -67,6 +67,21 @@ fn the_package_holds_the_files_that_the_inf_names_and_verifies() {
     assert_eq!(found, names());
     // The key stays outside.
     assert!(made.0.join("keys").join("campanile_test.key").exists());
+}
+
+/// What the INF says of UserModeDriverName: this DLL is no driver of Direct3D.
+#[test]
+fn the_dll_has_its_c_interface_and_no_function_that_a_runtime_of_direct3d_calls() {
+    let made = Made::new("exports");
+    let exports = exports(&made.read("campanile_umd.dll")).unwrap();
+    assert!(exports.contains("campanile_submit"), "{exports:?}");
+    assert!(!exports.iter().any(|name| name.starts_with("OpenAdapter")), "{exports:?}");
+    let inf = String::from_utf8(made.read("campanile.inf")).unwrap();
+    let values = ["UserModeDriverName", "InstalledDisplayDrivers"];
+    assert!(
+        !inf.lines().any(|line| !line.starts_with(';') && values.iter().any(|value| line.contains(value))),
+        "{inf}"
+    );
 }
 
 /// A guest whose clock is behind refuses a certificate of its future.
