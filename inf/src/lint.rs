@@ -11,6 +11,9 @@ use std::fmt;
 
 use crate::inf::Inf;
 
+/// The conformance cases for the installed driver, which verify.ps1 runs; no part of what is installed.
+pub const PROGRAM: &str = "hlk.exe";
+
 /// What an INF is held against besides its own text.
 #[derive(Clone, Debug)]
 pub struct Package {
@@ -49,7 +52,7 @@ pub enum Rule {
     HardwareId,
     /// SourceDisksFiles, CopyFiles and the images are the same files, on a disk that is described.
     Files,
-    /// The package's folder holds what the INF names, the INF, the catalog, symbols, scripts and a public certificate, and nothing else.
+    /// The package's folder holds what the INF names, the INF, the catalog, symbols, scripts, the conformance cases and a public certificate, and nothing else.
     Folder,
     /// Everything stays in the driver store. [MS: using a universal INF file]
     DriverStore,

@@ -10,6 +10,7 @@ use time::{Date, UtcDateTime};
 use crate::catalog::{self, Member};
 use crate::image::{authenticode_digest, exports, file_version};
 use crate::inf::Inf;
+pub use crate::lint::PROGRAM;
 use crate::lint::{self, Finding};
 use crate::resource::driver_version;
 use crate::sign::{Certificate, Tools};
@@ -27,7 +28,7 @@ const CERTIFICATE: &str = "campanile_test.cer";
 #[must_use]
 pub fn names() -> BTreeSet<String> {
     let pdbs = IMAGES.map(|image| image.replace(".sys", ".pdb").replace(".dll", ".pdb"));
-    let own = [INF, CATALOG, CERTIFICATE].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
+    let own = [INF, CATALOG, CERTIFICATE, PROGRAM].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
     own.chain(pdbs).collect()
 }
 
@@ -88,6 +89,7 @@ pub fn make(sources: &Sources<'_>, folder: &Path, keys: &Path) -> Result<Made, S
         copy(&sources.images.join(image), &folder.join(image))?;
         copy(&sources.images.join(&pdb), &folder.join(&pdb))?;
     }
+    copy(&sources.images.join(PROGRAM), &folder.join(PROGRAM))?;
     for script in SCRIPTS {
         copy(&sources.root.join("inf").join(script), &folder.join(script))?;
     }
@@ -187,8 +189,8 @@ fn files(folder: &Path) -> Result<BTreeSet<String>, String> {
 fn empty(folder: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
-    let ours =
-        |name: &String| [".sys", ".dll", ".pdb", ".inf", ".cat", ".ps1", ".cer"].iter().any(|end| name.ends_with(end));
+    let ends = [".sys", ".dll", ".pdb", ".inf", ".cat", ".ps1", ".cer"];
+    let ours = |name: &String| name == PROGRAM || ends.iter().any(|end| name.ends_with(end));
     let names = files(folder)?;
     if let Some(name) = names.iter().find(|name| !ours(name)) {
         return Err(format!("{} holds {name}, which is no part of a package: name another folder", folder.display()));

@@ -11,7 +11,8 @@ fn good() -> String {
 }
 
 fn package() -> Package {
-    let names = ["campanile.inf", "campanile.cat", "campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll"];
+    let names =
+        ["campanile.inf", "campanile.cat", "campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll", "hlk.exe"];
     let versions = [("campanile_kmd.sys".to_owned(), VERSION), ("campanile_umd.dll".to_owned(), VERSION)];
     let exports = [("campanile_umd.dll".to_owned(), BTreeSet::from(["campanile_submit".to_owned()]))];
     Package {
