@@ -213,3 +213,98 @@ fn the_scripts_are_for_windows_powershell() {
         }
     }
 }
+
+/// Commands of Windows PowerShell 5.1 and of its modules for certificates, drivers and events that the scripts call.
+const CMDLETS: [&str; 34] = [
+    "Add-Content",
+    "Compress-Archive",
+    "ForEach-Object",
+    "Format-List",
+    "Format-Table",
+    "Get-AuthenticodeSignature",
+    "Get-ChildItem",
+    "Get-CimInstance",
+    "Get-Content",
+    "Get-Date",
+    "Get-Help",
+    "Get-Item",
+    "Get-ItemProperty",
+    "Get-ItemPropertyValue",
+    "Get-PnpDevice",
+    "Get-PnpDeviceProperty",
+    "Get-WinEvent",
+    "Get-WindowsDriver",
+    "Import-Certificate",
+    "Join-Path",
+    "New-Item",
+    "New-Object",
+    "Out-Null",
+    "Out-String",
+    "Remove-Item",
+    "Select-Object",
+    "Set-Content",
+    "Set-StrictMode",
+    "Sort-Object",
+    "Split-Path",
+    "Test-Path",
+    "Where-Object",
+    "Write-Output",
+    "Write-Warning",
+];
+/// Programs of Windows that they start.
+const PROGRAMS: [&str; 4] = ["bcdedit.exe", "logman.exe", "pnputil.exe", "tracerpt.exe"];
+/// Variables that PowerShell has.
+const AUTOMATIC: [&str; 11] = [
+    "_",
+    "ErrorActionPreference",
+    "false",
+    "LASTEXITCODE",
+    "null",
+    "PSCmdlet",
+    "PSCommandPath",
+    "PSScriptRoot",
+    "PSVersionTable",
+    "true",
+    "WhatIfPreference",
+];
+
+/// Texts of all nodes of a kind.
+fn texts<'a>(text: &'a str, tree: &Tree, kind: &str) -> Vec<&'a str> {
+    let mut all = Vec::new();
+    nodes(tree.root_node(), &mut all);
+    all.into_iter().filter(|node| node.kind() == kind).map(|node| &text[node.byte_range()]).collect()
+}
+
+/// Commands and variables of a script that neither PowerShell nor the script has.
+fn strangers(text: &str) -> Vec<&str> {
+    let tree = parse(text);
+    let functions: BTreeSet<&str> = texts(text, &tree, "function_name").into_iter().collect();
+    let commands = texts(text, &tree, "command_name")
+        .into_iter()
+        .filter(|command| !CMDLETS.contains(command) && !PROGRAMS.contains(command) && !functions.contains(command));
+    let variables = texts(text, &tree, "variable").into_iter().filter(|variable| {
+        let name = variable.trim_start_matches('$').trim_matches(['{', '}']);
+        let name = name.strip_prefix("script:").unwrap_or(name);
+        let has = |before: &str, after: &str| text.contains(&format!("{before}{name}{after}"));
+        let assigned = [" = ", " += ", "++", " in "].iter().any(|after| has("$", after) || has("$script:", after));
+        let environment = ["env:USERPROFILE", "env:windir"].contains(&name);
+        !(assigned || environment || has("] $", "") || AUTOMATIC.contains(&name))
+    });
+    commands.chain(variables).collect()
+}
+
+/// A command or a variable that does not exist shows only when its line is reached, which here nobody can do.
+#[test]
+fn every_command_and_every_variable_exists() {
+    for script in SCRIPTS {
+        assert_eq!(strangers(&read(script)), Vec::<&str>::new(), "{script}");
+    }
+    let all = SCRIPTS.map(read).concat();
+    let unused: Vec<&&str> = CMDLETS.iter().chain(&PROGRAMS).filter(|known| !all.contains(**known)).collect();
+    assert!(unused.is_empty(), "{unused:?} are called by no script");
+    // The control: a letter too few in either is found.
+    let text = read("verify.ps1");
+    let broken =
+        text.replace("Write-Unmade 'the trace'", "Write-Unmad 'the trace'").replace("stop $session", "stop $sessio");
+    assert_eq!(strangers(&broken), ["Write-Unmad", "$sessio"]);
+}
