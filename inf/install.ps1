@@ -46,5 +46,5 @@ if ($PSCmdlet.ShouldProcess($inf, 'pnputil /add-driver /install')) {
     # 3010: done, and a restart is needed.
     if ($LASTEXITCODE -notin 0, 3010) { throw "pnputil ended with $LASTEXITCODE; see $env:windir\INF\setupapi.dev.log" }
     if ($LASTEXITCODE -eq 3010) { Write-Warning 'restart the machine to finish' }
-    & (Join-Path $PSScriptRoot 'verify.ps1')
+    & (Join-Path $PSScriptRoot 'verify.ps1') -Quick
 }

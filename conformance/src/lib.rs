@@ -18,6 +18,7 @@ mod claim;
 mod event;
 #[cfg(feature = "inside")]
 pub mod inside;
+pub mod installed;
 pub mod junit;
 pub mod kmt;
 pub mod merge;

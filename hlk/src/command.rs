@@ -5,12 +5,13 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use campanile_conformance::kmt::Kmt;
 use campanile_conformance::report::{self, CaseReport, Report, RunInfo, Status};
 use campanile_conformance::{About, CaseInfo, RunThunks, junit};
 use clap::Parser;
 use serde::Serialize;
 
-use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
+use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_NO_ADAPTER, EXIT_OK};
 use crate::inside::Inside;
 use crate::inside_table::INSIDE;
 use crate::run::run;
@@ -36,6 +37,9 @@ struct Cli {
     /// Lists the cases with what they require, and runs none.
     #[arg(long)]
     list: bool,
+    /// Prints what the adapter tells of itself, with its nodes and the features granted, and runs no case.
+    #[arg(long, conflicts_with_all = ["list", "filter", "json", "junit"])]
+    adapter: bool,
     /// Takes only the cases whose name, area or page contains this.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
@@ -115,6 +119,7 @@ pub fn main() -> u8 {
     }
     campanile_conformance::seed::set(cli.seed);
     match system::find() {
+        Ok(found) if cli.adapter => describe(&found),
         Ok(found) => run_all(&cli, &selected, &found),
         Err(missing) => {
             eprintln!("hlk: {missing}");
@@ -145,6 +150,21 @@ fn list(selected: &[Listed], json: bool) -> String {
     }
     lines.push(format!("{count} cases are not applicable"));
     lines.join("\n")
+}
+
+/// Prints what the adapter tells of itself.
+fn describe(found: &Found) -> u8 {
+    print(&format!("driver: {found}"));
+    match campanile_conformance::installed::describe(Kmt::new(), found.luid) {
+        Ok(lines) => {
+            print(&lines.join("\n"));
+            EXIT_OK
+        }
+        Err(status) => {
+            eprintln!("hlk: no adapter: it was listed, and opening it failed with {status}");
+            EXIT_NO_ADAPTER
+        }
+    }
 }
 
 fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {

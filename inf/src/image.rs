@@ -1,6 +1,7 @@
-//! What the package takes from an image: its version, and the digest that a catalog and a signature cover.
+//! What the package takes from an image: its version, what it exports, and the digest that a catalog and a signature cover.
 
 use core::mem::offset_of;
+use std::collections::BTreeSet;
 
 use object::LittleEndian as LE;
 use object::pe;
@@ -40,6 +41,18 @@ pub fn file_version(bytes: &[u8]) -> Result<[u16; 4], String> {
     // Each word of the version has its higher field last.
     let fields = || (word(40)? == 0xFEEF_04BD).then_some([half(50)?, half(48)?, half(54)?, half(52)?]);
     fields().ok_or_else(|| "the version resource is cut off or of another kind".to_owned())
+}
+
+/// Names that an image exports.
+///
+/// # Errors
+/// One sentence, if these bytes are no image of 64 bits or its table of exports is broken.
+pub fn exports(bytes: &[u8]) -> Result<BTreeSet<String>, String> {
+    let file = parse(bytes)?;
+    let broken = |error| format!("the table of exports is broken: {error}");
+    let Some(table) = file.export_table().map_err(broken)? else { return Ok(BTreeSet::new()) };
+    let names = table.exports().map_err(broken)?.into_iter().filter_map(|export| export.name);
+    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 fn parse(bytes: &[u8]) -> Result<PeFile64<'_>, String> {

@@ -11,6 +11,9 @@ use std::fmt;
 
 use crate::inf::Inf;
 
+/// The conformance cases for the installed driver, which verify.ps1 runs; no part of what is installed.
+pub const PROGRAM: &str = "hlk.exe";
+
 /// What an INF is held against besides its own text.
 #[derive(Clone, Debug)]
 pub struct Package {
@@ -18,6 +21,8 @@ pub struct Package {
     pub files: BTreeSet<String>,
     /// File version of each image, from its version resource.
     pub versions: BTreeMap<String, [u16; 4]>,
+    /// What each image exports.
+    pub exports: BTreeMap<String, BTreeSet<String>>,
     /// Hardware ids of the device, the longest first.
     pub hardware_ids: Vec<String>,
 }
@@ -47,7 +52,7 @@ pub enum Rule {
     HardwareId,
     /// SourceDisksFiles, CopyFiles and the images are the same files, on a disk that is described.
     Files,
-    /// The package's folder holds what the INF names, the INF, the catalog, symbols, scripts and a public certificate, and nothing else.
+    /// The package's folder holds what the INF names, the INF, the catalog, symbols, scripts, the conformance cases and a public certificate, and nothing else.
     Folder,
     /// Everything stays in the driver store. [MS: using a universal INF file]
     DriverStore,
@@ -55,7 +60,8 @@ pub enum Rule {
     Service,
     /// FeatureScore is one byte in hexadecimal digits. [MS: INF FeatureScore directive]
     FeatureScore,
-    /// The DLL is registered for all four runtimes, with its path in the driver store and without. [MS: adding software registry settings]
+    /// A DLL that is registered for a runtime of Direct3D exports what that runtime calls; a compute-only adapter may have none. [MS: loading a user-mode display
+    /// driver, initializing communication with the Direct3D DDIs, MCDM implementation guidelines]
     UserModeDriver,
     /// Message-signalled interrupts are asked for; the function has no others.
     Interrupts,
@@ -138,7 +144,7 @@ pub fn lint(text: &str, package: &Package) -> Result<Vec<Finding>, String> {
     }
     structure::check(&inf, package, &mut findings);
     files::check(&inf, package, &mut findings);
-    registry::check(&inf, &mut findings);
+    registry::check(&inf, package, &mut findings);
     findings.0.sort();
     Ok(findings.0)
 }

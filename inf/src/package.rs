@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 use time::{Date, UtcDateTime};
 
 use crate::catalog::{self, Member};
-use crate::image::{authenticode_digest, file_version};
+use crate::image::{authenticode_digest, exports, file_version};
 use crate::inf::Inf;
+pub use crate::lint::PROGRAM;
 use crate::lint::{self, Finding};
 use crate::resource::driver_version;
 use crate::sign::{Certificate, Tools};
@@ -22,6 +23,14 @@ const INF: &str = "campanile.inf";
 const CATALOG: &str = "campanile.cat";
 /// The public half of the certificate that signed the package.
 const CERTIFICATE: &str = "campanile_test.cer";
+
+/// Names of all files of a package.
+#[must_use]
+pub fn names() -> BTreeSet<String> {
+    let pdbs = IMAGES.map(|image| image.replace(".sys", ".pdb").replace(".dll", ".pdb"));
+    let own = [INF, CATALOG, CERTIFICATE, PROGRAM].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
+    own.chain(pdbs).collect()
+}
 
 /// Hardware ids of the device, the longest first.
 #[must_use]
@@ -80,6 +89,7 @@ pub fn make(sources: &Sources<'_>, folder: &Path, keys: &Path) -> Result<Made, S
         copy(&sources.images.join(image), &folder.join(image))?;
         copy(&sources.images.join(&pdb), &folder.join(&pdb))?;
     }
+    copy(&sources.images.join(PROGRAM), &folder.join(PROGRAM))?;
     for script in SCRIPTS {
         copy(&sources.root.join("inf").join(script), &folder.join(script))?;
     }
@@ -117,13 +127,16 @@ pub fn make(sources: &Sources<'_>, folder: &Path, keys: &Path) -> Result<Made, S
 /// # Errors
 /// One sentence, if the folder is no package.
 pub fn check(folder: &Path) -> Result<Vec<Finding>, String> {
-    let mut versions = BTreeMap::new();
+    let (mut versions, mut exported) = (BTreeMap::new(), BTreeMap::new());
     for image in IMAGES {
         let path = folder.join(image);
-        let version = file_version(&read(&path)?).map_err(|error| format!("{}: {error}", path.display()))?;
-        versions.insert(image.to_owned(), version);
+        let bytes = read(&path)?;
+        let failed = |error| format!("{}: {error}", path.display());
+        versions.insert(image.to_owned(), file_version(&bytes).map_err(failed)?);
+        exported.insert(image.to_owned(), exports(&bytes).map_err(failed)?);
     }
-    let package = lint::Package { files: files(folder)?, versions, hardware_ids: hardware_ids().into() };
+    let package =
+        lint::Package { files: files(folder)?, versions, exports: exported, hardware_ids: hardware_ids().into() };
     lint::lint(&String::from_utf8_lossy(&read(&folder.join(INF))?), &package)
 }
 
@@ -176,8 +189,8 @@ fn files(folder: &Path) -> Result<BTreeSet<String>, String> {
 fn empty(folder: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
-    let ours =
-        |name: &String| [".sys", ".dll", ".pdb", ".inf", ".cat", ".ps1", ".cer"].iter().any(|end| name.ends_with(end));
+    let ends = [".sys", ".dll", ".pdb", ".inf", ".cat", ".ps1", ".cer"];
+    let ours = |name: &String| name == PROGRAM || ends.iter().any(|end| name.ends_with(end));
     let names = files(folder)?;
     if let Some(name) = names.iter().find(|name| !ours(name)) {
         return Err(format!("{} holds {name}, which is no part of a package: name another folder", folder.display()));

@@ -1,12 +1,16 @@
 //! The whole package, from the images in `target/pe`: made, signed, verified, and refused once a byte of it is another.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use campanile_inf::image::{authenticode_digest, file_version};
-use campanile_inf::package::{IMAGES, SCRIPTS, Sources, check, make, verify};
+use campanile_inf::image::{authenticode_digest, exports, file_version};
+use campanile_inf::package::{IMAGES, Sources, check, make, names, verify};
 use campanile_inf::resource::driver_version;
 use sha2::{Digest, Sha256};
+use time::PrimitiveDateTime;
 
 /// 22 November 2026, noon.
 const NOON: u64 = 1_795_348_800;
@@ -58,16 +62,49 @@ fn the_package_holds_the_files_that_the_inf_names_and_verifies() {
     let made = Made::new("good");
     assert_eq!(check(&made.folder()), Ok(Vec::new()));
     assert_eq!(verify(&made.folder()).map(|sentences| sentences.len()), Ok(4));
-    let mut names: Vec<String> =
+    let found: BTreeSet<String> =
         fs::read_dir(made.folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    let pdbs = ["campanile_kmd.pdb", "campanile_umd.pdb"];
-    let mut expected: Vec<&str> = IMAGES.into_iter().chain(SCRIPTS).chain(pdbs).collect();
-    expected.extend(["campanile.cat", "campanile.inf", "campanile_test.cer"]);
-    expected.sort_unstable();
-    assert_eq!(names, expected);
+    assert_eq!(found, names());
     // The key stays outside.
     assert!(made.0.join("keys").join("campanile_test.key").exists());
+}
+
+/// What the INF says of UserModeDriverName: this DLL is no driver of Direct3D.
+#[test]
+fn the_dll_has_its_c_interface_and_no_function_that_a_runtime_of_direct3d_calls() {
+    let made = Made::new("exports");
+    let exports = exports(&made.read("campanile_umd.dll")).unwrap();
+    assert!(exports.contains("campanile_submit"), "{exports:?}");
+    assert!(!exports.iter().any(|name| name.starts_with("OpenAdapter")), "{exports:?}");
+    let inf = String::from_utf8(made.read("campanile.inf")).unwrap();
+    let values = ["UserModeDriverName", "InstalledDisplayDrivers"];
+    assert!(
+        !inf.lines().any(|line| !line.starts_with(';') && values.iter().any(|value| line.contains(value))),
+        "{inf}"
+    );
+}
+
+/// A guest whose clock is behind refuses a certificate of its future.
+#[test]
+fn the_certificate_is_valid_from_two_days_before_it_is_made() {
+    let now = || i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    let before = now();
+    let made = Made::new("dates");
+    let after = now();
+    let certificate = made.folder().join("campanile_test.cer");
+    let mut openssl = Command::new("openssl");
+    openssl.args(["x509", "-inform", "DER", "-noout", "-startdate", "-enddate", "-dateopt", "iso_8601", "-in"]);
+    let output = openssl.arg(certificate).output().expect("openssl starts");
+    let text = String::from_utf8(output.stdout).expect("dates are text");
+    let format = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]Z");
+    let date = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
+        PrimitiveDateTime::parse(line, format).expect("a date").assume_utc().unix_timestamp()
+    };
+    let day = 24 * 60 * 60;
+    let first = date("notBefore=");
+    assert!((before..=after).contains(&(first + 2 * day)), "{text}");
+    assert_eq!(date("notAfter=") - first, 732 * day, "{text}");
 }
 
 #[test]

@@ -91,6 +91,8 @@ pub(super) fn line(machine: &Machine<'_>, disk: &Disk) -> Result<Line, String> {
         return Err(bad());
     }
     let mut line = machine.line();
+    // Windows takes the battery-backed clock for local time, where QEMU keeps UTC unless told otherwise.
+    line.option("-rtc", "base=localtime");
     let drive = |id: &str, path: &Path, more: &str| format!("if=none,id={id},file={}{more}", escaped(path));
     let (code, variables) = &disk.firmware;
     line.option("-drive", format!("if=pflash,format=raw,readonly=on,file={}", escaped(code)));
@@ -214,6 +216,12 @@ mod tests {
             assert!(words.iter().any(|word| word == expected), "{expected}: {words:?}");
         }
         assert!(words.iter().any(|word| word.contains("vfio-user-pci") && word.contains("/tmp/gpu0")), "{words:?}");
+    }
+
+    #[test]
+    fn the_clock_of_the_guest_is_local_time_as_windows_reads_it() {
+        let words = words(&disk()).unwrap();
+        assert!(words.windows(2).any(|pair| pair == ["-rtc", "base=localtime"]), "{words:?}");
     }
 
     #[test]

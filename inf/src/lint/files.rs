@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::structure::installs;
-use super::{Findings, Package, Rule};
+use super::{Findings, PROGRAM, Package, Rule};
 use crate::inf::{Inf, Line};
 
 /// The driver store.
 const DRIVER_STORE: &str = "13";
 /// What a package's folder may hold besides the files that the INF installs.
-const BESIDES: [&str; 5] = [".inf", ".cat", ".pdb", ".ps1", ".cer"];
+const BESIDES: [&str; 6] = [".inf", ".cat", ".pdb", ".ps1", ".cer", PROGRAM];
 
 pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {
     let installed = sources(inf, package, findings);

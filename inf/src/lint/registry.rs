@@ -1,23 +1,29 @@
 //! Registry values and the score.
 
+use std::collections::BTreeSet;
+
 use super::structure::installs;
-use super::{Findings, Rule};
+use super::{Findings, Package, Rule};
 use crate::inf::{Inf, Line};
 
 /// FLG_ADDREG_TYPE_MULTI_SZ, REG_DWORD, and a key alone.
 const MULTI_SZ: &str = "0x00010000";
 const DWORD: &str = "0x00010001";
-/// Runtimes that may ask for a user-mode driver: Direct3D 9, 10, 11 and 12.
-const RUNTIMES: usize = 4;
+/// The runtimes that UserModeDriverName has entries for, in its order, each with the functions of which it calls one.
+const RUNTIMES: [(&str, &[&str]); 4] = [
+    ("Direct3D 9", &["OpenAdapter"]),
+    ("Direct3D 10", &["OpenAdapter10", "OpenAdapter10_2"]),
+    ("Direct3D 11", &["OpenAdapter10_2"]),
+    ("Direct3D 12", &["OpenAdapter12"]),
+];
 /// What developers switch on their machines and no package may.
 const DEVELOPERS: [&str; 4] = ["hwschmode", "features\\", "allowexperimental", "tdr"];
 
-pub(super) fn check(inf: &Inf, findings: &mut Findings) {
+pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {
     values(inf, findings);
     for install in installs(inf) {
         score(inf, &install, findings);
-        let own = added(inf, &install);
-        user_mode_driver(&own, findings);
+        user_mode_driver(&added(inf, &install), package, findings);
         interrupts(&added(inf, &format!("{install}.HW")), findings);
     }
 }
@@ -48,33 +54,31 @@ fn score(inf: &Inf, install: &str, findings: &mut Findings) {
     findings.unless(right, Rule::FeatureScore, section.number, format!("FeatureScore {value:?} is not a byte like FF"));
 }
 
-fn user_mode_driver(lines: &[&Line], findings: &mut Findings) {
+fn user_mode_driver(lines: &[&Line], package: &Package, findings: &mut Findings) {
     let value = |name: &str| lines.iter().find(|line| line.field(2).eq_ignore_ascii_case(name));
-    let mut stem = None;
-    match value("UserModeDriverName") {
-        None => findings.add(Rule::UserModeDriver, 0, "UserModeDriverName is missing"),
-        Some(line) => {
-            let names = line.fields.get(4..).unwrap_or_default();
-            let file = line.field(4).strip_prefix("%13%\\").and_then(|name| name.strip_suffix(".dll"));
-            let same = names.len() == RUNTIMES && names.iter().all(|name| name == line.field(4));
-            let text = "UserModeDriverName is not the DLL in the driver store for each of the four runtimes";
-            findings.unless(
-                same && file.is_some() && line.field(3) == MULTI_SZ,
-                Rule::UserModeDriver,
-                line.number,
-                text,
-            );
-            stem = file;
+    let rule = Rule::UserModeDriver;
+    let mut stems = BTreeSet::new();
+    if let Some(line) = value("UserModeDriverName") {
+        let names = line.fields.get(4..).unwrap_or_default();
+        let whole = names.len() == RUNTIMES.len() && line.field(3) == MULTI_SZ;
+        findings.unless(whole, rule, line.number, "UserModeDriverName is not a list of four, one for each runtime");
+        for (name, (runtime, functions)) in names.iter().zip(RUNTIMES) {
+            let file = name.strip_prefix("%13%\\").unwrap_or_default();
+            let exports = package.exports.get(file);
+            let opens = exports.is_some_and(|exports| functions.iter().any(|function| exports.contains(*function)));
+            let text = format!("{name} does not export {}, which {runtime} calls", functions.join(" or "));
+            findings.unless(opens, rule, line.number, text);
+            stems.extend(file.strip_suffix(".dll"));
         }
     }
-    match value("InstalledDisplayDrivers") {
-        None => findings.add(Rule::UserModeDriver, 0, "InstalledDisplayDrivers is missing"),
-        Some(line) => {
-            let names = line.fields.get(4..).unwrap_or_default();
-            let right = names.len() == RUNTIMES && names.iter().all(|name| stem == Some(name.as_str()));
-            let text = "InstalledDisplayDrivers is not the DLL without its extension for each of the four runtimes";
-            findings.unless(right && line.field(3) == MULTI_SZ, Rule::UserModeDriver, line.number, text);
-        }
+    if let Some(line) = value("UserModeDriverNameWow") {
+        findings.add(rule, line.number, "UserModeDriverNameWow names a 32-bit DLL, and the package has none");
+    }
+    if let Some(line) = value("InstalledDisplayDrivers") {
+        let names = line.fields.get(4..).unwrap_or_default();
+        let same = !stems.is_empty() && names.iter().map(String::as_str).collect::<BTreeSet<_>>() == stems;
+        let text = "InstalledDisplayDrivers does not name the DLLs of UserModeDriverName, without their extensions";
+        findings.unless(same && line.field(3) == MULTI_SZ, rule, line.number, text);
     }
 }
 

@@ -11,9 +11,16 @@ fn good() -> String {
 }
 
 fn package() -> Package {
-    let names = ["campanile.inf", "campanile.cat", "campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll"];
+    let names =
+        ["campanile.inf", "campanile.cat", "campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll", "hlk.exe"];
     let versions = [("campanile_kmd.sys".to_owned(), VERSION), ("campanile_umd.dll".to_owned(), VERSION)];
-    Package { files: names.map(str::to_owned).into(), versions: versions.into(), hardware_ids: hardware_ids().into() }
+    let exports = [("campanile_umd.dll".to_owned(), BTreeSet::from(["campanile_submit".to_owned()]))];
+    Package {
+        files: names.map(str::to_owned).into(),
+        versions: versions.into(),
+        exports: exports.into(),
+        hardware_ids: hardware_ids().into(),
+    }
 }
 
 /// Rules that `text` breaks.
@@ -34,6 +41,14 @@ fn the_inf_names_the_device_as_the_silicon_identifies_itself() {
     let longest = format!("{device}&SUBSYS_{subsystem:08X}&REV_{:02X}", pci::REVISION_ID);
     assert_eq!(hardware_ids(), [longest, device]);
 }
+
+/// The last line of the section that installs the device.
+const SCORE: &str = "FeatureScore = FF\n";
+
+/// The DLL registered for the four runtimes of Direct3D.
+const REGISTERED: &str = "FeatureScore = FF\nAddReg = Software\n[Software]\nHKR,, UserModeDriverName, 0x00010000, \
+     %13%\\campanile_umd.dll, %13%\\campanile_umd.dll, %13%\\campanile_umd.dll, %13%\\campanile_umd.dll\n\
+     HKR,, InstalledDisplayDrivers, 0x00010000, campanile_umd\n";
 
 /// A change of the good INF, and the one rule that it must break.
 const CHANGES: &[(Rule, &str, &str)] = &[
@@ -60,7 +75,7 @@ const CHANGES: &[(Rule, &str, &str)] = &[
     (Rule::Files, "[Campanile.Files]", "[Campanile.Files]\nanother.sys"),
     (Rule::DriverStore, "DefaultDestDir = 13", "DefaultDestDir = 12"),
     (Rule::DriverStore, "DefaultDestDir = 13", "Campanile.Files = 13"),
-    (Rule::DriverStore, "%13%\\campanile_umd.dll", "%11%\\campanile_umd.dll"),
+    (Rule::DriverStore, "%13%\\campanile_kmd.sys", "%11%\\campanile_kmd.sys"),
     (Rule::Service, "StartType     = 3", "StartType     = 0"),
     (Rule::Service, "ServiceType   = 1", "ServiceType   = 2"),
     (Rule::Service, "ErrorControl  = 0", "ErrorControl  = 3"),
@@ -69,14 +84,17 @@ const CHANGES: &[(Rule, &str, &str)] = &[
     (Rule::Service, "%13%\\campanile_kmd.sys", "%13%\\campanile_kernel.sys"),
     (Rule::FeatureScore, "FeatureScore = FF", "FeatureScore = 255"),
     (Rule::FeatureScore, "FeatureScore = FF", ""),
-    (Rule::UserModeDriver, ", %13%\\campanile_umd.dll\n", "\n"),
-    (Rule::UserModeDriver, "UserModeDriverName,       0x00010000", "UserModeDriverName,       0x00000000"),
+    (Rule::UserModeDriver, SCORE, REGISTERED),
     (
         Rule::UserModeDriver,
-        "campanile_umd, campanile_umd, campanile_umd\n",
-        "campanile_umd.dll, campanile_umd, campanile_umd\n",
+        SCORE,
+        "AddReg = Software\n[Software]\nHKR,, UserModeDriverNameWow, 0x00010000, %13%\\campanile_umd.dll\n",
     ),
-    (Rule::UserModeDriver, "InstalledDisplayDrivers", "InstalledDrivers"),
+    (
+        Rule::UserModeDriver,
+        SCORE,
+        "AddReg = Software\n[Software]\nHKR,, InstalledDisplayDrivers, 0x00010000, campanile_umd\n",
+    ),
     (Rule::Interrupts, "MSISupported, 0x00010001, 1", "MSISupported, 0x00010001, 0"),
     (Rule::Registry, "HKR, \"Interrupt Management\",,", "HKLM, \"Interrupt Management\",,"),
     (Rule::Registry, "[Campanile.Hardware]", "[Campanile.Hardware]\nHKR, \"Features\\37\", Enabled, 0x00010001, 1"),
@@ -110,6 +128,36 @@ fn the_folder_holds_every_installed_file_and_nothing_strange() {
         let mut package = package();
         package.files.insert(strange.to_owned());
         assert_eq!(broken(&good(), &package), [Rule::Folder].into(), "{strange}");
+    }
+}
+
+/// The page: the runtime loads the DLL that UserModeDriverName gives it, and calls its function OpenAdapter by the table of exports.
+#[test]
+fn a_runtime_of_direct3d_finds_its_function_in_the_dll_that_is_registered_for_it() {
+    let text = good().replace(SCORE, REGISTERED);
+    let functions = ["OpenAdapter", "OpenAdapter10_2", "OpenAdapter12"].map(str::to_owned);
+    let with = |exports: &[String]| {
+        let mut package = package();
+        package.exports.insert("campanile_umd.dll".to_owned(), exports.iter().cloned().collect());
+        package
+    };
+    assert_eq!(lint(&text, &with(&functions)), Ok(Vec::new()));
+    for lacking in 0..functions.len() {
+        let mut others = functions.to_vec();
+        let lacking = others.remove(lacking);
+        let findings = lint(&text, &with(&others)).unwrap();
+        let named = findings.iter().any(|finding| finding.text.contains(&lacking));
+        assert!(findings.iter().all(|finding| finding.rule == Rule::UserModeDriver) && named, "{findings:?}");
+    }
+    for (from, to) in [
+        (" %13%\\campanile_umd.dll,", ""),
+        ("UserModeDriverName, 0x00010000", "UserModeDriverName, 0x00000000"),
+        ("0x00010000, campanile_umd\n", "0x00010000, campanile_umd.dll\n"),
+        ("0x00010000, campanile_umd\n", "0x00000000, campanile_umd\n"),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from} is not in the INF");
+        assert_eq!(broken(&changed, &with(&functions)), [Rule::UserModeDriver].into(), "{from} -> {to}");
     }
 }
 

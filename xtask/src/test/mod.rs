@@ -110,11 +110,10 @@ impl Session<'_> {
             let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
         }
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
-        // lavapipe the bench's report says so, and without Wine the suite of the Windows images.
-        for missing in [setup::libclang(), setup::perfetto(self.root), setup::lavapipe(), setup::wine()]
-            .into_iter()
-            .filter_map(Result::err)
-        {
+        // lavapipe the bench's report says so, without Wine the suite of the Windows images, and without actionlint the test of the workflows.
+        let perfetto = setup::perfetto(self.root);
+        let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::actionlint(self.root)];
+        for missing in others.into_iter().chain([perfetto]).filter_map(Result::err) {
             println!("{missing}");
         }
     }
