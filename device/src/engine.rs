@@ -3,12 +3,12 @@
 //! Ring entries and packets are copied out before they are looked at, and a packet is decoded whole before it has an effect.
 //! Long COPY and FILL packets are done in slices; how far one has come is kept in the queue's buffer.
 
-use crate::cmp::fences::FencePlace;
-use crate::cmp::queue::{Buffer, Queue};
-use crate::cmp::{Context, Tallies, waits};
+use crate::context::fences::FencePlace;
+use crate::context::{Context, Tallies, waits};
 use crate::log;
 use crate::memory::{Access, Span};
 use crate::mmu::{self, Fault, Intent, Tlb};
+use crate::queue::{Buffer, Queue};
 use crate::transfer;
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledWord, UNMONITORED};
@@ -384,7 +384,7 @@ impl Engine {
                 transfer::fill(&mut self.tlb, context.memory, root, fill, progress).map(Step::of)
             }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                log::keep(queue, LogKind::Signals, said, &mut self.tlb, context)?;
+                log::keep(&mut queue.logs, LogKind::Signals, said, &mut self.tlb, context)?;
                 let (handle, logged_value) = log::told(said, signal.handle, signal.value);
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
@@ -393,7 +393,7 @@ impl Engine {
                     None if signal.monitored == 0 => process,
                     None => return Err(no_fence(process)),
                 };
-                let logged = || log::signalled(queue, handle, logged_value, context);
+                let logged = || log::signalled(&mut queue.logs, handle, logged_value, context);
                 let announce = match signal.monitored != 0 || signal.handle != 0 {
                     true => self.signal(place, signal.value, context, logged)?,
                     false => self.write(place, signal.value, context, logged)?,
@@ -406,12 +406,12 @@ impl Engine {
             }
             Packet::Wait(wait) if native => {
                 if let Some(key) = self.wait(queue, root, wait, context)? {
-                    log::stalled(queue, context);
+                    log::stalled(&mut queue.logs, context);
                     return Ok(Step::Wait { key });
                 }
-                log::keep(queue, LogKind::Waits, said, &mut self.tlb, context)?;
+                log::keep(&mut queue.logs, LogKind::Waits, said, &mut self.tlb, context)?;
                 let (handle, logged_value) = log::told(said, wait.handle, wait.value);
-                log::unblocked(queue, handle, logged_value, context);
+                log::unblocked(&mut queue.logs, handle, logged_value, context);
                 Tallies::add(&context.tallies.waits);
                 Ok(Step::Done)
             }
@@ -433,7 +433,7 @@ impl Engine {
                 let root = Location::from_bits(invalidate.root);
                 let (start, end) = mmu::named_range(invalidate.start, invalidate.end);
                 self.tlb.forget(root, start, end);
-                context.forget_elsewhere(queue.node, root, start, end);
+                context.others.forget(queue.node, root, start, end);
                 Ok(Step::Done)
             }
         }
@@ -460,10 +460,10 @@ impl Engine {
             }
             return Ok(Some(()));
         }
-        log::keep(queue, LogKind::Signals, said, &mut self.tlb, context)?;
+        log::keep(&mut queue.logs, LogKind::Signals, said, &mut self.tlb, context)?;
         let (handle, logged_value) = log::told(said, handle, value);
         let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
-        if self.signal(place, value, context, || log::signalled(queue, handle, logged_value, context))? {
+        if self.signal(place, value, context, || log::signalled(&mut queue.logs, handle, logged_value, context))? {
             announce_native(queue, current, value, context);
         }
         Ok(Some(()))

@@ -1,15 +1,17 @@
 //! The function: its BARs, its power and reset, and the slices of its work.
 
+mod posted;
+
 use crate::clock;
 use crate::cmp::power::NextLook;
-use crate::cmp::{Activity, Cmp, Doorbells, Features};
+use crate::cmp::{Activity, Cmp, Doorbells};
+use crate::context::Features;
 use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
 use crate::lock::lock;
 use crate::memory::{self, HostMapping, Memory};
 use crate::msix::MsiX;
 use crate::pci::{ConfigSpace, Effects};
-use crate::posted::Posted;
 use crate::registers::{RegisterFile, Selection};
 use crate::sending::Sending;
 use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
@@ -18,6 +20,7 @@ use campanile_hw::registers::{
     self as reg, Caps, Command, CommandStatus, Control, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
     VRAM_PAGE_SIZE,
 };
+use posted::Posted;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;

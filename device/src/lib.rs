@@ -8,6 +8,10 @@
 //! The same engine code runs under [`Gpu::step`], one bounded slice at a time and deterministic on one thread, and under
 //! [`Runner`], a thread that steps in a loop.
 //!
+//! Layers, each of which uses only those after it: the function's BARs (`gpu`, `runner`), the scheduler (`cmp`), what executes packets (`engine`), a queue and
+//! its place on the run list (`queue`), its fence logs (`log`), what all nodes share (`context`), data transfers, address translation
+//! and events, memory and clock.
+//!
 //! Registers, queues, packets, page tables and everything in shared memory may come from a hostile driver or process; no value of theirs
 //! causes a panic or has an effect outside what was mapped for the function.
 
@@ -15,6 +19,7 @@
 
 mod clock;
 mod cmp;
+mod context;
 mod engine;
 mod event;
 mod fault;
@@ -28,7 +33,7 @@ mod memory;
 mod mmu;
 mod msix;
 mod pci;
-mod posted;
+mod queue;
 mod registers;
 mod runner;
 mod sending;

@@ -3,8 +3,7 @@
 //! Where an entry goes is found out before the packet has an effect, so a log that cannot be written faults the queue like any other
 //! address that does not translate. For a queue without logs the cost is one comparison.
 
-use crate::cmp::queue::Queue;
-use crate::cmp::{Context, Tallies};
+use crate::context::{Context, Tallies};
 use crate::fault::Faults;
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Fault, Intent, Kept, Tlb};
@@ -29,6 +28,9 @@ pub(crate) struct Logs {
     /// When the WAIT in progress began to hold the queue; 0 when none does.
     observed: u64,
 }
+
+/// The logs of a queue that has some.
+pub(crate) type QueueLogs = Option<Box<Logs>>;
 
 /// One log.
 #[derive(Debug)]
@@ -344,13 +346,13 @@ impl Logs {
 /// entry that is. Does nothing for a queue without such a log.
 #[inline]
 pub(crate) fn keep(
-    queue: &mut Queue,
+    logs: &mut QueueLogs,
     kind: LogKind,
     said: Option<&packet::Log>,
     tlb: &mut Tlb,
     context: &Context<'_>,
 ) -> Result<(), Fault> {
-    let Some(logs) = &mut queue.logs else { return Ok(()) };
+    let Some(logs) = logs else { return Ok(()) };
     logs.keep(kind, said, tlb, context)
 }
 
@@ -362,8 +364,8 @@ pub(crate) fn told(said: Option<&packet::Log>, handle: u32, value: u64) -> (u32,
 
 /// Logs a signal whose value was written.
 #[inline]
-pub(crate) fn signalled(queue: &mut Queue, handle: u32, value: u64, context: &Context<'_>) {
-    let Some(log) = queue.logs.as_mut().and_then(|logs| logs.signals.as_mut()) else { return };
+pub(crate) fn signalled(logs: &mut QueueLogs, handle: u32, value: u64, context: &Context<'_>) {
+    let Some(log) = logs.as_mut().and_then(|logs| logs.signals.as_mut()) else { return };
     let end = context.clock.mark();
     let operation = LogOperation::SignalExecuted as u32;
     log.append(LogEntry { value, handle, operation, observed: 0, end }, context);
@@ -371,16 +373,16 @@ pub(crate) fn signalled(queue: &mut Queue, handle: u32, value: u64, context: &Co
 
 /// The queue waits in a WAIT from now on: notes the time, for the entry of the wait.
 #[inline]
-pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
-    if let Some(logs) = queue.logs.as_mut().filter(|logs| logs.observed == 0) {
+pub(crate) fn stalled(logs: &mut QueueLogs, context: &Context<'_>) {
+    if let Some(logs) = logs.as_mut().filter(|logs| logs.observed == 0) {
         logs.observed = context.clock.mark();
     }
 }
 
 /// Logs a wait that is satisfied. It reads the clock after the value, so it is no earlier than the signal.
 #[inline]
-pub(crate) fn unblocked(queue: &mut Queue, handle: u32, value: u64, context: &Context<'_>) {
-    let Some(logs) = &mut queue.logs else { return };
+pub(crate) fn unblocked(logs: &mut QueueLogs, handle: u32, value: u64, context: &Context<'_>) {
+    let Some(logs) = logs else { return };
     let observed = std::mem::take(&mut logs.observed);
     let Some(log) = &mut logs.waits else { return };
     let end = context.clock.mark();

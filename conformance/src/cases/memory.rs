@@ -5,7 +5,7 @@ use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::status::*;
 
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
-use crate::rig::{Rig, copy};
+use crate::rig::{Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Memory";
@@ -40,6 +40,9 @@ cases! { thunks "Memory";
     "Memory.HandleOfAnotherKindIsRefused" on Boot::Shared, "d3dkmtlock2":
         "The handle of an object of another kind is refused where an allocation is asked for."
         => handle_of_another_kind;
+    "Memory.LargeTransfersAreWhole" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
+        "Tens of mebibytes that the GPU fills and copies arrive whole, first word, last word and every page between; the page is silent on sizes, and that they make no difference is this GPU's rule."
+        => large_transfers;
 }
 
 pub const SIZE: u64 = 64 << 10;
@@ -62,6 +65,25 @@ fn shared_system_memory(case: &Case) -> Result<(), Failure> {
 
 fn shared_visible_vram(case: &Case) -> Result<(), Failure> {
     shared_with_gpu(&case.rig()?, Placement::VramVisible)
+}
+
+fn large_transfers(case: &Case) -> Result<(), Failure> {
+    const LARGE: u64 = (33 << 20) + 8192;
+    const PAGE: u64 = 4096;
+    const PATTERN: u32 = 0x6b5a_4938;
+    let rig = case.rig()?;
+    let source = rig.memory(LARGE, Placement::Vram)?;
+    let target = rig.memory(LARGE, Placement::SystemUncached)?;
+    let view = rig.view(target)?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    for pattern in [PATTERN, !PATTERN] {
+        let packets = [fill(source.address, LARGE, pattern), copy(target.address, source.address, LARGE as u32)];
+        rig.execute(&mut queue, &packets)?;
+        for offset in (0..LARGE).step_by(PAGE as usize).flat_map(|page| [page, page + PAGE - 4]) {
+            ensure_eq!(view.read(offset, 4), pattern.to_le_bytes(), "the word at {offset:#x}");
+        }
+    }
+    Ok(())
 }
 
 fn lock_address_is_stable(case: &Case) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use campanile_hw::packet::Packet;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use dxgkrnl::{FenceLogEntry, FenceOperation, QueueFenceLog};
+use dxgkrnl::{FenceLogEntry, FenceOperation, PnpError, QueueFenceLog};
 use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
 use wddm_ddi::types::NTSTATUS;
 
@@ -39,6 +39,10 @@ cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs 
         "A wait that is satisfied at once is logged too, without a time at which it began to hold the queue."
         holds [NativeFence 56]
         => satisfied_wait;
+    "FenceLog.WaitOverD3KeepsItsBegin" on Boot::Fresh, "native-gpu-fence-objects":
+        "A wait that began before the device was in D3 and ends after it is logged with the time at which it began."
+        holds [NativeFence 56]
+        => wait_over_d3;
     "FenceLog.ProgressIsLogged" on Boot::Fresh, "native-gpu-fence-objects":
         "A native progress fence is a native fence: each value that the queue writes to it is a signal with an entry of its own, behind those of its command buffer."
         holds [NativeFence 56]
@@ -231,6 +235,30 @@ fn wait_entry(case: &mut Case<'_>) -> Result<(), Failure> {
             entry.observed != 0 && entry.observed <= signalled && entry.end >= signalled,
             "{entry:?} does not enclose the signal at {signalled}"
         );
+    }
+    Ok(())
+}
+
+fn wait_over_d3(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.needs_kept_doorbells(1)?;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let (begun, fence) = (rig.fence(0)?, rig.fence(0)?);
+    rig.submit(&mut queue, &[begun.signal(1), fence.wait(5)])?;
+    wait_until("the packet before the wait", || begun.value.load() == 1)?;
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let held = clock(case)?.gpu;
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    let power = |result: Result<(), PnpError>| result.map_err(|error| Failure::new(error.to_string()));
+    power(machine.power_down(luid))?;
+    power(machine.power_up(luid))?;
+    granted(rig.signal(&[fence.handle], &[5]), "signal from the CPU")?;
+    wait_until("the end of the wait", || queue.progress.load() == 1)?;
+    let log = log_of(case, &queue)?;
+    ensure_eq!(told(&log.waits.entries), vec![(fence.handle, 5)], "handle and value");
+    for entry in &log.waits.entries {
+        ensure!(entry.observed != 0 && entry.observed <= held, "{entry:?} began after {held}, when it held the queue");
+        ensure!(entry.end >= held, "{entry:?} ended before {held}, when it held the queue");
     }
     Ok(())
 }

@@ -3,10 +3,12 @@
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use dxgkrnl::Clock;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 use wddm_ddi::status::*;
 
 use super::fence_storage::both_kinds_of_progress;
+use super::tdr::adapter_timeout;
 use crate::rig::{Rig, wait_until};
 use crate::simulated::{Case, with_gpu};
 use crate::{Boot, Failure, granted, refused};
@@ -46,6 +48,14 @@ cases! { inside "FenceSystemProcess", behind "it looks into the system process's
         "After the device was stopped and started again, fences and their logs are reached through the new paging process."
         holds [NativeFence 34]
         => started_again;
+    "FenceSystemProcess.WorksAfterTheAdapterWasReset" on Boot::With(mapped_by_hand), "native-gpu-fence-objects":
+        "Fences, which outlive the devices that a reset of the adapter takes along, are reached through the paging process after it too, where their mappings are written anew."
+        holds [NativeFence 34, NativeFence 39]
+        => adapter_was_reset;
+}
+
+fn mapped_by_hand() -> SystemOptions {
+    SystemOptions { clock: Clock::manual(), ..mapped() }
 }
 
 fn mapped() -> SystemOptions {
@@ -188,6 +198,23 @@ fn full_table(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     let fence = rig.fence(1)?;
     rig.execute(&mut queue, &[fence.wait(1), fence.signal(2)])
+}
+
+fn adapter_was_reset(case: &mut Case<'_>) -> Result<(), Failure> {
+    let shared = case.rig()?;
+    let fence = shared.shared_fence(0)?;
+    let handle = shared.share(&[fence.handle]).map_err(|status| Failure::new(format!("sharing: {status}")))?;
+    shared.execute(&mut shared.queue(NODE_COMPUTE)?, &[fence.signal(1), fence.wait(1)])?;
+    adapter_timeout(case.system)?;
+    let before = through_system_process(case);
+    let rig = case.rig()?;
+    let opened = rig.open_fence(handle)?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    rig.execute(&mut queue, &[opened.wait(1), opened.signal(2), opened.wait(2)])?;
+    granted(rig.wait(&[opened.handle], &[2], false), "a wait of the CPU")?;
+    use_fences(case)?;
+    ensure!(through_system_process(case) > before, "no fence was reached through the paging process");
+    granted(handle.close(), "closing the kernel handle")
 }
 
 fn started_again(case: &mut Case<'_>) -> Result<(), Failure> {

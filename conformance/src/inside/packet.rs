@@ -1,12 +1,15 @@
 //! Packet scheduling: contexts of packets on every node, preemption, waits and signals of the operating system, faults, and the
 //! model beside hardware queues and without them.
 
+use crate::cases::fault::NOWHERE;
 use crate::cases::packet::{Plot, begin_halves, prioritise, runs};
+use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use crate::rig::Rig;
+use super::tdr::Guest;
+use crate::rig::{Rig, fill};
 use crate::simulated::{Case, on_thread};
-use crate::{Boot, Failure};
+use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Packet scheduling", behind "it steps the GPU, or makes it fault where it chooses";
@@ -19,6 +22,13 @@ cases! { inside "Packet scheduling", behind "it steps the GPU, or makes it fault
     "Packet.TerminationTakesPacketsOff" on Boot::Fresh, "dxgkddi_preemptcommand":
         "Packets of a terminated process leave the hardware, also one that waits there, and those of others go on."
         => termination;
+    "Packet.SignalsOfProcessesInTurnAreReported" on Boot::Fresh, "native-gpu-fence-objects":
+        "While packets of two processes are on one node in turn, each signal of a native fence in them wakes who waits for it on the processor: the report names the fence of the process whose packet ran."
+        holds [NativeFence 45]
+        => signals_in_turn;
+    "Packet.FaultLeavesThePacketsBehindIt" on Boot::Fresh, "gpu-preemption":
+        "When a packet faults, the packets of another process that are behind it on the node run all the same, in their order; the page is silent on faults, and that they cost the guilty device alone is the system's rule."
+        => fault_leaves_those_behind;
 }
 
 fn without_scheduling() -> SystemOptions {
@@ -59,6 +69,62 @@ fn done_once(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     let signals = case.system.counters().since(&before).signals;
     ensure_eq!(signals, 4 * PACKETS, "signals of {PACKETS} packets in each of four contexts");
+    Ok(())
+}
+
+fn signals_in_turn(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u64 = 400;
+    // Packets of each process that nobody has waited for: with two, the node always has packets of both.
+    const AHEAD: u64 = 2;
+    let guests = [Guest::new(case.system, "one")?, Guest::new(case.system, "other")?];
+    let waited = |guest: &Guest| {
+        guest.inside(|rig| {
+            let (fence, mut queue) = (rig.fence(0)?, rig.packet_queue(NODE_COMPUTE)?);
+            for round in 1..=ROUNDS {
+                rig.packet_submit(&mut queue, &[fence.signal(round)])?;
+                if let Some(value) = round.checked_sub(AHEAD) {
+                    granted(rig.wait(&[fence.handle], &[value], false), "the wait of the processor")?;
+                }
+            }
+            granted(rig.wait(&[fence.handle], &[ROUNDS], false), "the last wait of the processor")
+        })
+    };
+    std::thread::scope(|scope| {
+        let threads = guests.each_ref().map(|guest| scope.spawn(|| waited(guest)));
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Failure::new("a thread of a process panicked")))
+        })
+    })?;
+    guests.iter().for_each(|guest| guest.process.exit());
+    Ok(())
+}
+
+fn fault_leaves_those_behind(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: usize = 20;
+    const BEHIND: u64 = 3;
+    const LARGE: u64 = 8 << 20;
+    let innocent = Guest::new(case.system, "innocent")?;
+    let mut behind = innocent.inside(|rig| Ok((rig.fence(0)?, rig.packet_queue(NODE_COMPUTE)?)))?;
+    for round in 0..ROUNDS as u64 {
+        let guilty = case.rig()?;
+        let memory = guilty.memory(LARGE, Placement::Vram)?;
+        let mut doomed = guilty.packet_queue(NODE_COMPUTE)?;
+        // The first packet takes long enough for the others to come behind it.
+        guilty.packet_submit(&mut doomed, &[fill(memory.address, LARGE, 7), fill(NOWHERE, 4096, 7)])?;
+        innocent.inside(|rig| {
+            let (fence, queue) = &mut behind;
+            for value in round * BEHIND + 1..=(round + 1) * BEHIND {
+                rig.packet_submit(queue, &[fence.wait(value - 1), fence.signal(value)])?;
+            }
+            granted(
+                rig.wait(&[fence.handle], &[(round + 1) * BEHIND], false),
+                "the wait for the packets behind the fault",
+            )
+        })?;
+        granted(guilty.destroy(), "destroying the lost device")?;
+    }
+    innocent.inside(|rig| runs(rig, NODE_COMPUTE))?;
+    innocent.process.exit();
     Ok(())
 }
 

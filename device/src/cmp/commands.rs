@@ -2,16 +2,17 @@
 //!
 //! The register file runs one command at a time, so what a command checks first still holds when it acts.
 
+use super::Cmp;
 use super::doorbells::BadDoorbell;
-use super::fences::FencePlace;
 use super::node::NodeState;
-use super::queue::{self, Queue, State, legal_location};
-use super::run_list::{BANDS, BandTimes, Rank, Terms};
-use super::share::Share;
-use super::{Cmp, Context};
+use crate::context::Context;
+use crate::context::fences::FencePlace;
 use crate::log::{BadLog, Logs};
 use crate::memory::Memory;
 use crate::mmu::{self, Fault, Intent};
+use crate::queue::run_list::{BANDS, BandTimes, Rank, Terms};
+use crate::queue::share::Share;
+use crate::queue::{self, Queue, State, legal_location};
 use campanile_hw::event::EventKind;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{Location, QueueDescriptor};

@@ -6,134 +6,34 @@
 
 mod commands;
 mod doorbells;
-pub(crate) mod fences;
-mod linked_list;
 mod logs;
-mod mailbox;
 mod node;
 pub(crate) mod power;
-pub(crate) mod queue;
-mod run_list;
 mod saved;
-mod share;
-mod sync;
-pub(crate) mod waits;
 
 use crate::clock::Clock;
+use crate::context::fences::FenceTable;
+use crate::context::mailbox::{self, Mailbox};
+use crate::context::sync;
+use crate::context::waits::Waits;
+use crate::context::{Context, Features, OtherEngines, Tallies};
 use crate::event::Events;
 use crate::fault::Faults;
 use crate::lock::lock;
 use crate::memory::{Access, Memory};
-use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{NODE_PAGING, NODES, VRAM_PAGE_SIZE};
 pub(crate) use doorbells::Doorbells;
-use fences::FenceTable;
-pub(crate) use mailbox::Mailbox;
 use node::{Node, NodeState};
 use power::Power;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use waits::Waits;
 
-/// What this variant of the function implements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Features {
-    pub(crate) native_fence: bool,
-    pub(crate) atomics64: bool,
-    /// True if the function keeps log entries from memory until FlushFenceLogs.
-    pub(crate) log_flush: bool,
-    /// True if events of native fences name the queue only.
-    pub(crate) optimised_fence_interrupt: bool,
-    /// True if events of fences name neither the fence nor its kind.
-    pub(crate) one_fence_event: bool,
-    /// Fences and logs are reached through the paging process; the number of fences that can be.
-    pub(crate) system_fences: Option<u32>,
-    /// Bytes of VRAM.
-    pub(crate) vram: u64,
-    /// Ticks until an idle node says so, 0 for never.
-    pub(crate) idle_ticks: u64,
-    /// True if another function writes fences that queues here wait for.
-    pub(crate) linked: bool,
-}
-
-/// Counters of one node, written under its lock and read without it.
-#[derive(Debug, Default)]
-pub(crate) struct Tallies {
-    pub(crate) waits: AtomicU64,
-    pub(crate) signals: AtomicU64,
-    pub(crate) retired: AtomicU64,
-    /// Fences reached through the paging process.
-    pub(crate) system_fences: AtomicU64,
-    /// Packets, and further parts of longer ones.
-    pub(crate) progress: AtomicU64,
-    /// True while the engine hangs, which it does until the node is reset.
-    hung: AtomicBool,
-    /// Log entries that LOG packets picked.
-    pub(crate) picked: AtomicU64,
-    /// Signals before the last reset.
-    past_signals: AtomicU64,
-}
-
-impl Tallies {
-    /// Adds one to a counter that only the holder of the node's lock writes.
-    #[inline]
-    pub(crate) fn add(counter: &AtomicU64) {
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    /// Notes that the engine hangs, or hangs no more. Called under the node's lock, so that the next thread that takes it sees this.
-    pub(crate) fn note_hung(&self, hung: bool) {
-        self.hung.store(hung, Ordering::Release);
-    }
-
-    fn reset(&self) {
-        self.past_signals.fetch_add(self.signals.load(Ordering::Relaxed), Ordering::Relaxed);
-        let counters = [&self.waits, &self.signals, &self.retired, &self.system_fences, &self.progress, &self.picked];
-        for counter in counters {
-            counter.store(0, Ordering::Relaxed);
-        }
-        self.hung.store(false, Ordering::Release);
-    }
-}
-
-/// What a node works with during one slice.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'a> {
-    pub(crate) memory: &'a Access<'a>,
-    pub(crate) events: &'a Events,
-    pub(crate) waits: &'a Waits,
-    pub(crate) mailbox: &'a Mailbox,
-    pub(crate) clock: &'a Clock,
-    pub(crate) tallies: &'a Tallies,
-    /// The fences that are reached through the paging process; `None` where they are reached through their own.
-    pub(crate) fences: Option<&'a FenceTable>,
-    /// What is to go wrong; `None` while nothing is.
-    pub(crate) faults: Option<&'a Faults>,
-    paging_root: Option<Location>,
-    pub(crate) features: Features,
-    nodes: &'a [Node],
-}
-
-impl Context<'_> {
-    /// Has every node but `own` forget translations. Slices that are in progress there end first; only the paging node's engine waits for
-    /// another node while it has its own lock, so it gets all of them.
-    pub(crate) fn forget_elsewhere(&self, own: u32, root: Location, start: u64, end: u64) {
-        for (_, node) in (0..).zip(self.nodes).filter(|(number, _)| *number != own) {
+impl OtherEngines for [Node; NODES as usize] {
+    fn forget(&self, own: u32, root: Location, start: u64, end: u64) {
+        for (_, node) in (0..).zip(self).filter(|(number, _)| *number != own) {
             node.claim().engine.tlb.forget(root, start, end);
         }
-    }
-
-    /// The address space in which the logs of a queue in that of `root` are reached.
-    pub(crate) fn log_root(&self, root: Option<Location>) -> Option<Location> {
-        if self.fences.is_some() { self.paging_root } else { root }
-    }
-
-    /// Reports an event of a queue.
-    pub(crate) fn report(&self, kind: EventKind, node: u32, queue: u32, data: [u64; 2]) {
-        let [data0, data1] = data;
-        let event = Event { kind: kind as u8, node: node as u8, queue, data0, data1, timestamp: self.clock.now() };
-        self.events.push(self.memory, event);
     }
 }
 
@@ -301,7 +201,7 @@ impl Cmp {
             faults: self.faults.any().then_some(&self.faults),
             paging_root: self.paging_root(),
             features: self.features,
-            nodes: &self.nodes,
+            others: &self.nodes,
         }
     }
 

@@ -3,12 +3,12 @@
 //! The run list says which queue has the node. It has it over several slices, until it is idle, waits, faults, is stopped, or another queue
 //! is to run.
 
-use super::queue::{Queue, State};
-use super::run_list::{RunList, Terms};
-use super::{Context, Tallies};
+use crate::context::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock::lock;
 use crate::mmu::Fault;
+use crate::queue::run_list::{RunList, Terms};
+use crate::queue::{Queue, State};
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};

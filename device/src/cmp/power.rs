@@ -1,7 +1,8 @@
 //! Power states of the nodes, and when a node has been idle for long.
 
-use super::mailbox::Mailbox;
-use super::{Cmp, Context};
+use super::Cmp;
+use crate::context::Context;
+use crate::context::mailbox::Mailbox;
 use crate::memory::Memory;
 use campanile_hw::event::{EventKind, NO_QUEUE};
 use campanile_hw::registers::{CommandStatus, NODES};

@@ -4,8 +4,8 @@
 //! a command buffer it is. Packets that are done have had their effect, and are not done again.
 
 use super::Cmp;
-use super::queue::{Buffer, Queue, State, legal_location};
 use crate::memory::Memory;
+use crate::queue::{Buffer, Queue, State, legal_location};
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location, QueueState, QueueStateFlags};
 use campanile_hw::registers::CommandStatus;

@@ -5,11 +5,11 @@
 mod memory;
 
 #[allow(dead_code, reason = "models use a part of it")]
-#[path = "../../../device/src/cmp/mailbox.rs"]
+#[path = "../../../device/src/context/mailbox.rs"]
 mod mailbox;
 
 #[allow(dead_code, reason = "models use a part of it")]
-#[path = "../../../device/src/cmp/waits.rs"]
+#[path = "../../../device/src/context/waits.rs"]
 mod waits;
 
 #[allow(dead_code, reason = "models use a part of it")]

@@ -2,7 +2,7 @@
 //! crate `models` compiles the same three files with a module of its own here, and so checks them under every thread switch and every
 //! order of memory accesses.
 
-pub(super) use crate::lock::lock;
-pub(super) use crate::memory::{Access, HostMapping};
-pub(super) use std::sync::Mutex;
-pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
+pub(crate) use crate::lock::lock;
+pub(crate) use crate::memory::{Access, HostMapping};
+pub(crate) use std::sync::Mutex;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};

@@ -4,7 +4,7 @@
 //! A function of this variant makes that visible. A write arrives when a register is read, because a read pushes the writes before it,
 //! or a while later. A command and a change of CONTROL then take a while longer: CMP_STATUS reads as Busy, CONTROL.BUSY as one.
 
-use crate::Gpu;
+use super::Gpu;
 use crate::lock::lock;
 use campanile_hw::registers::{self as reg, Command, CommandStatus, Control};
 use std::collections::VecDeque;

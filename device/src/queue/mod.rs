@@ -1,8 +1,13 @@
 //! A mapped queue: what its descriptor says, and which entries and packets of it are done.
 
-use super::Features;
-use super::run_list::{Rank, Terms};
-use crate::log::Logs;
+pub(crate) mod run_list;
+
+mod linked_list;
+pub(crate) mod share;
+
+use self::run_list::{Rank, Terms};
+use crate::context::Features;
+use crate::log::QueueLogs;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use campanile_hw::page_table::VA_BITS;
@@ -21,7 +26,7 @@ pub(crate) enum State {
     Runnable,
     /// The queue waits in a WAIT; it is in the wait list of this fence.
     Waiting {
-        /// The wait list, see [`super::waits`].
+        /// The wait list, see [`crate::context::waits`].
         key: u64,
     },
     /// Stopped by SuspendQueue.
@@ -138,11 +143,11 @@ pub(crate) struct Queue {
     /// Cookie of a preemption that waits for the buffer in progress.
     pub(crate) preemption: Option<u64>,
     /// Its fence logs, if it has any.
-    pub(crate) logs: Option<Box<Logs>>,
+    pub(crate) logs: QueueLogs,
 }
 
 /// A location a descriptor may name: no reserved bits, aligned, inside VRAM if it lies there.
-pub(super) fn legal_location(bits: u64, size: u64, vram: u64) -> Option<Location> {
+pub(crate) fn legal_location(bits: u64, size: u64, vram: u64) -> Option<Location> {
     let location = Location::from_bits(bits);
     let end = location.address().checked_add(size)?;
     let inside = if location.system() { end <= 1 << 52 } else { end <= vram };
@@ -195,12 +200,12 @@ impl Queue {
     }
 
     /// True if no entry was fetched and no write pointer seen since the queue was mapped.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.buffer.is_none() && (self.write, self.fetched) == (0, 0)
     }
 
     /// True if the entries between the two pointers fit into the ring.
-    pub(super) fn believes(&self, write: u64, fetched: u64) -> bool {
+    pub(crate) fn believes(&self, write: u64, fetched: u64) -> bool {
         self.geometry.pending(write, fetched).is_ok()
     }
 
@@ -263,7 +268,7 @@ impl Queue {
     }
 
     /// Gives the queue another address space, or none. The caller does the same for its fence logs, if they are in that address space.
-    pub(super) fn set_root(&mut self, new: Option<Location>) {
+    pub(crate) fn set_root(&mut self, new: Option<Location>) {
         self.root = new;
         for place in [&mut self.ring, &mut self.control] {
             if let Place::Virtual { root, .. } = place {

@@ -55,7 +55,7 @@ impl FenceTable {
     ///
     /// # Errors
     /// The fence is known there already, or the table is full.
-    pub(super) fn insert(&self, process: FencePlace, place: FencePlace) -> Result<(), CommandStatus> {
+    pub(crate) fn insert(&self, process: FencePlace, place: FencePlace) -> Result<(), CommandStatus> {
         let mut known = self.write();
         let full = known.len() >= self.limit as usize;
         match known.entry((process.root.into_bits(), process.current)) {
@@ -69,12 +69,12 @@ impl FenceTable {
     }
 
     /// Forgets a fence; false if it was not known.
-    pub(super) fn remove(&self, root: Location, current: u64) -> bool {
+    pub(crate) fn remove(&self, root: Location, current: u64) -> bool {
         self.write().remove(&(root.into_bits(), current)).is_some()
     }
 
     /// Forgets all.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         *self.write() = HashMap::new();
     }
 
