@@ -1,5 +1,7 @@
 //! An adapter between AddDevice and RemoveDevice, and the processes that use it.
 
+pub(crate) mod slots;
+
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -13,7 +15,7 @@ use wddm_ddi::types::HANDLE;
 use crate::caps::Hardware;
 use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
-use crate::handle::{self, Handle, Kind, Object, ObjectTable};
+use crate::handle::{Handle, Kind, Object, ObjectTable};
 use crate::irql::Passive;
 use crate::link::{ENGINES, Link};
 use crate::memory::allocation::{Allocation, OpenAllocation};
@@ -102,7 +104,7 @@ impl Adapter {
             lead: AtomicPtr::new(core::ptr::null_mut()),
         };
         let adapter = PoolBox::new(adapter, Tag::ADAPTER)?.into_raw();
-        match handle::publish_adapter(adapter) {
+        match slots::publish_adapter(adapter) {
             Ok(handle) => {
                 // SAFETY: published just now; its handle is not known elsewhere yet, so it is not removed.
                 let adapter = unsafe { adapter.as_ref() };
@@ -126,12 +128,12 @@ impl Adapter {
     /// # Errors
     /// STATUS_INVALID_HANDLE
     pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), Refused> {
-        let adapter = handle::adapter(raw)?;
+        let adapter = slots::adapter(raw)?;
         adapter.stop(irql);
         if let Some(lead) = adapter.lead() {
             lead.leave();
         }
-        let adapter = handle::withdraw_adapter(Handle::of(raw)).ok_or(refused(Reason::StaleHandle))?;
+        let adapter = slots::withdraw_adapter(Handle::of(raw)).ok_or(refused(Reason::StaleHandle))?;
         // SAFETY: the handle is withdrawn and no other DDI of this adapter runs, so this is the only reference.
         let adapter = unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) };
         adapter.free_objects(irql);
@@ -242,7 +244,7 @@ impl Adapter {
     /// none.
     fn join(&self) {
         let own = self.link();
-        for adapter in handle::adapters().filter(|_| own.leads() && own.count > 1) {
+        for adapter in slots::adapters().filter(|_| own.leads() && own.count > 1) {
             let link = adapter.link();
             let place = (link.position as usize).checked_sub(1).and_then(|place| self.others.get(place));
             let Some(place) = place.filter(|_| link.chain == own.chain && link.count == own.count) else { continue };
@@ -255,7 +257,7 @@ impl Adapter {
 
     /// Undoes [`Adapter::join`].
     fn leave(&self) {
-        for adapter in handle::adapters().filter(|adapter| core::ptr::eq(adapter.lead.load(Ordering::Acquire), self)) {
+        for adapter in slots::adapters().filter(|adapter| core::ptr::eq(adapter.lead.load(Ordering::Acquire), self)) {
             adapter.lead.store(core::ptr::null_mut(), Ordering::Release);
             if let Some(gpu) = adapter.gpu() {
                 gpu.dxgk.set_engine(0);
@@ -306,7 +308,7 @@ impl Adapter {
     /// Notes what the hardware offers, for all functions of the board: they are alike, and features are those of the adapter.
     fn learn(&self, offers: Offers) {
         let link = self.link();
-        for adapter in handle::adapters() {
+        for adapter in slots::adapters() {
             let same_board = link.count > 1 && adapter.link().chain == link.chain;
             if core::ptr::eq(adapter, self) || same_board {
                 adapter.offers.store(offers.into_bits(), Ordering::Release);

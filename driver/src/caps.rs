@@ -30,7 +30,7 @@ pub(crate) const PAGING_BUFFER_SIZE: u32 = 64 << 10;
 pub(crate) const DMA_BUFFER_SIZE: u32 = 64 << 10;
 
 /// Segments that a DMA buffer may lie in, a mask: the aperture.
-pub(crate) const DMA_BUFFER_SEGMENTS: u32 = 1 << (crate::memory::segments::APERTURE - 1);
+pub(crate) const DMA_BUFFER_SEGMENTS: u32 = 1 << (crate::segment::APERTURE - 1);
 
 /// Pages of a host aperture that the driver makes use of: 4 GiB.
 const HOST_APERTURE_PAGES_MAX: u32 = 1 << 20;
@@ -285,8 +285,8 @@ pub(crate) fn gpu_mmu_caps(hardware: &Hardware) -> DXGK_GPUMMUCAPS {
 pub(crate) fn page_table_level(level: u32) -> Option<DXGK_PAGE_TABLE_LEVEL_DESC> {
     (level < page_table::LEVELS).then_some(DXGK_PAGE_TABLE_LEVEL_DESC {
         PageTableIndexBitCount: page_table::INDEX_BITS,
-        PageTableSegmentId: crate::memory::segments::VRAM,
-        PagingProcessPageTableSegmentId: crate::memory::segments::VRAM,
+        PageTableSegmentId: crate::segment::VRAM,
+        PagingProcessPageTableSegmentId: crate::segment::VRAM,
         PageTableSizeInBytes: page_table::TABLE_SIZE as u32,
         PageTableAlignmentInBytes: page_table::TABLE_SIZE as u32,
     })

@@ -4,7 +4,8 @@ use campanile_hw::trace::Component;
 use campanile_hw::trace::event::EventId;
 use campanile_hw::trace::reason::Reason;
 
-use crate::handle::{self, AdapterSlot};
+use crate::adapter::slots::{self, AdapterSlot};
+use crate::handle;
 use crate::refusal::Ddi;
 use crate::trace::{self, DriverTrace};
 
@@ -18,7 +19,7 @@ pub(crate) struct DebugRoot {
     /// Number of places for adapters.
     adapter_slots: u32,
     /// The places, of [`AdapterSlot`]; bit 0 of a place's state says that there is an adapter.
-    adapters: &'static [AdapterSlot; handle::ADAPTERS],
+    adapters: &'static [AdapterSlot; slots::ADAPTERS],
     /// What concerns no adapter.
     driver: &'static DriverTrace,
     /// Names of these numbers are in the PDB because the root names the types. NULL.
@@ -41,8 +42,8 @@ pub(crate) struct Names {
 pub(crate) static CAMPANILE_DEBUG_ROOT: DebugRoot = DebugRoot {
     magic: *b"CPROOT01",
     size: size_of::<DebugRoot>() as u32,
-    adapter_slots: handle::ADAPTERS as u32,
-    adapters: &handle::ADAPTER_SLOTS,
+    adapter_slots: slots::ADAPTERS as u32,
+    adapters: &slots::ADAPTER_SLOTS,
     driver: &trace::DRIVER,
     names: None,
 };

@@ -135,6 +135,22 @@ fn map_bar(
 }
 
 impl Gpu {
+    /// A preemption or suspension is requested of a node. Outside D0 nothing is touched.
+    pub(crate) fn note_asked_off(&self, node: &Node) {
+        if self.cmp.is_powered() {
+            node.last_look().note_asked_off(&self.registers, node.ordinal());
+        }
+    }
+
+    /// True for a node that is idle or makes progress. A node that has not answered a preemption or suspension counts as busy, even if its
+    /// queue waits for a fence. False on a function that is gone, was reset, or is not in D0.
+    pub(crate) fn makes_progress(&self, irql: &Passive, node: &Node, asked_off: bool) -> bool {
+        self.cmp.is_powered()
+            && self.registers.is_present()
+            && !self.cmp.was_reset(irql)
+            && node.last_look().has_moved(&self.registers, node.ordinal(), asked_off)
+    }
+
     /// Maps the device, learns what it is and what of it may be used, and takes all memory. The device itself is not touched.
     /// `learned` hears what it is before the operating system is asked about features, which asks back.
     ///

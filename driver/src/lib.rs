@@ -45,6 +45,8 @@ mod queue;
 mod refusal;
 mod reset;
 mod reset_hw;
+mod segment;
+mod stop;
 mod table;
 #[cfg(test)]
 mod testing;

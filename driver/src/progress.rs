@@ -5,11 +5,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use campanile_hw::registers;
+use campanile_hw::registers::{NODE_BUSY, NODE_PROGRESS, PROGRESS_COMPUTE};
 
-use crate::gpu::Gpu;
-use crate::irql::Passive;
-use crate::queue::packet::Node;
+use crate::mmio::Registers;
 
 /// What a node had to do, and how much of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,31 +41,24 @@ impl LastLook {
         Self(AtomicU64::new(0))
     }
 
+    /// Notes what a node has done so far, when a preemption or suspension is requested of it.
+    pub(crate) fn note_asked_off(&self, registers: &Registers, ordinal: u32) {
+        self.look(registers, ordinal, true);
+    }
+
+    /// True for a node that is idle or has done something since the last look.
+    pub(crate) fn has_moved(&self, registers: &Registers, ordinal: u32, asked_off: bool) -> bool {
+        let (now, before) = self.look(registers, ordinal, asked_off);
+        now.progresses_since(before)
+    }
+
     /// Looks; what was seen now and before.
-    fn look(&self, gpu: &Gpu, ordinal: u32, asked_off: bool) -> (Seen, Seen) {
-        let register = registers::NODE_PROGRESS.get(ordinal as usize).copied().unwrap_or(registers::PROGRESS_COMPUTE);
-        let works = gpu.registers.read32(registers::NODE_BUSY) >> ordinal & 1 != 0;
-        let now = Seen { busy: works || asked_off, done: gpu.registers.read64(register) & u64::MAX >> 1 };
+    fn look(&self, registers: &Registers, ordinal: u32, asked_off: bool) -> (Seen, Seen) {
+        let register = NODE_PROGRESS.get(ordinal as usize).copied().unwrap_or(PROGRESS_COMPUTE);
+        let works = registers.read32(NODE_BUSY) >> ordinal & 1 != 0;
+        let now = Seen { busy: works || asked_off, done: registers.read64(register) & u64::MAX >> 1 };
         (now, Seen::from_bits(self.0.swap(now.into_bits(), Ordering::AcqRel)))
     }
-}
-
-/// Called when a preemption or suspension is requested of a node: notes what it has done so far.
-pub(crate) fn note_asked_off(gpu: &Gpu, node: &Node) {
-    // Outside D0 nothing is touched.
-    if gpu.cmp.is_powered() {
-        node.last_look().look(gpu, node.ordinal(), true);
-    }
-}
-
-/// True for a node that is idle or makes progress. A node that has not answered a preemption or suspension counts as busy, even if its
-/// queue waits for a fence. False on a function that is gone, was reset, or is not in D0.
-pub(crate) fn makes_progress(irql: &Passive, gpu: &Gpu, node: &Node, asked_off: bool) -> bool {
-    if !gpu.cmp.is_powered() || !gpu.registers.is_present() || gpu.cmp.was_reset(irql) {
-        return false;
-    }
-    let (now, before) = node.last_look().look(gpu, node.ordinal(), asked_off);
-    now.progresses_since(before)
 }
 
 #[cfg(test)]

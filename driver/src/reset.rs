@@ -1,44 +1,21 @@
 //! Timeouts: engines and the adapter are stopped and started again.
 
-use campanile_hw::registers::{Command, NODES};
+use campanile_hw::registers::NODES;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 
 use crate::adapter::Adapter;
-use crate::cmp::CommandError;
 use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::interrupt;
 use crate::irql::Passive;
-use crate::progress;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::{Node, Packet};
 use crate::refusal::{Reason, Refused, refused, refused_with};
-use crate::reset_hw::lost_context;
-
-/// The engine and node that a DDI names.
-///
-/// # Errors
-/// STATUS_INVALID_PARAMETER if there is no such engine or node; STATUS_DEVICE_REMOVED when the engine was stopped.
-pub(crate) fn node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<(&Gpu, &Node), Refused> {
-    let gpu = adapter.started_engine(engine)?;
-    Ok((gpu, gpu.nodes.get(ordinal as usize).ok_or(refused(Reason::NoSuchNode))?))
-}
-
-/// Stops what a node runs. Returns the number of the queue that was running.
-pub(crate) fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Option<u32>, Refused> {
-    let result = gpu.cmp.run(irql, Command::ResetNode, [u64::from(node.ordinal()), 0, 0]);
-    match result {
-        Ok(queue) => Ok(u32::try_from(queue).ok().filter(|number| *number != u32::MAX)),
-        // One engine of a function that was reset cannot be reset: the adapter is, which starts all of it again.
-        Err(CommandError::Refused(_) | CommandError::Lost | CommandError::Reset | CommandError::PoweredDown) => {
-            Err(refused(Reason::EngineStuck))
-        }
-    }
-}
+use crate::stop::{lost_context, node, stop_engine};
 
 /// DxgkDdiQueryDependentEngineGroup: nodes are reset one by one, so a node depends on itself only.
 pub(crate) fn dependent_engines(
@@ -60,7 +37,7 @@ pub(crate) fn engine_status(
     args: &mut DXGKARG_QUERYENGINESTATUS,
 ) -> Result<(), Refused> {
     let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
-    let responsive = progress::makes_progress(irql, gpu, node, is_being_left(irql, adapter, gpu, node));
+    let responsive = gpu.makes_progress(irql, node, is_being_left(irql, adapter, gpu, node));
     let event = Event::EngineQueried { node: node.ordinal(), responsive: responsive.into() };
     gpu.note(Component::Reset, &event);
     args.EngineStatus = DXGK_ENGINESTATUS::new().with_Responsive(responsive);

@@ -1,24 +1,18 @@
 //! Timeouts of queues that the hardware schedules: one engine is stopped and started again.
 
-use campanile_hw::registers::Command;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 
 use crate::adapter::Adapter;
-use crate::gpu::Gpu;
-use crate::handle::Handle;
 use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive};
 use crate::queue::context::HwContext;
-use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::{Node, PacketFault};
+use crate::queue::hw_queue::HwQueue;
+use crate::queue::packet::PacketFault;
 use crate::refusal::{Reason, Refused, refused, refused_with};
-use crate::reset::{node, stop_engine};
-
-/// State of a queue that runs no more, in the answer of QueryQueue.
-const FAULTED: u64 = 5;
+use crate::stop::{lost_context, node, stop_engine};
 
 /// DxgkDdiResetHwEngine: the queue that ran is lost with its context; others keep their place, and those that did not are collateral
 /// damage. Nothing of the node is reported until [`resume_hw_engine`].
@@ -48,28 +42,6 @@ pub(crate) fn reset_hw_engine(irql: &Passive, adapter: &Adapter, args: &DXGKARG_
         }
     }
     Ok(())
-}
-
-/// The context behind `handle`, if it belongs to `node` and the hardware runs one of its queues no more. The operating system knows of
-/// those that had faulted before.
-pub(crate) fn lost_context<'a>(
-    irql: &Passive,
-    adapter: &'a Adapter,
-    gpu: &Gpu,
-    node: &Node,
-    handle: Handle,
-) -> Option<&'a HwContext> {
-    let context = adapter.objects.get::<HwContext>(handle).ok()?;
-    if !context.runs_on(node.ordinal(), gpu.dxgk.engine()) {
-        return None;
-    }
-    let queues = context.queues.lock(irql);
-    let lost = queues.iter().filter_map(|queue| adapter.objects.get::<HwQueue>(*queue).ok()).any(|queue| {
-        let asked = [u64::from(queue.number), 0, 0];
-        hw_queue::is_mapped(irql, queue)
-            && gpu.cmp.run(irql, Command::QueryQueue, asked).is_ok_and(|answer| answer & 0xff == FAULTED)
-    });
-    lost.then_some(context)
 }
 
 /// DxgkDdiResumeHwEngine: reports are made again, beginning with what may have been missed.

@@ -4,7 +4,8 @@ use campanile_hw::trace::event::Event;
 use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 use wddm_ddi::types::HANDLE;
 
-use crate::handle::{self, Handle};
+use crate::adapter::slots;
+use crate::handle::Handle;
 use crate::refusal::{Ddi, Refused};
 use crate::trace;
 
@@ -18,7 +19,7 @@ pub(super) fn answer(ddi: Ddi, object: HANDLE, result: Result<(), Refused>) -> N
         reason: reason as u16,
         ddi: ddi as u16,
     };
-    match handle::adapter_of_object(Handle::of(object)) {
+    match slots::adapter_of_object(Handle::of(object)) {
         Some(adapter) => adapter.trace.refused(ddi.component(), reason, &event),
         None => trace::refused(reason, &event),
     }

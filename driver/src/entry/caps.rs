@@ -12,9 +12,9 @@ use wddm_ddi::types::*;
 use super::answer::answer;
 use super::{arguments, inputs, on_gpu};
 use crate::adapter::Adapter;
+use crate::adapter::slots;
 use crate::caps;
 use crate::gpu::Gpu;
-use crate::handle;
 use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};
 
 /// Bits of [`AdapterData::features`].
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
 ) -> NTSTATUS {
     let query = || {
         let args = inputs(args)?;
-        query(handle::adapter(adapter)?, args, &Output::new(args)?)
+        query(slots::adapter(adapter)?, args, &Output::new(args)?)
     };
     answer(Ddi::QueryAdapterInfo, adapter, query())
 }

@@ -7,7 +7,8 @@ use wddm_ddi::status::NTSTATUS;
 
 use super::answer::answer;
 use super::{arguments, inputs, on_object};
-use crate::handle::{self, Handle, Object};
+use crate::adapter::slots;
+use crate::handle::{Handle, Object};
 use crate::irql::Passive;
 use crate::queue::doorbell::{self, Doorbell};
 use crate::queue::hw_queue::{HwQueue, refused_by_queue};
@@ -40,7 +41,7 @@ pub(crate) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARG_DIS
     let raw = inputs(args).map_or(core::ptr::null_mut(), |args| args.hDoorbell);
     let disconnect = || {
         inputs(args)?;
-        let (adapter, object) = handle::object::<Doorbell>(raw)?;
+        let (adapter, object) = slots::object::<Doorbell>(raw)?;
         // Nothing is connected to a device that was stopped.
         adapter.engine(object.engine()).map_or(Ok(()), |gpu| doorbell::disconnect(&irql, adapter, gpu, Handle::of(raw)))
     };
@@ -53,7 +54,7 @@ pub(crate) unsafe extern "win64" fn destroy_doorbell(args: *const DXGKARG_DESTRO
     let raw = inputs(args).map_or(core::ptr::null_mut(), |args| args.hDoorbell);
     let destroy = || {
         inputs(args)?;
-        let (adapter, object) = handle::object::<Doorbell>(raw)?;
+        let (adapter, object) = slots::object::<Doorbell>(raw)?;
         match adapter.engine(object.engine()) {
             Ok(gpu) => doorbell::destroy(&irql, adapter, gpu, Handle::of(raw)),
             Err(_) => adapter.objects.remove::<Doorbell>(&irql, Handle::of(raw)).map(drop),

@@ -8,8 +8,9 @@ use wddm_ddi::types::HANDLE;
 
 use super::answer::answer;
 use super::{arguments, inputs, on_gpu};
+use crate::adapter::slots;
 use crate::fence::native;
-use crate::handle::{self, Handle, Object};
+use crate::handle::{Handle, Object};
 use crate::irql::{Device, Dispatch, Passive};
 use crate::memory::paging::{self, PagingError};
 use crate::mmio;
@@ -36,7 +37,7 @@ pub(crate) unsafe extern "win64" fn close_native_fence(
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
     let raw = adapter;
-    let Ok(adapter) = handle::adapter(raw) else { return STATUS_SUCCESS };
+    let Ok(adapter) = slots::adapter(raw) else { return STATUS_SUCCESS };
     let close = || native::close(&irql, adapter, Handle::of(inputs(args)?.hLocalNativeFence));
     answer(Ddi::CloseNativeFence, raw, close())
 }
@@ -49,7 +50,7 @@ pub(crate) unsafe extern "win64" fn destroy_native_fence(args: *const DXGKARG_DE
         Ok(args) => Handle::of(args.hGlobalNativeFence),
         Err(refused) => return answer(Ddi::DestroyNativeFence, core::ptr::null_mut(), Err(refused)),
     };
-    let Some(adapter) = handle::adapter_of_object(fence) else { return STATUS_SUCCESS };
+    let Some(adapter) = slots::adapter_of_object(fence) else { return STATUS_SUCCESS };
     let destroyed = native::destroy(&irql, adapter, fence);
     answer(Ddi::DestroyNativeFence, fence.raw(), destroyed)
 }
@@ -82,7 +83,7 @@ pub(crate) unsafe extern "win64" fn set_native_fence_log_buffer(
     let queue = inputs(args).map_or(core::ptr::null_mut(), |args| args.hHwQueue);
     let set = || {
         let args = inputs(args)?;
-        let (adapter, queue) = handle::object::<HwQueue>(args.hHwQueue)?;
+        let (adapter, queue) = slots::object::<HwQueue>(args.hHwQueue)?;
         hw_queue::set_log(&irql, adapter.started_engine(queue.engine)?, queue, args)
     };
     answer(Ddi::SetNativeFenceLogBuffer, queue, set())
@@ -102,7 +103,7 @@ pub(crate) unsafe extern "win64" fn update_native_fence_logs(args: *const DXGKAR
                 let place = unsafe { handles.add(index) };
                 // SAFETY: as above.
                 named = unsafe { place.read() };
-                let (adapter, queue) = handle::object::<HwQueue>(named)?;
+                let (adapter, queue) = slots::object::<HwQueue>(named)?;
                 if let Some(gpu) = adapter.engine(queue.engine).ok().filter(|gpu| gpu.is_running()) {
                     hw_queue::flush_logs(&irql, gpu, queue);
                 }
@@ -123,7 +124,7 @@ pub(crate) unsafe extern "win64" fn signal_monitored_fence(
     let signal = || {
         let object = Handle::of(object);
         let adapter =
-            handle::adapter_of_object(object).ok_or(refused_with(Reason::StaleHandle, STATUS_INVALID_PARAMETER))?;
+            slots::adapter_of_object(object).ok_or(refused_with(Reason::StaleHandle, STATUS_INVALID_PARAMETER))?;
         let context = adapter.objects.get::<Context>(object).map(Object::engine);
         let engine = context.or_else(|_| adapter.objects.get::<HwContext>(object).map(Object::engine)).unwrap_or(0);
         paging::append_signal(adapter.started_engine(engine)?, arguments(args)?).map_err(|error| match error {

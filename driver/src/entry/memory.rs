@@ -9,7 +9,9 @@ use wddm_ddi::types::*;
 use super::answer::answer;
 use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
 use crate::adapter::Process;
-use crate::handle::{Handle, object};
+
+use crate::adapter::slots::object;
+use crate::handle::Handle;
 use crate::irql::Passive;
 use crate::memory::{allocation, paging, root};
 use crate::queue::context::UserDevice;

@@ -22,6 +22,7 @@ use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
+use crate::adapter::slots;
 use crate::gpu::Gpu;
 use crate::handle::{self, Kind, Object};
 use crate::irql::{Dispatch, Passive};
@@ -48,7 +49,7 @@ pub(crate) fn on_adapter(
 ) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    answer(ddi, raw, handle::adapter(raw).and_then(|adapter| body(&irql, adapter)))
+    answer(ddi, raw, slots::adapter(raw).and_then(|adapter| body(&irql, adapter)))
 }
 
 /// A DDI below DISPATCH_LEVEL on a started device, the first engine of its adapter.
@@ -64,7 +65,7 @@ fn on_object<T: Object>(
 ) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    let result = handle::object::<T>(raw)
+    let result = slots::object::<T>(raw)
         .and_then(|(adapter, object)| body(&irql, adapter, adapter.started_engine(object.engine())?, object));
     answer(ddi, raw, result)
 }
@@ -73,7 +74,7 @@ fn on_object<T: Object>(
 fn take_object<T: Object>(ddi: Ddi, raw: HANDLE) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    let taken = handle::object::<T>(raw).and_then(|(adapter, _)| {
+    let taken = slots::object::<T>(raw).and_then(|(adapter, _)| {
         let taken = adapter.objects.remove::<T>(&irql, handle::Handle::of(raw)).map(drop);
         if taken.is_ok() {
             gone(adapter, T::KIND, raw);
@@ -99,7 +100,7 @@ fn gone(adapter: &Adapter, kind: Kind, raw: HANDLE) {
 fn at_dispatch(ddi: Ddi, raw: HANDLE, body: impl FnOnce(&Dispatch, &Adapter, &Gpu) -> Result<(), Refused>) -> NTSTATUS {
     // SAFETY: the DDI is documented for DISPATCH_LEVEL at most.
     let irql = unsafe { Dispatch::assume() };
-    answer(ddi, raw, handle::adapter(raw).and_then(|adapter| body(&irql, adapter, adapter.started()?)))
+    answer(ddi, raw, slots::adapter(raw).and_then(|adapter| body(&irql, adapter, adapter.started()?)))
 }
 
 #[cfg(test)]

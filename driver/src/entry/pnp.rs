@@ -10,8 +10,8 @@ use wddm_ddi::types::*;
 use super::answer::answer;
 use super::{arguments, inputs, on_adapter};
 use crate::adapter::Adapter;
+use crate::adapter::slots;
 use crate::etw;
-use crate::handle;
 use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::link::Link;
@@ -82,13 +82,13 @@ pub(crate) unsafe extern "win64" fn unload() {
 pub(crate) unsafe extern "win64" fn interrupt_routine(context: *mut c_void, message: u32) -> BOOLEAN {
     // SAFETY: this is the interrupt routine.
     let irql = unsafe { Device::assume() };
-    BOOLEAN::from(handle::adapter(context).is_ok_and(|adapter| interrupt::routine(&irql, adapter, message)))
+    BOOLEAN::from(slots::adapter(context).is_ok_and(|adapter| interrupt::routine(&irql, adapter, message)))
 }
 
 pub(crate) unsafe extern "win64" fn dpc_routine(context: *mut c_void) {
     // SAFETY: DPCs run at DISPATCH_LEVEL.
     let irql = unsafe { Dispatch::assume() };
-    if let Ok(adapter) = handle::adapter(context) {
+    if let Ok(adapter) = slots::adapter(context) {
         interrupt::dpc(&irql, adapter);
     }
 }
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "win64" fn query_device_descriptor(
 
 /// Any level, also while the machine stops: the device forgets its work and touches no memory.
 pub(crate) unsafe extern "win64" fn reset_device(context: *mut c_void) {
-    if let Ok(gpu) = handle::adapter(context).and_then(|adapter| adapter.started()) {
+    if let Ok(gpu) = slots::adapter(context).and_then(|adapter| adapter.started()) {
         gpu.note(Component::Adapter, &Event::Halted {});
         gpu.halt();
     }

@@ -9,7 +9,7 @@ use wddm_ddi::types::{GUID, HANDLE};
 
 use super::answer::answer;
 use super::{arguments, at_dispatch, inputs};
-use crate::handle;
+use crate::adapter::slots;
 use crate::irql::Passive;
 use crate::power;
 use crate::refusal::{Ddi, Reason, refused};
@@ -24,7 +24,7 @@ pub(crate) unsafe extern "win64" fn set_power_state(
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
     if device == DISPLAY_ADAPTER_HW_ID
-        && let Ok(adapter) = handle::adapter(context)
+        && let Ok(adapter) = slots::adapter(context)
         && let Ok(gpu) = adapter.started()
     {
         power::set_state(&irql, adapter.owner(), gpu, state);
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "win64" fn power_runtime_control_request(
     returned: *mut usize,
 ) -> NTSTATUS {
     let request = || {
-        handle::adapter(context)?;
+        slots::adapter(context)?;
         let code = inputs(code)?;
         // SAFETY: NULL or a place for the count.
         if let Some(returned) = unsafe { returned.as_mut() } {

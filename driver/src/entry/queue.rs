@@ -12,12 +12,12 @@ use wddm_ddi::types::*;
 
 use super::answer::answer;
 use super::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
+use crate::adapter::slots;
 use crate::adapter::{Adapter, Process};
 use crate::gpu::Gpu;
-use crate::handle::{self, Handle, Object};
+use crate::handle::{Handle, Object};
 use crate::interrupt;
 use crate::irql::{Device, Passive, UpToDispatch};
-use crate::progress;
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::Packet;
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
         let (fence, node_number) = (args.PreemptionFenceId, args.NodeOrdinal);
         gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
-        progress::note_asked_off(gpu, node);
+        gpu.note_asked_off(node);
         node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |(context, given_up)| {
             interrupt::keep(adapter, context, given_up)
         })
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut
 pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    let (adapter, object) = match handle::object::<HwContext>(context) {
+    let (adapter, object) = match slots::object::<HwContext>(context) {
         Ok(found) => found,
         Err(refused) => return answer(Ddi::DestroyHwContext, context, Err(refused)),
     };
@@ -202,7 +202,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS 
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
     let destroy = || {
-        let (adapter, object) = handle::object::<HwQueue>(queue)?;
+        let (adapter, object) = slots::object::<HwQueue>(queue)?;
         let gpu = adapter.engine(object.engine())?;
         hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue))
     };

@@ -8,8 +8,8 @@ use wddm_ddi::types::HANDLE;
 
 use super::answer::answer;
 use super::{arguments, inputs, on_adapter, on_gpu};
+use crate::adapter::slots;
 use crate::debug;
-use crate::handle;
 use crate::refusal::Ddi;
 use crate::reset;
 use crate::reset_hw;
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTS
 /// Any level.
 pub(crate) unsafe extern "win64" fn collect_dbg_info(adapter: HANDLE, args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
     let collect = || {
-        let (adapter, args) = (handle::adapter(adapter)?, inputs(args)?);
+        let (adapter, args) = (slots::adapter(adapter)?, inputs(args)?);
         let bytes = debug::collect(adapter, args);
         adapter.trace.note(Component::Reset, &Event::InformationCollected { code: args.Reason, bytes });
         Ok(())

@@ -10,11 +10,12 @@ use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 use wddm_ddi::types::HANDLE;
 
+use crate::adapter::slots;
 use crate::adapter::{Adapter, Process};
 use crate::fence::index::Entry;
 use crate::fence::system::{self, Addresses, Mapped};
 use crate::gpu::Gpu;
-use crate::handle::{self, Handle, Kind, Object};
+use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Device, Dispatch, Passive};
 use crate::lock::SpinLock;
 use crate::mmio;
@@ -293,7 +294,7 @@ fn updates(
 pub(crate) fn update_monitored(_irql: &Device, args: &DXGKARG_UPDATEMONITOREDVALUES) {
     let arrays = updates(args.NumFences, args.NativeFenceArray, args.UpdatedValueArray, args.MonitoredValueKernelCpuVa);
     for (fence_handle, value, address) in arrays {
-        let Ok((adapter, _fence)) = handle::object::<NativeFence>(fence_handle.raw()) else { continue };
+        let Ok((adapter, _fence)) = slots::object::<NativeFence>(fence_handle.raw()) else { continue };
         let Some(monitored) = Word::at(address) else {
             adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, fence_handle.into_bits());
             continue;
@@ -308,7 +309,7 @@ pub(crate) fn update_monitored(_irql: &Device, args: &DXGKARG_UPDATEMONITOREDVAL
 pub(crate) fn update_current(irql: &Dispatch, args: &DXGKARG_UPDATECURRENTVALUESFROMCPU) {
     let arrays = updates(args.NumFences, args.NativeFenceArray, args.UpdatedValueArray, args.CurrentValueKernelCpuVa);
     for (fence_handle, value, address) in arrays {
-        let Ok((adapter, fence)) = handle::object::<NativeFence>(fence_handle.raw()) else { continue };
+        let Ok((adapter, fence)) = slots::object::<NativeFence>(fence_handle.raw()) else { continue };
         if args.Flags.AlwaysSignaled() {
             fence.always_signaled.store(true, Ordering::Release);
         }

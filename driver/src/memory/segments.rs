@@ -14,16 +14,7 @@ use wddm_ddi::types::LARGE_INTEGER;
 use crate::caps::{Hardware, PAGING_BUFFER_SIZE};
 use crate::memory::aperture::Aperture;
 use crate::queue::ring::NODE_RING_SIZE;
-
-/// Segment of system memory.
-pub(crate) const APERTURE: u32 = 1;
-/// Segment of VRAM that the processor sees; page tables are in it.
-pub(crate) const VRAM: u32 = 2;
-/// Segment of VRAM beyond the window.
-pub(crate) const VRAM_HIDDEN: u32 = 3;
-
-/// Bytes of the aperture.
-pub(crate) const APERTURE_SIZE: u64 = 256 << 20;
+pub(crate) use crate::segment::{APERTURE, APERTURE_SIZE, VRAM, VRAM_HIDDEN};
 
 /// Where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

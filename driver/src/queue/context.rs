@@ -16,7 +16,6 @@ use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, PushLock, SpinLock};
 use crate::pool::{PoolVec, Tag};
-use crate::progress;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::GivenUp;
 use crate::queue::priority::Priority;
@@ -266,7 +265,7 @@ impl HwContext {
             }
         }
         if let Some(node) = gpu.nodes.get(self.node as usize) {
-            progress::note_asked_off(gpu, node);
+            gpu.note_asked_off(node);
         }
         // Answers that are in the event ring already free a place for one more.
         let begin = |device: &Device| {
