@@ -448,7 +448,7 @@ function showHandle(bits) {
 /// All adapters, each with its object.
 function adapters() {
     const found = [];
-    const base = host.getModuleSymbolAddress(MODULE, OWN + "handle::ADAPTER_SLOTS");
+    const base = host.getModuleSymbolAddress(MODULE, OWN + "adapter::slots::ADAPTER_SLOTS");
     const size = number(typed(base, "handle::AdapterSlot").targetSize);
     for (let index = 0; index < ADAPTERS; index++) {
         const slot = typed(base.add(index * size), "handle::AdapterSlot");
