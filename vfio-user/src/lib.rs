@@ -7,6 +7,9 @@
 //! sizes, counts and descriptors are bounded before anything is stored, and memory is taken only if its owner cannot make it
 //! shorter. The client takes an answer only if it belongs to its question, and a server that goes leaves every access an error.
 //!
+//! Layers, each of which uses only those after it: the server at its path (`server`), one client of it (`session`) and the other end (`client`),
+//! waiting, sending and receiving (`wait`, `channel`, `hello`, `trigger`), and messages and events.
+//!
 //! Both ends are for 64-bit little-endian hosts. [vfio-user protocol, version 0.1]
 
 #![deny(unsafe_code)]
@@ -15,13 +18,17 @@
 mod announce;
 mod channel;
 mod client;
+mod event;
 mod hello;
 pub mod message;
 mod server;
 mod session;
 mod trigger;
+mod wait;
 
 pub use client::{Client, RegionInfo};
-pub use server::{BindError, Server, Stopper, serve};
-pub use session::{Event, Function, MappedRegion, MemoryError, Observer, Region, check_memory};
+pub use event::{Event, Observer};
+pub use server::{BindError, Server, serve};
+pub use session::{Function, MappedRegion, MemoryError, Region, check_memory};
 pub use trigger::Trigger;
+pub use wait::Stopper;

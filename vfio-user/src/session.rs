@@ -11,14 +11,15 @@ use rustix::event::PollFlags;
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 
-use crate::Trigger;
 use crate::channel::{Channel, Message, Received};
+use crate::event::{Event, Observer};
 use crate::hello::{self, Limits};
 use crate::message::{
     HEADER_SIZE, Header, MAX_MAPS, MAX_TRANSFER, Reader, Writer, command, device_flag, dma, header_flag, irq, irq_flag,
     region_flag,
 };
-use crate::server::{Waiter, Woken};
+use crate::trigger::Trigger;
+use crate::wait::{Waiter, Woken};
 
 /// Time that a client has for its first message; it keeps others out meanwhile.
 const HELLO: Duration = Duration::from_secs(5);
@@ -83,26 +84,6 @@ pub trait Function {
     /// Conventional reset. Memory and triggers stay.
     fn reset(&self);
 }
-
-/// Something that whoever runs a server may want to tell.
-#[derive(Debug)]
-pub enum Event {
-    /// A client has introduced itself.
-    Connected,
-    /// The client has left or was left, and why if it was not its wish.
-    Left(Option<io::Error>),
-    /// Another client wanted in and was turned away.
-    Refused,
-    /// No function could be made for a client.
-    NoFunction(io::Error),
-    /// A request of the client was refused.
-    Note(String),
-    /// No further notes of this client are told.
-    NotesEnd,
-}
-
-/// Receiver of [`Event`]s.
-pub type Observer<'a> = &'a (dyn Fn(&Event) + Sync);
 
 /// Why memory of a client is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
