@@ -7,7 +7,7 @@ use core::{
 };
 
 use campanile_hw::{
-    private::{AdapterData, MAGIC},
+    private::{AdapterData, MAGIC, Placement},
     registers::{Caps, INTERFACE_VERSION},
 };
 use wddm_ddi::{
@@ -18,7 +18,6 @@ use wddm_ddi::{
 };
 
 use crate::{
-    buffer::Placement,
     error::{Error, Result},
     thunks::{Thunks, call, invoke},
 };

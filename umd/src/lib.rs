@@ -54,7 +54,8 @@
 //! }
 //! ```
 //!
-//! The modules follow the way of a submission; [`c_api`] offers the same to C.
+//! Layers, each of which uses only those after it: the interface for C ([`c_api`]), recovery, queues, recorded commands, fences,
+//! sharing and rings, buffers, the device, the adapter, and the thunks.
 
 #![no_std]
 
@@ -88,8 +89,10 @@ pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
 pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
-pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel};
-pub use recovery::{LossReason, Recoverable, Recovered, RecoveryOptions, Unfinished};
+pub use queue::{
+    COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel, Unfinished,
+};
+pub use recovery::{LossReason, Recoverable, Recovered, RecoveryOptions};
 pub use share::{Access, SharedHandle};
 #[cfg(windows)]
 pub use system::system_thunks;

@@ -1,7 +1,10 @@
 //! Queues: creation, submission in either model, waiting.
 
 mod fallback;
+mod recover;
 mod software;
+
+pub use recover::Unfinished;
 
 use alloc::boxed::Box;
 use core::{
@@ -30,7 +33,6 @@ use crate::{
     device::Device,
     error::{Error, Result},
     fence::{self, FIRST_ADAPTER, Fence},
-    recovery::Unfinished,
     ring::{DoorbellWords, Status, UserRing},
     shared::SharedWord,
     thunks::{call, invoke},
@@ -265,20 +267,6 @@ impl Queue {
         let hw_queue = HwQueue::new(&context, D3DDDI_CREATEHWQUEUEFLAGS::new())?;
         let memory = Memory { commands, ring: None };
         Ok(Self::assemble(device, node, options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
-    }
-
-    /// Goes on in a queue on `device`, after the one that it was on is lost; `model` as in [`QueueOptions`]. Progress starts over. Says
-    /// which submissions were not seen done.
-    ///
-    /// # Errors
-    /// As [`Queue::new`]; the queue is as it was then.
-    pub fn recover(&mut self, device: &Device, model: Option<SubmissionModel>) -> Result<Unfinished> {
-        let mut fresh = Self::new(device, self.node, QueueOptions { model, ..self.options })?;
-        fresh.core.tracer = self.core.tracer.take();
-        let seen = self.seen();
-        let unfinished = Unfinished { first: seen + 1, count: self.last_submitted().saturating_sub(seen) };
-        *self = fresh;
-        Ok(unfinished)
     }
 
     /// Largest progress value that is known to be reached. The value that the loss of a device leaves behind is none.

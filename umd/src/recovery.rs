@@ -74,15 +74,6 @@ impl Device {
     }
 }
 
-/// Submissions that were not seen done when their device was lost: progress values of the queue as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Progress value of the first.
-    pub first: u64,
-    /// How many.
-    pub count: u64,
-}
-
 /// How a [`Recoverable`] goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryOptions {
