@@ -449,9 +449,9 @@ function showHandle(bits) {
 function adapters() {
     const found = [];
     const base = host.getModuleSymbolAddress(MODULE, OWN + "adapter::slots::ADAPTER_SLOTS");
-    const size = number(typed(base, "handle::AdapterSlot").targetSize);
+    const size = number(typed(base, "adapter::slots::AdapterSlot").targetSize);
     for (let index = 0; index < ADAPTERS; index++) {
-        const slot = typed(base.add(index * size), "handle::AdapterSlot");
+        const slot = typed(base.add(index * size), "adapter::slots::AdapterSlot");
         const address = slot.adapter.p.value.address;
         if ((number(atomic(slot.state)) & 1) !== 0 && !isZero(address)) {
             found.push({ index: index, address: address, object: typed(address, "adapter::Adapter") });
