@@ -79,12 +79,15 @@ impl EvictionSearch {
 
 impl Memory {
     /// Processes whose suspension would free memory, those that used their memory longest ago first. Where adapters are
-    /// linked, a process is suspended on all of them, and what it has leaves the one that is short of memory.
-    pub(crate) fn could_be_suspended(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
+    /// linked, a process is suspended on all of them, and what it has leaves the one that is short of memory. `evicts_lists` is as for
+    /// [`Memory::holds_for_work`].
+    pub(crate) fn could_be_suspended(&self, except: Option<SpaceId>, evicts_lists: bool) -> Vec<SpaceId> {
         let mut all: Vec<(u64, SpaceId)> = self
             .spaces
             .iter()
-            .filter(|(id, space)| **id == space.first && Some(**id) != except && self.holds_for_work(**id))
+            .filter(|(id, space)| {
+                **id == space.first && Some(**id) != except && self.holds_for_work(**id, evicts_lists)
+            })
             .map(|(id, space)| (space.last_use, *id))
             .collect();
         all.sort_unstable();
@@ -100,13 +103,13 @@ impl Memory {
         act: impl FnOnce(&mut Self) -> Result<R, E>,
     ) -> Attempt<R, E> {
         (self.short, self.idle_soon, self.waits) = (false, false, false);
-        (self.evicts_lists, self.evicts_own_first) = (search.evicts_lists(), search.evicts_own_first);
+        self.evicts_lists = search.evicts_lists();
         let result = act(self);
         // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
         let _ = self.submit();
         let short = result.is_err() && self.short;
-        let candidates = short.then(|| self.could_be_suspended(owner));
-        (self.evicts_lists, self.evicts_own_first, self.waits) = (false, false, true);
+        let candidates = short.then(|| self.could_be_suspended(owner, search.evicts_lists()));
+        (self.evicts_lists, self.waits) = (false, true);
         Attempt { result, candidates, idle_soon: self.idle_soon }
     }
 }
@@ -133,7 +136,7 @@ impl VidMm {
     ) -> Result<R, NTSTATUS> {
         let mut search = EvictionSearch::default();
         loop {
-            match self.try_with_eviction(owner, &mut search, &mut act) {
+            match self.try_with_eviction(owner, &mut search, &mut |memory, _| act(memory)) {
                 Some(result) => return result,
                 None => self.pause_for_memory(),
             }
@@ -143,18 +146,19 @@ impl VidMm {
         }
     }
 
-    /// As [`VidMm::with_eviction`], without waiting; `None` if something has to be waited for.
+    /// As [`VidMm::with_eviction`], without waiting; `None` if something has to be waited for. `act` learns how far the search has come.
     fn try_with_eviction<R>(
         &self,
         owner: Option<SpaceId>,
         search: &mut EvictionSearch,
-        act: &mut impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
+        act: &mut impl FnMut(&mut Memory, &EvictionSearch) -> Result<R, NTSTATUS>,
     ) -> Option<Result<R, NTSTATUS>> {
         loop {
             if search.is_queued_behind() {
                 return None;
             }
-            let Attempt { result, candidates, idle_soon } = lock(&self.memory).attempt(owner, search, &mut *act);
+            let Attempt { result, candidates, idle_soon } =
+                lock(&self.memory).attempt(owner, search, |memory| act(memory, search));
             let Some(candidates) = candidates else { return Some(result) };
             match self.suspend_others(search, &candidates) {
                 Next::Again => {}
@@ -240,6 +244,8 @@ impl VidMm {
         space: &AddressSpace,
         search: &mut EvictionSearch,
     ) -> Option<Result<bool, NTSTATUS>> {
-        self.try_with_eviction(Some(space.id()), search, &mut |memory| memory.resume(space.id()))
+        self.try_with_eviction(Some(space.id()), search, &mut |memory, search| {
+            memory.resume(space.id(), search.evicts_own_first)
+        })
     }
 }

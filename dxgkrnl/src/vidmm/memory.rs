@@ -166,9 +166,6 @@ pub(crate) struct Memory {
     pub(super) idle_soon: bool,
     /// For the request that is under way, residency lists of suspended processes are evicted.
     pub(super) evicts_lists: bool,
-    /// For the request that is under way, everything of the suspended process that it resumes is evicted first, so that what is left of it
-    /// does not divide the free memory.
-    pub(super) evicts_own_first: bool,
     /// The process whose memory is brought back just now.
     pub(super) coming: Option<SpaceId>,
     clock: u64,
@@ -206,7 +203,6 @@ impl Memory {
             waits: true,
             idle_soon: false,
             evicts_lists: false,
-            evicts_own_first: false,
             coming: None,
             clock: 0,
             next_space: 1,

@@ -79,14 +79,15 @@ impl Memory {
         self.allocations.values().any(|state| state.allocation.owner() == id && away(state))
     }
 
-    /// True if suspension of the process of `id` would free memory in some segment.
-    pub(super) fn holds_for_work(&self, id: SpaceId) -> bool {
+    /// True if suspension of the process of `id` would free memory in some segment, for a request that evicts the residency lists of
+    /// suspended processes (`evicts_lists`) or does not.
+    pub(super) fn holds_for_work(&self, id: SpaceId, evicts_lists: bool) -> bool {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
         let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
         let holds = |state: &State| {
             let ring = state.references > 0 && state.listed == 0 && !state.destroyed;
             let in_segment = matches!(state.place, Place::Local { .. });
-            state.allocation.owner() == id && if self.evicts_lists { in_segment } else { ring }
+            state.allocation.owner() == id && if evicts_lists { in_segment } else { ring }
         };
         space.standing == Standing::Running
             && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
@@ -197,15 +198,16 @@ impl Memory {
     }
 
     /// Brings back what a suspended process needs, which counts as running from now on. If the answer is true, the driver has to be told
-    /// where its root page tables are before its contexts are resumed.
+    /// where its root page tables are before its contexts are resumed. With `evicts_own_first`, everything of it that is still in memory is
+    /// evicted first, so that it does not divide the free memory.
     ///
     /// # Errors
     /// As [`Memory::bring_back_space`]; it stays suspended.
-    pub(crate) fn resume(&mut self, first: SpaceId) -> Result<bool, NTSTATUS> {
+    pub(crate) fn resume(&mut self, first: SpaceId, evicts_own_first: bool) -> Result<bool, NTSTATUS> {
         if !self.is_suspended(first) {
             return Ok(false);
         }
-        if self.evicts_own_first {
+        if evicts_own_first {
             self.evict_everything(first)?;
         }
         self.bring_back_space(first)?;

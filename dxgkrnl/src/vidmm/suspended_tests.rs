@@ -13,7 +13,7 @@ impl World {
     /// Resumes the process; false if there is no memory for what it needs.
     pub(super) fn resume(&mut self) -> bool {
         if self.suspended {
-            match self.memory.resume(self.space) {
+            match self.memory.resume(self.space, false) {
                 Ok(_) => self.suspended = false,
                 Err(status) => assert_eq!(status, STATUS_NO_MEMORY),
             }
@@ -56,7 +56,7 @@ fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
     assert_eq!(world.memory.root(world.space), None);
     let gone = lock(&world.fake).has_translations_of(root.unwrap());
     assert!(!gone, "the GPU has not forgotten what the tables said");
-    assert_eq!(world.memory.resume(world.space), Err(STATUS_NO_MEMORY), "there is no room yet");
+    assert_eq!(world.memory.resume(world.space, false), Err(STATUS_NO_MEMORY), "there is no room yet");
     assert!(world.is_bare());
     world.evict(other, &idle());
     assert!(world.resume());
@@ -92,12 +92,12 @@ fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
         found
     };
     assert!((0..128).any(|_| takes(&mut world)), "the memory of the root is not used again");
-    assert_eq!(world.memory.resume(world.space), Ok(true), "the driver has to be told of another root");
+    assert_eq!(world.memory.resume(world.space, false), Ok(true), "the driver has to be told of another root");
     world.suspended = false;
     assert_ne!(world.root(), Some((segment, offset)));
     world.check();
     world.suspend();
-    assert_eq!(world.memory.resume(world.space), Ok(false), "it stayed where it was");
+    assert_eq!(world.memory.resume(world.space, false), Ok(false), "it stayed where it was");
     world.suspended = false;
     world.finish();
 }
