@@ -14,7 +14,9 @@ pub mod verifier {
 }
 
 mod adapter;
+mod bar_place;
 mod callbacks;
+mod caps;
 mod config;
 mod ddi_calls;
 mod device;

@@ -1,6 +1,5 @@
 //! An adapter: one started function or several that are linked, their driver, and everything the system keeps about it.
 
-mod caps;
 mod device_power;
 mod features;
 mod idle;
@@ -15,11 +14,9 @@ mod start;
 mod start_error;
 mod surprise;
 
-pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
 pub(crate) use device_power::{NotAsleep, PowerAction};
 pub(crate) use link::{Link, check_chain};
 pub(crate) use registry::{adapter_of, adapters_of};
-pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
 pub(crate) use start::{DeviceSettings, DeviceStack, Member, add, start};
 pub use start_error::{ProblemCode, StartError};
@@ -32,6 +29,8 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::{HANDLE, LUID};
 
+use crate::bar_place::BarPlace;
+use crate::caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
 use crate::config::FeaturePolicy;
 use crate::interrupt::{InterruptThread, Interrupts};
 use crate::kmd_handle::KmdHandle;

@@ -2,7 +2,6 @@
 //! Hardware resources that a driver has taken: mappings of its BARs and contiguous memory.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -11,36 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
+use crate::bar_place::BarPlace;
 use crate::rank;
 use nt::bus::Bar;
 use nt::bus::trap::{TrapRange, Window};
 use nt::pci::Function;
 use nt::ram::{PAGE_SIZE, Pages, map_shared};
-
-/// A page-granular place in the file behind a BAR.
-#[derive(Clone)]
-pub(crate) struct BarPlace {
-    /// File that holds the BAR.
-    pub(crate) file: Arc<File>,
-    /// Offset in the file.
-    pub(crate) offset: u64,
-    /// Bytes from there to the end of the BAR.
-    pub(crate) len: u64,
-}
-
-impl BarPlace {
-    /// Byte `offset` of a BAR; `None` for trapped BARs.
-    pub(super) fn of(bar: &Bar, offset: u64) -> Option<Self> {
-        match bar {
-            Bar::Trapped { .. } => None,
-            Bar::Mapped { file, offset: start, size, .. } => Some(Self {
-                file: Arc::clone(file),
-                offset: start.checked_add(offset)?,
-                len: size.checked_sub(offset).filter(|len| *len > 0)?,
-            }),
-        }
-    }
-}
 
 /// The kernel's mapping of a BAR that is plain memory.
 struct View {

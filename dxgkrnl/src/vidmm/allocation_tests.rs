@@ -1,7 +1,7 @@
 //! What CreateAllocation may answer.
 
 use super::*;
-use crate::adapter::Segment;
+use crate::caps::Segment;
 use nt::ram::Ram;
 
 /// Segment 1 aperture, 2 memory that the CPU sees, 3 memory that it does not.

@@ -13,7 +13,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::{BarPlace, Segment};
+use crate::bar_place::BarPlace;
+use crate::caps::Segment;
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::vidmm::driver::Driver;

@@ -22,7 +22,7 @@ use std::time::Instant;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::adapter::BarPlace;
+use crate::bar_place::BarPlace;
 use crate::device::Device;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;

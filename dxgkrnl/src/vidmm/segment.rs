@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wddm_ddi::status::*;
 
-use crate::adapter::Segment;
+use crate::caps::Segment;
 use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
 use crate::vidmm::table_work::TableWork;

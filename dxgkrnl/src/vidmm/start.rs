@@ -8,7 +8,8 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::{Adapter, AdapterCaps};
+use crate::adapter::Adapter;
+use crate::caps::AdapterCaps;
 use crate::device;
 use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;

@@ -16,7 +16,8 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::{Adapter, BarPlace};
+use crate::adapter::Adapter;
+use crate::bar_place::BarPlace;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::trace::TraceKind;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::adapter::{Adapter, BarPlace};
+use crate::adapter::Adapter;
+use crate::bar_place::BarPlace;
 use crate::vidmm::{Allocation, UserMapping};
 use nt::bus::trap;
 use nt::ram::{PAGE_SIZE, Pages};
