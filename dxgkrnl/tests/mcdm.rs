@@ -16,6 +16,9 @@ fn refused(mutant: Mutant) -> StartError {
 
 unsafe extern "win64" fn filled() {}
 
+/// Fills a slot.
+type Fill = fn(&mut DRIVER_INITIALIZATION_DATA);
+
 /// Breaks one rule about a member of DRIVERCAPS.
 type Broken = (&'static str, fn(&mut DXGK_DRIVERCAPS));
 
@@ -116,7 +119,7 @@ fn ddis_that_must_be_there_and_that_must_not_are_named() {
     assert!(matches!(error, StartError::MissingDdi { slot: "DxgkDdiSetVirtualMachineData", .. }), "{error}");
     let error = refused(Mutant { table: |table| table.DxgkDdiPresentToHwQueue = None, ..SOUND });
     assert!(matches!(error, StartError::MissingDdi { slot: "DxgkDdiPresentToHwQueue", .. }), "{error}");
-    let prohibited: [(&str, fn(&mut DRIVER_INITIALIZATION_DATA)); 4] = [
+    let prohibited: [(&str, Fill); 4] = [
         ("DxgkDdiSetPointerShape", |table| table.DxgkDdiSetPointerShape = Some(filled)),
         ("DxgkDdiRenderKm", |table| table.DxgkDdiRenderKm = Some(filled)),
         ("DxgkDdiCreateProtectedSession", |table| table.DxgkDdiCreateProtectedSession = Some(filled)),

@@ -40,8 +40,8 @@ cases! { thunks "Memory";
     "Memory.HandleOfAnotherKindIsRefused" on Boot::Shared, "d3dkmtlock2":
         "The handle of an object of another kind is refused where an allocation is asked for."
         => handle_of_another_kind;
-    "Memory.LargeTransfersAreWhole" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
-        "Tens of mebibytes that the GPU fills and copies arrive whole, first word, last word and every page between; the page is silent on sizes, and that they make no difference is this GPU's rule."
+    "Memory.LargeTransfersAreWhole" needs HardwareScheduling on Boot::Shared, "docs/hardware.md":
+        "Tens of mebibytes that the GPU fills and copies arrive whole, first word, last word and every page between: FILL and COPY are the same for every size."
         => large_transfers;
 }
 

@@ -16,6 +16,11 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use super::VidSch;
+use super::doorbell_memory::{Rings, Window};
+use super::doorbell_state::{Action, Event, State, View};
+use super::hw_queue::HwQueue;
+use super::process_suspension::KeptRunning;
 use crate::adapter::Adapter;
 use crate::bar_place::BarPlace;
 use crate::kmd_handle::KmdHandle;
@@ -23,12 +28,6 @@ use crate::rank;
 use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 use nt::ram::{PAGE_SIZE, Pages};
-
-use super::VidSch;
-use super::doorbell_memory::{Rings, Window};
-use super::doorbell_state::{Action, Event, State, View};
-use super::hw_queue::HwQueue;
-use super::process_suspension::KeptRunning;
 
 /// How often a connection that is taken away at once is tried again before user mode is told to.
 const ATTEMPTS: u32 = 4;
