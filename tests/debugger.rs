@@ -217,10 +217,10 @@ fn what_cannot_be_read_is_said_and_nothing_is_made_up() {
     assert!(code == 1 && errors.contains("!campanile.adapter: unable to read"), "{errors}");
     // A type that is not in the symbols.
     image.change(|image| {
-        drop(image["types"].as_object_mut().expect("types").remove("campanile_kmd::handle::AdapterSlot"))
+        drop(image["types"].as_object_mut().expect("types").remove("campanile_kmd::adapter::slots::AdapterSlot"))
     });
     let (code, _, errors) = image.run(&["!campanile.adapter"]);
-    assert!(code == 1 && errors.contains("no type campanile_kmd::handle::AdapterSlot"), "{errors}");
+    assert!(code == 1 && errors.contains("no type campanile_kmd::adapter::slots::AdapterSlot"), "{errors}");
     image.change(|image| image["version"] = 99.into());
     assert_eq!(image.run(&["!campanile.adapter"]).0, 2);
     std::fs::write(&image.0, "no JSON").expect("it can be written");

@@ -205,16 +205,14 @@ const D3_LATENCY: u64 = 100_000;
 /// Shortest stay in D3 that pays, in 100 ns: what VRAM loses has to be copied out and in.
 const D3_RESIDENCY: u64 = 10_000_000;
 
+/// Names of the components, by number.
+static COMPONENT_NAMES: [&[u8]; POWER_COMPONENTS as usize] = [b"Compute", b"Copy", b"Paging", b"D3"];
+const _: () = assert!(NODE_COMPUTE == 0 && NODE_COPY == 1 && NODE_PAGING == 2 && D3_TRANSITION == 3);
+
 /// DXGKQAITYPE_POWERCOMPONENTINFO; `None` beyond the last component.
 #[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
 pub(crate) fn power_component(component: u32) -> Option<DXGK_POWER_RUNTIME_COMPONENT> {
-    let name: &[u8] = match component {
-        NODE_COMPUTE => b"Compute",
-        NODE_COPY => b"Copy",
-        NODE_PAGING => b"Paging",
-        D3_TRANSITION => b"D3",
-        _ => return None,
-    };
+    let name = COMPONENT_NAMES.get(component as usize)?;
     let mut info = DXGK_POWER_RUNTIME_COMPONENT::zeroed();
     info.StateCount = FSTATES;
     let state = |latency, residency| DXGK_POWER_RUNTIME_STATE {
@@ -237,7 +235,7 @@ pub(crate) fn power_component(component: u32) -> Option<DXGK_POWER_RUNTIME_COMPO
     info.Flags = DXGK_POWER_COMPONENT_FLAGS::new().with_DriverCompletesFStateTransition(true);
     // No assigned identity: a name-based one of this driver, different for each component.
     info.ComponentGuid = GUID { Data1: 0x8f0d_61c4 + component, Data2: 0x52a3, Data3: 0x5e10, Data4: *b"\x9bcampani" };
-    for (place, byte) in info.ComponentName.iter_mut().zip(name) {
+    for (place, byte) in info.ComponentName.iter_mut().zip(*name) {
         *place = *byte;
     }
     Some(info)

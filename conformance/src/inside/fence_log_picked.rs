@@ -6,7 +6,7 @@ use campanile_hw::registers::{CAPS, Caps, NODE_COMPUTE};
 use dxgkrnl::FenceLog;
 
 use super::fence_interrupts::Event;
-use super::fence_log::{told, trace, whole_logs};
+use super::fence_log::{log_with, told, trace};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::user::{Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
@@ -44,14 +44,14 @@ fn picked(case: &mut Case<'_>) -> Result<(), Failure> {
     let packets = [fence.signal(1), signals(0, 71), fence.wait(1), waits(0, 72), fence.signal(2), signals(1, 73)];
     rig.execute(&mut queue, &packets)?;
     woken.wait()?;
-    let [log] = &whole_logs(case)?[..] else { return Err(Failure::new("one queue does not have one log")) };
     let expected = vec![(fence.handle, 71), (fence.handle, 73), (queue.progress_fence, 1)];
+    let log = log_with(case, |_| true, expected.len() as u64)?;
     ensure_eq!(told(&log.signals.entries), expected, "signals");
     ensure_eq!(told(&log.waits.entries), vec![(fence.handle, 72)], "waits");
     ensure!(log.signals.entries.iter().all(|entry| entry.end != 0), "times: {:?}", log.signals.entries);
     // An entry that comes before the last one begins the next round of the log.
     rig.execute(&mut queue, &[fence.signal(3), signals(0, 74)])?;
-    let [log] = &whole_logs(case)?[..] else { return Err(Failure::new("one queue does not have one log")) };
+    let log = log_with(case, |_| true, 2)?;
     ensure_eq!(log.signals.entries.last().map(|entry| entry.value), Some(2), "the progress behind it");
     ensure!(
         log.signals.entries.iter().any(|entry| entry.value == 74),
@@ -93,9 +93,9 @@ impl Signaller {
         Ok(expected)
     }
 
-    fn log(&self, case: &Case<'_>) -> Result<(u32, FenceLog, FenceLog), Failure> {
-        let log = whole_logs(case)?.into_iter().find(|log| log.handle == self.queue.handle());
-        let log = log.ok_or_else(|| Failure::new("the queue has no log"))?;
+    /// The queue's progress fence and its logs, once they tell of `signals`.
+    fn log(&self, case: &Case<'_>, signals: usize) -> Result<(u32, FenceLog, FenceLog), Failure> {
+        let log = log_with(case, |log| log.handle == self.queue.handle(), signals as u64)?;
         Ok((log.progress_fence, log.signals, log.waits))
     }
 }
@@ -108,7 +108,7 @@ fn picked_by_commands(case: &Case<'_>) -> u64 {
 fn driver_picks(case: &mut Case<'_>) -> Result<(), Failure> {
     const ENTRIES: usize = 84;
     let mut signaller = Signaller::new(case)?;
-    let (progress, ..) = signaller.log(case)?;
+    let (progress, ..) = signaller.log(case, 0)?;
     // A GPU that writes the logs in the address space of the paging process takes the next entry for itself.
     let caps = Caps::from_bits(case.system.gpu().register_read(CAPS, 4) as u32);
     let each = if caps.system_process_fences() { 0 } else { 3 };
@@ -116,14 +116,14 @@ fn driver_picks(case: &mut Case<'_>) -> Result<(), Failure> {
     for round in 0..12 {
         let before = picked_by_commands(case);
         let expected = signaller.signal(30, progress)?;
-        let (_, signals, waits) = signaller.log(case)?;
+        let (_, signals, waits) = signaller.log(case, expected.len())?;
         ensure_eq!(told(&signals.entries), expected, "signals of round {round}");
         ensure_eq!((waits.entries.len(), signals.lost + waits.lost), (30, 0), "waits, and what was lost");
         ensure_eq!((signals.violations, waits.violations), (0, 0), "broken rules");
         ensure_eq!(picked_by_commands(case) - before, each * 30, "entries that commands picked");
     }
     let expected = signaller.signal(300, progress)?;
-    let (_, signals, _) = signaller.log(case)?;
+    let (_, signals, _) = signaller.log(case, expected.len())?;
     // Whoever waits for room in the ring is woken by an interrupt, for which the log is read.
     let kept = told(&signals.entries);
     let rest = expected.len() - (ENTRIES - 1);
@@ -135,12 +135,12 @@ fn driver_picks(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn replaced(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut signaller = Signaller::new(case)?;
-    let (progress, ..) = signaller.log(case)?;
+    let (progress, ..) = signaller.log(case, 0)?;
     for entries in [None, Some(500), None, Some(90), Some(120), None] {
         trace(case, entries)?;
         for _ in 0..3 {
             let expected = signaller.signal(35, progress)?;
-            let (_, signals, waits) = signaller.log(case)?;
+            let (_, signals, waits) = signaller.log(case, expected.len())?;
             ensure_eq!(told(&signals.entries), expected, "signals with logs of {entries:?} entries");
             ensure_eq!((waits.entries.len(), signals.lost + waits.lost), (35, 0), "waits, and what was lost");
             ensure_eq!((signals.violations, waits.violations), (0, 0), "broken rules");
