@@ -345,7 +345,7 @@ impl From<QemuArguments> for qemu::Options {
             junit: arguments.junit,
             bench: arguments.bench,
             dry_run: arguments.dry_run,
-            patience: Duration::from_secs(arguments.timeout),
+            time_limit: Duration::from_secs(arguments.timeout),
             variant: arguments.device_variant.0,
         }
     }

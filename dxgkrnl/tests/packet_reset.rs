@@ -23,7 +23,7 @@ const RESET: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT
 const ADAPTER_RESET_REQUIRED: i32 = 0x6;
 const ENGINE_RESET_REQUIRED: i32 = 0xa;
 
-/// Time enough for a packet to be noticed, asked off its engine, and given up.
+/// Time enough for a packet without progress to be noticed, preempted, and reset.
 fn time_out(machine: &Machine) {
     (0..3).for_each(|_| machine.bench.machine.advance(TdrSettings::default().delay));
 }

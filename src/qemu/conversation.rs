@@ -63,7 +63,7 @@ pub(super) struct Guest<'a> {
     /// The GPUs, as far as their servers have made them.
     pub(super) witness: &'a dyn Fn(usize) -> Option<Witness>,
     pub(super) observe: &'a mut dyn FnMut(Seen<'_>),
-    pub(super) patience: Duration,
+    pub(super) time_limit: Duration,
     pub(super) until: Instant,
     /// How far the guest came.
     pub(super) last: String,
@@ -83,7 +83,7 @@ impl Guest<'_> {
                     return Err(format!("the guest ended {} (QEMU: {status})", self.last).into());
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let seconds = self.patience.as_secs();
+                    let seconds = self.time_limit.as_secs();
                     return Err(format!("the guest was stopped after {seconds} s, {}", self.last).into());
                 }
             };

@@ -62,7 +62,7 @@ pub struct Options {
     /// Only print the command line of QEMU.
     pub dry_run: bool,
     /// How long the guest may take.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The GPU.
     pub variant: Variant,
 }
@@ -231,6 +231,6 @@ fn setting(options: &Options) -> Result<session::Setting, String> {
         accelerator: options.accelerator.settled(|| kvm::probe(kvm::DEVICE)),
         gpus: vec![session::Served::new(&options.variant)],
         spare: None,
-        patience: options.patience,
+        time_limit: options.time_limit,
     })
 }

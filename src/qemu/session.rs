@@ -41,7 +41,7 @@ pub(super) struct Setting {
     /// One that is plugged in while the guest runs, in a slot of its own.
     pub(super) spare: Option<Served>,
     /// How long it may take.
-    pub(super) patience: Duration,
+    pub(super) time_limit: Duration,
 }
 
 /// A GPU of a guest.
@@ -235,8 +235,8 @@ pub(super) fn run(
             witness: &|gpu| servers.witness(gpu),
             sockets: servers.sockets.clone(),
             observe,
-            patience: setting.patience,
-            until: Instant::now() + setting.patience,
+            time_limit: setting.time_limit,
+            until: Instant::now() + setting.time_limit,
             last: "before it told anything".to_owned(),
         };
         let outcome = guest.boot().and_then(|()| scenario(&mut guest)).and_then(|()| guest.power_off());
@@ -344,7 +344,7 @@ mod tests {
     /// What comes of a guest that is a script, and what was seen of it.
     fn talk(
         script: &str,
-        patience: Duration,
+        time_limit: Duration,
         scenario: &mut dyn FnMut(&mut Guest<'_>) -> Result<(), Stop>,
     ) -> (Result<(), Stop>, Vec<Event>) {
         let (news, heard) = channel();
@@ -366,8 +366,8 @@ mod tests {
             witness: &|_| None,
             sockets: Vec::new(),
             observe: &mut observe,
-            patience,
-            until: Instant::now() + patience,
+            time_limit,
+            until: Instant::now() + time_limit,
             last: "before it told anything".to_owned(),
         };
         let outcome = guest.boot().and_then(|()| scenario(&mut guest));

@@ -270,7 +270,7 @@ fn a_queue_whose_ring_is_blocked_goes_through_the_kernel_when_the_ring_is_done()
     set_status(RETRY);
     os(|fake| fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_NO_MEMORY)]);
     assert_eq!((queue.submit(nop), queue.model()), (Ok(2), SubmissionModel::User));
-    assert_eq!((queue.submit(nop), queue.model()), (Ok(3), SubmissionModel::User), "asked once more, without patience");
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(3), SubmissionModel::User), "asked once more, at once");
     fence.signal(1).unwrap();
     queue.wait_progress(3).unwrap();
     assert_eq!((queue.submit(nop), queue.model()), (Ok(4), SubmissionModel::Kernel));

@@ -40,7 +40,7 @@ pub struct Client {
     watch: UnixStream,
     limits: Limits,
     /// How long an answer may take.
-    patience: Duration,
+    time_limit: Duration,
     gone: AtomicBool,
 }
 
@@ -89,8 +89,8 @@ impl Link {
     }
 
     /// Sends a command and returns the reply to it.
-    fn ask(&mut self, number: u16, body: &[u8], fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Message> {
-        let until = Instant::now() + patience;
+    fn ask(&mut self, number: u16, body: &[u8], fds: &[BorrowedFd<'_>], time_limit: Duration) -> io::Result<Message> {
+        let until = Instant::now() + time_limit;
         let id = self.send(Header { command: number, ..Header::default() }, body, fds, until)?;
         let Self { channel, .. } = self;
         let message = loop {
@@ -124,22 +124,22 @@ impl Client {
     /// # Errors
     /// The server turns us away, or it speaks another protocol.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
-        Self::with_patience(stream, TIMEOUT)
+        Self::with_time_limit(stream, TIMEOUT)
     }
 
-    /// As [`Client::new`], with a server that is given up when an answer takes longer than `patience`.
+    /// As [`Client::new`], with a server that is given up when an answer takes longer than `time_limit`.
     ///
     /// # Errors
     /// As for [`Client::new`].
-    pub fn with_patience(stream: UnixStream, patience: Duration) -> io::Result<Self> {
+    pub fn with_time_limit(stream: UnixStream, time_limit: Duration) -> io::Result<Self> {
         let watch = stream.try_clone()?;
         let mut link = Link { channel: Channel::new(stream), next: 1 };
-        let reply = link.ask(command::VERSION, &hello::first(), &[], patience)?;
+        let reply = link.ask(command::VERSION, &hello::first(), &[], time_limit)?;
         if reply.header.flags & header_flag::ERROR != 0 {
             return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
         }
         let limits = hello::parse(&reply.body).map_err(|error| broken(&format!("{error:?}")))?;
-        Ok(Self { link: Mutex::new(link), watch, limits, patience, gone: AtomicBool::new(false) })
+        Ok(Self { link: Mutex::new(link), watch, limits, time_limit, gone: AtomicBool::new(false) })
     }
 
     /// Whether the server is gone. It never comes back.
@@ -164,7 +164,7 @@ impl Client {
             return Err(io::ErrorKind::NotConnected.into());
         }
         // A connection on which a question has failed is out of step.
-        let reply = link.ask(number, body, fds, self.patience).inspect_err(|_| self.close())?;
+        let reply = link.ask(number, body, fds, self.time_limit).inspect_err(|_| self.close())?;
         if reply.header.flags & header_flag::ERROR != 0 {
             return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
         }
@@ -249,7 +249,7 @@ impl Client {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let header = Header { command: command::REGION_WRITE, flags: header_flag::NO_REPLY, ..Header::default() };
-        link.send(header, &question, &[], Instant::now() + self.patience).inspect_err(|_| self.close()).map(drop)
+        link.send(header, &question, &[], Instant::now() + self.time_limit).inspect_err(|_| self.close()).map(drop)
     }
 
     /// Lets the function reach `len` bytes of `file` from `offset` at a bus address; without a file, it is only told that something is there.

@@ -203,8 +203,8 @@ fn destroy_releases_waiter(case: &Case) -> Result<(), Failure> {
         });
         std::thread::sleep(std::time::Duration::from_millis(5));
         granted(rig.destroy_fence(fence.handle), "destroying the fence under its waiter")?;
-        let patience = std::time::Duration::from_secs(20);
-        match receiver.recv_timeout(patience) {
+        let time_limit = std::time::Duration::from_secs(20);
+        match receiver.recv_timeout(time_limit) {
             // What it is released with depends on who was first.
             Ok(_) => Ok(()),
             Err(_) => {

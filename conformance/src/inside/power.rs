@@ -196,12 +196,12 @@ fn sleeping_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
         wait_asleep(case.system, node)?;
     }
     let gpu = case.system.gpu();
-    wait_until("the rest of the GPU's thread", || gpu.is_resting())?;
+    wait_until("the GPU's thread to be idle", || gpu.is_idle())?;
     let (steps, reads) = (gpu.steps(), gpu.activity().doorbell_reads);
     for value in 0..100_000 {
         queue.doorbell.page.store(value);
     }
-    ensure!(gpu.is_resting(), "the GPU's thread woke up for a dummy page");
+    ensure!(gpu.is_idle(), "the GPU's thread woke up for a dummy page");
     // A step that was under way may be counted late.
     ensure!(gpu.steps() - steps <= 1, "{} steps were made while everything sleeps", gpu.steps() - steps);
     ensure_eq!(gpu.activity().doorbell_reads, reads, "doorbell words read");

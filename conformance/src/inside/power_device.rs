@@ -267,13 +267,13 @@ fn nothing_runs(case: &mut Case<'_>) -> Result<(), Failure> {
     rig.execute(&mut queue, &[])?;
     power_down(case.system)?;
     let gpu = case.system.gpu();
-    wait_until("the rest of the GPU's thread", || gpu.is_resting())?;
+    wait_until("the GPU's thread to be idle", || gpu.is_idle())?;
     let steps = gpu.steps();
     for _ in 0..10 {
         let value = queue.append(&[])?;
         queue.doorbell.page.store(value);
     }
-    ensure!(gpu.is_resting() && gpu.steps() - steps <= 1, "something moved in D3");
+    ensure!(gpu.is_idle() && gpu.steps() - steps <= 1, "something moved in D3");
     ensure_eq!(queue.progress.load(), 1, "progress in D3");
     rig.ring(&queue)?;
     wait_until("the work of D3", || queue.progress.load() == 11)

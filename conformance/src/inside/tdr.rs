@@ -114,12 +114,12 @@ pub(super) fn by_hand() -> SystemOptions {
     SystemOptions { clock: Clock::manual(), ..SystemOptions::default() }
 }
 
-/// Time enough for a queue that hangs to be noticed, asked off its engine, and reset.
+/// Time enough for a queue that hangs to be noticed, suspended, and reset.
 pub(super) fn time_out(system: &System) {
     (0..3).for_each(|_| system.machine().advance(TdrSettings::default().delay));
 }
 
-/// Waits as [`wait_until`], while somebody looks for timeouts as the system does all the time: work that was asked off its engine and left it only
+/// Waits as [`wait_until`], while somebody looks for timeouts as the system does all the time: work that was suspended and left its engine only
 /// after a look is put back by the next one. No time passes.
 pub(super) fn wait_watched(system: &System, what: &str, mut reached: impl FnMut() -> bool) -> Result<(), Failure> {
     wait_until(what, || {
@@ -308,7 +308,7 @@ fn put_back_by_itself(case: &mut Case<'_>) -> Result<(), Failure> {
         granted(other.wait_with_event(&[fence.handle], &[1], false, Some(event.number())), "a wait with an event")?;
         other.submit(&mut awaited, &[fence.signal(1)])?;
         granted(rig.signal(&[gate.handle], &[round]), "signal")?;
-        wait_until("the work that was asked off its engine", || queue.progress.load() == round)?;
+        wait_until("the work that was suspended", || queue.progress.load() == round)?;
     }
     ensure_eq!((reports(case.system).len(), state(&rig)?), (0, ACTIVE), "recoveries, and the state of the device");
     Ok(())
@@ -746,7 +746,7 @@ fn settings_decide(_: &mut Case<'_>) -> Result<(), Failure> {
             ensure!(reports.len() >= noted && (noted != 0 || reports.is_empty()), "{} reports", reports.len());
             Ok::<(), Failure>(())
         })();
-        // So that the machine can end: the hardware itself lets go, and whoever was asked off the engine is put back.
+        // So that the machine can end: the hardware itself lets go, and the contexts that were suspended are resumed.
         system.gpu().let_go(NODE_COMPUTE);
         watched(&system, || process.exit());
         let ended = system.shutdown();

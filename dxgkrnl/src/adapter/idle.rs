@@ -16,11 +16,11 @@ use super::{Adapter, PowerAction};
 /// What somebody does, seen at two looks: the same, if nothing happened in between.
 type Trace = u64;
 
-/// Since when something is as it is.
+/// What was seen at the last look, if it was idle, and since when it is the same.
 #[derive(Clone, Copy, Default)]
-struct Rest(Option<(Trace, Duration)>);
+struct IdleSince(Option<(Trace, Duration)>);
 
-impl Rest {
+impl IdleSince {
     /// It is idle with this trace, or busy. True if it has been idle for `limit`.
     fn see(&mut self, idle: Option<Trace>, now: Duration, limit: Duration) -> bool {
         match (self.0, idle) {
@@ -35,8 +35,8 @@ impl Rest {
 /// What was seen at the last look.
 #[derive(Default)]
 pub(super) struct Watch {
-    device: Rest,
-    nodes: Vec<Rest>,
+    device: IdleSince,
+    nodes: Vec<IdleSince>,
 }
 
 impl Adapter {
@@ -57,11 +57,11 @@ impl Adapter {
         if let Some(limit) = settings.engine_idle_time
             && let Some(_awake) = self.machine.gate().enter_awake()
         {
-            watch.nodes.resize(self.caps().nodes.len(), Rest::default());
-            for (node, rest) in (0..).zip(&mut watch.nodes) {
+            watch.nodes.resize(self.caps().nodes.len(), IdleSince::default());
+            for (node, since) in (0..).zip(&mut watch.nodes) {
                 let idle = self.power.is_in_f0(node).then(|| self.vidsch().trace_of_idle(Some(node))).flatten();
-                if rest.see(idle, now, limit) {
-                    *rest = Rest::default();
+                if since.see(idle, now, limit) {
+                    *since = IdleSince::default();
                     self.vidsch().engine_idle(node);
                 }
             }
@@ -75,7 +75,7 @@ impl Adapter {
             if watch.device.see(idle, now, limit)
                 && let Some(_closed) = self.machine.gate().try_close()
             {
-                watch.device = Rest::default();
+                watch.device = IdleSince::default();
                 // Refused when something came meanwhile.
                 let _ = self.sleep_if(PowerAction::None, || self.vidsch().trace_of_idle(None).is_some());
             }
@@ -88,15 +88,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_trace_all_the_while_is_rest() {
+    fn only_the_same_trace_all_the_while_is_idle() {
         let second = Duration::from_secs(1);
-        let mut rest = Rest::default();
-        assert!(!rest.see(Some(1), second, second));
-        assert!(!rest.see(Some(1), second * 3 / 2, second));
-        assert!(!rest.see(Some(2), 2 * second, second), "something happened");
-        assert!(!rest.see(None, 3 * second, second), "busy");
-        assert!(!rest.see(Some(2), 4 * second, second));
-        assert!(rest.see(Some(2), 5 * second, second));
-        assert!(rest.see(Some(2), 6 * second, second), "nobody used the answer");
+        let mut since = IdleSince::default();
+        assert!(!since.see(Some(1), second, second));
+        assert!(!since.see(Some(1), second * 3 / 2, second));
+        assert!(!since.see(Some(2), 2 * second, second), "something happened");
+        assert!(!since.see(None, 3 * second, second), "busy");
+        assert!(!since.see(Some(2), 4 * second, second));
+        assert!(since.see(Some(2), 5 * second, second));
+        assert!(since.see(Some(2), 6 * second, second), "nobody used the answer");
     }
 }

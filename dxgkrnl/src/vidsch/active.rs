@@ -1,8 +1,8 @@
 //! Queues of a device that may have work under way.
 //!
-//! To ask thousands of idle queues one by one what they have queued would make the end of each allocation, and each rest of an
-//! engine, cost as much as there are queues. A queue gets work by the kernel's hand, or from user mode, but then only through a
-//! doorbell that the kernel connected, or when the kernel has its hardware look at the ring. Whoever does one of that lists the
+//! If thousands of idle queues were asked one by one what they have queued, the destruction of each allocation and each transition of an engine to F1
+//! would cost as much as there are queues. A queue gets work by the kernel's hand, or from user mode, but then only through a
+//! doorbell that the kernel connected, or when the kernel has its hardware look at the ring. Each of these lists the
 //! queue here first. It is taken off again when it is found idle with its doorbell disconnected: user mode has read the status RETRY
 //! by then, or will, and whatever it submits from then on counts when it has connected the doorbell again.
 
@@ -30,13 +30,13 @@ fn key(queue: &HwQueue) -> usize {
 }
 
 impl Active {
-    /// The listed queues. Those that are at rest are taken off the list. `looks` counts.
+    /// The listed queues. Those that are idle with a disconnected doorbell are taken off the list. `looks` counts the queues looked at.
     pub(super) fn queues(&self, looks: &AtomicU64) -> Vec<Arc<HwQueue>> {
         let mut left = Vec::new();
         lock(&self.queues).retain(|_, queue| {
             looks.fetch_add(1, Ordering::Relaxed);
             let Some(queue) = queue.upgrade() else { return false };
-            // Said first: whoever gives it work meanwhile finds it not listed, or has done so and it is not at rest.
+            // Cleared first: work that is given to the queue meanwhile either lists it again or is seen by the look below.
             queue.listed.0.store(false, Ordering::SeqCst);
             let rests = queue.is_at_rest();
             if !rests {

@@ -389,8 +389,8 @@ impl VidSch {
         adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
     }
 
-    /// The driver says that an engine is idle. What it says of one that rests, and again of one whose unfinished work has not moved since
-    /// it said so before, is noted and changes nothing; a submission that came since it was said is no driver's fault.
+    /// The driver says that an engine is idle. A report about an engine in F1, and a repeated one about an engine whose unfinished work has not moved since
+    /// the first, are logged and change nothing; a submission that came after the report is no fault of the driver.
     pub(super) fn engine_reported_idle(&self, node: u32) {
         let Ok(adapter) = self.adapter() else { return };
         let rests = adapter.power().is_at_rest(node);

@@ -31,7 +31,7 @@ struct Suspension {
     granted: u64,
 }
 
-/// A context was asked off its engine.
+/// The suspension of a context was requested.
 pub(super) struct Asked {
     /// What [`HwContext::begin_suspension`] answered.
     pub(super) answer: Result<Option<u64>, NTSTATUS>,

@@ -434,7 +434,7 @@ impl NodeState {
         self.ask_off(context)
     }
 
-    /// What the hardware has of a context is asked off it; true if that is anything.
+    /// Requests a preemption if the hardware has packets of the context. True if it has.
     pub(super) fn ask_off(&mut self, context: &PacketContext) -> bool {
         let flies = self.flies(context);
         self.evicting |= flies;

@@ -261,7 +261,7 @@ impl PacketContext {
         self.away.load(Ordering::Acquire)
     }
 
-    /// Its packets wait from now on, and what the hardware has of them is asked off it; or they go on.
+    /// With `away`, holds the packets of the context back from now on and requests a preemption of those that the hardware has; without, hands them over again.
     pub(super) fn set_away(&self, away: bool) {
         let before = self.away.swap(away, Ordering::AcqRel);
         if let Some(node) = self.sch().nodes.get(self.node as usize).filter(|_| before != away) {

@@ -24,7 +24,7 @@ pub(super) enum Work {
     EngineIdle(u32),
     /// An engine hangs.
     Recover(Complaint),
-    /// Contexts that were asked off their engines may have gone.
+    /// Contexts whose suspension was requested may have left their engines.
     PutBack,
     /// The adapter is to be reset, unless it was reset more often than so.
     ResetAdapter(TdrReason, u64),
@@ -109,7 +109,7 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             {
                 sch.end_turns();
             }
-            // Whoever moves a manual clock looks for himself: this may have been a look at turns only.
+            // With a manual clock the test that moves it looks for timeouts; this wake-up may have been for time slices only.
             if sch.tdr.cadence().is_some() {
                 sch.look_for_timeouts();
             }

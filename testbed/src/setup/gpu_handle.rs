@@ -79,7 +79,7 @@ impl GpuHandle {
     }
 
     /// See [`Gpu::sleeps_until_register_access`].
-    pub fn is_resting(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.number(&Question::IsResting) != 0
     }
 

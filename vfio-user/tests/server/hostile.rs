@@ -79,7 +79,7 @@ fn serve(mut stream: UnixStream, lies: Vec<Lie>) {
 fn against<T>(lies: Vec<Lie>, ask: impl FnOnce(&Client) -> T) -> T {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let thread = std::thread::spawn(move || serve(theirs, lies));
-    let client = Client::with_patience(ours, TIMEOUT).unwrap();
+    let client = Client::with_time_limit(ours, TIMEOUT).unwrap();
     let outcome = ask(&client);
     drop(client);
     thread.join().unwrap();
@@ -165,7 +165,7 @@ fn a_server_that_says_nothing_or_goes_on_for_ever_is_given_up_in_time() {
             let _ = theirs.read_to_end(&mut Vec::new());
         });
         // Long enough for the introduction on a busy machine.
-        let client = Client::with_patience(ours, Duration::from_secs(3)).unwrap();
+        let client = Client::with_time_limit(ours, Duration::from_secs(3)).unwrap();
         let started = Instant::now();
         let error = client.regions().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");

@@ -64,8 +64,8 @@ pub(super) fn run(order: &Order) -> Ended {
     watch(command, CASE + AROUND)
 }
 
-/// Follows the process of `command`, which is ended when a case failed or nothing was heard for `patience`.
-fn watch(mut command: Command, patience: Duration) -> Ended {
+/// Follows the process of `command`, which is ended when a case failed or nothing was heard for `time_limit`.
+fn watch(mut command: Command, time_limit: Duration) -> Ended {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = match child {
         Ok(child) => child,
@@ -82,7 +82,7 @@ fn watch(mut command: Command, patience: Duration) -> Ended {
     });
     let (mut passed, mut last) = (0, "the start".to_owned());
     loop {
-        match lines.recv_timeout(patience) {
+        match lines.recv_timeout(time_limit) {
             Ok(text) => {
                 let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
                 last = line.name.strip_prefix(PREFIX).unwrap_or(&line.name).to_owned();

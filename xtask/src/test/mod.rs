@@ -185,7 +185,7 @@ impl Session<'_> {
         command.env("CAMPANILE_DRIVER", setting.driver).env("CAMPANILE_SPECIAL_POOL", setting.special_pool);
         command.args(setting.arguments);
         command.env("PROPTEST_CASES", if self.quick { "64" } else { "320" });
-        let (tally, note) = run::run(command, self.patience());
+        let (tally, note) = run::run(command, self.time_limit());
         self.record(name, tally, start, note);
     }
 
@@ -194,7 +194,7 @@ impl Session<'_> {
         let start = Instant::now();
         let mut command = self.cargo();
         command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
-        let (tally, note) = run::run(command, self.patience());
+        let (tally, note) = run::run(command, self.time_limit());
         self.record("examples in the documentation", tally, start, note);
     }
 
@@ -246,7 +246,7 @@ impl Session<'_> {
         let start = Instant::now();
         let mut command = self.cargo();
         command.args(["run", "--release", "--quiet", "--", "hlk", "--bus", "vfio-user-process"]);
-        let (tally, note) = run::run(command, self.patience());
+        let (tally, note) = run::run(command, self.time_limit());
         self.record("conformance over two processes", tally, start, note);
     }
 
@@ -257,12 +257,12 @@ impl Session<'_> {
         let mut command = self.cargo();
         command.args(["run", "--release", "--quiet", "--", "qemu", "--accelerator", "tcg", "--timeout", "600"]);
         command.args(["--junit", "target/qemu/report.xml"]);
-        let (tally, note) = run::run(command, self.patience());
+        let (tally, note) = run::run(command, self.time_limit());
         self.record("guest in QEMU", tally, start, note);
     }
 
     /// Longest time one suite may take; a hang is a failure, not a wait.
-    fn patience(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         Duration::from_secs(if self.quick { 150 } else { 900 })
     }
 

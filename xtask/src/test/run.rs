@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::output::{Reader, Tally};
 
-/// Runs `command` for at most `patience`.
-pub(super) fn run(mut command: Command, patience: Duration) -> (Tally, Option<String>) {
+/// Runs `command` for at most `time_limit`.
+pub(super) fn run(mut command: Command, time_limit: Duration) -> (Tally, Option<String>) {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -30,7 +30,7 @@ pub(super) fn run(mut command: Command, patience: Duration) -> (Tally, Option<St
         }
     });
     let mut reader = Reader::default();
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + time_limit;
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
@@ -43,7 +43,7 @@ pub(super) fn run(mut command: Command, patience: Duration) -> (Tally, Option<St
                 let _ = child.kill();
                 let _ = child.wait();
                 let (tally, _) = reader.finish(false);
-                return (tally, Some(format!("stopped after {} s", patience.as_secs())));
+                return (tally, Some(format!("stopped after {} s", time_limit.as_secs())));
             }
         }
     }

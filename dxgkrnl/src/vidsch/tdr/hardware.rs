@@ -67,7 +67,7 @@ impl VidSch {
         let lost = self.judge(&mut report, &named);
         self.verifier.log(report.to_string());
         self.tdr.keep(report);
-        // Whoever was asked off the engine for the sake of the packets beside it.
+        // The contexts that were suspended because packets on the same engine made no progress are resumed.
         probed.iter().filter(|context| context.device().error().is_none()).for_each(put_back);
         Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
     }

@@ -1,7 +1,7 @@
 //! Timeout detection and recovery. [tdr-changes-in-windows-8]
 //!
-//! Work that makes no progress for TdrDelay is asked off its engine ([`watch`]). If it does not go within another TdrDelay, the engine
-//! is reset, which takes other DDIs for hardware queues ([`hardware`]) than for packets ([`packet`]), and if that does not help,
+//! If work makes no progress for TdrDelay, its context is suspended or its packet preempted ([`watch`]). If it does not leave the engine within another
+//! TdrDelay, the engine is reset, which takes other DDIs for hardware queues ([`hardware`]) than for packets ([`packet`]), and if that does not help,
 //! the adapter is ([`adapter`]).
 //!
 //! No thread waits for `Tdr::recovering`: it is tried. [`VidSch::recover`] loses the devices that a reset has named when it is free again.
@@ -68,9 +68,9 @@ pub(super) struct Tdr {
     abandoning: AtomicBool,
     /// Contexts that the driver has named since a reset began.
     named: Mutex<Option<Vec<Invalidated>>>,
-    /// Held by whoever looks for timeouts.
+    /// Held while somebody looks for timeouts.
     watch: Mutex<Watch, rank::TdrWatch>,
-    /// Contexts that were asked off their engines by a look.
+    /// Contexts whose suspension the watchdog has requested.
     probes: Mutex<Vec<Probe>, rank::TdrProbes>,
     /// The DDI of a recovery that a thread is in, and since when.
     inside: Mutex<Option<(&'static str, Duration)>>,
@@ -93,7 +93,7 @@ struct Invalidated {
     collateral: bool,
 }
 
-/// Why an engine is to be reset. Whoever runs on it after another reset has nothing to do with that.
+/// Why an engine is to be reset. It is void once the engine was reset for another reason: other work runs there then.
 pub(super) struct Complaint {
     node: u32,
     reason: TdrReason,
@@ -209,7 +209,7 @@ impl Tdr {
     fn is_over(&self, complaint: &Complaint) -> bool {
         let was_reset = self.resets_of(complaint.node) != complaint.resets;
         match &complaint.subject {
-            // A reset that came between and cost the device has stopped the context; whoever asked for that reset takes it off the engine.
+            // Another reset that came between has lost the device and stopped the context; that recovery takes the context off the engine.
             Subject::Context(context) => {
                 context.has_left() || was_reset && !complaint.lost && context.device().error().is_some()
             }
@@ -258,7 +258,7 @@ impl VidSch {
         if self.tdr.settings.level == TdrLevel::Off || self.verifier.is_stopped() || adapter.is_gone() {
             return;
         }
-        // Who recovers is in the driver; nobody else asks it anything about engines.
+        // While a recovery is in the driver, no other DDI about engines is called.
         if self.tdr.recovering.try_lock().is_none() {
             return;
         }

@@ -1,8 +1,8 @@
 //! Hangs are found by progress: what user mode says it queued last, against the value that the engine wrote; and the oldest packet
 //! on a node.
 //!
-//! A queue that stands still may wait for a fence, which is no hang. So its context is asked off its engine first: one that goes is
-//! put back at once, one that does not hangs. [user-mode-work-submission: progress fence of a queue; tdr-changes-in-windows-8]
+//! A queue without progress may wait for a fence, which is no hang. So its context is suspended first: one that leaves its engine is resumed at
+//! once, one that does not is hung. [user-mode-work-submission: progress fence of a queue; tdr-changes-in-windows-8]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ struct Since {
     host: Instant,
 }
 
-/// A context that was asked off its engine.
+/// A context whose suspension the watchdog has requested.
 pub(super) struct Probe {
     context: Arc<HwContext>,
     /// The suspension that was asked for.
@@ -88,7 +88,7 @@ impl VidSch {
             let stood = now.saturating_sub(since.clock) >= self.tdr.delay();
             watch.stalled |= stood;
             let probed = lock(&self.tdr.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
-            // Whoever is found innocent is left alone for as long again.
+            // A context that was suspended and was not hung is given TdrDelay anew.
             stands.insert(key, (progress, if stood && !probed { fresh } else { since }));
             if stood && !probed {
                 self.probe(queue.context(), now, since.host);
@@ -100,8 +100,8 @@ impl VidSch {
         hung
     }
 
-    /// Looks at the packets of every node: what stands still is asked off the hardware, and what does not go in time hangs. A preemption
-    /// that was asked for another reason counts from then.
+    /// Looks at the packets of every node: one without progress is preempted, and one that does not leave the hardware in time is hung. The time of a
+    /// preemption that was requested for another reason counts from its own request.
     pub(super) fn watch_packets(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
@@ -146,11 +146,11 @@ impl VidSch {
         }
     }
 
-    /// A context has left its engine, or may be put back again: whoever was asked off and has gone goes on, without waiting for the
+    /// A context has left its engine, or may be resumed: the contexts that the watchdog suspended and that have left are resumed now, not at its
     /// next look.
     pub(in super::super) fn put_back_answered(&self) {
         let Ok(adapter) = self.adapter() else { return };
-        // Whoever recovers is in the driver, and says so here when it is out of it; so does whoever wakes the device.
+        // A recovery that is in the driver calls this when it is done, and so does the wake-up of the device.
         if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.recovering.try_lock().is_none() {
             return;
         }
@@ -159,7 +159,7 @@ impl VidSch {
         }
     }
 
-    /// The device is in D0 again: whoever left an engine on the way to D3 may go on.
+    /// The device is in D0 again: contexts that left an engine on the way to D3 may be resumed.
     pub(crate) fn note_awake(&self) {
         self.worker.add(Work::PutBack);
     }
@@ -245,8 +245,7 @@ fn is_watched(queue: &Arc<HwQueue>) -> bool {
         && !queue.progress().is_reached(queue.last_queued())
 }
 
-/// Resumes a context, together with its process if that is suspended meanwhile, unless its device is lost: whoever loses it suspends it for
-/// good.
+/// Resumes a context, together with its process if that was suspended meanwhile, unless its device is lost: then it stays suspended.
 pub(super) fn put_back(context: &Arc<HwContext>) {
     context.device().process.space.suspension.resume_with_process(context);
     if context.device().error().is_some() {
