@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dxgkrnl::Process;
+use dxgkrnl::{PowerComponentState, Process};
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
@@ -92,7 +92,10 @@ impl Machine {
 
     fn wait_asleep(&self) -> Result<(), BenchError> {
         let limit = Instant::now() + TIMEOUT;
-        while self.system.machine().power_components(self.system.luid()).iter().any(|component| component.fstate == 0) {
+        let (machine, luid) = (self.system.machine(), self.system.luid());
+        // The transition of the device to D3 is no engine.
+        let is_awake = |component: &PowerComponentState| component.node.is_some() && component.fstate == 0;
+        while machine.power_components(luid).iter().any(is_awake) {
             if Instant::now() > limit {
                 return Err(BenchError::Host(io::Error::other("the engines do not sleep")));
             }
