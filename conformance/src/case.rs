@@ -32,14 +32,14 @@ pub struct CaseInfo {
     pub needs: Needs,
     /// Sentences of the specification pages that it holds.
     pub holds: &'static [Claim],
-    /// Finds out.
+    /// The function of the case, which fails if the requirement is not met.
     pub run: Run,
 }
 
 /// A case over the thunks alone.
 pub type RunThunks = fn(&Case) -> Result<(), Failure>;
 
-/// What finds out, by what it may look at.
+/// The function of a case, by what it may look at.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// The thunks alone; the same runs on Windows.
@@ -62,7 +62,7 @@ pub enum Boot {
 }
 
 impl CaseInfo {
-    /// What it is, whoever runs it.
+    /// Name, page, requirement and needs of the case, for lists and reports.
     pub fn about(&self) -> About {
         let &Self { name, area, page, requirement, needs, holds, .. } = self;
         About { name, area, page, requirement, needs, holds }
@@ -73,7 +73,7 @@ impl CaseInfo {
         self.name.strip_prefix(PREFIX).unwrap_or(self.name)
     }
 
-    /// What finds out, if it needs nothing but the thunks.
+    /// The function of the case, if it needs nothing but the thunks.
     pub fn over_thunks_alone(&self) -> Option<RunThunks> {
         match self.run {
             Run::Thunks(run) => Some(run),

@@ -54,7 +54,7 @@ fn driver(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
     ]
 }
 
-/// What the system says that the adapter has.
+/// The capabilities of the adapter that the operating system reports.
 fn system(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
     let ask = |kind, name: &str, lines: &dyn Fn(u32) -> Vec<String>| match kmt.query_word(adapter, kind) {
         Ok(word) => lines(word),

@@ -50,7 +50,7 @@ static WINDOWS_7_DEVICE: ControlDevice =
 static SERVICES: Services = kernel::services(&IMPORTS, &["DxgkInitialize"], &DEVICE);
 static WINDOWS_7_SERVICES: Services = kernel::services(&IMPORTS, &["DxgkInitialize"], &WINDOWS_7_DEVICE);
 
-/// What miniport drivers may call.
+/// The kernel services for drivers that reach the registration function by one of the `known` requests.
 pub(crate) fn services(known: RegistrationRequests) -> &'static Services {
     match known {
         RegistrationRequests::All => &SERVICES,

@@ -44,7 +44,7 @@ pub struct Case<'s> {
     pub(crate) thunks: crate::Case,
     pub(crate) system: &'s mut System,
     pub(crate) process: Arc<Process>,
-    /// What the system may make good in this case.
+    /// Rescues of the operating-system side that this case expects.
     announced: Vec<Rescue>,
 }
 
@@ -57,7 +57,7 @@ impl<'s> Case<'s> {
     }
 }
 
-/// What it has of a case of the thunks.
+/// A case that looks behind the thunks can do everything that one over the thunks alone can.
 impl Deref for Case<'_> {
     type Target = crate::Case;
 
@@ -72,7 +72,7 @@ impl Case<'_> {
         self.announced.push(rescue);
     }
 
-    /// What was announced.
+    /// The rescues that the case has announced.
     pub(crate) fn announced(&self) -> &[Rescue] {
         &self.announced
     }

@@ -79,7 +79,7 @@ impl Tallies {
     }
 }
 
-/// What a node works with during one slice.
+/// The parts of the function that a node uses during one slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) memory: &'a Access<'a>,

@@ -134,12 +134,12 @@ pub(super) const UNANSWERED: [(Query, &str); 12] = [
     (Query::DXGKQAITYPE_DEVICE_TYPE_CAPS, "DEVICE_TYPE_CAPS"),
 ];
 
-/// What a member of DRIVERCAPS must be.
+/// A rule about a member of DRIVERCAPS.
 #[derive(Clone, Copy)]
 pub(super) struct CapsRule {
     /// The member.
     pub(super) member: &'static str,
-    /// What it must be.
+    /// The value that the guidelines demand of it, in words.
     pub(super) must_be: &'static str,
     holds: fn(&DXGK_DRIVERCAPS) -> bool,
 }

@@ -187,7 +187,7 @@ start_errors! {
     McdmCaps {
         /// The member.
         member: &'static str,
-        /// What it must be.
+        /// The value that the guidelines demand of it, in words.
         must_be: &'static str,
     }, STATUS_INVALID_PARAMETER, FailedPostStart, "DRIVERCAPS.{} of a compute-only adapter must be {} [mcdm-implementation-guidelines]", member, must_be;
     /// A query was answered that the driver of a compute-only adapter must refuse.
