@@ -19,6 +19,7 @@ use crate::handle::{Handle, Kind, Object, ObjectTable};
 use crate::irql::Passive;
 use crate::link::{ENGINES, Link};
 use crate::memory::allocation::{Allocation, OpenAllocation};
+use crate::memory::paging_report::Printed;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::doorbell::Doorbell;
@@ -82,6 +83,8 @@ pub(crate) struct Adapter {
     offers: AtomicU32,
     /// What is remembered of it. Freed after the device.
     pub(crate) trace: PoolBox<AdapterTrace>,
+    /// Paging operations that were printed because they cannot be carried out.
+    pub(crate) printed_paging: Printed,
     /// Bits of [`Link`].
     link: AtomicU64,
     /// Devices of the other functions of the board, by engine but for the first, between start and stop of the adapter that leads.
@@ -99,6 +102,7 @@ impl Adapter {
             gpu: AtomicPtr::new(core::ptr::null_mut()),
             offers: AtomicU32::new(0),
             trace: AdapterTrace::new()?,
+            printed_paging: Printed::new(),
             link: AtomicU64::new(Link::ALONE.into_bits()),
             others: [const { AtomicPtr::new(core::ptr::null_mut()) }; ENGINES - 1],
             lead: AtomicPtr::new(core::ptr::null_mut()),

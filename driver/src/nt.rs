@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use wddm_ddi::nt::{DPFLTR_INFO_LEVEL, DPFLTR_VIDEO_ID, NtImports, POOL_FLAG_NON_PAGED};
+use wddm_ddi::nt::{DPFLTR_ERROR_LEVEL, DPFLTR_INFO_LEVEL, DPFLTR_VIDEO_ID, NtImports, POOL_FLAG_NON_PAGED};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER};
 
 static IMPORTS: AtomicPtr<NtImports> = AtomicPtr::new(core::ptr::null_mut());
@@ -136,12 +136,20 @@ pub(crate) unsafe fn device_property(device: *mut c_void, property: i32, buffer:
     (status.is_success() && got <= buffer.len()).then_some(got)
 }
 
-/// Prints a line of debug output. Up to DISPATCH_LEVEL and only on slow paths.
+/// Prints a line of debug output, which a debugger shows if it asks for information of video drivers. Up to DISPATCH_LEVEL and only on
+/// slow paths.
 pub(crate) fn print(line: &core::ffi::CStr) {
+    print_at(DPFLTR_INFO_LEVEL, line);
+}
+
+/// Prints a line of debug output, which every debugger shows. Up to DISPATCH_LEVEL and only on slow paths.
+pub(crate) fn print_error(line: &core::ffi::CStr) {
+    print_at(DPFLTR_ERROR_LEVEL, line);
+}
+
+fn print_at(level: u32, line: &core::ffi::CStr) {
     if let Some(imports) = imports() {
         // SAFETY: the format takes one string, which is terminated.
-        unsafe {
-            (imports.DbgPrintEx)(DPFLTR_VIDEO_ID, DPFLTR_INFO_LEVEL, c"%s".as_ptr().cast(), line.as_ptr().cast())
-        };
+        unsafe { (imports.DbgPrintEx)(DPFLTR_VIDEO_ID, level, c"%s".as_ptr().cast(), line.as_ptr().cast()) };
     }
 }

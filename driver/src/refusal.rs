@@ -29,7 +29,6 @@ pub(crate) const fn refused(reason: Reason) -> Refused {
         Reason::BufferTooSmall => STATUS_BUFFER_TOO_SMALL,
         Reason::NotServed | Reason::NotOffered => STATUS_NOT_SUPPORTED,
         Reason::ContextFlags => STATUS_GRAPHICS_DRIVER_MISMATCH,
-        Reason::PagingOperation => STATUS_GRAPHICS_ALLOCATION_BUSY,
         Reason::PagingBufferFull => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
         _ => STATUS_INVALID_PARAMETER,
     };
@@ -160,8 +159,10 @@ impl Ddi {
         match self {
             Self::CreateAllocation if status.0 != STATUS_NO_MEMORY.0 => STATUS_INVALID_PARAMETER,
             Self::CreateContext if status.0 != STATUS_NO_MEMORY.0 => STATUS_GRAPHICS_DRIVER_MISMATCH,
+            // Not one of its three results: none of them means that the operation can never be carried out, and the memory manager stops
+            // the machine with bug check 0x10E (0xB), which names this one, where each of the three would lose content or go on for ever.
             Self::BuildPagingBuffer if status.0 != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.0 => {
-                STATUS_GRAPHICS_ALLOCATION_BUSY
+                STATUS_INVALID_PARAMETER
             }
             // After this result the operating system counts the fence as completed in its order.
             Self::SubmitCommandVirtual => STATUS_INVALID_PARAMETER,
@@ -192,7 +193,8 @@ mod tests {
         assert_eq!(of(Ddi::CreateAllocation, Reason::NotStarted), STATUS_INVALID_PARAMETER);
         assert_eq!(of(Ddi::CreateContext, Reason::StaleHandle), STATUS_GRAPHICS_DRIVER_MISMATCH);
         assert_eq!(of(Ddi::BuildPagingBuffer, Reason::PagingBufferFull), STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER);
-        assert_eq!(of(Ddi::BuildPagingBuffer, Reason::NotStarted), STATUS_GRAPHICS_ALLOCATION_BUSY);
+        assert_eq!(of(Ddi::BuildPagingBuffer, Reason::PagingOperation), STATUS_INVALID_PARAMETER);
+        assert_eq!(of(Ddi::BuildPagingBuffer, Reason::StaleHandle), STATUS_INVALID_PARAMETER);
         assert_eq!(of(Ddi::CollectDbgInfo, Reason::NullPointer), STATUS_UNSUCCESSFUL);
         assert_eq!(of(Ddi::CreateHwQueue, Reason::NotRunning), STATUS_DEVICE_REMOVED);
     }

@@ -12,7 +12,8 @@ use crate::adapter::slots;
 use crate::fence::native;
 use crate::handle::{Handle, Object};
 use crate::irql::{Device, Dispatch, Passive};
-use crate::memory::paging::{self, PagingError};
+use crate::memory::paging;
+use crate::memory::paging_buffer::PagingError;
 use crate::mmio;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
@@ -129,7 +130,7 @@ pub(crate) unsafe extern "win64" fn signal_monitored_fence(
         let engine = context.or_else(|_| adapter.objects.get::<HwContext>(object).map(Object::engine)).unwrap_or(0);
         paging::append_signal(adapter.started_engine(engine)?, arguments(args)?).map_err(|error| match error {
             PagingError::InsufficientDmaBuffer => refused(Reason::PagingBufferFull),
-            PagingError::Refused => refused_with(Reason::PagingOperation, STATUS_INVALID_PARAMETER),
+            PagingError::Impossible => refused(Reason::PagingOperation),
         })
     };
     answer(Ddi::SignalMonitoredFence, object, signal())

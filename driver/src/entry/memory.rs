@@ -99,7 +99,7 @@ pub(crate) unsafe extern "win64" fn build_paging_buffer(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    on_gpu(Ddi::BuildPagingBuffer, adapter, |irql, adapter, _| paging::build(irql, adapter, arguments(args)?))
+    on_adapter(Ddi::BuildPagingBuffer, adapter, |irql, adapter| paging::build(irql, adapter, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *const DXGKARG_SETROOTPAGETABLE) {

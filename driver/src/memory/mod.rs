@@ -6,5 +6,7 @@ pub(crate) mod host_aperture;
 pub(crate) mod mappings;
 pub(crate) mod page_table;
 pub(crate) mod paging;
+pub(crate) mod paging_buffer;
+pub(crate) mod paging_report;
 pub(crate) mod root;
 pub(crate) mod segments;

@@ -2,8 +2,14 @@
 //!
 //! Page tables are written as the operation says: at once with the processor, or by packets of the paging node where the adapter claims
 //! that. Translations are forgotten at once by a scheduler command, or where packets write the tables by one behind those. Everything
-//! else becomes packets for the paging node, which runs them in the paging process. Only three codes may be answered. Work that does
-//! not fit into the DMA buffer continues where `MultipassOffset`, the number of packets built so far, says.
+//! else becomes packets for the paging node, which runs them in the paging process. Work that does not fit into the DMA buffer continues
+//! where `MultipassOffset`, the number of packets built so far, says.
+//!
+//! No operation is answered with STATUS_GRAPHICS_ALLOCATION_BUSY: the memory manager would wait until the allocation is idle and ask
+//! again, and what cannot be carried out now cannot be carried out then. Page-table updates and flushes never fail, because the memory
+//! manager cannot go back: an entry that the hardware cannot express is left invalid, so that an access through it faults. Any other
+//! operation that contradicts what the adapter reported is refused with a status that the memory manager answers with bug check 0x10E
+//! (0xB), because going on would lose content in silence. Either is printed with its fields, once for each kind of operation.
 
 use core::ptr::NonNull;
 
@@ -22,86 +28,14 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::irql::Passive;
 use crate::memory::page_table::{self, BadEntry, LeafPages};
-use crate::memory::{allocation, root, segments};
+use crate::memory::paging_buffer::{Buffer, PagingError, TablePlace};
+use crate::memory::{allocation, paging_report, root, segments};
 use crate::mmio::full_barrier;
 use crate::queue::context::Context;
 use crate::refusal::{Reason, Refused, refused};
 
 /// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
 const CHUNK: u64 = 4 << 20;
-
-/// Why an operation is not done yet, or cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PagingError {
-    /// The DMA buffer is full.
-    InsufficientDmaBuffer,
-    /// The operation contradicts what this adapter reported; there is no code for that, so it is put off.
-    Refused,
-}
-
-/// The part of the DMA buffer that is left.
-struct Buffer {
-    next: *mut u8,
-    left: usize,
-}
-
-impl Buffer {
-    fn push<const WORDS: usize>(&mut self, words: [u64; WORDS]) -> Result<(), PagingError> {
-        let size = WORDS * 8;
-        if self.next.is_null() || self.left < size {
-            return Err(PagingError::InsufficientDmaBuffer);
-        }
-        // SAFETY: `left` bytes from `next` are the caller's DMA buffer; the words need no alignment.
-        unsafe { self.next.cast::<[u64; WORDS]>().write_unaligned(words) };
-        self.next = self.next.wrapping_add(size);
-        self.left -= size;
-        Ok(())
-    }
-
-    /// A COPY of one run of bytes.
-    fn push_copy(&mut self, source: u64, destination: u64, size: u32) -> Result<(), PagingError> {
-        let copy =
-            packet::Copy { source, destination, row_bytes: size, rows: 1, source_pitch: 0, destination_pitch: 0 };
-        packet::Packet::Copy(copy).validate().map_err(|_| PagingError::Refused)?;
-        self.push(copy.to_words())
-    }
-
-    /// A FILL.
-    fn push_fill(&mut self, destination: u64, size: u64, pattern: u32) -> Result<(), PagingError> {
-        let fill = packet::Fill { destination, size, pattern };
-        packet::Packet::Fill(fill).validate().map_err(|_| PagingError::Refused)?;
-        self.push(fill.to_words())
-    }
-}
-
-/// Where packets write a page table.
-#[derive(Clone, Copy)]
-enum TablePlace {
-    /// An address of the paging process.
-    Virtual(u64),
-    /// A location.
-    Physical(Location),
-}
-
-impl TablePlace {
-    /// Pushes a packet that writes entries from `index` on.
-    fn push(self, buffer: &mut Buffer, index: u32, entries: &[u64], repeat: u16) -> Result<(), PagingError> {
-        let at = u64::from(index) * 8;
-        match self {
-            Self::Virtual(table) => {
-                let write = packet::Write::of(table.wrapping_add(at), entries, repeat);
-                packet::Packet::Write(write).validate().map_err(|_| PagingError::Refused)?;
-                buffer.push(write.to_words())
-            }
-            Self::Physical(table) => {
-                let place = table.with_address(table.address() + at).into_bits();
-                let write = packet::WritePhysical::of(place, entries, repeat);
-                packet::Packet::WritePhysical(write).validate().map_err(|_| PagingError::Refused)?;
-                buffer.push(write.to_words())
-            }
-        }
-    }
-}
 
 /// Part `index` of a range of `total` bytes: (offset, size).
 fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
@@ -110,14 +44,23 @@ fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
     (size != 0).then_some((offset, size))
 }
 
-/// Answers the DDI. The system context names the engine; without one it is the first.
+/// DxgkDdiBuildPagingBuffer. The system context names the engine; without one it is the first.
+///
+/// An adapter that is not started has lost the contents of its memory and all translations, so that there is nothing to do.
+///
+/// # Errors
+/// STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER if the operation goes on in another buffer; STATUS_INVALID_PARAMETER if it can never be carried
+/// out, which no page-table update or flush answers. [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
 pub(crate) fn build(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> Result<(), Refused> {
-    let mut buffer = Buffer { next: args.pDmaBuffer.cast(), left: args.DmaSize as usize };
     let context = adapter.objects.get::<Context>(Handle::of(args.hSystemContext));
-    let result = match adapter.started_engine(context.map_or(0, Context::engine)) {
-        Ok(gpu) => operation(irql, adapter, gpu, args, &mut buffer),
-        Err(_) => Err(PagingError::Refused),
+    let Ok(gpu) = adapter.started_engine(context.map_or(0, Context::engine)) else {
+        adapter.trace.passed_over(Component::Memory, Reason::NotStarted, args.Operation.0.cast_unsigned().into());
+        return Ok(());
     };
+    let mut buffer = Buffer { next: args.pDmaBuffer.cast(), left: args.DmaSize as usize };
+    let mut multipass = args.MultipassOffset;
+    let result = operation(irql, adapter, gpu, args, &mut multipass, &mut buffer);
+    args.MultipassOffset = multipass;
     if !buffer.next.is_null() {
         args.pDmaBuffer = buffer.next.cast();
     }
@@ -129,21 +72,42 @@ pub(crate) fn build(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_BUILDP
             more: (result == Err(PagingError::InsufficientDmaBuffer)).into(),
         },
     );
-    result.map_err(|error| match error {
-        PagingError::InsufficientDmaBuffer => refused(Reason::PagingBufferFull),
-        PagingError::Refused => refused(Reason::PagingOperation),
-    })
+    match result {
+        Ok(()) => Ok(()),
+        Err(PagingError::InsufficientDmaBuffer) => Err(refused(Reason::PagingBufferFull)),
+        Err(PagingError::Impossible) if never_fails(args.Operation) => {
+            ignore(adapter, args);
+            Ok(())
+        }
+        Err(PagingError::Impossible) => {
+            paging_report::print(&adapter.printed_paging, args);
+            Err(refused(Reason::PagingOperation))
+        }
+    }
+}
+
+/// True for page-table updates and flushes, which the memory manager does not take back.
+const fn never_fails(operation: DXGK_BUILDPAGINGBUFFER_OPERATION) -> bool {
+    use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
+    matches!(operation, Op::DXGK_OPERATION_UPDATE_PAGE_TABLE | Op::DXGK_OPERATION_FLUSH_TLB)
+}
+
+/// Counts and prints an operation of which a part, or all, cannot be carried out and is left out.
+fn ignore(adapter: &Adapter, args: &DXGKARG_BUILDPAGINGBUFFER) {
+    paging_report::print(&adapter.printed_paging, args);
+    let operation = u64::from(args.Operation.0.cast_unsigned());
+    adapter.trace.passed_over(Component::Memory, Reason::PagingOperation, operation);
 }
 
 fn operation(
     irql: &Passive,
     adapter: &Adapter,
     gpu: &Gpu,
-    args: &mut DXGKARG_BUILDPAGINGBUFFER,
+    args: &DXGKARG_BUILDPAGINGBUFFER,
+    multipass: &mut u32,
     buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
     use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
-    let multipass = &mut args.MultipassOffset;
     macro_rules! arm {
         ($name:ident) => {{
             // SAFETY: Operation selects the arm that the operating system filled; every arm is plain data.
@@ -151,9 +115,7 @@ fn operation(
         }};
     }
     match args.Operation {
-        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
-            update_page_table(irql, adapter, gpu, arm!(UpdatePageTable), multipass, buffer)
-        }
+        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update_page_table(irql, adapter, gpu, args, multipass, buffer),
         Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb), buffer),
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
         Op::DXGK_OPERATION_VIRTUAL_FILL => fill(arm!(FillVirtual), multipass, buffer),
@@ -171,9 +133,11 @@ fn operation(
         | Op::DXGK_OPERATION_NOTIFY_FENCE_RESIDENCY
         | Op::DXGK_OPERATION_INIT_CONTEXT_RESOURCE
         | Op::DXGK_OPERATION_DISCARD_CONTENT => Ok(()),
+        // The device is coherent with the processor's caches, which is all that these accesses of 1 to 8 bytes are for.
+        Op::DXGK_OPERATION_READ_PHYSICAL | Op::DXGK_OPERATION_WRITE_PHYSICAL => Ok(()),
         // Evictions after an adapter reset move nothing.
         Op::DXGK_OPERATION_TRANSFER if arm!(Transfer).TransferSize == 0 => Ok(()),
-        _ => Err(PagingError::Refused),
+        _ => Err(PagingError::Impossible),
     }
 }
 
@@ -181,16 +145,17 @@ fn operation(
 struct NewEntries<'a> {
     adapter: &'a Adapter,
     gpu: &'a Gpu,
+    args: &'a DXGKARG_BUILDPAGINGBUFFER,
     level: u32,
     leaf: LeafPages,
     elements: NonNull<DXGK_PTE>,
 }
 
 impl NewEntries<'_> {
-    /// The entry for an element of the array, which is below its length. A GPU reaches no memory of another one: an entry that would is
-    /// left invalid, and counted if it `counts`. To which GPU a table belongs the system context tells; directories may be written before
-    /// there is one.
-    fn entry(&self, element: u32, counts: bool) -> Result<Pte, BadEntry> {
+    /// The entry for an element of the array, which is below its length. One that the hardware cannot express is left invalid, so that an
+    /// access through it faults instead of reaching a wrong page; it is counted. A GPU reaches no memory of another one, so that an entry
+    /// for that is one of those. To which GPU a table belongs the system context tells; directories may be written before there is one.
+    fn entry(&self, element: u32) -> Pte {
         let (adapter, gpu) = (self.adapter, self.gpu);
         // SAFETY: the array has NumPageTableEntries elements, one with Repeat; `element` is below that.
         let element = unsafe { self.elements.add(element as usize) };
@@ -200,16 +165,17 @@ impl NewEntries<'_> {
         let is_page = self.level == 0 || element.Bits.LargePage();
         let is_local = element.Bits.Segment() == 0 || element.Bits.Zero() || owner == gpu.dxgk.engine();
         if element.Bits.Valid() && is_page && !is_local {
-            if counts {
-                adapter.trace.passed_over(Component::Memory, Reason::PeerMemory, owner.into());
-            }
-            return Ok(Pte::new());
+            adapter.trace.passed_over(Component::Memory, Reason::PeerMemory, owner.into());
+            return Pte::new();
         }
         let locate = |segment, offset, size| {
             let there = if segment == 0 { Some(gpu) } else { adapter.engine(owner).ok() }?;
             there.layout.locate(&there.aperture, segment, offset, size)
         };
-        page_table::entry(&element, self.level, self.leaf, locate)
+        page_table::entry(&element, self.level, self.leaf, locate).unwrap_or_else(|BadEntry| {
+            ignore(adapter, self.args);
+            Pte::new()
+        })
     }
 }
 
@@ -217,21 +183,23 @@ fn update_page_table(
     irql: &Passive,
     adapter: &Adapter,
     gpu: &Gpu,
-    update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
+    args: &DXGKARG_BUILDPAGINGBUFFER,
     multipass: &mut u32,
     buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
+    // SAFETY: the operating system filled the arm of this operation.
+    let update = unsafe { &args.u.UpdatePageTable };
     let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
     let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
     if update.PageTableLevel >= campanile_hw::page_table::LEVELS
         || !page_table::fits(update.StartIndex, update.NumPageTableEntries, leaf)
     {
-        return Err(PagingError::Refused);
+        return Err(PagingError::Impossible);
     }
     let place = match update.UpdateMode {
         DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => None,
         mode if mode != page_table_update_mode(&gpu.hardware) || buffer.next.is_null() => {
-            return Err(PagingError::Refused);
+            return Err(PagingError::Impossible);
         }
         DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => {
             // SAFETY: the update mode says that the address is one of the paging process.
@@ -240,19 +208,19 @@ fn update_page_table(
         _ => {
             // SAFETY: the update mode says that the address is one of a segment.
             let address = unsafe { update.PageTableAddress.GpuPhysical };
-            Some(TablePlace::Physical(root_location(gpu, &address).ok_or(PagingError::Refused)?))
+            Some(TablePlace::Physical(root_location(gpu, &address).ok_or(PagingError::Impossible)?))
         }
     };
     if update.Flags.NotifyEviction() && update.PageTableLevel == campanile_hw::page_table::ROOT_LEVEL && *multipass == 0
     {
         // Before the table changes: the hardware may still have fence values and log entries to write through it.
-        root::forget(irql, adapter, gpu, Handle::of(update.hProcess)).map_err(|_| PagingError::Refused)?;
+        root::forget(irql, adapter, gpu, Handle::of(update.hProcess));
     }
     if update.NumPageTableEntries == 0 {
         return Ok(());
     }
-    let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Refused)?;
-    let entries = NewEntries { adapter, gpu, level: update.PageTableLevel, leaf, elements };
+    let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Impossible)?;
+    let entries = NewEntries { adapter, gpu, args, level: update.PageTableLevel, leaf, elements };
     note_mapping(irql, adapter, update, elements);
     match place {
         None => write_entries(&entries, update),
@@ -279,25 +247,19 @@ fn note_mapping(
 fn write_entries(entries: &NewEntries<'_>, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> Result<(), PagingError> {
     // SAFETY: the update mode says that the address is a kernel address.
     let table = unsafe { update.PageTableAddress.CpuVirtual };
-    let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Refused)?;
-    let mut result = Ok(());
+    let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Impossible)?;
     for step in page_table::steps(update.StartIndex, update.NumPageTableEntries, update.Flags.Repeat()) {
-        // An entry that cannot be expressed is left invalid, so that an access faults instead of reaching a wrong page.
-        let entry = entries.entry(step.element, true).unwrap_or_else(|_| {
-            result = Err(PagingError::Refused);
-            Pte::new()
-        });
+        let entry = entries.entry(step.element);
         // SAFETY: `index` is below the entries of a table, which the address maps whole.
         let place = unsafe { table.add(step.index as usize) };
         // SAFETY: an aligned word of the table; the device may read it meanwhile, which a volatile store allows.
         unsafe { place.write_volatile(entry.into_bits()) };
     }
     full_barrier();
-    result
+    Ok(())
 }
 
-/// Has the paging node write entries: all that are the same with one packet, others with one for each few. If one of them cannot be
-/// expressed, there is no packet for any.
+/// Has the paging node write entries: all that are the same with one packet, others with one for each few.
 fn push_entries(
     entries: &NewEntries<'_>,
     update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
@@ -310,23 +272,17 @@ fn push_entries(
     if repeat {
         let first = steps.peek().copied().filter(|_| *multipass == 0);
         if let Some(first) = first {
-            let entry = entries.entry(first.element, true).map_err(|_| PagingError::Refused)?;
+            let entry = entries.entry(first.element);
             place.push(buffer, first.index, &[entry.into_bits()], steps.count() as u16)?;
             *multipass = 1;
         }
         return Ok(());
     }
-    if *multipass == 0 {
-        let mut all = page_table::steps(update.StartIndex, update.NumPageTableEntries, false);
-        if all.any(|step| entries.entry(step.element, false).is_err()) {
-            return Err(PagingError::Refused);
-        }
-    }
     let mut rest = steps.skip((*multipass as usize).saturating_mul(packet::WRITE_WORDS)).peekable();
     while let Some(first) = rest.peek().map(|step| step.index) {
         let (mut words, mut count) = ([0; packet::WRITE_WORDS], 0);
         for (word, step) in words.iter_mut().zip(rest.by_ref().take(packet::WRITE_WORDS)) {
-            *word = entries.entry(step.element, true).map_err(|_| PagingError::Refused)?.into_bits();
+            *word = entries.entry(step.element).into_bits();
             count += 1;
         }
         place.push(buffer, first, words.get(..count).unwrap_or(&words), 1)?;
@@ -341,7 +297,7 @@ fn flush_tlb(
     flush: &DXGK_BUILDPAGINGBUFFER_FLUSHTLB,
     buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
-    let root = root_location(gpu, &flush.RootPageTableAddress).ok_or(PagingError::Refused)?;
+    let root = root_location(gpu, &flush.RootPageTableAddress).ok_or(PagingError::Impossible)?;
     // The end is taken as inclusive: forgetting one page more is harmless, one less is not.
     let (start, end) = match (flush.StartVirtualAddress, flush.EndVirtualAddress) {
         (0, 0) => (0, 0),
@@ -352,7 +308,7 @@ fn flush_tlb(
     if !buffer.next.is_null() && page_table_update_mode(&gpu.hardware) != by_cpu {
         // Behind the packets that change the entries.
         let invalidate = packet::InvalidateTlb { root: root.into_bits(), start, end };
-        packet::Packet::InvalidateTlb(invalidate).validate().map_err(|_| PagingError::Refused)?;
+        packet::Packet::InvalidateTlb(invalidate).validate().map_err(|_| PagingError::Impossible)?;
         return buffer.push(invalidate.to_words());
     }
     if gpu.is_running() {
@@ -404,14 +360,14 @@ fn copy_page_table_entries(
     const ENTRY: u64 = 8;
     let ranges = NonNull::new(copies.pRanges);
     while *multipass < copies.NumRanges {
-        let ranges = ranges.ok_or(PagingError::Refused)?;
+        let ranges = ranges.ok_or(PagingError::Impossible)?;
         // SAFETY: the array has NumRanges elements.
         let range = unsafe { ranges.add(*multipass as usize) };
         // SAFETY: as above.
         let range = unsafe { range.read() };
         let fits = |start| page_table::fits(start, range.NumPageTableEntries, LeafPages::Small);
         if !fits(range.SrcStartPteIndex) || !fits(range.DstStartPteIndex) {
-            return Err(PagingError::Refused);
+            return Err(PagingError::Impossible);
         }
         if range.NumPageTableEntries != 0 {
             let at = |table: u64, index: u32| table.wrapping_add(u64::from(index) * ENTRY);
@@ -435,11 +391,11 @@ fn update_context_allocation(
     if !update.DriverPrivateDataSize.is_multiple_of(4)
         || u64::from(update.DriverPrivateDataSize) > update.ContextAllocationSize
     {
-        return Err(PagingError::Refused);
+        return Err(PagingError::Impossible);
     }
     let data = NonNull::new(update.pDriverPrivateData.cast::<u32>());
     while *multipass < words {
-        let data = data.ok_or(PagingError::Refused)?;
+        let data = data.ok_or(PagingError::Impossible)?;
         // SAFETY: the data has DriverPrivateDataSize bytes.
         let word = unsafe { data.add(*multipass as usize) };
         // SAFETY: as above.
@@ -464,7 +420,7 @@ fn signal(
 /// The packet that writes a monitored fence.
 pub(crate) fn monitored_fence_signal(fence: u64, value: u64) -> Result<[u64; 4], PagingError> {
     let signal = packet::Signal { handle: 0, current: fence, monitored: 0, value };
-    packet::Packet::Signal(signal).validate().map_err(|_| PagingError::Refused)?;
+    packet::Packet::Signal(signal).validate().map_err(|_| PagingError::Impossible)?;
     Ok(signal.to_words())
 }
 
@@ -480,15 +436,15 @@ pub(crate) fn append_signal(gpu: &Gpu, args: &mut DXGKARG_SIGNALMONITOREDFENCE) 
 fn map_aperture(gpu: &Gpu, map: &DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment) -> Result<(), PagingError> {
     let (first, count) = (map.OffsetInPages as u64, map.NumberOfPages as u64);
     if map.SegmentId != segments::APERTURE || !gpu.aperture.contains(first, count) {
-        return Err(PagingError::Refused);
+        return Err(PagingError::Impossible);
     }
-    let mdl = NonNull::new(map.pMdl).ok_or(PagingError::Refused)?;
+    let mdl = NonNull::new(map.pMdl).ok_or(PagingError::Impossible)?;
     // SAFETY: the operating system passes an MDL with locked pages.
     let header = unsafe { mdl.read() };
     let pages = (u64::from(header.ByteOffset) + u64::from(header.ByteCount)).div_ceil(SYSTEM_PAGE_SIZE);
     let offset = u64::from(map.MdlOffset);
     if offset.checked_add(count).is_none_or(|end| end > pages) {
-        return Err(PagingError::Refused);
+        return Err(PagingError::Impossible);
     }
     // SAFETY: the page numbers follow the header.
     let frames = unsafe { mdl.add(1) }.cast::<usize>();
@@ -506,7 +462,7 @@ fn map_aperture(gpu: &Gpu, map: &DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment) -
 fn unmap_aperture(gpu: &Gpu, unmap: &DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment) -> Result<(), PagingError> {
     let (first, count) = (unmap.OffsetInPages as u64, unmap.NumberOfPages as u64);
     if unmap.SegmentId != segments::APERTURE || !gpu.aperture.contains(first, count) {
-        return Err(PagingError::Refused);
+        return Err(PagingError::Impossible);
     }
     for page in first..first + count {
         gpu.aperture.map(page, unmap.DummyPage.QuadPart.cast_unsigned());
@@ -596,7 +552,7 @@ mod tests {
         assert_eq!(total, CHUNK + 4096);
         operation.DestinationVirtualAddress = 0x4001;
         let mut multipass = 0;
-        assert_eq!(fill(&operation, &mut multipass, &mut buffer(&mut memory)), Err(PagingError::Refused));
+        assert_eq!(fill(&operation, &mut multipass, &mut buffer(&mut memory)), Err(PagingError::Impossible));
         assert_eq!(multipass, 0);
     }
 
@@ -621,13 +577,7 @@ mod tests {
         let mut multipass = 1;
         assert_eq!(
             copy_page_table_entries(&operation, &mut multipass, &mut buffer(&mut memory)),
-            Err(PagingError::Refused)
+            Err(PagingError::Impossible)
         );
-    }
-
-    #[test]
-    fn without_a_buffer_nothing_is_written() {
-        let mut nothing = Buffer { next: core::ptr::null_mut(), left: 4096 };
-        assert_eq!(nothing.push([0; 2]), Err(PagingError::InsufficientDmaBuffer));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A root that leaves memory is announced as any other table (DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction): from then on nothing here, and
 //! nothing in the hardware, names its address, where other memory may be. DxgkDdiSetRootPageTable then tells each context of the process
-//! where the root is, before it runs again. Neither happens to a context that runs.
+//! where the root is, before it runs again, which is refused for a context that runs.
 
 use campanile_hw::queue::Location;
 use campanile_hw::trace::Component;
@@ -55,10 +55,13 @@ pub(crate) fn set(irql: &Passive, adapter: &Adapter, args: &DXGKARG_SETROOTPAGET
 
 /// The root page table of a process leaves memory: no context of it has an address space on this GPU.
 ///
-/// # Errors
-/// STATUS_INVALID_HANDLE; STATUS_INVALID_PARAMETER if a context runs. Nothing is changed then.
-pub(crate) fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, process: Handle) -> Result<(), Refused> {
-    adapter.objects.get::<Process>(process)?;
+/// The operating system suspends the contexts of the process first. The memory of the table is about to be something else's, so a context
+/// that runs nevertheless is counted and detached as well: the hardware loses a queue that it will not stop. A handle that is no process
+/// is counted and changes nothing.
+pub(crate) fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, process: Handle) {
+    if let Err(Refused { reason, .. }) = adapter.objects.get::<Process>(process) {
+        return adapter.trace.passed_over(Component::Memory, reason, process.into_bits());
+    }
     let mut runs = false;
     each::<HwContext>(irql, adapter, gpu, |_, context| {
         runs |= context.process == process && context.runs(irql, adapter)
@@ -66,7 +69,9 @@ pub(crate) fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, process: Hand
     each::<Context>(irql, adapter, gpu, |handle, context| {
         runs |= context.process == process && context.runs(irql, gpu, handle)
     });
-    unless(runs)?;
+    if runs {
+        adapter.trace.passed_over(Component::Memory, Reason::ContextRuns, process.into_bits());
+    }
     // First, so that a fence of the process that changes meanwhile is looked up nowhere.
     system::set_process_root(irql, adapter, gpu, process, None);
     each::<HwContext>(irql, adapter, gpu, |handle, context| {
@@ -81,7 +86,6 @@ pub(crate) fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, process: Hand
             note(gpu, handle, None);
         }
     });
-    Ok(())
 }
 
 /// Calls `body` for every object of this type on this engine.

@@ -204,7 +204,7 @@ fn once_a_buffer_signals_a_monitored_fence_completions_say_that_one_may_have_bee
 }
 
 #[test]
-fn what_a_packet_cannot_say_is_put_off_and_leaves_the_buffer_alone() {
+fn what_a_packet_cannot_say_is_refused_for_good_and_leaves_the_buffer_alone() {
     let mut system = System::started(ALL, 1);
     let mut odd = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
     (odd.DestinationVirtualAddress, odd.FillSizeInBytes) = (0x3001, 4096);
@@ -221,7 +221,7 @@ fn what_a_packet_cannot_say_is_put_off_and_leaves_the_buffer_alone() {
     ] {
         let mut buffer = Buffer::new(4096);
         let (status, multipass) = buffer.build(&system, operation, u, 0);
-        assert_eq!((status, multipass, buffer.used), (STATUS_GRAPHICS_ALLOCATION_BUSY, 0, 0), "{operation:?}");
+        assert_eq!((status, multipass, buffer.used), (STATUS_INVALID_PARAMETER, 0, 0), "{operation:?}");
     }
     system.remove();
 }
@@ -298,12 +298,12 @@ fn updates_outside_the_table_or_in_a_mode_that_was_not_claimed_write_nothing() {
     for (what, change) in changes {
         let mut bad = good;
         change(&mut bad);
-        assert_eq!(apply(&system, bad), STATUS_GRAPHICS_ALLOCATION_BUSY, "{what}");
+        assert_eq!(apply(&system, bad), STATUS_SUCCESS, "{what}");
     }
     assert!(memory.iter().all(|word| *word == u64::MAX));
     // An entry that names what is in no segment is left invalid; the rest is written.
     let mut some = [frame(0, 0x55), frame(2, 1 << 40), frame(9, 0), frame(0, 0x56)];
-    assert_eq!(apply(&system, update(&mut memory, 0, &mut some)), STATUS_GRAPHICS_ALLOCATION_BUSY);
+    assert_eq!(apply(&system, update(&mut memory, 0, &mut some)), STATUS_SUCCESS);
     let valid: Vec<bool> = memory[..4].iter().map(|word| Pte::from_bits(*word).valid()).collect();
     assert_eq!(valid, [true, false, false, true]);
     system.remove();
@@ -337,7 +337,7 @@ fn translations_are_forgotten_from_the_first_to_the_last_address_or_all_of_them(
     flush.RootPageTableAddress.SegmentOffset = 0x5008;
     let u = DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: flush };
     let status = at_once(&system, Operation::DXGK_OPERATION_FLUSH_TLB, u);
-    assert_eq!(status, STATUS_GRAPHICS_ALLOCATION_BUSY, "a root that is none");
+    assert_eq!(status, STATUS_SUCCESS, "a root that is none has no translations");
     system.remove();
 }
 
@@ -372,7 +372,7 @@ fn entries_are_copied_between_tables_range_by_range() {
     for bad in [range(2, 511, 0), range(2, 0, 511), range(u32::MAX, 1, 1), range(1, u32::MAX, 0)] {
         let mut buffer = Buffer::new(4096);
         let (status, done) = buffer.build(&system, operation, copies(&mut [ranges[0], bad]), 0);
-        assert_eq!((status, done), (STATUS_GRAPHICS_ALLOCATION_BUSY, 1), "{:?}", bad.NumPageTableEntries);
+        assert_eq!((status, done), (STATUS_INVALID_PARAMETER, 1), "{:?}", bad.NumPageTableEntries);
         assert_eq!(buffer.packets(), expected[..1]);
     }
     system.remove();
@@ -394,7 +394,7 @@ fn the_drivers_words_reach_a_context_allocation_in_order() {
     for (size, room) in [(402, 4096), (400, 399)] {
         (update.DriverPrivateDataSize, update.ContextAllocationSize) = (size, room);
         let mut buffer = Buffer::new(4096);
-        assert_eq!(buffer.build(&system, operation, u(update), 0).0, STATUS_GRAPHICS_ALLOCATION_BUSY);
+        assert_eq!(buffer.build(&system, operation, u(update), 0).0, STATUS_INVALID_PARAMETER);
         assert_eq!(buffer.used, 0);
     }
     system.remove();
@@ -431,7 +431,7 @@ fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped(
         ("an offset that wraps", map(7, 2, u32::MAX, &mut pages)),
         ("beyond the segment", map(usize::MAX, 2, 0, &mut pages)),
     ] {
-        assert_eq!(at_once(&system, mapping, bad), STATUS_GRAPHICS_ALLOCATION_BUSY, "{what}");
+        assert_eq!(at_once(&system, mapping, bad), STATUS_INVALID_PARAMETER, "{what}");
     }
     assert_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]), "what was refused changed something");
     let mut unmap = DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment::zeroed();
@@ -444,20 +444,20 @@ fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped(
 }
 
 #[test]
-fn notices_are_taken_and_what_the_driver_never_claimed_is_put_off() {
+fn notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good() {
     let mut system = System::started(ALL, 1);
     let known = [
         Operation::DXGK_OPERATION_NOTIFY_RESIDENCY,
         Operation::DXGK_OPERATION_NOTIFY_FENCE_RESIDENCY,
         Operation::DXGK_OPERATION_INIT_CONTEXT_RESOURCE,
         Operation::DXGK_OPERATION_DISCARD_CONTENT,
+        Operation::DXGK_OPERATION_READ_PHYSICAL,
+        Operation::DXGK_OPERATION_WRITE_PHYSICAL,
         // Of no bytes, as evictions are after an adapter reset.
         Operation::DXGK_OPERATION_TRANSFER,
     ];
     let unknown = [
         Operation::DXGK_OPERATION_FILL,
-        Operation::DXGK_OPERATION_READ_PHYSICAL,
-        Operation::DXGK_OPERATION_WRITE_PHYSICAL,
         Operation::DXGK_OPERATION_SPECIAL_LOCK_TRANSFER,
         Operation::DXGK_OPERATION_MAP_APERTURE_SEGMENT2,
         Operation::DXGK_OPERATION_MAP_MMU,
@@ -468,7 +468,7 @@ fn notices_are_taken_and_what_the_driver_never_claimed_is_put_off() {
         DXGK_BUILDPAGINGBUFFER_OPERATION(-1),
         DXGK_BUILDPAGINGBUFFER_OPERATION(i32::MAX),
     ];
-    let answers = [(known.as_slice(), STATUS_SUCCESS), (unknown.as_slice(), STATUS_GRAPHICS_ALLOCATION_BUSY)];
+    let answers = [(known.as_slice(), STATUS_SUCCESS), (unknown.as_slice(), STATUS_INVALID_PARAMETER)];
     for (operations, answer) in answers {
         for operation in operations {
             let mut buffer = Buffer::new(4096);

@@ -54,7 +54,7 @@ unsafe extern "win64" fn bug_check(code: u32, p1: usize, p2: usize, p3: usize, p
     std::process::abort()
 }
 
-unsafe extern "win64" fn print(_: u32, _: u32, _: *const u8, _: *const u8) -> u32 {
+unsafe extern "win64" fn print_nothing(_: u32, _: u32, _: *const u8, _: *const u8) -> u32 {
     0
 }
 
@@ -111,5 +111,5 @@ pub(crate) const SERVICES: NtImports = NtImports {
     EtwWriteTransfer: etw_write,
     IoGetDeviceProperty: device_property,
     KeBugCheckEx: bug_check,
-    DbgPrintEx: print,
+    DbgPrintEx: print_nothing,
 };

@@ -1,14 +1,14 @@
 //! Kernel services: counted memory, locks that know when they would deadlock, levels per thread.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::Cell;
-use std::ffi::c_void;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use campanile_kmd::{DriverEntry, bind_imports};
 use wddm_ddi::km::*;
-use wddm_ddi::nt::{DISPATCH_LEVEL, NtImports};
+use wddm_ddi::nt::{DISPATCH_LEVEL, DPFLTR_ERROR_LEVEL, DPFLTR_VIDEO_ID, NtImports};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
@@ -17,6 +17,7 @@ use super::inert;
 thread_local! {
     static LEVEL: Cell<KIRQL> = const { Cell::new(0) };
     static ALLOCATIONS: Cell<isize> = const { Cell::new(0) };
+    static ERRORS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 static TABLE: OnceLock<DRIVER_INITIALIZATION_DATA> = OnceLock::new();
@@ -160,7 +161,25 @@ unsafe extern "win64" fn release_push(word: *mut usize, _flags: u32) {
     release(word);
 }
 
+unsafe extern "win64" fn print(component: u32, level: u32, format: *const u8, text: *const u8) -> u32 {
+    // SAFETY: the driver passes a terminated format.
+    let format = unsafe { CStr::from_ptr(format.cast()) };
+    assert_eq!((component, format), (DPFLTR_VIDEO_ID, c"%s"));
+    // SAFETY: the format takes one terminated text.
+    let text = unsafe { CStr::from_ptr(text.cast()) };
+    if level == DPFLTR_ERROR_LEVEL {
+        ERRORS.with_borrow_mut(|errors| errors.push(text.to_string_lossy().into_owned()));
+    }
+    0
+}
+
+/// Takes the error lines that the driver printed on this thread.
+pub(crate) fn printed_errors() -> Vec<String> {
+    ERRORS.take()
+}
+
 static IMPORTS: NtImports = NtImports {
+    DbgPrintEx: print,
     DxgkInitialize: initialize,
     ExAllocatePool2: allocate,
     ExFreePoolWithTag: free,

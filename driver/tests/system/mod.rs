@@ -20,7 +20,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-pub(crate) use kernel::{allocations, driver_table, level};
+pub(crate) use kernel::{allocations, driver_table, level, printed_errors};
 
 /// A report of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
