@@ -17,7 +17,8 @@ mod trace_events;
 #[cfg(test)]
 mod workflows;
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -114,8 +115,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository.
+/// The repository: the one that cargo runs this program for, which may be another checkout than it was built in if they share a target
+/// folder.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
+    let here = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.parent().unwrap_or(&here).to_path_buf()
 }
