@@ -13,7 +13,7 @@ use crate::{bench, debug, hlk, qemu, run, serve, timeline};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
-    BusChoice, DriverChoice, DriverLimit, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling,
+    BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
     VariantOptions, variant_help,
 };
 
@@ -207,6 +207,10 @@ struct HlkArguments {
     /// together on one of them at least. Which ones is drawn from the seed.
     #[arg(long, conflicts_with_all = ["device_variant", "fence_storage", "list", "merge"])]
     matrix: bool,
+    /// Runs the cases eight times: with each subset of the features that `--without` names. A case that needs a feature which is not enabled is skipped and
+    /// says so.
+    #[arg(long, conflicts_with_all = ["matrix", "without"])]
+    profiles: bool,
     /// Longest time one case may take [default: a minute, more for a long storm].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -221,8 +225,9 @@ struct HlkArguments {
 
 /// The words of a command line of `hlk` that say on which machine and how cases run, without those that pick cases and reports.
 fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut words =
-        words.into_iter().filter(|word| !["--list", "--json", "--json-lines", "--matrix"].contains(&word.as_str()));
+    let mut words = words
+        .into_iter()
+        .filter(|word| !["--list", "--json", "--json-lines", "--matrix", "--profiles"].contains(&word.as_str()));
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         let option = word.split('=').next().unwrap_or_default();
@@ -372,10 +377,11 @@ struct MachineArguments {
     /// Where values of native fences lie: `system` memory, or as far as they can in the GPU's `local` memory.
     #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
     fence_storage: FenceStorage,
-    /// Who decides what an engine runs: the GPU itself (`hardware`), or the operating system with one call for every submission
-    /// (`packet`), as where hardware scheduling is off.
-    #[arg(long, value_name = "WHO", value_enum, default_value_t)]
-    scheduling: Scheduling,
+    /// Features that the operating system does not enable, separated by commas, as Windows or its registry may decide: without
+    /// `hardware-scheduling` it hands over one packet after the other, without `native-fence` engines do not wait for each other, and
+    /// without `user-mode-submission`, which needs both others, each submission is a system call.
+    #[arg(long, value_name = "FEATURES", value_enum, value_delimiter = ',', hide_possible_values = true)]
+    without: Vec<Feature>,
     /// Seconds without work after which the GPU goes to D3, or `never`. 10 where a machine is used, `never` for cases.
     #[arg(long, value_name = "SECONDS", value_parser = idle_time)]
     idle_time: Option<PowerSettings>,
@@ -399,7 +405,7 @@ impl From<MachineArguments> for MachineOptions {
             variant: arguments.device_variant,
             fences: arguments.fence_storage,
             bus: None,
-            scheduling: arguments.scheduling,
+            without: arguments.without,
             power: arguments.idle_time,
             faults: Vec::new(),
         }
@@ -463,6 +469,7 @@ pub fn main() -> ExitCode {
                 shard: arguments.shard,
                 merge: arguments.merge,
                 matrix: arguments.matrix,
+                profiles: arguments.profiles,
                 hangs: arguments.hangs,
                 timeout: arguments.timeout.map(Duration::from_secs),
                 command_line: how_cases_run(std::env::args().skip(2)),

@@ -49,6 +49,8 @@ pub struct Options {
     pub merge: Vec<PathBuf>,
     /// Run the cases on each machine of the matrix instead of on `machine` alone.
     pub matrix: bool,
+    /// Run the cases with each subset of the features that the operating system may enable.
+    pub profiles: bool,
     /// Hangs of the case Tdr.StormCostsOnlyTheGuilty, instead of a few. Where no time is given, each lets every case take a second longer.
     pub hangs: Option<u64>,
     /// Longest time a case may take, instead of its own.
@@ -90,9 +92,10 @@ pub fn command(options: &Options) -> u8 {
         return error.exit_code();
     }
     let alone = || vec![Machine { options: options.machine.clone(), words: Vec::new() }];
-    let machines = match options.matrix {
-        false => Ok(alone()),
-        true => matrix::machines(&options.machine, seed::get()),
+    let machines = match (options.matrix, options.profiles) {
+        (true, _) => matrix::machines(&options.machine, seed::get()),
+        (false, true) => Ok(matrix::profiles(&options.machine)),
+        (false, false) => Ok(alone()),
     };
     match machines {
         Ok(machines) => conclude(options, &run_all(options, &machines, &selected)),

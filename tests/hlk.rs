@@ -11,13 +11,13 @@ use campanile_conformance::report::Status;
 use campanile_conformance::simulated::{release_shared, run};
 use campanile_conformance::{CaseInfo, Need};
 use libtest_mimic::{Arguments, Failed, Trial};
-use testbed::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Program, Scheduling};
+use testbed::setup::{BusChoice, DriverChoice, Feature, FenceStorage, MachineOptions, Program};
 
 /// A machine, how the names of its tests end, and which cases it is for.
 struct Machine {
     variant: &'static str,
     fences: FenceStorage,
-    scheduling: Scheduling,
+    without: &'static [Feature],
     ending: &'static str,
     wanted: fn(&CaseInfo) -> bool,
     bus: Reached,
@@ -36,7 +36,7 @@ enum Reached {
     Elsewhere,
 }
 
-const MACHINES: [Machine; 15] = [
+const MACHINES: [Machine; 21] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_any_machine),
     Machine::of(
@@ -69,10 +69,25 @@ const MACHINES: [Machine; 15] = [
     },
     Machine::of("one-fence-event", FenceStorage::System, " with one event for all fences", hears_of_fences),
     Machine::of("cached-host", FenceStorage::System, " on a host that writes no cache back", shares_memory),
-    Machine {
-        scheduling: Scheduling::Packet,
-        ..Machine::of("default", FenceStorage::System, " with hardware scheduling off", needs_no_hardware_scheduling)
-    },
+    Machine::without(&[Feature::HardwareScheduling], " without hardware scheduling"),
+    Machine::without(&[Feature::NativeFence], " without native fences"),
+    Machine::without(&[Feature::UserModeSubmission], " without user-mode submission"),
+    Machine::without(
+        &[Feature::HardwareScheduling, Feature::NativeFence],
+        " without hardware scheduling and native fences",
+    ),
+    Machine::without(
+        &[Feature::HardwareScheduling, Feature::UserModeSubmission],
+        " without hardware scheduling and user-mode submission",
+    ),
+    Machine::without(
+        &[Feature::NativeFence, Feature::UserModeSubmission],
+        " without native fences and user-mode submission",
+    ),
+    Machine::without(
+        &[Feature::HardwareScheduling, Feature::NativeFence, Feature::UserModeSubmission],
+        " without any of the features",
+    ),
     Machine {
         bus: Reached::Here,
         ..Machine::of("default", FenceStorage::System, " over vfio-user", goes_over_vfio_user)
@@ -94,7 +109,24 @@ impl Machine {
         ending: &'static str,
         wanted: fn(&CaseInfo) -> bool,
     ) -> Self {
-        Self { variant, fences, ending, wanted, scheduling: Scheduling::Hardware, bus: Reached::Selected }
+        Self { variant, fences, ending, wanted, without: &[], bus: Reached::Selected }
+    }
+
+    /// A machine whose operating system does not enable these features.
+    const fn without(without: &'static [Feature], ending: &'static str) -> Self {
+        Self { without, ..Self::of("default", FenceStorage::System, ending, takes_any_machine_in_debug_mode) }
+    }
+
+    /// True for a case that is for this machine and says of itself that it needs nothing which is withheld: one that needs it after all
+    /// fails.
+    fn takes(&self, case: &CaseInfo) -> bool {
+        let lacks = |need| match need {
+            Need::HardwareScheduling => self.without.contains(&Feature::HardwareScheduling),
+            Need::NativeFence => self.without.contains(&Feature::NativeFence),
+            Need::UserModeSubmission => !self.without.is_empty(),
+            Need::IoCoherency => false,
+        };
+        (self.wanted)(case) && !case.needs.concat().into_iter().any(lacks)
     }
 }
 
@@ -133,9 +165,9 @@ fn shares_memory(case: &CaseInfo) -> bool {
     is_of(case, &["Memory", "NativeFence"])
 }
 
-/// Those that say of themselves that they need no hardware scheduling, on a machine without it: one that needs it after all fails.
-fn needs_no_hardware_scheduling(case: &CaseInfo) -> bool {
-    takes_any_machine(case) && !case.needs.concat().contains(&Need::HardwareScheduling)
+/// In debug mode only, as which features are enabled has little to do with how the code was compiled.
+fn takes_any_machine_in_debug_mode(case: &CaseInfo) -> bool {
+    cfg!(debug_assertions) && takes_any_machine(case)
 }
 
 /// Every case in release mode on the linked driver; elsewhere what a machine does at the bus: starts, stops, interrupts, doorbells, faults.
@@ -208,9 +240,9 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
         (_, Some(server)) => Some(BusChoice::Sockets(vec![server.socket.clone()])),
         _ => None,
     };
-    let (fences, scheduling) = (machine.fences, machine.scheduling);
+    let (fences, without) = (machine.fences, machine.without.to_vec());
     let machine =
-        MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus, power: None, faults: Vec::new() };
+        MachineOptions { variant: machine.variant.parse()?, fences, without, bus, power: None, faults: Vec::new() };
     let report = run(case, &machine);
     let reason = report.reason.unwrap_or_default();
     match report.status {
@@ -225,7 +257,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for machine in &MACHINES {
-        trials.extend(cases().filter(|case| (machine.wanted)(case)).map(|case| {
+        trials.extend(cases().filter(|case| machine.takes(case)).map(|case| {
             Trial::test(format!("{}{}", case.name, machine.ending), move || check(case, machine)).with_kind(case.area)
         }));
     }

@@ -11,6 +11,10 @@ pub enum Need {
     /// Hardware scheduling is enabled: without it there are no hardware contexts, hardware queues and doorbells, and engines neither wait for nor
     /// signal native fences. [d3dukmdt: D3DKMT_WDDM_2_7_CAPS, HwSchEnabled]
     HardwareScheduling,
+    /// Native fences are enabled: without them there are monitored fences only. [d3dukmdt: D3DKMT_WDDM_3_1_CAPS, NativeGpuFenceSupported]
+    NativeFence,
+    /// User-mode submission is enabled, and with it the two above: without it queues have no doorbells. [user-mode-work-submission]
+    UserModeSubmission,
     /// The GPU sees what the caches of the processor hold. [allocation-usage-tracking: I/O coherency]
     IoCoherency,
 }
@@ -22,6 +26,8 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::HardwareScheduling => "hardware scheduling",
+            Self::NativeFence => "native fences",
+            Self::UserModeSubmission => "user-mode submission",
             Self::IoCoherency => "I/O coherency: it does not snoop the caches of the processor",
         })
     }

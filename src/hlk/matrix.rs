@@ -2,10 +2,13 @@
 //!
 //! A fault often takes two properties at once, such as one doorbell and page tables that the GPU writes; all combinations would be thousands of
 //! machines. Of these few, each pair of properties that go together is on one at least. [pairwise testing]
+//!
+//! Beside them stand the machines of each subset of the features that the operating system may refuse.
 
 use fastrand::Rng;
 
-use testbed::setup::{FenceStorage, MachineOptions, VariantOptions};
+use clap::ValueEnum;
+use testbed::setup::{Feature, FenceStorage, MachineOptions, VariantOptions};
 
 /// What a GPU may be, one of each line: keys of a device variant.
 const PROPERTIES: &[&[&str]] = &[
@@ -91,6 +94,19 @@ pub(super) fn machines(base: &MachineOptions, seed: u64) -> Result<Vec<Machine>,
     choices(seed).iter().map(machine).collect()
 }
 
+/// The machines of each subset of features that the operating system may enable, the one with all of them first.
+pub(super) fn profiles(base: &MachineOptions) -> Vec<Machine> {
+    let machine = |without: Vec<Feature>| {
+        let names: Vec<String> = without
+            .iter()
+            .filter_map(|feature| feature.to_possible_value().map(|name| name.get_name().to_owned()))
+            .collect();
+        let words = if names.is_empty() { Vec::new() } else { vec!["--without".to_owned(), names.join(",")] };
+        Machine { options: MachineOptions { without, ..base.clone() }, words }
+    };
+    Feature::subsets().map(machine).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +126,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn profiles_are_every_subset_and_the_first_withholds_nothing() {
+        let profiles = profiles(&MachineOptions::default());
+        let words: Vec<String> = profiles.iter().map(|machine| machine.words.join(" ")).collect();
+        assert!(words[0].is_empty() && words.len() == 8);
+        assert!(words.contains(&"--without hardware-scheduling,user-mode-submission".to_owned()), "{words:?}");
+        let mut different = words.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), 8, "{words:?}");
     }
 
     #[test]

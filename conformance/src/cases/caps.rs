@@ -8,10 +8,11 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmt::{BAD_ARGUMENT, Kmt};
+use crate::rig::user_mode_flags;
 use crate::{Boot, Case, Failure, Need, refused};
 
 cases! { thunks "Capabilities";
-    "Capabilities.NativeFencesAreToldToUserMode" on Boot::Shared, "native-gpu-fence-objects":
+    "Capabilities.NativeFencesAreToldToUserMode" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "User mode finds native fences in the WDDM 3.1 capabilities once driver and system agreed on the feature."
         holds [NativeFence 33]
         => native_fences_told;
@@ -22,7 +23,7 @@ cases! { thunks "Capabilities";
         "The adapter type says compute-only and claims neither display nor software rendering."
         => adapter_is_compute_only;
     "Capabilities.NodesSayWhereUserModeMaySubmit" on Boot::Shared, "user-mode-work-submission":
-        "Node metadata carries the user-mode submission flag for the compute and copy nodes where hardware scheduling is enabled, and never for the paging node."
+        "Node metadata carries the user-mode submission flag for the compute and copy nodes exactly where they have queues for it, and never for the paging node."
         holds [UserModeSubmission 8]
         => nodes_say_where;
     "Capabilities.NodeBeyondTheLastIsRefused" on Boot::Shared, "enumerating-gpu-nodes":
@@ -46,6 +47,8 @@ impl Need {
     pub fn check(self, case: &Case) -> Result<(), Failure> {
         let met = match self {
             Self::HardwareScheduling => scheduling(case)?.HwSchEnabled(),
+            Self::NativeFence => fences_supported(case)?,
+            Self::UserModeSubmission => submits_from_user_mode(case)?,
             Self::IoCoherency => case.rig()?.is_coherent(),
         };
         if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
@@ -64,6 +67,16 @@ pub fn fences_supported(case: &Case) -> Result<bool, Failure> {
 
 pub fn scheduling(case: &Case) -> Result<D3DKMT_WDDM_2_7_CAPS, Failure> {
     Ok(D3DKMT_WDDM_2_7_CAPS::from_bits(word(case, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_2_7_CAPS)?))
+}
+
+/// True if the node for copies takes submissions from user mode, which its metadata say.
+fn submits_from_user_mode(case: &Case) -> Result<bool, Failure> {
+    let metadata = node(case.kmt(), adapter(case)?, NODE_COPY);
+    let metadata =
+        metadata.map_err(|status| Failure::new(format!("metadata of node {NODE_COPY} failed with {status}")))?;
+    let data = metadata.NodeData;
+    let flags = data.Flags;
+    Ok(flags.UserModeSubmission())
 }
 
 fn native_fences_told(case: &Case) -> Result<(), Failure> {
@@ -107,8 +120,10 @@ fn node(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<D3DKMT_NODEMET
 }
 
 fn nodes_say_where(case: &Case) -> Result<(), Failure> {
-    let (adapter, enabled) = (adapter(case)?, scheduling(case)?.HwSchEnabled());
-    for (ordinal, expected) in [(NODE_COMPUTE, enabled), (NODE_COPY, enabled), (NODE_PAGING, false)] {
+    let (adapter, rig) = (adapter(case)?, case.rig()?);
+    let takes = |node| rig.context(node).is_ok_and(|context| rig.hw_queue(context, user_mode_flags()).is_ok());
+    let (compute, copy) = (takes(NODE_COMPUTE), takes(NODE_COPY));
+    for (ordinal, expected) in [(NODE_COMPUTE, compute), (NODE_COPY, copy), (NODE_PAGING, false)] {
         let metadata = node(case.kmt(), adapter, ordinal)
             .map_err(|status| Failure::new(format!("metadata of node {ordinal} failed with {status}")))?;
         let data = metadata.NodeData;

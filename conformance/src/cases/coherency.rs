@@ -10,7 +10,7 @@ use crate::rig::{Memory, Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Memory";
-    "IoCoherency.IsTheDefault" needs HardwareScheduling, IoCoherency on Boot::Shared, "allocation-usage-tracking":
+    "IoCoherency.IsTheDefault" needs IoCoherency, UserModeSubmission on Boot::Shared, "allocation-usage-tracking":
         "On an adapter with I/O coherency the CPU and the GPU see each other's stores to cached memory without further calls, and InvalidateCache is granted and changes nothing."
         holds [AllocationUsage 28]
         => coherent;

@@ -12,43 +12,43 @@ use crate::rig::{RawQueue, Rig, user_mode_flags};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Doorbell", needs HardwareScheduling;
-    "Doorbell.IsCreatedDisconnected" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.IsCreatedDisconnected" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Creating a doorbell takes no hardware: its status is disconnected-retry and a store to its dummy page rings nothing."
         holds [UserModeSubmission 12]
         => created_disconnected;
-    "Doorbell.ConnectMakesItRing" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.ConnectMakesItRing" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "After connecting, the status is connected and a store to the same address starts the queued work."
         holds [UserModeSubmission 6, UserModeSubmission 13]
         => connect_makes_it_ring;
-    "Doorbell.ConnectingTwiceIsHarmless" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.ConnectingTwiceIsHarmless" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Connecting a connected doorbell succeeds and loses no work."
         holds [UserModeSubmission 13]
         => connecting_twice;
-    "Doorbell.StatusIsReadOnlyForUserMode" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.StatusIsReadOnlyForUserMode" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "User mode reads the doorbell's status word and cannot write it; the last-queued value it can write."
         holds [UserModeSubmission 16, UserModeSubmission 35]
         => status_is_read_only;
-    "Doorbell.RingOfALiveDoorbellCannotGo" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.RingOfALiveDoorbellCannotGo" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "The ring and ring-control allocations cannot be destroyed while a doorbell refers to them."
         holds [UserModeSubmission 20, UserModeSubmission 21]
         => ring_cannot_go;
-    "Doorbell.QueueWithDoorbellCannotGo" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.QueueWithDoorbellCannotGo" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A queue is not destroyed before its doorbell, nor a context before its queue, and in the right order all of them go."
         holds [UserModeSubmission 14]
         => destroy_order;
-    "Doorbell.SecondaryAddressIsRefused" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.SecondaryAddressIsRefused" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A second address of a doorbell is refused where the hardware has no second doorbell, and so are unknown flags."
         holds [UserModeSubmission 12]
         => secondary_address;
-    "Doorbell.DestroyedHandleIsRefused" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.DestroyedHandleIsRefused" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A destroyed doorbell is refused by connect, notify and a second destruction."
         holds [UserModeSubmission 14]
         => destroyed_handle;
-    "Doorbell.BadRingsAreRefused" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.BadRingsAreRefused" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A doorbell whose ring is no power of two of entries, or whose private data names no memory, is refused."
         holds [UserModeSubmission 12, UserModeSubmission 19]
         => bad_rings;
-    "Doorbell.SecondDoorbellOfAQueueIsRefused" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.SecondDoorbellOfAQueueIsRefused" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A queue has one doorbell at a time."
         holds [UserModeSubmission 12]
         => second_doorbell;

@@ -12,23 +12,23 @@ use crate::rig::{RING_ENTRIES, RawDoorbell, RawQueue, Rig, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Doorbell", needs HardwareScheduling;
-    "Doorbell.ResizedRingGoesOnWhereTheOldOneEnded" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.ResizedRingGoesOnWhereTheOldOneEnded" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A doorbell created anew for a resized ring while the old ring has work under way loses none of it, and progress goes on from there."
         holds [UserModeSubmission 18]
         => goes_on;
-    "Doorbell.ResizingTakesTheOldDoorbellItsQueue" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.ResizingTakesTheOldDoorbellItsQueue" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "After its queue got a resized ring, the old doorbell rings nobody and connects no more; its ring is held until it is destroyed, the new one's after that too."
         holds [UserModeSubmission 18]
         => old_doorbell;
-    "Doorbell.RingThatIsNotDoneIsNotResized" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.RingThatIsNotDoneIsNotResized" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A ring whose work does not end cannot be replaced: the request is refused, and the queue goes on in the ring it has."
         holds [UserModeSubmission 18]
         => blocked_ring;
-    "Doorbell.BadResizingIsRefused" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.BadResizingIsRefused" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A ring that is none, or control memory whose pointers count the old ring, cannot take a ring's place, and the queue goes on in the ring it has."
         holds [UserModeSubmission 18]
         => bad_resizing;
-    "Doorbell.DestroyedDoorbellIsReplacedWithTheFlag" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.DestroyedDoorbellIsReplacedWithTheFlag" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "The flag for a resized ring is a hint: it is taken for a queue whose old doorbell is destroyed already too."
         holds [UserModeSubmission 18]
         => destroyed_first;

@@ -10,15 +10,15 @@ use crate::rig::{Memory, RING_ENTRIES, Rig, user_mode_flags};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Doorbell", needs HardwareScheduling;
-    "Doorbell.AddressesAreOfTheirAllocations" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.AddressesAreOfTheirAllocations" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A doorbell whose private data names other addresses than those of the ring and the ring control that it names by handle is refused by the driver, whose rule this is: only those allocations stay in memory while the doorbell exists."
         holds [UserModeSubmission 19]
         => addresses_of_others;
-    "Doorbell.AnyMappingOfARingWillDo" on Boot::Shared, "user-mode-work-submission":
+    "Doorbell.AnyMappingOfARingWillDo" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A ring that is mapped twice, or anew at another address, is taken at each of its addresses, and work runs from there."
         holds [UserModeSubmission 19]
         => any_mapping;
-    "Doorbell.ResizedRingIsAtItsOwnAddress" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.ResizedRingIsAtItsOwnAddress" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A ring that takes another one's place must be at an address of its own too; when it is refused the queue goes on in the ring it has."
         holds [UserModeSubmission 18, UserModeSubmission 19]
         => resized_ring;

@@ -8,7 +8,7 @@ use crate::rig::{fill, wait_until};
 use crate::{Boot, Case, Failure};
 
 cases! { thunks "Exit", needs HardwareScheduling;
-    "Exit.AbortIsSeenBeforeWaitersAreReleased" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.AbortIsSeenBeforeWaitersAreReleased" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "When a device is lost, whoever is released from a wait for it finds its doorbells at disconnected-abort."
         holds [UserModeSubmission 42]
         => abort_before_release;

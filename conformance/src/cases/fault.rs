@@ -13,32 +13,32 @@ use crate::rig::{RawQueue, Rig, copy, fill, wait_until};
 use crate::{Boot, Case, Failure, refused};
 
 cases! { thunks "Fault", needs HardwareScheduling;
-    "Fault.PageFaultNamesTheAddress" on Boot::Shared, "access-to-non-resident-allocation":
+    "Fault.PageFaultNamesTheAddress" needs UserModeSubmission on Boot::Shared, "access-to-non-resident-allocation":
         "A read of an unmapped GPU address puts the device in error as a page fault, and the device's state names the address."
         => page_fault_names_address;
-    "Fault.WriteToReadOnlyMappingFaults" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+    "Fault.WriteToReadOnlyMappingFaults" needs UserModeSubmission on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "A mapping without the write right can be read by the GPU, and a write through it faults without changing a byte."
         => write_to_read_only;
-    "Fault.FreedAddressFaults" on Boot::Shared, "gpu-virtual-memory":
+    "Fault.FreedAddressFaults" needs UserModeSubmission on Boot::Shared, "gpu-virtual-memory":
         "A GPU address faults once it is freed, although it worked before."
         => freed_address;
-    "Fault.BadPacketsHaveNoEffect" on Boot::Shared, "user-mode-work-submission":
+    "Fault.BadPacketsHaveNoEffect" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A packet that breaks a rule of the hardware puts its device in error and has no effect; what came before it is complete."
         holds [UserModeSubmission 65]
         => bad_packets;
-    "Fault.BadRingEntriesStopTheirQueue" on Boot::Shared, "user-mode-work-submission":
+    "Fault.BadRingEntriesStopTheirQueue" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Ring entries with impossible addresses, sizes or privileged flags put their device in error."
         holds [UserModeSubmission 65]
         => bad_ring_entries;
-    "Fault.BadWritePointerStopsItsQueue" on Boot::Shared, "user-mode-work-submission":
+    "Fault.BadWritePointerStopsItsQueue" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A write pointer that jumps past the ring or backwards puts its device in error instead of running stale entries."
         holds [UserModeSubmission 66]
         => bad_write_pointer;
-    "Fault.DoorbellOfLostDeviceAborts" on Boot::Shared, "user-mode-work-submission":
+    "Fault.DoorbellOfLostDeviceAborts" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "When a device is lost, the status of its doorbells becomes disconnected-abort and connecting is refused."
         holds [UserModeSubmission 16, UserModeSubmission 26]
         => doorbell_aborts;
-    "Fault.WaitersOfLostDeviceAreReleased" on Boot::Shared, "native-gpu-fence-objects":
+    "Fault.WaitersOfLostDeviceAreReleased" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for work of a device is released with an error when that device is lost."
         holds [NativeFence 10]
         => waiters_are_released;

@@ -6,47 +6,47 @@ use crate::rig::{Rig, wait_until};
 use crate::{Boot, Case, Event, Failure, granted};
 
 cases! { thunks "NativeFence";
-    "NativeFence.StartsWithItsInitialValue" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.StartsWithItsInitialValue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A new native fence shows the initial value it was created with, on CPU and GPU."
         holds [NativeFence 1]
         => initial_value;
-    "NativeFence.CpuSignalIsSeenByCpu" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.CpuSignalIsSeenByCpu" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "A signal from the CPU changes the current value that user mode reads."
         holds [NativeFence 1, NativeFence 4]
         => cpu_signal_seen;
-    "NativeFence.GpuSignalIsSeenByCpu" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuSignalIsSeenByCpu" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A signal on the GPU changes the current value that user mode reads, without a call into the kernel."
         holds [NativeFence 1, NativeFence 5]
         => gpu_signal_seen;
-    "NativeFence.EveryWatchedSignalWakes" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.EveryWatchedSignalWakes" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "However signal and wait meet, no wake-up is ever missed."
         holds [NativeFence 23]
         => every_watched_signal_wakes;
-    "NativeFence.WaitIsNotSatisfiedEarly" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.WaitIsNotSatisfiedEarly" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A CPU wait stays unsatisfied while the fence is below the value, however often it is signalled below it."
         holds [NativeFence 2]
         => not_satisfied_early;
-    "NativeFence.GpuWaitHoldsUntilCpuSignals" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitHoldsUntilCpuSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits on the GPU runs on after a signal from the CPU, and not before."
         holds [NativeFence 9]
         => gpu_wait_cpu_signal;
-    "NativeFence.GpuWaitAcrossDevices" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitAcrossDevices" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Queues of two devices of one process synchronise by one fence."
         holds [NativeFence 9]
         => across_devices;
-    "NativeFence.OneSignalReleasesEveryGpuWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.OneSignalReleasesEveryGpuWaiter" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "One signal releases every queue that waits for its value or a smaller one, and none that waits for a greater one."
         holds [NativeFence 9]
         => releases_every_waiter;
-    "NativeFence.WaitAllNeedsAll" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
+    "NativeFence.WaitAllNeedsAll" needs NativeFence on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A CPU wait for several fences ends when the last of them has its value."
         holds [NativeFence 3]
         => wait_all;
-    "NativeFence.WaitAnyNeedsOne" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
+    "NativeFence.WaitAnyNeedsOne" needs NativeFence on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A CPU wait for any of several fences ends with the first of them that has its value."
         holds [NativeFence 3]
         => wait_any;
-    "NativeFence.EventIsSetWhenTheValueComes" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
+    "NativeFence.EventIsSetWhenTheValueComes" needs UserModeSubmission on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A wait with an event returns at once, and the event is set when the value is reached."
         holds [NativeFence 2]
         => event_is_set;

@@ -13,35 +13,35 @@ use crate::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "FenceOrder";
-    "FenceOrder.SmallerSignalIsWritten" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.SmallerSignalIsWritten" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A signal of the GPU with a smaller value than the fence has writes it and ends no wait; its queue and whoever else uses the fence go on."
         holds [NativeFence 6]
         => smaller_value;
-    "FenceOrder.WaitsCountFromASmallerSignal" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.WaitsCountFromASmallerSignal" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "When the GPU has set a fence back, waits of GPU and processor for a value that was there once hold until it comes again."
         holds [NativeFence 6]
         => waits_after;
-    "FenceOrder.EqualSignalIsASignal" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.EqualSignalIsASignal" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A signal of the value that the fence has already is no error, of GPU and processor, and changes nothing."
         holds [NativeFence 5, NativeFence 6]
         => equal_value;
-    "FenceOrder.PassedByTheProcessor" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.PassedByTheProcessor" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue whose signal is overtaken by a greater one of the processor goes on, and so does its device: the fence has the value that was signalled last."
         holds [NativeFence 6]
         => passed_by_processor;
-    "FenceOrder.PassedByAnotherQueue" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.PassedByAnotherQueue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Of two queues that signal one fence with the smaller value later both go on, and the fence has the smaller value."
         holds [NativeFence 6]
         => passed_by_queue;
-    "FenceOrder.ProgressMayGoBack" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.ProgressMayGoBack" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue that takes its native progress fence back goes on, and what it submits next is waited for as ever."
         holds [NativeFence 6]
         => progress_back;
-    "FenceOrder.BatchOfTheProcessorDoesNotGoBack" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
+    "FenceOrder.BatchOfTheProcessorDoesNotGoBack" needs NativeFence on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
         "A signal of the processor for several fences, or for one fence several times, that takes any of them back is refused and writes none."
         holds [NativeFence 4, NativeFence 6, NativeFence 8]
         => batch_back;
-    "FenceOrder.ProcessorRewindsWhenItSaysSo" needs HardwareScheduling on Boot::Shared, "d3dddicb_signalflags":
+    "FenceOrder.ProcessorRewindsWhenItSaysSo" needs UserModeSubmission on Boot::Shared, "d3dddicb_signalflags":
         "With AllowFenceRewind the processor takes a value back; the GPU goes on from there, and waits count from there."
         holds [NativeFence 4, NativeFence 6, NativeFence 8]
         => rewinds;

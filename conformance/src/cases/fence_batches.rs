@@ -9,23 +9,23 @@ use crate::rig::{RawFence, Rig, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "FenceBatches";
-    "FenceBatches.WaitForManyEndsWithTheLast" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceBatches.WaitForManyEndsWithTheLast" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "One wait of the processor for as many fences as a call takes ends when the GPU has signalled the last of them."
         holds [NativeFence 49]
         => wait_for_many;
-    "FenceBatches.SignalOfManyReleasesManyQueues" needs HardwareScheduling on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+    "FenceBatches.SignalOfManyReleasesManyQueues" needs UserModeSubmission on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "One signal of the processor for many fences writes all their values, wakes who waits and releases the queues that wait."
         holds [NativeFence 50]
         => signal_of_many;
-    "FenceBatches.SignalIsAllOrNothing" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
+    "FenceBatches.SignalIsAllOrNothing" needs NativeFence on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
         "A signal of many fences of which one is refused writes none of them."
         holds [NativeFence 50]
         => all_or_nothing;
-    "FenceBatches.FenceMayBeNamedTwice" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
+    "FenceBatches.FenceMayBeNamedTwice" needs NativeFence on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A wait that names a fence twice ends at the greater of the two values."
         holds [NativeFence 49]
         => named_twice;
-    "FenceBatches.DeviceErrorSignalsItsFences" needs HardwareScheduling on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+    "FenceBatches.DeviceErrorSignalsItsFences" needs UserModeSubmission on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "When a device is in error its fences are signalled for good, so that nobody waits for what never comes."
         holds [NativeFence 52]
         => error_signals;

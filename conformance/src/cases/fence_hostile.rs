@@ -13,31 +13,31 @@ use crate::rig::{Rig, copy, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "NativeFenceRules";
-    "NativeFenceRules.CurrentValueIsReadOnlyForUserMode" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.CurrentValueIsReadOnlyForUserMode" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "User mode reads the current value on the CPU, and a write there faults and changes nothing."
         holds [NativeFence 12]
         => current_is_read_only;
-    "NativeFenceRules.MonitoredValueIsReadOnlyForTheGpu" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.MonitoredValueIsReadOnlyForTheGpu" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "The GPU reads the monitored value and cannot write it: a packet that tries faults its queue."
         holds [NativeFence 14]
         => monitored_is_read_only;
-    "NativeFenceRules.MonitoredValueIsMaximumWithoutWaiters" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.MonitoredValueIsMaximumWithoutWaiters" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Without CPU waiters the monitored value is the greatest 64-bit number, with one it is the waited value minus one."
         holds [NativeFence 15]
         => monitored_value_rule;
-    "NativeFenceRules.FencesDoNotOverlap" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.FencesDoNotOverlap" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "Each fence of a process has its own 8-aligned current and monitored values, however many are packed on a page."
         holds [NativeFence 19]
         => fences_do_not_overlap;
-    "NativeFenceRules.ValuesOfPackedFencesAreIndependent" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.ValuesOfPackedFencesAreIndependent" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Signalling one of many packed fences changes no other."
         holds [NativeFence 19]
         => packed_fences_are_independent;
-    "NativeFenceRules.DestroyedHandleIsRefused" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.DestroyedHandleIsRefused" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "A destroyed fence is refused by wait, signal and a second destruction."
         holds [NativeFence 18]
         => destroyed_handle;
-    "NativeFenceRules.HandlesOfOtherKindsAreRefused" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.HandlesOfOtherKindsAreRefused" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Waits and signals on a device, a queue or nothing at all are refused and leave good fences in the same call unchanged."
         holds [NativeFence 18]
         => other_kinds;
@@ -45,11 +45,11 @@ cases! { thunks "NativeFenceRules";
         "Creating a fence of an unknown type, or with reserved bits set, is an invalid parameter."
         holds [NativeFence 21]
         => unknown_type;
-    "NativeFenceRules.EmptyAndHugeWaitsAreRefused" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
+    "NativeFenceRules.EmptyAndHugeWaitsAreRefused" needs NativeFence on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A wait for no fences, or for more than anyone could list, is refused."
         holds [NativeFence 2]
         => empty_and_huge_waits;
-    "NativeFenceRules.DestroyReleasesItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.DestroyReleasesItsWaiter" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for a fence is released when the fence is destroyed or its device goes; it does not wait for ever."
         holds [NativeFence 37]
         => destroy_releases_waiter;

@@ -6,11 +6,11 @@ use crate::rig::RawFence;
 use crate::{Boot, Case, Event, Failure, granted};
 
 cases! { thunks "FenceInterrupts", needs HardwareScheduling;
-    "FenceInterrupts.SignalsOfTwoEnginesWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceInterrupts.SignalsOfTwoEnginesWakeEveryWaiter" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "No wait is missed when two engines signal watched fences at the same time."
         holds [NativeFence 45]
         => two_engines;
-    "FenceInterrupts.SpuriousOnesSatisfyNoWait" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceInterrupts.SpuriousOnesSatisfyNoWait" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "An interrupt for a value that satisfies no wait leaves every waiter waiting."
         holds [NativeFence 28]
         => spurious;

@@ -11,11 +11,11 @@ use wddm_ddi::types::NTSTATUS;
 use crate::{Boot, Case, Failure, refused};
 
 cases! { thunks "FenceLog", needs HardwareScheduling;
-    "FenceLog.DetailTellsSizesAndAddresses" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceLog.DetailTellsSizesAndAddresses" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "User mode, which picks the entries, is told how many there are in both logs of its queue and at which GPU addresses they lie; no two logs overlap, and a queue that the kernel submits to has none."
         holds [NativeFence 58]
         => detail;
-    "FenceLog.BadQuestionsAreRefused" on Boot::Shared, "d3dkmt_getnativefencelogdetail":
+    "FenceLog.BadQuestionsAreRefused" needs UserModeSubmission on Boot::Shared, "d3dkmt_getnativefencelogdetail":
         "A handle that is no queue, and reserved fields that are not zero, are refused."
         holds [NativeFence 58]
         => bad_questions;

@@ -15,11 +15,11 @@ cases! { thunks "MonitoredFence";
         "A signal of the processor is visible to readers of the value at once, and ends blocked waits and waits with an event."
         holds [NativeFence 78, ContextMonitoring 1, ContextMonitoring 2, ContextMonitoring 4, ContextMonitoring 5, ContextMonitoring 18, ContextMonitoring 19, ContextMonitoring 20]
         => processor;
-    "MonitoredFence.SignalAtSubmissionDoesNotWait" needs HardwareScheduling on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
+    "MonitoredFence.SignalAtSubmissionDoesNotWait" needs HardwareScheduling, NativeFence on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
         "A signal with SignalAtSubmission is written when the work before it was handed over, whether or not that is done."
         holds [NativeFence 78, ContextMonitoring 10]
         => signal_at_submission;
-    "MonitoredFence.WaitForSeveralNeedsAll" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
+    "MonitoredFence.WaitForSeveralNeedsAll" needs HardwareScheduling, NativeFence on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
         "A wait of a context for several fences is satisfied when each of them has reached its value, in whatever order."
         holds [NativeFence 78, ContextMonitoring 15]
         => wait_for_several;
@@ -43,7 +43,7 @@ cases! { thunks "MonitoredFence";
         "A fence for engines that the adapter does not have is refused, and one without sharing has no handle of that kind."
         holds [NativeFence 78, ContextMonitoring 2]
         => creation;
-    "MonitoredFence.LostDeviceTakesNothing" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
+    "MonitoredFence.LostDeviceTakesNothing" needs HardwareScheduling, NativeFence on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "On a lost device monitored fences are neither created nor signalled nor waited for, by processors, queues and contexts alike."
         holds [NativeFence 78, ContextMonitoring 2]
         => lost_device;

@@ -9,15 +9,15 @@ use crate::rig::{Rig, fill, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "MonitoredFence";
-    "MonitoredFence.NoSignalLeavesWaits" needs HardwareScheduling on Boot::Shared, "context-monitoring":
+    "MonitoredFence.NoSignalLeavesWaits" needs HardwareScheduling, NativeFence on Boot::Shared, "context-monitoring":
         "A monitored fence with NoSignal is signalled neither by the processor nor by queues and contexts, a GPU that writes it faults, and everybody waits for it."
         holds [NativeFence 78, ContextMonitoring 2]
         => no_signal;
-    "MonitoredFence.NoWaitLeavesSignals" needs HardwareScheduling on Boot::Shared, "context-monitoring":
+    "MonitoredFence.NoWaitLeavesSignals" needs HardwareScheduling, NativeFence on Boot::Shared, "context-monitoring":
         "For a monitored fence with NoWait neither the processor nor queues and contexts can wait, and all of them signal it; both flags together are refused."
         holds [NativeFence 78, ContextMonitoring 2]
         => no_wait;
-    "MonitoredFence.ValueIsKeptWhenTheDeviceIsLost" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "MonitoredFence.ValueIsKeptWhenTheDeviceIsLost" needs NativeFence on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A monitored fence with NoSignalMaxValueOnTdr keeps its value when its device is lost, while one without becomes all ones."
         holds [NativeFence 78, ContextMonitoring 2]
         => value_kept;

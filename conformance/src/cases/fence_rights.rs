@@ -8,15 +8,15 @@ use crate::rig::{KernelHandle, RawFence, Rig, fill, shared_flags, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "FenceRights";
-    "FenceRights.FlagsOfOtherObjectsAreRefused" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "FenceRights.FlagsOfOtherObjectsAreRefused" needs NativeFence on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "Every other flag of synchronization objects, and every contradiction, is refused by name when a native fence is created."
         holds [NativeFence 42]
         => other_flags;
-    "FenceRights.OpenersNeverGainARight" needs HardwareScheduling on Boot::Shared, "d3dkmtopennativefencefromnthandle":
+    "FenceRights.OpenersNeverGainARight" needs UserModeSubmission on Boot::Shared, "d3dkmtopennativefencefromnthandle":
         "Flags of an opening give rights up; sharing again what was opened without a right does not bring it back."
         holds [NativeFence 42]
         => never_gain;
-    "FenceRights.ValueIsKeptWhenTheDeviceIsLost" needs HardwareScheduling on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "FenceRights.ValueIsKeptWhenTheDeviceIsLost" needs UserModeSubmission on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A fence with NoSignalMaxValueOnTdr keeps its value when its device is lost, while one without becomes all ones."
         holds [NativeFence 42, NativeFence 52]
         => value_kept;

@@ -11,27 +11,27 @@ use crate::rig::{KernelHandle, RawFence, Rig, shared_flags, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "SharedFence";
-    "SharedFence.LiesAloneOnItsPages" on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.LiesAloneOnItsPages" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "The values of a fence that may be shared lie on pages that no other fence uses."
         holds [NativeFence 20]
         => alone_on_pages;
-    "SharedFence.KernelHandleKeepsTheFence" on Boot::Shared, "d3dkmtshareobjects":
+    "SharedFence.KernelHandleKeepsTheFence" needs NativeFence on Boot::Shared, "d3dkmtshareobjects":
         "A kernel handle keeps a fence, with its value, while no process has it open."
         holds [NativeFence 41]
         => kernel_handle_keeps;
-    "SharedFence.PrivateFenceHasNoKernelHandle" on Boot::Shared, "d3dkmtshareobjects":
+    "SharedFence.PrivateFenceHasNoKernelHandle" needs NativeFence on Boot::Shared, "d3dkmtshareobjects":
         "Only a fence that was created to be shared by kernel handles gets one, and only one object at a time."
         holds [NativeFence 41]
         => private_has_none;
-    "SharedFence.BadAddressFaultsOnlyItsQueue" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.BadAddressFaultsOnlyItsQueue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A wait or signal at a misaligned or unmapped address puts its own device in error and harms nobody else."
         holds [NativeFence 18]
         => bad_addresses;
-    "SharedFence.PrivateDataComesBack" on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.PrivateDataComesBack" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "The driver has no private data of fences: what user mode passes at creation and at opening comes back as it was, also from a call that is refused."
         holds [NativeFence 43]
         => private_data;
-    "SharedFence.ValuesDoNotGoBackUnasked" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
+    "SharedFence.ValuesDoNotGoBackUnasked" needs NativeFence on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
         "A signal of the processor with a smaller value is refused and changes nothing."
         holds [NativeFence 4, NativeFence 8]
         => no_way_back;

@@ -7,15 +7,15 @@ use crate::rig::{RawFence, Rig, fill, wait_until};
 use crate::{Boot, Case, Event, Failure, granted};
 
 cases! { thunks "FenceWaits", needs HardwareScheduling;
-    "FenceWaits.DestroyedWhileItWaits" on Boot::Shared, "d3dkmtdestroyhwqueue":
+    "FenceWaits.DestroyedWhileItWaits" needs UserModeSubmission on Boot::Shared, "d3dkmtdestroyhwqueue":
         "A queue that waits can be destroyed; its device is lost for the work that never ends, the fence and who else waits for it are as they were."
         holds [NativeFence 10]
         => destroyed_while_waiting;
-    "FenceWaits.SuspendedWhileItWaits" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.SuspendedWhileItWaits" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A waiting queue of a device that is lost is taken off the hardware, and the signal it waited for releases nothing of it."
         holds [NativeFence 10]
         => suspended_while_waiting;
-    "FenceWaits.MonitoredFencesBesideNativeOnes" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.MonitoredFencesBesideNativeOnes" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Monitored fences, which interrupt at every signal, and native ones wake their own waiters, together in one wait too."
         holds [NativeFence 48, ContextMonitoring 13]
         => monitored_beside_native;

@@ -11,19 +11,19 @@ use crate::rig::{copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "GpuAddress";
-    "GpuAddress.TwoMappingsShowTheSameBytes" needs HardwareScheduling on Boot::Shared, "gpu-virtual-memory":
+    "GpuAddress.TwoMappingsShowTheSameBytes" needs UserModeSubmission on Boot::Shared, "gpu-virtual-memory":
         "An allocation mapped at two GPU addresses shows the same bytes at both."
         => two_mappings;
-    "GpuAddress.PartOfAnAllocationCanBeMapped" needs HardwareScheduling on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+    "GpuAddress.PartOfAnAllocationCanBeMapped" needs UserModeSubmission on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "A mapping that starts inside the allocation and is shorter than it shows exactly those pages."
         => part_of_an_allocation;
     "GpuAddress.RangesAreHonoured" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "A mapping lies between the least and the largest address asked for, at the base asked for if there is one."
         => ranges_are_honoured;
-    "GpuAddress.MappingOverAMappingReplacesIt" needs HardwareScheduling on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+    "GpuAddress.MappingOverAMappingReplacesIt" needs UserModeSubmission on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "A mapping with a base inside a mapped range replaces what those pages showed, and leaves the other pages as they were."
         => mapping_over_mapping;
-    "GpuAddress.RangeHalfInUseIsRefused" needs HardwareScheduling on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+    "GpuAddress.RangeHalfInUseIsRefused" needs UserModeSubmission on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "A mapping whose range is neither free nor inside one range of the process is refused and changes nothing."
         => range_half_in_use;
     "GpuAddress.BadRangesAreRefused" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":

@@ -19,40 +19,40 @@ use crate::rig::{
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "GpuUpdate", needs HardwareScheduling;
-    "GpuUpdate.ComesBetweenWorkOfItsContext" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
+    "GpuUpdate.ComesBetweenWorkOfItsContext" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "An update is made after the context has signalled the value that it waits for, and before what waits for the next value; then the fence has that."
         => between_work;
-    "GpuUpdate.OfAKernelQueueAndAContextOfPackets" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
+    "GpuUpdate.OfAKernelQueueAndAContextOfPackets" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "Contexts whose work the kernel submits have their updates between that work too, with monitored fences."
         => between_kernel_work;
-    "GpuUpdate.DoNotWaitIsMadeAtOnce" on Boot::Shared, "d3dkmt_updategpuvirtualaddress":
+    "GpuUpdate.DoNotWaitIsMadeAtOnce" needs UserModeSubmission on Boot::Shared, "d3dkmt_updategpuvirtualaddress":
         "With DoNotWait the value of the fence is not waited for, whatever the context is at; the fence gets the next value all the same."
         => at_once;
-    "GpuUpdate.OperationsAreAppliedInOrder" on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
+    "GpuUpdate.OperationsAreAppliedInOrder" needs UserModeSubmission on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
         "Ranges of operations may intersect, those of a copy too: each page shows what the last operation on it said, and a copy what its source showed before."
         => in_order;
-    "GpuUpdate.PartOfAnAllocationFillsTheRange" on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
+    "GpuUpdate.PartOfAnAllocationFillsTheRange" needs UserModeSubmission on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
         "An allocation range that is smaller than the virtual range is mapped over and over until that is full."
         => repeated_part;
-    "GpuUpdate.UnmappedPagesAreZeroOrFault" on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
+    "GpuUpdate.UnmappedPagesAreZeroOrFault" needs UserModeSubmission on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
         "Pages that are unmapped with Zero read as zero, those with NoAccess fault, and both can be mapped again."
         => unmapped;
-    "GpuUpdate.ProtectionHolds" on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
+    "GpuUpdate.ProtectionHolds" needs UserModeSubmission on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
         "Pages that were mapped with a protection that forbids writes can be read, copies of them too, and a write faults."
         => protection;
-    "GpuUpdate.AllocationNeedNotBeResident" on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
+    "GpuUpdate.AllocationNeedNotBeResident" needs UserModeSubmission on Boot::Shared, "d3dddi_updategpuvirtualaddress_operation":
         "An allocation that is not resident can be mapped; its pages are there once it is."
         => not_resident;
-    "GpuUpdate.BadRequestsAreRefused" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
+    "GpuUpdate.BadRequestsAreRefused" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "Bad handles, ranges, sizes, protections and fences are named errors; nothing is mapped, and no fence gets a value."
         => bad_requests;
-    "GpuUpdate.ManyQueuedOperationsBlock" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
+    "GpuUpdate.ManyQueuedOperationsBlock" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "While more than 128 operations are queued the calling thread is blocked; it goes on when they are processed."
         => many_block;
-    "GpuUpdate.BlockedCallerIsReleased" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
+    "GpuUpdate.BlockedCallerIsReleased" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "A thread that is blocked by queued operations is released with an error when the context is destroyed, and what was queued is dropped."
         => released;
-    "GpuUpdate.LateUpdatesLeaveOthersAlone" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
+    "GpuUpdate.LateUpdatesLeaveOthersAlone" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "An update whose range was freed, or whose allocation was destroyed before its turn, maps nothing there; its fence goes on."
         => late;
 }

@@ -14,27 +14,27 @@ use crate::rig::{RING_ENTRIES, RawDoorbell, Rig, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, seed};
 
 cases! { thunks "Hostile", needs HardwareScheduling;
-    "Hostile.RandomRingsCostTheirOwner" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.RandomRingsCostTheirOwner" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Rings of random bytes with random write pointers put their device in error and no other."
         holds [UserModeSubmission 65]
         => random_rings;
-    "Hostile.RandomCommandsCostTheirOwner" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.RandomCommandsCostTheirOwner" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Command buffers of random bytes, and of packets with random fields, put their device in error or run, and disturb no other."
         holds [UserModeSubmission 65]
         => random_commands;
-    "Hostile.RingTakenAwayUnderTheGpu" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.RingTakenAwayUnderTheGpu" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A process that frees the GPU address of its ring or ring control while the GPU works on it puts its device in error and no other."
         holds [UserModeSubmission 27]
         => ring_taken_away;
-    "Hostile.LastQueuedLiesCostTheLiar" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.LastQueuedLiesCostTheLiar" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A last queued value that is never reached costs the device of whoever wrote it, when the queue is destroyed, and no other."
         holds [UserModeSubmission 36]
         => last_queued_lies;
-    "Hostile.OldDoorbellValuesCostNobody" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.OldDoorbellValuesCostNobody" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A doorbell that shows a value of before, as one rung late does, costs its queue nothing: the write pointer in memory counts, and the work of everybody goes on."
         holds [UserModeSubmission 66]
         => old_values;
-    "Hostile.HammeredDoorbellsHoldNobodyUp" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.HammeredDoorbellsHoldNobodyUp" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "While four threads store random values to their own doorbells without pause, another queue completes exactly what it was given."
         holds [UserModeSubmission 66]
         => hammered;

@@ -7,7 +7,7 @@ use crate::rig::{Rig, fill};
 use crate::{Boot, Case, Failure, granted};
 
 cases! { thunks "Lifecycle", needs HardwareScheduling;
-    "Lifecycle.DriverUnloadsWithoutLeaks" on Boot::Fresh, "unload":
+    "Lifecycle.DriverUnloadsWithoutLeaks" needs UserModeSubmission on Boot::Fresh, "unload":
         "After stop, remove and unload nothing that the driver allocated is left, also when user mode left everything open."
         => unloads_without_leaks;
 }

@@ -15,7 +15,7 @@ cases! { thunks "Memory";
         "Lock2 has no flags: a call with any bit set is refused and locks nothing."
         holds [AllocationUsage 10, AllocationUsage 23]
         => reserved_flags;
-    "Lock2.AllocationThatIsNotForTheCpuIsLockedInSystemMemory" needs HardwareScheduling on Boot::Fresh, "allocation-usage-tracking":
+    "Lock2.AllocationThatIsNotForTheCpuIsLockedInSystemMemory" needs UserModeSubmission on Boot::Fresh, "allocation-usage-tracking":
         "An allocation that is not CPU-accessible can be locked while it is not resident, and is not committed to a memory segment until the lock has ended."
         holds [AllocationUsage 19, AllocationUsage 20]
         => not_for_the_cpu;

@@ -9,11 +9,11 @@ use crate::rig::{Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Memory";
-    "Memory.SystemAllocationIsSharedWithTheGpu" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
+    "Memory.SystemAllocationIsSharedWithTheGpu" needs UserModeSubmission on Boot::Shared, "allocation-usage-tracking":
         "What the CPU writes through a lock the GPU reads, and what the GPU writes the CPU reads, for an allocation in system memory."
         holds [AllocationUsage 11, AllocationUsage 18]
         => shared_system_memory;
-    "Memory.VisibleVramIsSharedWithTheGpu" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
+    "Memory.VisibleVramIsSharedWithTheGpu" needs UserModeSubmission on Boot::Shared, "allocation-usage-tracking":
         "What the CPU writes through a lock the GPU reads, and what the GPU writes the CPU reads, for CPU-visible VRAM."
         holds [AllocationUsage 11, AllocationUsage 12, AllocationUsage 14]
         => shared_visible_vram;
@@ -40,7 +40,7 @@ cases! { thunks "Memory";
     "Memory.HandleOfAnotherKindIsRefused" on Boot::Shared, "d3dkmtlock2":
         "The handle of an object of another kind is refused where an allocation is asked for."
         => handle_of_another_kind;
-    "Memory.LargeTransfersAreWhole" needs HardwareScheduling on Boot::Shared, "docs/hardware.md":
+    "Memory.LargeTransfersAreWhole" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "Tens of mebibytes that the GPU fills and copies arrive whole, first word, last word and every page between: FILL and COPY are the same for every size."
         => large_transfers;
 }

@@ -12,10 +12,10 @@ use crate::rig::{Memory, RawQueue, Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Offer", needs HardwareScheduling;
-    "Offer.KeptWithoutPressure" on Boot::Shared, "d3dkmtofferallocations":
+    "Offer.KeptWithoutPressure" needs UserModeSubmission on Boot::Shared, "d3dkmtofferallocations":
         "What nobody took while it was offered is reclaimed at once, at the same address and with its contents."
         => kept;
-    "Offer.BadRequestsAreRefused" on Boot::Shared, "d3dkmtofferallocations":
+    "Offer.BadRequestsAreRefused" needs UserModeSubmission on Boot::Shared, "d3dkmtofferallocations":
         "What is offered, locked or rung already, of another kind or named twice is refused, all or none; so is a lock or residency of what is offered."
         => refusals;
 }

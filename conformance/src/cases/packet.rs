@@ -19,31 +19,31 @@ cases! { thunks "Packet scheduling";
         "Contexts of packets can be created on every node, in any number, and each runs what is submitted to it."
         holds [Tdr 3]
         => every_node;
-    "Packet.BothModelsSideBySide" needs HardwareScheduling on Boot::Shared, "dxgkarg_submitcommandvirtual":
+    "Packet.BothModelsSideBySide" needs UserModeSubmission on Boot::Shared, "dxgkarg_submitcommandvirtual":
         "Contexts of packets and hardware queues of one device run on one node, in the order that native fences between them ask for."
         => side_by_side;
-    "Packet.WaitsAndSignalsKeepTheirPlace" on Boot::Shared, "context-monitoring":
+    "Packet.WaitsAndSignalsKeepTheirPlace" needs NativeFence on Boot::Shared, "context-monitoring":
         "Waits and signals of monitored and native fences that are queued to a context take effect between the packets around them."
         holds [ContextMonitoring 10, ContextMonitoring 16]
         => waits_and_signals;
-    "Packet.SignalAtSubmissionDoesNotWait" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
+    "Packet.SignalAtSubmissionDoesNotWait" needs NativeFence on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
         "A signal of a context with SignalAtSubmission does not wait for packets before it, while one without does."
         holds [ContextMonitoring 10]
         => signal_at_submission;
-    "Packet.NullRenderingRunsNothing" on Boot::Shared, "d3dkmt_submitcommandflags":
+    "Packet.NullRenderingRunsNothing" needs NativeFence on Boot::Shared, "d3dkmt_submitcommandflags":
         "A buffer submitted with NullRendering completes in its turn and does nothing; the same buffer without it does."
         => null_rendering;
-    "Packet.HeldContextHoldsNoOther" on Boot::Shared, "context-monitoring":
+    "Packet.HeldContextHoldsNoOther" needs NativeFence on Boot::Shared, "context-monitoring":
         "A context that waits for a fence holds its own work only, and the call that queued the wait has returned."
         holds [ContextMonitoring 16]
         => held_alone;
-    "Packet.HigherPriorityPreemptsAWait" on Boot::Fresh, "gpu-preemption":
+    "Packet.HigherPriorityPreemptsAWait" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "A packet that waits in hardware is preempted for a context of higher priority, and goes on afterwards where it stopped."
         => preempted_wait;
-    "Packet.EqualContextsTakeTurns" on Boot::Fresh, "gpu-preemption":
+    "Packet.EqualContextsTakeTurns" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "A packet that waits in hardware for a packet of an equal context behind it gives way to it, and no work is done twice."
         => turns;
-    "Packet.PagingGoesOnBesideAWait" on Boot::Fresh, "gpu-preemption":
+    "Packet.PagingGoesOnBesideAWait" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "The memory manager's packets get past a packet of user mode that waits in hardware on the paging node."
         => paging_beside_wait;
     "Packet.FaultCostsItsDevice" on Boot::Shared, "dxgkargcb_notify_interrupt_data":
@@ -55,10 +55,10 @@ cases! { thunks "Packet scheduling";
     "Packet.DestructionWaitsForPackets" on Boot::Shared, "d3dkmtdestroycontext":
         "A context is destroyed when what was submitted to it is done; its handle is stale then."
         => destruction;
-    "Packet.HeldWorkHasALimit" on Boot::Shared, "d3dkmtsubmitcommand":
+    "Packet.HeldWorkHasALimit" needs NativeFence on Boot::Shared, "d3dkmtsubmitcommand":
         "A context takes no more than a number of submissions, whether the system holds them or the node, and takes more when some are done."
         => limit;
-    "Packet.HandlesAreChecked" needs HardwareScheduling on Boot::Shared, "d3dkmtsubmitcommand":
+    "Packet.HandlesAreChecked" needs HardwareScheduling, NativeFence on Boot::Shared, "d3dkmtsubmitcommand":
         "Handles of nothing, of other objects and of contexts that are gone are refused by every call about contexts of packets."
         => handles;
 }

@@ -14,7 +14,7 @@ use crate::rig::{Rig, fill, user_mode_flags, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "HardwareQueue";
-    "HardwareQueue.EveryUserNodeRunsQueues" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.EveryUserNodeRunsQueues" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Each node whose metadata allows user-mode submission runs a queue that was created for it."
         holds [UserModeSubmission 3]
         => every_user_node;
@@ -29,7 +29,7 @@ cases! { thunks "HardwareQueue";
         "A queue created without the flag takes command buffers through the kernel and completes them by its progress fence."
         holds [UserModeSubmission 1]
         => kernel_mode_submission;
-    "HardwareQueue.UserModeQueueRefusesKernelSubmission" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.UserModeQueueRefusesKernelSubmission" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A queue created for user-mode submission cannot be used by the kernel-mode submission thunk."
         holds [UserModeSubmission 11]
         => user_queue_refuses_kernel;
@@ -37,17 +37,17 @@ cases! { thunks "HardwareQueue";
         "A doorbell cannot be created for a queue that was not created for user-mode submission."
         holds [UserModeSubmission 11]
         => kernel_queue_refuses_doorbell;
-    "HardwareQueue.BothKindsRunAtOnce" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.BothKindsRunAtOnce" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A queue of user mode and one that the kernel submits to work on one engine at the same time, each waiting for the other's fence in turn."
         holds [UserModeSubmission 1]
         => both_kinds;
-    "HardwareQueue.ProgressFenceIsReadOnlyForUserMode" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwqueue":
+    "HardwareQueue.ProgressFenceIsReadOnlyForUserMode" needs UserModeSubmission on Boot::Shared, "d3dkmtcreatehwqueue":
         "The CPU mapping of a queue's progress fence can be read and not written by user mode."
         => progress_is_read_only;
-    "HardwareQueue.StaleAndForeignHandlesAreRefused" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwqueue":
+    "HardwareQueue.StaleAndForeignHandlesAreRefused" needs UserModeSubmission on Boot::Shared, "d3dkmtcreatehwqueue":
         "Destroyed contexts and queues, and handles of other kinds, are refused by every thunk that takes a queue."
         => wrong_handles;
-    "HardwareQueue.ContextWithQueuesCannotGo" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroyhwcontext":
+    "HardwareQueue.ContextWithQueuesCannotGo" needs UserModeSubmission on Boot::Shared, "d3dkmtdestroyhwcontext":
         "A context is not destroyed under a queue that lives on it: either it is refused or the queue's handle goes with it."
         => context_with_queue;
 }

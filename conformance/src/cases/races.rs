@@ -19,10 +19,10 @@ use crate::wait::Looks;
 use crate::{Boot, Case, Failure, granted, seed};
 
 cases! { thunks "Races", needs HardwareScheduling;
-    "Races.DoorbellsMeetTheEndOfTheirQueue" on Boot::Fresh, "threading-and-synchronization-zero-level":
+    "Races.DoorbellsMeetTheEndOfTheirQueue" needs UserModeSubmission on Boot::Fresh, "threading-and-synchronization-zero-level":
         "While one thread creates doorbells without pause and another destroys their queue, its context and its device, the driver gets no call about an object that it was told the end of (inferred from the pages: a handle is valid until its destruction)."
         => doorbells_and_their_queue;
-    "Races.EveryPairOnOneObject" on Boot::Fresh, "threading-and-synchronization-zero-level":
+    "Races.EveryPairOnOneObject" needs UserModeSubmission on Boot::Fresh, "threading-and-synchronization-zero-level":
         "Every two thunks that create, use or destroy one object at the same time leave a working system, and of two that destroy the same object one is refused (inferred from the pages: a handle is valid until its destruction)."
         => every_pair;
 }

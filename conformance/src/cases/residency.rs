@@ -10,10 +10,10 @@ use crate::rig::{Memory, RawQueue, Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Residency";
-    "Residency.RequestsAreCounted" needs HardwareScheduling on Boot::Shared, "driver-residency-in-wddm-2-0":
+    "Residency.RequestsAreCounted" needs UserModeSubmission on Boot::Shared, "driver-residency-in-wddm-2-0":
         "Residency is a count: an allocation made resident twice stays resident after one eviction."
         => requests_are_counted;
-    "Residency.EvictionWithoutResidencyIsHarmless" needs HardwareScheduling on Boot::Shared, "driver-residency-in-wddm-2-0":
+    "Residency.EvictionWithoutResidencyIsHarmless" needs UserModeSubmission on Boot::Shared, "driver-residency-in-wddm-2-0":
         "Evicting an allocation that is not on the residency list does not disturb later requests."
         => eviction_without_residency;
     "Residency.WrongHandlesAreRefused" on Boot::Shared, "d3dkmtmakeresident":

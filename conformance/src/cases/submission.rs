@@ -10,26 +10,26 @@ use crate::rig::{RING_ENTRIES, RawQueue, copy, fill, wait_until};
 use crate::{Boot, Case, Failure, granted};
 
 cases! { thunks "Submission", needs HardwareScheduling;
-    "Submission.WorkRunsInRingOrder" on Boot::Shared, "user-mode-work-submission":
+    "Submission.WorkRunsInRingOrder" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Command buffers of one queue run in the order of their ring entries, each seeing the effects of those before it."
         holds [UserModeSubmission 39]
         => ring_order;
-    "Submission.OneRingStartsEverythingWritten" on Boot::Shared, "user-mode-work-submission":
+    "Submission.OneRingStartsEverythingWritten" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A single ring of the doorbell starts every entry that was written before it."
         holds [UserModeSubmission 62]
         => one_ring_for_all;
-    "Submission.BlockedQueueDoesNotHoldOthers" on Boot::Shared, "user-mode-work-submission":
+    "Submission.BlockedQueueDoesNotHoldOthers" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A queue that waits for a fence that nobody signals does not keep another queue of the same node from running."
         holds [UserModeSubmission 70]
         => blocked_queue;
-    "Submission.LargeCopiesAreWhole" on Boot::Shared, "user-mode-work-submission":
+    "Submission.LargeCopiesAreWhole" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A copy of many pages between system memory and VRAM and back returns every byte."
         holds [UserModeSubmission 39]
         => large_copies;
-    "Submission.TimestampsAreTheGpusClock" on Boot::Shared, "docs/hardware.md":
+    "Submission.TimestampsAreTheGpusClock" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "A TIMESTAMP packet writes the clock of the GPU when it is executed: a later one never writes less, on any engine."
         => timestamps;
-    "Submission.ReadPointerFollowsTheWork" on Boot::Shared, "docs/hardware.md":
+    "Submission.ReadPointerFollowsTheWork" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "When a command buffer is done the GPU writes the read pointer of the ring: it has counted each submission, past the end of the ring too, and none that waits."
         => read_pointer;
 }

@@ -14,10 +14,10 @@ use crate::rig::{Memory, RawFence, Rig, View, user_mode_flags};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Kernel-mode testing";
-    "Testing.EveryNodeRunsWhatTheDriverBuilt" on Boot::Shared, "kernel-mode-testing-of-wddm-features":
+    "Testing.EveryNodeRunsWhatTheDriverBuilt" needs NativeFence on Boot::Shared, "kernel-mode-testing-of-wddm-features":
         "Copies and fills that the driver builds for a test context, which has no private data, run on every node."
         => every_node;
-    "Testing.HardwareQueuesRunWhatTheDriverBuilt" needs HardwareScheduling on Boot::Shared, "kernel-mode-testing-of-wddm-features":
+    "Testing.HardwareQueuesRunWhatTheDriverBuilt" needs HardwareScheduling, NativeFence on Boot::Shared, "kernel-mode-testing-of-wddm-features":
         "Copies and fills that the driver builds for a test queue run on every node with hardware queues, and raise its progress fence."
         => hardware_queues;
     "Testing.LongCommandsFitTheBuffer" on Boot::Shared, "dxgkddi_buildtestcommandbuffer":
@@ -32,10 +32,10 @@ cases! { thunks "Kernel-mode testing";
     "Testing.CommandsAreChecked" on Boot::Shared, "dxgkarg_buildtestcommandbuffer":
         "Commands of no known operation, of no whole words and outside the address space are refused by name."
         => commands;
-    "Testing.OnlyTestContextsAndQueues" needs HardwareScheduling on Boot::Shared, "kernel-mode-testing-of-wddm-features":
+    "Testing.OnlyTestContextsAndQueues" needs UserModeSubmission on Boot::Shared, "kernel-mode-testing-of-wddm-features":
         "Test command buffers are for contexts and queues that were created for tests, which take no private data; others are refused."
         => only_tests;
-    "Testing.ChangedBufferCostsItsDevice" needs HardwareScheduling on Boot::Shared, "kernel-mode-testing-of-wddm-features":
+    "Testing.ChangedBufferCostsItsDevice" needs UserModeSubmission on Boot::Shared, "kernel-mode-testing-of-wddm-features":
         "A test command buffer passes through user mode; one that was changed there costs its device and nobody else."
         => changed;
 }

@@ -21,16 +21,16 @@ cases! { inside "Inside";
     "Inside.RefusalIsNamedAndCounted" on Boot::Fresh, "dxgkddi_collectdbginfo":
         "A call that the driver refuses is counted by its reason, once, and is an event with the DDI, the status answered and the reason, all of which debug information tells."
         => refusal_is_counted;
-    "Inside.InformationHasTheTree" needs HardwareScheduling on Boot::Fresh, "dxgkddi_collectdbginfo":
+    "Inside.InformationHasTheTree" needs UserModeSubmission on Boot::Fresh, "dxgkddi_collectdbginfo":
         "Debug information has device, nodes, queues, doorbells with their pages, fences with their addresses, and the last events of every component; what does not fit is left out and said so."
         => information_has_the_tree;
-    "Inside.EtwHasTheEventsOfTheRings" needs HardwareScheduling on Boot::Fresh, "etwwritetransfer":
+    "Inside.EtwHasTheEventsOfTheRings" needs UserModeSubmission on Boot::Fresh, "etwwritetransfer":
         "While a session wants them, the driver's events are written with the names, numbers and fields that they have in its rings, in the format TraceLogging, by a provider whose identifier follows from its name."
         => etw_has_the_rings;
-    "Inside.EtwKeepsToLevelAndKeywords" needs HardwareScheduling on Boot::Fresh, "etwwritetransfer":
+    "Inside.EtwKeepsToLevelAndKeywords" needs UserModeSubmission on Boot::Fresh, "etwwritetransfer":
         "Events above the level of a session, or without one of its keywords, are not written, and none once it has ended."
         => etw_keeps_to_the_session;
-    "Inside.LoggingIsSwitchedByItsDdi" needs HardwareScheduling on Boot::Fresh, "dxgkddi_control_etw_logging":
+    "Inside.LoggingIsSwitchedByItsDdi" needs UserModeSubmission on Boot::Fresh, "dxgkddi_control_etw_logging":
         "DxgkDdiControlEtwLogging switches whether the driver logs its events up to a level with the graphics kernel."
         => logging_is_switched;
     "Inside.NewerRegistrationRequestGoesFirst" on Boot::Fresh, "dxgkinitialize":

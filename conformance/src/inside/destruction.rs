@@ -23,7 +23,7 @@ cases! { inside "Memory", needs HardwareScheduling, behind "it counts handles, o
         "With AssumeNotInUse the memory of a destroyed allocation is free at once, though work is queued; without it, it is not."
         holds [AllocationUsage 4]
         => assume_not_in_use;
-    "Destruction.SynchronousDestroyReturnsWhenItIsGone" on Boot::Fresh, "d3dkmtdestroyallocation2":
+    "Destruction.SynchronousDestroyReturnsWhenItIsGone" needs UserModeSubmission on Boot::Fresh, "d3dkmtdestroyallocation2":
         "With SynchronousDestroy the call returns when the allocation is gone, which is after the work that was queued before."
         => synchronous;
     "Destruction.ManyAreDeferredAndAllAreFreed" on Boot::With(small_vram), "allocation-usage-tracking":

@@ -18,7 +18,7 @@ cases! { inside "Doorbell", behind "it counts what the GPU executed, or chooses 
         "The user-mode driver replaces the rings of two queues that share one doorbell while there is work in them: every submission runs exactly once, and progress values go on."
         holds [UserModeSubmission 18]
         => driver_resizes;
-    "Doorbell.DriverDoesNotResizeABlockedRing" needs HardwareScheduling on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.DriverDoesNotResizeABlockedRing" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A ring whose work does not end is not replaced by the user-mode driver: the call says so in time, and the queue goes on in the ring it has."
         holds [UserModeSubmission 18]
         => driver_and_blocked_ring;

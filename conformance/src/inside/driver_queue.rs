@@ -14,7 +14,7 @@ use crate::{Boot, Failure};
 use testbed::user::{Buffer, Device, Error, Fence, Node, Placement, Queue, QueueOptions, SubmissionModel};
 
 cases! { inside "Submission", needs HardwareScheduling, behind "it goes through the user-mode driver";
-    "Submission.DriverFillsTheRingAndNoMore" on Boot::Shared, "user-mode-work-submission":
+    "Submission.DriverFillsTheRingAndNoMore" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "While its first submission waits for a fence, a queue of the user-mode driver takes as many submissions as its ring has entries and refuses the next one by name; when the fence is signalled each of them runs exactly once."
         holds [UserModeSubmission 57]
         => fills_the_ring;
@@ -22,11 +22,11 @@ cases! { inside "Submission", needs HardwareScheduling, behind "it goes through 
         "The user-mode driver does not write over the commands of a submission before its progress value is reached, although submissions before it are done and command memory is full."
         holds [UserModeSubmission 39]
         => keeps_commands;
-    "Submission.DriverFallsBackAtCreation" on Boot::Fresh, "user-mode-work-submission":
+    "Submission.DriverFallsBackAtCreation" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "A queue whose doorbell cannot be connected when it is created submits through the kernel, each submission once; one that insists on user-mode submission is refused."
         holds [UserModeSubmission 58]
         => falls_back_at_creation;
-    "Submission.DriverNoticesALostDevice" on Boot::Shared, "user-mode-work-submission":
+    "Submission.DriverNoticesALostDevice" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "When a device is lost, each of its queues that waits for a fence ends its waits and refuses submissions as of a lost device, and so does the fence."
         holds [UserModeSubmission 26, NativeFence 52]
         => notices_a_lost_device;

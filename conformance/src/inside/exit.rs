@@ -17,11 +17,11 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::System;
 
 cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes and watches them end";
-    "Exit.NormalWaitsForWhatWasQueued" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.NormalWaitsForWhatWasQueued" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "A process that exits with work running is waited for: every submission is executed before its queue is destroyed."
         holds [UserModeSubmission 40]
         => normal_waits;
-    "Exit.NormalFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.NormalFollowsThePage" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "At normal termination each doorbell is disconnected, then its last queued work completes, then the doorbell is destroyed, then its queue; nothing is suspended."
         holds [UserModeSubmission 40]
         => normal_order;
@@ -29,23 +29,23 @@ cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes and 
         "While the normal end of a process, or D3DKMTDestroyDoorbell, waits for work that the hardware has, the doorbell is disconnected already: its status says retry, what is stored to it reaches no hardware, and it is not destroyed before the work is done."
         holds [UserModeSubmission 40]
         => disconnected_first;
-    "Exit.AbnormalFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.AbnormalFollowsThePage" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "At abnormal termination each context is suspended, then its doorbells are disconnected, then doorbells and queues are destroyed."
         holds [UserModeSubmission 42]
         => abnormal_order;
-    "Exit.AbnormalWaitsForNothing" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.AbnormalWaitsForNothing" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "At abnormal termination work that runs, waits or is still in its ring is given up, and nothing of it is executed afterwards."
         holds [UserModeSubmission 42]
         => abnormal_waits_for_nothing;
-    "Exit.WorkInRingsIsFoundAtNormalExit" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.WorkInRingsIsFoundAtNormalExit" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Work that was written to a ring whose doorbell was never rung is found when the doorbell is disconnected, and executed."
         holds [UserModeSubmission 40]
         => work_in_rings;
-    "Exit.BlockedWorkOfAGoneProcessFallsThrough" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.BlockedWorkOfAGoneProcessFallsThrough" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "A process that exits while its queues wait for a fence that only its CPU could signal ends normally: the waits fall through and the work completes."
         holds [UserModeSubmission 42]
         => blocked_falls_through;
-    "Exit.OthersGoOn" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.OthersGoOn" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Processes that end either way, with work of every kind, take nothing of another process with them."
         holds [UserModeSubmission 42]
         => others_go_on;

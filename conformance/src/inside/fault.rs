@@ -10,7 +10,7 @@ use crate::{Boot, Failure};
 use testbed::user::{Device, Error, Fence, LossReason, Node, Queue, QueueOptions};
 
 cases! { inside "Fault", behind "it is several processes at a time, or goes through the user-mode driver";
-    "Fault.GuiltyDeviceAlonePays" needs HardwareScheduling on Boot::Shared, "access-to-non-resident-allocation":
+    "Fault.GuiltyDeviceAlonePays" needs UserModeSubmission on Boot::Shared, "access-to-non-resident-allocation":
         "Other devices of the same process, and other processes, go on while a device is in error."
         => guilty_device_alone;
     "Fault.DriverSaysDeviceLostAndRecovers" on Boot::Shared, "user-mode-work-submission":

@@ -10,35 +10,35 @@ use crate::{Boot, Failure, granted};
 use testbed::user::{Device, Error, Fence};
 
 cases! { inside "NativeFence", behind "it counts interrupts and commands, or goes through the user-mode driver";
-    "NativeFence.SignalWakesCpuWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.SignalWakesCpuWaiter" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for a value wakes when the GPU signals it."
         holds [NativeFence 2, NativeFence 17, AllocationUsage 8]
         => signal_wakes_waiter;
-    "NativeFence.PassedValueDoesNotBlock" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.PassedValueDoesNotBlock" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "Waiting on the CPU for a value that is reached or passed returns at once."
         holds [NativeFence 2]
         => passed_value;
-    "NativeFence.UnwatchedSignalsRaiseNoInterrupt" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.UnwatchedSignalsRaiseNoInterrupt" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "While no CPU waits, the monitored value is the maximum and signals on the GPU raise no interrupt."
         holds [NativeFence 11]
         => unwatched_signals;
-    "NativeFence.SignalsBelowTheWaitRaiseNoInterrupt" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.SignalsBelowTheWaitRaiseNoInterrupt" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "The monitored value is the least value waited for minus one, so signals below a waited value raise no interrupt."
         holds [NativeFence 11]
         => signals_below_wait;
-    "NativeFence.WatchingEndsWithTheLastWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.WatchingEndsWithTheLastWaiter" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "After the last CPU waiter is gone, signals of the same fence raise no interrupt again."
         holds [NativeFence 11]
         => watching_ends;
-    "NativeFence.GpuWaitHoldsUntilOtherNodeSignals" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitHoldsUntilOtherNodeSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits on one node runs on after a signal on another node, and the CPU takes no part."
         holds [NativeFence 9]
         => across_nodes;
-    "NativeFence.PingPongNeedsNoCpu" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.PingPongNeedsNoCpu" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Two queues on two nodes take turns a thousand times by waits and signals on the GPU, without one interrupt."
         holds [NativeFence 9]
         => ping_pong;
-    "NativeFence.DriverWaitTimesOut" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.DriverWaitTimesOut" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "A wait of the user-mode driver with a time limit ends by the limit, and the fence works on."
         holds [NativeFence 2]
         => wait_times_out;

@@ -11,11 +11,11 @@ use crate::{Boot, Failure, granted};
 use testbed::user::{Access, Device, Fence, Node, Queue, QueueOptions};
 
 cases! { inside "FenceOrder", behind "it is several processes or adapters at a time, or counts interrupts";
-    "FenceOrder.WorkBehindASmallerSignalIsDone" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.WorkBehindASmallerSignalIsDone" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "What a command buffer has before and behind a signal of a smaller value is done, and nobody is interrupted for a value that nobody waits for."
         holds [NativeFence 6]
         => work_behind;
-    "FenceOrder.OtherProcessGoesOn" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.OtherProcessGoesOn" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A process may set a shared fence back: the other sees the value, and the waiters, queues and devices of both go on."
         holds [NativeFence 6]
         => other_process;
@@ -23,11 +23,11 @@ cases! { inside "FenceOrder", behind "it is several processes or adapters at a t
         "Either GPU may set a fence of two adapters back: both see the value, and the other's waits and queues go on."
         holds [NativeFence 6]
         => other_adapter;
-    "FenceOrder.SignalledForGoodStays" needs HardwareScheduling on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+    "FenceOrder.SignalledForGoodStays" needs UserModeSubmission on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "Signals of the GPU neither change a fence that is signalled for good nor fault their queue."
         holds [NativeFence 6, NativeFence 7, NativeFence 52]
         => for_good;
-    "FenceOrder.DriverSetsAFenceBack" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.DriverSetsAFenceBack" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "A queue of the user-mode driver may set a shared fence back: no device is lost, and waits of another device hold until their value comes."
         holds [NativeFence 6]
         => driver_sets_back;

@@ -6,11 +6,11 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, refused};
 
 cases! { inside "NativeFenceRules", behind "it is several processes at a time, or dies on purpose";
-    "NativeFenceRules.WriteToCurrentValueKillsTheWriter" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.WriteToCurrentValueKillsTheWriter" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "A process that stores to a fence's current value dies of an access violation; the fence keeps its value."
         holds [NativeFence 12]
         => write_kills_writer;
-    "NativeFenceRules.FenceOfAnotherProcessIsRefused" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.FenceOfAnotherProcessIsRefused" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "The handle of a fence that is not shared means nothing in another process."
         holds [NativeFence 18]
         => foreign_fence;

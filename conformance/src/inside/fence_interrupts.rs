@@ -11,11 +11,11 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it counts interrupts";
-    "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
         holds [NativeFence 45]
         => one_buffer;
-    "FenceInterrupts.ProgressFenceInterruptsItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceInterrupts.ProgressFenceInterruptsItsWaiter" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
         holds [NativeFence 44]
         => progress;
@@ -27,7 +27,7 @@ cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it counts i
         "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
         holds [NativeFence 48]
         => two_reports;
-    "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceInterrupts.DestroyedFencesAreNotReported" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
         holds [NativeFence 46]
         => destroyed_under_signals;

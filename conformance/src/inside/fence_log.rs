@@ -19,75 +19,75 @@ use testbed::setup::SystemOptions;
 const ENTRIES: u64 = 84;
 
 cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs of fences, which only the kernel sees";
-    "FenceLog.UserModeQueuesHaveBothLogs" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.UserModeQueuesHaveBothLogs" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Each hardware queue for user-mode submission has a log of waits and one of signals from its creation on."
         holds [NativeFence 54]
         => both_logs;
-    "FenceLog.KernelModeQueuesHaveNone" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.KernelModeQueuesHaveNone" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "No log buffer is made for a hardware queue that the kernel submits to."
         holds [NativeFence 54]
         => no_logs_of_kernel_queues;
-    "FenceLog.SignalEntryHoldsHandleValueAndTime" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.SignalEntryHoldsHandleValueAndTime" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A signal on the GPU logs SIGNAL_EXECUTED with the user-mode handle, the value and the GPU time at which it was done."
         holds [NativeFence 56]
         => signal_entry;
-    "FenceLog.WaitEntryHoldsHandleValueAndTimes" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.WaitEntryHoldsHandleValueAndTimes" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A wait that held its queue logs WAIT_UNBLOCKED with the user-mode handle, the value, and the GPU times at which it began and ended."
         holds [NativeFence 56]
         => wait_entry;
-    "FenceLog.SatisfiedWaitIsLogged" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.SatisfiedWaitIsLogged" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A wait that is satisfied at once is logged too, without a time at which it began to hold the queue."
         holds [NativeFence 56]
         => satisfied_wait;
-    "FenceLog.WaitOverD3KeepsItsBegin" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.WaitOverD3KeepsItsBegin" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A wait that began before the device was in D3 and ends after it is logged with the time at which it began."
         holds [NativeFence 56]
         => wait_over_d3;
-    "FenceLog.ProgressIsLogged" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.ProgressIsLogged" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A native progress fence is a native fence: each value that the queue writes to it is a signal with an entry of its own, behind those of its command buffer."
         holds [NativeFence 56]
         => progress_is_logged;
-    "FenceLog.QueuesLogApart" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.QueuesLogApart" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A wait on one queue for a signal on another is logged by each queue on its own, the signal not later than the end of the wait."
         holds [NativeFence 59]
         => queues_log_apart;
-    "FenceLog.ExampleE1ToE4" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.ExampleE1ToE4" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Four signals, F1 to V1 and V2 and F2 to V3 twice, of which only the last interrupts, leave four entries in that order, and release every wait for these values."
         holds [NativeFence 60]
         => example_e1_to_e4;
-    "FenceLog.InterruptedReaderSeesTheEntry" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.InterruptedReaderSeesTheEntry" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Value, entry and index are written before the interrupt, so whoever is woken by a signal finds its entry."
         holds [NativeFence 60]
         => woken_reader_sees_entry;
-    "FenceLog.OverrunIsCountedAndLastEntriesStay" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.OverrunIsCountedAndLastEntriesStay" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "The GPU may overwrite entries that nobody saw; the reader notices by WraparoundCount and flags lost events."
         holds [NativeFence 62]
         => overrun;
-    "FenceLog.OverrunStillWakesEveryWaiter" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.OverrunStillWakesEveryWaiter" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "After an overrun every fence of the device is looked at, and no waiter is left behind."
         holds [NativeFence 62]
         => overrun_wakes;
-    "FenceLog.TracingEnlargesBuffersFirst" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.TracingEnlargesBuffersFirst" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "With tracing enabled the logs are enlarged, so that as many events as overrun the ordinary buffer are not lost."
         holds [NativeFence 63]
         => tracing_enlarges;
-    "FenceLog.ReplacedUnderLoadLosesNothing" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.ReplacedUnderLoadLosesNothing" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Log buffers are destroyed and made anew while queues run; each entry is in the old buffer or the new one, whole and once."
         holds [NativeFence 61]
         => replaced_under_load;
-    "FenceLog.ReplacedBufferIsNotWrittenAgain" on Boot::Fresh, "dxgkddi_setnativefencelogbuffer":
+    "FenceLog.ReplacedBufferIsNotWrittenAgain" needs UserModeSubmission on Boot::Fresh, "dxgkddi_setnativefencelogbuffer":
         "Nothing is written to a log buffer once DxgkDdiSetNativeFenceLogBuffer has put another in its place, though its queue signals on."
         holds [NativeFence 61]
         => replaced_buffer_rests;
-    "FenceLog.QueueWithoutLogsWorks" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.QueueWithoutLogsWorks" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A queue that was given no log buffers signals, waits and wakes waiters all the same."
         holds [NativeFence 54]
         => without_logs;
-    "FenceLog.TimestampsNeverGoBack" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.TimestampsNeverGoBack" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Timestamps of one log never go back, also where the device was in D3 between two entries, in which the clock of the GPU is lost."
         holds [NativeFence 64]
         => timestamps_never_go_back;
-    "FenceLog.GpuTimeConvertsToCpuTime" on Boot::Fresh, "dxgkddi_calibrategpuclock":
+    "FenceLog.GpuTimeConvertsToCpuTime" needs UserModeSubmission on Boot::Fresh, "dxgkddi_calibrategpuclock":
         "The GPU clock is calibrated with the CPU's, so that an entry's time lies between the CPU times before and after its submission."
         holds [NativeFence 64]
         => gpu_time_converts;

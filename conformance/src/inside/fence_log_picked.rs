@@ -12,15 +12,15 @@ use crate::{Boot, Failure, granted};
 use testbed::user::{Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs of fences, which only the kernel sees";
-    "FenceLog.UserModePicksTheEntry" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.UserModePicksTheEntry" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A command behind a signal or wait says what the GPU logs of it and in which entry; it writes that and its time behind the value and before the interrupt, and moves FirstFreeEntryIndex."
         holds [NativeFence 57]
         => picked;
-    "FenceLog.DriverPicksItsEntries" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.DriverPicksItsEntries" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "The user-mode driver puts such a command behind every signal, wait and progress of its queues, and picks the entries one after the other, also beyond the end of the log."
         holds [NativeFence 57]
         => driver_picks;
-    "FenceLog.PickedEntriesOutliveTheirBuffer" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceLog.PickedEntriesOutliveTheirBuffer" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Commands that were recorded for a buffer which is replaced meanwhile lose no entry and write none twice."
         holds [NativeFence 57]
         => replaced;

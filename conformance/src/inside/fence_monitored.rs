@@ -36,7 +36,7 @@ cases! { inside "MonitoredFence", needs HardwareScheduling, behind "it is severa
         "A shared monitored fence is opened by another process, which waits for it and signals it."
         holds [NativeFence 78, ContextMonitoring 3, ContextMonitoring 18]
         => shared;
-    "MonitoredFence.BadRequestsAreRefused" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
+    "MonitoredFence.BadRequestsAreRefused" needs UserModeSubmission on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "Objects of other kinds, flags that contradict each other, and waits of what cannot wait are refused and change nothing."
         holds [NativeFence 78, ContextMonitoring 2]
         => refusals;

@@ -31,11 +31,11 @@ cases! { inside "MonitoredFence", behind "it goes through the user-mode driver";
         "A signal of software that the user-mode driver queues comes after the work submitted before it, and a wait of software holds what comes after it."
         holds [NativeFence 78, ContextMonitoring 10]
         => software;
-    "MonitoredFence.DriverKeepsThemOffUserModeQueues" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "MonitoredFence.DriverKeepsThemOffUserModeQueues" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "The user-mode driver refuses monitored fences by name in a queue with user-mode submission, which goes on."
         holds [NativeFence 78, NativeFence 79]
         => user_mode_queue;
-    "MonitoredFence.DriverLimitsAccess" needs HardwareScheduling on Boot::Shared, "context-monitoring":
+    "MonitoredFence.DriverLimitsAccess" needs HardwareScheduling, NativeFence on Boot::Shared, "context-monitoring":
         "The user-mode driver creates fences that are only waited for or only signalled, and refuses the rest by name before anything is submitted."
         holds [NativeFence 78, ContextMonitoring 2]
         => limits;

@@ -54,7 +54,7 @@ cases! { inside "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it 
         "Without queues of user-mode submission there are no logs, the driver does not claim the interrupt, and signals wake their waiters all the same."
         holds [NativeFence 66]
         => without_logs_works;
-    "OptimisedFenceInterrupt.PlainHardwareNamesFences" on Boot::Shared, "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.PlainHardwareNamesFences" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "The driver claims the optimised interrupt on hardware that has it and on no other."
         holds [NativeFence 66]
         => claimed_where_it_is;

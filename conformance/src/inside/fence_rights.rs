@@ -10,15 +10,15 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 
 cases! { inside "FenceRights", needs HardwareScheduling, behind "it is several processes at a time";
-    "FenceRights.NoSignalLeavesWaits" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "FenceRights.NoSignalLeavesWaits" needs UserModeSubmission on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A device that has a fence with NoSignal is denied signals of the processor, its GPU faults when it tries, and it waits as any other."
         holds [NativeFence 42]
         => no_signal;
-    "FenceRights.NoWaitLeavesSignals" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "FenceRights.NoWaitLeavesSignals" needs UserModeSubmission on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A device that has a fence with NoWait is denied waits of the processor, and signals as any other."
         holds [NativeFence 42]
         => no_wait;
-    "FenceRights.AccessOfAHandleLimitsItsOpeners" on Boot::Shared, "d3dkmtshareobjects":
+    "FenceRights.AccessOfAHandleLimitsItsOpeners" needs UserModeSubmission on Boot::Shared, "d3dkmtshareobjects":
         "A fence opened by a kernel handle can be waited for and signalled as the handle's access says, and not be opened without the right to read."
         holds [NativeFence 42]
         => access_limits;

@@ -9,43 +9,43 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 
 cases! { inside "SharedFence", behind "it is several processes at a time";
-    "SharedFence.HasItsOwnAddressesInEachProcess" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.HasItsOwnAddressesInEachProcess" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A process that opens a shared fence has addresses of its own for the one value, and writes it by none of the processor's."
         holds [NativeFence 35]
         => own_addresses;
-    "SharedFence.SignalOfOneProcessWakesTheOther" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.SignalOfOneProcessWakesTheOther" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A processor of one process that waits for a shared fence wakes when the GPU, or the processor, of another signals it."
         holds [NativeFence 38]
         => wakes_other_process;
-    "SharedFence.QueuesOfTwoProcessesTakeTurns" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.QueuesOfTwoProcessesTakeTurns" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Queues of two processes synchronise by a shared fence on the GPU, and no processor takes part."
         holds [NativeFence 38]
         => queues_take_turns;
-    "SharedFence.CpuSignalReleasesQueueOfOtherProcess" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.CpuSignalReleasesQueueOfOtherProcess" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue of one process that waits on the GPU runs on when the processor of another process signals the shared fence."
         holds [NativeFence 38]
         => cpu_signal_releases_queue;
-    "SharedFence.OutlivesItsCreator" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.OutlivesItsCreator" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A shared fence that its creator has destroyed works on in the process that opened it, and the reverse."
         holds [NativeFence 36]
         => outlives_creator;
-    "SharedFence.ExitOfOneProcessLeavesTheOther" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.ExitOfOneProcessLeavesTheOther" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A process that exits, even with waits and work on a shared fence, takes nothing from the others that have it open."
         holds [NativeFence 39]
         => exit_leaves_other;
-    "SharedFence.FaultOfOneProcessLeavesTheOther" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.FaultOfOneProcessLeavesTheOther" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A device in error neither satisfies the waits of another process on a shared fence nor changes its value."
         holds [NativeFence 39]
         => fault_leaves_other;
-    "SharedFence.ClosesLateAfterTheAdapterStopped" on Boot::Fresh, "native-gpu-fence-objects":
+    "SharedFence.ClosesLateAfterTheAdapterStopped" needs NativeFence on Boot::Fresh, "native-gpu-fence-objects":
         "Handles of a shared fence are closed without an error after the adapter was stopped and removed."
         holds [NativeFence 40]
         => closes_late;
-    "SharedFence.BadKernelHandlesAreRefused" on Boot::Shared, "d3dkmtopennativefencefromnthandle":
+    "SharedFence.BadKernelHandlesAreRefused" needs NativeFence on Boot::Shared, "d3dkmtopennativefencefromnthandle":
         "A kernel handle that is closed, or that is another process's, or none, opens nothing."
         holds [NativeFence 41]
         => bad_kernel_handles;
-    "SharedFence.ClosedFenceHasNoAddress" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.ClosedFenceHasNoAddress" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "The addresses of a shared fence that a process has closed mean nothing there: a queue of it that still waits or signals by them faults, and whoever has the fence open goes on."
         holds [NativeFence 18]
         => closed_address;

@@ -10,19 +10,19 @@ use crate::{Boot, Failure};
 use testbed::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
 cases! { inside "SharedFence", behind "it is several processes at a time, through the user-mode driver";
-    "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "Through the user-mode driver, the GPU runs the work of one process when the GPU signals a shared fence for the other, and the reverse."
         holds [NativeFence 38]
         => two_processes;
-    "SharedFence.DriverSharesBetweenDevicesOfOneProcess" on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.DriverSharesBetweenDevicesOfOneProcess" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "Through the user-mode driver, devices of one process have one value of a shared fence, and queues of both wait and signal."
         holds [NativeFence 35]
         => two_devices;
-    "SharedFence.DriverRefusesSignalsOfWaiters" on Boot::Shared, "d3dkmtopennativefencefromnthandle":
+    "SharedFence.DriverRefusesSignalsOfWaiters" needs NativeFence on Boot::Shared, "d3dkmtopennativefencefromnthandle":
         "A fence opened to be waited for is refused signals by name, on the CPU and in a recording; a handle without the right makes the system refuse."
         holds [NativeFence 42]
         => waiters;
-    "SharedFence.DriverClosesItsHandles" on Boot::Shared, "d3dkmtshareobjects":
+    "SharedFence.DriverClosesItsHandles" needs NativeFence on Boot::Shared, "d3dkmtshareobjects":
         "A handle that the user-mode driver made keeps the fence until it is dropped; only fences that were created to be shared have one."
         holds [NativeFence 41]
         => handles;

@@ -101,7 +101,7 @@ cases! { inside "FenceStorage", needs HardwareScheduling, behind "it looks where
         "Queues with a native and with a monitored progress fence run side by side on one context, and the CPU waits for both."
         holds [NativeFence 21, NativeFence 44]
         => both_kinds_of_progress;
-    "FenceStorage.NativeProgressInSystemMemory" on Boot::Fresh, "dxgkarg_createhwqueue":
+    "FenceStorage.NativeProgressInSystemMemory" needs UserModeSubmission on Boot::Fresh, "dxgkarg_createhwqueue":
         "The same, with every value in system memory."
         holds [NativeFence 21]
         => both_kinds_of_progress;

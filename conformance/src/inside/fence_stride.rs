@@ -9,7 +9,7 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "FenceStorage", needs HardwareScheduling, behind "it chooses what the driver asks for, and reads it from the hardware";
-    "FenceStorage.ValuesAreApartAsTheDriverSays" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceStorage.ValuesAreApartAsTheDriverSays" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Values of fences that cannot be shared lie on common pages, current and monitored ones at the distance that the driver asks for, and no signal touches a neighbour."
         holds [NativeFence 19, NativeFence 21]
         => apart;

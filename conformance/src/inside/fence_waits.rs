@@ -12,15 +12,15 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "FenceWaits", needs HardwareScheduling, behind "it counts interrupts, or moves the clock on";
-    "FenceWaits.ValuesAtTheirBounds" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.ValuesAtTheirBounds" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Waits for 0 are over before they begin, on processor and GPU; waits for the greatest value hold until exactly that is signalled, and nothing can be signalled behind it."
         holds [NativeFence 5, NativeFence 15]
         => bounds;
-    "FenceWaits.PassedValuesHoldNoQueue" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.PassedValuesHoldNoQueue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits for values that are reached or passed is not held, and is not put on any list of waiting queues."
         holds [NativeFence 9]
         => passed_on_gpu;
-    "FenceWaits.WaitsBeforeTheirSignals" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.WaitsBeforeTheirSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Waits that are queued long before their signals, on several engines and in chains, end in the order of the signals."
         holds [NativeFence 9]
         => wait_before_signal;
@@ -32,7 +32,7 @@ cases! { inside "FenceWaits", needs HardwareScheduling, behind "it counts interr
         "A waiting queue that loses its doorbell to another one goes on when its fence is signalled, and takes work again when it is rung again."
         holds [NativeFence 10, UserModeSubmission 29]
         => disconnected_while_waiting;
-    "FenceWaits.ProcessDiesWhileItWaits" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.ProcessDiesWhileItWaits" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A process that dies while its queue and its processor wait for a fence of another device leaves that fence and its other waiters as they were."
         holds [NativeFence 10]
         => process_dies;
@@ -40,7 +40,7 @@ cases! { inside "FenceWaits", needs HardwareScheduling, behind "it counts interr
         "Of ten thousand waits of the processor on one fence, a signal ends exactly those whose value it reaches, with one interrupt."
         holds [NativeFence 16]
         => ten_thousand;
-    "FenceWaits.ThousandFencesWithAWaiterEach" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.ThousandFencesWithAWaiterEach" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A thousand fences with a waiter each are signalled with at most one interrupt a signal, each waiter is woken once, and further signals are silent."
         holds [NativeFence 16]
         => thousand_fences;

@@ -9,7 +9,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure};
 
 cases! { inside "GpuAddress", needs HardwareScheduling, behind "it is several processes at a time";
-    "GpuAddress.ProcessesDoNotSeeEachOther" on Boot::Shared, "gpu-virtual-memory":
+    "GpuAddress.ProcessesDoNotSeeEachOther" needs UserModeSubmission on Boot::Shared, "gpu-virtual-memory":
         "The same GPU address in two processes names different memory; neither process can reach the other's."
         => processes_do_not_see;
 }

@@ -12,10 +12,10 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 
 cases! { inside "GpuUpdate", needs HardwareScheduling, behind "it reads the trace of paging operations";
-    "GpuUpdate.CopiesByTheDriverAndByUpdatesAreTheSame" on Boot::Fresh, "dxgk_buildpagingbuffer_copypagetableentries":
+    "GpuUpdate.CopiesByTheDriverAndByUpdatesAreTheSame" needs UserModeSubmission on Boot::Fresh, "dxgk_buildpagingbuffer_copypagetableentries":
         "Entries that the driver copies from table to table translate as those that page-table updates write for the same mappings."
         => copies_are_the_same;
-    "GpuUpdate.CopiesAreInOrderWithUpdates" on Boot::Fresh, "dxgk_buildpagingbuffer_copypagetableentries":
+    "GpuUpdate.CopiesAreInOrderWithUpdates" needs UserModeSubmission on Boot::Fresh, "dxgk_buildpagingbuffer_copypagetableentries":
         "In one request entries are copied as the operations before left them, and operations behind change what was copied, and where it came from."
         => copies_are_in_order;
 }

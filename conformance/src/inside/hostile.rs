@@ -14,7 +14,7 @@ cases! { inside "Hostile", needs HardwareScheduling, behind "it is several proce
         "Values that one process stores to the global doorbell in the name of another's queue run nothing that was not submitted, and no submission goes unheard for them."
         holds [UserModeSubmission 5]
         => forged_values;
-    "Hostile.WorkBeforeItsValueIsNoticed" on Boot::Shared, "user-mode-work-submission":
+    "Hostile.WorkBeforeItsValueIsNoticed" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "User mode that lets the GPU see work before the last queued value tells of it is noted by the system with its name, and one that keeps the order never is."
         holds [UserModeSubmission 38]
         => wrong_order;

@@ -12,29 +12,29 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{BusChoice, System, SystemOptions};
 
 cases! { inside "Lifecycle", behind "it stops and starts the adapter, or counts what ended processes leave";
-    "Lifecycle.AdapterStopsAndStartsAgain" needs HardwareScheduling on Boot::Fresh, "stop_device":
+    "Lifecycle.AdapterStopsAndStartsAgain" needs UserModeSubmission on Boot::Fresh, "stop_device":
         "An adapter that was stopped and removed can be added and started again, and works as before, time after time."
         => stops_and_starts;
-    "Lifecycle.ThunksOnAStoppedAdapterAreRefused" on Boot::Fresh, "stop_device":
+    "Lifecycle.ThunksOnAStoppedAdapterAreRefused" needs NativeFence on Boot::Fresh, "stop_device":
         "Once the adapter is stopped, thunks on handles from before are refused, and opening it is refused too."
         => thunks_after_stop;
-    "Lifecycle.ProcessExitReleasesEverything" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
+    "Lifecycle.ProcessExitReleasesEverything" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Processes that exit with devices, queues, doorbells, fences and memory open give all of it back: hundreds of them fit."
         holds [UserModeSubmission 22]
         => process_exit_releases;
-    "Lifecycle.ExitWithBlockedWorkEnds" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
+    "Lifecycle.ExitWithBlockedWorkEnds" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "A process that exits while its queue waits for a fence that nobody signals is taken down without waiting for ever."
         holds [UserModeSubmission 42]
         => exit_with_blocked_work;
-    "Lifecycle.ExitWithRunningWorkDisturbsNobody" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
+    "Lifecycle.ExitWithRunningWorkDisturbsNobody" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "A process that exits in the middle of its work takes nothing of another process with it."
         holds [UserModeSubmission 42]
         => exit_with_running_work;
-    "Lifecycle.DestroyedDeviceTakesItsObjects" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroydevice":
+    "Lifecycle.DestroyedDeviceTakesItsObjects" needs UserModeSubmission on Boot::Shared, "d3dkmtdestroydevice":
         "Destroying a device destroys its queues, doorbells, fences and allocations, whose handles are refused afterwards."
         holds [UserModeSubmission 22]
         => destroyed_device;
-    "Lifecycle.TwoMachinesDoNotSeeEachOther" needs HardwareScheduling on Boot::Fresh, "start_device":
+    "Lifecycle.TwoMachinesDoNotSeeEachOther" needs UserModeSubmission on Boot::Fresh, "start_device":
         "Two machines, each with its own adapter, run side by side; neither lists the other's adapter."
         => two_machines;
     "Lifecycle.SteppedMachineRunsTheSameWork" on Boot::With(stepped), "user-mode-work-submission":

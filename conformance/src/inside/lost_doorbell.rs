@@ -20,7 +20,7 @@ cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes, put
         "What is in a ring whose doorbell was given to another queue is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
         holds [UserModeSubmission 41]
         => lost_to_another;
-    "Exit.DoorbellLostToD3CostsNoWork" on Boot::Fresh, "user-mode-work-submission":
+    "Exit.DoorbellLostToD3CostsNoWork" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "What is in a ring whose doorbell a device in D3 lost is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
         holds [UserModeSubmission 41]
         => lost_to_d3;

@@ -19,14 +19,14 @@ cases! { inside "Packet scheduling", behind "it steps the GPU, or makes it fault
     "Packet.PreemptedWorkIsDoneOnce" on Boot::Fresh, "gpu-preemption":
         "Contexts of low priority that are preempted over and over lose no packet and do none twice."
         => done_once;
-    "Packet.TerminationTakesPacketsOff" on Boot::Fresh, "dxgkddi_preemptcommand":
+    "Packet.TerminationTakesPacketsOff" needs NativeFence on Boot::Fresh, "dxgkddi_preemptcommand":
         "Packets of a terminated process leave the hardware, also one that waits there, and those of others go on."
         => termination;
-    "Packet.SignalsOfProcessesInTurnAreReported" on Boot::Fresh, "native-gpu-fence-objects":
+    "Packet.SignalsOfProcessesInTurnAreReported" needs NativeFence on Boot::Fresh, "native-gpu-fence-objects":
         "While packets of two processes are on one node in turn, each signal of a native fence in them wakes who waits for it on the processor: the report names the fence of the process whose packet ran."
         holds [NativeFence 45]
         => signals_in_turn;
-    "Packet.FaultLeavesThePacketsBehindIt" on Boot::Fresh, "gpu-preemption":
+    "Packet.FaultLeavesThePacketsBehindIt" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "When a packet faults, the packets of another process that are behind it on the node run all the same, in their order; the page is silent on faults, and that they cost the guilty device alone is the system's rule."
         => fault_leaves_those_behind;
 }

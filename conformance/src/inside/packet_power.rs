@@ -14,13 +14,13 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 
 cases! { inside "Packet scheduling", behind "it changes power states, or pulls the GPU out";
-    "Packet.WorkQueuedBeforeD3CompletesAfterIt" on Boot::Fresh, "dxgkddi_setpowerstate":
+    "Packet.WorkQueuedBeforeD3CompletesAfterIt" needs NativeFence on Boot::Fresh, "dxgkddi_setpowerstate":
         "Packets that wait in hardware, are held for a fence or lie behind others when the device goes to D3 are executed after it, once and in order."
         => across_d3;
     "Packet.SubmissionInD3WakesTheDevice" on Boot::Fresh, "dxgkddi_setpowerstate":
         "A packet that is submitted to a device in D3 wakes it and runs, over and over, and what memory held before is there."
         => wakes;
-    "Packet.RemovalReleasesWaiters" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "Packet.RemovalReleasesWaiters" needs NativeFence on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "Packets of a GPU that is pulled out end where they are: threads that wait for them are released, nothing is submitted any more, and everything is closed once."
         => removal;
 }

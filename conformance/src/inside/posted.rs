@@ -27,7 +27,7 @@ cases! { inside "PostedWrites", needs HardwareScheduling, behind "it chooses the
         "StopDevice gives the event ring and the mappings back when the device has stopped, and the device starts anew."
         holds [UserModeSubmission 61]
         => stops_and_starts;
-    "NativeFence.DriverLetsTheDeviceSendAtomics" on Boot::Fresh, "native-gpu-fence-objects":
+    "NativeFence.DriverLetsTheDeviceSendAtomics" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A GPU that signals fences in system memory by atomic requests of PCI Express may send them after StartDevice and behind D3; the page leaves open whose bit that is, and the GPU's manual makes it the driver's."
         holds [NativeFence 13]
         => atomics_are_enabled;

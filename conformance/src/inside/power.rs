@@ -50,7 +50,7 @@ cases! { inside "Power", behind "it watches power states from inside, or lets th
         "Submissions of several processes race with engines that go to F1 whenever they are idle for a moment: every one is executed, once."
         holds [UserModeSubmission 46]
         => no_submission_is_lost;
-    "Power.HungEngineCostsItsUsersTheirDevices" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
+    "Power.HungEngineCostsItsUsersTheirDevices" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "When the driver says that an engine hangs, devices with work on it are lost as hung and their doorbells say abort; others go on."
         holds [UserModeSubmission 49, Tdr 15]
         => hung_engine;

@@ -13,15 +13,15 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::System;
 
 cases! { inside "Power", needs HardwareScheduling, behind "it changes power states of the device";
-    "Power.DeviceSleepFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
+    "Power.DeviceSleepFollowsThePage" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "On the way from D0 to D3 every context is suspended, then every doorbell disconnected with the status retry, then the driver is told."
         holds [UserModeSubmission 50]
         => sleep_order;
-    "Power.MemoryLeavesAfterTheContexts" on Boot::Fresh, "user-mode-work-submission":
+    "Power.MemoryLeavesAfterTheContexts" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "On the way from D0 to D3 nothing is evicted before every context has left the run list and every doorbell is disconnected, so that the hardware refers to nothing that goes."
         holds [UserModeSubmission 53]
         => memory_leaves_last;
-    "Power.ConnectingInD3WakesTheDevice" on Boot::Fresh, "user-mode-work-submission":
+    "Power.ConnectingInD3WakesTheDevice" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Connecting a doorbell in D3 brings the device back to D0, then connects the doorbell, then resumes the contexts, and the work runs."
         holds [UserModeSubmission 54]
         => connecting_wakes;
@@ -29,23 +29,23 @@ cases! { inside "Power", needs HardwareScheduling, behind "it changes power stat
         "Connecting a doorbell of a process whose page tables have left memory, in D3 or in D0, connects the doorbell first, and then resumes the contexts of the process and of the others."
         holds [UserModeSubmission 54]
         => connecting_wakes_from_rest;
-    "Power.WorkQueuedBeforeD3CompletesAfterIt" on Boot::Fresh, "user-mode-work-submission":
+    "Power.WorkQueuedBeforeD3CompletesAfterIt" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Work that ran, waited or lay in its ring when the device went to D3 completes after it, once and in order."
         holds [UserModeSubmission 55]
         => work_before_d3;
-    "Power.SuspendedContextStaysSuspended" on Boot::Fresh, "user-mode-work-submission":
+    "Power.SuspendedContextStaysSuspended" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "A context that was suspended before D3 is not resumed by the way back to D0."
         holds [UserModeSubmission 55]
         => suspended_stays;
-    "Power.EverythingCanEndInD3" on Boot::Fresh, "user-mode-work-submission":
+    "Power.EverythingCanEndInD3" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Devices are destroyed, processes exit or are terminated, and the adapter is stopped and removed while it is in D3."
         holds [UserModeSubmission 56]
         => ends_in_d3;
-    "Power.NothingRunsInD3" on Boot::Fresh, "user-mode-work-submission":
+    "Power.NothingRunsInD3" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "In D3 nothing is executed, whatever is written to rings and doorbell pages."
         holds [UserModeSubmission 50]
         => nothing_runs;
-    "Power.NoSubmissionIsLostToD3" on Boot::Fresh, "user-mode-work-submission":
+    "Power.NoSubmissionIsLostToD3" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Submissions of several processes race with a device that is put to D3 again and again: every one is executed, once."
         holds [UserModeSubmission 56]
         => no_submission_is_lost;

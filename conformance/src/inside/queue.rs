@@ -9,7 +9,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure};
 
 cases! { inside "HardwareQueue", needs HardwareScheduling, behind "it counts what the GPU executed";
-    "HardwareQueue.ManyIdleQueuesDoNotDisturb" on Boot::Fresh, "user-mode-work-submission":
+    "HardwareQueue.ManyIdleQueuesDoNotDisturb" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "With hundreds of idle queues beside it, a busy queue completes exactly the work it was given."
         holds [UserModeSubmission 67]
         => many_idle_queues;

@@ -15,10 +15,10 @@ use crate::{Boot, Failure};
 use testbed::setup::System;
 
 cases! { inside "Races", needs HardwareScheduling, behind "it ends processes that have threads in thunks";
-    "Races.ExitMeetsEveryThunk" on Boot::Fresh, "threading-and-synchronization-zero-level":
+    "Races.ExitMeetsEveryThunk" needs UserModeSubmission on Boot::Fresh, "threading-and-synchronization-zero-level":
         "A process that exits, or is terminated, while a thread of it makes any call is gone after that call, whose objects the driver hears nothing of afterwards (inferred from the pages: a handle is valid until its destruction)."
         => exit_meets_every_thunk;
-    "Races.NoCallMeetsTheEndOfItsObject" on Boot::Fresh, "threading-and-synchronization-zero-level":
+    "Races.NoCallMeetsTheEndOfItsObject" needs UserModeSubmission on Boot::Fresh, "threading-and-synchronization-zero-level":
         "While threads create, use and destroy objects at the same time, by every pair of thunks of which one takes away what the other needs, no DDI about a process, device, context, queue or doorbell of the driver overlaps or follows the DDI that ends it or what it was made of (inferred from the pages: a handle is valid until its destruction)."
         => no_call_meets_the_end;
 }

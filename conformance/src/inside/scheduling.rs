@@ -56,7 +56,7 @@ cases! { inside "Scheduling", needs HardwareScheduling, behind "it steps the GPU
     "Scheduling.PrioritiesAreReadBack" on Boot::Fresh, "d3dkmtgetcontextschedulingpriority":
         "Contexts start with priority 0 among all and within their process, and each is read back as it was set last."
         => read_back;
-    "Scheduling.RefusedPrioritiesChangeNothing" on Boot::Fresh, "d3dkmtsetcontextschedulingpriority":
+    "Scheduling.RefusedPrioritiesChangeNothing" needs UserModeSubmission on Boot::Fresh, "d3dkmtsetcontextschedulingpriority":
         "Priorities out of range, handles of nothing, of other objects and of other processes are refused, and nothing changes."
         holds [UserModeSubmission 69]
         => refusals;

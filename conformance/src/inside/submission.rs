@@ -11,7 +11,7 @@ use testbed::setup::SystemOptions;
 use testbed::user::{Error, Fence, Node, Queue, QueueOptions};
 
 cases! { inside "Submission", behind "it counts what the GPU executed, or goes through the user-mode driver";
-    "Submission.RingWrapsWithoutLoss" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
+    "Submission.RingWrapsWithoutLoss" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Many more submissions than the ring has entries are all executed, exactly once each."
         holds [UserModeSubmission 39]
         => ring_wraps;
@@ -31,7 +31,7 @@ cases! { inside "Submission", behind "it counts what the GPU executed, or goes t
         "Normal teardown disconnects the doorbell and waits for the last queued value before the queue goes."
         holds [UserModeSubmission 36, UserModeSubmission 40]
         => teardown_waits;
-    "Submission.ProgressNeverPassesWhatWasQueued" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
+    "Submission.ProgressNeverPassesWhatWasQueued" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "At every moment the progress value is at most the last queued value, which the user-mode driver writes for each submission before the work becomes visible."
         holds [UserModeSubmission 35]
         => progress_below_last_queued;

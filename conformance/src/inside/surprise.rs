@@ -22,33 +22,33 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "SurpriseRemoval", needs HardwareScheduling, behind "it pulls the GPU out";
-    "SurpriseRemoval.IdleAdapter" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.IdleAdapter" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "An adapter that is pulled out while it idles is lost to its devices, its driver touches no register after it was told, and another adapter in its place works."
         => idle;
     "SurpriseRemoval.SteppedMachine" on Boot::With(stepped), "dxgkddi_notify_surprise_removal":
         "A machine whose kernel moves the GPU while it waits does not wait for one that was pulled out."
         => released;
-    "SurpriseRemoval.WaitersAreReleased" on Boot::Fresh, "native-gpu-fence-objects":
+    "SurpriseRemoval.WaitersAreReleased" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Threads and events that wait for fences of an adapter that is pulled out are released, threads as device removed, while its queues wait for each other."
         holds [NativeFence 40]
         => released;
-    "SurpriseRemoval.RunningWorkEnds" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.RunningWorkEnds" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "A GPU that is pulled out in the middle of its work, with more in rings, reaches no memory any more; what it did before stays."
         => running_work;
-    "SurpriseRemoval.BeforeAnybodyKnows" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.BeforeAnybodyKnows" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "Between the removal and its notice thunks answer without stopping the machine, nothing makes progress, and the notice ends what waits."
         => before_notice;
     "SurpriseRemoval.FoundByATimeout" on Boot::With(gpu_written_tables), "dxgkddi_notify_surprise_removal":
         "Where paging of a GPU that was pulled out times out before plug and play tells, nothing is reset: the devices are lost, the machine goes on, and the removal follows."
         holds [Tdr 49]
         => found_by_timeout;
-    "SurpriseRemoval.PagingUnderWay" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.PagingUnderWay" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "A process whose memory is being moved when the adapter is pulled out is told that it is gone, and gives its memory back."
         => paging;
-    "SurpriseRemoval.AsleepAdapter" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.AsleepAdapter" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "An adapter that is pulled out in D3 is removed without being woken."
         => asleep;
-    "SurpriseRemoval.ObjectsCloseLate" on Boot::Fresh, "native-gpu-fence-objects":
+    "SurpriseRemoval.ObjectsCloseLate" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "Fences, kernel handles, doorbells, queues, contexts, memory and devices of an adapter that was pulled out are closed without an error, once each."
         holds [NativeFence 40]
         => late_close;
@@ -59,7 +59,7 @@ cases! { inside "SurpriseRemoval", needs HardwareScheduling, behind "it pulls th
         "An adapter beside one that is pulled out goes on: the value of a fence of both, and the waits for it there, are as if nothing had happened."
         holds [NativeFence 40, Tdr 52]
         => other_adapter;
-    "SurpriseRemoval.ProcessesExitMeanwhile" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.ProcessesExitMeanwhile" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "Processes that exit, and are terminated, with work and waits while the adapter is pulled out are taken down."
         => exits;
 }

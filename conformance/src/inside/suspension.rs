@@ -15,35 +15,35 @@ use crate::simulated::{Case, one_doorbell};
 use crate::{Boot, Failure, granted, refused};
 
 cases! { inside "Suspension", needs HardwareScheduling, behind "it suspends contexts as only the system can";
-    "Suspension.IdleContextKeepsConnectionAndRing" on Boot::Shared, "user-mode-work-submission":
+    "Suspension.IdleContextKeepsConnectionAndRing" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "While an idle context is suspended its doorbell stays connected and its ring can be written; nothing of it runs, and after resuming all of it does."
         holds [UserModeSubmission 28]
         => idle_context;
-    "Suspension.FullRingWaitsForResume" on Boot::Shared, "user-mode-work-submission":
+    "Suspension.FullRingWaitsForResume" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "User mode fills the whole ring of a suspended queue with commands, which run in order once the context is resumed."
         holds [UserModeSubmission 28]
         => full_ring;
-    "Suspension.WritePointerIsReadAgainOnResume" on Boot::Shared, "user-mode-work-submission":
+    "Suspension.WritePointerIsReadAgainOnResume" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "After resuming, the scheduler finds a new write pointer although nobody rings any more."
         holds [UserModeSubmission 31]
         => write_pointer;
-    "Suspension.RunningContextStopsAndGoesOn" on Boot::Shared, "dxgkddi_suspendcontext":
+    "Suspension.RunningContextStopsAndGoesOn" needs UserModeSubmission on Boot::Shared, "dxgkddi_suspendcontext":
         "Once the suspension of a running context is reported its work changes no byte of memory, and after resuming it goes on where it stopped."
         holds [UserModeSubmission 30]
         => running_context;
-    "Suspension.BlockedContextStaysBlocked" on Boot::Shared, "dxgkddi_suspendcontext":
+    "Suspension.BlockedContextStaysBlocked" needs UserModeSubmission on Boot::Shared, "dxgkddi_suspendcontext":
         "A context that is suspended while it waits for a fence does not go on when the fence is signalled, but when it is resumed after that."
         holds [UserModeSubmission 30]
         => blocked_context;
-    "Suspension.FencesAreAnsweredInOrder" on Boot::Shared, "dxgkddi_suspendcontext":
+    "Suspension.FencesAreAnsweredInOrder" needs UserModeSubmission on Boot::Shared, "dxgkddi_suspendcontext":
         "Suspending and resuming again and again without waiting, every request is answered, none out of order, and no work is lost."
         holds [UserModeSubmission 33]
         => many_suspensions;
-    "Suspension.EveryQueueOfTheContextStops" on Boot::Shared, "user-mode-work-submission":
+    "Suspension.EveryQueueOfTheContextStops" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "Suspending a context takes all its queues off the scheduler, and queues of other contexts of the device stay on it."
         holds [UserModeSubmission 30]
         => every_queue;
-    "Suspension.QueueMadeMeanwhileWaits" on Boot::Shared, "user-mode-work-submission":
+    "Suspension.QueueMadeMeanwhileWaits" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A ring that a suspended context gets, with work in it from the start, is not looked at before the context is resumed."
         holds [UserModeSubmission 30]
         => made_meanwhile;
@@ -51,11 +51,11 @@ cases! { inside "Suspension", needs HardwareScheduling, behind "it suspends cont
         "A suspended queue may lose its doorbell; user mode connects it again, goes on submitting, and all of it runs after resuming."
         holds [UserModeSubmission 23, UserModeSubmission 32]
         => victim;
-    "Suspension.DestroyedWhileSuspended" on Boot::Shared, "dxgkddi_suspendcontext":
+    "Suspension.DestroyedWhileSuspended" needs UserModeSubmission on Boot::Shared, "dxgkddi_suspendcontext":
         "Queue and context of a suspended context without work can be destroyed, and others work on."
         holds [UserModeSubmission 34]
         => destroyed;
-    "Suspension.RingThatWentAwayIsFoundOnResume" on Boot::Shared, "user-mode-work-submission":
+    "Suspension.RingThatWentAwayIsFoundOnResume" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A ring control whose address is freed while the context is suspended puts its device in error on resume, and no other."
         holds [UserModeSubmission 31]
         => ring_went_away;

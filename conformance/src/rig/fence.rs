@@ -4,13 +4,14 @@ use campanile_hw::packet::{self, Packet};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
+use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 use wddm_ddi::types::*;
 
 use super::Rig;
 use crate::kmt::Word;
 use crate::{EventNumber, Failure};
 
-/// A native fence.
+/// A fence: a native one, or a monitored one, which has no monitored value in memory.
 #[derive(Clone, Copy)]
 pub struct RawFence {
     pub handle: D3DKMT_HANDLE,
@@ -24,13 +25,16 @@ impl Rig {
     pub fn fence(&self, initial: u64) -> Result<RawFence, Failure> {
         let created =
             self.create_fence(initial).map_err(|status| Failure::new(format!("D3DKMTCreateNativeFence: {status}")))?;
-        let mapping = created.Info.NativeFenceMapping;
-        Ok(RawFence {
-            handle: created.hSyncObject,
-            value: Word::new(mapping.CurrentValueCpuVa, "the fence's current value")?,
-            current: mapping.CurrentValueGpuVa,
-            monitored: mapping.MonitoredValueGpuVa,
-        })
+        RawFence::of(&created)
+    }
+
+    /// A fence for the progress of a context: a native one, or a monitored one where native fences are not enabled.
+    pub fn progress_fence(&self) -> Result<RawFence, Failure> {
+        match self.create_fence(0) {
+            Err(STATUS_NOT_SUPPORTED) => self.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new()),
+            Err(status) => Err(Failure::new(format!("D3DKMTCreateNativeFence: {status}"))),
+            Ok(created) => RawFence::of(&created),
+        }
     }
 
     /// Creates a native fence; what the thunk returned.
@@ -107,6 +111,16 @@ impl Rig {
 }
 
 impl RawFence {
+    fn of(created: &D3DKMT_CREATENATIVEFENCE) -> Result<Self, Failure> {
+        let mapping = created.Info.NativeFenceMapping;
+        Ok(Self {
+            handle: created.hSyncObject,
+            value: Word::new(mapping.CurrentValueCpuVa, "the fence's current value")?,
+            current: mapping.CurrentValueGpuVa,
+            monitored: mapping.MonitoredValueGpuVa,
+        })
+    }
+
     /// A SIGNAL packet.
     pub fn signal(&self, value: u64) -> Packet {
         Packet::Signal(packet::Signal { handle: self.handle, current: self.current, monitored: self.monitored, value })

@@ -14,7 +14,7 @@ const COMMANDS_SIZE: u64 = 1024;
 /// Submissions that command memory has room for.
 const SLOTS: u64 = 64;
 
-/// A context of packets with a native fence that its last packet of each submission signals.
+/// A context of packets with a fence that its last packet of each submission signals.
 pub struct PacketQueue {
     pub context: D3DKMT_HANDLE,
     pub progress: RawFence,
@@ -37,7 +37,13 @@ impl Rig {
         let context = self.packet_context(node);
         let context = context.map_err(|status| Failure::new(format!("D3DKMTCreateContextVirtual: {status}")))?;
         let commands = self.memory(SLOTS * COMMANDS_SIZE, Placement::SystemUncached)?;
-        Ok(PacketQueue { context, progress: self.fence(0)?, commands, view: self.view(commands)?, submitted: 0 })
+        Ok(PacketQueue {
+            context,
+            progress: self.progress_fence()?,
+            commands,
+            view: self.view(commands)?,
+            submitted: 0,
+        })
     }
 
     /// Destroys a context of packets; what the thunk returned.

@@ -1,4 +1,4 @@
-//! What a user chooses of a machine: its GPU, where the operating-system side lets fences lie, and who schedules.
+//! What a user chooses of a machine: its GPU, where the operating-system side lets fences lie, and which features it withholds.
 
 use clap::ValueEnum;
 use dxgkrnl::PowerSettings;
@@ -15,14 +15,26 @@ pub enum FenceStorage {
     Local,
 }
 
-/// Who decides what an engine runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Scheduling {
-    /// The GPU, which takes work from user mode.
-    #[default]
-    Hardware,
-    /// The operating system, which hands over one packet after the other; hardware scheduling is off.
-    Packet,
+/// A feature that the operating system or its registry may refuse although driver and GPU support it.
+/// [querying-wddm-feature-support-and-enablement]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Feature {
+    /// DXGK_FEATURE_HWSCH: without it the operating system hands over one packet after the other.
+    HardwareScheduling,
+    /// DXGK_FEATURE_NATIVE_FENCE: without it engines neither wait for nor signal native fences.
+    NativeFence,
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION, which needs both others: without it each submission is a system call.
+    UserModeSubmission,
+}
+
+impl Feature {
+    /// Every subset, the empty one first.
+    pub fn subsets() -> impl Iterator<Item = Vec<Self>> {
+        (0..1u32 << Self::value_variants().len()).map(|subset| {
+            let all = Self::value_variants().iter().enumerate();
+            all.filter(|(place, _)| subset >> place & 1 != 0).map(|(_, feature)| *feature).collect()
+        })
+    }
 }
 
 /// The choices.
@@ -34,8 +46,8 @@ pub struct MachineOptions {
     pub fences: FenceStorage,
     /// How the GPU is reached; `None`: see [`BusChoice`].
     pub bus: Option<BusChoice>,
-    /// Who decides what an engine runs.
-    pub scheduling: Scheduling,
+    /// Features that the operating-system side does not enable.
+    pub without: Vec<Feature>,
     /// Idle power policy; `None`: none, or [`PowerSettings::in_use`] for a machine that somebody uses.
     pub power: Option<PowerSettings>,
     /// What goes wrong with the first GPU from the start of the machine on.
@@ -56,7 +68,14 @@ impl MachineOptions {
         let local = self.fences == FenceStorage::Local;
         options.features.optimized_default_fences = local;
         options.features.intra_gpu_fences = local;
-        options.features.hardware_scheduling = self.scheduling == Scheduling::Hardware;
+        for feature in &self.without {
+            let enabled = match feature {
+                Feature::HardwareScheduling => &mut options.features.hardware_scheduling,
+                Feature::NativeFence => &mut options.features.native_fence,
+                Feature::UserModeSubmission => &mut options.features.user_mode_submission,
+            };
+            *enabled = false;
+        }
         options.power = self.power.unwrap_or_default();
         options
     }

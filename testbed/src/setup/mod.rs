@@ -39,7 +39,7 @@ pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
 pub use drivers::Drivers;
 pub use fault::FaultOption;
 pub use gpu_handle::{FaultsHandle, GpuHandle};
-pub use machine::{FenceStorage, MachineOptions, Scheduling};
+pub use machine::{Feature, FenceStorage, MachineOptions};
 pub use msix::capability;
 pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
