@@ -218,6 +218,7 @@ Invoke-Step 'adapter, features and nodes' {
     Test-Claim 'D3DKMTEnumAdapters3 lists an adapter of this driver' ($code -eq 0) "hlk.exe ended with ${code}: $($lines -join ' ')" 'exit code 3: Windows is older than 24H2; 4: the device has to work first, see above'
     if ($code -ne 0) { return }
     foreach ($line in $lines) { Write-Line "      $line" }
+    foreach ($line in Save-Output 'submission.txt' { & $hlk --why }) { Write-Line "      $line" }
     foreach ($feature in 'native fences, granted to the driver', 'user-mode submission, granted to the driver', 'hardware scheduling, enabled') {
         Test-Claim $feature ($lines -contains "${feature}: yes") 'no' 'send the report: whether Windows grants it to this driver is what nobody knows yet'
     }

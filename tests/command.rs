@@ -88,6 +88,38 @@ fn files_of_every_length_come_back_verified() {
 }
 
 #[test]
+fn whatever_features_are_withheld_files_come_back_and_the_report_says_how_queues_submit() {
+    let scratch = Scratch::new("withheld");
+    let file = scratch.file("file", 2 * CHUNK + 1);
+    let user = "user mode writes the ring and rings the doorbell";
+    let call = "each submission is a call that the GPU schedules";
+    let packet = "each submission is a call that the operating system schedules";
+    let no_scheduling = "because hardware scheduling is not enabled";
+    let no_fences = "because the driver was not granted native fences";
+    let no_user = "because the driver was not granted user-mode submission";
+    for (without, how, why) in [
+        ("", user, ": hardware scheduling, native fences and user-mode submission are enabled"),
+        ("user-mode-submission", call, no_user),
+        ("native-fence", call, no_fences),
+        ("native-fence,user-mode-submission", call, no_fences),
+        ("hardware-scheduling", packet, no_scheduling),
+        ("hardware-scheduling,user-mode-submission", packet, no_scheduling),
+        ("hardware-scheduling,native-fence", packet, no_scheduling),
+        ("hardware-scheduling,native-fence,user-mode-submission", packet, no_scheduling),
+    ] {
+        let options = ["--without", without];
+        let withheld = if without.is_empty() { &[][..] } else { &options };
+        let output = campanile(&[&["run", "--json", &file][..], withheld].concat());
+        assert_eq!(output.status.code(), Some(0), "{without}: {}", text(&output.stderr));
+        let report = json(&output);
+        assert_eq!(report["files"][0]["verified"], true, "{without}");
+        let [reason] = &report["submission"].as_array().expect("reasons")[..] else { panic!("{without}: {report}") };
+        let reason = reason.as_str().unwrap_or_default();
+        assert!(reason.starts_with(how) && reason.contains(why), "{without}: {reason}");
+    }
+}
+
+#[test]
 fn a_missing_file_is_named_and_the_others_are_done() {
     let scratch = Scratch::new("missing");
     let good = scratch.file("good", 100_000);

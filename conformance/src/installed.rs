@@ -1,12 +1,16 @@
 //! What an adapter of this driver tells of itself over the thunks: a text for reports from machines that nobody here has seen.
 
 use campanile_hw::private::{AdapterData, MAGIC};
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_ENGINE_TYPE;
 use wddm_ddi::kmt::*;
+use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 use wddm_ddi::types::{D3DKMT_HANDLE, LUID, NTSTATUS};
 
 use crate::kmt::Kmt;
+use crate::rig::{RawQueue, Rig, user_mode_flags};
+use crate::{Failure, granted};
 
 /// More nodes than an adapter has, whose masks of nodes are 64 bits wide.
 const NODES_MAX: u32 = 64;
@@ -25,6 +29,45 @@ pub fn describe(kmt: Kmt, luid: LUID) -> Result<Vec<String>, NTSTATUS> {
     // A handle that the system refuses to close ends with the process.
     let _ = kmt.close_adapter(adapter);
     Ok(lines)
+}
+
+/// How queues submit on each node of the adapter, and why not from user mode where they do not: each step that user-mode submission needs
+/// is tried, and the first that fails is told.
+///
+/// # Errors
+/// A sentence if the adapter cannot be opened or no device can be created on it.
+pub fn submission(kmt: Kmt, luid: LUID) -> Result<Vec<String>, Failure> {
+    let adapter = kmt.open_adapter(luid).map_err(|status| Failure::new(format!("opening the adapter: {status}")))?;
+    let rig = Rig::on_adapter(kmt, adapter)?;
+    let nodes = [(NODE_COMPUTE, "compute"), (NODE_COPY, "copy")];
+    Ok(nodes.map(|(node, name)| format!("node {node} ({name}): {}", submission_of(&rig, node))).to_vec())
+}
+
+/// How a queue of a node submits, and why.
+fn submission_of(rig: &Rig, node: u32) -> String {
+    const CALL: &str = "each submission is a call that the GPU schedules (D3DKMTSubmitCommandToHwQueue)";
+    let context = match rig.context(node) {
+        Ok(context) => context,
+        Err(STATUS_NOT_SUPPORTED) => {
+            return "each submission is a call that the operating system schedules (D3DKMTSubmitCommand), because hardware scheduling is \
+                    not enabled: D3DKMTCreateHwContext answers STATUS_NOT_SUPPORTED"
+                .to_owned();
+        }
+        Err(status) => return format!("no submission: D3DKMTCreateHwContext answers {status}"),
+    };
+    if let Err(status) = rig.create_fence(0) {
+        return format!("{CALL}, because native fences are not enabled: D3DKMTCreateNativeFence answers {status}");
+    }
+    if let Err(status) = rig.hw_queue(context, user_mode_flags()) {
+        return format!("{CALL}, because user-mode submission is not enabled: D3DKMTCreateHwQueue answers {status}");
+    }
+    let connected = |queue: RawQueue| granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell");
+    match rig.queue(node).and_then(connected) {
+        Ok(()) => "user mode writes the ring and rings the doorbell: hardware scheduling, native fences and user-mode \
+                   submission are enabled"
+            .to_owned(),
+        Err(failure) => format!("{CALL}, because no doorbell could be had: {failure}"),
+    }
 }
 
 fn yes(holds: bool) -> &'static str {
@@ -137,5 +180,36 @@ mod tests {
         }
         assert_eq!(lines.iter().filter(|line| line.starts_with("node ")).count() as u32, NODES, "{text}");
         assert!(!text.contains("failed"), "{text}");
+    }
+
+    #[test]
+    fn each_withheld_feature_is_named_as_the_reason_of_slower_submission() {
+        for (change, how, why) in [
+            ((|_| ()) as fn(&mut SystemOptions), "user mode writes the ring", "are enabled"),
+            (
+                |options| options.features.user_mode_submission = false,
+                "the GPU schedules",
+                "user-mode submission is not enabled",
+            ),
+            (|options| options.features.native_fence = false, "the GPU schedules", "native fences are not enabled"),
+            (
+                |options| options.features.hardware_scheduling = false,
+                "the operating system schedules",
+                "hardware scheduling is not",
+            ),
+        ] {
+            let mut options = SystemOptions::default();
+            change(&mut options);
+            let system = System::boot(&options).unwrap();
+            let process = Process::new(system.machine(), "submission");
+            let lines = {
+                let _attached = process.attach();
+                submission(Kmt::new(), system.luid()).unwrap()
+            };
+            process.exit();
+            system.shutdown().unwrap();
+            assert_eq!(lines.len(), 2, "{lines:?}");
+            assert!(lines.iter().all(|line| line.contains(how) && line.contains(why)), "{why}: {lines:?}");
+        }
     }
 }

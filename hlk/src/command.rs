@@ -40,6 +40,9 @@ struct Cli {
     /// Prints what the adapter tells of itself, with its nodes and the features granted, and runs no case.
     #[arg(long, conflicts_with_all = ["list", "filter", "json", "junit"])]
     adapter: bool,
+    /// Prints how queues submit on each node, and why not from user mode where they do not, and runs no case.
+    #[arg(long, conflicts_with_all = ["adapter", "list", "filter", "json", "junit"])]
+    why: bool,
     /// Takes only the cases whose name, area or page contains this.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
@@ -120,6 +123,7 @@ pub fn main() -> u8 {
     campanile_conformance::seed::set(cli.seed);
     match system::find() {
         Ok(found) if cli.adapter => describe(&found),
+        Ok(found) if cli.why => explain(&found),
         Ok(found) => run_all(&cli, &selected, &found),
         Err(missing) => {
             eprintln!("hlk: {missing}");
@@ -162,6 +166,21 @@ fn describe(found: &Found) -> u8 {
         }
         Err(status) => {
             eprintln!("hlk: no adapter: it was listed, and opening it failed with {status}");
+            EXIT_NO_ADAPTER
+        }
+    }
+}
+
+/// Prints how queues submit, and why.
+fn explain(found: &Found) -> u8 {
+    print(&format!("driver: {found}"));
+    match campanile_conformance::installed::submission(Kmt::new(), found.luid) {
+        Ok(lines) => {
+            print(&lines.join("\n"));
+            EXIT_OK
+        }
+        Err(failure) => {
+            eprintln!("hlk: the adapter was listed and cannot be used: {failure}");
             EXIT_NO_ADAPTER
         }
     }

@@ -315,8 +315,9 @@ impl Streamer {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
+        let submission = self.pipeline.submission()?;
         Ok(Outcome {
-            report: Report { drivers: Drivers::selected(), files: self.files, totals },
+            report: Report { drivers: Drivers::selected(), files: self.files, submission, totals },
             unreadable: self.unreadable,
             mismatches,
             trace: None,

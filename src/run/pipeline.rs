@@ -216,6 +216,18 @@ impl Pipeline {
         Ok(Some(Finished { file_offset: sent.file_offset, mismatch }))
     }
 
+    /// How the queues submit and why, a sentence for each different reason.
+    pub(super) fn submission(&self) -> Result<Vec<String>, Error> {
+        let mut reasons = Vec::new();
+        for link in [&self.up, &self.transpose, &self.down] {
+            let reason = link.queue.model_reason()?;
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        Ok(reasons)
+    }
+
     /// The figures of the whole run.
     pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: GpuCounters) -> Result<Totals, Error> {
         let mut totals = Totals {

@@ -13,6 +13,8 @@ pub struct Report {
     pub drivers: Drivers,
     /// Files that were read to their end.
     pub files: Vec<FileReport>,
+    /// How the queues submitted at the end, and why; a sentence for each different reason.
+    pub submission: Vec<String>,
     /// Figures over all of them.
     pub totals: Totals,
 }
@@ -82,7 +84,11 @@ impl Report {
             text.push_str("\n\n");
         }
         text.push_str(&render(&["", ""], &self.totals.rows()));
-        text.push_str(&format!("\n\n{}", self.drivers));
+        text.push('\n');
+        for reason in &self.submission {
+            text.push_str(&format!("\nsubmission: {reason}"));
+        }
+        text.push_str(&format!("\n{}", self.drivers));
         text
     }
 }
@@ -133,6 +139,7 @@ mod tests {
                 verified: true,
                 mismatch: None,
             }],
+            submission: vec!["user mode rings".to_owned()],
             totals: Totals { bytes: 5, ..Totals::default() },
         }
     }
@@ -141,7 +148,7 @@ mod tests {
     fn json_has_exactly_the_promised_keys() {
         let value: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["driver", "files", "special_pool", "totals", "user_mode_driver"]);
+        assert_eq!(keys(&value), ["driver", "files", "special_pool", "submission", "totals", "user_mode_driver"]);
         assert_eq!(keys(&value["files"][0]), ["bytes", "path", "sha256", "verified"]);
         let mut expected = [
             "bytes",

@@ -70,6 +70,8 @@ fn the_program_says_that_there_is_no_adapter_and_what_a_wrong_command_line_is() 
     assert_eq!((described.code, described.output.is_empty()), (Some(4), true), "{}", described.errors);
     for (arguments, code) in [
         (&["--adapter", "--list"][..], 2),
+        (&["--why", "--adapter"], 2),
+        (&["--why"], 4),
         (&["--filter", "no such case"], 2),
         (&["--repeat", "0"], 2),
         (&["--version"], 0),

@@ -738,6 +738,14 @@ int32_t campanile_queue_wait(campanile_queue queue, uint64_t value, uint64_t nan
 // The model that the queue chose: CAMPANILE_MODEL_USER, CAMPANILE_MODEL_KERNEL or CAMPANILE_MODEL_PACKET.
 int32_t campanile_queue_model(campanile_queue queue, int32_t *model);
 
+// Why the queue submits as it does, as a sentence in ASCII: which feature the operating system or the driver withholds, or which call
+// failed. Writes as much of the text as fits into `size` bytes, always with a terminating zero, and to `needed` the bytes of the whole text
+// with its zero. With a `size` of 0 `text` may be null.
+int32_t campanile_queue_model_reason(campanile_queue queue,
+                                     char *text,
+                                     uint64_t size,
+                                     uint64_t *needed);
+
 // What the queue has done so far.
 int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *stats);
 

@@ -147,6 +147,20 @@ impl Adapter {
         self.native_fences() && self.inner.data.features & FEATURE_USER_MODE_SUBMISSION != 0
     }
 
+    /// The feature without which user-mode submission is not enabled; `None` if it is, as far as can be known without a queue.
+    pub(crate) fn lacks_for_user_mode_submission(&self) -> Option<&'static str> {
+        let granted = |feature| self.inner.data.features & feature != 0;
+        if !granted(FEATURE_NATIVE_FENCE) {
+            Some("the driver was not granted native fences (DXGK_FEATURE_NATIVE_FENCE)")
+        } else if !self.native_fences() {
+            Some("the operating system does not report native fences (NativeGpuFenceSupported in D3DKMT_WDDM_3_1_CAPS)")
+        } else if !self.user_mode_submission() {
+            Some("the driver was not granted user-mode submission (DXGK_FEATURE_USER_MODE_SUBMISSION)")
+        } else {
+            None
+        }
+    }
+
     /// How many objects the operating system has refused to destroy since the adapter was opened.
     pub fn teardown_failures(&self) -> u32 {
         self.inner.teardown.count.load(Ordering::Relaxed)

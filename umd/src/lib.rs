@@ -90,7 +90,8 @@ pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
 pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
 pub use queue::{
-    COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel, Unfinished,
+    COMMAND_BYTES_MAX, ModelReason, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel,
+    Unfinished,
 };
 pub use recovery::{LossReason, Recoverable, Recovered, RecoveryOptions};
 pub use share::{Access, SharedHandle};

@@ -1,9 +1,11 @@
 //! Queues: creation, submission in either model, waiting.
 
 mod fallback;
+mod model;
 mod recover;
 mod software;
 
+pub use model::{ModelReason, SubmissionModel};
 pub use recover::Unfinished;
 
 use alloc::boxed::Box;
@@ -62,18 +64,6 @@ impl Node {
             Self::Copy => NODE_COPY,
         }
     }
-}
-
-/// How work reaches the GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubmissionModel {
-    /// By ring and doorbell; the kernel is not involved.
-    User,
-    /// By a call for every submission to a hardware queue. [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
-    Kernel,
-    /// By a call for every submission to a context that the operating system schedules packet by packet, with hardware scheduling
-    /// or without. [d3dkmthk: D3DKMTSubmitCommand]
-    Packet,
 }
 
 /// Properties of a new queue.
@@ -483,20 +473,6 @@ impl Queue {
     /// Its handle, by which logs and traces name it.
     pub fn handle(&self) -> D3DKMT_HANDLE {
         self.target.handle()
-    }
-
-    /// How this queue submits.
-    pub fn model(&self) -> SubmissionModel {
-        match self.path {
-            Path::User(..) => SubmissionModel::User,
-            Path::Kernel => SubmissionModel::Kernel,
-            Path::Packet => SubmissionModel::Packet,
-        }
-    }
-
-    /// Why a queue that could choose its model submits through the kernel, or is about to.
-    pub fn fallback_reason(&self) -> Option<Error> {
-        self.fallback
     }
 
     /// The device it was created on.

@@ -439,6 +439,18 @@ impl Queue {
         Ok(found.map_or(SubmissionModel::Kernel, |(found, _)| found))
     }
 
+    pub(super) fn model_reason(&self) -> Result<String> {
+        const ROOM: usize = 512;
+        let (mut text, mut needed) = (vec![0_u8; ROOM], 0);
+        let place = text.as_mut_ptr().cast();
+        call!(
+            self.owned.library,
+            campanile_queue_model_reason(self.owned.handle, place, ROOM as u64, &raw mut needed)
+        )?;
+        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(ROOM));
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     pub(super) fn resize(&mut self, ring_entries: u32) -> Result<()> {
         call!(self.owned.library, campanile_queue_resize(self.owned.handle, ring_entries))
     }

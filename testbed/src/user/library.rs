@@ -116,6 +116,7 @@ functions! {
     fn campanile_queue_last_submitted(QueueHandle, *mut u64) -> i32;
     fn campanile_queue_wait(QueueHandle, u64, u64) -> i32;
     fn campanile_queue_model(QueueHandle, *mut i32) -> i32;
+    fn campanile_queue_model_reason(QueueHandle, *mut c_char, u64, *mut u64) -> i32;
     fn campanile_queue_enqueue_wait(QueueHandle, FenceHandle, u64) -> i32;
     fn campanile_queue_enqueue_signal(QueueHandle, FenceHandle, u64) -> i32;
     fn campanile_queue_stats(QueueHandle, *mut CQueueStats) -> i32;

@@ -452,6 +452,14 @@ impl Queue {
         on!(&self.0, QueueInner, queue => Ok(queue.model()), queue.model())
     }
 
+    /// Why the queue submits as it does, as text.
+    ///
+    /// # Errors
+    /// The DLL refused.
+    pub fn model_reason(&self) -> Result<String> {
+        on!(&self.0, QueueInner, queue => Ok(queue.model_reason().to_string()), queue.model_reason())
+    }
+
     /// Gives the queue a ring of another number of entries, with whatever is under way.
     ///
     /// # Errors

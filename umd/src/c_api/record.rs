@@ -1,6 +1,10 @@
 //! Recording, submission and progress of queues, for C.
 
-use core::time::Duration;
+use core::{
+    ffi::c_char,
+    fmt::{self, Write},
+    time::Duration,
+};
 
 use super::{
     CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Recording, Status, finish,
@@ -225,6 +229,58 @@ pub unsafe extern "C" fn campanile_queue_model(queue: QueueHandle, model: *mut i
         };
         // SAFETY: as the caller promises.
         unsafe { out.set(number as i32) };
+        Ok(())
+    })())
+}
+
+/// Counts the bytes of a text and writes as many as have room behind `place`.
+struct Text {
+    place: *mut u8,
+    room: usize,
+    length: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = text.len().min(self.room);
+        // SAFETY: `room` bytes from `place` are the caller's to be written, and the text is nobody else's.
+        unsafe { self.place.copy_from_nonoverlapping(text.as_ptr(), fits) };
+        self.place = self.place.wrapping_add(fits);
+        self.room -= fits;
+        self.length += text.len();
+        Ok(())
+    }
+}
+
+/// Why the queue submits as it does, as a sentence in ASCII: which feature the operating system or the driver withholds, or which call
+/// failed. Writes as much of the text as fits into `size` bytes, always with a terminating zero, and to `needed` the bytes of the whole text
+/// with its zero. With a `size` of 0 `text` may be null.
+///
+/// # Safety
+/// `text` has `size` writable bytes or is null; `needed` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_queue_model_reason(
+    queue: QueueHandle,
+    text: *mut c_char,
+    size: u64,
+    needed: *mut u64,
+) -> i32 {
+    finish((|| {
+        let out = Out::new(needed)?;
+        if text.is_null() && size != 0 {
+            return Err(Status::BadPointer.into());
+        }
+        let reason = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.model_reason()))?;
+        let room = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(1);
+        let mut written = Text { place: text.cast(), room, length: 0 };
+        // Nothing here fails to be written: what has no room is counted.
+        let _ = write!(written, "{reason}");
+        if size != 0 {
+            // SAFETY: one byte of the caller's was kept for it.
+            unsafe { written.place.write(0) };
+        }
+        // SAFETY: as the caller promises.
+        unsafe { out.set(written.length as u64 + 1) };
         Ok(())
     })())
 }

@@ -20,6 +20,34 @@ fn model_of(queue: QueueHandle) -> i32 {
     model
 }
 
+/// The reason with room for `size` bytes, and the bytes that the whole text needs.
+fn reason_of(queue: QueueHandle, size: usize) -> (String, u64) {
+    let (mut text, mut needed) = (vec![0x7f_i8; size + 1], 0);
+    // SAFETY: `size` bytes of the text, and a variable.
+    let status = unsafe { campanile_queue_model_reason(queue, text.as_mut_ptr(), size as u64, &mut needed) };
+    assert_eq!((status, text[size]), (0, 0x7f), "written behind the end");
+    let bytes: Vec<u8> = text.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
+    (String::from_utf8(bytes).expect("ASCII"), needed)
+}
+
+#[test]
+fn a_queue_says_why_it_submits_as_it_does_in_as_many_bytes_as_there_are() {
+    let all = All::open();
+    let (text, needed) = reason_of(all.queue, 512);
+    assert!(text.contains("user mode writes the ring") && needed == text.len() as u64 + 1, "{text}");
+    for size in [1, 2, 10, text.len(), text.len() + 1] {
+        assert_eq!(reason_of(all.queue, size), (text[..(size - 1).min(text.len())].to_owned(), needed));
+    }
+    let mut length = 0;
+    // SAFETY: a variable; without bytes the text may be null.
+    assert_eq!(unsafe { campanile_queue_model_reason(all.queue, null_mut(), 0, &mut length) }, 0);
+    assert_eq!(length, needed);
+    // SAFETY: a variable.
+    let bad = unsafe { campanile_queue_model_reason(all.queue, null_mut(), 8, &mut length) };
+    assert_eq!(bad, Status::BadPointer as i32);
+    all.close();
+}
+
 /// A doorbell that cannot be connected again, and one that cannot be connected after its ring was resized: the caller sees nothing but the
 /// other model.
 #[test]
@@ -44,6 +72,8 @@ fn a_queue_whose_doorbell_does_not_connect_goes_on_through_the_kernel() {
         if resizes {
             assert_eq!(campanile_queue_resize(all.queue, 256), 0);
             assert_eq!(model_of(all.queue), QueueModel::Kernel as i32);
+            let (reason, _) = reason_of(all.queue, 512);
+            assert!(reason.contains("because D3DKMTConnectDoorbell failed with STATUS_NO_MEMORY"), "{reason}");
         }
         for (value, pattern) in (2..=40).zip(2..) {
             assert_eq!((fill_and_wait(all.queue, address, pattern), word()), ((0, value), pattern));
