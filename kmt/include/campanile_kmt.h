@@ -2,7 +2,7 @@
  * The D3DKMT thunks of libcampanile_kmt.so, and their types.
  *
  * Names, layouts and values are those of Microsoft's d3dkmthk.h (kit 10.0.26100) for x64. A program that has that header includes it first, after
- * campanile_windows.h or types of its own; nothing is declared here then.
+ * campanile_windows.h or types of its own; only values of NTSTATUS are declared here then.
  *
  * Generated from the Rust sources; do not edit.
  */
@@ -10,18 +10,6 @@
 #define CAMPANILE_KMT_H
 
 #include "campanile_windows.h"
-
-#ifndef _D3DKMTHK_H_
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef UINT D3DKMT_HANDLE;
-typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
-typedef UINT64 D3DGPU_SIZE_T;
-typedef SIZE_T D3DKMT_SIZE_T;
-typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 
 #ifndef STATUS_SUCCESS
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
@@ -146,6 +134,19 @@ typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 #ifndef STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE
 #define STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE ((NTSTATUS)0xc01e0200)
 #endif
+
+/* The guards of Microsoft's header and of Wine's. */
+#if !defined(_D3DKMTHK_H_) && !defined(__WINE_D3DKMTHK_H)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef UINT D3DKMT_HANDLE;
+typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
+typedef UINT64 D3DGPU_SIZE_T;
+typedef SIZE_T D3DKMT_SIZE_T;
+typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 
 /* State of a doorbell as its process reads it after ringing */
 typedef enum D3DDDI_DOORBELLSTATUS {
@@ -1814,6 +1815,6 @@ NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *args);
 }
 #endif
 
-#endif /* _D3DKMTHK_H_ */
+#endif
 
 #endif /* CAMPANILE_KMT_H */
