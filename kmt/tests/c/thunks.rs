@@ -127,7 +127,7 @@ pub(crate) fn layout_program(source: &Source, facts: &Facts) -> String {
             let all = u64::MAX >> (64 - count);
             let _ = writeln!(
                 text,
-                "    {{ union {{ {name} type; unsigned char bytes[{}]; }} u = {{0}}; u.type.{} = {all:#x}u; \
+                "    {{ static union {{ {name} type; unsigned char bytes[{}]; }} u; u.type.{} = {all:#x}u; \
                  wrong += !has(u.bytes + {}, {}, 0x{:x}ull); }}",
                 of.size,
                 row.name,
