@@ -53,7 +53,8 @@ mod tests {
         let inf = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../inf/campanile.inx")).unwrap();
         let installed = installation();
         let text = |text: &str| Some(RegistryValue::Text(text.to_owned()));
-        assert_eq!((directive(&inf, "Device"), directive(&inf, "Provider")), (DEVICE.into(), PROVIDER.into()));
+        let strings = inf.split("[Strings]").nth(1).expect("strings");
+        assert_eq!((directive(strings, "Device"), directive(strings, "Provider")), (DEVICE.into(), PROVIDER.into()));
         let lines = || inf.lines().filter_map(|line| line.strip_prefix("HKR,, "));
         assert_eq!(lines().count(), 2);
         for line in lines() {
