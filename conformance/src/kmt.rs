@@ -105,6 +105,17 @@ impl Kmt {
         self.call(self.thunks.D3DKMTQueryAdapterInfo, &mut arguments)
     }
 
+    /// Asks with a structure that is question and answer.
+    pub fn ask<T>(self, adapter: D3DKMT_HANDLE, kind: KMTQUERYADAPTERINFOTYPE, data: &mut T) -> NTSTATUS {
+        let mut arguments = D3DKMT_QUERYADAPTERINFO {
+            hAdapter: adapter,
+            Type: kind,
+            pPrivateDriverData: std::ptr::from_mut(data).cast::<c_void>(),
+            PrivateDriverDataSize: size_of::<T>() as u32,
+        };
+        self.call(self.thunks.D3DKMTQueryAdapterInfo, &mut arguments)
+    }
+
     /// Asks for a word of capabilities.
     pub fn query_word(self, adapter: D3DKMT_HANDLE, kind: KMTQUERYADAPTERINFOTYPE) -> Result<u32, NTSTATUS> {
         let mut word = [0; 4];

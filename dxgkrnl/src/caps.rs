@@ -64,6 +64,8 @@ pub(crate) struct AdapterCaps {
     pub(crate) nodes: Vec<NodeCaps>,
     /// Segments of every engine, one engine after the other, in order of identifier.
     pub(crate) segments: Vec<Segment>,
+    /// Texts of every engine for users, of a driver that has them.
+    pub(crate) versions: Vec<Option<DXGK_GPUVERSION>>,
     /// Bytes of a paging buffer that the driver asked for.
     pub(crate) paging_buffer_size: u32,
     /// Bytes of private data of a paging buffer.

@@ -40,8 +40,8 @@ mod vidsch;
 
 pub use adapter::{PowerComponentState, ProblemCode, StartError};
 pub use config::{
-    DRIVER_LIMIT, FeaturePolicy, Idle, MachineConfig, PowerSettings, RegistrationRequests, TdrDebugMode, TdrLevel,
-    TdrSettingError, TdrSettings,
+    DRIVER_LIMIT, FeaturePolicy, Idle, Installation, MachineConfig, PowerSettings, RegistrationRequests, RegistryKey,
+    RegistryValue, TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings,
 };
 pub use interrupt::Counters;
 pub use machine::{DeviceId, Error, Machine, PnpError, SystemSleep};

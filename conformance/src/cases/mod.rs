@@ -3,6 +3,8 @@
 //! An area's other cases, which look behind the thunks, are in the file of the same name in `inside`.
 
 pub mod adapter;
+pub mod adapter_info;
+pub mod adapter_registry;
 pub mod budget;
 pub mod caps;
 pub mod coherency;
@@ -43,6 +45,8 @@ use crate::CaseInfo;
 
 pub(crate) const TABLES: &[&[CaseInfo]] = &[
     adapter::CASES,
+    adapter_info::CASES,
+    adapter_registry::CASES,
     caps::CASES,
     memory::CASES,
     lock::CASES,

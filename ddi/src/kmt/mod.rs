@@ -1,6 +1,7 @@
 //! User side: the argument structures of the `D3DKMT*` thunks.
 
 mod adapter;
+mod adapter_info;
 mod device;
 mod memory;
 mod queue;
@@ -9,6 +10,7 @@ mod thunks;
 mod update;
 
 pub use adapter::*;
+pub use adapter_info::*;
 pub use device::*;
 pub use memory::*;
 pub use queue::*;

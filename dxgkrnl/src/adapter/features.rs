@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::kmt::DXGK_FEATURE_SUPPORT_STABLE;
 use wddm_ddi::types::*;
 
 use super::{Adapter, EnabledFeatures};
@@ -18,8 +19,6 @@ use crate::kmd_handle::KmdHandle;
 
 /// The one version of every feature here.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
-/// DXGK_FEATURE_SUPPORT_STABLE: the driver recommends the feature. [d3dukmdt: DXGK_FEATURE_SUPPORT]
-const SUPPORT_STABLE: u32 = 2;
 /// The highest feature number of each category that the system has heard of.
 const LAST_DRIVER_FEATURE: i32 = 46;
 const LAST_OS_FEATURE: i32 = 0x1000_0006;
@@ -109,7 +108,7 @@ impl Adapter {
             Some(interface) => self.ask_driver(&interface, id),
             None => {
                 let support = lock(&self.features.legacy).get(&id.0).copied().unwrap_or(0);
-                let offered = id == DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH && support >= SUPPORT_STABLE;
+                let offered = id == DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH && support >= DXGK_FEATURE_SUPPORT_STABLE;
                 (offered, offered)
             }
         };

@@ -13,6 +13,7 @@ use super::start::EngineCaps;
 use super::{Adapter, StartError};
 use crate::interrupt::FUNCTIONS;
 use crate::kmd_handle::KmdHandle;
+use nt::device_object::Location;
 use nt::pci::Function;
 
 /// One function of an adapter.
@@ -22,16 +23,19 @@ pub(crate) struct Link {
     /// What the driver passes to DxgkCb* as device handle, as a number.
     handle: usize,
     pub(crate) function: Arc<Function>,
+    /// Where it sits.
+    pub(crate) location: Location,
     resource_list: Box<CM_RESOURCE_LIST>,
     pub(crate) resources: Resources,
 }
 
 impl Link {
     /// A function that is about to be started.
-    pub(super) fn new(adapter: &Weak<Adapter>, context: KmdHandle, resources: Resources) -> Self {
+    pub(super) fn new(adapter: &Weak<Adapter>, context: KmdHandle, location: Location, resources: Resources) -> Self {
         let function = Arc::clone(resources.function());
         let resource_list = Box::new(function.resources());
-        Self { context, handle: super::registry::register(adapter.clone()), function, resource_list, resources }
+        let handle = super::registry::register(adapter.clone());
+        Self { context, handle, function, location, resource_list, resources }
     }
 
     /// What the driver passes to DxgkCb* as device handle.
@@ -145,7 +149,7 @@ mod tests {
             NodeCaps { user_mode_submission: true, context_scheduling: true, test_commands: false, metadata }
         };
         let (nodes, segments, levels) = (types.iter().map(node).collect(), Vec::new(), vec![Zeroed::zeroed(); 4]);
-        EngineCaps { nodes, segments, gpummu: Zeroed::zeroed(), levels, out: Zeroed::zeroed() }
+        EngineCaps { nodes, segments, gpummu: Zeroed::zeroed(), levels, version: None, out: Zeroed::zeroed() }
     }
 
     #[test]

@@ -26,12 +26,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nt::lock::{Mutex, lock};
+use wddm_ddi::Zeroed;
 use wddm_ddi::status::NTSTATUS;
-use wddm_ddi::types::{HANDLE, LUID};
+use wddm_ddi::types::{GUID, HANDLE, LUID};
 
 use crate::bar_place::BarPlace;
 use crate::caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
-use crate::config::FeaturePolicy;
+use crate::config::{FeaturePolicy, Installation};
 use crate::interrupt::{InterruptThread, Interrupts};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
@@ -52,6 +53,8 @@ pub(crate) struct Adapter {
     pub(crate) miniport: Arc<Miniport>,
     /// Its functions, the one that leads first.
     links: Vec<Link>,
+    /// The registry keys of its driver.
+    pub(crate) installation: Installation,
     running: AtomicBool,
     /// A function was pulled out.
     gone: AtomicBool,
@@ -80,6 +83,11 @@ impl Adapter {
     /// MiniportDeviceContext of the function that leads, the `hAdapter` argument of DDIs.
     pub(crate) fn context(&self) -> KmdHandle {
         self.links.first().map_or(KmdHandle::NULL, |link| link.context)
+    }
+
+    /// What names the adapter as long as it is started; its driver was told it at DxgkDdiStartDevice. [dispmprt: DXGK_START_INFO]
+    pub(crate) fn guid(&self) -> GUID {
+        GUID { Data1: self.luid.LowPart, ..GUID::zeroed() }
     }
 
     /// Its functions, the one that leads first.

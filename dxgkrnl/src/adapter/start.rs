@@ -17,7 +17,7 @@ use super::power::PowerComponents;
 use super::resources::Resources;
 use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm};
-use crate::config::FeaturePolicy;
+use crate::config::{FeaturePolicy, Installation, USER_MODE_DRIVER_NAME};
 use crate::interrupt::{Interrupts, Sink};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
@@ -25,7 +25,7 @@ use crate::platform::Platform;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use nt::bugcheck::Bugcheck;
-use nt::device_object::DeviceObject;
+use nt::device_object::{DeviceObject, Location};
 use nt::pci::Function;
 use nt::ram::PAGE_SIZE;
 
@@ -41,15 +41,15 @@ pub(crate) struct DeviceStack {
 pub(crate) struct Member {
     pub(crate) function: Arc<Function>,
     pub(crate) context: KmdHandle,
+    pub(crate) location: Location,
 }
 
 /// What plug and play knows of an adapter beside its functions.
-#[derive(Clone, Copy)]
 pub(crate) struct DeviceSettings {
     /// What the system is willing to enable.
     pub(crate) features: FeaturePolicy,
-    /// Its driver has a user-mode driver.
-    pub(crate) has_user_mode_driver: bool,
+    /// The registry keys of its driver.
+    pub(crate) installation: Installation,
 }
 
 fn next_luid() -> LUID {
@@ -100,13 +100,17 @@ pub(crate) fn start(
     let host = |error: std::io::Error| StartError::Resources(error.to_string());
     let resources = members
         .into_iter()
-        .map(|member| Ok((member.context, Resources::new(member.function).map_err(host)?)))
+        .map(|member| Ok((member.context, member.location, Resources::new(member.function).map_err(host)?)))
         .collect::<Result<Vec<_>, StartError>>()?;
     let adapter = Arc::new_cyclic(|weak| Adapter {
         machine: machine.clone(),
         luid: next_luid(),
         miniport: Arc::clone(miniport),
-        links: resources.into_iter().map(|(context, resources)| Link::new(weak, context, resources)).collect(),
+        links: resources
+            .into_iter()
+            .map(|(context, location, resources)| Link::new(weak, context, location, resources))
+            .collect(),
+        installation: settings.installation,
         running: AtomicBool::new(false),
         gone: AtomicBool::new(false),
         interrupts: Arc::new(Interrupts::default()),
@@ -129,7 +133,7 @@ pub(crate) fn start(
         adapter.links.iter().for_each(Link::unregister);
         return Err(error);
     }
-    match adapter.start_rendering(settings.has_user_mode_driver) {
+    match adapter.start_rendering() {
         Ok(()) => Ok(adapter),
         Err(error) => {
             adapter.stop();
@@ -144,6 +148,8 @@ pub(super) struct EngineCaps {
     pub(super) segments: Vec<Segment>,
     pub(super) gpummu: DXGK_GPUMMUCAPS,
     pub(super) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    /// GPUVERSION, of a driver that answers it.
+    pub(super) version: Option<DXGK_GPUVERSION>,
     /// Header of QUERYSEGMENT4.
     pub(super) out: DXGK_QUERYSEGMENTOUT4,
 }
@@ -260,7 +266,7 @@ impl Adapter {
     fn start_device(&self, link: &Link) -> Result<(), StartError> {
         let mut info = DXGK_START_INFO::zeroed();
         info.AdapterLuid = self.luid;
-        info.AdapterGuid.Data1 = self.luid.LowPart;
+        info.AdapterGuid = self.guid();
         let mut interface = Box::new(self.machine.interface(link.handle()));
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
         let context = link.context.raw();
@@ -277,8 +283,8 @@ impl Adapter {
     }
 
     /// Everything after StartDevice: capabilities, rules, scheduler and memory manager.
-    fn start_rendering(self: &Arc<Self>, has_user_mode_driver: bool) -> Result<(), StartError> {
-        let caps = self.query_caps(has_user_mode_driver)?;
+    fn start_rendering(self: &Arc<Self>) -> Result<(), StartError> {
+        let caps = self.query_caps()?;
         let _ = self.caps.set(caps);
         self.running.store(true, Ordering::Release);
         let failed = |status| lock(&self.refusal).take().unwrap_or(StartError::RenderCore(status));
@@ -294,7 +300,7 @@ impl Adapter {
     }
 
     /// Asks for every capability in the observed order and checks the rules as soon as their inputs are known.
-    fn query_caps(&self, has_user_mode_driver: bool) -> Result<AdapterCaps, StartError> {
+    fn query_caps(&self) -> Result<AdapterCaps, StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
         let driver: DXGK_DRIVERCAPS = self.require(Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS", &mut [])?;
         let driver = Box::new(driver);
@@ -302,7 +308,7 @@ impl Adapter {
         let around = Surroundings {
             memory: self.machine.ram().size(),
             is_display: self.links.iter().any(|link| link.function.is_display()),
-            has_user_mode_driver,
+            has_user_mode_driver: self.installation.software.get(USER_MODE_DRIVER_NAME).is_some(),
             features,
         };
         rules::check_driver_caps(&driver, &around)?;
@@ -315,10 +321,11 @@ impl Adapter {
             .map(|engine| self.query_engine(engine, node_count, features))
             .collect::<Result<Vec<EngineCaps>, _>>()?;
         link::check_alike(&parts)?;
-        let (mut nodes, mut segments, mut first) = (Vec::new(), Vec::new(), None);
+        let (mut nodes, mut segments, mut versions, mut first) = (Vec::new(), Vec::new(), Vec::new(), None);
         for mut part in parts {
             nodes.append(&mut part.nodes);
             segments.append(&mut part.segments);
+            versions.push(part.version);
             first.get_or_insert(part);
         }
         let Some(EngineCaps { gpummu, levels, out, .. }) = first else { return Err(StartError::NodeCount(0)) };
@@ -331,6 +338,7 @@ impl Adapter {
             engines,
             nodes,
             segments,
+            versions,
             paging_buffer_size: out.PagingBufferSize,
             paging_buffer_private_data_size: out.PagingBufferPrivateDataSize,
             paging_node: driver.MemoryManagementCaps.PagingNode,
@@ -349,13 +357,13 @@ impl Adapter {
         let (gpummu, levels) = self.query_page_tables(engine)?;
         let nodes = self.query_nodes(engine, nodes)?;
         rules::check_nodes(&nodes, features)?;
-        let _ = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [engine]);
+        let version = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [engine]).ok();
         let (out, descriptors) = self.query_segments(engine)?;
         let segments: Vec<Segment> =
             (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(engine, id, descriptor)).collect();
         rules::check_segments(&segments, out.PagingBufferSegmentId)?;
         rules::check_page_tables(&gpummu, &levels, &segments)?;
-        Ok(EngineCaps { nodes, segments, gpummu, levels, out })
+        Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })
     }
 
     /// The queries that follow DRIVERCAPS; most may be refused.

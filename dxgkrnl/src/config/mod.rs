@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod power;
+mod registry;
 mod tdr;
 
 use nt::clock::Clock;
 use nt::pool::SpecialPool;
 pub use power::PowerSettings;
+pub(crate) use registry::USER_MODE_DRIVER_NAME;
+pub use registry::{Installation, RegistryKey, RegistryValue};
 pub use tdr::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
 /// The control requests that the graphics kernel answers with its registration function.

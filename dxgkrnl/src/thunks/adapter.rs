@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 use crate::adapter::Adapter;
 use crate::process::{AdapterOpen, Object, Process};
 
-use super::{enter, enter_read_only, user};
+use super::{adapter_info, enter, enter_read_only, user};
 
 /// Most bytes of UMDRIVERPRIVATE data.
 const PRIVATE_MAX: u32 = 1 << 16;
@@ -135,13 +135,13 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
                 answer_word(args, DRIVER_VERSION as u32)
             }
             Kind::KMTQAITYPE_PHYSICALADAPTERCOUNT => answer_word(args, adapter.caps().engines),
-            _ => Err(STATUS_NOT_SUPPORTED),
+            _ => adapter_info::query(adapter, args),
         }
     })
 }
 
 /// Writes an answer of fixed size.
-fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result<NTSTATUS, NTSTATUS> {
+pub(super) fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result<NTSTATUS, NTSTATUS> {
     if (args.PrivateDriverDataSize as usize) < size_of::<T>() {
         return Err(STATUS_BUFFER_TOO_SMALL);
     }
@@ -149,7 +149,7 @@ fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result
     Ok(STATUS_SUCCESS)
 }
 
-fn answer_word(args: &D3DKMT_QUERYADAPTERINFO, value: u32) -> Result<NTSTATUS, NTSTATUS> {
+pub(super) fn answer_word(args: &D3DKMT_QUERYADAPTERINFO, value: u32) -> Result<NTSTATUS, NTSTATUS> {
     if (args.PrivateDriverDataSize as usize) < size_of::<u32>() {
         return Err(STATUS_BUFFER_TOO_SMALL);
     }

@@ -4,6 +4,8 @@
 //! it. A panic below a thunk stops the machine, not the caller.
 
 mod adapter;
+mod adapter_info;
+mod adapter_registry;
 pub(crate) mod budget;
 mod device;
 pub(crate) mod escape;

@@ -21,6 +21,7 @@ pub(crate) fn library() -> PathBuf {
 }
 
 /// A language, as the compiler calls it, and an edition of it.
+#[derive(Debug)]
 pub(crate) struct Language(&'static str, &'static str);
 
 impl Language {
@@ -35,11 +36,14 @@ fn compiler() -> Option<String> {
     if Command::new(&name).arg("--version").output().is_ok_and(|output| output.status.success()) {
         return Some(name);
     }
-    let told = format!("no C compiler ({name}): programs in C were neither compiled nor run; install one or set CC");
-    // Where everything must be proved, what was not proved is a failure.
+    absent(&format!("no C compiler ({name}): programs in C were neither compiled nor run; install one or set CC"));
+    None
+}
+
+/// Says that something was not proved. Where everything must be, that is a failure.
+pub(crate) fn absent(told: &str) {
     assert!(env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"), "{told}");
     eprintln!("{told}");
-    None
 }
 
 /// A program in a file of its own, which goes with it.
@@ -87,11 +91,56 @@ pub(crate) fn compile_file(
     command.args(["-x", language]).arg(source).args(["-x", "none", "-o"]).arg(program.path()).args(arguments);
     let output = command.output().expect("the compiler runs");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    // A C compiler may come without its C++ half.
-    if *language == "c++" && (told.contains("cc1plus") || told.contains("not recognized")) {
+    if lacks_cpp(language, &told) {
         return None;
     }
     Some(if output.status.success() { Ok(program) } else { Err(told) })
+}
+
+/// How [`examine`] compiles.
+pub(crate) struct Unit<'a> {
+    /// Folders of headers, before those of the compiler.
+    pub(crate) folders: &'a [PathBuf],
+    pub(crate) arguments: &'a [&'a str],
+    /// Whether a warning is an error. Pragmas that only Microsoft's compiler knows are none otherwise.
+    pub(crate) strict: bool,
+}
+
+/// Compiles a text without linking it, and returns what the compiler says, as an error if it refuses. `None` without a compiler.
+pub(crate) fn examine(
+    name: &str,
+    Language(language, standard): &Language,
+    text: &str,
+    unit: &Unit<'_>,
+) -> Option<Result<String, String>> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let compiler = compiler()?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = Program(folder.join(format!("{name}-examined-{}-{number}", std::process::id())));
+    fs::write(source.path(), text).expect("writable");
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-Wno-missing-field-initializers", "-fsyntax-only", standard]);
+    command.arg(if unit.strict { "-Werror" } else { "-Wno-unknown-pragmas" }).args(unit.arguments);
+    command.arg("-I").arg(include());
+    for folder in unit.folders {
+        command.arg("-I").arg(folder);
+    }
+    let output = command.args(["-x", language]).arg(source.path()).output().expect("the compiler runs");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    if lacks_cpp(language, &told) {
+        return None;
+    }
+    Some(if output.status.success() { Ok(told) } else { Err(told) })
+}
+
+/// A C compiler may come without its C++ half.
+fn lacks_cpp(language: &str, told: &str) -> bool {
+    let lacks = language == "c++" && (told.contains("cc1plus") || told.contains("not recognized"));
+    if lacks {
+        absent("the C compiler has no C++ half: nothing was compiled as C++; install g++");
+    }
+    lacks
 }
 
 /// Compiles a program and runs it.

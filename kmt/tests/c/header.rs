@@ -7,11 +7,11 @@ use ddi_layout::{Facts, Source};
 use crate::compiler::{Language, compile, include, passes, root};
 use crate::{gpu, thunks};
 
-fn source() -> Source {
+pub(crate) fn source() -> Source {
     Source::read(&root().join("ddi/src")).expect("the declarations are readable")
 }
 
-fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     let table = fs::read_to_string(root().join("ddi/tests/ddi-layout.json")).expect("the table is readable");
     Facts::from_text(&table).expect("the table has its form")
 }

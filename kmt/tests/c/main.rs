@@ -3,5 +3,6 @@
 mod compiler;
 mod gpu;
 mod header;
+mod kit;
 mod programs;
 mod thunks;

@@ -1,5 +1,6 @@
 //! Programs in C, run on the machine of the library.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -74,6 +75,30 @@ fn adapters_are_listed_from_c() {
     assert!(told.contains("native fences: yes") && told.contains("node 2: user-mode submission no"), "{told}");
     let output = clean(&program).env("CAMPANILE_DEVICE_VARIANT", "no-native-fence").output().expect("a start");
     assert!(fine(&output).contains("native fences: no"));
+}
+
+#[test]
+fn thunks_about_displays_answer_as_for_an_adapter_without() {
+    let mut text = String::from("#include <campanile_windows.h>\n#include <stdio.h>\nstatic uint64_t any[1024];\n");
+    let mut calls = String::from("    wrong += D3DKMTCheckExclusiveOwnership() != 0;\n");
+    text.push_str("EXTERN_C BOOLEAN D3DKMTCheckExclusiveOwnership(VOID);\n");
+    for (name, status) in campanile_kmt::display::NAMES {
+        let _ = writeln!(text, "EXTERN_C NTSTATUS {name}(const void *);");
+        for argument in ["any", "0"] {
+            let _ = writeln!(calls, "    wrong += {name}({argument}) != (NTSTATUS)0x{:08x};", status.0);
+        }
+    }
+    let _ = writeln!(
+        text,
+        "int main(void)\n{{\n    int wrong = 0;\n{calls}    printf(\"%d wrong\\n\", wrong);\n    return 0;\n}}"
+    );
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("display-{}.c", std::process::id()));
+    fs::write(&source, text).expect("writable");
+    let program = program(&source.to_string_lossy());
+    fs::remove_file(&source).expect("it was written");
+    let Some(program) = program else { return };
+    assert_eq!(fine(&clean(&program).output().expect("a start")), "0 wrong\n");
+    assert!(campanile_kmt::display::NAMES.len() > 50);
 }
 
 #[test]

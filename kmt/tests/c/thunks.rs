@@ -13,7 +13,7 @@ const ABOUT: &str = "\
  * The D3DKMT thunks of libcampanile_kmt.so, and their types.
  *
  * Names, layouts and values are those of Microsoft's d3dkmthk.h (kit 10.0.26100) for x64. A program that has that header includes it first, after
- * campanile_windows.h or types of its own; nothing is declared here then.
+ * campanile_windows.h or types of its own; only values of NTSTATUS are declared here then.
  *
  * Generated from the Rust sources; do not edit.
  */
@@ -22,7 +22,11 @@ const ABOUT: &str = "\
 
 #include \"campanile_windows.h\"
 
-#ifndef _D3DKMTHK_H_
+";
+
+const TYPES: &str = "\
+/* The guards of Microsoft's header and of Wine's. */
+#if !defined(_D3DKMTHK_H_) && !defined(__WINE_D3DKMTHK_H)
 
 #ifdef __cplusplus
 extern \"C\" {
@@ -73,6 +77,7 @@ pub(crate) fn header(source: &Source, facts: &Facts) -> String {
         let _ = writeln!(text, "#ifndef {name}\n#define {name} ((NTSTATUS)0x{:08x})\n#endif", code.0);
     }
     text.push('\n');
+    text.push_str(TYPES);
     text.push_str(&header::declarations(source, facts, &wanted).expect("C has every type"));
     for function in functions() {
         let _ = writeln!(text, "/* {} */", prose(function.doc.trim()).trim_end_matches('.'));
@@ -84,7 +89,7 @@ pub(crate) fn header(source: &Source, facts: &Facts) -> String {
         let arguments: Vec<_> = arguments.collect();
         let _ = writeln!(text, "NTSTATUS {}({});\n", function.name, arguments.join(", "));
     }
-    text.push_str("#ifdef __cplusplus\n}\n#endif\n\n#endif /* _D3DKMTHK_H_ */\n\n#endif /* CAMPANILE_KMT_H */\n");
+    text.push_str("#ifdef __cplusplus\n}\n#endif\n\n#endif\n\n#endif /* CAMPANILE_KMT_H */\n");
     text
 }
 
@@ -122,7 +127,7 @@ pub(crate) fn layout_program(source: &Source, facts: &Facts) -> String {
             let all = u64::MAX >> (64 - count);
             let _ = writeln!(
                 text,
-                "    {{ union {{ {name} type; unsigned char bytes[{}]; }} u = {{0}}; u.type.{} = {all:#x}u; \
+                "    {{ static union {{ {name} type; unsigned char bytes[{}]; }} u; u.type.{} = {all:#x}u; \
                  wrong += !has(u.bytes + {}, {}, 0x{:x}ull); }}",
                 of.size,
                 row.name,

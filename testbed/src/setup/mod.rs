@@ -6,6 +6,7 @@ mod driver_limit;
 mod drivers;
 mod fault;
 mod gpu_handle;
+mod installation;
 mod listener;
 mod machine;
 mod msix;
@@ -44,8 +45,7 @@ pub use msix::capability;
 pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::{VariantOptions, help as variant_help};
-pub use vfio_bus::VfioBus;
-pub use vfio_bus::reset_functions;
+pub use vfio_bus::{VfioBus, reset_functions};
 pub use vfio_user_bus::VfioUserBus;
 use watch::Watch;
 
@@ -517,7 +517,7 @@ impl System {
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
         let parts = boards.into_iter().map(|(functions, slot)| Part::plug_in(&machine, functions, slot));
         let parts = parts.collect::<Result<_, _>>()?;
-        let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
+        let driver = installation::load(&machine, image)?;
         let mut system = Self { machine, driver, loaded: true, parts };
         system.start()?;
         Ok(system)

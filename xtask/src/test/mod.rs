@@ -110,10 +110,11 @@ impl Session<'_> {
             let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
         }
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
-        // lavapipe the bench's report says so, without Wine the suite of the Windows images, and without actionlint the test of the workflows.
-        let perfetto = setup::perfetto(self.root);
-        let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::actionlint(self.root)];
-        for missing in others.into_iter().chain([perfetto]).filter_map(Result::err) {
+        // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows, and
+        // without headers of Debian's packages the test of programs in C.
+        let fetched = [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root)];
+        let others = [setup::libclang(), setup::lavapipe(), setup::wine()];
+        for missing in others.into_iter().chain(fetched).filter_map(Result::err) {
             println!("{missing}");
         }
     }

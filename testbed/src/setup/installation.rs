@@ -1,0 +1,73 @@
+//! What setup writes to the registry when the driver package is installed.
+
+use dxgkrnl::{DriverId, DriverImage, Installation, Machine, RegistryKey, RegistryValue};
+
+use super::{ADVICE_RULE, SetupError};
+
+/// %Provider% and %Device% of the INF file.
+const PROVIDER: &str = "Campanile";
+const DEVICE: &str = "Campanile GPU";
+
+/// The keys of the driver as `inf/campanile.inx` and setup write them. Date, name of the INF file, and paths of the driver store are left
+/// out: this machine has none.
+fn installation() -> Installation {
+    let software = RegistryKey::default()
+        .with_text("DriverDesc", DEVICE)
+        .with_text("ProviderName", PROVIDER)
+        .with_text("DriverVersion", concat!(env!("CARGO_PKG_VERSION"), ".0"))
+        .with_text("InfSection", "Campanile")
+        .with_text("HardwareInformation.AdapterString", DEVICE)
+        .with_text("HardwareInformation.ChipType", DEVICE);
+    let service = RegistryKey::default()
+        .with_text("DisplayName", DEVICE)
+        .with("Type", RegistryValue::Number(1))
+        .with("Start", RegistryValue::Number(3))
+        .with("ErrorControl", RegistryValue::Number(0));
+    Installation { software, service }
+}
+
+/// Loads a driver that is installed.
+///
+/// # Errors
+/// As [`Machine::load_driver`].
+pub(super) fn load(machine: &Machine, image: DriverImage) -> Result<DriverId, SetupError> {
+    let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
+    let keys = machine.set_installation(driver, installation());
+    keys.map_err(|e| SetupError::new("The driver could not be installed", e, ADVICE_RULE))?;
+    Ok(driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text behind the first `=` of a line, without quotes.
+    fn directive(inf: &str, name: &str) -> String {
+        let line = inf.lines().filter_map(|line| line.split_once('=')).find(|(left, _)| left.trim() == name);
+        let (_, value) = line.unwrap_or_else(|| panic!("no {name}"));
+        value.trim().trim_matches('"').to_owned()
+    }
+
+    #[test]
+    fn the_keys_are_those_that_the_inf_writes() {
+        let inf = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../inf/campanile.inx")).unwrap();
+        let installed = installation();
+        let text = |text: &str| Some(RegistryValue::Text(text.to_owned()));
+        let strings = inf.split("[Strings]").nth(1).expect("strings");
+        assert_eq!((directive(strings, "Device"), directive(strings, "Provider")), (DEVICE.into(), PROVIDER.into()));
+        let lines = || inf.lines().filter_map(|line| line.strip_prefix("HKR,, "));
+        assert_eq!(lines().count(), 2);
+        for line in lines() {
+            let (name, value) = line.split_once(", 0x00000000, ").unwrap_or_else(|| panic!("{line}: no REG_SZ"));
+            assert_eq!(value, "%Device%", "{line}");
+            assert_eq!(installed.software.get(name).cloned(), text(DEVICE), "{line}");
+        }
+        for (directive_name, name) in
+            [("ServiceType", "Type"), ("StartType", "Start"), ("ErrorControl", "ErrorControl")]
+        {
+            let number = directive(&inf, directive_name).parse().map(RegistryValue::Number).ok();
+            assert_eq!(installed.service.get(name).cloned(), number, "{name}");
+        }
+        assert_eq!(directive(&inf, "DisplayName"), "%Device%");
+    }
+}
