@@ -36,7 +36,7 @@ enum Reached {
     Elsewhere,
 }
 
-const MACHINES: [Machine; 21] = [
+const MACHINES: [Machine; 14] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_any_machine),
     Machine::of(
@@ -69,25 +69,6 @@ const MACHINES: [Machine; 21] = [
     },
     Machine::of("one-fence-event", FenceStorage::System, " with one event for all fences", hears_of_fences),
     Machine::of("cached-host", FenceStorage::System, " on a host that writes no cache back", shares_memory),
-    Machine::without(&[Feature::HardwareScheduling], " without hardware scheduling"),
-    Machine::without(&[Feature::NativeFence], " without native fences"),
-    Machine::without(&[Feature::UserModeSubmission], " without user-mode submission"),
-    Machine::without(
-        &[Feature::HardwareScheduling, Feature::NativeFence],
-        " without hardware scheduling and native fences",
-    ),
-    Machine::without(
-        &[Feature::HardwareScheduling, Feature::UserModeSubmission],
-        " without hardware scheduling and user-mode submission",
-    ),
-    Machine::without(
-        &[Feature::NativeFence, Feature::UserModeSubmission],
-        " without native fences and user-mode submission",
-    ),
-    Machine::without(
-        &[Feature::HardwareScheduling, Feature::NativeFence, Feature::UserModeSubmission],
-        " without any of the features",
-    ),
     Machine {
         bus: Reached::Here,
         ..Machine::of("default", FenceStorage::System, " over vfio-user", goes_over_vfio_user)
@@ -112,9 +93,11 @@ impl Machine {
         Self { variant, fences, ending, wanted, without: &[], bus: Reached::Selected }
     }
 
-    /// A machine whose operating system does not enable these features.
-    const fn without(without: &'static [Feature], ending: &'static str) -> Self {
-        Self { without, ..Self::of("default", FenceStorage::System, ending, takes_any_machine_in_debug_mode) }
+    /// A machine whose operating system does not enable these features. It lives as long as the program, as tests do.
+    fn without(without: Vec<Feature>) -> Self {
+        let ending = format!(" without {}", Feature::names(&without)).leak();
+        let machine = Self::of("default", FenceStorage::System, ending, takes_any_machine_in_debug_mode);
+        Self { without: without.leak(), ..machine }
     }
 
     /// True for a case that is for this machine and says of itself that it needs nothing which is withheld: one that needs it after all
@@ -256,7 +239,9 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    for machine in &MACHINES {
+    let lacking = Feature::subsets().filter(|withheld| !withheld.is_empty()).map(Machine::without);
+    let machines: &'static [Machine] = MACHINES.into_iter().chain(lacking).collect::<Vec<_>>().leak();
+    for machine in machines {
         trials.extend(cases().filter(|case| machine.takes(case)).map(|case| {
             Trial::test(format!("{}{}", case.name, machine.ending), move || check(case, machine)).with_kind(case.area)
         }));

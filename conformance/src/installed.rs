@@ -43,7 +43,7 @@ pub fn submission(kmt: Kmt, luid: LUID) -> Result<Vec<String>, Failure> {
     Ok(nodes.map(|(node, name)| format!("node {node} ({name}): {}", submission_of(&rig, node))).to_vec())
 }
 
-/// How a queue of a node submits, and why.
+/// A sentence that says by which call or store a queue of the node submits, and which step towards user-mode submission failed.
 fn submission_of(rig: &Rig, node: u32) -> String {
     const CALL: &str = "each submission is a call that the GPU schedules (D3DKMTSubmitCommandToHwQueue)";
     let context = match rig.context(node) {
@@ -131,13 +131,22 @@ fn nodes(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
     lines
 }
 
-fn node(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<String, NTSTATUS> {
+/// The metadata of a node.
+///
+/// # Errors
+/// What D3DKMTQueryAdapterInfo answers: STATUS_INVALID_PARAMETER for a node that the adapter does not have. [d3dkmthk: D3DKMT_NODEMETADATA]
+pub(crate) fn metadata(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<D3DKMT_NODEMETADATA, NTSTATUS> {
     let mut metadata = D3DKMT_NODEMETADATA::zeroed();
     metadata.NodeOrdinalAndAdapterIndex = ordinal;
     let bytes = std::ptr::from_mut(&mut metadata).cast::<u8>();
     // SAFETY: a packed structure of integers is as many bytes as its size, borrowed exclusively for the call.
     let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, size_of::<D3DKMT_NODEMETADATA>()) };
     kmt.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_NODEMETADATA, bytes).ok()?;
+    Ok(metadata)
+}
+
+fn node(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<String, NTSTATUS> {
+    let metadata = metadata(kmt, adapter, ordinal)?;
     let (kind, name, flags) = (metadata.NodeData.EngineType, metadata.NodeData.FriendlyName, metadata.NodeData.Flags);
     let name: Vec<u16> = name.into_iter().take_while(|unit| *unit != 0).collect();
     let kind = match kind {

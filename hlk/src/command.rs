@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use campanile_conformance::kmt::Kmt;
 use campanile_conformance::report::{self, CaseReport, Report, RunInfo, Status};
-use campanile_conformance::{About, CaseInfo, RunThunks, junit};
+use campanile_conformance::{About, CaseInfo, RunThunks, installed, junit};
 use clap::Parser;
 use serde::Serialize;
 
@@ -122,8 +122,14 @@ pub fn main() -> u8 {
     }
     campanile_conformance::seed::set(cli.seed);
     match system::find() {
-        Ok(found) if cli.adapter => describe(&found),
-        Ok(found) if cli.why => explain(&found),
+        Ok(found) if cli.adapter => {
+            let lines = installed::describe(Kmt::new(), found.luid);
+            tell(&found, lines.map_err(|status| format!("opening it failed with {status}")))
+        }
+        Ok(found) if cli.why => {
+            let lines = installed::submission(Kmt::new(), found.luid);
+            tell(&found, lines.map_err(|failure| format!("it cannot be used: {failure}")))
+        }
         Ok(found) => run_all(&cli, &selected, &found),
         Err(missing) => {
             eprintln!("hlk: {missing}");
@@ -156,31 +162,16 @@ fn list(selected: &[Listed], json: bool) -> String {
     lines.join("\n")
 }
 
-/// Prints what the adapter tells of itself.
-fn describe(found: &Found) -> u8 {
+/// Prints what was asked of the adapter, or why it could not be asked.
+fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
     print(&format!("driver: {found}"));
-    match campanile_conformance::installed::describe(Kmt::new(), found.luid) {
+    match lines {
         Ok(lines) => {
             print(&lines.join("\n"));
             EXIT_OK
         }
-        Err(status) => {
-            eprintln!("hlk: no adapter: it was listed, and opening it failed with {status}");
-            EXIT_NO_ADAPTER
-        }
-    }
-}
-
-/// Prints how queues submit, and why.
-fn explain(found: &Found) -> u8 {
-    print(&format!("driver: {found}"));
-    match campanile_conformance::installed::submission(Kmt::new(), found.luid) {
-        Ok(lines) => {
-            print(&lines.join("\n"));
-            EXIT_OK
-        }
-        Err(failure) => {
-            eprintln!("hlk: the adapter was listed and cannot be used: {failure}");
+        Err(why) => {
+            eprintln!("hlk: no adapter: it was listed, and {why}");
             EXIT_NO_ADAPTER
         }
     }

@@ -7,7 +7,6 @@
 
 use fastrand::Rng;
 
-use clap::ValueEnum;
 use testbed::setup::{Feature, FenceStorage, MachineOptions, VariantOptions};
 
 /// What a GPU may be, one of each line: keys of a device variant.
@@ -97,11 +96,8 @@ pub(super) fn machines(base: &MachineOptions, seed: u64) -> Result<Vec<Machine>,
 /// The machines of each subset of features that the operating system may enable, the one with all of them first.
 pub(super) fn profiles(base: &MachineOptions) -> Vec<Machine> {
     let machine = |without: Vec<Feature>| {
-        let names: Vec<String> = without
-            .iter()
-            .filter_map(|feature| feature.to_possible_value().map(|name| name.get_name().to_owned()))
-            .collect();
-        let words = if names.is_empty() { Vec::new() } else { vec!["--without".to_owned(), names.join(",")] };
+        let words =
+            if without.is_empty() { Vec::new() } else { vec!["--without".to_owned(), Feature::names(&without)] };
         Machine { options: MachineOptions { without, ..base.clone() }, words }
     };
     Feature::subsets().map(machine).collect()

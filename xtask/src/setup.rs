@@ -138,6 +138,21 @@ pub(crate) fn headers(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Unpacks the package that apt-get has downloaded into `downloads`, and removes the package.
+pub(crate) fn extract(downloads: &Path, to: &Path) -> Result<(), String> {
+    let said = |path: &Path| format!("{}: ", path.display());
+    let entries = downloads.read_dir().map_err(|error| said(downloads) + &error.to_string())?;
+    let mut files = entries.flatten().map(|entry| entry.path());
+    let file = files.find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+    let file = file.ok_or("apt-get downloaded nothing")?;
+    match Command::new("dpkg-deb").arg("--extract").arg(&file).arg(to).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(format!("dpkg-deb --extract {}: {status}", file.display())),
+        Err(error) => return Err(format!("dpkg-deb does not start: {error}")),
+    }
+    fs::remove_file(&file).map_err(|error| said(&file) + &error.to_string())
+}
+
 /// Unpacks a package of Debian or Ubuntu in a folder of its name, without installing it.
 fn unpack(name: &str, folder: &Path) -> Result<(), String> {
     println!("downloading {name} with apt-get");
@@ -156,16 +171,8 @@ fn unpack(name: &str, folder: &Path) -> Result<(), String> {
     if !fetched {
         return Err(format!("`apt-get download {name}` failed"));
     }
-    let mut files = fs::read_dir(&downloads).map_err(said)?.flatten().map(|entry| entry.path());
-    let file = files.find(|path| path.extension().is_some_and(|kind| kind == "deb"));
-    let file = file.ok_or("apt-get downloaded nothing")?;
     let unpacked = downloads.join("unpacked");
-    let status = Command::new("dpkg-deb").arg("--extract").arg(&file).arg(&unpacked).status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => return Err(format!("dpkg-deb --extract {}: {status}", file.display())),
-        Err(error) => return Err(format!("dpkg-deb does not start: {error}")),
-    }
+    extract(&downloads, &unpacked)?;
     let to = folder.join(name);
     let _ = fs::remove_dir_all(&to);
     fs::rename(&unpacked, &to).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)

@@ -2,12 +2,12 @@
 
 use campanile_hw::private::{AdapterData, MAGIC};
 use campanile_hw::registers::{INTERFACE_VERSION, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
-use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::kmt::{BAD_ARGUMENT, Kmt};
+use crate::installed::metadata;
+use crate::kmt::BAD_ARGUMENT;
 use crate::rig::user_mode_flags;
 use crate::{Boot, Case, Failure, Need, refused};
 
@@ -71,10 +71,7 @@ pub fn scheduling(case: &Case) -> Result<D3DKMT_WDDM_2_7_CAPS, Failure> {
 
 /// True if the node for copies takes submissions from user mode, which its metadata say.
 fn submits_from_user_mode(case: &Case) -> Result<bool, Failure> {
-    let metadata = node(case.kmt(), adapter(case)?, NODE_COPY);
-    let metadata =
-        metadata.map_err(|status| Failure::new(format!("metadata of node {NODE_COPY} failed with {status}")))?;
-    let data = metadata.NodeData;
+    let data = node(case, NODE_COPY)?.NodeData;
     let flags = data.Flags;
     Ok(flags.UserModeSubmission())
 }
@@ -108,25 +105,18 @@ fn adapter_is_compute_only(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn node(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<D3DKMT_NODEMETADATA, NTSTATUS> {
-    let mut metadata = D3DKMT_NODEMETADATA::zeroed();
-    metadata.NodeOrdinalAndAdapterIndex = ordinal;
-    let size = size_of::<D3DKMT_NODEMETADATA>();
-    let bytes = std::ptr::from_mut(&mut metadata).cast::<u8>();
-    // SAFETY: a packed structure of integers is as many bytes as its size, borrowed exclusively for the call.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, size) };
-    kmt.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_NODEMETADATA, bytes).ok()?;
-    Ok(metadata)
+/// The metadata of a node that the adapter has.
+fn node(case: &Case, ordinal: u32) -> Result<D3DKMT_NODEMETADATA, Failure> {
+    metadata(case.kmt(), adapter(case)?, ordinal)
+        .map_err(|status| Failure::new(format!("metadata of node {ordinal} failed with {status}")))
 }
 
 fn nodes_say_where(case: &Case) -> Result<(), Failure> {
-    let (adapter, rig) = (adapter(case)?, case.rig()?);
+    let rig = case.rig()?;
     let takes = |node| rig.context(node).is_ok_and(|context| rig.hw_queue(context, user_mode_flags()).is_ok());
     let (compute, copy) = (takes(NODE_COMPUTE), takes(NODE_COPY));
     for (ordinal, expected) in [(NODE_COMPUTE, compute), (NODE_COPY, copy), (NODE_PAGING, false)] {
-        let metadata = node(case.kmt(), adapter, ordinal)
-            .map_err(|status| Failure::new(format!("metadata of node {ordinal} failed with {status}")))?;
-        let data = metadata.NodeData;
+        let data = node(case, ordinal)?.NodeData;
         let flags = data.Flags;
         ensure_eq!(flags.UserModeSubmission(), expected, "user-mode submission of node {ordinal}");
     }
@@ -136,7 +126,7 @@ fn nodes_say_where(case: &Case) -> Result<(), Failure> {
 fn node_beyond_last(case: &Case) -> Result<(), Failure> {
     let adapter = adapter(case)?;
     for ordinal in [NODES, NODES + 1, 63, 64, 0xffff] {
-        match node(case.kmt(), adapter, ordinal) {
+        match metadata(case.kmt(), adapter, ordinal) {
             Ok(_) => return Err(Failure::new(format!("node {ordinal} has metadata"))),
             Err(status) => refused(status, BAD_ARGUMENT, "metadata of a node that does not exist")?,
         }

@@ -11,6 +11,7 @@ use wddm_ddi::types::NTSTATUS;
 
 use super::power_device::power_down;
 use super::tdr::{ACTIVE, FATAL, HUNG, RESET, reports, state, time_out, time_out_packets};
+use crate::installed::metadata;
 use crate::kmt::{BAD_ARGUMENT, DEVICE_LOST};
 use crate::rig::{PacketQueue, RawQueue, Rig, copy, fill, wait_until};
 use crate::simulated::Case;
@@ -103,14 +104,8 @@ fn works(rig: &Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-fn metadata(rig: &Rig, node: u32, engine: u32) -> Result<D3DKMT_NODEMETADATA, NTSTATUS> {
-    let mut metadata = D3DKMT_NODEMETADATA::zeroed();
-    metadata.NodeOrdinalAndAdapterIndex = node | engine << 16;
-    let bytes = std::ptr::from_mut(&mut metadata).cast::<u8>();
-    // SAFETY: a packed structure of integers is as many bytes as its size, borrowed exclusively for the call.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, size_of::<D3DKMT_NODEMETADATA>()) };
-    rig.kmt.query(rig.adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_NODEMETADATA, bytes).ok()?;
-    Ok(metadata)
+fn node_of(rig: &Rig, node: u32, engine: u32) -> Result<D3DKMT_NODEMETADATA, NTSTATUS> {
+    metadata(rig.kmt, rig.adapter, node | engine << 16)
 }
 
 fn one_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -127,9 +122,9 @@ fn one_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
     let count = rig.kmt.query_word(rig.adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_PHYSICALADAPTERCOUNT);
     ensure_eq!(count, Ok(2), "physical adapters");
     for node in [NODE_COMPUTE, NODE_COPY] {
-        let engines = ENGINES.map(|engine| metadata(&rig, node, engine).map(|metadata| metadata.NodeData.EngineType));
+        let engines = ENGINES.map(|engine| node_of(&rig, node, engine).map(|metadata| metadata.NodeData.EngineType));
         ensure!(engines[0].is_ok() && engines[0] == engines[1], "engines of node {node}: {engines:?}");
-        let Err(status) = metadata(&rig, node, 2) else { return Err(Failure::new("there is a third engine")) };
+        let Err(status) = node_of(&rig, node, 2) else { return Err(Failure::new("there is a third engine")) };
         refused(status, BAD_ARGUMENT, "metadata of a third engine")?;
     }
     Ok(())

@@ -47,7 +47,7 @@ impl Buffer {
     }
 }
 
-/// Where packets write a page table.
+/// The address by which packets of the paging node reach a page table.
 #[derive(Clone, Copy)]
 pub(super) enum TablePlace {
     /// An address of the paging process.

@@ -23,7 +23,7 @@ pub(crate) struct Link {
     /// What the driver passes to DxgkCb* as device handle, as a number.
     handle: usize,
     pub(crate) function: Arc<Function>,
-    /// Where it sits.
+    /// Bus, device and function number of the function.
     pub(crate) location: Location,
     resource_list: Box<CM_RESOURCE_LIST>,
     pub(crate) resources: Resources,

@@ -64,7 +64,7 @@ fn versioned(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
     let (driver, memory) = (&caps.driver, &caps.driver.MemoryManagementCaps.Bits);
     match args.Type {
         Kind::KMTQAITYPE_WDDM_1_2_CAPS | Kind::KMTQAITYPE_WDDM_1_2_CAPS_RENDER => {
-            // What else there is concerns displays.
+            // The other bits of these capabilities are about displays, which this adapter does not have.
             let bits = D3DKMT_WDDM_1_2_CAPS_Bits::new()
                 .with_SupportPerEngineTDR(driver.SupportPerEngineTDR != 0)
                 .with_SupportKernelModeCommandBuffer(driver.PresentationCaps.SupportKernelModeCommandBuffer())
@@ -109,7 +109,7 @@ fn versioned(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
     }
 }
 
-/// What setup wrote.
+/// Answers what the registry keys of the driver hold, which setup has written: names, versions and values.
 fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
     let installation = &adapter.installation;

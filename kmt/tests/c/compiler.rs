@@ -97,12 +97,12 @@ pub(crate) fn compile_file(
     Some(if output.status.success() { Ok(program) } else { Err(told) })
 }
 
-/// How [`examine`] compiles.
+/// Folders, arguments and strictness of a compilation by [`examine`].
 pub(crate) struct Unit<'a> {
     /// Folders of headers, before those of the compiler.
     pub(crate) folders: &'a [PathBuf],
     pub(crate) arguments: &'a [&'a str],
-    /// Whether a warning is an error. Pragmas that only Microsoft's compiler knows are none otherwise.
+    /// True if a warning is an error. Pragmas that only Microsoft's compiler knows are none otherwise.
     pub(crate) strict: bool,
 }
 

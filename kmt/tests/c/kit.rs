@@ -7,7 +7,7 @@ use crate::compiler::{Language, Unit, absent, examine, root};
 use crate::header::{facts, source};
 use crate::thunks;
 
-/// Where the base types come from.
+/// The headers that declare the base types of Windows, such as UINT and HANDLE.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     /// `campanile_windows.h` alone.

@@ -28,6 +28,12 @@ pub enum Feature {
 }
 
 impl Feature {
+    /// The names of features as the command line has them, separated by commas.
+    pub fn names(features: &[Self]) -> String {
+        let name = |feature: &Self| feature.to_possible_value().map(|value| value.get_name().to_owned());
+        features.iter().filter_map(name).collect::<Vec<_>>().join(",")
+    }
+
     /// Every subset, the empty one first.
     pub fn subsets() -> impl Iterator<Item = Vec<Self>> {
         (0..1u32 << Self::value_variants().len()).map(|subset| {

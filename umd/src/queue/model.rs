@@ -1,4 +1,4 @@
-//! How a queue submits, and why.
+//! The submission model of a queue, and the reason why it has no faster one.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use super::Queue;
 use crate::error::Error;
 use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 
-/// How work reaches the GPU.
+/// The way in which a queue hands its submissions to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmissionModel {
     /// By ring and doorbell; the kernel is not involved.
@@ -29,7 +29,7 @@ pub struct ModelReason {
 }
 
 impl Queue {
-    /// How this queue submits.
+    /// The submission model that the queue has now.
     pub fn model(&self) -> SubmissionModel {
         match self.path {
             super::Path::User(..) => SubmissionModel::User,

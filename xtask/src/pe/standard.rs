@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::TARGET;
+use crate::setup;
 
 /// Crates of the standard library that an image without start-up code uses.
 pub(super) const CRATES: &str = "-Zbuild-std=core,alloc,compiler_builtins";
@@ -166,11 +167,7 @@ fn download_from(folder: &Path, list: &Path, version: &str) -> Result<(), String
     let table = output("apt-cache", &[&options[..], &["madison", "rust-src"]].concat())?;
     let package = package_version(&table, version).ok_or("the package rust-src of this version is not there")?;
     run(folder, "apt-get", &[&options[..], &["-qq", "download", &format!("rust-src={package}")]].concat())?;
-    let is_package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
-    let mut files = folder.read_dir().map_err(|error| error.to_string())?.flatten().map(|entry| entry.path());
-    let file = files.find(is_package).ok_or("apt downloaded nothing")?;
-    run(folder, "dpkg-deb", &["-x", &file.to_string_lossy(), "."])?;
-    fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))
+    setup::extract(folder, folder)
 }
 
 /// The newest packaging of `version` in the output of `apt-cache madison`.
