@@ -36,6 +36,40 @@ pub const DEVICE_PROPERTY_BUS_NUMBER: i32 = 14;
 /// [wdm: DevicePropertyAddress]
 pub const DEVICE_PROPERTY_ADDRESS: i32 = 16;
 
+/// `IoOpenDeviceRegistryKey`: the device's hardware key. [wdm: PLUGPLAY_REGKEY_DEVICE]
+pub const PLUGPLAY_REGKEY_DEVICE: u32 = 1;
+/// `IoOpenDeviceRegistryKey`: the software key of the device's driver. [wdm: PLUGPLAY_REGKEY_DRIVER]
+pub const PLUGPLAY_REGKEY_DRIVER: u32 = 2;
+/// `IoOpenDeviceRegistryKey`: either key as it is in the current hardware profile. [wdm: PLUGPLAY_REGKEY_CURRENT_HWPROFILE]
+pub const PLUGPLAY_REGKEY_CURRENT_HWPROFILE: u32 = 4;
+
+/// Access to a key: its values may be read. [wdm: KEY_QUERY_VALUE]
+pub const KEY_QUERY_VALUE: u32 = 1;
+
+/// `ZwQueryValueKey`: type and name. [wdm: KeyValueBasicInformation]
+pub const KEY_VALUE_BASIC_INFORMATION_CLASS: i32 = 0;
+/// `ZwQueryValueKey`: type, name and data. [wdm: KeyValueFullInformation]
+pub const KEY_VALUE_FULL_INFORMATION_CLASS: i32 = 1;
+/// `ZwQueryValueKey`: type and data, a [`KEY_VALUE_PARTIAL_INFORMATION`]. [wdm: KeyValuePartialInformation]
+pub const KEY_VALUE_PARTIAL_INFORMATION_CLASS: i32 = 2;
+
+/// Type of a value: a number of 32 bits. [wdm: REG_DWORD]
+pub const REG_DWORD: u32 = 4;
+
+/// Type and data of a value; there is room for `BYTES` bytes of data. [wdm: KEY_VALUE_PARTIAL_INFORMATION]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KEY_VALUE_PARTIAL_INFORMATION<const BYTES: usize> {
+    /// Of no use to drivers.
+    pub TitleIndex: u32,
+    /// For example [`REG_DWORD`].
+    pub Type: u32,
+    /// Bytes of data, also if there are more than fit.
+    pub DataLength: u32,
+    /// As many as there are and fit.
+    pub Data: [u8; BYTES],
+}
+
 /// Registers a miniport with the graphics kernel. [dispmprt: DxgkInitialize]
 pub type PDXGK_INITIALIZE = unsafe extern "win64" fn(
     DriverObject: PDRIVER_OBJECT,
@@ -195,6 +229,26 @@ nt_imports! {
         PropertyBuffer: *mut c_void,
         ResultLength: *mut u32,
     ) -> NTSTATUS,
+    /// [wdm: IoOpenDeviceRegistryKey] PASSIVE_LEVEL in a system thread. Opens a key of a physical device object; STATUS_INVALID_PARAMETER for a
+    /// combination of `DevInstKeyType` that there is not, STATUS_INVALID_DEVICE_REQUEST for an object that plug and play does not know.
+    IoOpenDeviceRegistryKey: unsafe extern "win64" fn(
+        DeviceObject: *mut c_void,
+        DevInstKeyType: u32,
+        DesiredAccess: u32,
+        DeviceRegKey: *mut HANDLE,
+    ) -> NTSTATUS,
+    /// [wdm: ZwQueryValueKey] PASSIVE_LEVEL. STATUS_OBJECT_NAME_NOT_FOUND without such a value; STATUS_BUFFER_TOO_SMALL if nothing fits and
+    /// STATUS_BUFFER_OVERFLOW if not all of it does, each with the length that is needed.
+    ZwQueryValueKey: unsafe extern "win64" fn(
+        KeyHandle: HANDLE,
+        ValueName: *mut UNICODE_STRING,
+        KeyValueInformationClass: i32,
+        KeyValueInformation: *mut c_void,
+        Length: u32,
+        ResultLength: *mut u32,
+    ) -> NTSTATUS,
+    /// [wdm: ZwClose] PASSIVE_LEVEL. Closes a handle.
+    ZwClose: unsafe extern "win64" fn(Handle: HANDLE) -> NTSTATUS,
     /// [wdm: KeBugCheckEx]
     KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,
     /// [wdm: DbgPrintEx] Variadic in C; `Format` is "%s" and the first argument a NUL-terminated string.

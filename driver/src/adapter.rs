@@ -2,6 +2,7 @@
 
 pub(crate) mod slots;
 
+use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -13,6 +14,7 @@ use wddm_ddi::status::STATUS_INVALID_DEVICE_STATE;
 use wddm_ddi::types::HANDLE;
 
 use crate::caps::Hardware;
+use crate::feature::Offers;
 use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object, ObjectTable};
@@ -25,6 +27,7 @@ use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::doorbell::Doorbell;
 use crate::queue::hw_queue::HwQueue;
 use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::registry;
 use crate::trace::{self, AdapterTrace, Trace};
 
 /// A process that uses the adapter.
@@ -51,27 +54,6 @@ impl Object for Process {
     const KIND: Kind = Kind::Process;
 }
 
-/// What features can be negotiated with this hardware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offers {
-    pub(crate) native_fences: bool,
-    pub(crate) doorbells: bool,
-}
-
-impl Offers {
-    fn of(hardware: &Hardware) -> Self {
-        Self { native_fences: hardware.native_fences(), doorbells: hardware.doorbells != 0 }
-    }
-
-    fn into_bits(self) -> u32 {
-        1 | u32::from(self.native_fences) << 1 | u32::from(self.doorbells) << 2
-    }
-
-    fn from_bits(bits: u32) -> Option<Self> {
-        (bits & 1 != 0).then_some(Self { native_fences: bits & 2 != 0, doorbells: bits & 4 != 0 })
-    }
-}
-
 /// An adapter.
 pub(crate) struct Adapter {
     handle: AtomicU64,
@@ -79,8 +61,10 @@ pub(crate) struct Adapter {
     /// The started device; it stays allocated after a stop, until the next start or the removal, because threads at a raised level may
     /// still look at it.
     gpu: AtomicPtr<Gpu>,
-    /// Bits of [`Offers`], known before the features are negotiated; 0 until then.
+    /// Bits of [`Offers`]: all that this driver can, until the hardware is known.
     offers: AtomicU32,
+    /// True if the software key of the device withholds hardware scheduling.
+    withholds_hardware_scheduling: bool,
     /// What is remembered of it. Freed after the device.
     pub(crate) trace: PoolBox<AdapterTrace>,
     /// Paging operations that were printed because they cannot be carried out.
@@ -95,12 +79,18 @@ pub(crate) struct Adapter {
 
 impl Adapter {
     /// DxgkDdiAddDevice: an adapter without hardware. Its handle is the MiniportDeviceContext.
-    pub(crate) fn add(irql: &Passive) -> Result<Handle, Refused> {
+    ///
+    /// # Safety
+    /// `device` is the physical device object that it is added for.
+    pub(crate) unsafe fn add(irql: &Passive, device: *mut c_void) -> Result<Handle, Refused> {
+        // SAFETY: the caller vouches for the device.
+        let withholds_hardware_scheduling = unsafe { registry::withholds_hardware_scheduling(irql, device) };
         let adapter = Self {
             handle: AtomicU64::new(0),
             objects: ObjectTable::new()?,
             gpu: AtomicPtr::new(core::ptr::null_mut()),
-            offers: AtomicU32::new(0),
+            offers: AtomicU32::new(Offers::before_start(!withholds_hardware_scheduling).into_bits()),
+            withholds_hardware_scheduling,
             trace: AdapterTrace::new()?,
             printed_paging: Printed::new(),
             link: AtomicU64::new(Link::ALONE.into_bits()),
@@ -270,8 +260,8 @@ impl Adapter {
         self.others.iter().for_each(|other| other.store(core::ptr::null_mut(), Ordering::Release));
     }
 
-    /// What the hardware offers, once it was asked.
-    pub(crate) fn offers(&self) -> Option<Offers> {
+    /// What driver and hardware offer.
+    pub(crate) fn offers(&self) -> Offers {
         Offers::from_bits(self.offers.load(Ordering::Acquire))
     }
 
@@ -283,7 +273,7 @@ impl Adapter {
         if self.lead().is_some() {
             return Err(refused_with(Reason::NotServed, STATUS_INVALID_DEVICE_STATE));
         }
-        let learned = |hardware: &Hardware| self.learn(Offers::of(hardware));
+        let learned = |hardware: &Hardware| self.learn(hardware);
         // SAFETY: the device is freed before the adapter and its trace.
         let trace = unsafe { Trace::new(&self.trace) };
         self.trace.provider.set_log(table.DxgkCbLogEtwEvent);
@@ -309,15 +299,22 @@ impl Adapter {
         started
     }
 
-    /// Notes what the hardware offers, for all functions of the board: they are alike, and features are those of the adapter.
-    fn learn(&self, offers: Offers) {
+    /// Notes what can be offered, for all functions of the board: they are alike, features are those of the adapter, and each function has a
+    /// software key that can withhold hardware scheduling.
+    fn learn(&self, hardware: &Hardware) -> Offers {
         let link = self.link();
-        for adapter in slots::adapters() {
-            let same_board = link.count > 1 && adapter.link().chain == link.chain;
-            if core::ptr::eq(adapter, self) || same_board {
-                adapter.offers.store(offers.into_bits(), Ordering::Release);
-            }
+        let is_of_board =
+            |adapter: &&Self| core::ptr::eq(*adapter, self) || link.count > 1 && adapter.link().chain == link.chain;
+        let withheld = slots::adapters().filter(is_of_board).any(|adapter| adapter.withholds_hardware_scheduling);
+        let offers = Offers {
+            hardware_scheduling: !withheld,
+            native_fences: hardware.native_fences(),
+            doorbells: hardware.doorbells != 0,
+        };
+        for adapter in slots::adapters().filter(is_of_board) {
+            adapter.offers.store(offers.into_bits(), Ordering::Release);
         }
+        offers
     }
 
     /// DxgkDdiStopDevice; also called when a step after a successful start failed, and harmless when repeated.

@@ -14,6 +14,37 @@ const SUPPORT_STABLE: u32 = 2;
 /// Version of every feature here.
 pub(crate) const VERSION: DXGK_FEATURE_VERSION = 1;
 
+/// What features can be negotiated, as far as driver and hardware go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offers {
+    /// Developers have not withheld it.
+    pub(crate) hardware_scheduling: bool,
+    /// The hardware has what native fences need.
+    pub(crate) native_fences: bool,
+    /// The hardware has doorbells.
+    pub(crate) doorbells: bool,
+}
+
+impl Offers {
+    /// All that this driver can, while the hardware is not known.
+    pub(crate) const fn before_start(hardware_scheduling: bool) -> Self {
+        Self { hardware_scheduling, native_fences: true, doorbells: true }
+    }
+
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION, which takes hardware scheduling and native fences.
+    pub(crate) const fn user_mode_submission(self) -> bool {
+        self.hardware_scheduling && self.native_fences && self.doorbells
+    }
+
+    pub(crate) const fn into_bits(self) -> u32 {
+        self.hardware_scheduling as u32 | (self.native_fences as u32) << 1 | (self.doorbells as u32) << 2
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self { hardware_scheduling: bits & 1 != 0, native_fences: bits & 2 != 0, doorbells: bits & 4 != 0 }
+    }
+}
+
 /// Features that the operating system enabled for an adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Enabled {
@@ -31,8 +62,8 @@ pub(crate) struct Enabled {
     pub(crate) intra_gpu_fences: bool,
 }
 
-/// Asks the operating system. Without the interface, or where it fails, a feature is off.
-pub(crate) fn enabled(irql: &Passive, dxgk: &Dxgk) -> Enabled {
+/// Asks the operating system about what is offered. Without the interface, or where it fails, a feature is off.
+pub(crate) fn enabled(irql: &Passive, dxgk: &Dxgk, offers: Offers) -> Enabled {
     let mut interface = DXGK_FEATURE_INTERFACE::zeroed();
     interface.Size = size_of::<DXGK_FEATURE_INTERFACE>() as u16;
     interface.Version = DXGK_FEATURE_INTERFACE_VERSION_1;
@@ -41,16 +72,18 @@ pub(crate) fn enabled(irql: &Passive, dxgk: &Dxgk) -> Enabled {
         dxgk.query_services(irql, DXGK_SERVICES::DxgkServicesFeature, (&raw mut interface).cast::<INTERFACE>())
     };
     if found.is_err() {
-        let hardware_scheduling = dxgk.query_feature_support(irql, DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, SUPPORT_STABLE);
+        let hardware_scheduling = offers.hardware_scheduling
+            && dxgk.query_feature_support(irql, DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, SUPPORT_STABLE);
         return Enabled { hardware_scheduling, ..Enabled::default() };
     }
     let is_enabled = |feature| is_enabled(&interface, dxgk.device_handle(), feature);
-    let native_fence = is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE);
+    let native_fence = offers.native_fences && is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE);
     let fences = if native_fence { os_caps(&interface, dxgk.device_handle()) } else { None }.unwrap_or_default();
     let enabled = Enabled {
-        hardware_scheduling: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH),
+        hardware_scheduling: offers.hardware_scheduling && is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH),
         native_fence,
-        user_mode_submission: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION),
+        user_mode_submission: offers.user_mode_submission()
+            && is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION),
         kernel_mode_testing: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING),
         optimized_default_fences: fences.SupportOptimizedDefaultFenceType(),
         intra_gpu_fences: fences.SupportIntraGpuFenceType(),

@@ -16,7 +16,7 @@ use crate::adapter::Adapter;
 use crate::caps::{Claims, Hardware};
 use crate::cmp::Cmp;
 use crate::dxgk::{ContiguousMemory, Dxgk};
-use crate::feature;
+use crate::feature::{self, Offers};
 use crate::fence::index::FenceIndex;
 use crate::fence::system::MapLock;
 use crate::interrupt::{self, EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
@@ -152,7 +152,7 @@ impl Gpu {
     }
 
     /// Maps the device, learns what it is and what of it may be used, and takes all memory. The device itself is not touched.
-    /// `learned` hears what it is before the operating system is asked about features, which asks back.
+    /// `learned` hears what it is before the operating system is asked about features, which asks back, and answers what is offered.
     ///
     /// # Errors
     /// STATUS_DEVICE_DOES_NOT_EXIST for hardware that this driver was not written for; STATUS_NO_MEMORY.
@@ -160,7 +160,7 @@ impl Gpu {
         irql: &Passive,
         table: &DXGKRNL_INTERFACE,
         trace: Trace,
-        learned: impl Fn(&Hardware),
+        learned: impl Fn(&Hardware) -> Offers,
     ) -> Result<PoolBox<Self>, Refused> {
         let dxgk = PoolBox::new(Dxgk::new(table, trace)?, Tag::DEVICE)?;
         let info = dxgk.device_information(irql)?;
@@ -412,12 +412,12 @@ impl Undo<'_> {
         register_bar: Mapping,
         bar2: Range,
         bar4: Range,
-        learned: impl Fn(&Hardware),
+        learned: impl Fn(&Hardware) -> Offers,
     ) -> Result<Parts, Refused> {
         let [_, doorbell_place, vram_place] = &mut self.mappings;
         let dxgk = self.dxgk.as_deref().ok_or(refused(Reason::SystemService))?;
         let hardware = Hardware::read(&Registers::new(register_bar)).ok_or(refused(Reason::WrongHardware))?;
-        learned(&hardware);
+        let offers = learned(&hardware);
         let layout =
             Layout::new(&hardware).ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
         let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
@@ -438,7 +438,7 @@ impl Undo<'_> {
         }
         Ok(Parts {
             hardware,
-            claims: Claims::new(&hardware, feature::enabled(self.irql, dxgk)),
+            claims: Claims::new(&hardware, feature::enabled(self.irql, dxgk, offers)),
             layout,
             mappings: Mappings { registers: register_bar, doorbells, vram },
             nodes,

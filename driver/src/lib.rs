@@ -43,6 +43,7 @@ mod power;
 mod progress;
 mod queue;
 mod refusal;
+mod registry;
 mod reset;
 mod reset_hw;
 mod segment;

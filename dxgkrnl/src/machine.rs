@@ -121,11 +121,13 @@ fn find_chain(
     machine: &Platform,
     devices: &mut [Device],
     first: usize,
-    miniport: &Arc<Miniport>,
+    loaded: &LoadedDriver,
 ) -> (Result<usize, StartError>, Vec<usize>) {
+    let LoadedDriver { miniport, installation } = loaded;
+    let add = |node: &Device| adapter::add(machine, &node.object, miniport, &installation.software);
     let Some(node) = devices.get_mut(first) else { return (Err(StartError::NoSuchDevice), vec![first]) };
     if node.stack.is_none() {
-        match adapter::add(machine, &node.object, miniport) {
+        match add(node) {
             Ok(stack) => node.stack = Some(stack),
             Err(error) => return (Err(error), vec![first]),
         }
@@ -134,7 +136,7 @@ fn find_chain(
     let (Some(chain), Ok(function)) = (chain, node.function.clone()) else { return (Ok(0), vec![first]) };
     for node in devices.iter_mut().filter(|node| node.is_like(&function)) {
         // One that the driver does not take is missing from the chain.
-        node.stack = adapter::add(machine, &node.object, miniport).ok();
+        node.stack = add(node).ok();
     }
     let of_chain = |(place, node): (usize, &Device)| {
         let stack = node.stack.as_ref().filter(|stack| Arc::ptr_eq(&stack.miniport, miniport))?;
@@ -378,7 +380,7 @@ impl Machine {
         loaded: &LoadedDriver,
     ) -> Result<Arc<Adapter>, StartError> {
         let (machine, miniport) = (self.downgrade(), &loaded.miniport);
-        let found = find_chain(&machine, devices, first, miniport);
+        let found = find_chain(&machine, devices, first, loaded);
         let started = found.0.and_then(|lead| {
             let mut chain = found.1.clone();
             // The one that leads comes first.

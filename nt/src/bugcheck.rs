@@ -71,6 +71,8 @@ impl Bugcheck {
     pub const SPIN_LOCK_NOT_OWNED: u32 = 0x10;
     /// PAGE_FAULT_IN_NONPAGED_AREA: address, access, place. [debugger: 0x50]
     pub const PAGE_FAULT_IN_NONPAGED_AREA: u32 = 0x50;
+    /// INVALID_KERNEL_HANDLE: the handle, and 1 for one that is not open. [debugger: 0x93]
+    pub const INVALID_KERNEL_HANDLE: u32 = 0x93;
     /// SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION; parameter 4 is the kind. [debugger: 0xc1]
     pub const SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION: u32 = 0xc1;
     /// IRQL_UNEXPECTED_VALUE; parameter 1 has the current and the expected level. [debugger: 0xc8]

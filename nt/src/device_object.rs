@@ -1,4 +1,4 @@
-//! Physical device objects: what plug and play knows of a device, for drivers that ask with IoGetDeviceProperty.
+//! Physical device objects: what plug and play knows of a device, for drivers that ask with IoGetDeviceProperty and IoOpenDeviceRegistryKey.
 //!
 //! A device object is a number that no address has; drivers only hand it back.
 
@@ -11,6 +11,7 @@ use wddm_ddi::nt::{DEVICE_PROPERTY_ADDRESS, DEVICE_PROPERTY_BUS_NUMBER, DEVICE_P
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND};
 
 use crate::pci::Function;
+use crate::registry::RegistryKey;
 
 static NEXT: AtomicUsize = AtomicUsize::new(0xd0de_0000_0000_0010);
 static OBJECTS: RwLock<BTreeMap<usize, Known>> = RwLock::new(BTreeMap::new());
@@ -34,6 +35,7 @@ pub fn next_bus() -> u32 {
 struct Known {
     location: Location,
     hardware_ids: Option<[String; 2]>,
+    software: Arc<RegistryKey>,
 }
 
 /// The device object of a function; drivers may use it until this is dropped.
@@ -43,9 +45,17 @@ impl DeviceObject {
     /// A device object for what was found at `location`, if it was a function.
     pub fn new(location: Location, function: Option<&Arc<Function>>) -> Self {
         let address = NEXT.fetch_add(0x10, Ordering::Relaxed);
-        let known = Known { location, hardware_ids: function.map(|function| function.hardware_ids()) };
+        let hardware_ids = function.map(|function| function.hardware_ids());
+        let known = Known { location, hardware_ids, software: Arc::default() };
         OBJECTS.write().insert(address, known);
         Self(address)
+    }
+
+    /// Sets the software key of its driver, for drivers that open it from now on.
+    pub fn set_software_key(&self, key: Arc<RegistryKey>) {
+        if let Some(known) = OBJECTS.write().get_mut(&self.0) {
+            known.software = key;
+        }
     }
 
     /// As drivers get it.
@@ -69,7 +79,7 @@ pub fn property(object: usize, property: i32) -> Option<Result<Vec<u8>, NTSTATUS
     /// The first number behind the last property. [wdm: DevicePropertyContainerID]
     const END: i32 = 22;
     let objects = OBJECTS.read();
-    let Known { location, hardware_ids } = objects.get(&object)?;
+    let Known { location, hardware_ids, .. } = objects.get(&object)?;
     Some(match property {
         DEVICE_PROPERTY_BUS_NUMBER => Ok(location.bus.to_le_bytes().to_vec()),
         DEVICE_PROPERTY_ADDRESS => {
@@ -82,6 +92,11 @@ pub fn property(object: usize, property: i32) -> Option<Result<Vec<u8>, NTSTATUS
         0..END => Err(STATUS_OBJECT_NAME_NOT_FOUND),
         _ => Err(STATUS_INVALID_PARAMETER),
     })
+}
+
+/// The software key of a device's driver; `None` if there is no such object.
+pub fn software_key(object: usize) -> Option<Arc<RegistryKey>> {
+    OBJECTS.read().get(&object).map(|known| Arc::clone(&known.software))
 }
 
 #[cfg(test)]
@@ -99,7 +114,12 @@ mod tests {
         assert_eq!(ask(DEVICE_PROPERTY_HARDWARE_ID), Some(Err(STATUS_OBJECT_NAME_NOT_FOUND)));
         assert_eq!(ask(0), Some(Err(STATUS_OBJECT_NAME_NOT_FOUND)));
         assert_eq!([ask(-1), ask(22)], [const { Some(Err(STATUS_INVALID_PARAMETER)) }; 2]);
+        assert_eq!(software_key(address), Some(Arc::default()));
+        let key = Arc::new(RegistryKey::default().with_text("Name", "text"));
+        object.set_software_key(Arc::clone(&key));
+        assert_eq!(software_key(address), Some(key));
         drop(object);
+        assert_eq!(software_key(address), None);
         assert_eq!(property(address, DEVICE_PROPERTY_ADDRESS), None);
     }
 }

@@ -14,6 +14,7 @@ use crate::image::Image;
 use crate::image::symbols::{Source, Symbols};
 use crate::pool::{Pool, SpecialPool, tag_name};
 use crate::ram::Ram;
+use crate::registry::OpenKeys;
 use crate::verifier::Verifier;
 
 /// An export of the kernel: its name, and its address.
@@ -99,6 +100,7 @@ pub struct Driver {
     ram: Option<Arc<Ram>>,
     pool: Pool,
     etw: Etw,
+    keys: OpenKeys,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<LoadedImage>,
 }
@@ -127,7 +129,8 @@ impl Driver {
         let (verifier, ram) = (Arc::clone(host.verifier), Arc::clone(host.ram));
         let pool = Pool::new(ram.size(), host.special_pool);
         let services = host.services;
-        Arc::new(Self { name: name.into(), services, verifier, ram: Some(ram), pool, etw: Etw::default(), image })
+        let (etw, keys) = (Etw::default(), OpenKeys::default());
+        Arc::new(Self { name: name.into(), services, verifier, ram: Some(ram), pool, etw, keys, image })
     }
 
     /// The services that it may call.
@@ -166,6 +169,11 @@ impl Driver {
         &self.etw
     }
 
+    /// The keys of the registry that it has open.
+    pub fn keys(&self) -> &OpenKeys {
+        &self.keys
+    }
+
     /// A driver of no machine.
     pub fn for_tests(name: &str) -> Arc<Self> {
         Arc::new(Self {
@@ -175,6 +183,7 @@ impl Driver {
             ram: None,
             pool: Pool::new(1 << 20, SpecialPool::Off),
             etw: Etw::default(),
+            keys: OpenKeys::default(),
             image: None,
         })
     }
@@ -191,6 +200,14 @@ impl Driver {
                 Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
                 [0x62, 0, 0, providers as u64],
                 format!("driver {} was unloaded with {providers} ETW provider(s) registered", self.name),
+            ));
+        }
+        let keys = self.keys.count();
+        if keys != 0 {
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+                [0x62, 0, 0, keys as u64],
+                format!("driver {} was unloaded with {keys} key(s) of the registry open", self.name),
             ));
         }
         let outstanding = self.pool.outstanding();

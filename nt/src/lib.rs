@@ -24,6 +24,7 @@ pub mod pci;
 pub mod pool;
 pub mod ram;
 pub mod range;
+pub mod registry;
 pub mod services;
 pub mod verifier;
 pub mod watchdog;

@@ -70,7 +70,7 @@ pub fn scheduling(case: &Case) -> Result<D3DKMT_WDDM_2_7_CAPS, Failure> {
 }
 
 /// True if the node for copies takes submissions from user mode, which its metadata say.
-fn submits_from_user_mode(case: &Case) -> Result<bool, Failure> {
+pub fn submits_from_user_mode(case: &Case) -> Result<bool, Failure> {
     let data = node(case, NODE_COPY)?.NodeData;
     let flags = data.Flags;
     Ok(flags.UserModeSubmission())

@@ -15,12 +15,12 @@ use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};
 /// that this driver was not written for.
 fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> {
     use DXGK_FEATURE_ID as F;
+    let offers = adapter.offers();
     match feature {
-        F::DXGK_FEATURE_HWSCH | F::DXGK_FEATURE_KERNEL_MODE_TESTING => Some((true, true)),
-        F::DXGK_FEATURE_NATIVE_FENCE => Some((true, adapter.offers().is_none_or(|offers| offers.native_fences))),
-        F::DXGK_FEATURE_USER_MODE_SUBMISSION => {
-            Some((true, adapter.offers().is_none_or(|offers| offers.native_fences && offers.doorbells)))
-        }
+        F::DXGK_FEATURE_KERNEL_MODE_TESTING => Some((true, true)),
+        F::DXGK_FEATURE_HWSCH => Some((true, offers.hardware_scheduling)),
+        F::DXGK_FEATURE_NATIVE_FENCE => Some((true, offers.native_fences)),
+        F::DXGK_FEATURE_USER_MODE_SUBMISSION => Some((true, offers.user_mode_submission())),
         F::DXGK_FEATURE_HWFLIPQUEUE
         | F::DXGK_FEATURE_LDA_GPUPV
         | F::DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT

@@ -18,12 +18,13 @@ use crate::link::Link;
 use crate::refusal::{Ddi, Reason, refused};
 use crate::trace;
 
-pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn add_device(physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
     let result = arguments(context).and_then(|context| {
         *context = core::ptr::null_mut();
-        *context = Adapter::add(&irql)?.raw();
+        // SAFETY: the operating system passes the device that it adds.
+        *context = unsafe { Adapter::add(&irql, physical_device) }?.raw();
         Ok(())
     });
     answer(Ddi::AddDevice, core::ptr::null_mut(), result)

@@ -56,6 +56,16 @@ unsafe extern "win64" {
         buffer: *mut core::ffi::c_void,
         needed: *mut u32,
     ) -> NTSTATUS;
+    fn IoOpenDeviceRegistryKey(device: *mut core::ffi::c_void, kind: u32, access: u32, key: *mut HANDLE) -> NTSTATUS;
+    fn ZwQueryValueKey(
+        key: HANDLE,
+        name: *mut UNICODE_STRING,
+        class: i32,
+        information: *mut core::ffi::c_void,
+        length: u32,
+        needed: *mut u32,
+    ) -> NTSTATUS;
+    fn ZwClose(handle: HANDLE) -> NTSTATUS;
     fn KeBugCheckEx(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> !;
     fn DbgPrintEx(component: u32, level: u32, format: *const u8, text: *const u8) -> u32;
 }
@@ -79,6 +89,9 @@ static IMPORTS: NtImports = NtImports {
     EtwSetInformation,
     EtwWriteTransfer,
     IoGetDeviceProperty,
+    IoOpenDeviceRegistryKey,
+    ZwQueryValueKey,
+    ZwClose,
     KeBugCheckEx,
     DbgPrintEx,
 };

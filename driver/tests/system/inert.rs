@@ -49,6 +49,26 @@ unsafe extern "win64" fn device_property(_: *mut c_void, _: i32, _: u32, _: *mut
     STATUS_OBJECT_NAME_NOT_FOUND
 }
 
+/// No device has a key.
+unsafe extern "win64" fn open_device_key(_: *mut c_void, _: u32, _: u32, _: *mut HANDLE) -> NTSTATUS {
+    STATUS_OBJECT_NAME_NOT_FOUND
+}
+
+unsafe extern "win64" fn query_value(
+    _: HANDLE,
+    _: *mut UNICODE_STRING,
+    _: i32,
+    _: *mut c_void,
+    _: u32,
+    _: *mut u32,
+) -> NTSTATUS {
+    STATUS_OBJECT_NAME_NOT_FOUND
+}
+
+unsafe extern "win64" fn close(_: HANDLE) -> NTSTATUS {
+    STATUS_OBJECT_NAME_NOT_FOUND
+}
+
 unsafe extern "win64" fn bug_check(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
     std::eprintln!("bugcheck {code:#x} ({p1:#x}, {p2:#x}, {p3:#x}, {p4:#x})");
     std::process::abort()
@@ -110,6 +130,9 @@ pub(crate) const SERVICES: NtImports = NtImports {
     EtwSetInformation: etw_set_information,
     EtwWriteTransfer: etw_write,
     IoGetDeviceProperty: device_property,
+    IoOpenDeviceRegistryKey: open_device_key,
+    ZwQueryValueKey: query_value,
+    ZwClose: close,
     KeBugCheckEx: bug_check,
     DbgPrintEx: print_nothing,
 };

@@ -17,7 +17,7 @@ use super::power::PowerComponents;
 use super::resources::Resources;
 use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm};
-use crate::config::{FeaturePolicy, Installation, USER_MODE_DRIVER_NAME};
+use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::interrupt::{Interrupts, Sink};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
@@ -57,7 +57,7 @@ fn next_luid() -> LUID {
     LUID { LowPart: NEXT.fetch_add(0x11, Ordering::Relaxed), HighPart: 0 }
 }
 
-/// DxgkDdiAddDevice, and DxgkDdiLinkDevice of a driver that has it. One that cannot tell the chain of a device has one that is alone.
+/// DxgkDdiAddDevice, and DxgkDdiLinkDevice of a driver that has it; the driver finds `software` as the software key of the device. A driver that cannot tell the chain of a device has one that is alone.
 ///
 /// # Errors
 /// [`StartError::AddDevice`], [`StartError::NotSupportedByDriver`].
@@ -65,7 +65,9 @@ pub(crate) fn add(
     machine: &Platform,
     object: &DeviceObject,
     miniport: &Arc<Miniport>,
+    software: &RegistryKey,
 ) -> Result<DeviceStack, StartError> {
+    object.set_software_key(Arc::new(software.clone()));
     let mut context = std::ptr::null_mut();
     let object = core::ptr::without_provenance_mut(object.address());
     let status = miniport.add_device(object, &mut context);

@@ -1,70 +1,6 @@
 //! What setup has written to the registry for a driver.
 
-use std::collections::BTreeMap;
-
-/// A value of a registry key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegistryValue {
-    /// REG_SZ.
-    Text(String),
-    /// REG_MULTI_SZ.
-    Texts(Vec<String>),
-    /// REG_DWORD.
-    Number(u32),
-}
-
-impl RegistryValue {
-    /// The number of the type. [winnt: REG_SZ, REG_DWORD, REG_MULTI_SZ]
-    pub(crate) fn kind(&self) -> u32 {
-        match self {
-            Self::Text(_) => 1,
-            Self::Number(_) => 4,
-            Self::Texts(_) => 7,
-        }
-    }
-
-    /// The bytes of the value: texts in UTF-16, each with a NUL, and one more behind a list.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        let units = |text: &String| text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
-        match self {
-            Self::Text(text) => units(text),
-            Self::Texts(texts) => texts.iter().flat_map(units).chain([0, 0]).collect(),
-            Self::Number(number) => number.to_le_bytes().to_vec(),
-        }
-    }
-}
-
-/// The values of a registry key. Their names are found in capital and small letters alike.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RegistryKey(BTreeMap<String, RegistryValue>);
-
-impl RegistryKey {
-    /// The key with one more value; one of the same name is replaced.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: RegistryValue) -> Self {
-        self.0.insert(name.to_lowercase(), value);
-        self
-    }
-
-    /// The key with one more text.
-    #[must_use]
-    pub fn with_text(self, name: &str, text: &str) -> Self {
-        self.with(name, RegistryValue::Text(text.to_owned()))
-    }
-
-    /// The value of a name.
-    pub fn get(&self, name: &str) -> Option<&RegistryValue> {
-        self.0.get(&name.to_lowercase())
-    }
-
-    /// The text of a name.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        match self.get(name)? {
-            RegistryValue::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-}
+pub use nt::registry::{RegistryKey, RegistryValue};
 
 /// The keys of an installed driver. A driver that nobody has installed has empty ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +30,7 @@ impl Installation {
         match self.software.get(USER_MODE_DRIVER_NAME)? {
             RegistryValue::Texts(names) => names.get(place).map(String::as_str),
             RegistryValue::Text(name) => (place == 0).then_some(name),
-            RegistryValue::Number(_) => None,
+            RegistryValue::Number(_) | RegistryValue::Other { .. } => None,
         }
     }
 }
@@ -116,15 +52,5 @@ mod tests {
             [const { None }; 6],
             "no version"
         );
-    }
-
-    #[test]
-    fn values_have_the_bytes_of_their_types() {
-        let texts = RegistryValue::Texts(vec!["a".into(), "b".into()]);
-        assert_eq!((texts.kind(), texts.bytes()), (7, vec![b'a', 0, 0, 0, b'b', 0, 0, 0, 0, 0]));
-        let text = RegistryValue::Text("é".into());
-        assert_eq!((text.kind(), text.bytes()), (1, vec![0xe9, 0, 0, 0]));
-        let number = RegistryValue::Number(0x0102_0304);
-        assert_eq!((number.kind(), number.bytes()), (4, vec![4, 3, 2, 1]));
     }
 }

@@ -2,44 +2,19 @@
 //! The services by which drivers take part in event tracing.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
-use wddm_ddi::nt::{
-    EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, EVENT_PROVIDER_SET_TRAITS, PASSIVE_LEVEL, PETWENABLECALLBACK,
-};
+use wddm_ddi::nt::{EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, EVENT_PROVIDER_SET_TRAITS, PETWENABLECALLBACK};
 use wddm_ddi::status::{
     STATUS_BUFFER_OVERFLOW, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
     STATUS_SUCCESS,
 };
 use wddm_ddi::types::{GUID, NTSTATUS};
 
-use super::good;
-use crate::bugcheck::Bugcheck;
-use crate::driver::Driver;
-use crate::driver_call::{self, stop};
+use super::{caller, good, passive_caller};
+use crate::driver_call;
 use crate::etw::{EVENT_BYTES_MAX, EtwEvent, Notice, PARTS_MAX, Parts, Registration};
 use crate::fault::{Fault, guarded};
 use crate::irql;
-
-/// The driver that calls, which is at PASSIVE_LEVEL. Stops the machine if it is not.
-fn passive_caller(service: &'static str) -> Arc<Driver> {
-    let level = irql::current();
-    if level != PASSIVE_LEVEL {
-        stop(Bugcheck::new(
-            Bugcheck::IRQL_NOT_LESS_OR_EQUAL,
-            [0, u64::from(level), 0, 0],
-            format!("{service} at IRQL {level}, PASSIVE_LEVEL is required"),
-        ));
-    }
-    caller(service)
-}
-
-fn caller(service: &'static str) -> Arc<Driver> {
-    match driver_call::current() {
-        Some(driver) => driver,
-        None => stop(Bugcheck::fatal(format!("{service} outside a driver call"))),
-    }
-}
 
 pub(crate) unsafe extern "win64" fn etw_register(
     provider: *const GUID,

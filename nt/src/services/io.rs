@@ -13,7 +13,7 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::*;
 
-use super::good;
+use super::{good, text_of};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{ControlDevice, Export};
 use crate::driver_call;
@@ -79,19 +79,6 @@ unsafe extern "win64" fn rtl_init_unicode_string(string: *mut UNICODE_STRING, te
     let value = UNICODE_STRING { Length: bytes, MaximumLength: terminated, Buffer: text.cast_mut() };
     // SAFETY: the driver passes a string to initialise.
     good("RtlInitUnicodeString", unsafe { guarded::write(string, value) });
-}
-
-/// The text of a counted string; `None` if it has none.
-fn text_of(service: &'static str, string: *const UNICODE_STRING) -> Option<String> {
-    // SAFETY: numbers and an address, which any bytes are.
-    let string = good(service, unsafe { guarded::read(string) });
-    if string.Buffer.is_null() {
-        return None;
-    }
-    let mut bytes = vec![0; usize::from(string.Length & !1)];
-    good(service, guarded::read_bytes(string.Buffer.cast(), &mut bytes));
-    let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
-    Some(String::from_utf16_lossy(&units))
 }
 
 /// The device that the calling driver may open.

@@ -5,20 +5,22 @@
 
 mod etw;
 mod io;
+mod registry;
 
 pub use etw::notify;
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE};
 use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
-use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS};
+use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS, UNICODE_STRING};
 
 use crate::bugcheck::Bugcheck;
 use crate::device_object;
-use crate::driver::{ControlDevice, Services};
+use crate::driver::{ControlDevice, Driver, Services};
 use crate::driver_call::{self, stop};
 use crate::fault::{Fault, guarded};
 use crate::irql;
@@ -44,6 +46,9 @@ pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
         EtwSetInformation: etw::etw_set_information,
         EtwWriteTransfer: etw::etw_write_transfer,
         IoGetDeviceProperty: io_get_device_property,
+        IoOpenDeviceRegistryKey: registry::io_open_device_registry_key,
+        ZwQueryValueKey: registry::zw_query_value_key,
+        ZwClose: registry::zw_close,
         KeBugCheckEx: ke_bug_check_ex,
         DbgPrintEx: dbg_print_ex,
     }
@@ -71,6 +76,41 @@ pub fn good<T>(service: &'static str, result: Result<T, Fault>) -> T {
         Ok(value) => value,
         Err(fault) => driver_call::stop_for_pointer(service, fault),
     }
+}
+
+/// Stops the machine unless the caller is at PASSIVE_LEVEL.
+fn require_passive(service: &'static str) {
+    let level = irql::current();
+    if level != PASSIVE_LEVEL {
+        let reason = format!("{service} at IRQL {level}, PASSIVE_LEVEL is required");
+        stop(Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [0, u64::from(level), 0, 0], reason));
+    }
+}
+
+/// The driver that calls, which is at PASSIVE_LEVEL. Stops the machine if it is not.
+fn passive_caller(service: &'static str) -> Arc<Driver> {
+    require_passive(service);
+    caller(service)
+}
+
+fn caller(service: &'static str) -> Arc<Driver> {
+    match driver_call::current() {
+        Some(driver) => driver,
+        None => stop(Bugcheck::fatal(format!("{service} outside a driver call"))),
+    }
+}
+
+/// The text of a counted string; `None` if it has none.
+fn text_of(service: &'static str, string: *const UNICODE_STRING) -> Option<String> {
+    // SAFETY: numbers and an address, which any bytes are.
+    let string = good(service, unsafe { guarded::read(string) });
+    if string.Buffer.is_null() {
+        return None;
+    }
+    let mut bytes = vec![0; usize::from(string.Length & !1)];
+    good(service, guarded::read_bytes(string.Buffer.cast(), &mut bytes));
+    let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+    Some(String::from_utf16_lossy(&units))
 }
 
 /// Ends the call if the machine has stopped meanwhile: what the caller waits for may never come.
@@ -316,11 +356,7 @@ unsafe extern "win64" fn io_get_device_property(
     needed: *mut u32,
 ) -> NTSTATUS {
     const NAME: &str = "IoGetDeviceProperty";
-    let level = irql::current();
-    if level != PASSIVE_LEVEL {
-        let reason = format!("{NAME} at IRQL {level}, PASSIVE_LEVEL is required");
-        stop(Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [0, u64::from(level), 0, 0], reason));
-    }
+    require_passive(NAME);
     let bytes = match driver_call::on_host_stack(|| device_object::property(device.addr(), property)) {
         Some(Ok(bytes)) => bytes,
         Some(Err(status)) => return status,
@@ -368,7 +404,6 @@ fn message(format: *const u8, text: *const u8) -> Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Driver;
 
     fn stops(call: impl FnOnce()) -> Bugcheck {
         let driver = Driver::for_tests("nt");
@@ -381,8 +416,8 @@ mod tests {
     #[test]
     fn spin_locks_raise_to_dispatch_and_exclude_other_threads() {
         let driver = Driver::for_tests("spin");
-        let lock = std::sync::Arc::new(AtomicUsize::new(0));
-        let shared = std::sync::Arc::new(AtomicUsize::new(0));
+        let lock = Arc::new(AtomicUsize::new(0));
+        let shared = Arc::new(AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let (driver, lock, shared) = (&driver, &lock, &shared);
@@ -408,8 +443,8 @@ mod tests {
     #[test]
     fn push_locks_exclude_other_threads() {
         let driver = Driver::for_tests("push");
-        let lock = std::sync::Arc::new(AtomicUsize::new(0));
-        let shared = std::sync::Arc::new(AtomicUsize::new(0));
+        let lock = Arc::new(AtomicUsize::new(0));
+        let shared = Arc::new(AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let (driver, lock, shared) = (&driver, &lock, &shared);

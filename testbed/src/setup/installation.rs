@@ -26,13 +26,21 @@ fn installation() -> Installation {
     Installation { software, service }
 }
 
-/// Loads a driver that is installed.
+/// Loads a driver that is installed, and whose software key has further values.
 ///
 /// # Errors
 /// As [`Machine::load_driver`].
-pub(super) fn load(machine: &Machine, image: DriverImage) -> Result<DriverId, SetupError> {
+pub(super) fn load(
+    machine: &Machine,
+    image: DriverImage,
+    software: &[(&str, RegistryValue)],
+) -> Result<DriverId, SetupError> {
     let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
-    let keys = machine.set_installation(driver, installation());
+    let mut installed = installation();
+    for (name, value) in software {
+        installed.software = installed.software.with(name, value.clone());
+    }
+    let keys = machine.set_installation(driver, installed);
     keys.map_err(|e| SetupError::new("The driver could not be installed", e, ADVICE_RULE))?;
     Ok(driver)
 }

@@ -4,12 +4,14 @@ mod bus;
 mod direct_bus;
 mod driver_limit;
 mod drivers;
+mod error;
 mod fault;
 mod gpu_handle;
 mod installation;
 mod listener;
 mod machine;
 mod msix;
+mod options;
 mod process;
 mod special_pool;
 mod variant;
@@ -17,160 +19,36 @@ mod vfio_bus;
 mod vfio_user_bus;
 mod watch;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use campanile_device::Variant;
 use dxgkrnl::bus::Bus;
-use dxgkrnl::verifier::SpecialPool;
-use dxgkrnl::{
-    Clock, DRIVER_LIMIT, DeviceId, DriverId, DriverImage, DriverMemory, FeaturePolicy, Idle, LoadError, Machine,
-    MachineConfig, PnpError, PowerSettings, RegistrationRequests, TdrSettings,
-};
+use dxgkrnl::{DRIVER_LIMIT, DeviceId, DriverId, DriverImage, DriverMemory, Idle, Machine, MachineConfig, PnpError};
 use wddm_ddi::types::LUID;
 
 pub use crate::driver::{DRIVER_VARIABLE, DriverChoice, shipped};
-use crate::exit::{EXIT_INPUT, EXIT_MACHINE};
 use crate::user;
 use bus::{Attached, Keeper};
 pub use bus::{BUS_VARIABLE, BusChoice};
 pub use direct_bus::DirectBus;
 pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
 pub use drivers::Drivers;
+pub use error::SetupError;
+use error::{
+    ADVICE_BUS, ADVICE_DEFECT, ADVICE_FUNCTION, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_POOL, ADVICE_PROGRAM,
+    ADVICE_RULE, ADVICE_SOCKET,
+};
 pub use fault::FaultOption;
 pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use machine::{Feature, FenceStorage, MachineOptions};
 pub use msix::capability;
+pub use options::{AdapterOptions, SystemOptions};
 pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::{VariantOptions, help as variant_help};
 pub use vfio_bus::{VfioBus, reset_functions};
 pub use vfio_user_bus::VfioUserBus;
 use watch::Watch;
-
-/// A GPU to build and start.
-#[derive(Clone, Debug, Default)]
-pub struct AdapterOptions {
-    /// The GPU.
-    pub variant: Variant,
-    /// The features that the operating-system side enables when the driver asks.
-    pub features: FeaturePolicy,
-}
-
-/// What to boot.
-#[derive(Clone, Debug)]
-pub struct SystemOptions {
-    /// The first GPU to build.
-    pub variant: Variant,
-    /// The features that the operating-system side enables when its driver asks.
-    pub features: FeaturePolicy,
-    /// Further GPUs of the same driver.
-    pub others: Vec<AdapterOptions>,
-    /// Run GPU and interrupts on threads of their own. Otherwise the GPU moves only in [`GpuHandle::step`], which the kernel calls
-    /// while it waits, and interrupts are delivered there too.
-    pub threads: bool,
-    /// Kernel addresses that the driver gets for one DDI call are taken away after it.
-    pub short_lived_addresses: bool,
-    /// Pool of the driver on pages of its own. `None`: as the command line or the environment says, see [`PoolChoice`].
-    pub special_pool: Option<SpecialPool>,
-    /// How the GPUs are reached. `None`: as the command line or the environment says, see [`BusChoice`].
-    pub bus: Option<BusChoice>,
-    /// Timeout detection and recovery.
-    pub tdr: TdrSettings,
-    /// What timeouts are measured by.
-    pub clock: Clock,
-    /// Idle power policy.
-    pub power: PowerSettings,
-    /// How long a call into the driver may take, unless the command line or the environment says, see [`DriverLimit`].
-    pub driver_limit: Duration,
-    /// The control requests by which a driver image reaches the registration function.
-    pub registration: RegistrationRequests,
-}
-
-impl Default for SystemOptions {
-    fn default() -> Self {
-        Self {
-            variant: Variant::default(),
-            features: FeaturePolicy::default(),
-            others: Vec::new(),
-            threads: true,
-            short_lived_addresses: false,
-            special_pool: None,
-            bus: None,
-            tdr: TdrSettings::default(),
-            clock: Clock::default(),
-            power: PowerSettings::default(),
-            driver_limit: DRIVER_LIMIT,
-            registration: RegistrationRequests::default(),
-        }
-    }
-}
-
-/// Why a machine could not be booted or taken down, and what to do about it.
-#[derive(Debug)]
-pub struct SetupError {
-    what: &'static str,
-    cause: String,
-    advice: &'static str,
-    input: bool,
-}
-
-impl SetupError {
-    pub fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
-        Self { what, cause: cause.to_string(), advice, input: false }
-    }
-
-    /// A file that was named is at fault.
-    fn input(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
-        Self { input: true, ..Self::new(what, cause, advice) }
-    }
-
-    /// Whether a file that was named as a driver is at fault, and not this machine.
-    pub fn is_input(&self) -> bool {
-        self.input
-    }
-
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> u8 {
-        if self.is_input() { EXIT_INPUT } else { EXIT_MACHINE }
-    }
-
-    /// What became of loading the selected driver.
-    fn load(error: &LoadError) -> Self {
-        const WHAT: &str = "The driver could not be loaded";
-        match (DriverChoice::selected(), error) {
-            (DriverChoice::Linked, _) => Self::new(WHAT, error, ADVICE_RULE),
-            (image, LoadError::Stopped(_)) => Self::new(WHAT, format!("{image}: {error}"), ADVICE_LEAK),
-            (image, LoadError::Image(_)) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_IMAGE),
-            (image, _) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_ENTRY),
-        }
-    }
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}. {}", self.what, self.cause, self.advice)
-    }
-}
-
-impl std::error::Error for SetupError {}
-
-const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
-                             `--device-variant vram=64M`, or raise `ulimit -v`";
-const ADVICE_BUS: &str = "Choose `direct` or `vfio-user`, which have the GPU in this process";
-const ADVICE_SOCKET: &str =
-    "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
-const ADVICE_PROGRAM: &str =
-    "Name a `campanile` of this version, as in `--bus vfio-user-process=PROGRAM`; what it says of the GPU is above";
-const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
-const ADVICE_POOL: &str = "Set the variable to one of these, or leave it unset";
-const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
-const ADVICE_ENTRY: &str =
-    "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
-const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
-const ADVICE_DEFECT: &str = "That is a defect of the GPU; what its process wrote to standard error says where";
-const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
 
 /// A booted machine with its GPUs, the driver loaded and the adapters started.
 ///
@@ -517,7 +395,7 @@ impl System {
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
         let parts = boards.into_iter().map(|(functions, slot)| Part::plug_in(&machine, functions, slot));
         let parts = parts.collect::<Result<_, _>>()?;
-        let driver = installation::load(&machine, image)?;
+        let driver = installation::load(&machine, image, &options.software)?;
         let mut system = Self { machine, driver, loaded: true, parts };
         system.start()?;
         Ok(system)
