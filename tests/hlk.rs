@@ -236,8 +236,14 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
     }
 }
 
+/// Cases wait more than they compute, so that each processor runs two at a time, unless the command line says.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn main() {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert_with(threads);
     let mut trials = Vec::new();
     let lacking = Feature::subsets().filter(|withheld| !withheld.is_empty()).map(Machine::without);
     let machines: &'static [Machine] = MACHINES.into_iter().chain(lacking).collect::<Vec<_>>().leak();

@@ -1,6 +1,6 @@
 //! Building every test once, and learning from cargo which executables came of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +20,8 @@ pub(super) struct Suite {
 #[derive(Debug, Default)]
 pub(super) struct Built {
     pub(super) suites: Vec<Suite>,
+    /// Programs that are no tests, by name.
+    pub(super) programs: BTreeMap<String, PathBuf>,
     /// Targets that do not compile.
     pub(super) broken: BTreeSet<String>,
     /// Cargo says that everything was built.
@@ -67,10 +69,16 @@ impl Built {
                 }
             }
             Some("compiler-artifact") => {
-                let executable = message["executable"].as_str().filter(|_| message["profile"]["test"] == true);
-                if let (Some(executable), Some(folder)) = (executable, &folder) {
-                    let suite = Suite { name: name(), executable: executable.into(), folder: folder.clone() };
-                    self.suites.push(suite);
+                let is_test = message["profile"]["test"] == true;
+                match (message["executable"].as_str(), &folder) {
+                    (Some(executable), Some(folder)) if is_test => {
+                        let suite = Suite { name: name(), executable: executable.into(), folder: folder.clone() };
+                        self.suites.push(suite);
+                    }
+                    (Some(executable), _) if target["kind"][0] == "bin" => {
+                        self.programs.insert(text(&target["name"]), executable.into());
+                    }
+                    _ => {}
                 }
             }
             Some("build-finished") => self.finished = message["success"] == true,
@@ -94,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_test_executables_are_suites() {
+    fn test_executables_are_suites_and_others_programs() {
         let mut built = Built::default();
         let artifact = |test: bool, executable: Value| {
             json!({
@@ -104,6 +112,10 @@ mod tests {
         };
         built.message(&artifact(true, json!("/house/target/ring-1")));
         built.message(&artifact(false, json!("/house/target/ring")));
+        built.message(&json!({
+            "reason": "compiler-artifact", "package_id": "path+file:///house#house@0.1.0", "manifest_path": "/house/Cargo.toml", "executable": "/house/target/house",
+            "target": { "kind": ["bin"], "name": "house" }, "profile": { "test": false },
+        }));
         built.message(&artifact(true, Value::Null));
         let suite = Suite {
             name: "hw: test ring".into(),
@@ -111,6 +123,7 @@ mod tests {
             folder: "/house/hw".into(),
         };
         assert_eq!(built.suites, [suite]);
+        assert_eq!(built.programs, BTreeMap::from([("house".into(), "/house/target/house".into())]));
     }
 
     #[test]

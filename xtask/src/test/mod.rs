@@ -5,8 +5,10 @@ mod output;
 mod run;
 
 use std::env;
+use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::{package, pe, setup};
@@ -37,11 +39,9 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     session.prepare();
     session.tool("format", &["fmt", "--all", "--check"]);
     let strict = ["--quiet", "--", "-D", "warnings"];
-    let most = ["clippy", "--workspace", "--exclude", "campanile-models", "--all-targets"];
-    session.tool("lints", &[&most[..], &strict].concat());
-    // Its library includes sources of other crates, whose unit tests do not build there.
-    let models = ["clippy", "-p", "campanile-models", "--lib", "--test", "exhaustive", "--test", "random"];
-    session.tool("lints of the models", &[&models[..], &strict].concat());
+    session.tool("lints", &[&["clippy", "--workspace", "--all-targets"][..], &strict].concat());
+    // Built alone, it must not live on features that only tests ask for.
+    session.tool("the program alone", &["check", "--quiet"]);
     let strict = "build.rustdocflags=[\"-D\", \"warnings\"]";
     session.tool("documentation", &["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict]);
     session.images();
@@ -135,10 +135,15 @@ impl Session<'_> {
     fn tool(&mut self, name: &str, arguments: &[&str]) {
         println!("== {name}: cargo {}", arguments.join(" "));
         let start = Instant::now();
-        let (tally, note) = match self.cargo().args(arguments).status() {
+        let status = self.cargo().args(arguments).status();
+        self.passed_or_failed(name, start, status);
+    }
+
+    fn passed_or_failed(&mut self, name: &str, start: Instant, status: io::Result<ExitStatus>) {
+        let (tally, note) = match status {
             Ok(status) if status.success() => (Tally::one(true), None),
             Ok(status) => (Tally::one(false), Some(format!("{status}"))),
-            Err(error) => (Tally::one(false), Some(format!("cargo does not start: {error}"))),
+            Err(error) => (Tally::one(false), Some(format!("does not start: {error}"))),
         };
         self.record(name, tally, start, note);
     }
@@ -186,6 +191,12 @@ impl Session<'_> {
         command.env("CAMPANILE_DRIVER", setting.driver).env("CAMPANILE_SPECIAL_POOL", setting.special_pool);
         command.args(setting.arguments);
         command.env("PROPTEST_CASES", if self.quick { "64" } else { "320" });
+        // Most tests wait more than they compute.
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        command.env("RUST_TEST_THREADS", (2 * processors).to_string());
+        if !self.quick {
+            command.env("CAMPANILE_SCHEDULES", "many");
+        }
         let (tally, note) = run::run(command, self.time_limit());
         self.record(name, tally, start, note);
     }
@@ -199,46 +210,57 @@ impl Session<'_> {
         self.record("examples in the documentation", tally, start, note);
     }
 
-    /// The conformance cases and the main job as users run them, and the models with all their schedules.
+    /// The conformance cases and everything that the program does for its users.
     fn release(&mut self) {
         println!("== build in release mode");
         let start = Instant::now();
         let mut command = self.cargo();
         command.args(["build", "--release", "-p", "campanile", "--test", "hlk", "--message-format=json"]);
-        command.args(["-p", "campanile-models", "--test", "exhaustive", "--test", "random"]);
-        match build::build(command) {
-            Ok(built) if built.finished => {
-                for suite in &built.suites {
-                    self.suite(suite, " (release)", &Setting::LINKED);
-                }
-                for suite in built.suites.iter().filter(|suite| suite.name.ends_with("hlk")) {
-                    self.suite(suite, " (release, on the Windows images)", &Setting::IMAGES);
-                    self.suite(suite, " (release, on the Windows images, special pool)", &Setting::SPECIAL_POOL);
-                }
+        let built = match build::build(command) {
+            Ok(built) if built.finished => built,
+            Ok(_) => {
+                return self.record("build in release mode", Tally::one(false), start, Some("does not compile".into()));
             }
-            Ok(_) => self.record("conformance (release)", Tally::one(false), start, Some("does not compile".into())),
-            Err(message) => self.record("conformance (release)", Tally::one(false), start, Some(message)),
+            Err(message) => return self.record("build in release mode", Tally::one(false), start, Some(message)),
+        };
+        for suite in &built.suites {
+            self.suite(suite, " (release)", &Setting::LINKED);
+            self.suite(suite, " (release, on the Windows images)", &Setting::IMAGES);
+            self.suite(suite, " (release, on the Windows images, special pool)", &Setting::SPECIAL_POOL);
         }
-        self.tool("main job", &["run", "--release", "--quiet"]);
-        self.tool("main job on the Windows images", &["run", "--release", "--quiet", "--", "run", "--driver", "pe"]);
+        // Cargo builds the program for the suite, whose tests run it.
+        match built.programs.get("campanile") {
+            Some(program) => self.program(program),
+            None => self.record("program", Tally::one(false), start, Some("cargo built no `campanile`".into())),
+        }
+    }
+
+    /// What users run.
+    fn program(&mut self, program: &Path) {
+        self.job(program, "main job", &[]);
+        self.job(program, "main job on the Windows images", &["run", "--driver", "pe"]);
         for mode in ["gpu-virtual", "gpu-physical"] {
             let variant = format!("page-tables={mode}");
-            let run = ["run", "--release", "--quiet", "--"];
-            let main = [&run[..], &["run", "--device-variant", &variant]].concat();
-            self.tool(&format!("main job, page tables {mode}"), &main);
+            self.job(program, &format!("main job, page tables {mode}"), &["run", "--device-variant", &variant]);
             for area in ["GpuAddress", "Lock2.", "Memory."] {
-                let cases = [&run[..], &["hlk", "--filter", area, "--device-variant", &variant]].concat();
-                self.tool(&format!("cases of {area}, page tables {mode}"), &cases);
+                let cases = ["hlk", "--filter", area, "--device-variant", &variant];
+                self.job(program, &format!("cases of {area}, page tables {mode}"), &cases);
             }
         }
-        let matrix = ["run", "--release", "--quiet", "--", "hlk", "--matrix", "--shard", "1/16"];
-        self.tool("a sixteenth of the cases on the matrix of GPUs", &matrix);
-        self.guest();
+        self.job(program, "a sixteenth of the cases on the matrix of GPUs", &["hlk", "--matrix", "--shard", "1/16"]);
+        self.guest(program);
         // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
         for driver in ["linked", "pe"] {
-            let name = format!("bench on the {driver} driver");
-            self.tool(&name, &["run", "--release", "--quiet", "--", "bench", "--quick", "--driver", driver]);
+            self.job(program, &format!("bench on the {driver} driver"), &["bench", "--quick", "--driver", driver]);
         }
+    }
+
+    /// A command of the program that passes or fails as one.
+    fn job(&mut self, program: &Path, name: &str, arguments: &[&str]) {
+        println!("== {name}: campanile {}", arguments.join(" "));
+        let start = Instant::now();
+        let status = Command::new(program).current_dir(self.root).args(arguments).status();
+        self.passed_or_failed(name, start, status);
     }
 
     /// Every conformance case with each GPU in a process of its own.
@@ -252,11 +274,11 @@ impl Session<'_> {
     }
 
     /// The main job and the core of the cases in a virtual machine, on the GPU as a PCI function. Fetches QEMU where there is none.
-    fn guest(&mut self) {
+    fn guest(&mut self, program: &Path) {
         println!("== guest in QEMU");
         let start = Instant::now();
-        let mut command = self.cargo();
-        command.args(["run", "--release", "--quiet", "--", "qemu", "--accelerator", "tcg", "--timeout", "600"]);
+        let mut command = Command::new(program);
+        command.current_dir(self.root).args(["qemu", "--accelerator", "tcg", "--timeout", "600"]);
         command.args(["--junit", "target/qemu/report.xml"]);
         let (tally, note) = run::run(command, self.time_limit());
         self.record("guest in QEMU", tally, start, note);
