@@ -682,8 +682,8 @@ impl<'s> World<'s> {
     }
 }
 
-/// Takes lists of steps until enough of them had updates that are legal and page tables that move; of few lists none may. A list takes as
-/// long as thousands of cases of other properties, which there are `share` times as many of.
+/// Takes lists of steps until enough of them had updates that are legal and page tables that move; of few lists none may. Other properties have
+/// `share` times as many cases, which are short.
 fn finds_what_was_put_there(updates: PageTableUpdates, share: u32) {
     let mut options = SystemOptions::default();
     (options.variant.vram_size, options.variant.vram_window) = (8 << 20, 8 << 20);
@@ -696,27 +696,20 @@ fn finds_what_was_put_there(updates: PageTableUpdates, share: u32) {
         updated.load(Ordering::Relaxed) > 4 && counts.tables_evicted > 0 && counts.tables_restored > 0
     };
     for _ in 0..MOST_ROUNDS {
-        let usual = ProptestConfig::default();
-        let cases = usual.cases.div_ceil(share);
-        let config = ProptestConfig { cases, max_shrink_iters: 200, failure_persistence: None, ..usual };
-        let outcome = TestRunner::new(config).run(&prop::collection::vec(step(), 1..50), |steps| {
+        let mut config = ProptestConfig { max_shrink_iters: 200, failure_persistence: None, ..Default::default() };
+        config.cases = config.cases.div_ceil(share);
+        let run = TestRunner::new(config).run(&prop::collection::vec(step(), 1..50), |steps| {
             let process = Process::new(system.machine(), "model");
             let outcome = on_thread(&process, || World::new(&system, &updated)?.run(&steps));
             process.exit();
-            prop_assert!(outcome.is_ok(), "{:?}", outcome);
-            Ok(())
+            outcome.map_err(|failure| TestCaseError::fail(format!("{failure:?}")))
         });
-        outcome.unwrap_or_else(|failure| panic!("{failure}"));
+        run.unwrap();
         if seen_enough() {
             break;
         }
     }
-    assert!(
-        seen_enough(),
-        "{} legal updates, {:?}",
-        updated.load(Ordering::Relaxed),
-        system.machine().residency(system.luid())
-    );
+    assert!(seen_enough(), "{updated:?} legal updates, {:?}", system.machine().residency(system.luid()));
     assert_eq!(system.machine().take_rescues(), [], "signals that woke nobody");
     system.shutdown().expect("nothing is left behind");
 }

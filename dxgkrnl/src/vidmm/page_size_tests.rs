@@ -1,9 +1,12 @@
 //! Pages larger than 4 KiB: where they are used, and what becomes of them.
 
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::fake_gpu::LARGE;
 use super::*;
+
+/// What is done, to which allocation and page, and a value.
+type Step = (u8, usize, u64, u8);
 
 impl World {
     /// Pages of the page that translates page `page` of an allocation.
@@ -40,6 +43,64 @@ impl World {
         let pages = self.models[index].pages.len() as u64;
         let source = Source::Allocation { id, first: 0 };
         self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }).unwrap();
+    }
+
+    /// Does what a step says, and looks at every page.
+    fn step(&mut self, (kind, index, page, value): Step, tables: u32) -> Result<(), TestCaseError> {
+        if self.models.is_empty() || (kind == 0 && self.models.len() < 3) {
+            let pages = [5, 160, LARGE, LARGE + 16, 2 * LARGE + 3][page as usize % 5];
+            let places: &[u8] = [&[1][..], &[2, 1], &[3, 1]][value as usize % 3];
+            let index = self.create(pages, places, CpuAccess::Visible);
+            if self.map(index).is_ok() {
+                let _ = self.make_resident(index);
+            }
+            return Ok(());
+        }
+        let index = index % self.models.len();
+        let pages = self.models[index].pages.len() as u64;
+        match kind {
+            1 | 2 => self.gpu_write(index, page as usize, value),
+            3 if self.models[index].mapped.is_some() => {
+                // A hole, and another page looked at beside it while it is there.
+                let (at, page) = (self.models[index].mapped.unwrap(), page % pages);
+                self.resume();
+                self.memory.unmap(self.space, at + page * PAGES, 1).unwrap();
+                if !self.suspended {
+                    prop_assert_eq!(self.gpu(at + page * PAGES, false), Err(Fault));
+                    let other = (page + 1) % pages;
+                    if other != page && self.models[index].listed > 0 {
+                        prop_assert!(self.gpu(at + other * PAGES, false).is_ok());
+                    }
+                }
+                let (id, source) = (self.models[index].id, page);
+                let one = Source::Allocation { id, first: source };
+                let (pages, at) = if value % 2 == 0 { (1, at + page * PAGES) } else { (pages, at) };
+                let source = if pages == 1 { one } else { Source::Allocation { id, first: 0 } };
+                match self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }) {
+                    Ok(()) => {}
+                    Err(status) => {
+                        prop_assert_eq!(status, STATUS_NO_MEMORY);
+                        self.unmap(index);
+                    }
+                }
+            }
+            4 => {
+                self.evict(index, &idle());
+                if self.models[index].listed == 0 {
+                    let _ = self.memory.evict(self.models[index].id);
+                    let _ = self.make_resident(index);
+                }
+            }
+            5 => self.sleep(value % 2 == 0, index, page as usize, value),
+            6 => {
+                self.suspend();
+                let _ = self.memory.evict_one(tables);
+            }
+            7 => self.destroy(index),
+            _ => {}
+        }
+        self.check();
+        Ok(())
     }
 }
 
@@ -139,60 +200,8 @@ fn the_gpu_finds_every_page_whatever_its_size() {
     let outcome = runner.run(&(steps, tables), |(steps, tables)| {
         let mut world = World::new(48 << 20, 10 << 20, tables);
         let before = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
-        for (kind, index, page, value) in steps {
-            if world.models.is_empty() || (kind == 0 && world.models.len() < 3) {
-                let pages = [5, 160, LARGE, LARGE + 16, 2 * LARGE + 3][page as usize % 5];
-                let places: &[u8] = [&[1][..], &[2, 1], &[3, 1]][value as usize % 3];
-                let index = world.create(pages, places, CpuAccess::Visible);
-                if world.map(index).is_ok() {
-                    let _ = world.make_resident(index);
-                }
-                continue;
-            }
-            let index = index % world.models.len();
-            let pages = world.models[index].pages.len() as u64;
-            match kind {
-                1 | 2 => world.gpu_write(index, page as usize, value),
-                3 if world.models[index].mapped.is_some() => {
-                    // A hole, and another page looked at beside it while it is there.
-                    let (at, page) = (world.models[index].mapped.unwrap(), page % pages);
-                    world.resume();
-                    world.memory.unmap(world.space, at + page * PAGES, 1).unwrap();
-                    if !world.suspended {
-                        prop_assert_eq!(world.gpu(at + page * PAGES, false), Err(Fault));
-                        let other = (page + 1) % pages;
-                        if other != page && world.models[index].listed > 0 {
-                            prop_assert!(world.gpu(at + other * PAGES, false).is_ok());
-                        }
-                    }
-                    let (id, source) = (world.models[index].id, page);
-                    let one = Source::Allocation { id, first: source };
-                    let (pages, at) = if value % 2 == 0 { (1, at + page * PAGES) } else { (pages, at) };
-                    let source = if pages == 1 { one } else { Source::Allocation { id, first: 0 } };
-                    match world.memory.map(world.space, at, Mapping { pages, source, access: Access::WRITE }) {
-                        Ok(()) => {}
-                        Err(status) => {
-                            prop_assert_eq!(status, STATUS_NO_MEMORY);
-                            world.unmap(index);
-                        }
-                    }
-                }
-                4 => {
-                    world.evict(index, &idle());
-                    if world.models[index].listed == 0 {
-                        let _ = world.memory.evict(world.models[index].id);
-                        let _ = world.make_resident(index);
-                    }
-                }
-                5 => world.sleep(value % 2 == 0, index, page as usize, value),
-                6 => {
-                    world.suspend();
-                    let _ = world.memory.evict_one(tables);
-                }
-                7 => world.destroy(index),
-                _ => {}
-            }
-            world.check();
+        for step in steps {
+            world.step(step, tables)?;
         }
         world.finish();
         let after = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
