@@ -23,9 +23,10 @@ use crate::link::{ENGINES, Link};
 use crate::memory::allocation::{Allocation, OpenAllocation};
 use crate::memory::paging_report::Printed;
 use crate::pool::{PoolBox, PoolVec, Tag};
+use crate::queue::Drain;
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::doorbell::Doorbell;
-use crate::queue::hw_queue::HwQueue;
+use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::registry;
 use crate::trace::{self, AdapterTrace, Trace};
@@ -121,9 +122,9 @@ impl Adapter {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE
-    pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), Refused> {
+    pub(crate) fn remove(irql: &Passive, raw: HANDLE, drain: Drain) -> Result<(), Refused> {
         let adapter = slots::adapter(raw)?;
-        adapter.stop(irql);
+        adapter.stop(irql, drain);
         if let Some(lead) = adapter.lead() {
             lead.leave();
         }
@@ -317,8 +318,9 @@ impl Adapter {
         offers
     }
 
-    /// DxgkDdiStopDevice; also called when a step after a successful start failed, and harmless when repeated.
-    pub(crate) fn stop(&self, irql: &Passive) {
+    /// DxgkDdiStopDevice; also called when a step after a successful start failed, and harmless when repeated. `drain` handles what the device
+    /// told last.
+    pub(crate) fn stop(&self, irql: &Passive, drain: Drain) {
         let Some(gpu) = self.gpu() else { return };
         // The operating system destroyed every queue by now. One that is left must not keep its ring.
         if let Ok(queues) = self.objects.all::<HwQueue>(irql, self.handle()) {
@@ -326,7 +328,7 @@ impl Adapter {
                 let engine = self.objects.get::<HwQueue>(*handle).map_or(0, |queue| queue.engine);
                 if let Ok(gpu) = self.engine(engine) {
                     // Listed just now, so it exists.
-                    let _ = crate::queue::hw_queue::destroy(irql, self, gpu, *handle);
+                    let _ = hw_queue::destroy(irql, self, gpu, *handle, drain);
                 }
             }
         }

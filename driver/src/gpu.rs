@@ -12,14 +12,13 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
 use wddm_ddi::types::*;
 
-use crate::adapter::Adapter;
 use crate::caps::{Claims, Hardware};
 use crate::cmp::Cmp;
 use crate::dxgk::{ContiguousMemory, Dxgk};
+use crate::events::{EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
 use crate::feature::{self, Offers};
 use crate::fence::index::FenceIndex;
 use crate::fence::system::MapLock;
-use crate::interrupt::{self, EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{PushLock, SpinLock};
 use crate::memory::aperture::Aperture;
@@ -28,7 +27,6 @@ use crate::memory::segments::Layout;
 use crate::mmio::{Mapping, Registers};
 use crate::nt;
 use crate::pool::{PoolBox, PoolVec, Tag};
-use crate::power;
 use crate::queue::doorbell::Doorbells;
 use crate::queue::numbers::{FreeNumbers, QueueMap};
 use crate::queue::packet::Node;
@@ -217,7 +215,7 @@ impl Gpu {
         for node in self.nodes.iter() {
             node.map(irql, &self.cmp).map_err(|_| refused(Reason::DeviceDead))?;
         }
-        power::restore_fstates(irql, self);
+        self.restore_fstates(irql);
         let bands = *self.bands.lock(irql);
         if bands != Bands::unset() {
             self.program_bands(irql, bands);
@@ -240,6 +238,31 @@ impl Gpu {
             let _ = self.cmp.run_long(irql, Command::SetBandTimes, arguments);
         }
         let _ = self.cmp.run(irql, Command::SetBandShare, [bands.share.into(), 0, 0]);
+    }
+
+    /// The F-state that a node, which there is, is to be in, now and after a reset.
+    pub(crate) fn set_fstate(&self, irql: &impl UpToDispatch, node: u32, fstate: u32) {
+        if let Some(place) = self.fstates.get(node as usize) {
+            place.store(fstate, Ordering::Release);
+            self.program_fstate(irql, node, fstate);
+        }
+    }
+
+    /// A device that does not run is told when it runs again; a lost one has no state.
+    fn program_fstate(&self, irql: &impl UpToDispatch, node: u32, fstate: u32) {
+        if self.is_running() {
+            let _ = self.cmp.run(irql, Command::SetNodePower, [u64::from(node), u64::from(fstate), 0]);
+        }
+    }
+
+    /// After a reset every node is in F0; those that were asked into F1 go back there.
+    fn restore_fstates(&self, irql: &impl UpToDispatch) {
+        for (node, fstate) in (0u32..).zip(&self.fstates) {
+            let fstate = fstate.load(Ordering::Acquire);
+            if fstate != 0 {
+                self.program_fstate(irql, node, fstate);
+            }
+        }
     }
 
     /// Stops the scheduler: nothing of it moves when this returns. Any level; waits for the device only, and not for ever.
@@ -301,8 +324,8 @@ impl Gpu {
         self.cmp.is_powered()
     }
 
-    /// The last of the device before it leaves D0: it stops, what happened is told, and the clocks are read. Queues have left it.
-    pub(crate) fn sleep(&self, irql: &Passive, adapter: &Adapter) {
+    /// The last of the device before it leaves D0: it stops, `drain` tells what happened, and the clocks are read. Queues have left it.
+    pub(crate) fn sleep(&self, irql: &Passive, drain: impl Fn(&Device)) {
         self.sleep.ran.store(self.is_running(), Ordering::Release);
         self.cmp.set_run(false);
         if self.is_running() {
@@ -311,7 +334,7 @@ impl Gpu {
             let _ = self.registers.settle_control();
             // Without an interrupt there is nothing to report.
             let _ = self.dxgk.synchronize(irql, |device| {
-                interrupt::drain(device, adapter, self);
+                drain(device);
                 self.running.store(false, Ordering::Release);
             });
         }

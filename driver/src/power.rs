@@ -4,9 +4,7 @@
 //! asks for F1. One more component has F1 before the device leaves D0 at run time. In D3 the device loses all it knows; before it, the operating system suspends every context, disconnects every
 //! doorbell and evicts what VRAM does not keep.
 
-use core::sync::atomic::Ordering;
-
-use campanile_hw::registers::Command;
+use campanile_hw::registers::NODES;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
@@ -15,7 +13,8 @@ use crate::adapter::Adapter;
 use crate::caps::{D3_TRANSITION, FSTATES};
 use crate::fence::system;
 use crate::gpu::Gpu;
-use crate::irql::{Dispatch, Passive, UpToDispatch};
+use crate::interrupt;
+use crate::irql::{Dispatch, Passive};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::{Reason, Refused, refused};
 
@@ -44,7 +43,7 @@ fn sleep(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
         }
     }
     gpu.doorbells.forget(irql);
-    gpu.sleep(irql, adapter);
+    gpu.sleep(irql, |device| interrupt::drain(device, adapter, gpu));
 }
 
 /// Queues come back one by one, when their contexts are resumed or their doorbells connected: their rings, and the page tables that
@@ -63,35 +62,17 @@ fn wake(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
 pub(crate) fn set_fstate(irql: &Dispatch, adapter: &Adapter, component: u32, fstate: u32) -> Result<(), Refused> {
     let gpu = adapter.started_engine(component >> 16)?;
     let number = component & 0xffff;
-    let node = gpu.fstates.get(number as usize);
-    if fstate >= FSTATES || node.is_none() && number != D3_TRANSITION {
+    let is_node = number < NODES;
+    if fstate >= FSTATES || !is_node && number != D3_TRANSITION {
         return Err(refused(Reason::PowerState));
     }
     gpu.note(Component::Adapter, &Event::ComponentState { component, state: fstate });
     // The hardware knows nothing of the transition to D3: DxgkDdiSetPowerState makes it.
-    if let Some(place) = node {
-        place.store(fstate, Ordering::Release);
-        program(irql, gpu, number, fstate);
+    if is_node {
+        gpu.set_fstate(irql, number, fstate);
     }
     gpu.dxgk.complete_fstate_transition(irql, component);
     Ok(())
-}
-
-/// A device that does not run is told when it runs again; a lost one has no state.
-fn program(irql: &impl UpToDispatch, gpu: &Gpu, node: u32, fstate: u32) {
-    if gpu.is_running() {
-        let _ = gpu.cmp.run(irql, Command::SetNodePower, [u64::from(node), u64::from(fstate), 0]);
-    }
-}
-
-/// After a reset every node is in F0; those that were asked into F1 go back there.
-pub(crate) fn restore_fstates(irql: &impl UpToDispatch, gpu: &Gpu) {
-    for (node, fstate) in (0u32..).zip(&gpu.fstates) {
-        let fstate = fstate.load(Ordering::Acquire);
-        if fstate != 0 {
-            program(irql, gpu, node, fstate);
-        }
-    }
 }
 
 /// DxgkDdiCalibrateGpuClock: both clocks, read back to back. Outside D0 the GPU's clock cannot be read; the driver computes what it will

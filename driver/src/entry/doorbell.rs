@@ -9,6 +9,7 @@ use super::answer::answer;
 use super::{arguments, inputs, on_object};
 use crate::adapter::slots;
 use crate::handle::{Handle, Object};
+use crate::interrupt;
 use crate::irql::Passive;
 use crate::queue::doorbell::{self, Doorbell};
 use crate::queue::hw_queue::{HwQueue, refused_by_queue};
@@ -20,7 +21,7 @@ pub(crate) unsafe extern "win64" fn create_doorbell(args: *mut DXGKARG_CREATEDOO
         Err(refused) => return answer(Ddi::CreateDoorbell, core::ptr::null_mut(), Err(refused)),
     };
     on_object::<HwQueue>(Ddi::CreateDoorbell, args.hHwQueue, |irql, adapter, gpu, _| {
-        args.hDoorbell = doorbell::create(irql, adapter, gpu, args)?.raw();
+        args.hDoorbell = doorbell::create(irql, adapter, gpu, args, interrupt::drain)?.raw();
         Ok(())
     })
 }
@@ -56,7 +57,7 @@ pub(crate) unsafe extern "win64" fn destroy_doorbell(args: *const DXGKARG_DESTRO
         inputs(args)?;
         let (adapter, object) = slots::object::<Doorbell>(raw)?;
         match adapter.engine(object.engine()) {
-            Ok(gpu) => doorbell::destroy(&irql, adapter, gpu, Handle::of(raw)),
+            Ok(gpu) => doorbell::destroy(&irql, adapter, gpu, Handle::of(raw), interrupt::drain),
             Err(_) => adapter.objects.remove::<Doorbell>(&irql, Handle::of(raw)).map(drop),
         }
     };

@@ -64,7 +64,7 @@ pub(crate) unsafe extern "win64" fn start_device(
 
 pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
     on_adapter(Ddi::StopDevice, context, |irql, adapter| {
-        adapter.stop(irql);
+        adapter.stop(irql, interrupt::drain);
         Ok(())
     })
 }
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATU
 pub(crate) unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    answer(Ddi::RemoveDevice, context, Adapter::remove(&irql, context))
+    answer(Ddi::RemoveDevice, context, Adapter::remove(&irql, context, interrupt::drain))
 }
 
 /// Everything belongs to an adapter, so nothing is left.

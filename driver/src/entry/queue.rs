@@ -182,7 +182,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTA
         loop {
             let queue = object.queues.lock(&irql).first().copied();
             let Some(queue) = queue else { break };
-            if hw_queue::destroy(&irql, adapter, gpu, queue).is_err() {
+            if hw_queue::destroy(&irql, adapter, gpu, queue, interrupt::drain).is_err() {
                 break;
             }
         }
@@ -204,7 +204,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS 
     let destroy = || {
         let (adapter, object) = slots::object::<HwQueue>(queue)?;
         let gpu = adapter.engine(object.engine())?;
-        hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue))
+        hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue), interrupt::drain)
     };
     answer(Ddi::DestroyHwQueue, queue, destroy())
 }
@@ -242,7 +242,7 @@ pub(crate) unsafe extern "win64" fn update_hw_context_state(
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hHwContext))?;
         let gpu = adapter.started_engine(context.engine())?;
-        context.update_state(irql, adapter, gpu, args)
+        context.update_state(irql, adapter, gpu, args, interrupt::drain)
     })
 }
 
@@ -289,7 +289,7 @@ pub(crate) unsafe extern "win64" fn suspend_context(adapter: HANDLE, args: *cons
         let gpu = adapter.started_engine(context.engine())?;
         let (handle, fence) = (Handle::of(args.hContext).into_bits(), args.contextSuspendFence);
         gpu.note(Component::Queue, &Event::ContextSuspended { context: handle, fence });
-        done = context.suspend(irql, adapter, gpu, args.contextSuspendFence, Purpose::Suspend)?;
+        done = context.suspend(irql, adapter, gpu, (args.contextSuspendFence, Purpose::Suspend), interrupt::drain)?;
         Ok(())
     });
     if status.is_success() { done } else { status }

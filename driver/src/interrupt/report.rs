@@ -1,18 +1,16 @@
-//! Reports to the scheduler, one function for each type. Callers are at device level and queue the DPC afterwards.
+//! Reports of events to the scheduler, one function for each type, which leave out what is muted. Callers are at device level and queue the DPC afterwards.
 
 use campanile_hw::event::{FaultInfo, FaultKind};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
-use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::dxgk::Dxgk;
 use crate::gpu::Gpu;
 use crate::irql::Device;
-use crate::queue::context::HwContext;
 use crate::queue::hw_queue::HwQueue;
 use crate::queue::packet::{Node, Packet, PacketFault};
+use crate::report::data;
 
 /// `DXGK_FAULT_ERROR_CODE`: an address that does not translate. [d3dkmdt: DXGK_GENERAL_ERROR_PAGE_FAULT]
 const ERROR_PAGE_FAULT: u32 = 0;
@@ -21,10 +19,6 @@ const ERROR_INVALID_INSTRUCTION: u32 = 1;
 
 /// `FaultedBindTableEntry` when the hardware does not know. [d3dkmddi: DXGK_BIND_TABLE_ENTRY_UNKNOWN]
 const BIND_TABLE_ENTRY_UNKNOWN: u32 = u32::MAX;
-
-fn data(kind: DXGK_INTERRUPT_TYPE) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
-    DXGKARGCB_NOTIFY_INTERRUPT_DATA { InterruptType: kind, ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed() }
-}
 
 /// All packets of the node up to `fence` are complete.
 pub(crate) fn completed(irql: &Device, gpu: &Gpu, node: &Node, fence: u32) {
@@ -40,20 +34,6 @@ pub(crate) fn completed(irql: &Device, gpu: &Gpu, node: &Node, fence: u32) {
     };
     gpu.note(Component::Interrupt, &Event::PacketCompleted { fence, node: node.ordinal() });
     gpu.dxgk.notify_interrupt(irql, &data);
-}
-
-/// A preemption is done; everything up to `completed` ran.
-pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: &Node, preemption: u32, completed: u32) {
-    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PREEMPTED);
-    data.u.DmaPreempted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPreempted {
-        PreemptionFenceId: preemption,
-        LastCompletedFenceId: completed,
-        NodeOrdinal: node.ordinal(),
-        EngineOrdinal: dxgk.engine(),
-    };
-    let event = Event::Preempted { node: node.ordinal(), fence: preemption };
-    dxgk.trace.note(Component::Interrupt, &event);
-    dxgk.notify_interrupt(irql, &data);
 }
 
 /// Native fences passed their monitored values: exactly `fences`, or, if that is empty, some.
@@ -101,27 +81,6 @@ pub(crate) fn monitored(irql: &Device, gpu: &Gpu, node: &Node) {
         EngineOrdinal: gpu.dxgk.engine(),
     };
     gpu.note(Component::Interrupt, &Event::MonitoredFenceSignaled { node: node.ordinal() });
-    gpu.dxgk.notify_interrupt(irql, &data);
-}
-
-/// A context touches nothing any more.
-pub(crate) fn suspended(irql: &Device, gpu: &Gpu, context: &HwContext, fence: u64) {
-    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED);
-    data.u.SuspendContextCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_SuspendContextCompleted {
-        hContext: context.dxgk(),
-        ContextSuspendFence: fence,
-    };
-    gpu.dxgk.notify_interrupt(irql, &data);
-}
-
-/// A switch of the list of contexts is done.
-pub(crate) fn switched(irql: &Device, gpu: &Gpu, node: u32, fence: u64) {
-    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED);
-    data.u.HwContextListSwitchCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwContextListSwitchCompleted {
-        NodeOrdinal: node,
-        EngineOrdinal: gpu.dxgk.engine(),
-        ContextSwitchFence: fence,
-    };
     gpu.dxgk.notify_interrupt(irql, &data);
 }
 

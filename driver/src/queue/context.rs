@@ -12,15 +12,16 @@ use crate::adapter::{Adapter, Process};
 use crate::caps::{DMA_BUFFER_SEGMENTS, DMA_BUFFER_SIZE};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
-use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, PushLock, SpinLock};
 use crate::pool::{PoolVec, Tag};
+use crate::queue::Drain;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::GivenUp;
 use crate::queue::priority::Priority;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 use crate::refusal::{Reason, Refused, refused};
+use crate::report;
 
 /// Cookie of a suspension whose answer no thread waits for.
 const NO_COOKIE: u64 = 0;
@@ -254,8 +255,8 @@ impl HwContext {
         irql: &Passive,
         adapter: &Adapter,
         gpu: &Gpu,
-        fence: u64,
-        purpose: Purpose,
+        (fence, purpose): (u64, Purpose),
+        drain: Drain,
     ) -> Result<NTSTATUS, Refused> {
         let queues = self.queues.lock(irql);
         if purpose == Purpose::Suspend && self.suspended.load(Ordering::Acquire) {
@@ -269,7 +270,7 @@ impl HwContext {
         }
         // Answers that are in the event ring already free a place for one more.
         let begin = |device: &Device| {
-            interrupt::drain(device, adapter, gpu);
+            drain(device, adapter, gpu);
             self.suspensions.with(device, |list| list.begin(fence, purpose))
         };
         let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(refused(Reason::TableFull))?;
@@ -284,7 +285,7 @@ impl HwContext {
                 continue;
             }
             // Refused when the ring of events is full.
-            gpu.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, gpu))?;
+            gpu.dxgk.synchronize(irql, |device| drain(device, adapter, gpu))?;
             // A queue that still refuses does not run, which is as good as stopped.
             if !queue.suspend(irql, gpu, cookie) {
                 gpu.dxgk.synchronize(irql, |device| self.answer(device, gpu, cookie))?;
@@ -310,6 +311,20 @@ impl HwContext {
         }
     }
 
+    /// After a queue was unmapped: if it owes the answer to a suspension, it gives it now, for it does not run any more.
+    pub(crate) fn settle(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, queue: &HwQueue, drain: Drain) {
+        let settle = |device: &Device| {
+            drain(device, adapter, gpu);
+            let cookie = queue.suspending.swap(0, Ordering::AcqRel);
+            if cookie != 0 {
+                self.answer(device, gpu, cookie);
+                gpu.dxgk.queue_dpc();
+            }
+        };
+        // Without an interrupt nothing can be reported either.
+        let _ = gpu.dxgk.synchronize(irql, settle);
+    }
+
     /// A queue of the context stopped. Reports every suspension that is complete with it.
     pub(crate) fn answer(&self, irql: &Device, gpu: &Gpu, cookie: u64) {
         self.suspensions.with(irql, |list| list.answer(cookie));
@@ -323,8 +338,8 @@ impl HwContext {
         }
         while let Some(Suspension { fence, purpose, .. }) = self.suspensions.with(irql, Suspensions::take_complete) {
             match purpose {
-                Purpose::Suspend => report::suspended(irql, gpu, self, fence),
-                Purpose::Switch => report::switched(irql, gpu, self.node, fence),
+                Purpose::Suspend => report::suspended(irql, &gpu.dxgk, self.dxgk(), fence),
+                Purpose::Switch => report::switched(irql, &gpu.dxgk, self.node, fence),
             }
         }
     }
@@ -388,16 +403,19 @@ impl HwContext {
         adapter: &Adapter,
         gpu: &Gpu,
         args: &DXGKARG_UPDATEHWCONTEXTSTATE,
+        drain: Drain,
     ) -> Result<(), Refused> {
         let interrupt = args.Flags.InterruptOnSwitchCompletion();
         match (args.Flags.Suspended(), interrupt) {
-            (true, true) => self.suspend(irql, adapter, gpu, args.ContextSwitchFence, Purpose::Switch).map(drop)?,
+            (true, true) => {
+                self.suspend(irql, adapter, gpu, (args.ContextSwitchFence, Purpose::Switch), drain).map(drop)?;
+            }
             (true, false) => self.stop_queues(irql, adapter, gpu),
             (false, _) => {
                 self.resume(irql, adapter, gpu);
                 if interrupt {
                     gpu.dxgk.synchronize(irql, |device| {
-                        report::switched(device, gpu, self.node, args.ContextSwitchFence);
+                        report::switched(device, &gpu.dxgk, self.node, args.ContextSwitchFence);
                         gpu.dxgk.queue_dpc();
                     })?;
                 }

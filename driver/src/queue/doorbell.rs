@@ -27,6 +27,7 @@ use crate::lock::PushLock;
 use crate::memory::allocation;
 use crate::mmio::Mapping;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
+use crate::queue::Drain;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue, UserRing, refused_by_queue};
 use crate::refusal::{Reason, Refused, refused, refused_with};
@@ -336,6 +337,7 @@ pub(crate) fn create(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_CREATEDOORBELL,
+    drain: Drain,
 ) -> Result<Handle, Refused> {
     let queue_handle = Handle::of(args.hHwQueue);
     let queue = adapter.objects.get::<HwQueue>(queue_handle)?;
@@ -355,7 +357,7 @@ pub(crate) fn create(
         gpu.dxgk.disconnect_doorbell(irql, queue.dxgk(), raw(old.dxgk));
     }
     gpu.doorbells.release_queue(irql, gpu, queue);
-    if let Err(status) = hw_queue::set_user_ring(irql, adapter, gpu, context, queue, Some(ring)) {
+    if let Err(status) = hw_queue::set_user_ring(irql, adapter, gpu, context, queue, Some(ring), drain) {
         drop(adapter.objects.remove::<Doorbell>(irql, handle));
         return Err(status);
     }
@@ -442,7 +444,13 @@ fn queue_of(adapter: &Adapter, handle: Handle) -> Result<Option<&HwQueue>, Refus
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
+pub(crate) fn destroy(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    handle: Handle,
+    drain: Drain,
+) -> Result<(), Refused> {
     if let Some(queue) = queue_of(adapter, handle)? {
         gpu.doorbells.disconnect(irql, gpu, handle, queue.number);
     }
@@ -452,7 +460,7 @@ pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Hand
     let own = queue.doorbell.compare_exchange(handle.into_bits(), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     if own && let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
         // Without a ring there is nothing to map, so this only unmaps.
-        hw_queue::set_user_ring(irql, adapter, gpu, context, queue, None)?;
+        hw_queue::set_user_ring(irql, adapter, gpu, context, queue, None, drain)?;
     }
     Ok(())
 }

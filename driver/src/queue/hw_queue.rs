@@ -18,10 +18,10 @@ use crate::dxgk::ContiguousMemory;
 use crate::fence::log::LogBuffers;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
-use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{PoolBox, PoolVec, Tag};
+use crate::queue::Drain;
 use crate::queue::context::{HwContext, bits_of};
 use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
 use crate::refusal::{Reason, Refused, refused, refused_with};
@@ -104,7 +104,7 @@ pub(crate) struct HwQueue {
     /// Taken before the lock of [`crate::cmp::Cmp`], that of the context's priority, and device level.
     state: SpinLock<State>,
     /// Cookie of a suspension that the queue did not answer yet, 0 for none.
-    suspending: AtomicU64,
+    pub(super) suspending: AtomicU64,
     /// A fault that was not reported because the engine was being reset.
     unreported_fault: DeviceLock<Option<(u64, FaultInfo)>>,
     /// True if the DPC has to look for free entries of the kernel ring.
@@ -385,7 +385,8 @@ fn insert(
     drop(queues);
     let queue = adapter.objects.get::<HwQueue>(handle)?;
     if let Err(status) = map(irql, gpu, context, queue) {
-        destroy_parts(irql, adapter, gpu, handle)?;
+        // The hardware never had it, so no event names it.
+        forget(irql, adapter, gpu, handle)?;
         return Err(status);
     }
     Ok(handle)
@@ -574,20 +575,6 @@ pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     }
 }
 
-/// After a queue was unmapped: if it owes its context the answer to a suspension, it gives it now, for it does not run any more.
-pub(crate) fn settle_suspension(irql: &Passive, adapter: &Adapter, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
-    let settle = |device: &Device| {
-        interrupt::drain(device, adapter, gpu);
-        let cookie = queue.suspending.swap(0, Ordering::AcqRel);
-        if cookie != 0 {
-            context.answer(device, gpu, cookie);
-            gpu.dxgk.queue_dpc();
-        }
-    };
-    // Without an interrupt nothing can be reported either.
-    let _ = gpu.dxgk.synchronize(irql, settle);
-}
-
 /// After a reset the hardware has no queue.
 pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
@@ -620,9 +607,10 @@ pub(crate) fn set_user_ring(
     context: &HwContext,
     queue: &HwQueue,
     ring: Option<UserRing>,
+    drain: Drain,
 ) -> Result<(), Refused> {
     unmap(irql, gpu, queue);
-    settle_suspension(irql, adapter, gpu, context, queue);
+    context.settle(irql, adapter, gpu, queue, drain);
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     state.user = ring;
@@ -718,24 +706,31 @@ pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
-    let number = adapter.objects.get::<HwQueue>(handle)?.number;
-    destroy_parts(irql, adapter, gpu, handle)?;
+pub(crate) fn destroy(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    handle: Handle,
+    drain: Drain,
+) -> Result<(), Refused> {
+    let queue = adapter.objects.get::<HwQueue>(handle)?;
+    let number = queue.number;
+    gpu.doorbells.release_queue(irql, gpu, queue);
+    unmap(irql, gpu, queue);
+    // Events of this queue that are still in the event ring are handled before its number becomes free.
+    if let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
+        context.settle(irql, adapter, gpu, queue, drain);
+    }
+    forget(irql, adapter, gpu, handle)?;
     gpu.numbers.lock(irql).put(number);
     gpu.note(Component::Queue, &Event::QueueDestroyed { queue: handle.into_bits(), number });
     Ok(())
 }
 
-/// Everything of [`destroy`] but the number.
-fn destroy_parts(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
+/// Takes a queue that the hardware does not have from device, context and adapter; its number stays taken.
+fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
     let queue = adapter.objects.get::<HwQueue>(handle)?;
-    gpu.doorbells.release_queue(irql, gpu, queue);
-    unmap(irql, gpu, queue);
     let context = adapter.objects.get::<HwContext>(queue.context);
-    // Events of this queue that are still in the event ring are handled before its number becomes free.
-    if let Ok(context) = context {
-        settle_suspension(irql, adapter, gpu, context, queue);
-    }
     if gpu.dxgk.synchronize(irql, |_| gpu.queues.set(queue.number, None)).is_err() {
         gpu.queues.set(queue.number, None);
     }

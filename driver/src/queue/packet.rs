@@ -13,7 +13,6 @@ use campanile_hw::registers::Command;
 
 use crate::cmp::{Cmp, CommandError};
 use crate::dxgk::Dxgk;
-use crate::interrupt::report;
 use crate::irql::{Device, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{OutOfMemory, PoolVec, Tag};
@@ -21,6 +20,7 @@ use crate::progress::LastLook;
 use crate::queue::ring::Ring;
 use crate::queue::shift;
 use crate::refusal::{Reason, Refused, refused};
+use crate::report;
 
 /// Buffers of a node in its hardware ring.
 const NODE_DEPTH: usize = 4;
@@ -439,7 +439,7 @@ impl Node {
             && let Some(preemption) = self.flight.with(irql, Flight::preempted)
         {
             let (_, completed) = self.progress();
-            report::preempted(irql, dxgk, self, preemption, completed);
+            report::preempted(irql, dxgk, self.ordinal(), preemption, completed);
         }
     }
 
