@@ -24,11 +24,12 @@ use crate::memory::allocation::{Allocation, OpenAllocation};
 use crate::memory::paging_report::Printed;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::Drain;
-use crate::queue::context::{self, Context, HwContext, UserDevice};
+use crate::queue::context::{Context, HwContext, UserDevice};
 use crate::queue::doorbell::Doorbell;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::registry;
+use crate::root_word::root_of;
 use crate::trace::{self, AdapterTrace, Trace};
 
 /// A process that uses the adapter.
@@ -47,7 +48,7 @@ impl Process {
 
     /// Root page table on a GPU, once it was set.
     pub(crate) fn root(&self, engine: u32) -> Option<Location> {
-        self.roots.get(engine as usize).and_then(context::root_of)
+        self.roots.get(engine as usize).and_then(root_of)
     }
 }
 

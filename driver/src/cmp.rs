@@ -9,6 +9,7 @@ use campanile_hw::registers::{self, Command, CommandStatus, Control};
 use crate::irql::UpToDispatch;
 use crate::lock::SpinLock;
 use crate::mmio::{Mapping, Registers};
+use crate::refusal::{Reason, Refused, refused};
 
 /// Why a command had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +230,25 @@ impl Cmp {
     /// Makes the scheduler look at a queue's write pointer.
     pub(crate) fn kick(&self, irql: &impl UpToDispatch, number: u32) -> Result<(), CommandError> {
         self.run(irql, Command::KickQueue, [u64::from(number), 0, 0]).map(drop)
+    }
+}
+
+/// What a refused command means to the caller of a DDI.
+pub(crate) fn refused_command(error: CommandError) -> Refused {
+    match error {
+        CommandError::Lost
+        | CommandError::Reset
+        | CommandError::PoweredDown
+        | CommandError::Refused(CommandStatus::NotRunning) => refused(Reason::NotRunning),
+        CommandError::Refused(_) => refused(Reason::CommandRefused),
+    }
+}
+
+/// As [`refused_command`], of a command that only a queue which has faulted refuses as BadState, whether or not the fault is reported yet.
+pub(crate) fn refused_by_queue(error: CommandError) -> Refused {
+    match error {
+        CommandError::Refused(CommandStatus::BadState) => refused(Reason::QueueLost),
+        error => refused_command(error),
     }
 }
 

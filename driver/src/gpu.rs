@@ -14,26 +14,26 @@ use wddm_ddi::types::*;
 
 use crate::caps::{Claims, Hardware};
 use crate::cmp::Cmp;
+use crate::doorbells::{Doorbells, Scheduler};
 use crate::dxgk::{ContiguousMemory, Dxgk};
 use crate::events::{EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
 use crate::feature::{self, Offers};
-use crate::fence::index::FenceIndex;
-use crate::fence::system::MapLock;
+use crate::fence_index::FenceIndex;
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{PushLock, SpinLock};
-use crate::memory::aperture::Aperture;
-use crate::memory::host_aperture::HostAperture;
-use crate::memory::segments::Layout;
 use crate::mmio::{Mapping, Registers};
+use crate::node::numbers::{FreeNumbers, QueueMap};
+use crate::node::packet::Node;
+use crate::node::priority::Bands;
+use crate::node::ring::{NODE_RING_SIZE, Ring};
 use crate::nt;
 use crate::pool::{PoolBox, PoolVec, Tag};
-use crate::queue::doorbell::Doorbells;
-use crate::queue::numbers::{FreeNumbers, QueueMap};
-use crate::queue::packet::Node;
-use crate::queue::priority::Bands;
-use crate::queue::ring::{NODE_RING_SIZE, Ring};
 use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::root_word::root_of;
 use crate::trace::Trace;
+use crate::vram::aperture::Aperture;
+use crate::vram::host_aperture::HostAperture;
+use crate::vram::segments::Layout;
 
 /// What StartDevice took, in the order it was taken; given back in reverse.
 #[derive(Clone, Copy)]
@@ -60,8 +60,9 @@ pub(crate) struct Gpu {
     pub(crate) queues: QueueMap,
     pub(crate) doorbells: Doorbells,
     pub(crate) fences: FenceIndex,
-    /// Guards the scheduler's table of fences.
-    pub(crate) fence_map: MapLock,
+    /// Guards the scheduler's table of fences: taken while it is changed and while a process gets its page table, before the spin locks of
+    /// fences.
+    pub(crate) fence_map: PushLock<()>,
     pub(crate) events: EventRing,
     pub(crate) aperture: Aperture,
     pub(crate) host_aperture: HostAperture,
@@ -304,6 +305,11 @@ impl Gpu {
         }
     }
 
+    /// By what pages of doorbells are taken and given.
+    pub(crate) fn scheduler(&self) -> Scheduler<'_> {
+        Scheduler { dxgk: &self.dxgk, cmp: &self.cmp, running: &self.running }
+    }
+
     /// Returns when a DPC that was running has ended.
     pub(crate) fn wait_for_dpc(&self, irql: &impl UpToDispatch) {
         drop(self.dpc.lock(irql));
@@ -389,7 +395,7 @@ impl Gpu {
 
     /// Root of the memory manager's own address space, once it was set.
     pub(crate) fn system_root(&self) -> Option<Location> {
-        crate::queue::context::root_of(&self.system_root)
+        root_of(&self.system_root)
     }
 
     pub(crate) fn set_system_root(&self, root: Location) {
@@ -497,7 +503,7 @@ impl Undo<'_> {
             queues,
             doorbells: parts.doorbells,
             fences,
-            fence_map: MapLock::new(()),
+            fence_map: PushLock::new(()),
             events: EventRing::new(events),
             aperture,
             host_aperture,

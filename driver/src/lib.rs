@@ -21,12 +21,14 @@ mod caps;
 mod cmp;
 mod debug;
 mod debug_root;
+mod doorbells;
 mod dxgk;
 mod entry;
 mod etw;
 mod events;
 mod feature;
 mod fence;
+mod fence_index;
 mod gpu;
 mod handle;
 #[cfg(all(windows, not(test)))]
@@ -37,6 +39,7 @@ mod link;
 mod lock;
 mod memory;
 mod mmio;
+mod node;
 mod nt;
 mod pci;
 mod pool;
@@ -48,12 +51,14 @@ mod registry;
 mod report;
 mod reset;
 mod reset_hw;
+mod root_word;
 mod segment;
 mod stop;
 mod table;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod vram;
 
 pub use nt::bind_imports;
 pub use table::{Class, SLOTS, Slot};

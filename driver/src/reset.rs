@@ -11,9 +11,9 @@ use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::interrupt;
 use crate::irql::Passive;
+use crate::node::packet::{Node, Packet};
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::{Node, Packet};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::stop::{lost_context, node, stop_engine};
 

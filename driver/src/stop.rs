@@ -7,9 +7,9 @@ use crate::cmp::CommandError;
 use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::Passive;
+use crate::node::packet::Node;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::Node;
 use crate::refusal::{Reason, Refused, refused};
 
 /// State of a queue that runs no more, in the answer of QueryQueue.

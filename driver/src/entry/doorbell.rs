@@ -8,11 +8,12 @@ use wddm_ddi::status::NTSTATUS;
 use super::answer::answer;
 use super::{arguments, inputs, on_object};
 use crate::adapter::slots;
+use crate::cmp::refused_by_queue;
 use crate::handle::{Handle, Object};
 use crate::interrupt;
 use crate::irql::Passive;
 use crate::queue::doorbell::{self, Doorbell};
-use crate::queue::hw_queue::{HwQueue, refused_by_queue};
+use crate::queue::hw_queue::HwQueue;
 use crate::refusal::Ddi;
 
 pub(crate) unsafe extern "win64" fn create_doorbell(args: *mut DXGKARG_CREATEDOORBELL) -> NTSTATUS {

@@ -18,10 +18,10 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::interrupt;
 use crate::irql::{Device, Passive, UpToDispatch};
+use crate::node::packet::Packet;
+use crate::node::priority::Bands;
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::Packet;
-use crate::queue::priority::Bands;
 use crate::queue::suspend::Purpose;
 use crate::refusal::{Ddi, Reason, Refused, refused};
 

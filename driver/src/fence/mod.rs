@@ -1,6 +1,5 @@
 //! Native fences and their logs.
 
-pub(crate) mod index;
 pub(crate) mod log;
 pub(crate) mod native;
 pub(crate) mod system;

@@ -12,8 +12,8 @@ use wddm_ddi::types::HANDLE;
 
 use crate::adapter::slots;
 use crate::adapter::{Adapter, Process};
-use crate::fence::index::Entry;
 use crate::fence::system::{self, Addresses, Mapped};
+use crate::fence_index::Entry;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Device, Dispatch, Passive};
@@ -138,7 +138,7 @@ pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNAT
     let open = adapter.objects.get::<OpenFence>(handle)?;
     // Whichever engine signals it reports it.
     let known = adapter.engines().try_for_each(|gpu| {
-        gpu.fences.insert(irql, gpu, entry)?;
+        gpu.fences.insert(irql, &gpu.dxgk, entry)?;
         system::opened(irql, adapter, gpu, fence, open)
     });
     if let Err(status) = known {
@@ -163,7 +163,7 @@ pub(crate) fn close(irql: &Passive, adapter: &Adapter, handle: Handle) -> Result
         *forgotten.get_or_insert_with(|| fence.is_ok_and(|fence| fence.forget(irql, handle, open)))
     };
     for gpu in adapter.engines().filter(|gpu| gpu.is_running()) {
-        gpu.fences.remove(irql, gpu, open.process, open.at.current, handle);
+        gpu.fences.remove(irql, &gpu.dxgk, open.process, open.at.current, handle);
         system::closing(irql, gpu, open, &mut forget);
     }
     forget();

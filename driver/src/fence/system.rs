@@ -18,9 +18,8 @@ use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::Passive;
-use crate::lock::PushLock;
-use crate::queue::context::bits_of;
 use crate::refusal::{Reason, Refused, refused};
+use crate::root_word::bits_of;
 
 /// Addresses of a pair of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +39,6 @@ impl Addresses {
 /// The process of an open fence in which the scheduler knows it: bits of the root, 0 for none.
 #[derive(Default)]
 pub(crate) struct Mapped(AtomicU64);
-
-/// Taken while the table is changed and while a process gets its page table. Taken before the spin locks of fences.
-pub(crate) type MapLock = PushLock<()>;
 
 /// True if a command for the table failed because the scheduler does not run. The table is written anew when it runs again.
 fn is_stopped(error: CommandError) -> bool {

@@ -18,9 +18,9 @@ use crate::events::Next;
 use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::{Device, Dispatch};
+use crate::node::packet::GivenUp;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::GivenUp;
 use crate::refusal::Reason;
 
 const NODE_COUNT: usize = NODES as usize;

@@ -8,8 +8,8 @@ use wddm_ddi::types::HANDLE;
 
 use crate::gpu::Gpu;
 use crate::irql::Device;
+use crate::node::packet::{Node, Packet, PacketFault};
 use crate::queue::hw_queue::HwQueue;
-use crate::queue::packet::{Node, Packet, PacketFault};
 use crate::report::data;
 
 /// `DXGK_FAULT_ERROR_CODE`: an address that does not translate. [d3dkmdt: DXGK_GENERAL_ERROR_PAGE_FAULT]

@@ -18,8 +18,8 @@ use crate::handle::{Handle, Kind, Object};
 use crate::irql::Passive;
 use crate::lock::SpinLock;
 use crate::memory::mappings::Mappings;
-use crate::memory::segments::{APERTURE, Layout, VRAM, VRAM_HIDDEN};
 use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::vram::segments::{APERTURE, Layout, VRAM, VRAM_HIDDEN};
 
 /// Largest allocation in system memory.
 const SYSTEM_LARGEST: u64 = 1 << 40;

@@ -29,10 +29,11 @@ use crate::handle::{Handle, Object};
 use crate::irql::Passive;
 use crate::memory::page_table::{self, BadEntry, LeafPages};
 use crate::memory::paging_buffer::{Buffer, PagingError, TablePlace};
-use crate::memory::{allocation, paging_report, root, segments};
+use crate::memory::{allocation, paging_report, root};
 use crate::mmio::full_barrier;
 use crate::queue::context::Context;
 use crate::refusal::{Reason, Refused, refused};
+use crate::vram::segments;
 
 /// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
 const CHUNK: u64 = 4 << 20;

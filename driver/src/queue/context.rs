@@ -14,20 +14,18 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, PushLock, SpinLock};
+use crate::node::packet::GivenUp;
+use crate::node::priority::Priority;
 use crate::pool::{PoolVec, Tag};
 use crate::queue::Drain;
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::GivenUp;
-use crate::queue::priority::Priority;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 use crate::refusal::{Reason, Refused, refused};
 use crate::report;
+use crate::root_word::{NO_ROOT, bits_of, root_of};
 
 /// Cookie of a suspension whose answer no thread waits for.
 const NO_COOKIE: u64 = 0;
-
-/// A root page table that was not set yet; VRAM offset 0 belongs to the driver, so no table lies there.
-const NO_ROOT: u64 = 0;
 
 /// A device of a process (DxgkDdiCreateDevice).
 pub(crate) struct UserDevice {
@@ -118,17 +116,6 @@ impl Context {
     pub(crate) fn set_root(&self, root: Option<Location>) {
         self.root.store(bits_of(root), Ordering::Release);
     }
-}
-
-/// How a root is kept.
-pub(crate) fn bits_of(root: Option<Location>) -> u64 {
-    root.map_or(NO_ROOT, Location::into_bits)
-}
-
-/// Reads a root, `None` before it was set.
-pub(crate) fn root_of(word: &AtomicU64) -> Option<Location> {
-    let bits = word.load(Ordering::Acquire);
-    (bits != NO_ROOT).then(|| Location::from_bits(bits))
 }
 
 /// A context whose queues the hardware schedules.

@@ -14,17 +14,19 @@ use wddm_ddi::types::HANDLE;
 use crate::adapter::Adapter;
 use crate::caps;
 use crate::cmp::CommandError;
+use crate::cmp::refused_command;
 use crate::dxgk::ContiguousMemory;
 use crate::fence::log::LogBuffers;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
+use crate::node::ring::{RING_ENTRIES, RING_SIZE, Ring};
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::Drain;
-use crate::queue::context::{HwContext, bits_of};
-use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
+use crate::queue::context::HwContext;
 use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::root_word::bits_of;
 
 /// Every so many entries of a kernel ring, the hardware tells that one retired, so that waiting submissions get the free entries.
 const RETIRE_EVERY: u64 = RING_ENTRIES as u64 / 4;
@@ -301,7 +303,11 @@ fn progress_fence(
             return Err(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER));
         }
         // The handle in the arguments has 32 bits and cannot be the driver's; the address names the fence as well.
-        Some(gpu.fences.monitored_address(irql, gpu, context.process, current).ok_or(refused(Reason::ProgressFence))?)
+        Some(
+            gpu.fences
+                .monitored_address(irql, &gpu.dxgk, context.process, current)
+                .ok_or(refused(Reason::ProgressFence))?,
+        )
     } else {
         None
     };
@@ -505,25 +511,6 @@ pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext
     }
 }
 
-/// What a refused command means to the caller of a DDI.
-pub(crate) fn refused_command(error: CommandError) -> Refused {
-    match error {
-        CommandError::Lost
-        | CommandError::Reset
-        | CommandError::PoweredDown
-        | CommandError::Refused(CommandStatus::NotRunning) => refused(Reason::NotRunning),
-        CommandError::Refused(_) => refused(Reason::CommandRefused),
-    }
-}
-
-/// As [`refused_command`], of a command that only a queue which has faulted refuses as BadState, whether or not the fault is reported yet.
-pub(crate) fn refused_by_queue(error: CommandError) -> Refused {
-    match error {
-        CommandError::Refused(CommandStatus::BadState) => refused(Reason::QueueLost),
-        error => refused_command(error),
-    }
-}
-
 /// DxgkDdiSetNativeFenceLogBuffer: when this returns, nothing is written to the buffer that the queue had before.
 ///
 /// # Errors
@@ -715,7 +702,7 @@ pub(crate) fn destroy(
 ) -> Result<(), Refused> {
     let queue = adapter.objects.get::<HwQueue>(handle)?;
     let number = queue.number;
-    gpu.doorbells.release_queue(irql, gpu, queue);
+    queue.release_doorbell(irql, gpu);
     unmap(irql, gpu, queue);
     // Events of this queue that are still in the event ring are handled before its number becomes free.
     if let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
@@ -749,6 +736,14 @@ fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Resul
 }
 
 impl HwQueue {
+    /// Takes the page of the queue's doorbell, if it has one, and the doorbell.
+    pub(crate) fn release_doorbell(&self, irql: &Passive, gpu: &Gpu) {
+        let bits = self.doorbell.swap(0, Ordering::AcqRel);
+        if bits != 0 {
+            gpu.doorbells.disconnect(irql, gpu.scheduler(), Handle::from_bits(bits), self.number);
+        }
+    }
+
     /// Takes the memory of the kernel ring out of a queue that the hardware does not have any more.
     pub(crate) fn take_memory(&mut self) -> Option<ContiguousMemory> {
         self.kernel.take().map(|kernel| kernel.memory)

@@ -1,6 +1,6 @@
 //! Suspensions of a context that wait for its queues.
 
-use crate::queue::shift;
+use crate::node::shift;
 
 /// Suspensions of one context that may be under way at once; the operating system may suspend, resume and suspend again without
 /// waiting.

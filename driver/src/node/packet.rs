@@ -15,10 +15,10 @@ use crate::cmp::{Cmp, CommandError};
 use crate::dxgk::Dxgk;
 use crate::irql::{Device, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
+use crate::node::ring::Ring;
+use crate::node::shift;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 use crate::progress::LastLook;
-use crate::queue::ring::Ring;
-use crate::queue::shift;
 use crate::refusal::{Reason, Refused, refused};
 use crate::report;
 

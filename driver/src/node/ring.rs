@@ -8,7 +8,7 @@ use campanile_hw::queue::{
 };
 
 use crate::mmio::Mapping;
-use crate::queue::priority::Priority;
+use crate::node::priority::Priority;
 
 /// Entries of a kernel ring: one page of them.
 pub(crate) const RING_ENTRIES: u32 = 128;

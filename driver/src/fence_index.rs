@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use wddm_ddi::types::HANDLE;
 
-use crate::gpu::Gpu;
+use crate::dxgk::Dxgk;
 use crate::handle::Handle;
 use crate::irql::{Device, Passive};
 use crate::lock::{DeviceLock, PushLock};
@@ -138,13 +138,13 @@ impl FenceIndex {
     }
 
     /// Adds an open fence.
-    pub(crate) fn insert(&self, irql: &Passive, gpu: &Gpu, entry: Entry) -> Result<(), Refused> {
+    pub(crate) fn insert(&self, irql: &Passive, dxgk: &Dxgk, entry: Entry) -> Result<(), Refused> {
         let _changing = self.changing.lock(irql);
         let (crowded, used) =
-            gpu.dxgk.synchronize(irql, |device| self.map.with(device, |map| (map.is_crowded(), map.used)))?;
+            dxgk.synchronize(irql, |device| self.map.with(device, |map| (map.is_crowded(), map.used)))?;
         // Sized for what is in use, so that a table full of removed places is cleaned rather than grown.
         let mut spare = if crowded { Some(Map::new(used * 4)?) } else { None };
-        let inserted = gpu.dxgk.synchronize(irql, |device| {
+        let inserted = dxgk.synchronize(irql, |device| {
             self.map.with(device, |map| {
                 if let Some(larger) = &mut spare {
                     map.move_to(larger);
@@ -158,10 +158,10 @@ impl FenceIndex {
     }
 
     /// Withdraws an open fence; it is not reported once this returned.
-    pub(crate) fn remove(&self, irql: &Passive, gpu: &Gpu, process: Handle, current: u64, open: Handle) {
+    pub(crate) fn remove(&self, irql: &Passive, dxgk: &Dxgk, process: Handle, current: u64, open: Handle) {
         let _changing = self.changing.lock(irql);
         let remove = |device: &Device| self.map.with(device, |map| map.remove(process.into_bits(), current, open));
-        if gpu.dxgk.synchronize(irql, remove).is_err() {
+        if dxgk.synchronize(irql, remove).is_err() {
             self.inexact.store(true, Ordering::Release);
         }
     }
@@ -176,9 +176,9 @@ impl FenceIndex {
     }
 
     /// Address of the monitored value of the fence whose current value `process` has at `current`.
-    pub(crate) fn monitored_address(&self, irql: &Passive, gpu: &Gpu, process: Handle, current: u64) -> Option<u64> {
+    pub(crate) fn monitored_address(&self, irql: &Passive, dxgk: &Dxgk, process: Handle, current: u64) -> Option<u64> {
         let find = |device: &Device| self.map.with(device, |map| map.find(process.into_bits(), current));
-        Some(gpu.dxgk.synchronize(irql, find).ok()??.monitored)
+        Some(dxgk.synchronize(irql, find).ok()??.monitored)
     }
 }
 

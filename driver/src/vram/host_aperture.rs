@@ -9,10 +9,10 @@ use wddm_ddi::km::{DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_UNMAPCPUHOSTAPERTURE};
 
 use crate::irql::Passive;
 use crate::lock::PushLock;
-use crate::memory::segments::{Layout, VRAM_HIDDEN};
 use crate::mmio::Registers;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 use crate::refusal::{Reason, Refused, refused};
+use crate::vram::segments::{Layout, VRAM_HIDDEN};
 
 /// A page that shows nothing, here and in the device.
 const NONE: u32 = u32::MAX;

@@ -12,9 +12,9 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
 use crate::caps::{Hardware, PAGING_BUFFER_SIZE};
-use crate::memory::aperture::Aperture;
-use crate::queue::ring::NODE_RING_SIZE;
+use crate::node::ring::NODE_RING_SIZE;
 pub(crate) use crate::segment::{APERTURE, APERTURE_SIZE, VRAM, VRAM_HIDDEN};
+use crate::vram::aperture::Aperture;
 
 /// Where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

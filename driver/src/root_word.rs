@@ -1,0 +1,19 @@
+//! How the location of a root page table is kept in a word.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::queue::Location;
+
+/// A root page table that was not set yet; VRAM offset 0 belongs to the driver, so no table lies there.
+pub(crate) const NO_ROOT: u64 = 0;
+
+/// How a root is kept.
+pub(crate) fn bits_of(root: Option<Location>) -> u64 {
+    root.map_or(NO_ROOT, Location::into_bits)
+}
+
+/// Reads a root, `None` before it was set.
+pub(crate) fn root_of(word: &AtomicU64) -> Option<Location> {
+    let bits = word.load(Ordering::Acquire);
+    (bits != NO_ROOT).then(|| Location::from_bits(bits))
+}
