@@ -15,18 +15,12 @@ use wddm_ddi::types::HANDLE;
 
 use crate::caps::Hardware;
 use crate::feature::Offers;
-use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object, ObjectTable};
 use crate::irql::Passive;
 use crate::link::{ENGINES, Link};
-use crate::memory::allocation::{Allocation, OpenAllocation};
-use crate::memory::paging_report::Printed;
+use crate::paging_report::Printed;
 use crate::pool::{PoolBox, PoolVec, Tag};
-use crate::queue::Drain;
-use crate::queue::context::{Context, HwContext, UserDevice};
-use crate::queue::doorbell::Doorbell;
-use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::registry;
 use crate::root_word::root_of;
@@ -54,6 +48,15 @@ impl Process {
 
 impl Object for Process {
     const KIND: Kind = Kind::Process;
+}
+
+/// A device of a process (DxgkDdiCreateDevice).
+pub(crate) struct UserDevice {
+    pub(crate) process: Handle,
+}
+
+impl Object for UserDevice {
+    const KIND: Kind = Kind::Device;
 }
 
 /// An adapter.
@@ -119,41 +122,24 @@ impl Adapter {
         }
     }
 
-    /// DxgkDdiRemoveDevice: withdraws the handle, then frees everything that is left. Handles of its objects name nothing then.
+    /// Withdraws the handle, when nothing of the adapter runs any more. Handles of its objects name nothing then.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE
-    pub(crate) fn remove(irql: &Passive, raw: HANDLE, drain: Drain) -> Result<(), Refused> {
-        let adapter = slots::adapter(raw)?;
-        adapter.stop(irql, drain);
-        if let Some(lead) = adapter.lead() {
+    pub(crate) fn withdraw(raw: HANDLE) -> Result<PoolBox<Self>, Refused> {
+        if let Some(lead) = slots::adapter(raw)?.lead() {
             lead.leave();
         }
         let adapter = slots::withdraw_adapter(Handle::of(raw)).ok_or(refused(Reason::StaleHandle))?;
         // SAFETY: the handle is withdrawn and no other DDI of this adapter runs, so this is the only reference.
-        let adapter = unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) };
-        adapter.free_objects(irql);
-        adapter.replace_gpu(irql, None);
-        adapter.trace.provider.unregister(irql);
-        trace::note(&Event::AdapterRemoved { adapter: Handle::of(raw).into_bits() });
-        Ok(())
+        Ok(unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) })
     }
 
-    fn free_objects(&self, irql: &Passive) {
-        while let Some(mut queue) = self.objects.remove_any::<HwQueue>(irql) {
-            if let (Ok(gpu), Some(memory)) = (self.engine(queue.engine), queue.take_memory()) {
-                gpu.dxgk.free_contiguous(irql, memory);
-            }
-        }
-        while self.objects.remove_any::<Doorbell>(irql).is_some() {}
-        while self.objects.remove_any::<OpenFence>(irql).is_some() {}
-        while self.objects.remove_any::<NativeFence>(irql).is_some() {}
-        while self.objects.remove_any::<HwContext>(irql).is_some() {}
-        while self.objects.remove_any::<Context>(irql).is_some() {}
-        while self.objects.remove_any::<OpenAllocation>(irql).is_some() {}
-        while self.objects.remove_any::<Allocation>(irql).is_some() {}
-        while self.objects.remove_any::<UserDevice>(irql).is_some() {}
-        while self.objects.remove_any::<Process>(irql).is_some() {}
+    /// Frees the device and ends the trace; the last of an adapter that was withdrawn.
+    pub(crate) fn end(&self, irql: &Passive) {
+        self.replace_gpu(irql, None);
+        self.trace.provider.unregister(irql);
+        trace::note(&Event::AdapterRemoved { adapter: self.handle().into_bits() });
     }
 
     /// The adapter's own handle, from which those of its objects are made.
@@ -319,22 +305,12 @@ impl Adapter {
         offers
     }
 
-    /// DxgkDdiStopDevice; also called when a step after a successful start failed, and harmless when repeated. `drain` handles what the device
-    /// told last.
-    pub(crate) fn stop(&self, irql: &Passive, drain: Drain) {
-        let Some(gpu) = self.gpu() else { return };
-        // The operating system destroyed every queue by now. One that is left must not keep its ring.
-        if let Ok(queues) = self.objects.all::<HwQueue>(irql, self.handle()) {
-            for handle in queues.iter() {
-                let engine = self.objects.get::<HwQueue>(*handle).map_or(0, |queue| queue.engine);
-                if let Ok(gpu) = self.engine(engine) {
-                    // Listed just now, so it exists.
-                    let _ = hw_queue::destroy(irql, self, gpu, *handle, drain);
-                }
-            }
+    /// Stops the device, which no queue uses any more; harmless when repeated.
+    pub(crate) fn stop(&self, irql: &Passive) {
+        if let Some(gpu) = self.gpu() {
+            gpu.stop(irql);
+            self.leave();
         }
-        gpu.stop(irql);
-        self.leave();
     }
 
     fn replace_gpu(&self, irql: &Passive, gpu: Option<PoolBox<Gpu>>) {
@@ -344,6 +320,15 @@ impl Adapter {
             let old = unsafe { PoolBox::from_raw(old, Tag::DEVICE) };
             old.stop(irql);
         }
+    }
+
+    /// A device that user mode created, and its process.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE
+    pub(crate) fn process_of(&self, device: HANDLE) -> Result<(&UserDevice, &Process), Refused> {
+        let device = self.objects.get::<UserDevice>(Handle::of(device))?;
+        Ok((device, self.objects.get::<Process>(device.process)?))
     }
 
     /// Every handle of one kind.

@@ -31,6 +31,12 @@ pub(crate) struct Scheduler<'a> {
     pub(crate) running: &'a AtomicBool,
 }
 
+impl Scheduler<'_> {
+    fn note(self, event: &Event) {
+        self.dxgk.trace.note(Component::Queue, event);
+    }
+}
+
 /// A queue and its doorbell, each with the operating system's handle as an address.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair {
@@ -162,7 +168,7 @@ impl Doorbells {
         if self.global {
             self.command(irql, scheduler, Command::ConnectDoorbell, 0, number)?;
             let doorbell = handle.into_bits();
-            scheduler.dxgk.trace.note(Component::Queue, &Event::DoorbellConnected { doorbell, number, page: 0 });
+            scheduler.note(&Event::DoorbellConnected { doorbell, number, page: 0 });
             return self.address(0);
         }
         let connection = Connection { doorbell: handle, queue_number: number, dxgk_queue, dxgk_doorbell, stamp: 0 };
@@ -175,7 +181,7 @@ impl Doorbells {
                     Choice::Steal(page, victim) => {
                         drop(pages);
                         let (doorbell, number) = (victim.doorbell.into_bits(), victim.queue_number);
-                        scheduler.dxgk.trace.note(Component::Queue, &Event::DoorbellVictim { doorbell, number, page });
+                        scheduler.note(&Event::DoorbellVictim { doorbell, number, page });
                         scheduler.dxgk.disconnect_doorbell(irql, raw(victim.dxgk_queue), raw(victim.dxgk_doorbell));
                         pages = self.pages.lock(irql);
                         (page, Some(victim))
@@ -190,10 +196,7 @@ impl Doorbells {
             self.command(irql, scheduler, Command::ConnectDoorbell, page, number)?;
             pages.assign(page, connection);
             self.own(page, handle.into_bits());
-            scheduler
-                .dxgk
-                .trace
-                .note(Component::Queue, &Event::DoorbellConnected { doorbell: handle.into_bits(), number, page });
+            scheduler.note(&Event::DoorbellConnected { doorbell: handle.into_bits(), number, page });
             return self.address(page);
         }
     }
@@ -208,7 +211,7 @@ impl Doorbells {
         queue: u32,
     ) {
         let event = Event::DoorbellDisconnected { doorbell: doorbell.into_bits(), number: queue, page };
-        scheduler.dxgk.trace.note(Component::Queue, &event);
+        scheduler.note(&event);
         // The hardware looks at the write pointer a last time. Refused only if it lost the connection itself, in a reset.
         let _ = self.command(irql, scheduler, Command::DisconnectDoorbell, page, queue);
         pages.clear(page);

@@ -1,8 +1,9 @@
 //! The kernel-mode driver of the Campanile GPU: a WDDM 3.2 compute-only (MCDM) miniport.
 //!
-//! [`DriverEntry`] registers the table of [`SLOTS`]. The functions in `entry` decode arguments and call the other modules: `adapter` and
-//! `gpu` are the device before and after its start, `caps` and `feature` what it claims, `memory`, `queue` and `fence` what it does,
-//! `interrupt` what it reports, `reset` and `power` how it stops and starts again.
+//! [`DriverEntry`] registers the table of [`SLOTS`]. The functions in `entry` decode arguments and call the modules below, each of which knows
+//! only those that stand below it: `reset`, `power` and `removal` stop the device and start it again; `interrupt` tells what happened;
+//! `paging` carries out what the memory manager asks for; `queue`, `fence` and `memory` are the objects of an adapter, and `adapter` has
+//! them; `gpu` is the started device, made of `node`, `doorbells`, `fence_index`, `vram` and `events`; `caps` and `feature` are what it claims.
 //!
 //! Rules: the driver never panics and owns memory only through `pool`, where every allocation can fail. A function says by a token of
 //! `irql` at which level it may run. Handles are numbers that are looked up, never followed. What several levels share is atomic or behind
@@ -41,6 +42,8 @@ mod memory;
 mod mmio;
 mod node;
 mod nt;
+mod paging;
+mod paging_report;
 mod pci;
 mod pool;
 mod power;
@@ -48,6 +51,7 @@ mod progress;
 mod queue;
 mod refusal;
 mod registry;
+mod removal;
 mod report;
 mod reset;
 mod reset_hw;

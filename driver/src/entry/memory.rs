@@ -10,11 +10,12 @@ use super::answer::answer;
 use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
 use crate::adapter::Process;
 
+use crate::adapter::UserDevice;
 use crate::adapter::slots::object;
 use crate::handle::Handle;
 use crate::irql::Passive;
-use crate::memory::{allocation, paging, root};
-use crate::queue::context::UserDevice;
+use crate::memory::allocation;
+use crate::paging::{self, root};
 use crate::refusal::Ddi;
 
 pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {

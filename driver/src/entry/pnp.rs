@@ -16,6 +16,7 @@ use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::link::Link;
 use crate::refusal::{Ddi, Reason, refused};
+use crate::removal;
 use crate::trace;
 
 pub(crate) unsafe extern "win64" fn add_device(physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
@@ -64,7 +65,7 @@ pub(crate) unsafe extern "win64" fn start_device(
 
 pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
     on_adapter(Ddi::StopDevice, context, |irql, adapter| {
-        adapter.stop(irql, interrupt::drain);
+        removal::stop(irql, adapter);
         Ok(())
     })
 }
@@ -72,7 +73,7 @@ pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATU
 pub(crate) unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    answer(Ddi::RemoveDevice, context, Adapter::remove(&irql, context, interrupt::drain))
+    answer(Ddi::RemoveDevice, context, removal::remove(&irql, context))
 }
 
 /// Everything belongs to an adapter, so nothing is left.

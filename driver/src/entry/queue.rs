@@ -12,6 +12,7 @@ use wddm_ddi::types::*;
 
 use super::answer::answer;
 use super::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
+use crate::adapter::UserDevice;
 use crate::adapter::slots;
 use crate::adapter::{Adapter, Process};
 use crate::gpu::Gpu;
@@ -20,7 +21,7 @@ use crate::interrupt;
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::node::packet::Packet;
 use crate::node::priority::Bands;
-use crate::queue::context::{self, Context, HwContext, UserDevice};
+use crate::queue::context::{self, Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::suspend::Purpose;
 use crate::refusal::{Ddi, Reason, Refused, refused};

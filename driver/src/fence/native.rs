@@ -20,7 +20,6 @@ use crate::irql::{Device, Dispatch, Passive};
 use crate::lock::SpinLock;
 use crate::mmio;
 use crate::pool::{PoolVec, Tag};
-use crate::queue::context;
 use crate::refusal::{Reason, Refused, refused};
 
 /// Value of a fence that satisfies every wait from now on.
@@ -123,7 +122,7 @@ pub(crate) fn create(
 pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNATIVEFENCE) -> Result<(), Refused> {
     let fence_handle = Handle::of(args.hGlobalNativeFence);
     let fence = adapter.objects.get::<NativeFence>(fence_handle)?;
-    let (device, _) = context::process_of(adapter, args.hDevice)?;
+    let (device, _) = adapter.process_of(args.hDevice)?;
     let at = Addresses::new(args.CurrentValueGpuVa, args.MonitoredValueGpuVa).ok_or(refused(Reason::Address))?;
     let Addresses { current, monitored } = at;
     let open = OpenFence { fence: fence_handle, process: device.process, at, mapped: Mapped::default() };

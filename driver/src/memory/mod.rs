@@ -1,9 +1,5 @@
-//! Memory: allocations, page tables, paging work.
+//! Memory: allocations and page tables.
 
 pub(crate) mod allocation;
 pub(crate) mod mappings;
 pub(crate) mod page_table;
-pub(crate) mod paging;
-pub(crate) mod paging_buffer;
-pub(crate) mod paging_report;
-pub(crate) mod root;

@@ -8,7 +8,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_PENDING, STATUS_SUCCESS};
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::{Adapter, Process};
+use crate::adapter::{Adapter, UserDevice};
 use crate::caps::{DMA_BUFFER_SEGMENTS, DMA_BUFFER_SIZE};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
@@ -26,15 +26,6 @@ use crate::root_word::{NO_ROOT, bits_of, root_of};
 
 /// Cookie of a suspension whose answer no thread waits for.
 const NO_COOKIE: u64 = 0;
-
-/// A device of a process (DxgkDdiCreateDevice).
-pub(crate) struct UserDevice {
-    pub(crate) process: Handle,
-}
-
-impl Object for UserDevice {
-    const KIND: Kind = Kind::Device;
-}
 
 /// A context that the operating system schedules packet by packet.
 pub(crate) struct Context {
@@ -330,12 +321,6 @@ impl HwContext {
             }
         }
     }
-}
-
-/// The process of a device handle.
-pub(crate) fn process_of(adapter: &Adapter, device: HANDLE) -> Result<(&UserDevice, &Process), Refused> {
-    let device = adapter.objects.get::<UserDevice>(Handle::of(device))?;
-    Ok((device, adapter.objects.get::<Process>(device.process)?))
 }
 
 /// DxgkDdiSwitchToHwContextList: the contexts named run on the node, all others of it do not.

@@ -11,6 +11,9 @@
 //! operation that contradicts what the adapter reported is refused with a status that the memory manager answers with bug check 0x10E
 //! (0xB), because going on would lose content in silence. Either is printed with its fields, once for each kind of operation.
 
+pub(crate) mod buffer;
+pub(crate) mod root;
+
 use core::ptr::NonNull;
 
 use campanile_hw::packet;
@@ -27,13 +30,14 @@ use crate::caps::page_table_update_mode;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::irql::Passive;
+use crate::memory::allocation;
 use crate::memory::page_table::{self, BadEntry, LeafPages};
-use crate::memory::paging_buffer::{Buffer, PagingError, TablePlace};
-use crate::memory::{allocation, paging_report, root};
 use crate::mmio::full_barrier;
+use crate::paging_report;
 use crate::queue::context::Context;
 use crate::refusal::{Reason, Refused, refused};
 use crate::vram::segments;
+use buffer::{Buffer, PagingError, TablePlace};
 
 /// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
 const CHUNK: u64 = 4 << 20;

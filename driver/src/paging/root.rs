@@ -9,12 +9,12 @@ use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::DXGKARG_SETROOTPAGETABLE;
 
+use super::root_location;
 use crate::adapter::{Adapter, Process};
 use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::irql::Passive;
-use crate::memory::paging;
 use crate::queue::context::{Context, HwContext};
 use crate::refusal::{Reason, Refused, refused};
 
@@ -31,7 +31,7 @@ pub(crate) fn set(irql: &Passive, adapter: &Adapter, args: &DXGKARG_SETROOTPAGET
         Err(_) => adapter.objects.get::<HwContext>(handle)?.engine(),
     };
     let gpu = adapter.started_engine(engine)?;
-    let root = paging::root_location(gpu, &args.Address).ok_or(refused(Reason::RootPageTable))?;
+    let root = root_location(gpu, &args.Address).ok_or(refused(Reason::RootPageTable))?;
     let process = match packets {
         Ok(context) => {
             unless(context.root() != Some(root) && context.runs(irql, gpu, handle))?;
