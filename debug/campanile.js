@@ -27,7 +27,7 @@ const KINDS = [
 ];
 const KIND = { process: 2, device: 3, context: 4, hwContext: 5, hwQueue: 6, doorbell: 7, fence: 8, openFence: 9 };
 const TYPES = {
-    2: "adapter::Process", 3: "queue::context::UserDevice", 4: "queue::context::Context", 5: "queue::context::HwContext",
+    2: "adapter::Process", 3: "adapter::UserDevice", 4: "queue::context::Context", 5: "queue::context::HwContext",
     6: "queue::hw_queue::HwQueue", 7: "queue::doorbell::Doorbell", 8: "fence::native::NativeFence", 9: "fence::native::OpenFence",
 };
 /// Fields of an event whose kind is not a plain number: bytes, and how they are shown.
@@ -497,14 +497,14 @@ function objects(adapter, kind) {
 }
 
 function nodesOf(gpu) {
-    const size = number(typed(gpu.nodes.items.pointer.address, "queue::packet::Node").targetSize);
-    return items(gpu.nodes, size, (address) => typed(address, "queue::packet::Node"));
+    const size = number(typed(gpu.nodes.items.pointer.address, "node::packet::Node").targetSize);
+    return items(gpu.nodes, size, (address) => typed(address, "node::packet::Node"));
 }
 
 /// The connections of an adapter's doorbell pages; null for a page that is free.
 function connectionsOf(gpu) {
     const connections = inside(gpu.doorbells.pages).connections;
-    const name = "enum2$<core::option::Option<" + OWN + "queue::doorbell::Connection> >";
+    const name = "enum2$<core::option::Option<" + OWN + "doorbells::Connection> >";
     if (number(connections.len) === 0) {
         return [];
     }
