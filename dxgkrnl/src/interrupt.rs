@@ -38,6 +38,8 @@ pub struct Counters {
     pub notifications: [u64; NOTIFICATION_KINDS],
     /// Of those, the ones with EvaluateLegacyMonitoredFences.
     pub legacy_evaluations: u64,
+    /// Fences that reports of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED named.
+    pub named_fences: u64,
     /// DxgkCbNotifyDpc calls.
     pub dpc_notifications: u64,
 }
@@ -63,6 +65,7 @@ pub(crate) struct Interrupts {
     dpcs: AtomicU64,
     notifications: [AtomicU64; NOTIFICATION_KINDS],
     legacy_evaluations: AtomicU64,
+    named_fences: AtomicU64,
     dpc_notifications: AtomicU64,
     /// DxgkCbNotifyInterrupt was called and DxgkCbNotifyDpc was not yet.
     unanswered: AtomicBool,
@@ -166,6 +169,11 @@ impl Interrupts {
         self.legacy_evaluations.fetch_add(legacy.into(), Ordering::Relaxed);
     }
 
+    /// Counts the fences that a report names.
+    pub(crate) fn count_named_fences(&self, count: u32) {
+        self.named_fences.fetch_add(count.into(), Ordering::Relaxed);
+    }
+
     /// Counts one DxgkCbNotifyDpc.
     pub(crate) fn count_dpc_notification(&self) {
         self.unanswered.store(false, Ordering::Release);
@@ -180,6 +188,7 @@ impl Interrupts {
             dpcs: read(&self.dpcs),
             notifications: std::array::from_fn(|kind| read(&self.notifications[kind])),
             legacy_evaluations: read(&self.legacy_evaluations),
+            named_fences: read(&self.named_fences),
             dpc_notifications: read(&self.dpc_notifications),
         }
     }

@@ -5,7 +5,7 @@ use crate::cases::fence_interrupts::watched;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
 
-use crate::rig::wait_until;
+use crate::rig::{RawFence, Rig, wait_until};
 use crate::simulated::{Case, with_gpu};
 use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
@@ -31,6 +31,10 @@ cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it counts i
         "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
         holds [NativeFence 46]
         => destroyed_under_signals;
+    "FenceInterrupts.OneOfManyIsNamedExactly" needs UserModeSubmission on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
+        "Of very many fences, some of two processes at the same address and others gone, each report names the one that is waited for and was signalled."
+        holds [NativeFence 45]
+        => named_exactly;
 }
 
 fn one_event() -> SystemOptions {
@@ -167,5 +171,46 @@ fn destroyed_under_signals(case: &mut Case<'_>) -> Result<(), Failure> {
         }
     }
     ensure!(case.system.machine().bugcheck().is_none(), "a report named a destroyed fence");
+    Ok(())
+}
+
+/// Fences of which every third is destroyed again, so that the driver finds those that are left behind gaps.
+fn with_gaps(rig: &Rig) -> Result<Vec<RawFence>, Failure> {
+    const FENCES: usize = 384;
+    let fences = (0..FENCES).map(|_| rig.fence(0)).collect::<Result<Vec<_>, _>>()?;
+    for gone in fences.iter().step_by(3) {
+        granted(rig.destroy_fence(gone.handle), "destroying a fence")?;
+    }
+    Ok(fences.into_iter().enumerate().filter(|(number, _)| number % 3 != 0).map(|(_, fence)| fence).collect())
+}
+
+/// Signals each fence once and waits for it; how many there are.
+fn signal_each(rig: &Rig, fences: &[RawFence]) -> Result<u64, Failure> {
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for fence in fences {
+        let event = Event::new()?;
+        let wait = rig.wait_with_event(&[fence.handle], &[1], false, Some(event.number()));
+        granted(wait, "a wait with an event")?;
+        rig.execute(&mut queue, &[fence.signal(1)])?;
+        event.wait()?;
+    }
+    Ok(fences.len() as u64)
+}
+
+fn named_exactly(case: &mut Case<'_>) -> Result<(), Failure> {
+    let named = || case.system.machine().counters(case.system.luid()).unwrap_or_default().named_fences;
+    let before = named();
+    let rig = case.rig()?;
+    let fences = with_gaps(&rig)?;
+    let signalled = case.in_other_process(|system| {
+        let rig = Rig::open(system.luid())?;
+        let others = with_gaps(&rig)?;
+        let shared = others.iter().filter(|other| fences.iter().any(|fence| fence.current == other.current)).count();
+        ensure!(shared > others.len() / 4, "only {shared} fences have the address of another process's");
+        signal_each(&rig, &others)
+    })?;
+    let expected = before + signalled + signal_each(&rig, &fences)?;
+    wait_until("a name for each signal", || named() >= expected)?;
+    ensure_eq!(named(), expected, "fences that reports named");
     Ok(())
 }
