@@ -10,7 +10,7 @@ use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
 
 use ddi_layout::{Enumeration, Exceptions, Facts, Measured, Record, Source, check, generate, open, record};
-use wddm_ddi::nt::{EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR};
+use wddm_ddi::nt::{EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, KEY_VALUE_PARTIAL_INFORMATION};
 use wddm_ddi::{km::*, kmt::*, types::*};
 
 #[rustfmt::skip]
@@ -253,6 +253,10 @@ fn base_types_have_the_layout_of_the_windows_headers() {
     assert_eq!((size_of::<EVENT_DATA_DESCRIPTOR>(), align_of::<EVENT_DATA_DESCRIPTOR>()), (16, 8));
     assert_eq!(offset_of!(EVENT_DATA_DESCRIPTOR, Size), 8);
     assert_eq!(offset_of!(EVENT_DATA_DESCRIPTOR, Type), 12);
+    type Value = KEY_VALUE_PARTIAL_INFORMATION<4>;
+    assert_eq!((size_of::<Value>(), align_of::<Value>()), (16, 4));
+    assert_eq!([offset_of!(Value, TitleIndex), offset_of!(Value, Type)], [0, 4]);
+    assert_eq!([offset_of!(Value, DataLength), offset_of!(Value, Data)], [8, 12]);
     assert_eq!((size_of::<NTSTATUS>(), align_of::<NTSTATUS>()), (4, 4));
 }
 
@@ -264,6 +268,19 @@ fn base_constants_have_the_values_of_the_windows_headers() {
     assert_eq!((nt::DPFLTR_VIDEO_ID, nt::DPFLTR_ERROR_LEVEL, nt::DPFLTR_INFO_LEVEL), (27, 0, 3));
     assert_eq!(DISPLAY_ADAPTER_HW_ID, u32::MAX);
     // CTL_CODE(FILE_DEVICE_VIDEO, 0xf, METHOD_NEITHER, FILE_ANY_ACCESS)
+    assert_eq!(
+        [nt::PLUGPLAY_REGKEY_DEVICE, nt::PLUGPLAY_REGKEY_DRIVER, nt::PLUGPLAY_REGKEY_CURRENT_HWPROFILE],
+        [1, 2, 4]
+    );
+    assert_eq!((nt::KEY_QUERY_VALUE, nt::REG_DWORD), (1, 4));
+    assert_eq!(
+        [
+            nt::KEY_VALUE_BASIC_INFORMATION_CLASS,
+            nt::KEY_VALUE_FULL_INFORMATION_CLASS,
+            nt::KEY_VALUE_PARTIAL_INFORMATION_CLASS
+        ],
+        [0, 1, 2]
+    );
     assert_eq!(nt::IOCTL_VIDEO_DDI_FUNC_REGISTER, 0x23 << 16 | 0xf << 2 | 3);
     assert_eq!(nt::IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, 0x23 << 16 | 0x11 << 2 | 3);
     for (status, value) in [
