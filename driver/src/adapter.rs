@@ -248,7 +248,7 @@ impl Adapter {
         self.others.iter().for_each(|other| other.store(core::ptr::null_mut(), Ordering::Release));
     }
 
-    /// What driver and hardware offer.
+    /// The features that driver and hardware support.
     pub(crate) fn offers(&self) -> Offers {
         Offers::from_bits(self.offers.load(Ordering::Acquire))
     }
@@ -261,11 +261,10 @@ impl Adapter {
         if self.lead().is_some() {
             return Err(refused_with(Reason::NotServed, STATUS_INVALID_DEVICE_STATE));
         }
-        let learned = |hardware: &Hardware| self.learn(hardware);
         // SAFETY: the device is freed before the adapter and its trace.
         let trace = unsafe { Trace::new(&self.trace) };
         self.trace.provider.set_log(table.DxgkCbLogEtwEvent);
-        let gpu = Gpu::new(irql, table, trace, learned)?;
+        let gpu = Gpu::new(irql, table, trace, |hardware| self.learn(hardware))?;
         self.replace_gpu(irql, Some(gpu));
         let Some(gpu) = self.gpu() else { return Err(refused(Reason::NotStarted)) };
         let started = gpu.start(irql);

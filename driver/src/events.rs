@@ -17,7 +17,7 @@ pub(crate) const EVENT_RING_SIZE: u64 = event::HEADER_SIZE + EVENT_ENTRIES as u6
 /// The event ring and how far it was read.
 pub(crate) struct EventRing {
     mapping: Mapping,
-    /// Where the device sees it.
+    /// Bus address of the ring.
     pub(crate) address: u64,
     memory: PushLock<Option<ContiguousMemory>>,
     cursor: DeviceLock<Cursor>,
@@ -31,7 +31,7 @@ struct Cursor {
     overflows: u64,
 }
 
-/// What is next in the event ring.
+/// The next entry of the event ring.
 pub(crate) enum Next {
     Event(Event),
     /// Fence events were collapsed: any fence may have been signalled.

@@ -10,6 +10,17 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use wddm_ddi::nt::{DPFLTR_ERROR_LEVEL, DPFLTR_INFO_LEVEL, DPFLTR_VIDEO_ID, NtImports, POOL_FLAG_NON_PAGED};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER};
 
+/// A text of ASCII characters in 16-bit units.
+pub(crate) const fn utf16<const N: usize>(text: [u8; N]) -> [u16; N] {
+    let mut wide = [0; N];
+    let mut at = 0;
+    while at < N {
+        wide[at] = text[at] as u16;
+        at += 1;
+    }
+    wide
+}
+
 static IMPORTS: AtomicPtr<NtImports> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Names the kernel services that this driver uses from now on. Binding again replaces the table.

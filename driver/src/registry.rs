@@ -11,13 +11,13 @@ use crate::nt;
 
 /// REG_DWORD: another number than 0 has the driver offer neither hardware scheduling nor what builds on it, so that work is submitted
 /// packet by packet.
-const DISABLE_HARDWARE_SCHEDULING: [u16; 25] = units(b"DisableHardwareScheduling");
+const DISABLE_HARDWARE_SCHEDULING: [u16; 25] = nt::utf16(*b"DisableHardwareScheduling");
 const WITHHELD: &CStr = c"campanile: DisableHardwareScheduling is set: hardware scheduling is not offered\n";
 const MALFORMED: &CStr = c"campanile: DisableHardwareScheduling is not a REG_DWORD of 4 bytes and counts as 0\n";
 const UNREADABLE: &CStr =
     c"campanile: the device's software key cannot be read: DisableHardwareScheduling counts as 0\n";
 
-/// What stands under a name.
+/// The value that the software key has under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Absent,
@@ -26,16 +26,6 @@ enum Value {
     Malformed,
     /// The system does not tell.
     Unreadable,
-}
-
-const fn units<const N: usize>(text: &[u8; N]) -> [u16; N] {
-    let mut units = [0; N];
-    let mut place = 0;
-    while place < N {
-        units[place] = text[place] as u16;
-        place += 1;
-    }
-    units
 }
 
 /// True if the software key of the device withholds hardware scheduling, which is printed then; so is a value that is no number.

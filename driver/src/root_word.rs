@@ -7,7 +7,7 @@ use campanile_hw::queue::Location;
 /// A root page table that was not set yet; VRAM offset 0 belongs to the driver, so no table lies there.
 pub(crate) const NO_ROOT: u64 = 0;
 
-/// How a root is kept.
+/// The word for the location of a root page table, `NO_ROOT` for none.
 pub(crate) fn bits_of(root: Option<Location>) -> u64 {
     root.map_or(NO_ROOT, Location::into_bits)
 }

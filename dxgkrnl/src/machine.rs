@@ -605,7 +605,7 @@ impl Machine {
         self.adapter(luid).map_or((0, 0), |adapter| adapter.power_transitions())
     }
 
-    /// What timeouts are measured by.
+    /// The clock that timeouts are measured by.
     pub fn clock(&self) -> &Clock {
         &self.0.config.clock
     }

@@ -193,38 +193,33 @@ impl Driver {
         if let Err(bugcheck) = self.pool.settle() {
             self.verifier.raise(bugcheck);
         }
+        let leaked = |count: u64, what: String| {
+            let reason = format!("driver {} was unloaded {what}", self.name);
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+                [0x62, 0, 0, count],
+                reason,
+            ));
+        };
         let providers = self.etw.registered();
         if providers != 0 {
             // A session that ends would call back into an image that is not there any more.
-            self.verifier.raise(Bugcheck::new(
-                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-                [0x62, 0, 0, providers as u64],
-                format!("driver {} was unloaded with {providers} ETW provider(s) registered", self.name),
-            ));
+            leaked(providers as u64, format!("with {providers} ETW provider(s) registered"));
         }
         let keys = self.keys.count();
         if keys != 0 {
-            self.verifier.raise(Bugcheck::new(
-                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-                [0x62, 0, 0, keys as u64],
-                format!("driver {} was unloaded with {keys} key(s) of the registry open", self.name),
-            ));
+            leaked(keys as u64, format!("with {keys} key(s) of the registry open"));
         }
         let outstanding = self.pool.outstanding();
-        if outstanding.is_empty() {
-            return;
+        if !outstanding.is_empty() {
+            let blocks = outstanding.values().map(|(_, blocks)| blocks).sum();
+            let tags = outstanding
+                .iter()
+                .map(|(tag, (bytes, blocks))| format!("'{}' {bytes} bytes in {blocks} blocks", tag_name(*tag)))
+                .collect::<Vec<_>>()
+                .join(", ");
+            leaked(blocks, format!("without freeing its pool: {tags}"));
         }
-        let blocks = outstanding.values().map(|(_, blocks)| blocks).sum();
-        let tags = outstanding
-            .iter()
-            .map(|(tag, (bytes, blocks))| format!("'{}' {bytes} bytes in {blocks} blocks", tag_name(*tag)))
-            .collect::<Vec<_>>()
-            .join(", ");
-        self.verifier.raise(Bugcheck::new(
-            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-            [0x62, 0, 0, blocks],
-            format!("driver {} was unloaded without freeing its pool: {tags}", self.name),
-        ));
     }
 
     /// Its image and pool.

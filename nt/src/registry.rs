@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use wddm_ddi::nt::REG_DWORD;
+
 use crate::lock::{Mutex, lock};
 
 /// The keys that a driver has open, by handle.
@@ -30,7 +32,7 @@ impl OpenKeys {
         lock(&self.0).remove(&handle).is_some()
     }
 
-    /// How many handles are open.
+    /// The number of open handles.
     pub fn count(&self) -> usize {
         lock(&self.0).len()
     }
@@ -54,7 +56,7 @@ impl RegistryValue {
     pub fn kind(&self) -> u32 {
         match self {
             Self::Text(_) => 1,
-            Self::Number(_) => 4,
+            Self::Number(_) => REG_DWORD,
             Self::Texts(_) => 7,
             Self::Other { kind, .. } => *kind,
         }

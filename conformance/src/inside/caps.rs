@@ -4,6 +4,7 @@ use crate::cases::caps::{fences_supported, scheduling, submits_from_user_mode};
 use campanile_hw::registers::NODE_COMPUTE;
 use dxgkrnl::{FeaturePolicy, Process, RegistryValue};
 use wddm_ddi::km::*;
+use wddm_ddi::nt::REG_DWORD;
 use wddm_ddi::status::*;
 
 use crate::rig::user_mode_flags;
@@ -76,7 +77,6 @@ fn withheld_by_software_key(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn not_withheld(_: &mut Case<'_>) -> Result<(), Failure> {
-    const REG_DWORD: u32 = 4;
     let number = |bytes: &[u8]| RegistryValue::Other { kind: REG_DWORD, bytes: bytes.to_vec() };
     let values = [
         (RegistryValue::Number(0), 0),

@@ -10,6 +10,7 @@ use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING};
 use wddm_ddi::types::*;
 
+use crate::nt::utf16;
 use crate::trace;
 use campanile_hw::trace::event::Event as TraceEvent;
 
@@ -139,14 +140,4 @@ fn ask(device: *mut c_void, request: u32) -> Result<PDXGK_INITIALIZE, NTSTATUS> 
     }
     result.ok()?;
     function.ok_or(STATUS_INSUFFICIENT_RESOURCES)
-}
-
-const fn utf16<const N: usize>(text: [u8; N]) -> [u16; N] {
-    let mut wide = [0; N];
-    let mut at = 0;
-    while at < N {
-        wide[at] = text[at] as u16;
-        at += 1;
-    }
-    wide
 }

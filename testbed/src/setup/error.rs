@@ -36,7 +36,7 @@ impl SetupError {
         if self.is_input() { EXIT_INPUT } else { EXIT_MACHINE }
     }
 
-    /// What became of loading the selected driver.
+    /// The selected driver could not be loaded.
     pub(super) fn load(error: &LoadError) -> Self {
         const WHAT: &str = "The driver could not be loaded";
         match (DriverChoice::selected(), error) {

@@ -1,4 +1,4 @@
-//! What to boot.
+//! Options of a simulated system: its GPUs, the features that are enabled, timeouts, and how the driver is loaded.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct AdapterOptions {
     pub features: FeaturePolicy,
 }
 
-/// What to boot.
+/// A simulated system that is to be booted.
 #[derive(Clone, Debug)]
 pub struct SystemOptions {
     /// The first GPU to build.
@@ -39,7 +39,7 @@ pub struct SystemOptions {
     pub bus: Option<BusChoice>,
     /// Timeout detection and recovery.
     pub tdr: TdrSettings,
-    /// What timeouts are measured by.
+    /// The clock that timeouts are measured by.
     pub clock: Clock,
     /// Idle power policy.
     pub power: PowerSettings,

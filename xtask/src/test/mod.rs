@@ -237,7 +237,7 @@ impl Session<'_> {
         }
     }
 
-    /// What users run.
+    /// Runs the commands of the release program as its users do: main job, cases, guest, bench.
     fn program(&mut self, program: &Path) {
         self.job(program, "main job", &[]);
         self.job(program, "main job on the Windows images", &["run", "--driver", "pe"]);
