@@ -98,7 +98,7 @@ macro_rules! cases {
     (inside $($table:tt)*) => { cases! { @table Inside $($table)* } };
     (@table $kind:ident $area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
         /// The cases of this area.
-        pub(super) const CASES: &[$crate::CaseInfo] = {
+        pub(crate) const CASES: &[$crate::CaseInfo] = {
             const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
             const BEHIND: &str = concat!($($reason)?);
             &[$(

@@ -48,9 +48,12 @@ impl From<testbed::setup::SetupError> for Failure {
     }
 }
 
-/// Ends the case unless a condition holds.
+/// Ends the case unless a condition holds; shows the condition where no text is given.
 #[macro_export]
 macro_rules! ensure {
+    ($condition:expr $(,)?) => {
+        $crate::ensure!($condition, "{}", stringify!($condition))
+    };
     ($condition:expr, $($text:tt)+) => {
         if !$condition {
             return Err($crate::Failure::new(format!($($text)+)));
@@ -58,14 +61,20 @@ macro_rules! ensure {
     };
 }
 
-/// Ends the case unless two values are equal; shows both.
+/// Ends the case unless two values are equal; shows both, and the first as it stands there where no text is given.
 #[macro_export]
 macro_rules! ensure_eq {
+    ($found:expr, $expected:expr $(,)?) => {
+        $crate::ensure_eq!($found, $expected, "{}", stringify!($found))
+    };
     ($found:expr, $expected:expr, $($text:tt)+) => {{
-        let (found, expected) = ($found, $expected);
-        if found != expected {
-            let text = format!($($text)+);
-            return Err($crate::Failure::new(format!("{text}: found {found:?}, expected {expected:?}")));
+        match (&$found, &$expected) {
+            (found, expected) => {
+                if *found != *expected {
+                    let text = format!($($text)+);
+                    return Err($crate::Failure::new(format!("{text}: found {found:?}, expected {expected:?}")));
+                }
+            }
         }
     }};
 }

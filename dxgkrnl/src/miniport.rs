@@ -107,6 +107,11 @@ impl Miniport {
         &self.driver
     }
 
+    /// How often each DDI was called on the machine.
+    pub(crate) fn calls(&self) -> &DdiCalls {
+        &self.calls
+    }
+
     /// Starts to note the names of DDIs in the order they are called.
     pub(crate) fn start_trace(&self) {
         lock(&self.trace).clear();

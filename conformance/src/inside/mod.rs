@@ -54,6 +54,7 @@ mod lock_moves;
 mod lock_removal;
 mod lost_doorbell;
 mod memory;
+mod miniport;
 mod notified_doorbell;
 mod offer;
 mod packet;
@@ -175,4 +176,17 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fault_kinds::CASES,
     linked::CASES,
     testing::CASES,
+    miniport::doorbells::CASES,
+    miniport::engine_status::CASES,
+    miniport::fences::CASES,
+    miniport::function_reset::CASES,
+    miniport::host_aperture::CASES,
+    miniport::lifecycle::CASES,
+    miniport::packets::CASES,
+    miniport::page_table_updates::CASES,
+    miniport::paging::CASES,
+    miniport::power::CASES,
+    miniport::queues::CASES,
+    miniport::reset::CASES,
+    miniport::roots::CASES,
 ];

@@ -1,17 +1,29 @@
 //! What a machine tells of its adapters: the scheduler's state, logs of fences, traces, reports of recoveries, residency.
 
+use std::sync::Arc;
+
 use wddm_ddi::km::{DXGK_GPUCLOCKDATA, DXGK_GPUCLOCKDATA_FLAGS};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 use wddm_ddi::types::LUID;
 
-use super::Machine;
+use super::{Machine, PnpError};
 use crate::adapter::PowerComponentState;
 use crate::kmd_handle::KmdHandle;
+use crate::registered::RegisteredDriver;
+use crate::registration::DriverId;
 use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};
 use crate::vidmm::ResidencyCounts;
 use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, TdrReport, Tree};
 
 impl Machine {
+    /// A loaded driver, to call its DDIs directly.
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchDriver`]
+    pub fn registered(&self, driver: DriverId) -> Result<RegisteredDriver, PnpError> {
+        Ok(RegisteredDriver::new(self.miniport(driver)?, Arc::clone(&self.0.ram)))
+    }
+
     /// What an adapter holds; `None` if there is none.
     pub fn holdings(&self, luid: LUID) -> Option<Holdings> {
         let adapter = self.adapter(luid)?;

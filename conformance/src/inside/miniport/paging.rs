@@ -11,8 +11,47 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::MDL;
 
-use crate::rig::{Rig, completed, handle};
-use crate::system::{ALL, Report, System, ddi, reports};
+use super::rig::{Rig, completed, handle};
+use super::system::{ALL, Report, System, ddi, reports};
+use crate::simulated::Case;
+use crate::{Boot, Failure};
+
+cases! { inside "Miniport", behind "it calls the entry points of the driver itself";
+    "Miniport.TransfersAndFillsCoverTheirRangeOnce" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "VIRTUAL_TRANSFER and VIRTUAL_FILL cover each byte of their range once, however many buffers that takes."
+        => transfers_and_fills_of_no_allocation_cover_their_range_once_in_any_number_of_buffers;
+    "Miniport.OperationsArePackedInOrder" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "Operations are put behind each other into one buffer; the one that does not fit is told to go on in the next, where it was."
+        => operations_are_packed_behind_each_other_and_the_last_goes_on_in_the_next_buffer;
+    "Miniport.PagingSignalsAreReported" on Boot::Shared, "context-monitoring":
+        "After a paging buffer that signals a monitored fence was built, a completion says that a monitored fence may have been written."
+        holds [ContextMonitoring 13]
+        => once_a_buffer_signals_a_monitored_fence_completions_say_that_one_may_have_been_written;
+    "Miniport.ImpossibleOperationsAreRefused" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "An operation whose address or size no packet can express is refused with STATUS_INVALID_PARAMETER and writes nothing into the buffer."
+        => what_a_packet_cannot_say_is_refused_for_good_and_leaves_the_buffer_alone;
+    "Miniport.PageTablesAreWrittenBeforeTheCallReturns" on Boot::Shared, "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
+        "With CPU_VIRTUAL the entries are in the table when the call returns, with Repeat the first in every place, and no other entry has changed."
+        => page_tables_are_written_with_the_processor_before_the_call_returns;
+    "Miniport.UpdatesOutsideTheTableWriteNothing" on Boot::Shared, "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
+        "An update beyond the last entry, of a level that there is not, without a table or entries, or in a mode that was not reported succeeds and writes nothing."
+        => updates_outside_the_table_or_in_a_mode_that_was_not_claimed_write_nothing;
+    "Miniport.FlushCoversItsRange" on Boot::Shared, "gpu-virtual-memory":
+        "FLUSH_TLB has the translations of every page from the first address to the last forgotten before it returns, and those of the whole space where no range is given."
+        => translations_are_forgotten_from_the_first_to_the_last_address_or_all_of_them;
+    "Miniport.EntriesAreCopiedRangeByRange" on Boot::Shared, "dxgk_buildpagingbuffer_copypagetableentries":
+        "COPY_PAGE_TABLE_ENTRIES copies range by range, over any number of buffers; a range outside its tables is refused, after those before it."
+        => entries_are_copied_between_tables_range_by_range;
+    "Miniport.ContextAllocationIsUpdated" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "UPDATE_CONTEXT_ALLOCATION writes the data of the driver into the context allocation, in order and within its size."
+        => the_drivers_words_reach_a_context_allocation_in_order;
+    "Miniport.ApertureShowsWhatIsMapped" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "MAP_APERTURE_SEGMENT points pages of the aperture at the pages of an MDL from MdlOffset on, and UNMAP_APERTURE_SEGMENT at the dummy page; what reaches beyond list or segment is refused and changes nothing."
+        => pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped;
+    "Miniport.UnclaimedOperationsAreRefused" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "Notices that need nothing are taken, and operations that the driver never claimed, or that there are not, are refused with STATUS_INVALID_PARAMETER."
+        => notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good;
+}
 
 pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
@@ -129,66 +168,71 @@ fn filled(destination: u64, size: u64, pattern: u32) -> Packet {
     Packet::Fill(Fill { destination, size, pattern })
 }
 
-#[test]
-fn transfers_and_fills_of_no_allocation_cover_their_range_once_in_any_number_of_buffers() {
-    let mut system = System::started(ALL, 1);
+fn transfers_and_fills_of_no_allocation_cover_their_range_once_in_any_number_of_buffers(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     for total in [4096, CHUNK, CHUNK + 4096, 9 * CHUNK] {
         for size in [48, 64, 200, 4096] {
             let passes = all_passes(&system, size, Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, transfer(total));
             let mut next = 0;
             for packet in passes.into_iter().flatten() {
                 let Packet::Copy(part) = packet else { panic!("{packet:?}") };
-                assert_eq!(packet, copy(0x1_0000_0000 + next, 0x2_0000_0000 + next, part.row_bytes));
+                ensure_eq!(packet, copy(0x1_0000_0000 + next, 0x2_0000_0000 + next, part.row_bytes));
                 next += u64::from(part.row_bytes);
             }
-            assert_eq!(next, total, "transfer in buffers of {size} bytes");
+            ensure_eq!(next, total, "transfer in buffers of {size} bytes");
             let passes = all_passes(&system, size, Operation::DXGK_OPERATION_VIRTUAL_FILL, fill(total));
             let mut next = 0;
             for packet in passes.into_iter().flatten() {
                 let Packet::Fill(part) = packet else { panic!("{packet:?}") };
-                assert_eq!(packet, filled(0x3_0000_0000 + next, part.size, 0x1234_5678));
+                ensure_eq!(packet, filled(0x3_0000_0000 + next, part.size, 0x1234_5678));
                 next += part.size;
             }
-            assert_eq!(next, total, "fill in buffers of {size} bytes");
+            ensure_eq!(next, total, "fill in buffers of {size} bytes");
         }
     }
     let nothing = all_passes(&system, 64, Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, transfer(0));
-    assert_eq!(nothing, [Vec::new()]);
+    ensure_eq!(nothing, [Vec::new()]);
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn operations_are_packed_behind_each_other_and_the_last_goes_on_in_the_next_buffer() {
-    let mut system = System::started(ALL, 1);
+fn operations_are_packed_behind_each_other_and_the_last_goes_on_in_the_next_buffer(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let mut buffer = Buffer::new(48 + 32 + 32 + 48);
     let transferring = Operation::DXGK_OPERATION_VIRTUAL_TRANSFER;
-    assert_eq!(buffer.build(&system, transferring, transfer(4096), 0), (STATUS_SUCCESS, 1));
-    assert_eq!(buffer.build(&system, Operation::DXGK_OPERATION_VIRTUAL_FILL, fill(4096), 0).0, STATUS_SUCCESS);
+    ensure_eq!(buffer.build(&system, transferring, transfer(4096), 0), (STATUS_SUCCESS, 1));
+    ensure_eq!(buffer.build(&system, Operation::DXGK_OPERATION_VIRTUAL_FILL, fill(4096), 0).0, STATUS_SUCCESS);
     let signalling = Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE;
-    assert_eq!(buffer.build(&system, signalling, signal(7), 0), (STATUS_SUCCESS, 0));
+    ensure_eq!(buffer.build(&system, signalling, signal(7), 0), (STATUS_SUCCESS, 0));
     let before = buffer.used;
     let (status, multipass) = buffer.build(&system, transferring, transfer(3 * CHUNK), 0);
     let fitted = (buffer.used - before) / 48;
-    assert_eq!((status, multipass as usize), (STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, fitted));
+    ensure_eq!((status, multipass as usize), (STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, fitted));
     // A full buffer is left as it is.
-    assert_eq!(buffer.build(&system, transferring, transfer(3 * CHUNK), multipass).1, multipass);
+    ensure_eq!(buffer.build(&system, transferring, transfer(3 * CHUNK), multipass).1, multipass);
     let mut next = Buffer::new(4096);
-    assert_eq!(next.build(&system, transferring, transfer(3 * CHUNK), multipass), (STATUS_SUCCESS, 3));
-    assert_eq!(next.build(&system, signalling, signal(8), 0).0, STATUS_SUCCESS);
+    ensure_eq!(next.build(&system, transferring, transfer(3 * CHUNK), multipass), (STATUS_SUCCESS, 3));
+    ensure_eq!(next.build(&system, signalling, signal(8), 0).0, STATUS_SUCCESS);
     let expected = |value| Packet::Signal(Signal { handle: 0, current: 0x4000, monitored: 0, value });
     let packets = buffer.packets();
-    assert_eq!(
+    ensure_eq!(
         packets[..3],
         [copy(0x1_0000_0000, 0x2_0000_0000, 4096), filled(0x3_0000_0000, 4096, 0x1234_5678), expected(7)]
     );
-    assert_eq!(packets.len(), 3 + fitted);
-    assert_eq!((next.packets().len(), next.packets().last()), (4 - fitted, Some(&expected(8))));
+    ensure_eq!(packets.len(), 3 + fitted);
+    ensure_eq!((next.packets().len(), next.packets().last()), (4 - fitted, Some(&expected(8))));
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn once_a_buffer_signals_a_monitored_fence_completions_say_that_one_may_have_been_written() {
-    let rig = Rig::new(ALL, 1);
+fn once_a_buffer_signals_a_monitored_fence_completions_say_that_one_may_have_been_written(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let rig = Rig::new(case, ALL, 1);
     let context = rig.context(2);
     let complete = |fence| {
         assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
@@ -196,16 +240,18 @@ fn once_a_buffer_signals_a_monitored_fence_completions_say_that_one_may_have_bee
         rig.system.interrupt();
         reports()
     };
-    assert_eq!(complete(1), [completed(2, 1)], "no buffer has signalled yet");
+    ensure_eq!(complete(1), [completed(2, 1)], "no buffer has signalled yet");
     let mut buffer = Buffer::new(4096);
     let built = buffer.build(&rig.system, Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, signal(7), 0);
-    assert_eq!(built.0, STATUS_SUCCESS);
-    assert_eq!(complete(2), [completed(2, 2), Report::Monitored { node: 2 }]);
+    ensure_eq!(built.0, STATUS_SUCCESS);
+    ensure_eq!(complete(2), [completed(2, 2), Report::Monitored { node: 2 }]);
+    Ok(())
 }
 
-#[test]
-fn what_a_packet_cannot_say_is_refused_for_good_and_leaves_the_buffer_alone() {
-    let mut system = System::started(ALL, 1);
+fn what_a_packet_cannot_say_is_refused_for_good_and_leaves_the_buffer_alone(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let mut odd = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
     (odd.DestinationVirtualAddress, odd.FillSizeInBytes) = (0x3001, 4096);
     let mut uneven = odd;
@@ -221,9 +267,10 @@ fn what_a_packet_cannot_say_is_refused_for_good_and_leaves_the_buffer_alone() {
     ] {
         let mut buffer = Buffer::new(4096);
         let (status, multipass) = buffer.build(&system, operation, u, 0);
-        assert_eq!((status, multipass, buffer.used), (STATUS_INVALID_PARAMETER, 0, 0), "{operation:?}");
+        ensure_eq!((status, multipass, buffer.used), (STATUS_INVALID_PARAMETER, 0, 0), "{operation:?}");
     }
     system.remove();
+    Ok(())
 }
 
 /// A page table that the processor sees.
@@ -251,33 +298,34 @@ pub(crate) fn frame(segment: u8, page: u64) -> DXGK_PTE {
     DXGK_PTE { Bits: bits, u1: DXGK_PTE_Union1 { PageAddress: page } }
 }
 
-#[test]
-fn page_tables_are_written_with_the_processor_before_the_call_returns() {
-    let mut system = System::started(ALL, 1);
+fn page_tables_are_written_with_the_processor_before_the_call_returns(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let mut memory = table();
     let read_only = DXGK_PTE { Bits: frame(0, 0).Bits.with_ReadOnly(true), ..frame(0, 0x77) };
     let mut entries = [frame(0, 0x55), frame(2, 3), frame(2, 4), read_only, DXGK_PTE::zeroed()];
-    assert_eq!(apply(&system, update(&mut memory, 10, &mut entries)), STATUS_SUCCESS);
+    ensure_eq!(apply(&system, update(&mut memory, 10, &mut entries)), STATUS_SUCCESS);
     let found: Vec<Pte> = memory[10..15].iter().map(|word| Pte::from_bits(*word)).collect();
-    assert_eq!(found[0], Pte::new().with_valid(true).with_system(true).with_address(0x55 << 12));
-    assert!(found[1].valid() && !found[1].system() && found[2].address() == found[1].address() + 4096);
-    assert_eq!(found[3], Pte::new().with_valid(true).with_system(true).with_read_only(true).with_address(0x77 << 12));
-    assert_eq!(found[4], Pte::new());
-    assert!(memory[..10].iter().chain(&memory[15..]).all(|word| *word == u64::MAX), "other entries changed");
+    ensure_eq!(found[0], Pte::new().with_valid(true).with_system(true).with_address(0x55 << 12));
+    ensure!(found[1].valid() && !found[1].system() && found[2].address() == found[1].address() + 4096);
+    ensure_eq!(found[3], Pte::new().with_valid(true).with_system(true).with_read_only(true).with_address(0x77 << 12));
+    ensure_eq!(found[4], Pte::new());
+    ensure!(memory[..10].iter().chain(&memory[15..]).all(|word| *word == u64::MAX), "other entries changed");
     let mut repeated = update(&mut memory, 500, &mut entries[..1]);
     (repeated.NumPageTableEntries, repeated.Flags) = (12, DXGK_UPDATEPAGETABLEFLAGS::new().with_Repeat(true));
-    assert_eq!(apply(&system, repeated), STATUS_SUCCESS);
-    assert!(memory[500..].iter().all(|word| Pte::from_bits(*word) == found[0]));
+    ensure_eq!(apply(&system, repeated), STATUS_SUCCESS);
+    ensure!(memory[500..].iter().all(|word| Pte::from_bits(*word) == found[0]));
     // Nothing to write is no reason to look at the rest.
     let mut nothing = update(&mut memory, 512, &mut []);
     (nothing.pPageTableEntries, nothing.PageTableAddress.CpuVirtual) = (null_mut(), null_mut());
-    assert_eq!(apply(&system, nothing), STATUS_SUCCESS);
+    ensure_eq!(apply(&system, nothing), STATUS_SUCCESS);
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn updates_outside_the_table_or_in_a_mode_that_was_not_claimed_write_nothing() {
-    let mut system = System::started(ALL, 1);
+fn updates_outside_the_table_or_in_a_mode_that_was_not_claimed_write_nothing(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let (mut memory, mut entries) = (table(), [frame(0, 0x55); 4]);
     let good = update(&mut memory, 0, &mut entries);
     type Change = fn(&mut DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE);
@@ -298,20 +346,22 @@ fn updates_outside_the_table_or_in_a_mode_that_was_not_claimed_write_nothing() {
     for (what, change) in changes {
         let mut bad = good;
         change(&mut bad);
-        assert_eq!(apply(&system, bad), STATUS_SUCCESS, "{what}");
+        ensure_eq!(apply(&system, bad), STATUS_SUCCESS, "{what}");
     }
-    assert!(memory.iter().all(|word| *word == u64::MAX));
+    ensure!(memory.iter().all(|word| *word == u64::MAX));
     // An entry that names what is in no segment is left invalid; the rest is written.
     let mut some = [frame(0, 0x55), frame(2, 1 << 40), frame(9, 0), frame(0, 0x56)];
-    assert_eq!(apply(&system, update(&mut memory, 0, &mut some)), STATUS_SUCCESS);
+    ensure_eq!(apply(&system, update(&mut memory, 0, &mut some)), STATUS_SUCCESS);
     let valid: Vec<bool> = memory[..4].iter().map(|word| Pte::from_bits(*word).valid()).collect();
-    assert_eq!(valid, [true, false, false, true]);
+    ensure_eq!(valid, [true, false, false, true]);
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn translations_are_forgotten_from_the_first_to_the_last_address_or_all_of_them() {
-    let mut system = System::started(ALL, 1);
+fn translations_are_forgotten_from_the_first_to_the_last_address_or_all_of_them(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let mut flush = DXGK_BUILDPAGINGBUFFER_FLUSHTLB::zeroed();
     flush.RootPageTableAddress = D3DGPU_PHYSICAL_ADDRESS { SegmentId: 0, Padding: 0, SegmentOffset: 0x5000 };
     let forgotten = |system: &System, flush| {
@@ -322,28 +372,28 @@ fn translations_are_forgotten_from_the_first_to_the_last_address_or_all_of_them(
         [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2].map(|register| system.get(register))
     };
     let root = campanile_hw::queue::Location::new().with_system(true).with_address(0x5000).into_bits();
-    assert_eq!(forgotten(&system, flush), [root, 0, 0], "all of it");
+    ensure_eq!(forgotten(&system, flush), [root, 0, 0], "all of it");
     for (start, end) in [(0x1000, 0x2000), (0x1800, 0x2001), (0x7000, 0x7001), (0, 0x1000)] {
         (flush.StartVirtualAddress, flush.EndVirtualAddress) = (start, end);
         let [found, from, to] = forgotten(&system, flush);
-        assert!(
+        ensure!(
             found == root && from <= start && to >= end && from % 4096 == 0 && to % 4096 == 0,
             "{start:#x} {end:#x}"
         );
-        assert!(to - from <= (end - start).next_multiple_of(4096) + 2 * 4096, "much more than {start:#x} to {end:#x}");
+        ensure!(to - from <= (end - start).next_multiple_of(4096) + 2 * 4096, "much more than {start:#x} to {end:#x}");
     }
     (flush.StartVirtualAddress, flush.EndVirtualAddress) = (u64::MAX - 5, u64::MAX);
-    assert_eq!(forgotten(&system, flush)[2], 1 << campanile_hw::page_table::VA_BITS, "the end of all addresses");
+    ensure_eq!(forgotten(&system, flush)[2], 1 << campanile_hw::page_table::VA_BITS, "the end of all addresses");
     flush.RootPageTableAddress.SegmentOffset = 0x5008;
     let u = DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: flush };
     let status = at_once(&system, Operation::DXGK_OPERATION_FLUSH_TLB, u);
-    assert_eq!(status, STATUS_SUCCESS, "a root that is none has no translations");
+    ensure_eq!(status, STATUS_SUCCESS, "a root that is none has no translations");
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn entries_are_copied_between_tables_range_by_range() {
-    let mut system = System::started(ALL, 1);
+fn entries_are_copied_between_tables_range_by_range(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let range = |count, source, destination| DXGK_BUILDPAGINGBUFFER_COPY_RANGE {
         NumPageTableEntries: count,
         SrcPageTableAddress: 0x10_0000,
@@ -367,20 +417,20 @@ fn entries_are_copied_between_tables_range_by_range() {
     ];
     for size in [48, 100, 4096] {
         let passes = all_passes(&system, size, operation, copies(&mut ranges));
-        assert_eq!(passes.concat(), expected, "in buffers of {size} bytes");
+        ensure_eq!(passes.concat(), expected, "in buffers of {size} bytes");
     }
     for bad in [range(2, 511, 0), range(2, 0, 511), range(u32::MAX, 1, 1), range(1, u32::MAX, 0)] {
         let mut buffer = Buffer::new(4096);
         let (status, done) = buffer.build(&system, operation, copies(&mut [ranges[0], bad]), 0);
-        assert_eq!((status, done), (STATUS_INVALID_PARAMETER, 1), "{:?}", bad.NumPageTableEntries);
-        assert_eq!(buffer.packets(), expected[..1]);
+        ensure_eq!((status, done), (STATUS_INVALID_PARAMETER, 1), "{:?}", bad.NumPageTableEntries);
+        ensure_eq!(buffer.packets(), expected[..1]);
     }
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn the_drivers_words_reach_a_context_allocation_in_order() {
-    let mut system = System::started(ALL, 1);
+fn the_drivers_words_reach_a_context_allocation_in_order(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let mut words: Vec<u32> = (1..=100).collect();
     let mut update = DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION::zeroed();
     (update.ContextAllocation, update.ContextAllocationSize) = (0x8000, 4096);
@@ -389,15 +439,16 @@ fn the_drivers_words_reach_a_context_allocation_in_order() {
     let operation = Operation::DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION;
     let expected: Vec<Packet> = (0..100).map(|word: u32| filled(0x8000 + u64::from(word) * 4, 4, word + 1)).collect();
     for size in [32, 333, 8192] {
-        assert_eq!(all_passes(&system, size, operation, u(update)).concat(), expected, "in buffers of {size} bytes");
+        ensure_eq!(all_passes(&system, size, operation, u(update)).concat(), expected, "in buffers of {size} bytes");
     }
     for (size, room) in [(402, 4096), (400, 399)] {
         (update.DriverPrivateDataSize, update.ContextAllocationSize) = (size, room);
         let mut buffer = Buffer::new(4096);
-        assert_eq!(buffer.build(&system, operation, u(update), 0).0, STATUS_INVALID_PARAMETER);
-        assert_eq!(buffer.used, 0);
+        ensure_eq!(buffer.build(&system, operation, u(update), 0).0, STATUS_INVALID_PARAMETER);
+        ensure_eq!(buffer.used, 0);
     }
     system.remove();
+    Ok(())
 }
 
 /// A list of locked pages.
@@ -407,9 +458,10 @@ struct Pages {
     frames: [usize; 4],
 }
 
-#[test]
-fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped() {
-    let mut system = System::started(ALL, 1);
+fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped(
+    case: &mut Case<'_>,
+) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let mut pages = Pages { header: MDL::zeroed(), frames: [0x10, 0x20, 0x30, 0x40] };
     pages.header.ByteCount = 4 * 4096;
     let map = |offset: usize, count: usize, from: u32, pages: &mut Pages| {
@@ -419,33 +471,33 @@ fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped(
         DXGKARG_BUILDPAGINGBUFFER_Union { MapApertureSegment: map }
     };
     let mapping = Operation::DXGK_OPERATION_MAP_APERTURE_SEGMENT;
-    assert_eq!(at_once(&system, mapping, map(7, 2, 1, &mut pages)), STATUS_SUCCESS);
+    ensure_eq!(at_once(&system, mapping, map(7, 2, 1, &mut pages)), STATUS_SUCCESS);
     let shown = |system: &System| {
         let (mut memory, mut entries) = (table(), [frame(1, 7), frame(1, 8)]);
         let status = apply(system, update(&mut memory, 0, &mut entries));
         (status, [0, 1].map(|index: usize| Pte::from_bits(memory[index]).address() >> 12))
     };
-    assert_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]));
+    ensure_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]));
     for (what, bad) in [
         ("more than the list has", map(7, 4, 1, &mut pages)),
         ("an offset that wraps", map(7, 2, u32::MAX, &mut pages)),
         ("beyond the segment", map(usize::MAX, 2, 0, &mut pages)),
     ] {
-        assert_eq!(at_once(&system, mapping, bad), STATUS_INVALID_PARAMETER, "{what}");
+        ensure_eq!(at_once(&system, mapping, bad), STATUS_INVALID_PARAMETER, "{what}");
     }
-    assert_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]), "what was refused changed something");
+    ensure_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]), "what was refused changed something");
     let mut unmap = DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment::zeroed();
     (unmap.SegmentId, unmap.OffsetInPages, unmap.NumberOfPages) = (1, 7, 2);
     unmap.DummyPage.QuadPart = 0x99 << 12;
     let u = DXGKARG_BUILDPAGINGBUFFER_Union { UnmapApertureSegment: unmap };
-    assert_eq!(at_once(&system, Operation::DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, u), STATUS_SUCCESS);
-    assert_eq!(shown(&system).1, [0x99, 0x99]);
+    ensure_eq!(at_once(&system, Operation::DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, u), STATUS_SUCCESS);
+    ensure_eq!(shown(&system).1, [0x99, 0x99]);
     system.remove();
+    Ok(())
 }
 
-#[test]
-fn notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good() {
-    let mut system = System::started(ALL, 1);
+fn notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
     let known = [
         Operation::DXGK_OPERATION_NOTIFY_RESIDENCY,
         Operation::DXGK_OPERATION_NOTIFY_FENCE_RESIDENCY,
@@ -473,9 +525,10 @@ fn notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good() {
         for operation in operations {
             let mut buffer = Buffer::new(4096);
             let nothing = DXGKARG_BUILDPAGINGBUFFER::zeroed().u;
-            assert_eq!(buffer.build(&system, *operation, nothing, 0), (answer, 0), "{operation:?}");
-            assert_eq!(buffer.used, 0, "{operation:?}");
+            ensure_eq!(buffer.build(&system, *operation, nothing, 0), (answer, 0), "{operation:?}");
+            ensure_eq!(buffer.used, 0, "{operation:?}");
         }
     }
     system.remove();
+    Ok(())
 }

@@ -1,14 +1,17 @@
 //! Objects of one process, created as the operating system creates them.
 
+use std::cell::RefCell;
 use std::ptr::without_provenance_mut;
 
 use campanile_hw::private::{AllocationData, DoorbellData, MAGIC, Placement};
+use dxgkrnl::RegisteredDriver;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::system::{Features, Report, System, ddi, level};
+use super::system::{Features, Report, System, called, ddi, level};
+use crate::simulated::Case;
 
 pub(crate) fn handle(number: usize) -> HANDLE {
     without_provenance_mut(number)
@@ -19,20 +22,23 @@ pub(crate) struct Rig {
     pub(crate) system: Box<System>,
     pub(crate) process: HANDLE,
     pub(crate) device: HANDLE,
+    fences: RefCell<Vec<(HANDLE, HANDLE)>>,
+    allocations: RefCell<Vec<HANDLE>>,
 }
 
 pub(crate) const VA: u64 = 0x10_0000;
 
 impl Rig {
-    pub(crate) fn new(features: Features, doorbells: u32) -> Self {
-        let system = System::started(features, doorbells);
+    pub(crate) fn new(case: &Case<'_>, features: Features, doorbells: u32) -> Self {
+        let system = System::started(case, features, doorbells);
         let mut process = DXGKARG_CREATEPROCESS::zeroed();
         process.hDxgkProcess = handle(0x9000);
         assert_eq!(ddi!(system, DxgkDdiCreateProcess, system.adapter, &raw mut process), STATUS_SUCCESS);
         let mut device = DXGKARG_CREATEDEVICE::zeroed();
         device.hKmdProcess = process.hKmdProcess;
         assert_eq!(ddi!(system, DxgkDdiCreateDevice, system.adapter, &raw mut device), STATUS_SUCCESS);
-        Self { system, process: process.hKmdProcess, device: device.hDevice }
+        let (fences, allocations) = Default::default();
+        Self { system, process: process.hKmdProcess, device: device.hDevice, fences, allocations }
     }
 
     pub(crate) fn root(&self, context: HANDLE) {
@@ -106,7 +112,9 @@ impl Rig {
         open.CurrentValueGpuVa = current;
         open.MonitoredValueGpuVa = current + 0x1000;
         assert_eq!(ddi!(self.system, DxgkDdiOpenNativeFence, self.system.adapter, &raw mut open), STATUS_SUCCESS);
-        (create.hGlobalNativeFence, open.hLocalNativeFence)
+        let fence = (create.hGlobalNativeFence, open.hLocalNativeFence);
+        self.fences.borrow_mut().push(fence);
+        fence
     }
 
     pub(crate) fn close(&self, local: HANDLE) -> NTSTATUS {
@@ -140,6 +148,7 @@ impl Rig {
         args.NumAllocations = 1;
         args.pAllocationInfo = &raw mut info;
         assert_eq!(ddi!(self.system, DxgkDdiCreateAllocation, self.system.adapter, &raw mut args), STATUS_SUCCESS);
+        self.allocations.borrow_mut().push(info.hAllocation);
         info.hAllocation
     }
 
@@ -162,7 +171,7 @@ impl Rig {
     }
 
     pub(crate) fn connect(&self, doorbell: HANDLE) -> (NTSTATUS, usize) {
-        connect(&self.system.table, doorbell)
+        connect(&self.system.driver, doorbell)
     }
 
     pub(crate) fn suspend(&self, context: HANDLE, fence: u64) -> NTSTATUS {
@@ -171,12 +180,30 @@ impl Rig {
     }
 }
 
-pub(crate) fn connect(table: &DRIVER_INITIALIZATION_DATA, doorbell: HANDLE) -> (NTSTATUS, usize) {
+impl Drop for Rig {
+    /// What fences and allocations the case has left go before the adapter does.
+    fn drop(&mut self) {
+        if self.system.is_removed() || std::thread::panicking() {
+            return;
+        }
+        for (global, local) in self.fences.take() {
+            // Invalid handles where the case did it itself.
+            let _ = (self.close(local), self.destroy(global));
+        }
+        for mut allocation in self.allocations.take() {
+            let mut args = DXGKARG_DESTROYALLOCATION::zeroed();
+            (args.NumAllocations, args.pAllocationList) = (1, &raw mut allocation);
+            let _ = ddi!(self.system, DxgkDdiDestroyAllocation, self.system.adapter, &raw const args);
+        }
+    }
+}
+
+pub(crate) fn connect(driver: &RegisteredDriver, doorbell: HANDLE) -> (NTSTATUS, usize) {
     let mut args = DXGKARG_CONNECTDOORBELL::zeroed();
     args.hDoorbell = doorbell;
-    let entry = table.DxgkDdiConnectDoorbell.expect("filled");
+    let entry = driver.table().DxgkDdiConnectDoorbell.expect("filled");
     // SAFETY: the driver's own entry point with a local structure.
-    let status = unsafe { entry(&raw mut args) };
+    let status = called(driver, "DxgkDdiConnectDoorbell", || unsafe { entry(&raw mut args) });
     (status, args.KernelCpuVirtualAddress.addr())
 }
 

@@ -8,7 +8,6 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use wddm_ddi::nt::{DISPATCH_LEVEL, NtImports};
 use wddm_ddi::types::*;
 
-#[path = "../tests/system/inert.rs"]
 mod inert;
 
 std::thread_local! {

@@ -1,40 +1,31 @@
-//! The least operating system that drives the miniport through its registered table, above a device that is plain memory.
+// UNSAFETY: calls a driver's entry points, and answers its callbacks, with raw arguments.
+//! The least operating system that drives a miniport through its registered table, above a device that is plain memory.
 //!
-//! Scheduler commands succeed at once and do nothing (their status register reads as zero); what a device would do, a test does:
-//! it puts records into the event ring and calls the interrupt routine. Everything the driver reports is kept in order.
-
-#![allow(clippy::multiple_unsafe_ops_per_block)] // one match reads the arm that the type selects
-
-mod inert;
-mod kernel;
+//! Scheduler commands succeed at once and do nothing (their status register reads as zero); what a device would do, a case does:
+//! it puts records into the event ring and calls the interrupt routine. Everything the driver reports is kept in order. Pool, locks and levels are those of the
+//! machine that the case runs on, with their checks.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::rc::Rc;
 
 use campanile_hw::event::{self, Event, EventKind};
 use campanile_hw::queue::{QueueDescriptor, RING_ENTRY_SIZE, RingFlags};
 use campanile_hw::registers::{self, Caps};
+use dxgkrnl::irql::{self, Raised};
+use dxgkrnl::{ContiguousMemory, RegisteredDriver};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-pub(crate) use kernel::{allocations, driver_table, level, printed_errors};
+use super::report::read;
+use crate::simulated::Case;
 
-/// A report of the driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
-    Completed { node: u32, fence: u32 },
-    Preempted { node: u32, preemption: u32, completed: u32 },
-    Faulted { node: u32, fence: u32, address: u64 },
-    Native { node: u32, fences: Vec<usize> },
-    Monitored { node: u32 },
-    Suspended { context: usize, fence: u64 },
-    Switched { node: u32, fence: u64 },
-    QueueFaulted { queue: usize, fence: u64, address: u64 },
-    EngineState { node: u32, state: i32 },
-}
+pub(crate) use super::report::Report;
 
 /// Features that the system enables.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +52,20 @@ pub(crate) struct Log {
     /// Memory types of the contiguous memory that was allocated.
     pub(crate) caching: Vec<DXGK_MEMORY_CACHING_TYPE>,
     pub(crate) dpc: bool,
+    /// Mappings and contiguous memory that the driver was given and has not given back.
+    given: isize,
+    /// Rules of callbacks that the driver broke: a callback cannot end the case.
+    broken: Vec<String>,
+    /// Lines of the machine's debug log that were looked at.
+    lines_seen: usize,
 }
+
+/// What the system does while it is told that a doorbell is taken away; false if it was refused.
+type Meanwhile = Box<dyn FnMut() -> bool>;
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
-    static VICTIM: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    static MEANWHILE: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
 }
 
 /// Works on what was logged on this thread.
@@ -75,18 +75,67 @@ pub(crate) fn log<R>(body: impl FnOnce(&mut Log) -> R) -> R {
 
 /// Takes the reports made so far.
 pub(crate) fn reports() -> Vec<Report> {
-    log(|log| std::mem::take(&mut log.reports))
+    let (reports, broken) = log(|log| (std::mem::take(&mut log.reports), std::mem::take(&mut log.broken)));
+    assert!(broken.is_empty(), "{broken:?}");
+    reports
 }
 
 /// Runs `body` inside the next DxgkCbDisconnectDoorbell.
-pub(crate) fn on_disconnect(body: impl FnMut() + 'static) {
-    VICTIM.with_borrow_mut(|victim| *victim = Some(Box::new(body)));
+pub(crate) fn on_disconnect(body: impl FnMut() -> bool + 'static) {
+    MEANWHILE.set(Some(Box::new(body)));
+}
+
+/// Notes a broken rule of a callback.
+fn broken(rule: String) {
+    log(|log| log.broken.push(rule));
+}
+
+/// Notes that a callback came at another level than it may.
+fn require(callback: &str, level: KIRQL, allowed: bool) {
+    if !allowed {
+        broken(format!("{callback} at IRQL {level}"));
+    }
+}
+
+/// Runs `body` at a level.
+pub(crate) fn level<R>(level: KIRQL, body: impl FnOnce() -> R) -> R {
+    let _raised = Raised::to(level);
+    body()
+}
+
+/// The driver of the machine that the case runs on.
+fn driver(case: &Case<'_>) -> RegisteredDriver {
+    case.system.machine().registered(case.system.driver()).expect("the driver is loaded")
+}
+
+/// Blocks of pool, mappings and contiguous memory that the driver has not given back.
+pub(crate) fn allocations(case: &Case<'_>) -> isize {
+    driver(case).pool_blocks() as isize + log(|log| log.given)
+}
+
+/// The lines that the driver has printed since the last look.
+pub(crate) fn printed(case: &Case<'_>) -> Vec<String> {
+    let lines = driver(case).debug_log();
+    let seen = log(|log| std::mem::replace(&mut log.lines_seen, lines.len()));
+    lines.into_iter().skip(seen).collect()
+}
+
+/// Calls a function of the driver.
+pub(crate) fn called<R>(driver: &RegisteredDriver, name: &'static str, call: impl FnOnce() -> R) -> R {
+    match driver.call(name, call) {
+        Some(result) => result,
+        None => panic!("{name}: the machine stopped: {:?}", driver.bugcheck()),
+    }
 }
 
 /// One adapter and its device.
 pub(crate) struct System {
+    pub(crate) driver: Rc<RegisteredDriver>,
     pub(crate) table: DRIVER_INITIALIZATION_DATA,
     pub(crate) adapter: HANDLE,
+    removed: bool,
+    /// Contiguous memory of the driver, by its handle.
+    contiguous: RefCell<BTreeMap<usize, ContiguousMemory>>,
     registers: Vec<u64>,
     doorbells: Vec<u64>,
     vram: Vec<u64>,
@@ -97,18 +146,22 @@ pub(crate) struct System {
 macro_rules! ddi {
     ($system:expr, $slot:ident, $($arg:expr),* $(,)?) => {{
         let entry = $system.table.$slot.expect(stringify!($slot));
-        // SAFETY: the driver's own entry point; the test passes what its prototype asks for.
-        unsafe { entry($($arg),*) }
+        // SAFETY: the driver's own entry point; the case passes what its prototype asks for.
+        $crate::inside::miniport::system::called(&$system.driver, stringify!($slot), || unsafe { entry($($arg),*) })
     }};
 }
 pub(crate) use ddi;
 
 impl System {
     /// A device with `doorbells` pages and an adapter that was added but not started.
-    pub(crate) fn added(features: Features, doorbells: u32) -> Box<Self> {
+    pub(crate) fn added(case: &Case<'_>, features: Features, doorbells: u32) -> Box<Self> {
+        let driver = Rc::new(driver(case));
         let mut system = Box::new(Self {
-            table: driver_table(),
+            table: *driver.table(),
+            driver,
             adapter: null_mut(),
+            removed: false,
+            contiguous: RefCell::default(),
             registers: vec![0; REGISTERS / 8],
             doorbells: vec![0; 512 * doorbells.max(1) as usize],
             vram: vec![0; VRAM as usize / 8],
@@ -135,14 +188,15 @@ impl System {
             place.u.Memory = CM_MEMORY_RESOURCE { Start: start, Length: size as u32 };
         }
         let mut adapter = null_mut();
-        assert_eq!(ddi!(system, DxgkDdiAddDevice, null_mut(), &raw mut adapter), STATUS_SUCCESS);
+        let object = system.driver.device_object();
+        assert_eq!(ddi!(system, DxgkDdiAddDevice, object, &raw mut adapter), STATUS_SUCCESS);
         system.adapter = adapter;
         system
     }
 
     /// A started adapter.
-    pub(crate) fn started(features: Features, doorbells: u32) -> Box<Self> {
-        let mut system = Self::added(features, doorbells);
+    pub(crate) fn started(case: &Case<'_>, features: Features, doorbells: u32) -> Box<Self> {
+        let mut system = Self::added(case, features, doorbells);
         assert_eq!(system.start(), STATUS_SUCCESS);
         system
     }
@@ -177,8 +231,8 @@ impl System {
             DxgkCbNotifyInterrupt: Some(notify_interrupt),
             DxgkCbNotifyDpc: Some(notify_dpc),
             DxgkCbInvalidateHwContext: Some(invalidate_hw_context),
-            DxgkCbAllocateContiguousMemory: Some(kernel::allocate_contiguous),
-            DxgkCbFreeContiguousMemory: Some(kernel::free_contiguous),
+            DxgkCbAllocateContiguousMemory: Some(allocate_contiguous),
+            DxgkCbFreeContiguousMemory: Some(free_contiguous),
             DxgkCbDisconnectDoorbell: Some(disconnect_doorbell),
             DxgkCbCompleteFStateTransition: Some(complete_f_state_transition),
             ..DXGKRNL_INTERFACE::zeroed()
@@ -199,9 +253,17 @@ impl System {
         unsafe { place.read_volatile() }
     }
 
+    /// The event ring, where the driver told the device that it is.
+    fn event_ring(&self) -> *mut u64 {
+        let base = self.get(registers::EVENT_RING_BASE);
+        let contiguous = self.contiguous.borrow();
+        let ring = contiguous.values().find(|memory| memory.physical_address() == base);
+        ring.expect("the event ring is contiguous memory").kernel_address().cast()
+    }
+
     /// Puts a record into the event ring.
     pub(crate) fn event(&self, kind: EventKind, node: u8, queue: u32, data: [u64; 2]) {
-        let ring: *mut u64 = with_exposed_provenance_mut(self.get(registers::EVENT_RING_BASE) as usize);
+        let ring = self.event_ring();
         let entries = self.get(registers::EVENT_RING_ENTRIES) as u32;
         let word = |offset: u64| ring.wrapping_add(offset as usize / 8);
         let record = Event { kind: kind as u8, node, queue, data0: data[0], data1: data[1], timestamp: 0 };
@@ -241,7 +303,7 @@ impl System {
 
     /// Write and read pointer of the event ring.
     pub(crate) fn ring_pointers(&self) -> [u64; 2] {
-        let ring: *mut u64 = with_exposed_provenance_mut(self.get(registers::EVENT_RING_BASE) as usize);
+        let ring = self.event_ring();
         [event::WRITE_POINTER, event::READ_POINTER].map(|offset| {
             // SAFETY: the driver gave the device this memory.
             unsafe { ring.wrapping_add(offset as usize / 8).read_volatile() }
@@ -267,24 +329,48 @@ impl System {
         }
     }
 
+    /// True if the adapter was removed.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed
+    }
+
     /// Stops and removes the adapter.
     pub(crate) fn remove(&mut self) {
         assert_eq!(ddi!(self, DxgkDdiStopDevice, self.adapter), STATUS_SUCCESS);
+        self.remove_stopped();
+    }
+
+    /// Removes the adapter, which is stopped or was never started.
+    pub(crate) fn remove_stopped(&mut self) {
         assert_eq!(ddi!(self, DxgkDdiRemoveDevice, self.adapter), STATUS_SUCCESS);
+        self.removed = true;
+        reports();
     }
 }
 
-/// The system behind a device handle.
-unsafe fn system<'a>(handle: HANDLE) -> &'a System {
-    // SAFETY: device handles are boxed systems, which the tests keep.
-    unsafe { &*handle.cast::<System>() }
+impl Drop for System {
+    fn drop(&mut self) {
+        if !self.removed && !std::thread::panicking() {
+            self.remove();
+        }
+    }
+}
+
+/// Serves a callback of the driver that came with a device handle.
+///
+/// # Safety
+/// The handle is the one given at start.
+unsafe fn serve<R>(device: HANDLE, answer: impl FnOnce(&System) -> R) -> R {
+    // SAFETY: device handles are boxed systems, which the cases keep until their adapter is removed.
+    let system = unsafe { &*device.cast::<System>() };
+    RegisteredDriver::serve(|| answer(system))
 }
 
 unsafe extern "win64" fn device_information(device: HANDLE, info: *mut DXGK_DEVICE_INFO) -> NTSTATUS {
-    // SAFETY: the driver passes its own structure.
-    let info = unsafe { &mut *info };
     // SAFETY: the handle is the one given at start.
-    info.TranslatedResourceList = (&raw const *unsafe { system(device) }.resources).cast_mut();
+    let resources = unsafe { serve(device, |system| (&raw const *system.resources).cast_mut()) };
+    // SAFETY: the driver passes its own structure.
+    unsafe { (*info).TranslatedResourceList = resources };
     STATUS_SUCCESS
 }
 
@@ -297,25 +383,67 @@ unsafe extern "win64" fn map_memory(
     _cache: MEMORY_CACHING_TYPE,
     mapped: *mut *mut c_void,
 ) -> NTSTATUS {
-    kernel::count_mapping(1);
+    RegisteredDriver::serve(|| log(|log| log.given += 1));
     // SAFETY: the driver passes its own variable.
     unsafe { *mapped = with_exposed_provenance_mut(address.QuadPart as usize) };
     STATUS_SUCCESS
 }
 
 unsafe extern "win64" fn unmap_memory(_device: HANDLE, _mapped: *mut c_void) -> NTSTATUS {
-    kernel::count_mapping(-1);
+    RegisteredDriver::serve(|| log(|log| log.given -= 1));
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn allocate_contiguous(
+    device: HANDLE,
+    args: *mut DXGKARGCB_ALLOCATECONTIGUOUSMEMORY,
+) -> NTSTATUS {
+    // SAFETY: the driver passes its own structure.
+    let args = unsafe { &mut *args };
+    let (bytes, caching) = (args.NumberOfBytes, args.CacheType);
+    let allocate = |system: &System| {
+        require("DxgkCbAllocateContiguousMemory", irql::current(), irql::current() < DISPATCH_LEVEL);
+        log(|log| {
+            log.caching.push(caching);
+            log.given += 1;
+        });
+        let memory = system.driver.allocate_contiguous(bytes)?;
+        let (address, handle) = (memory.kernel_address(), memory.physical_address() as usize);
+        system.contiguous.borrow_mut().insert(handle, memory);
+        Some((address, handle))
+    };
+    // SAFETY: the handle is the one given at start.
+    let Some((address, handle)) = (unsafe { serve(device, allocate) }) else { return STATUS_NO_MEMORY };
+    args.pMemory = address.cast();
+    args.hMemoryHandle = std::ptr::without_provenance_mut(handle);
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn free_contiguous(device: HANDLE, args: *const DXGKARGCB_FREECONTIGUOUSMEMORY) -> NTSTATUS {
+    // SAFETY: the driver passes its own structure.
+    let handle = unsafe { (*args).hMemoryHandle }.addr();
+    let free = |system: &System| {
+        require("DxgkCbFreeContiguousMemory", irql::current(), irql::current() < DISPATCH_LEVEL);
+        log(|log| log.given -= 1);
+        if system.contiguous.borrow_mut().remove(&handle).is_none() {
+            broken(format!("DxgkCbFreeContiguousMemory of {handle:#x}, which is not the driver's"));
+        }
+    };
+    // SAFETY: the handle is the one given at start.
+    unsafe { serve(device, free) };
     STATUS_SUCCESS
 }
 
 unsafe extern "win64" fn queue_dpc(_device: HANDLE) -> BOOLEAN {
-    BOOLEAN::from(!log(|log| std::mem::replace(&mut log.dpc, true)))
+    RegisteredDriver::serve(|| BOOLEAN::from(!log(|log| std::mem::replace(&mut log.dpc, true))))
 }
 
 unsafe extern "win64" fn notify_dpc(_device: HANDLE) {}
 
 unsafe extern "win64" fn query_services(_device: HANDLE, services: DXGK_SERVICES, out: *mut INTERFACE) -> NTSTATUS {
-    assert_eq!(services, DXGK_SERVICES::DxgkServicesFeature);
+    if services != DXGK_SERVICES::DxgkServicesFeature {
+        return STATUS_NOT_SUPPORTED;
+    }
     // SAFETY: the driver passes the structure that the services name.
     let out = unsafe { &mut *out.cast::<DXGK_FEATURE_INTERFACE>() };
     out.IsFeatureEnabled = Some(is_feature_enabled);
@@ -324,7 +452,7 @@ unsafe extern "win64" fn query_services(_device: HANDLE, services: DXGK_SERVICES
 
 unsafe extern "win64" fn is_feature_enabled(device: HANDLE, args: *mut DXGKARGCB_ISFEATUREENABLED2) -> NTSTATUS {
     // SAFETY: the handle is the one given at start.
-    let features = unsafe { system(device) }.features;
+    let features = unsafe { serve(device, |system| system.features) };
     // SAFETY: the driver passes its own structure.
     let args = unsafe { &mut *args };
     let enabled = match args.FeatureId {
@@ -339,102 +467,66 @@ unsafe extern "win64" fn is_feature_enabled(device: HANDLE, args: *mut DXGKARGCB
 }
 
 unsafe extern "win64" fn synchronize(
-    _device: HANDLE,
+    device: HANDLE,
     routine: PKSYNCHRONIZE_ROUTINE,
     context: *mut c_void,
     message: u32,
     result: *mut BOOLEAN,
 ) -> NTSTATUS {
-    assert_eq!(message, 0);
-    let routine = routine.expect("a routine");
-    // SAFETY: the driver's own routine and context.
-    let returned = level(5, || unsafe { routine(context) });
+    let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
+    let run = |system: &System| {
+        if message != 0 {
+            broken(format!("DxgkCbSynchronizeExecution with message {message} of 1"));
+        }
+        // SAFETY: the driver's own routine and context.
+        level(irql::DEVICE_LEVEL, || system.driver.call("a synchronised routine", || unsafe { routine(context) }))
+    };
+    // SAFETY: the handle is the one given at start.
+    let Some(returned) = (unsafe { serve(device, run) }) else { return STATUS_DEVICE_REMOVED };
     // SAFETY: the driver's own variable.
     unsafe { *result = returned };
     STATUS_SUCCESS
 }
 
 unsafe extern "win64" fn notify_interrupt(_device: HANDLE, data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
-    assert_eq!(kernel::current_level(), 5, "reports are made at device level");
-    // SAFETY: the driver passes filled data for the length of the call.
-    let report = unsafe { read(&*data) };
-    log(|log| log.reports.push(report));
-}
-
-unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Report {
-    use DXGK_INTERRUPT_TYPE as T;
-    // SAFETY: the type selects the arm that the driver filled, in each case.
-    unsafe {
-        match data.InterruptType {
-            T::DXGK_INTERRUPT_DMA_COMPLETED => {
-                let arm = data.u.DmaCompleted;
-                Report::Completed { node: arm.NodeOrdinal, fence: arm.SubmissionFenceId }
-            }
-            T::DXGK_INTERRUPT_DMA_PREEMPTED => {
-                let arm = data.u.DmaPreempted;
-                Report::Preempted {
-                    node: arm.NodeOrdinal,
-                    preemption: arm.PreemptionFenceId,
-                    completed: arm.LastCompletedFenceId,
-                }
-            }
-            T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
-                let arm = data.u.DmaPageFaulted;
-                Report::Faulted { node: arm.NodeOrdinal, fence: arm.FaultedFenceId, address: arm.FaultedVirtualAddress }
-            }
-            T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => {
-                let arm = data.u.NativeFenceSignaled;
-                let count = arm.SignaledNativeFenceCount as usize;
-                let fences = (0..count).map(|index| (*arm.pSignaledNativeFenceArray.add(index)).addr()).collect();
-                Report::Native { node: arm.NodeOrdinal, fences }
-            }
-            T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => {
-                Report::Monitored { node: data.u.MonitoredFenceSignaled.NodeOrdinal }
-            }
-            T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
-                let arm = data.u.SuspendContextCompleted;
-                Report::Suspended { context: arm.hContext.addr(), fence: arm.ContextSuspendFence }
-            }
-            T::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED => {
-                let arm = data.u.HwContextListSwitchCompleted;
-                Report::Switched { node: arm.NodeOrdinal, fence: arm.ContextSwitchFence }
-            }
-            T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => {
-                let arm = data.u.HwQueuePageFaulted;
-                Report::QueueFaulted {
-                    queue: arm.u.FaultedHwQueue.addr(),
-                    fence: arm.FaultedFenceId,
-                    address: arm.FaultedVirtualAddress,
-                }
-            }
-            T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
-                let arm = data.u.EngineStateChange;
-                Report::EngineState { node: arm.NodeOrdinal, state: arm.NewState.0 }
-            }
-            other => panic!("{other:?}"),
+    let at = irql::current();
+    let note = || {
+        require("DxgkCbNotifyInterrupt", at, at == irql::DEVICE_LEVEL);
+        // SAFETY: the driver passes filled data for the length of the call.
+        let data = unsafe { &*data };
+        // SAFETY: the driver filled the arm that the type selects.
+        match unsafe { read(data) } {
+            Ok(report) => log(|log| log.reports.push(report)),
+            Err(other) => broken(format!("a report of {other:?}")),
         }
-    }
+    };
+    RegisteredDriver::serve(note);
 }
 
-unsafe extern "win64" fn complete_f_state_transition(_: HANDLE, component: u32) {
-    log(|log| log.completed_components.push(component));
+unsafe extern "win64" fn complete_f_state_transition(_device: HANDLE, component: u32) {
+    RegisteredDriver::serve(|| log(|log| log.completed_components.push(component)));
 }
 
 unsafe extern "win64" fn invalidate_hw_context(args: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
     // SAFETY: the driver passes its own structure.
-    let context = unsafe { (*args).hHwContext };
-    log(|log| log.invalidated.push(context.addr()));
+    let context = unsafe { (*args).hHwContext }.addr();
+    RegisteredDriver::serve(|| log(|log| log.invalidated.push(context)));
     STATUS_SUCCESS
 }
 
 unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
-    assert_eq!(kernel::current_level(), 0, "doorbells are taken away at PASSIVE_LEVEL");
     // SAFETY: the driver passes its own structure.
     let args = unsafe { &*args };
-    assert_eq!(args.DisconnectReason, D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
-    log(|log| log.disconnected.push((args.hHwQueue.addr(), args.hDoorbell.addr())));
-    if let Some(mut body) = VICTIM.with_borrow_mut(Option::take) {
-        body();
-    }
+    RegisteredDriver::serve(|| {
+        require("DxgkCbDisconnectDoorbell", irql::current(), irql::current() == PASSIVE_LEVEL);
+        let reason = args.DisconnectReason;
+        if reason != D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY {
+            broken(format!("a doorbell that another queue takes is disconnected with {reason:?}"));
+        }
+        log(|log| log.disconnected.push((args.hHwQueue.addr(), args.hDoorbell.addr())));
+        if MEANWHILE.take().is_some_and(|mut body| !body()) {
+            broken("what the system did inside DxgkCbDisconnectDoorbell was refused".into());
+        }
+    });
     STATUS_SUCCESS
 }
