@@ -153,10 +153,15 @@ fn sentences(root: &Path, page: &str) -> Vec<String> {
 
 /// Names of all conformance cases, without the prefix that all have: the tables say `"Area.Name" on …`, or `"Area.Name" needs …`.
 fn names_of_cases(root: &Path) -> Vec<String> {
+    let mut folders = ["conformance/src/cases", "conformance/src/inside"].map(|folder| root.join(folder)).to_vec();
     let mut names = Vec::new();
-    for folder in ["conformance/src/cases", "conformance/src/inside"] {
-        for entry in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
-            let text = fs::read_to_string(entry.path()).unwrap_or_default();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(path).unwrap_or_default();
             let rows = text.lines().filter(|line| line.contains("\" on ") || line.contains("\" needs "));
             names.extend(rows.filter_map(|row| row.split('"').nth(1)).map(str::to_owned));
         }
