@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
-use crate::{bench, debug, hlk, qemu, run, serve, timeline};
+use crate::{bench, debug, hlk, print, qemu, run, serve, timeline};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
@@ -485,7 +485,9 @@ pub fn main() -> ExitCode {
         Command::DeviceChild { variant, stepped } => match serde_json::from_str(&variant) {
             Ok(variant) => child_command(&ChildOptions { variant, stepped }),
             Err(error) => {
-                eprintln!("campanile: this command is for `--bus vfio-user-process`, which gives it a GPU: {error}");
+                testbed::complain!(
+                    "campanile: this command is for `--bus vfio-user-process`, which gives it a GPU: {error}"
+                );
                 EXIT_INPUT
             }
         },
@@ -502,7 +504,7 @@ pub fn main() -> ExitCode {
             out: arguments.out,
         }),
     };
-    ExitCode::from(code)
+    ExitCode::from(print::exit_code(code))
 }
 
 #[cfg(test)]

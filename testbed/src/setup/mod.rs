@@ -589,7 +589,7 @@ impl Drop for System {
             return;
         }
         if let Err(error) = self.take_down() {
-            eprintln!("campanile: {error}");
+            crate::complain!("campanile: {error}");
         }
     }
 }
