@@ -97,7 +97,7 @@ enum Command {
     /// Works without end, in a guest of `campanile qemu` to which something happens meanwhile.
     #[command(hide = true)]
     Load {
-        /// What this process does to its GPU then.
+        /// What the process does to its own GPU when work is under way.
         #[arg(long, value_enum, default_value_t)]
         then: qemu::Then,
     },

@@ -45,7 +45,7 @@ impl Clock {
 }
 
 impl Ticks {
-    /// What the counter showed.
+    /// The counter's value.
     pub fn count(self) -> u64 {
         self.0
     }
@@ -88,7 +88,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

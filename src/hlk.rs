@@ -28,7 +28,7 @@ pub type Report = report::Report<Drivers>;
 /// What a storm of hangs may take, beside the time of the hangs.
 const STORM_LIMIT: Duration = Duration::from_secs(60);
 
-/// What to run, and how to say it.
+/// Options of `campanile hlk`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// List the cases instead of running them.

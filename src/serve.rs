@@ -12,14 +12,14 @@ use signal_hook::iterator::Signals;
 use testbed::device::{GpuFunction, Messages};
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 
-/// What to serve.
+/// Options of `campanile device`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen; a GPU each.
+    /// Sockets to listen on, one for each GPU.
     pub sockets: Vec<PathBuf>,
     /// The GPUs.
     pub variant: Variant,
-    /// How they send messages.
+    /// Kind of interrupt messages: MSI-X or MSI.
     pub interrupts: Messages,
     /// Say nothing but what goes wrong.
     pub quiet: bool,

@@ -42,7 +42,7 @@ impl Image {
         std::fs::write(&self.0, image.to_string()).expect("it can be written");
     }
 
-    /// What a command prints.
+    /// Output of a command that succeeds.
     fn command(&self, command: &str) -> String {
         let (code, text, errors) = self.run(&[command]);
         assert_eq!((code, errors.as_str()), (0, ""), "{command}: {text}");
@@ -301,7 +301,7 @@ fn visualizers() -> Vec<Visualizer> {
     }
 }
 
-/// What stands in braces.
+/// The texts between braces.
 fn braced(text: &str) -> Vec<String> {
     let inside = |part: &str| part.split_once('}').map(|(inside, _)| inside.to_owned());
     text.split('{').skip(1).filter_map(inside).collect()

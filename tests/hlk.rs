@@ -23,7 +23,7 @@ struct Machine {
     bus: Reached,
 }
 
-/// How the GPU is reached.
+/// The way by which the machine reaches the GPU.
 #[derive(Clone, Copy)]
 enum Reached {
     /// As the environment says.
@@ -138,7 +138,7 @@ fn comes_and_goes(case: &CaseInfo) -> bool {
     is_of(case, &["Adapter", "HardwareQueue", "Suspension", "Doorbell"])
 }
 
-/// Where interrupts tell of fences.
+/// True for cases in which interrupts report fences.
 fn hears_of_fences(case: &CaseInfo) -> bool {
     is_of(case, &["NativeFence", "FenceInterrupts", "MonitoredFence"])
 }

@@ -16,7 +16,7 @@ use testbed::setup::{BusChoice, System, SystemOptions};
 /// Longer than anything here takes on a busy machine: who does not answer is given up after a minute, and nobody here is silent.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What is not as it is said to be.
+/// A property of the function that differs from the description it gives of itself.
 #[derive(Clone, Debug)]
 enum Lie {
     /// A region has another size, though its file stays.

@@ -49,10 +49,10 @@ fn ask(trace: &Path, queries: &[&str]) -> Vec<Vec<Vec<Value>>> {
 const TRACKS: &str = "select p.name, coalesce(parent.name, ''), t.name, count(s.id) from process_track t \
     join process p using (upid) left join track parent on parent.id = t.parent_id left join slice s on s.track_id = t.id \
     where t.name is not null group by t.id";
-/// Where the arrows start and end.
+/// Names of the slices and tracks at both ends of each arrow, and true if it points forward in time.
 const FLOWS: &str = "select a.name, ta.name, b.name, tb.name, a.ts <= b.ts from flow join slice a on slice_out = a.id \
     join slice b on slice_in = b.id join track ta on a.track_id = ta.id join track tb on b.track_id = tb.id";
-/// What the import found fault with.
+/// Errors and losses that the import of the trace counted.
 const FAULTS: &str = "select name, value from stats where value != 0 \
     and (severity in ('error', 'data_loss') or name = 'tokenizer_skipped_packets')";
 /// Slices that never end, or none at all.

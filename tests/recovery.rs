@@ -20,7 +20,7 @@ struct World {
     process: Arc<Process>,
 }
 
-/// What the application makes anew.
+/// Resources that the application makes anew on each device.
 struct Resources {
     target: Buffer,
     fence: Fence,

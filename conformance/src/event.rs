@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::wait::wait_until;
 
 impl Event {
-    /// Whether it was set since the last look.
+    /// True if the event was set since the last call, which this call resets.
     ///
     /// # Errors
     /// The system refuses the look.
@@ -55,7 +55,7 @@ mod os {
             self.0.as_raw_fd()
         }
 
-        /// How often it was set since the last look.
+        /// Number of times that the event was set since the last call.
         ///
         /// # Errors
         /// The system refuses the look.
@@ -111,7 +111,7 @@ mod os {
             self.0.as_raw_handle().addr().cast_signed()
         }
 
-        /// Whether it was set since the last look: 0 or 1.
+        /// Number of times that the event was set since the last call, of which Windows tells only 0 or 1.
         ///
         /// # Errors
         /// The system refuses the look.

@@ -11,11 +11,11 @@ use crate::status::Status;
 /// One outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome<'a> {
-    /// What it belongs to, such as an area.
+    /// Name of the group of outcomes, such as an area.
     pub suite: &'a str,
     /// Its name in that.
     pub name: &'a str,
-    /// How it ended.
+    /// Passed, failed or skipped.
     pub status: Status,
     /// Milliseconds.
     pub ms: u64,

@@ -208,7 +208,7 @@ impl Word {
         if error.raw_os_error() == Some(libc::EFAULT) { Ok(false) } else { Err(error.into()) }
     }
 
-    /// Whether this process may write the word.
+    /// True if this process may write the word.
     ///
     /// # Errors
     /// The system does not say.

@@ -15,7 +15,7 @@ use crate::seed;
 use crate::shard::Shard;
 pub use crate::status::Status;
 
-/// What a case is, whoever runs it.
+/// Description of a case, whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct About {
     /// Name that reads as a specification.
@@ -59,7 +59,7 @@ pub struct CaseReport {
     pub area: Cow<'static, str>,
     /// Page cited.
     pub page: Cow<'static, str>,
-    /// How it ended.
+    /// Passed, failed or skipped.
     pub status: Status,
     /// Milliseconds it took, with boot and shutdown.
     pub ms: u64,
@@ -90,7 +90,7 @@ pub struct CaseLine {
     pub name: String,
     /// Area.
     pub area: String,
-    /// How it ended.
+    /// Passed, failed or skipped.
     pub status: Status,
     /// Milliseconds it took, with boot and shutdown.
     pub ms: u64,
@@ -131,7 +131,7 @@ impl CaseReport {
         serde_json::to_string(&self.brief()).expect("a line holds only strings and numbers")
     }
 
-    /// How a case ended.
+    /// The report of a case that took `took`, with the reason if it did not pass.
     pub fn new(case: &About, status: Status, took: Duration, reason: Option<String>) -> Self {
         let ms = took.as_millis() as u64;
         Self { ms, reason, ..Self::named(case.name, case.area, case.page, status) }
@@ -174,7 +174,7 @@ impl CaseReport {
 /// Which cases a run has, and how they run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// What random cases were drawn from.
+    /// Seed of the random cases.
     pub seed: u64,
     /// Text that picked the cases, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +182,7 @@ pub struct RunInfo {
     /// Options of the command line that say on which machine the cases ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// How often each case ran.
+    /// Number of times that each case ran.
     pub rounds: u32,
     /// The part of the run that this is, if several machines shared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ impl RunInfo {
 /// All outcomes, of drivers `D`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report<D> {
-    /// What the cases ran on.
+    /// Drivers that the cases ran on.
     #[serde(flatten)]
     pub drivers: D,
     /// Which cases, and how.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {

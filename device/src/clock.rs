@@ -93,7 +93,7 @@ pub fn counter_is_invariant() -> bool {
     processor && kernel.is_ok_and(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
 }
 
-/// What the time is read from.
+/// Time source of the GPU clock: the processor's counter if its rate is known, otherwise the kernel's clock.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Counter { rate: Rate, origin: u64 },

@@ -23,7 +23,7 @@ const WINDOW: usize = 512;
 /// Bytes copied out when a queue comes to the engine: often it waits again after a few packets.
 const FIRST_WINDOW: usize = 128;
 
-/// What is left of a slice.
+/// Remaining budget of a time slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// Packets.
@@ -34,7 +34,7 @@ pub(crate) struct Budget {
     pub(crate) ends_with_buffer: bool,
 }
 
-/// How a slice ended.
+/// Reason why a time slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Everything written is consumed.
@@ -64,7 +64,7 @@ struct Decoded<'a> {
     log: Option<&'a packet::Log>,
 }
 
-/// What became of a packet in this slice.
+/// Result of executing one packet within a time slice.
 enum Step {
     Done,
     Partial,

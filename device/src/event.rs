@@ -169,7 +169,7 @@ impl Events {
         self.announce.load(Ordering::Acquire) && self.announce.swap(false, Ordering::AcqRel)
     }
 
-    /// What the function has of the driver's.
+    /// State of the event ring, to see in tests that a function holds nothing of a driver that has left.
     pub(crate) fn holding(&self) -> Holding {
         let ring = lock(&self.ring);
         Holding {

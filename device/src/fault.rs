@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Longest time for which a rule delays a reset. A test that ends before it releases the reset must not leave its threads waiting.
 const HOLD_MAX: Duration = Duration::from_secs(60);
 
-/// Where in the work of a node an engine hangs.
+/// Position in the work of a node at which an engine hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HangAt {
     /// After so many more packets.
@@ -90,12 +90,12 @@ pub enum FaultRule {
     Register {
         /// Its offset in BAR0.
         offset: u64,
-        /// What it reads as.
+        /// Value that it reads as.
         value: u64,
     },
 }
 
-/// How often a rule applies.
+/// Frequency of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Often {
     /// The first so many times that it can.
@@ -148,7 +148,7 @@ impl Armed {
     }
 }
 
-/// What becomes of an interrupt message.
+/// Fate of an interrupt message under the injected faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Now,

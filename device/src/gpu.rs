@@ -719,7 +719,7 @@ impl Gpu {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// What goes wrong on demand.
+    /// Injected faults.
     pub fn faults(&self) -> &Faults {
         self.cmp.faults()
     }

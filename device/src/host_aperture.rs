@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A page that shows nothing.
 const NONE: u32 = u32::MAX;
 
-/// What each page shows.
+/// Page table of the CPU host aperture: the VRAM page behind each page of it.
 pub(crate) struct HostAperture {
     pages: Vec<AtomicU32>,
     vram_pages: u64,

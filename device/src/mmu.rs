@@ -12,7 +12,7 @@ use campanile_hw::page_table::{
 use campanile_hw::queue::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an access is for.
+/// Access right that a translation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// Reads only.
@@ -24,7 +24,7 @@ pub(crate) enum Intent {
 /// Why an access cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What is wrong.
+    /// Reason why the address does not translate.
     pub(crate) kind: FaultKind,
     /// Virtual or physical address, as the kind says.
     pub(crate) address: u64,
@@ -79,7 +79,7 @@ impl Page {
     }
 }
 
-/// What is behind a virtual address.
+/// Result of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Translation {
     /// The location; `None` for a page that reads as zero and drops writes.
@@ -88,7 +88,7 @@ pub(crate) struct Translation {
     pub(crate) run: u64,
 }
 
-/// What a walk of the upper levels ends in.
+/// Result of a walk through the upper levels.
 #[derive(Clone, Copy, Debug)]
 enum Below {
     /// A 2-MiB page, or that much of a larger one.
@@ -218,7 +218,7 @@ impl Kept {
         self.len
     }
 
-    /// What follows it.
+    /// First address behind the range.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.len
     }

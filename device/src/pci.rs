@@ -40,7 +40,7 @@ const ATOMICS_ENABLE: u16 = 1 << 6;
 /// Initiate Function Level Reset, in the upper byte of device control.
 const FLR: u8 = 1 << 7;
 
-/// What a config write did to the function.
+/// Effects of a config write on the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effects {
     /// True if the function was reset, config space included.

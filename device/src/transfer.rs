@@ -53,7 +53,7 @@ fn go_on<'a>(
                     *bytes = bytes.saturating_sub(piece.len.max(PIECE_COST));
                     pieces.push(piece);
                 }
-                // What comes before it is done.
+                // The part before the faulting address is transferred.
                 Err(found) => {
                     fault = Some(found);
                     break;
@@ -192,7 +192,7 @@ pub(crate) fn write(
         let translation = tlb.translate(memory, root, va, Intent::Write)?;
         let run = translation.run.min(write.bytes() - done);
         let stored = match translation.location {
-            // What is written to a zero page is dropped.
+            // Writes to a zero page are dropped.
             None => values.by_ref().take(run as usize / 8).count() as u64 * 8,
             Some(location) => store_words(memory, location, run, &mut values)?,
         };

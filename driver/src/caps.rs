@@ -35,7 +35,7 @@ pub(crate) const DMA_BUFFER_SEGMENTS: u32 = 1 << (crate::segment::APERTURE - 1);
 /// Pages of a host aperture that the driver makes use of: 4 GiB.
 const HOST_APERTURE_PAGES_MAX: u32 = 1 << 20;
 
-/// What the registers say about this variant.
+/// Properties of the device, as its registers report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hardware {
     pub(crate) caps: Caps,

@@ -20,7 +20,7 @@ pub(crate) struct DebugRoot {
     adapter_slots: u32,
     /// The places, of [`AdapterSlot`]; bit 0 of a place's state says that there is an adapter.
     adapters: &'static [AdapterSlot; slots::ADAPTERS],
-    /// What concerns no adapter.
+    /// Trace of events that belong to no adapter, such as DriverEntry.
     driver: &'static DriverTrace,
     /// Names of these numbers are in the PDB because the root names the types. NULL.
     names: Option<&'static Names>,

@@ -22,7 +22,7 @@ pub(crate) const INTERRUPT_MESSAGE: u32 = 0;
 /// A copy of the callback table; the original may go away after DxgkDdiStartDevice.
 pub(crate) struct Dxgk {
     table: DXGKRNL_INTERFACE,
-    /// What is remembered of the adapter.
+    /// Trace of the adapter's events, for a debugger.
     pub(crate) trace: Trace,
     /// Which engine of its adapter the device is.
     engine: AtomicU32,
@@ -36,9 +36,9 @@ unsafe impl Sync for Dxgk {}
 /// Memory that is contiguous on the bus.
 pub(crate) struct ContiguousMemory {
     handle: HANDLE,
-    /// Where the processor sees it.
+    /// Mapping in kernel address space.
     pub(crate) mapping: Mapping,
-    /// Where the device sees it.
+    /// Bus address, as the device uses it for DMA.
     pub(crate) address: u64,
 }
 

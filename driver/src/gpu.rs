@@ -75,7 +75,7 @@ pub(crate) struct Gpu {
     started: AtomicBool,
     /// True while RUN is set, so that the device takes commands and sends events.
     running: AtomicBool,
-    /// What the device was when it left D0.
+    /// State saved when the device leaves D0, and restored on its return.
     sleep: Sleep,
     /// True if the kernel had a buffer built that signals a monitored fence, so that a completed packet may have written one.
     monitored_signals: AtomicBool,
@@ -87,7 +87,7 @@ pub(crate) struct Gpu {
     bands: SpinLock<Bands>,
 }
 
-/// What a device is brought back to from D3.
+/// State that the driver saves on the way to D3 and restores on the way to D0.
 #[derive(Default)]
 struct Sleep {
     /// True if RUN was set.
@@ -270,7 +270,7 @@ impl Gpu {
     pub(crate) fn halt(&self) {
         self.running.store(false, Ordering::Release);
         self.cmp.set_run(false);
-        // What is not in D0 moves nothing.
+        // In D3 the device moves nothing, and its registers do not answer.
         if self.is_powered() {
             self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
             // One that does not come to an end, or is gone, cannot be helped.

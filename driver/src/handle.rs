@@ -17,7 +17,7 @@ use crate::lock::PushLock;
 use crate::pool::{OutOfMemory, PoolBox, PoolVec, Tag};
 use crate::refusal::{Reason, Refused, refused};
 
-/// What a handle names.
+/// Type of the object behind a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {

@@ -38,7 +38,7 @@ impl Link {
     /// A function that plug and play knows nothing of is alone.
     pub(crate) const ALONE: Self = Self { chain: 0, position: 0, count: 1 };
 
-    /// What plug and play knows of a device.
+    /// The link of a device, by its hardware ids and its bus address; [`Self::ALONE`] if plug and play does not tell the address.
     ///
     /// # Safety
     /// `device` is a physical device object of the operating system.

@@ -8,7 +8,7 @@ use crate::caps::INTERFACE_VERSION;
 use crate::entry::{caps, doorbell, fence, memory, pnp, power, queue, reset};
 use crate::slots::slots;
 
-/// What the driver has in a slot.
+/// State of a slot of the driver's function table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The driver has an entry point.
@@ -22,7 +22,7 @@ pub enum Class {
 pub struct Slot {
     /// Member of the structure.
     pub name: &'static str,
-    /// What the driver has in the slot.
+    /// Implemented, or NULL.
     pub class: Class,
     /// Why.
     pub reason: &'static str,

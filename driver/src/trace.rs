@@ -22,7 +22,7 @@ pub(crate) const ENTRIES: usize = 256;
 /// Entries of the ring of the driver.
 const DRIVER_ENTRIES: usize = 64;
 
-/// How often each [`Reason`] was given.
+/// Number of refusals for each [`Reason`], indexed by its number.
 pub(crate) type Counts = [AtomicU64; Reason::COUNT];
 
 /// The trace of an adapter. A debugger finds it behind `Adapter`.

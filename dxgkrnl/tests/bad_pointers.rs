@@ -15,12 +15,12 @@ use minimal::{Adapter, Bench, Mutant, SOUND};
 use wddm_ddi::km::*;
 use wddm_ddi::types::{BOOLEAN, LARGE_INTEGER, MEMORY_CACHING_TYPE};
 
-/// What the pointer points to.
+/// Kind of a pointer that a driver must not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bad {
     /// Nothing, which some callbacks allow and others answer with an error.
     Null,
-    /// What no process has here.
+    /// An address at which no process here has memory.
     Wild,
     /// Where Windows keeps its kernel, and nothing is mapped here.
     Kernel,

@@ -178,7 +178,7 @@ fn a_signal_of_one_gpu_is_told_to_the_other_and_wakes_both_sides() {
     }
 }
 
-/// Whether an event is signalled; it stays so.
+/// True if the event is signalled; asking does not reset it.
 fn is_set(event: &std::os::fd::OwnedFd) -> bool {
     use std::os::fd::AsRawFd;
     let mut poll = libc::pollfd { fd: event.as_raw_fd(), events: libc::POLLIN, revents: 0 };

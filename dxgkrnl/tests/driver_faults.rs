@@ -55,7 +55,7 @@ fn stop(name: &str, special_pool: SpecialPool) -> Bugcheck {
     bugcheck
 }
 
-/// What a parameter must be.
+/// Expected value of a bug check's parameter.
 #[derive(Clone, Copy, Debug)]
 enum Parameter {
     Is(u64),

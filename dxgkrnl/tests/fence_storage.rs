@@ -64,7 +64,7 @@ impl App {
     }
 }
 
-/// How often a word stands in VRAM.
+/// Number of times that a 64-bit word is found in VRAM.
 fn in_vram_file(bench: &Bench, wanted: u64) -> usize {
     let mut bytes = vec![0; minimal::bus::VRAM_SIZE as usize];
     bench.bus.vram.read_exact_at(&mut bytes, 0).unwrap();

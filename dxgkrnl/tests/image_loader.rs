@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What a load costs.
+/// Cost of loading an image.
 #[derive(Debug, Default)]
 struct Cost {
     /// Bytes allocated.

@@ -389,7 +389,7 @@ fn a_refused_device_power_state_stops_the_machine() {
     assert!(bugcheck.reason.contains("DxgkDdiSetPowerState") && bugcheck.reason.contains("may not fail"));
 }
 
-/// What the driver was told: state and action.
+/// Calls of DxgkDdiSetPowerState: state and action.
 static TOLD: Mutex<Vec<(i32, i32)>> = Mutex::new(Vec::new());
 
 unsafe extern "win64" fn notes_power(_: *mut c_void, device: u32, state: DEVICE_POWER_STATE, action: i32) -> NTSTATUS {

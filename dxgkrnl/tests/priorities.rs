@@ -123,7 +123,7 @@ fn with_device(test: impl FnOnce(D3DKMT_HANDLE)) {
     bench.machine.unload(bench.driver).unwrap();
 }
 
-/// How often the driver was told of bands.
+/// Number of calls of DxgkDdiSetupPriorityBands.
 fn bands() -> u32 {
     script().bands
 }

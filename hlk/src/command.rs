@@ -63,7 +63,7 @@ struct Cli {
     seed: u64,
 }
 
-/// What the cases ran on.
+/// The driver under test, for the report.
 #[derive(Serialize)]
 struct Driver {
     driver: String,

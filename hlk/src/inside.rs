@@ -16,7 +16,7 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// What it is, whoever runs it.
+    /// Description of the case for lists and reports.
     pub fn about(&self) -> About {
         let &Self { name, area, page, requirement, .. } = self;
         // What they need and hold does not matter where none of them runs.

@@ -25,7 +25,7 @@ pub const POWERED: u64 = 1 << 33;
 /// Bit of word 2: the buffer was too small for all of it.
 pub const CUT: u64 = 1 << 34;
 
-/// What the items of a section are.
+/// Type of a section's items; each section of the report holds items of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Section {

@@ -28,7 +28,7 @@ pub trait SignaledWord {
     fn signal(&self, value: u64) -> u64;
 }
 
-/// What a signal did.
+/// Result of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signaled {
     /// CurrentValue: the signal's value, or [`SIGNALED_FOR_GOOD`].

@@ -33,7 +33,7 @@ record! {
 }
 
 word! {
-    /// How far a log is written.
+    /// Position of a fence log's writer.
     pub struct LogPosition: u64 {
         /// Entry that is written next.
         32 index: u32,
@@ -43,7 +43,7 @@ word! {
 }
 
 numbers! {
-    /// What a log records.
+    /// Kind of operation that a fence log records; a queue has one log of each.
     pub enum LogKind: u32 {
         /// Waits that were satisfied, at once or after the queue had waited.
         Waits = 1,
@@ -53,7 +53,7 @@ numbers! {
 }
 
 numbers! {
-    /// What an entry tells.
+    /// Operation that a log entry records.
     pub enum LogOperation: u32 {
         /// A SIGNAL or PROGRESS was executed.
         SignalExecuted = 0,

@@ -219,7 +219,7 @@ packets! {
     Write = 0x08, 4 {
         /// Words that the packet holds, 1 to 6.
         0x04 count: u16,
-        /// How often they are written, at least 1.
+        /// Number of times that the values are written one behind the other, at least 1.
         0x06 repeat: u16,
         /// Destination address, 8-aligned.
         0x08 destination: u64,
@@ -240,7 +240,7 @@ packets! {
     WritePhysical = 0x09, 4 {
         /// Words that the packet holds, 1 to 6.
         0x04 count: u16,
-        /// How often they are written, at least 1.
+        /// Number of times that the values are written one behind the other, at least 1.
         0x06 repeat: u16,
         /// Destination, a location, 8-aligned.
         0x08 destination: u64,

@@ -25,7 +25,7 @@ record! {
     }
 }
 
-/// Where an allocation lives.
+/// Memory of an allocation, and the CPU's access to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Placement {

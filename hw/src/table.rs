@@ -73,7 +73,7 @@ macro_rules! word {
         }
 
         impl $name {
-            /// What the word is.
+            /// Description of the word, for the manual.
             pub const DOC: &'static str = concat!($($sdoc, "\n"),*);
             /// The fields from bit 0 upwards, for the manual.
             pub const FIELDS: &'static [$crate::BitField] = &[
@@ -101,7 +101,7 @@ macro_rules! record {
         impl $name {
             /// Size in bytes.
             pub const SIZE: usize = $size;
-            /// What the record is.
+            /// Description of the record, for the manual.
             pub const DOC: &'static str = concat!($($sdoc, "\n"),*);
             /// The fields in order, for the manual.
             pub const FIELDS: &'static [$crate::Field] = &[

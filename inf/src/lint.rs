@@ -21,7 +21,7 @@ pub struct Package {
     pub files: BTreeSet<String>,
     /// File version of each image, from its version resource.
     pub versions: BTreeMap<String, [u16; 4]>,
-    /// What each image exports.
+    /// Exported names of each image, by file name.
     pub exports: BTreeMap<String, BTreeSet<String>>,
     /// Hardware ids of the device, the longest first.
     pub hardware_ids: Vec<String>,
@@ -116,7 +116,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is found, rule after rule.
+/// Violations in the order of the rules.
 #[derive(Debug, Default)]
 struct Findings(Vec<Finding>);
 

@@ -53,7 +53,7 @@ pub fn stamp(source: &str, date: Date, version: [u16; 4]) -> String {
     source.lines().map(line).collect()
 }
 
-/// What a package is made of.
+/// Input of a package.
 #[derive(Clone, Debug)]
 pub struct Sources<'a> {
     /// The repository.
@@ -72,7 +72,7 @@ pub struct Made {
     pub folder: PathBuf,
     pub files: BTreeSet<String>,
     pub version: [u16; 4],
-    /// What was verified, a sentence each.
+    /// The checks that passed, a sentence each.
     pub verified: Vec<String>,
 }
 

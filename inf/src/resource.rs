@@ -33,7 +33,7 @@ pub enum Kind {
     Program,
 }
 
-/// What the resource says.
+/// Contents of the version resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Version<'a> {
     pub kind: Kind,

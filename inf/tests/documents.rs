@@ -8,7 +8,7 @@ use campanile_inf::package::names;
 
 /// Documents that lead somebody to the package that `cargo xtask package` makes.
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/windows.md"];
-/// How names of a package's files end.
+/// Extensions of the files of a package.
 const ENDS: [&str; 8] = [".cer", ".inf", ".cat", ".sys", ".dll", ".pdb", ".ps1", ".exe"];
 /// Files of that kind that are not of the package: Windows' own, and one that stands for any driver.
 const OTHERS: [&str; 3] = ["gdi32.dll", "ntdll.dll", "other.sys"];

@@ -17,7 +17,7 @@ use wddm_ddi::for_each_thunk;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
-/// Where the functions of a table are.
+/// A table of thunks that the operating-system side exports.
 trait Table: 'static {
     fn table() -> &'static Self;
 }

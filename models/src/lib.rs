@@ -44,7 +44,7 @@ pub enum Part {
     DelayedLog,
 }
 
-/// What is left out of a protocol.
+/// Part of a protocol that a model leaves out, to see that the property then fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -98,7 +98,7 @@ thread_local! {
     static FAULT: Cell<Fault> = const { Cell::new(Fault::None) };
 }
 
-/// Whether `fault` is in force.
+/// True if `fault` is injected into the running model.
 fn left_out(fault: Fault) -> bool {
     FAULT.get() == fault
 }

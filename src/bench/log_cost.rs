@@ -12,7 +12,7 @@ use testbed::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 const AIM: &str = "<= 1.1 times what it costs without logs";
 const ALLOWED: f64 = 1.1;
 
-/// What the submitting thread pays.
+/// Cost of fence logs to the thread that submits.
 pub(super) const SUBMIT: Row = Row {
     id: "P1L",
     what: "user-mode submission of one signal, which the GPU logs",
@@ -40,7 +40,7 @@ pub(super) const TRACED: Row = Row {
     },
 };
 
-/// What the engines pay.
+/// Cost of fence logs to the engines.
 pub(super) const ENGINES: Row = Row {
     id: "P3L",
     what: "engine signals, then another engine is past its wait, both logged",

@@ -25,7 +25,7 @@ use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{Drivers, MachineOptions, SetupError, System};
 use testbed::user;
 
-/// What to measure, and how to say it.
+/// Options of `campanile bench`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Print JSON instead of a table.
@@ -38,7 +38,7 @@ pub struct Options {
     pub machine: MachineOptions,
 }
 
-/// How much of everything a row measures.
+/// Number of rounds and samples of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Rounds in which the measurements take turns.
@@ -57,15 +57,15 @@ impl Effort {
 pub struct Row {
     /// Short identifier, for example `P1`.
     pub id: &'static str,
-    /// What is measured.
+    /// Description of the measured operation.
     pub what: &'static str,
     /// Unit of the figures.
     pub unit: &'static str,
     /// What is measured beside it; the ratio refers to the first.
     pub peers: &'static [&'static str],
-    /// What is aimed at, in words.
+    /// The aim in words, for the report.
     pub aim: &'static str,
-    /// Whether figures meet the aim.
+    /// True if the figures meet the aim.
     pub met: fn(&Figures, &Ratio) -> bool,
     /// Aims against other peers, judged each on its own where the host has the peer.
     pub further: &'static [PeerAim],
@@ -77,7 +77,7 @@ pub struct Row {
 pub struct PeerAim {
     /// Index of the peer.
     pub peer: usize,
-    /// What is aimed at, in words.
+    /// The aim in words, for the report.
     pub aim: &'static str,
     /// Whether our median over the peer's meets the aim.
     pub met: fn(&Ratio) -> bool,
@@ -219,7 +219,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
     Ok(Report { drivers: Drivers::selected(), rows: reports })
 }
 
-/// What one round measured.
+/// Figures of one round.
 #[derive(Clone, Debug)]
 pub struct Round {
     /// Our side.

@@ -15,7 +15,7 @@ use campanile_conformance::rig::PagedMemory;
 use testbed::setup::System;
 use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 
-/// What is done to the memory.
+/// Operation on the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     /// Pages follow one another in system memory.
@@ -172,7 +172,7 @@ impl Measurement for Moves {
     }
 }
 
-/// What a submission does, done by a processor.
+/// The work of a submission, done by the CPU for comparison.
 struct ByHand {
     work: Work,
     size: usize,

@@ -47,7 +47,7 @@ pub(super) const TEN_THOUSAND: Row = Row {
     ..ROW
 };
 
-/// What the rows have in common.
+/// Parts that all rows of P6 have in common.
 const ROW: Row = Row {
     id: "P6",
     what: "",

@@ -86,7 +86,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// All rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was measured.
+    /// Drivers of the run.
     #[serde(flatten)]
     pub drivers: Drivers,
     /// In the order measured.
@@ -98,7 +98,7 @@ pub struct Report {
 pub struct RowReport {
     /// Short identifier.
     pub id: &'static str,
-    /// What was measured.
+    /// Description of the measured operation.
     pub what: &'static str,
     /// Our figures.
     pub ours: OurReport,
@@ -106,9 +106,9 @@ pub struct RowReport {
     pub peers: Vec<PeerReport>,
     /// Ours over the first peer's.
     pub ratio: Ratio,
-    /// What is aimed at.
+    /// The aim in words.
     pub aim: &'static str,
-    /// Whether the figures meet it.
+    /// True if the figures meet the aim.
     pub met: bool,
     /// What the host did not allow of what the row says; its aim counts as not met then.
     pub shortfall: Option<String>,
@@ -130,7 +130,7 @@ pub struct OurReport {
 /// A peer's figures.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PeerReport {
-    /// What it is.
+    /// Description of the peer, such as `futex wake`.
     pub name: &'static str,
     /// Whether the host has it; if not, its figures are 0.
     pub present: bool,
@@ -147,7 +147,7 @@ pub struct PeerReport {
 /// An aim against one peer, and what came of it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct AimReport {
-    /// What is aimed at.
+    /// The aim in words.
     pub aim: &'static str,
     /// Ours over the peer's; `None` without the peer.
     pub ratio: Option<Ratio>,

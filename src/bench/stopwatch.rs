@@ -22,12 +22,12 @@ impl Stopwatch {
         Ok(Self { times: times.map()?, address, nanoseconds_a_tick: 1e9 / hertz as f64 })
     }
 
-    /// Where the packet at the start writes.
+    /// Address to which the TIMESTAMP packet at the start writes.
     pub(super) fn start(&self) -> u64 {
         self.address
     }
 
-    /// Where the packet at the end writes.
+    /// Address to which the TIMESTAMP packet at the end writes.
     pub(super) fn end(&self) -> u64 {
         self.address + 8
     }

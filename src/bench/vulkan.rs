@@ -47,7 +47,7 @@ impl fmt::Display for Absence {
 
 impl std::error::Error for Absence {}
 
-/// What a call that failed means.
+/// Turns the error of a Vulkan call into the reason why there is no peer.
 fn refused(call: &'static str) -> impl FnOnce(vk::Result) -> Absence {
     move |result| Absence::Refused(call, result)
 }

@@ -26,7 +26,7 @@ pub use types::{BadTypes, Field, Symbol, Type};
 /// Of the file's layout.
 pub const VERSION: u32 = 1;
 
-/// What a file holds.
+/// Contents of a memory image's file.
 #[derive(Debug, Serialize)]
 pub struct MemoryImage {
     version: u32,

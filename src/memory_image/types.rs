@@ -16,7 +16,7 @@ const DEPTH_MAX: u32 = 32;
 /// A static.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Symbol {
-    /// Where it is, in hexadecimal.
+    /// Address in hexadecimal.
     pub address: String,
     /// Its type, as in [`Field::ty`].
     #[serde(rename = "type")]
@@ -50,7 +50,7 @@ pub enum Type {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Where it begins.
+    /// Byte offset from the start of the record.
     pub offset: u64,
     /// A name; `*T` for a pointer to T; `[N]T` for N of T; or a primitive: `u8` to `u64`, `i8` to `i64`, `bool`, `char`, `f32`,
     /// `f64`, `void`.

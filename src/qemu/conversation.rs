@@ -14,7 +14,7 @@ use super::protocol::{Event, Order, Step};
 use campanile_conformance::report::CaseLine;
 use testbed::device::{GpuHeld, Witness};
 
-/// What is heard of a guest.
+/// Messages that the thread in charge of a guest receives.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// A line that it told.
@@ -55,17 +55,17 @@ pub(super) struct Guest<'a> {
     pub(super) qemu: Running,
     pub(super) orders: ChildStdin,
     pub(super) heard: Receiver<Heard>,
-    /// Where QEMU's monitor listens.
+    /// Socket of QEMU's monitor.
     pub(super) monitor: PathBuf,
     pub(super) connected: Option<Monitor>,
-    /// Where each GPU is served.
+    /// Socket of each GPU's server.
     pub(super) sockets: Vec<PathBuf>,
     /// The GPUs, as far as their servers have made them.
     pub(super) witness: &'a dyn Fn(usize) -> Option<Witness>,
     pub(super) observe: &'a mut dyn FnMut(Seen<'_>),
     pub(super) time_limit: Duration,
     pub(super) until: Instant,
-    /// How far the guest came.
+    /// The guest's last step, for the report of a timeout.
     pub(super) last: String,
 }
 
@@ -235,7 +235,7 @@ impl Guest<'_> {
         }
     }
 
-    /// What a GPU holds.
+    /// Resources that a served GPU still holds of its client.
     pub(super) fn held(&self, gpu: usize) -> Result<GpuHeld, Stop> {
         let held = (self.witness)(gpu).and_then(|witness| witness.held());
         held.ok_or_else(|| "the server has no GPU".to_owned().into())

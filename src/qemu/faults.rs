@@ -18,7 +18,7 @@ const AREA: &str = "Qemu.Faults";
 
 /// Why a fault was not got over.
 pub(super) enum Trouble {
-    /// What was to hold does not.
+    /// An expectation of the case does not hold.
     Failed(String),
     /// The guest cannot go on.
     Over(Stop),

@@ -47,7 +47,7 @@ impl Config {
         (0..size).map(|index| byte(offset + index) << (8 * index)).fold(0, |all, byte| all | byte)
     }
 
-    /// Where the capability is.
+    /// Offset of the capability with this id.
     fn capability(&self, id: u32) -> Result<u32, String> {
         if self.read(0x06, 2) & STATUS_CAPABILITIES == 0 {
             return Err("the function says that it has no capabilities".to_owned());

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use kvm_bindings::{KVM_API_VERSION, KVM_MAX_CPUID_ENTRIES, kvm_regs, kvm_segment, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
 
-/// Where KVM is.
+/// Path of KVM's device file.
 pub(super) const DEVICE: &CStr = c"/dev/kvm";
 
 /// A word goes to a vector register and comes back, in the most privileged ring: mov eax, WORD; movd xmm0, eax; movd ebx, xmm0; hlt.

@@ -44,7 +44,7 @@ const NOTICED: [(u16, u8); 24] = [
     (0x90, 0x01),
 ];
 
-/// What lspci says of a function.
+/// Output of lspci for a function.
 ///
 /// # Errors
 /// It does not start, or does not find the function.
@@ -106,7 +106,7 @@ fn size(bytes: u64) -> String {
     unit.map_or_else(|| bytes.to_string(), |(unit, letter)| format!("{}{letter}", bytes / unit))
 }
 
-/// What lspci should say of a function.
+/// Expected output of lspci for a function.
 fn wanted(expected: &Expected) -> String {
     let fill = |text: String, (bar, bytes): (usize, &Option<u64>)| {
         text.replace(&format!("{{bar{bar}}}"), &size(bytes.unwrap_or(0)))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// Who executes the guest's instructions.
+/// Accelerator by which QEMU executes the guest's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Accelerator {
     /// The processor where it can, else QEMU.
@@ -67,7 +67,7 @@ pub(super) fn device(index: usize, socket: &Path) -> Value {
     })
 }
 
-/// What QEMU calls GPU number `index`.
+/// QEMU's id of the device that is GPU number `index`.
 pub(super) fn gpu(index: usize) -> String {
     format!("gpu{index}")
 }
@@ -170,7 +170,7 @@ pub(super) struct Files<'a> {
     pub(super) kernel: &'a Path,
     /// Its first file system.
     pub(super) archive: &'a Path,
-    /// Where its console goes.
+    /// File of the guest's console output.
     pub(super) console: &'a Path,
     /// The socket of QEMU's monitor.
     pub(super) monitor: &'a Path,

@@ -42,18 +42,18 @@ pub use load::{Then, command as load_command};
 pub use machine::Accelerator;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 
-/// What to run, and on what.
+/// Options of `campanile qemu`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// QEMU, if not the one that is found.
     pub qemu: Option<PathBuf>,
     /// Kernel of the guest and its modules, if not those that are found.
     pub kernel: Option<(PathBuf, PathBuf)>,
-    /// Who executes the guest's instructions.
+    /// Accelerator of the guest; KVM where it works, if automatic.
     pub accelerator: Accelerator,
     /// Conformance cases by what their names, areas or pages contain; a step each. None means the core of them.
     pub filters: Vec<String>,
-    /// Where to write a report as JUnit's XML.
+    /// File for a report as JUnit's XML.
     pub junit: Option<PathBuf>,
     /// A guest with a disk of its own, instead of running anything.
     pub disk: Option<DiskOptions>,
@@ -61,7 +61,7 @@ pub struct Options {
     pub bench: bool,
     /// Only print the command line of QEMU.
     pub dry_run: bool,
-    /// How long the guest may take.
+    /// Longest time for the whole run of the guest.
     pub time_limit: Duration,
     /// The GPU.
     pub variant: Variant,
@@ -80,7 +80,7 @@ pub struct DiskOptions {
     pub firmware: Option<PathBuf>,
     /// Where a kernel debugger finds its first serial port.
     pub debugger: String,
-    /// Where its screen is shown, as QEMU has it.
+    /// Display option of QEMU, such as `vnc=127.0.0.1:0`.
     pub display: String,
     /// Mebibytes of memory.
     pub memory: u64,
@@ -194,7 +194,7 @@ fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
             Ok(status) if status.success() => Ok(EXIT_OK),
             Ok(status) => Ok(refuse(&format!("QEMU ended badly: {status}"), EXIT_MACHINE)),
             Err(Heard::Signal(signal)) => {
-                // What the guest has written reaches its disk.
+                // Asks QEMU to end by itself, so that the guest's writes reach its disk.
                 running.ask_to_end();
                 Ok(stopped(signal))
             }

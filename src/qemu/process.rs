@@ -24,7 +24,7 @@ impl Running {
     /// Starts it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The program cannot be started.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let parent = getpid();
         let bind = move || {
@@ -57,7 +57,7 @@ impl Running {
     /// Waits for its end, or for news; those are an error.
     ///
     /// # Errors
-    /// What the system says.
+    /// The process cannot be waited for.
     pub(super) fn wait_or<T>(&mut self, news: &Receiver<T>) -> io::Result<Result<ExitStatus, T>> {
         loop {
             if let Some(status) = self.0.try_wait()? {
@@ -86,7 +86,7 @@ impl Asked {
     /// Tells of them from now on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The signal handlers cannot be installed.
     pub(super) fn tell<T: Send + 'static>(to: Sender<T>, news: fn(i32) -> T) -> io::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let handle = signals.handle();

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where the guest finds what it is to prepare.
+/// File in the guest with its [`Job`].
 pub(super) const JOB: &str = "/job.json";
-/// Where the guest has this program.
+/// Path of this program in the guest.
 pub(super) const PROGRAM: &str = "/campanile";
 /// Where the guest tells events and takes orders.
 pub(super) const LINE: &str = "/dev/ttyS1";
@@ -13,7 +13,7 @@ pub(super) fn placeholder(gpu: usize) -> String {
     format!("{{gpu{gpu}}}")
 }
 
-/// What a guest does before it takes orders.
+/// Preparations of a guest before it takes orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Job {
     /// Modules to load, in this order.
@@ -23,7 +23,7 @@ pub(super) struct Job {
 /// This program with arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Step {
-    /// What to call it.
+    /// Name of the step in reports.
     pub(super) name: String,
     /// The arguments.
     pub(super) arguments: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) enum Order {
     PowerOff,
 }
 
-/// What a guest tells.
+/// Messages of a guest, a JSON object each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Event {

@@ -13,12 +13,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// How many ended so.
+    /// Number of entries with this status.
     pub(super) fn count(&self, status: Status) -> usize {
         self.entries.iter().filter(|entry| entry.status == status).count()
     }
 
-    /// Whether something passed and nothing failed.
+    /// True if something passed and nothing failed.
     pub(super) fn is_good(&self) -> bool {
         self.count(Status::Failed) == 0 && self.count(Status::Passed) > 0
     }

@@ -31,7 +31,7 @@ const ERRORS: &str = "qemu";
 /// Last lines of a log that are told when a guest ends badly.
 const LAST_LINES: usize = 12;
 
-/// What a guest runs on.
+/// Programs and devices of a guest.
 pub(super) struct Setting {
     pub(super) qemu: PathBuf,
     pub(super) kernel: Kernel,
@@ -40,7 +40,7 @@ pub(super) struct Setting {
     pub(super) gpus: Vec<Served>,
     /// One that is plugged in while the guest runs, in a slot of its own.
     pub(super) spare: Option<Served>,
-    /// How long it may take.
+    /// Longest time for the whole run of the guest.
     pub(super) time_limit: Duration,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Served {
     pub(super) variant: Variant,
     /// Its doorbells are not mapped into the guest.
     pub(super) trapped_doorbells: bool,
-    /// How it sends messages.
+    /// Kind of interrupt messages: MSI-X or MSI.
     pub(super) messages: Messages,
 }
 
@@ -68,7 +68,7 @@ impl Setting {
     }
 }
 
-/// How a guest ended.
+/// Outcome of a guest's run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It did everything.
@@ -89,7 +89,7 @@ impl Folder {
     /// A folder of this process.
     ///
     /// # Errors
-    /// What the system says.
+    /// The folder cannot be made.
     pub(super) fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("campanile-qemu-{}", std::process::id()));
         let made = fs::create_dir_all(&path);
@@ -108,7 +108,7 @@ impl Drop for Folder {
 
 /// The servers of a guest's GPUs.
 pub(super) struct Servers {
-    /// Where each of them listens.
+    /// Socket of each server, by GPU.
     pub(super) sockets: Vec<PathBuf>,
     /// The GPU that each has made last.
     made: Vec<Mutex<Option<Witness>>>,

@@ -26,7 +26,7 @@ const OFF: u16 = 3 << 8 | 1 << 10;
 pub(super) struct Slot {
     /// Configuration space of its port.
     config: File,
-    /// Where the control word is.
+    /// Offset of the Slot Control register in configuration space.
     control: u64,
 }
 
@@ -67,7 +67,7 @@ impl Slot {
     /// link is down and nothing is in it any more. (In a slot whose power it finds switched off it looks for nothing to remove.)
     ///
     /// # Errors
-    /// What the system says.
+    /// Configuration space of the port cannot be read or written.
     pub(super) fn pull_out(&self) -> io::Result<()> {
         let control = self.control()?;
         self.set_control(control & !INTERRUPT | OFF)?;
@@ -77,7 +77,7 @@ impl Slot {
     /// Whether Linux has switched the slot off, with which it ends a removal. QEMU would take away what is plugged in before.
     ///
     /// # Errors
-    /// What the system says.
+    /// Configuration space of the port cannot be read.
     pub(super) fn is_off(&self) -> io::Result<bool> {
         Ok(self.control()? & OFF == OFF)
     }

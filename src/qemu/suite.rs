@@ -30,7 +30,7 @@ pub(super) const CORE: [&str; 9] = [
     "Power.WorkQueuedBeforeD3CompletesAfterIt",
     "Power.EverythingCanEndInD3",
 ];
-/// Where the guest has the images.
+/// Folder of the Windows images in the guest.
 const IMAGES: &str = "/pe";
 const MAIN_JOB: &str = "MainJob";
 
@@ -172,7 +172,7 @@ struct Listener {
     report: Report,
     /// GPUs that the guest has found since it was started.
     functions: usize,
-    /// How often it was started.
+    /// Number of boots of the guest.
     boots: usize,
 }
 

@@ -169,7 +169,7 @@ fn fetch(folder: &Path, what: &str) -> Result<(), String> {
     println!("fetching {what} from Debian's mirror into {}", folder.display());
     let mut command = Command::new("bash");
     command.args(["-s", "--"]).arg(folder).arg(what).stdin(Stdio::piped()).stderr(Stdio::piped());
-    // Who ends this process ends the script.
+    // The script ends with this process, also when this process is killed.
     let mut script = Running::start(&mut command).map_err(|error| format!("bash does not start: {error}"))?;
     if let Some(mut input) = script.child().stdin.take() {
         input.write_all(FETCH.as_bytes()).map_err(|error| error.to_string())?;

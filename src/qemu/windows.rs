@@ -142,7 +142,7 @@ pub(super) fn variables(firmware: &Path, disk: &Path) -> Result<PathBuf, String>
     Ok(variables)
 }
 
-/// Where the firmware's variables of a disk are.
+/// File with the UEFI variables of a disk: the disk's name with `.uefi` behind it.
 pub(super) fn variables_path(disk: &Path) -> PathBuf {
     let mut name = disk.as_os_str().to_owned();
     name.push(".uefi");

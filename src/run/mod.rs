@@ -28,7 +28,7 @@ use tracing::Tracing;
 pub use transform::CHUNK;
 use transform::Chunk;
 
-/// What to stream, and how to say it.
+/// Options of `campanile run`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Files; none means [`default_files`].
@@ -43,7 +43,7 @@ pub struct Options {
     pub debug_information: Option<PathBuf>,
     /// Where to keep the driver's memory as it is when the last byte has come back, if anywhere.
     pub memory_image: Option<PathBuf>,
-    /// Where to write a Perfetto trace, if anywhere.
+    /// File for a Perfetto trace; `None` for no trace.
     pub trace: Option<PathBuf>,
     /// The GPU to build.
     pub machine: MachineOptions,
@@ -91,9 +91,9 @@ pub struct Outcome {
     pub report: Report,
     /// Files that could not be read, with the reason.
     pub unreadable: Vec<(PathBuf, io::Error)>,
-    /// Where bytes came back wrong, in words.
+    /// Differences from the expected bytes, a sentence each.
     pub mismatches: Vec<String>,
-    /// What was seen, if the run was traced.
+    /// Events of the run, if it was traced.
     pub trace: Option<Trace>,
 }
 

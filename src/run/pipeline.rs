@@ -51,9 +51,9 @@ struct Sent {
 
 /// A chunk that is back.
 pub(super) struct Finished {
-    /// Where it starts in its file.
+    /// Byte offset of the chunk in its file.
     pub(super) file_offset: u64,
-    /// What is wrong with it.
+    /// First difference from the expected bytes; `None` if there is none.
     pub(super) mismatch: Option<String>,
 }
 
@@ -114,7 +114,7 @@ fn former(number: u64) -> Option<u64> {
     number.checked_sub(SLOTS).filter(|former| *former > 0)
 }
 
-/// What the CPU measures on the way.
+/// Times that the CPU measures during the run.
 struct Meter {
     clock: Clock,
     submit: Latencies,

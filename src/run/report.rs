@@ -8,7 +8,7 @@ use testbed::setup::Drivers;
 /// A run's files and figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it ran on.
+    /// Drivers of the run.
     #[serde(flatten)]
     pub drivers: Drivers,
     /// Files that were read to their end.

@@ -18,7 +18,7 @@ const REPORTS: u32 = 21;
 /// DXGK_BUILDPAGINGBUFFER_OPERATION numbers whose names the page knows.
 const PAGING_OPERATIONS: u32 = 23;
 
-/// What the page draws.
+/// Contents of the page.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     pub(super) operations: Vec<Operation>,

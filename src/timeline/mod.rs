@@ -15,7 +15,7 @@ pub use page::{PAGE_BYTES_MAX, Page, render};
 use testbed::exit::{EXIT_INPUT, EXIT_OK};
 use testbed::image_file;
 
-/// Where the events come from.
+/// Source of the events.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A file of `campanile run --trace`.
@@ -24,10 +24,10 @@ pub enum Source {
     Synthetic(usize),
 }
 
-/// What to draw, and where to put it.
+/// Options of `campanile timeline`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the events come from.
+    /// Source of the events.
     pub source: Source,
     /// The page to write.
     pub out: PathBuf,

@@ -33,7 +33,7 @@ impl HostClock {
 /// at a third of the cost; elsewhere the clock behind the performance counter itself.
 #[derive(Clone, Copy, Debug)]
 pub struct QuickClock {
-    /// Whether it is the counter.
+    /// True if readings are of the time-stamp counter, false if they are of the performance counter.
     counts: bool,
     start: Reading,
 }
@@ -91,7 +91,7 @@ impl QuickClock {
         Moment(if self.counts { clock::now().count() } else { dxgkrnl::nanoseconds() })
     }
 
-    /// What its moments from its start to now mean.
+    /// Conversion to the performance counter of all moments between the clock's start and now.
     pub fn calendar(&self) -> Calendar {
         Calendar { counts: self.counts, start: self.start, end: Reading::take() }
     }

@@ -20,12 +20,12 @@ use super::{
 const LOG_ENTRIES: u32 = 1 << 14;
 /// Events of the driver that are kept between two looks.
 const EVENTS: u32 = 1 << 17;
-/// How often everything is fetched.
+/// Time between two fetches of the fence logs and the driver's events.
 const PERIOD: Duration = Duration::from_millis(5);
 /// Process number of the system, as on Windows.
 const SYSTEM_PROCESS: u32 = 4;
 
-/// What was fetched.
+/// Fence logs and events fetched so far.
 #[derive(Default)]
 struct Found {
     logs: Vec<QueueFenceLog>,

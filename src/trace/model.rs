@@ -9,7 +9,7 @@ pub struct Process {
     pub name: String,
 }
 
-/// What a lane stands for.
+/// Object that a lane shows the events of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaneKind {
     /// A hardware queue on a node.
@@ -25,7 +25,7 @@ pub enum LaneKind {
     Machine,
 }
 
-/// Where events happen.
+/// A row of the trace: the events of one process, queue or engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
     /// Index in [`Trace::processes`].
@@ -58,7 +58,7 @@ pub enum EventKind {
     FenceSignalExecuted(FenceValue),
     /// FENCE_WAIT_UNBLOCKED: the GPU went on.
     FenceWaitUnblocked {
-        /// What it waited for.
+        /// Fence and value that the queue waited for.
         target: FenceValue,
         /// When the GPU came to the wait, if that is known.
         observed: Option<u64>,
@@ -82,14 +82,14 @@ pub enum EventKind {
     Work {
         /// Progress value of the submission.
         progress: u64,
-        /// How long.
+        /// Nanoseconds of work.
         duration: u64,
     },
     /// The CPU waited for a fence.
     CpuWait {
-        /// What it waited for.
+        /// Fence and value that the thread waited for.
         target: FenceValue,
-        /// How long.
+        /// Nanoseconds of the wait.
         duration: u64,
     },
     /// A packet of the memory manager was under way.
@@ -107,7 +107,7 @@ pub enum EventKind {
         bytes: u64,
         /// DXGK_BUILDPAGINGBUFFER_OPERATION.
         operation: u32,
-        /// How long the driver took.
+        /// Nanoseconds that DxgkDdiBuildPagingBuffer took.
         duration: u64,
     },
     /// An allocation came to the memory that it prefers.
@@ -124,12 +124,12 @@ pub enum EventKind {
     Interrupt {
         /// Message number.
         message: u32,
-        /// How long.
+        /// Nanoseconds that the interrupt routine took.
         duration: u64,
     },
     /// The driver's DPC routine ran.
     Dpc {
-        /// How long.
+        /// Nanoseconds that the DPC routine took.
         duration: u64,
     },
     /// The driver reported something from its interrupt routine.
@@ -162,12 +162,12 @@ pub enum EventKind {
     },
     /// The source of events was overrun.
     EventsLost {
-        /// How many are missing, 0 if unknown.
+        /// Number of missing events; 0 if it is unknown.
         count: u64,
     },
     /// A fence log holds what cannot be, or its time goes back.
     LogViolation {
-        /// How many entries.
+        /// Number of entries that break the rules of fence logs.
         count: u64,
     },
 }
@@ -180,9 +180,9 @@ pub const NONE: u32 = u32::MAX;
 pub struct Parts {
     /// Which kind; a number from [`code`].
     pub code: u64,
-    /// How much, or which.
+    /// First number of the event: a value, a size, a count or a node, by its kind.
     pub amount: u64,
-    /// What else there is to say.
+    /// Second number of the event, 0 for kinds that have one number.
     pub detail: u64,
     /// How long, if it is something that takes time.
     pub duration: Option<u64>,

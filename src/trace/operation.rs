@@ -20,7 +20,7 @@ pub struct Operation {
     pub lane: u32,
     /// Wait or signal.
     pub side: Side,
-    /// What it waits for or sets.
+    /// Fence and value of the operation.
     pub target: FenceValue,
     /// When the user-mode driver recorded it, if that was traced.
     pub queued: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Where its box starts.
+    /// Start of its box in the picture: the earliest time that is known of it.
     pub fn start(&self) -> u64 {
         let first = self.queued.or(self.observed).or(self.done).unwrap_or(0);
         self.done.map_or(first, |done| first.min(done))

@@ -20,11 +20,11 @@ pub struct LaneRecorder {
     recording: Recording,
     lane: u32,
     events: Vec<Event>,
-    /// What the driver told, on the quick clock.
+    /// Events that the user-mode driver reported, with their time on the quick clock.
     told: Vec<(Moment, QueueEvent)>,
 }
 
-/// What the GPU did with a fence.
+/// Kind of a fence log's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuOperation {
     /// It set the value.
@@ -38,7 +38,7 @@ pub enum GpuOperation {
 pub struct GpuRecord {
     /// Wait or signal.
     pub operation: GpuOperation,
-    /// What it waited for or set.
+    /// Fence and value of the operation.
     pub target: FenceValue,
     /// When the GPU came to it; 0 if it did not say.
     pub observed: u64,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::operation::{Operation, Side, operations};
 use super::{Event, EventKind, LaneKind, Trace};
 
-/// What is known of one submission.
+/// Times of one submission, from the fence logs and the queue's own events.
 #[derive(Default)]
 struct Submission {
     /// When its waits were over.

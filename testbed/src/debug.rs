@@ -46,7 +46,7 @@ pub struct DebugNode {
 pub struct DebugReason {
     /// Its name, or its number if this program does not know it.
     pub reason: String,
-    /// What it means.
+    /// Meaning of the reason, a sentence.
     pub meaning: String,
     /// Calls that were refused.
     pub refused: u64,
@@ -99,7 +99,7 @@ pub struct DebugFence {
     pub system: u64,
     /// It holds nobody any more.
     pub always_signaled: bool,
-    /// Where it is open.
+    /// Objects of this fence, one for each process that opened it.
     pub open: Vec<DebugOpenFence>,
 }
 

@@ -25,7 +25,7 @@ const MAPS: [(&str, &str); 5] = [
 #[serde(deny_unknown_fields)]
 struct Page {
     title: String,
-    /// What stands before the first chapter.
+    /// Text in front of the first chapter.
     about: String,
     chapter: Vec<Chapter>,
 }

@@ -12,7 +12,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What stands between backticks in tables.
+/// Names between backticks in the rows of tables.
 fn names(document: &str) -> Vec<&str> {
     let rows = document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
     rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect()

@@ -9,10 +9,10 @@ use dxgkrnl::Process;
 /// Bytes that are filled.
 pub(crate) const SIZE: u64 = 64 << 10;
 
-/// How a worker ended.
+/// Error that ended a worker, and the reason of its device's loss.
 pub(crate) type Ended = (Error, Option<LossReason>);
 
-/// What the work needs.
+/// Resources of the work on a device.
 pub(crate) struct Resources {
     pub(crate) target: Buffer,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Resources {
 /// The resources on a device.
 ///
 /// # Errors
-/// What the device answers.
+/// The buffer cannot be created.
 pub(crate) fn make(device: &Device) -> Result<Resources, Error> {
     Ok(Resources { target: device.create_buffer(SIZE, Placement::Vram)? })
 }

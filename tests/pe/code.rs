@@ -7,7 +7,7 @@ use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruc
 /// The instructions of one function.
 pub(crate) struct Function(Vec<Instruction>);
 
-/// What a function does with its stack pointer.
+/// Effect of a function on its stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stack {
     /// Bytes that the prologue takes.
@@ -16,7 +16,7 @@ pub(crate) struct Stack {
     pub(crate) dynamic: bool,
 }
 
-/// Where a call goes.
+/// Target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// To an address of the image.

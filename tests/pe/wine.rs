@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// One at a time: the first makes the folder in which Wine keeps its Windows.
 static WINE: Mutex<()> = Mutex::new(());
 
-/// What a program under Wine came to.
+/// Exit code and output of a program under Wine.
 struct Ended {
     code: Option<i32>,
     output: String,

@@ -106,7 +106,7 @@ impl Adapter {
         self.inner.luid
     }
 
-    /// What the hardware can do.
+    /// Capabilities of the hardware: its CAPS register.
     pub fn caps(&self) -> Caps {
         Caps::from_bits(self.inner.data.caps)
     }

@@ -16,7 +16,7 @@ use crate::{
     thunks::{call, invoke, invoke_pending},
 };
 
-/// How soon the system takes offered memory.
+/// Order in which the system reclaims offered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferPriority {
     /// Before anything else.
@@ -27,7 +27,7 @@ pub enum OfferPriority {
     High,
 }
 
-/// What has become of offered memory.
+/// State of a buffer's contents after its memory was offered and reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimed {
     /// The contents are what they were.
@@ -85,7 +85,7 @@ impl Buffer {
         self.inner.size
     }
 
-    /// Where it lives.
+    /// Memory that the buffer is in.
     pub fn placement(&self) -> Placement {
         self.inner.placement
     }

@@ -34,7 +34,7 @@ const COPY_RUN: u64 = COPY_MAX;
 /// Most bytes of one FILL, a multiple of 4096.
 const FILL_RUN: u64 = FILL_MAX;
 
-/// What is known about the progress of a queue.
+/// Progress fence of a queue, as far as the recording of commands needs it.
 pub(crate) struct Progress {
     /// The fence's current value, read-only for us.
     pub(crate) current: SharedWord,

@@ -23,7 +23,7 @@ use crate::{
 /// Most contents that a pool may have.
 pub const CONTENTS_MAX: usize = 64;
 
-/// What a map is for.
+/// Promise of the application about the accesses to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapMode {
     /// To read or change the present contents.
@@ -86,7 +86,7 @@ impl Contents {
     }
 }
 
-/// What a map found.
+/// Result of the search for contents that can be mapped.
 enum Found {
     Ready(Arc<Contents>),
     /// Contents can be made; they are counted already.
@@ -203,7 +203,7 @@ impl DynamicBuffer {
         self.inner.size
     }
 
-    /// Where it lives.
+    /// Memory that the buffer is in.
     pub fn placement(&self) -> Placement {
         self.inner.placement
     }

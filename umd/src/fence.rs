@@ -31,7 +31,7 @@ pub(crate) const FIRST_ADAPTER: u32 = 1;
 /// [context-monitoring: creating a monitored fence]
 const REACH: u64 = (u32::MAX / 2) as u64;
 
-/// What a fence is to GPU and operating system.
+/// Type of a fence in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceKind {
     /// The GPU waits for it by itself. [d3dkmthk: D3DKMTCreateNativeFence]
@@ -358,7 +358,7 @@ impl Fence {
         if distance(self.value(), value) <= REACH { Ok(()) } else { Err(Error::OutOfReach) }
     }
 
-    /// What it is to GPU and operating system.
+    /// Type of the fence in the operating system.
     pub fn kind(&self) -> FenceKind {
         self.inner.kind
     }

@@ -102,7 +102,7 @@ fn check_entries(entries: u32) -> Result<()> {
     }
 }
 
-/// What a queue has done so far.
+/// Counts of a queue since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// Submissions made.
@@ -535,7 +535,7 @@ impl Queue {
         false
     }
 
-    /// What the queue has done so far.
+    /// Counts since the queue was created.
     pub fn stats(&self) -> QueueStats {
         let submissions = self.earlier + self.core.progress.submitted;
         let doorbell_rings = match self.path {

@@ -74,7 +74,7 @@ impl Device {
     }
 }
 
-/// How a [`Recoverable`] goes on.
+/// Options of a [`Recoverable`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryOptions {
     /// The queue.
@@ -91,7 +91,7 @@ impl Default for RecoveryOptions {
     }
 }
 
-/// What a recovery did.
+/// Result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered {
     /// Why the old device was lost; `None` if it worked.

@@ -133,7 +133,7 @@ impl UserRing {
         Status::from_word(self.words.status.load(Ordering::SeqCst))
     }
 
-    /// What a status word says.
+    /// Decodes a doorbell's status word.
     pub(crate) fn read_status(word: u64) -> Status {
         Status::from_word(word)
     }

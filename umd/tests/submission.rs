@@ -729,7 +729,7 @@ fn a_call_that_fails_while_a_ring_is_resized_leaves_the_queue_as_it_was_or_has_i
     let names = calls_of_resizing(&mut queue(&device));
     let (mut same, mut kernel) = (0, 0);
     for (index, name) in names.iter().enumerate() {
-        // What gives something back may not fail.
+        // Thunks that release something may not fail.
         if ["Destroy", "Unlock", "Free", "Evict"].iter().any(|word| name.contains(word)) {
             continue;
         }

@@ -23,7 +23,7 @@ pub(crate) struct Message {
     pub(crate) too_many_fds: bool,
 }
 
-/// What came of a message so far.
+/// Received part of a message that is not complete.
 #[derive(Debug, Default)]
 struct Partial {
     header: [u8; HEADER_SIZE],
@@ -40,7 +40,7 @@ pub(crate) struct Channel {
     partial: Partial,
 }
 
-/// What a look at the socket brought.
+/// Result of reading the socket without waiting.
 #[derive(Debug)]
 pub(crate) enum Received {
     Message(Message),

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Areas of a region that are believed.
 const MAX_AREAS: u32 = 1024;
 
-/// What a server says about a region.
+/// The server's answer to DEVICE_GET_REGION_INFO.
 #[derive(Debug, Default)]
 pub struct RegionInfo {
     /// Bytes; 0 for a region that is not there.
@@ -39,7 +39,7 @@ pub struct Client {
     /// A second descriptor of the socket, to wait for its end.
     watch: UnixStream,
     limits: Limits,
-    /// How long an answer may take.
+    /// Longest time that an answer is waited for.
     time_limit: Duration,
     gone: AtomicBool,
 }
@@ -183,7 +183,7 @@ impl Client {
         regions.ok_or_else(|| broken("too short"))
     }
 
-    /// What the server says about a region.
+    /// Asks the server about a region by DEVICE_GET_REGION_INFO.
     ///
     /// # Errors
     /// There is no such region, the server is gone, or what it says contradicts itself.

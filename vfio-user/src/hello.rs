@@ -9,7 +9,7 @@ const MAJOR: u16 = 0;
 /// Minor version; the peers speak the smaller one.
 const MINOR: u16 = 1;
 
-/// What a peer can take.
+/// Limits that a peer announces when the connection is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Minor version.

@@ -110,14 +110,14 @@ pub mod irq {
     pub const ERROR: u32 = 3;
     /// Requests to give the function back; taken and never sent.
     pub const REQUEST: u32 = 4;
-    /// How many there are.
+    /// Number of interrupt types of a PCI function.
     pub const COUNT: u32 = 5;
 }
 
 /// A header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What a reply repeats.
+    /// Number of the message, which a reply repeats.
     pub id: u16,
     /// Command number.
     pub command: u16,
@@ -150,12 +150,12 @@ impl Header {
         fields.done()
     }
 
-    /// Whether the message is a command.
+    /// True if the message is a command.
     pub fn is_command(&self) -> bool {
         self.flags & header_flag::TYPE == 0
     }
 
-    /// Whether the message is a reply.
+    /// True if the message is a reply.
     pub fn is_reply(&self) -> bool {
         self.flags & header_flag::TYPE == header_flag::REPLY
     }
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// What is left.
+    /// The bytes that were not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -229,7 +229,7 @@ impl Writer {
         self
     }
 
-    /// What was written.
+    /// The body that was written, which leaves the writer empty.
     pub fn done(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }

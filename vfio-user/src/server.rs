@@ -22,7 +22,7 @@ pub enum BindError {
     InUse(PathBuf),
     /// The path has more bytes than a socket's name may have.
     TooLong(PathBuf),
-    /// What the system says.
+    /// The socket cannot be bound: its path, and the system's error.
     System(PathBuf, io::Error),
 }
 

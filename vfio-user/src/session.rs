@@ -37,7 +37,7 @@ pub struct Region {
     pub size: u64,
     /// Writes have an effect.
     pub writable: bool,
-    /// What of it a client may map.
+    /// Memory that a client may map; `None` if each access is to be a message.
     pub mapped: Option<MappedRegion>,
 }
 

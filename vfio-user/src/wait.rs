@@ -34,12 +34,12 @@ impl Stopper {
 /// What a thread of a server waits for beside its client.
 pub(crate) struct Waiter<'a> {
     pub(crate) stop: &'a Stopper,
-    /// Where others knock, who are turned away.
+    /// Socket on which further clients connect; each is refused while one is served.
     pub(crate) listener: Option<&'a UnixListener>,
     pub(crate) observe: Observer<'a>,
 }
 
-/// What ended a wait.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     Ready,

@@ -10,7 +10,7 @@ use crate::{pe, setup};
 /// Builds the images and makes the package in `out`, or with `only_check` looks at the one that is there.
 ///
 /// # Errors
-/// What is missing or wrong, and what to do.
+/// A file that is missing or wrong, and the command that makes it.
 pub(crate) fn package(
     root: &Path,
     out: Option<PathBuf>,

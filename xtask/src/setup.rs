@@ -299,7 +299,7 @@ fn holds_libclang(folder: &Path) -> bool {
     })
 }
 
-/// Whether a folder has an entry of such a name.
+/// True if the folder has an entry whose name `is` accepts.
 fn holds(folder: &Path, is: impl Fn(&str) -> bool) -> bool {
     fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| is(&entry.file_name().to_string_lossy()))
 }

@@ -25,7 +25,7 @@ pub fn invalidate(rig: &Rig, memory: D3DKMT_HANDLE, offset: u64, length: u64) ->
     rig.invalidate_cache(memory, offset, length)
 }
 
-/// What the GPU reads from memory.
+/// Contents of the memory as the GPU reads them, by a copy to uncached system memory.
 pub fn gpu_reads(rig: &Rig, memory: Memory) -> Result<Vec<u8>, Failure> {
     let mut queue = rig.queue(NODE_COPY)?;
     let target = rig.memory(memory.size, Placement::SystemUncached)?;

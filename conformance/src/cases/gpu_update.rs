@@ -115,7 +115,7 @@ impl Tiles {
     }
 }
 
-/// What a page of the allocation holds.
+/// Byte that fills a page of the allocation in these cases.
 fn byte(page: u64) -> u32 {
     0x10 + page as u32
 }

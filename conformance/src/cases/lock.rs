@@ -37,7 +37,7 @@ fn reserved_flags(case: &Case) -> Result<(), Failure> {
     refused(rig.unlock(memory.handle), BAD_ARGUMENT, "unlocking what was never locked")
 }
 
-/// What the GPU finds in memory.
+/// Contents of the memory as the GPU reads them, by a copy to system memory.
 pub fn gpu_sees(rig: &Rig, memory: Memory) -> Result<Vec<u8>, Failure> {
     let mut queue = rig.queue(NODE_COPY)?;
     let target = rig.memory(memory.size, Placement::System)?;

@@ -85,12 +85,12 @@ impl Operation {
         Self { name, needs: needs | DEVICE, taken: 0, blocks: true, run }
     }
 
-    /// Whether both need one object.
+    /// True if both use a common object.
     pub fn meets(&self, other: &Self) -> bool {
         self.needs & other.needs != 0
     }
 
-    /// Whether an object may be gone after it.
+    /// True if it destroys an object.
     pub fn destroys(&self) -> bool {
         self.taken != 0
     }

@@ -128,7 +128,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// What a page must show: its address, what it shows, and the word there, if it is known.
 type Expected = (u64, Shown, Option<u64>);
 
-/// What a page of addresses shows.
+/// Expected contents of a page of GPU virtual addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -185,7 +185,7 @@ struct World<'s> {
     regions: BTreeMap<u64, Vec<Shown>>,
     /// Those of them that were reserved as zero.
     zeros: BTreeSet<u64>,
-    /// What updates wait for and signal.
+    /// Fence that updates wait for and signal.
     fence: RawFence,
     /// Ranges that were given back.
     gone: Vec<u64>,

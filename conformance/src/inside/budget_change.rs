@@ -27,7 +27,7 @@ cases! { inside "Residency";
 
 const NONE: D3DDDI_MAKERESIDENT_FLAGS = D3DDDI_MAKERESIDENT_FLAGS::new();
 
-/// What a registration was told.
+/// Notifications that a registration received.
 #[derive(Default)]
 struct Listener {
     budgets: Mutex<Vec<u64>>,

@@ -53,7 +53,7 @@ cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes and 
 
 const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
 
-/// How a process ends.
+/// Cause of the end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Exit,
@@ -147,7 +147,7 @@ fn reached_hardware(system: &System, value: u64) -> Result<bool, Failure> {
     Ok(pages.chunks_exact(8).any(|word| word == value.to_ne_bytes()))
 }
 
-/// What ends while its work is on the hardware.
+/// Object that ends while its work is on the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Process,

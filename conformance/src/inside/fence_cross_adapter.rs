@@ -128,7 +128,7 @@ pub(super) fn sides(case: &Case<'_>, creator: usize, initial: u64) -> Result<([S
     Ok(([Side { rig: first, fence: one }, Side { rig: second, fence: two }], handle))
 }
 
-/// Who waits, or who signals.
+/// Party that waits or signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     /// The processor, by a thunk.
@@ -257,7 +257,7 @@ impl Waiting {
             return Ok(Self::Queue { progress: queue.progress, value: done, filled });
         }
         let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
-        // What is in front of the wait runs.
+        // Work in front of the wait is executed.
         let before = rig.kernel_submit(&mut queue, &[])?;
         let conditions = [(fence.handle, value)];
         match who {

@@ -76,7 +76,7 @@ fn reports(case: &Case<'_>) -> Result<FenceReports, Failure> {
     case.system.machine().fence_reports(case.system.luid()).ok_or_else(|| Failure::new("the adapter is gone"))
 }
 
-/// What was counted since `earlier`.
+/// Difference between the counts of now and those of `earlier`.
 fn since(case: &Case<'_>, earlier: FenceReports) -> Result<FenceReports, Failure> {
     let now = reports(case)?;
     Ok(FenceReports {

@@ -44,7 +44,7 @@ fn eager() -> SystemOptions {
     with_gpu(|gpu| gpu.idle_ticks = 1)
 }
 
-/// How a ring ends.
+/// Cause of the end of a ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     ProcessExits,

@@ -69,7 +69,7 @@ pub(super) fn request(rig: &Rig, list: &[D3DKMT_HANDLE], cannot_trim: bool) -> R
     Ok(status)
 }
 
-/// How work comes to the GPU.
+/// Submission model of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Doorbell,

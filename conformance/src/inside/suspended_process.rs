@@ -160,7 +160,7 @@ impl Hog {
         self.all.iter().map(|(_, size)| *size)
     }
 
-    /// How many bytes it has.
+    /// Bytes of all its allocations together.
     pub(super) fn taken(&self) -> u64 {
         self.sizes().sum()
     }

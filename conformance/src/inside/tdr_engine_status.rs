@@ -44,14 +44,14 @@ fn patient() -> SystemOptions {
 
 const NODES: [u32; 3] = [NODE_COMPUTE, NODE_COPY, NODE_PAGING];
 
-/// How far a node has come.
+/// Number of packets that a node executed, from its progress register.
 fn progress(system: &System, node: u32) -> Result<u64, Failure> {
     let register = NODE_PROGRESS.get(node as usize).copied();
     let register = register.ok_or_else(|| Failure::new("there is no such node"))?;
     Ok(system.gpu().register_read(register, 8))
 }
 
-/// What the driver says of a node.
+/// True if DxgkDdiQueryEngineStatus says that the node responds.
 fn responds(system: &System, node: u32) -> Result<bool, Failure> {
     let answer = system.machine().engine_responds(system.luid(), node);
     answer.ok_or_else(|| Failure::new("the driver does not say"))

@@ -46,7 +46,7 @@ const BARS: std::ops::Range<u16> = 0x10..0x28;
 
 /// Resets the function beneath its driver, and restores what lies in configuration space and the table of messages.
 fn reset_beneath(system: &System) -> Result<(), Failure> {
-    // Where it is elsewhere the case ends here.
+    // Unwinds if the GPU is in another process, which skips the case: this process cannot reset it.
     system.gpu();
     let bus = system.bus();
     let find = |id| capability(&**bus, id).map_err(|error| Failure::new(error.to_string()));

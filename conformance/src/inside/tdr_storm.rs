@@ -57,7 +57,7 @@ struct Lane {
     node: u32,
     work: Work,
     fence: RawFence,
-    /// What the fence must come to.
+    /// Value that the fence has when all work is done.
     count: u64,
 }
 

@@ -65,7 +65,7 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromCpu, &mut arguments)
     }
 
-    /// Where the fence logs of a queue are.
+    /// Addresses and sizes of a queue's fence logs, by D3DKMTGetNativeFenceLogDetail.
     pub fn fence_logs(&self, queue: D3DKMT_HANDLE) -> Result<D3DKMT_GETNATIVEFENCELOGDETAIL, NTSTATUS> {
         let mut arguments = D3DKMT_GETNATIVEFENCELOGDETAIL::zeroed();
         arguments.hHwQueue = queue;

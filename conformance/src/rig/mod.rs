@@ -92,7 +92,7 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTDestroyDevice, &mut arguments)
     }
 
-    /// What the paging fence has reached.
+    /// Current value of the paging fence.
     pub fn paged(&self) -> u64 {
         self.paging_value.load()
     }

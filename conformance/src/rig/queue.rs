@@ -50,7 +50,7 @@ pub struct RawDoorbell {
     pub number: u16,
 }
 
-/// What the creation of a doorbell answered.
+/// Result of D3DKMTCreateDoorbell.
 pub struct CreatedDoorbell {
     arguments: D3DKMT_CREATE_DOORBELL,
     /// Number of the queue, where the doorbell must be told.
@@ -64,7 +64,7 @@ impl CreatedDoorbell {
     }
 }
 
-/// What a doorbell said to a ring.
+/// Result of ringing a doorbell.
 enum Rung {
     /// The doorbell was not connected, for this reason.
     Refused(NTSTATUS),

@@ -94,13 +94,13 @@ impl Rig {
         update
     }
 
-    /// What the thunk returned.
+    /// Status of D3DKMTUpdateGpuVirtualAddress for a request.
     pub fn update(&self, request: &D3DKMT_UPDATEGPUVIRTUALADDRESS) -> NTSTATUS {
         // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer inside it.
         unsafe { (self.kmt.further().D3DKMTUpdateGpuVirtualAddress)(&raw const *request) }
     }
 
-    /// What the thunk returned without a request.
+    /// Status of D3DKMTUpdateGpuVirtualAddress for a null pointer.
     pub fn update_nothing(&self) -> NTSTATUS {
         // SAFETY: the thunk refuses the null pointer itself.
         unsafe { (self.kmt.further().D3DKMTUpdateGpuVirtualAddress)(std::ptr::null()) }

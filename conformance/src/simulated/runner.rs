@@ -41,7 +41,7 @@ fn take_shared(machine: &MachineOptions) -> Option<System> {
 /// The counts that a machine kept while a case ran on it.
 #[derive(Default)]
 struct Counted {
-    /// What the system made good.
+    /// Rescues that the system counted, by kind.
     rescues: Vec<(Rescue, u64)>,
     /// DDIs that were called.
     calls: Vec<(&'static str, u64)>,
@@ -112,7 +112,7 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
 /// Names a mutant of this program, if it was built with some; see docs/mutation.md.
 const MUTANT: &str = "CAMPANILE_MUTANT";
 
-/// What a case ran on, for its report.
+/// Configuration of the machine that a case ran on, for its report.
 fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
     let options = case.boot.options(machine);
     let bus = match &options.bus {
@@ -137,11 +137,11 @@ fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, st
     ran_on.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
-/// What the thread of a case tells.
+/// Message of a case's thread to the one that waits for it.
 enum Told {
     /// What the case found; its process has still to end.
     Found(String),
-    /// How it ended.
+    /// The result, after which the thread ends.
     Outcome(Result<Counted, Ended>),
 }
 
@@ -248,7 +248,7 @@ fn last_events(system: &System) -> String {
 }
 
 fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Counted, Ended> {
-    // What the start of the machine took.
+    // DDI calls of the machine's start are not counted for the case.
     system.machine().take_ddi_calls();
     let process = dxgkrnl::Process::new(system.machine(), "case");
     // A case may also run untraced: only who reads about its failure would miss the events.

@@ -22,7 +22,7 @@ pub(crate) struct Record {
     pub(crate) packed: Option<usize>,
     pub(crate) fields: Vec<(String, Ty)>,
     pub(crate) bits: Vec<Bit>,
-    /// What clang says, from bindgen's assertions.
+    /// Size, alignment and offsets in bytes as clang computes them, from bindgen's assertions; `None` if there is no assertion.
     pub(crate) size: Option<usize>,
     pub(crate) align: Option<usize>,
     pub(crate) offsets: BTreeMap<String, usize>,

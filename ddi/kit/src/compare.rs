@@ -10,7 +10,7 @@ use crate::kits::{Kit, Known, known};
 use crate::layout::Row;
 use crate::report::{Agreement, Aspect, Counts, Difference, Disagreement, Failure, Theirs};
 
-/// What a type is held against.
+/// Layout of a type as `wddm-ddi` declares it, in bytes.
 struct Expected<'a> {
     name: &'a str,
     size: usize,

@@ -51,7 +51,7 @@ pub(crate) struct Known {
     pub(crate) kits: Vec<Kit>,
     /// Sizes of types in headers that a later revision of the same kit replaced.
     pub(crate) superseded: BTreeMap<String, i64>,
-    /// What those headers are called.
+    /// Name of the superseded headers, for reports.
     pub(crate) superseded_kit: String,
 }
 

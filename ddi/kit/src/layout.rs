@@ -207,7 +207,7 @@ impl Bindings {
     }
 }
 
-/// What bindgen puts where C has nothing.
+/// True for members that bindgen adds for padding and alignment, which the header does not have.
 fn is_filler(name: &str) -> bool {
     ["__bindgen_padding_", "_bindgen_align", "_bitfield_align_"].iter().any(|start| name.starts_with(start))
         || matches!(name, "_unused" | "_address")

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::kits::Kit;
 
-/// What is compared of an item.
+/// Property of an item that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aspect {
     /// Bytes of a type or member.
@@ -32,14 +32,14 @@ impl fmt::Display for Aspect {
     }
 }
 
-/// What the kit's header says.
+/// The header's side of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Theirs {
     /// Something else.
     Says(String),
     /// Nothing: it has no such type, member or value.
     Missing {
-        /// What it has in that place, if anything.
+        /// The item in its place, if there is one.
         instead: Option<String>,
     },
 }
@@ -49,15 +49,15 @@ pub enum Theirs {
 pub struct Difference {
     /// Type, member, enumerator or constant.
     pub item: String,
-    /// What of it.
+    /// Property that differs.
     pub aspect: Aspect,
     /// What `wddm-ddi` says, or what is known of the kit; nothing if only the kit has the item.
     pub ours: Option<String>,
-    /// What the kit's header says.
+    /// The kit header's value.
     pub theirs: Theirs,
     /// Name of the kit when the item is one that is known to differ there.
     pub known: Option<String>,
-    /// What the reader may do about it.
+    /// Advice to the reader, such as the kit that has this value.
     pub hint: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// How much was compared.
+/// Number of items compared, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Types, enumerations and scalar names included.
@@ -115,7 +115,7 @@ impl fmt::Display for Counts {
 pub struct Agreement {
     /// Which kit the headers belong to.
     pub kit: &'static Kit,
-    /// How much was compared.
+    /// Number of items compared.
     pub counts: Counts,
     /// Values that the kit's enumerations have and neither `wddm-ddi` nor the known differences: no obstacle, but news.
     pub news: Vec<String>,

@@ -11,7 +11,7 @@ use crate::bindings::Bindings;
 use crate::declared::Declared;
 use crate::header::{PROBE, guids, probes};
 
-/// What bindgen needs besides the text.
+/// Input of bindgen besides the text of the header.
 #[derive(Clone, Debug, Default)]
 pub struct Headers {
     /// Folders with headers, as `Include/10.0.26100.0/km`.
@@ -22,7 +22,7 @@ pub struct Headers {
     pub arguments: Vec<String>,
 }
 
-/// What bindgen made of the headers.
+/// Result of a run of bindgen.
 #[derive(Debug)]
 pub struct Read {
     /// One side of the comparison.

@@ -84,7 +84,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// How much was compared.
+/// Number of items compared, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Types, enumerations included.

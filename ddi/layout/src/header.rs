@@ -66,7 +66,7 @@ struct Writer<'a> {
     text: String,
 }
 
-/// Where in a type of the table a member stands.
+/// Position of a member in a type of the table: the path of names that leads to it.
 struct Place<'a> {
     of: &'a TypeFacts,
     prefix: String,
@@ -152,7 +152,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Whether C has the type unnamed inside another.
+    /// True if C declares the type unnamed inside another.
     fn is_inline(&self, declared: &Declared) -> bool {
         !self.facts.types.contains_key(&declared.name) && !matches!(declared.shape, Shape::Open { .. })
     }

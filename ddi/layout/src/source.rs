@@ -33,11 +33,11 @@ pub struct Declared {
     pub file: String,
     /// Documentation, lines joined by blanks.
     pub doc: String,
-    /// What it is made of.
+    /// Kind of the type, with its members.
     pub shape: Shape,
 }
 
-/// What a type is made of.
+/// Kind of a type, with its members.
 #[derive(Debug)]
 pub enum Shape {
     /// `repr(C)` structure or union.

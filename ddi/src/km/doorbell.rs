@@ -135,7 +135,7 @@ pub struct DXGKARGCB_DISCONNECTDOORBELL {
     /// The operating system's doorbell handle.
     pub hDoorbell: HANDLE,
     pub Flags: DXGKARGCB_DISCONNECTDOORBELL_FLAGS,
-    /// What the process reads: retry or abort.
+    /// Status that the process reads at the doorbell afterwards: retry or abort.
     pub DisconnectReason: D3DDDI_DOORBELLSTATUS,
 }
 

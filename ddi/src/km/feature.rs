@@ -15,7 +15,7 @@ pub struct DXGK_FEATURE_INTERFACE {
     pub Context: *mut c_void,
     pub InterfaceReference: PINTERFACE_REFERENCE,
     pub InterfaceDereference: PINTERFACE_REFERENCE,
-    /// Whether a feature is on for this adapter.
+    /// Asks if a feature is enabled for this adapter.
     pub IsFeatureEnabled: Option<PDXGKCB_ISFEATUREENABLED2>,
     /// The callbacks of a feature.
     pub QueryFeatureInterface: Option<PDXGKCB_QUERYFEATUREINTERFACE>,

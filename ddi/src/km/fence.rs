@@ -166,7 +166,7 @@ impl DXGK_NATIVE_FENCE_LOG_TYPE {
 pub struct DXGK_NATIVE_FENCE_LOG_HEADER_FirstFreeEntryIndexGroup {
     /// Next entry to be written.
     pub FirstFreeEntryIndex: u32,
-    /// How often the index went back to zero.
+    /// Number of times that the index wrapped to zero.
     pub WraparoundCount: u32,
 }
 

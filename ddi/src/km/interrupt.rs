@@ -139,7 +139,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPreempted {
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaFaulted {
     pub FaultedFenceId: u32,
-    /// What went wrong.
+    /// Error of the buffer.
     pub Status: NTSTATUS,
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,

@@ -201,7 +201,7 @@ pub union DXGK_SEGMENTDESCRIPTOR4_Union {
 #[derive(Clone, Copy)]
 pub struct DXGK_SEGMENTDESCRIPTOR4 {
     pub Flags: DXGK_SEGMENTFLAGS,
-    /// Where the GPU sees the segment.
+    /// Address of the segment's first byte, as the GPU addresses it.
     pub BaseAddress: PHYSICAL_ADDRESS,
     /// Bytes.
     pub Size: usize,

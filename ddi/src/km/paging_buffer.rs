@@ -128,7 +128,7 @@ pub struct DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment {
     pub SegmentId: u32,
     pub OffsetInPages: usize,
     pub NumberOfPages: usize,
-    /// Where the range should point to from now on.
+    /// Physical address of the page that the range shows after the unmap.
     pub DummyPage: PHYSICAL_ADDRESS,
 }
 

@@ -119,7 +119,7 @@ pub struct DXGKARG_SIGNALMONITOREDFENCE {
     pub pDmaBufferPrivateData: *mut c_void,
     pub DmaBufferPrivateDataSize: u32,
     pub MultipassOffset: u32,
-    /// Where the GPU writes the value.
+    /// GPU virtual address to which the GPU writes the value.
     pub MonitoredFenceGpuVa: D3DGPU_VIRTUAL_ADDRESS,
     pub MonitoredFenceValue: u64,
     /// The same place for the CPU, for nodes without 64-bit writes.

@@ -557,7 +557,7 @@ pub struct D3DKMT_CHANGEVIDEOMEMORYRESERVATION {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_TRIMRESIDENCYSET_FLAGS {
-    /// What was not used since the last period.
+    /// Allocations that were not used since the last period are to be evicted.
     pub PeriodicTrim: bool,
     /// A period begins now; excludes PeriodicTrim.
     pub RestartPeriodicTrim: bool,

@@ -15,7 +15,7 @@ use crate::types::*;
 macro_rules! for_each_thunk {
     ($then:ident) => {
         $then! {
-            /// What the user-mode driver calls.
+            /// Thunks that the user-mode driver calls.
             Thunks {
                 "gdi32" {
                     /// Lists adapters; the compute-only ones appear when the filter asks for them. [d3dkmthk: D3DKMTEnumAdapters3]
@@ -125,7 +125,7 @@ macro_rules! for_each_thunk {
                     NtClose(handle: HANDLE);
                 }
             }
-            /// What other programs call besides.
+            /// Thunks that other programs call and the user-mode driver does not.
             FurtherThunks {
                 "gdi32" {
                     /// Lists the adapters that are not compute-only. [d3dkmthk: D3DKMTEnumAdapters2]

@@ -118,7 +118,7 @@ impl Cmp {
         &self.events
     }
 
-    /// What goes wrong on demand.
+    /// Injected faults.
     pub(crate) fn faults(&self) -> &Faults {
         &self.faults
     }
@@ -156,7 +156,7 @@ impl Cmp {
         counters.map(|counter| counter.load(Ordering::Relaxed)).sum()
     }
 
-    /// How much was touched so far.
+    /// Number of steps of each kind since the function was made, to compare the cost of two runs.
     pub(crate) fn activity(&self) -> Activity {
         let mut activity = Activity {
             doorbell_reads: self.doorbells.reads(),

@@ -44,7 +44,7 @@ impl Node {
     }
 }
 
-/// What a node's lock guards.
+/// State of a node that its lock guards.
 #[derive(Debug, Default)]
 pub(crate) struct NodeState {
     /// Queues by number.

@@ -13,14 +13,14 @@ use campanile_hw::registers::CommandStatus;
 /// Alignment of a record.
 const ALIGN: u64 = 64;
 
-/// Where a record lies.
+/// Decodes the location of a queue-state record from a command's argument.
 fn place(argument: u64) -> Result<Location, CommandStatus> {
     let location = Location::from_bits(argument);
     let legal = argument >> 53 == 0 && location.address().is_multiple_of(ALIGN);
     if legal { Ok(location) } else { Err(CommandStatus::BadArgument) }
 }
 
-/// How far a queue has come.
+/// The record of a queue's position and of its command buffer in progress, for SaveQueue.
 fn state_of(queue: &Queue) -> QueueState {
     let buffer = queue.buffer;
     let flags = QueueStateFlags::new()

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Where the values of a fence are reached.
+/// Addresses of a fence's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FencePlace {
     /// Address space.

@@ -30,7 +30,7 @@ struct Inbox {
     pending: AtomicBool,
 }
 
-/// What the mailbox had for one queue.
+/// The mailbox's notices for one queue, taken out together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     /// The write pointer of the last store to the queue's doorbell; `None` if there was no store.

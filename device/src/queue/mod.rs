@@ -246,7 +246,7 @@ impl Queue {
         self.buffer.is_some() || self.pending() != 0
     }
 
-    /// Where the next entry lies.
+    /// Location of the ring entry that is fetched next.
     pub(crate) fn next_entry(&self) -> Place {
         self.ring.after(self.geometry.slot(self.fetched))
     }

@@ -201,7 +201,7 @@ impl Host {
         result
     }
 
-    /// Where a mapped 4-KiB page lies.
+    /// Location of a mapped 4-KiB page, by a walk of the page tables.
     pub(crate) fn locate(&self, space: Space, va: u64) -> Location {
         let mut table = space.root;
         for level in (0..=3).rev() {

@@ -453,7 +453,7 @@ fn a_copy_suspended_half_way_goes_on_where_it_stopped() {
     assert!((1..6).contains(&done), "{done} rows");
     host.run();
     assert_eq!(progress_of_copy(&host, space), done, "nothing moves while suspended");
-    // What was copied before is not copied again.
+    // The part that was copied before the suspension is not copied again.
     host.write(host.locate(space, VA), &[9; 16]);
     host.command(Command::ResumeQueue, 0, 0, 0);
     host.run();

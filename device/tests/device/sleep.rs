@@ -112,7 +112,7 @@ fn the_clock_goes_on_from_what_it_was_set_to() {
     assert!(host.get(reg::TIMESTAMP, 8) < 1 << 40, "a reset begins at zero");
 }
 
-/// Where records go in these tests.
+/// VRAM location of a queue-state record.
 fn record(host: &mut Host) -> u64 {
     let at = host.take_vram(4096, 4096);
     vram(at).into_bits()

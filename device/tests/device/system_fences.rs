@@ -11,7 +11,7 @@ use campanile_hw::registers::{self as reg, Caps, Command, CommandStatus};
 
 /// Where the process knows its fence: it has other pages there, with the rights that it shall have.
 const PROCESS: (u64, u64) = (0x50_0000_0000, 0x50_0000_1000);
-/// Where the paging process has it.
+/// Addresses of the fence's current and monitored value in the paging process.
 const SYSTEM: (u64, u64) = (0x60_0000_0000, 0x60_0000_1000);
 const LOG: u64 = 0x61_0000_0000;
 

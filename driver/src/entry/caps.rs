@@ -137,7 +137,7 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
     Ok(())
 }
 
-/// What depends on the device or the features.
+/// Answers the queries of DxgkDdiQueryAdapterInfo that need a started device, as their answer depends on it or on enabled features.
 fn query_device(adapter: &Adapter, gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
     use DXGK_QUERYADAPTERINFOTYPE as Q;
     match args.Type {

@@ -14,7 +14,7 @@ use crate::refusal::{Reason, Refused, refused};
 const _: () = assert!(size_of::<DXGK_NATIVE_FENCE_LOG_HEADER>() == LogHeader::SIZE);
 const _: () = assert!(size_of::<DXGK_NATIVE_FENCE_LOG_ENTRY>() == LogEntry::SIZE);
 
-/// Where one log is.
+/// One log of a queue: its capacity and its GPU virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogBuffer {
     /// Entries that fit.

@@ -27,7 +27,7 @@ const NODE_COUNT: usize = NODES as usize;
 /// Fences that one report names; more of them make it a report without names.
 const NAMED: usize = 32;
 
-/// What one pass over the ring has to report.
+/// Reports collected in one pass over the event ring; per node the last completed packet, and the signalled fences.
 struct Batch {
     completed: [Option<u32>; NODE_COUNT],
     fences: [HANDLE; NAMED],

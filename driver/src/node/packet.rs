@@ -53,7 +53,7 @@ pub(crate) struct Packet {
 pub(crate) struct GivenUp {
     /// Its address.
     pub(crate) buffer: u64,
-    /// How much of it ran.
+    /// Bytes from the start of the buffer that were executed before the preemption.
     pub(crate) ran: u32,
 }
 
@@ -127,7 +127,7 @@ impl Fifo {
     }
 }
 
-/// What is in the hardware ring.
+/// Packets in the hardware ring that have not retired, in no order, and the preemption that was asked for while they ran.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     packets: [Option<Packet>; NODE_DEPTH],

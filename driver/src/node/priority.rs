@@ -86,7 +86,7 @@ struct BandTimes {
     process_grace: u32,
 }
 
-/// What the hardware is told about bands.
+/// Scheduling parameters of the priority bands, as the registers take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bands {
     /// Percentage of the normal band beside a busy focus band.
@@ -95,7 +95,7 @@ pub(crate) struct Bands {
 }
 
 impl Bands {
-    /// What the hardware does after a reset.
+    /// The values that the registers have after a reset.
     pub(crate) const fn unset() -> Self {
         Self { share: 0, times: [BandTimes { process_quantum: 0, grace: 0, process_grace: 0 }; BANDS] }
     }

@@ -47,7 +47,7 @@ pub(crate) struct ProgressFence {
     pub(crate) monitored: Option<u64>,
 }
 
-/// What a kernel-mode submission needs.
+/// Arguments of a kernel-mode submission: GPU virtual address and bytes of the command buffer, and the progress fence's value at its end.
 #[derive(Clone, Copy)]
 struct Submission {
     commands: u64,

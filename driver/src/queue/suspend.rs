@@ -6,7 +6,7 @@ use crate::node::shift;
 /// waiting.
 const UNDER_WAY: usize = 16;
 
-/// What a suspension is reported as.
+/// Interrupt by which the end of a suspension is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// DxgkDdiSuspendContext: SUSPEND_CONTEXT_COMPLETED.

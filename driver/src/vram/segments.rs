@@ -16,7 +16,7 @@ use crate::node::ring::NODE_RING_SIZE;
 pub(crate) use crate::segment::{APERTURE, APERTURE_SIZE, VRAM, VRAM_HIDDEN};
 use crate::vram::aperture::Aperture;
 
-/// Where everything lies.
+/// Division of VRAM between the driver, segment 2 (which the CPU sees through BAR4) and segment 3 (which it does not).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Descriptors in the queue table.

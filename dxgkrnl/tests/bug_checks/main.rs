@@ -34,7 +34,7 @@ type Scenario = fn(breaks: bool) -> Option<(Bugcheck, [u64; 3])>;
 struct Violation {
     code: u32,
     parameter: u64,
-    /// What the driver does.
+    /// Description of the driver's mistake, for the table in docs/bug-checks.md.
     commits: &'static str,
     /// Parameters 2 to 4 here.
     parameters: &'static str,

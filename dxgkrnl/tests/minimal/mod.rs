@@ -32,7 +32,7 @@ pub(crate) struct Mutant {
     pub(crate) segment_out: fn(&mut DXGK_QUERYSEGMENTOUT4),
     pub(crate) precision: u32,
     pub(crate) dma_buffer_segment_set: u32,
-    /// What CreateAllocation answers.
+    /// Changes the answer of DxgkDdiCreateAllocation.
     pub(crate) allocation: fn(&mut DXGK_ALLOCATIONINFO),
     /// Features that the driver says it supports.
     pub(crate) features: &'static [DXGK_FEATURE_ID],

@@ -247,7 +247,7 @@ unsafe extern "win64" fn collect<const N: usize>(_context: HANDLE, args: *const 
     STATUS_SUCCESS
 }
 
-/// What the engine of machine `N` does.
+/// Sets the DDIs of the packet engine of machine `N` in a driver's table.
 pub(crate) fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiCollectDbgInfo = Some(collect::<N>);
     table.DxgkDdiSubmitCommandVirtual = Some(submit::<N>);

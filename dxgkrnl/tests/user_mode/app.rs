@@ -115,7 +115,7 @@ pub(crate) fn as_gpu<'a>(address: *mut c_void) -> &'a AtomicU64 {
     word(address)
 }
 
-/// Whether user mode could write there.
+/// True if user mode may write the byte.
 pub(crate) fn is_writable(address: *mut c_void) -> bool {
     let byte = 0u8;
     let local = libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: 1 };
@@ -126,7 +126,7 @@ pub(crate) fn is_writable(address: *mut c_void) -> bool {
     unsafe { libc::process_vm_writev(this, &raw const local, 1, &raw const remote, 1, 0) == 1 }
 }
 
-/// Whether anything is mapped there.
+/// True if a page is mapped at the address.
 pub(crate) fn is_mapped(address: usize) -> bool {
     let mut byte = 0u8;
     let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };

@@ -52,7 +52,7 @@ struct Connection {
 pub(crate) struct World {
     /// DDIs in the order they were called.
     pub(crate) calls: Mutex<Vec<&'static str>>,
-    /// What the next interrupt reports.
+    /// Reports of the next interrupt, oldest first.
     reports: Mutex<VecDeque<Report>>,
     /// MonitoredValue of each native fence, by the system's handle.
     monitored: Mutex<HashMap<usize, Arc<AtomicU64>>>,

@@ -26,7 +26,7 @@ pub struct TraceEntry {
     pub arguments: [AtomicU64; ARGUMENTS],
 }
 
-/// Where and when an event happened.
+/// Time, IRQL and processor of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Performance counter of the processor.
@@ -42,7 +42,7 @@ pub struct Moment {
 pub struct Read {
     /// Number of the event in its ring, from 0.
     pub number: u64,
-    /// Where and when.
+    /// Time, IRQL and processor of the event.
     pub moment: Moment,
     /// Number of the event's kind.
     pub event: u16,

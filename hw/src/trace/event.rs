@@ -5,7 +5,7 @@
 use super::ring::ARGUMENTS;
 use super::{Component, KEYWORD_REFUSAL, KEYWORD_WORK, Level};
 
-/// How a field is to be understood.
+/// Type of an event's field, and the base it is printed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// A number of 64 bits.
@@ -71,11 +71,11 @@ pub struct EventInfo {
     pub id: u16,
     /// Its name.
     pub name: &'static str,
-    /// What it means.
+    /// Meaning of the event, a sentence for the manual and for the manifest.
     pub meaning: &'static str,
     /// The component in whose ring it is; `None` for what any component may write.
     pub component: Option<Component>,
-    /// How severe it is.
+    /// ETW level of the event.
     pub level: Level,
     /// ETW keywords besides that of the component.
     pub keywords: u64,

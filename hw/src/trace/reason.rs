@@ -20,7 +20,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What it means.
+            /// Meaning of the reason, a sentence for the manual and for `campanile debug`.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $( Self::$name => concat!($($doc),+), )*

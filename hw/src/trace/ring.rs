@@ -57,7 +57,7 @@ impl TraceEntry {
 #[derive(Debug)]
 #[repr(C)]
 pub struct TraceRing<const N: usize> {
-    /// What the ring says of itself.
+    /// Magic, version and sizes, by which a debugger finds the ring and reads it.
     pub header: TraceHeader,
     /// Event `n` is in entry `n % N`.
     pub entries: [TraceEntry; N],

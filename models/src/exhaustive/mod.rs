@@ -1,6 +1,6 @@
 //! Every interleaving of small programs, with weak memory, by loom.
 
-/// What the included files stand on.
+/// Loom's primitives, under the names that the included files use for those of the standard library.
 ///
 /// loom takes a sequentially consistent access for one that acquires and releases, while its fences are exact. Where a processor's
 /// exchange is a full barrier, the models put a fence beside it.

@@ -40,7 +40,7 @@ struct Memory {
     last_queued: Place,
 }
 
-/// What user mode sees of a doorbell.
+/// The page behind a doorbell's user address: the hardware's page by its state, or the driver's dummy page.
 struct Shown {
     state: State,
     on_driver: bool,
@@ -94,7 +94,7 @@ impl Doorbell {
     }
 }
 
-/// How far the node has come with a queue.
+/// Position of the node in a queue: the write pointer it read last, and the entries it executed.
 #[derive(Clone, Default)]
 struct Progress {
     write: u64,

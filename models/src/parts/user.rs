@@ -64,7 +64,7 @@ pub(crate) mod shared {
     /// Words of a ring entry.
     const ENTRY_WORDS: usize = campanile_hw::queue::RingEntry::SIZE / 8;
 
-    /// What an address of user mode shows.
+    /// A location in user-mode memory.
     pub(crate) enum Place {
         /// Ordinary memory.
         Word(AtomicU64),

@@ -1,6 +1,6 @@
 //! Random schedules of larger programs, by shuttle: sequential consistency, many threads.
 
-/// What the included files stand on.
+/// Shuttle's primitives, under the names that the included files use for those of the standard library.
 mod sync {
     pub(super) use super::memory::{Access, HostMapping, lock};
     pub(crate) use shuttle::sync::atomic::fence;

@@ -18,7 +18,7 @@ use crate::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 /// Longest time that an answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a GPU can be asked and told.
+/// Requests to a GPU in another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
     Step,
@@ -42,7 +42,7 @@ pub(crate) enum Question {
     Release(FaultId),
 }
 
-/// What it answers.
+/// Answers to [`Question`]s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Done,

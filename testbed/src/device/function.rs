@@ -54,7 +54,7 @@ pub struct Witness {
 /// What a function that is served holds of its client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuHeld {
-    /// What the GPU itself holds.
+    /// Resources of the GPU itself.
     pub gpu: Held,
     /// Eventfds that messages are sent to.
     pub triggers: usize,

@@ -27,7 +27,7 @@ const WRITABLE: [u8; SIZE as usize] = [0, 0, 0x71, 0, 0xfc, 0xff, 0xff, 0xff, 0x
 /// The capability in configuration space.
 #[derive(Debug)]
 pub(super) struct Msi {
-    /// Where it is.
+    /// Offset in configuration space.
     at: u16,
     reset: [u8; SIZE as usize],
     values: Mutex<[u8; SIZE as usize]>,

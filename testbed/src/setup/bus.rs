@@ -19,7 +19,7 @@ use super::watch::Sign;
 use super::{DirectBus, VfioBus, VfioUserBus};
 use crate::device::GpuFunction;
 
-/// How machines reach their GPUs.
+/// Connection between machines and their GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BusChoice {
     /// In the same process, by calls.
@@ -39,7 +39,7 @@ pub enum BusChoice {
 /// `vfio=FUNCTION`.
 pub const BUS_VARIABLE: &str = "CAMPANILE_BUS";
 
-/// What a bus can be.
+/// Values of `--bus`, for error messages.
 const KNOWN: &str =
     "`direct`, `vfio-user`, `vfio-user-process`, `vfio-user=SOCKET[,SOCKET…]` and `vfio=FUNCTION[,FUNCTION…]`";
 
@@ -132,7 +132,7 @@ pub(super) struct Attached {
     sign: Option<Sign>,
 }
 
-/// What moves a GPU as long as it lives.
+/// Owner of the thread that steps a GPU, as long as the GPU lives.
 pub(super) enum Keeper {
     /// Nobody here.
     Nobody,

@@ -11,9 +11,9 @@ use super::FaultsHandle;
 /// A fault, parsed from text such as `hang:engine=1,after=100`, or `lost-interrupts=1%` for one that comes by chance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultOption {
-    /// What goes wrong.
+    /// The fault.
     pub rule: FaultRule,
-    /// How often.
+    /// Frequency of the fault.
     pub often: Often,
     text: String,
 }

@@ -5,7 +5,7 @@ use dxgkrnl::PowerSettings;
 
 use super::{BusChoice, FaultOption, SystemOptions, VariantOptions};
 
-/// Where values of native fences may lie.
+/// Memory of a native fence's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum FenceStorage {
     /// In system memory, as in the first release of native fences.
@@ -48,7 +48,7 @@ impl Feature {
 pub struct MachineOptions {
     /// The GPU to build.
     pub variant: VariantOptions,
-    /// Where values of native fences may lie.
+    /// Memory of native fences' values.
     pub fences: FenceStorage,
     /// How the GPU is reached; `None`: see [`BusChoice`].
     pub bus: Option<BusChoice>,

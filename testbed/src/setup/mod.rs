@@ -80,18 +80,18 @@ struct Function {
     place: usize,
 }
 
-/// Where a GPU is plugged in, and which.
+/// Configuration of a slot, with which a GPU is plugged in again after it was pulled out.
 struct Slot {
     bus: BusChoice,
     threads: bool,
     options: AdapterOptions,
 }
 
-/// What [`Part::gpu`] unwinds with.
+/// Payload with which [`Part::gpu`] unwinds.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuElsewhere;
 
-/// How much of an adapter is up.
+/// State of an adapter between plugging in and start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Removed,
@@ -622,7 +622,7 @@ impl GpuCounters {
         }
     }
 
-    /// What was counted since `earlier`.
+    /// Difference between these counts and `earlier` ones.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

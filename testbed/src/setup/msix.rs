@@ -39,7 +39,7 @@ pub(super) const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 /// First vector that a system hands out to devices.
 pub(super) const MESSAGE_DATA: u64 = 0x20;
 
-/// Where the MSI-X structures of a function are.
+/// Positions of the MSI-X structures of a function.
 pub(super) struct Msix {
     pub(super) capability: u16,
     pub(super) vectors: u32,
@@ -104,7 +104,7 @@ pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Resul
     Ok(())
 }
 
-/// Where a capability is.
+/// Offset in configuration space of the capability with this id.
 ///
 /// # Errors
 /// The function has none of this kind.

@@ -17,7 +17,7 @@ use crate::device::control::Control;
 
 /// How long the process may take to end when nobody uses its GPU any more.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How often its end is looked for.
+/// Time between two looks for the end of the process.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// A program that serves a GPU to the process that starts it: this one.
@@ -43,7 +43,7 @@ impl Program {
         }
     }
 
-    /// Where it is.
+    /// Path of the executable.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -99,7 +99,7 @@ impl Process {
         Ok((Self { child, control: Arc::new(Control::new(asking)?) }, ours))
     }
 
-    /// Where its GPU is asked.
+    /// Control connection to the GPU in the process.
     pub(super) fn control(&self) -> &Arc<Control> {
         &self.control
     }

@@ -104,7 +104,7 @@ impl VfioUserBus {
         self.client.socket().try_clone_to_owned()
     }
 
-    /// Whether the server is gone.
+    /// True if the connection to the server has ended.
     pub fn is_gone(&self) -> bool {
         self.client.is_gone()
     }

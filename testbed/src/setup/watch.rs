@@ -11,7 +11,7 @@ use dxgkrnl::{Machine, PnpError};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use wddm_ddi::types::LUID;
 
-/// How it is seen that a function goes.
+/// Descriptor by which the removal of a function is noticed.
 #[derive(Debug)]
 pub(super) enum Sign {
     /// The other end of this socket goes, and the function with it.
@@ -78,7 +78,7 @@ impl Watch {
         Ok(Self { stop, seen, thread: Some(thread) })
     }
 
-    /// Whether the function has gone.
+    /// True if the removal of the function was noticed.
     pub(super) fn has_seen_the_end(&self) -> bool {
         self.seen.load(Ordering::Acquire)
     }

@@ -526,7 +526,7 @@ const COLLECTED: usize = 8;
 pub(super) struct Recorder<'q> {
     queue: &'q mut Queue,
     wait: bool,
-    /// Whether the DLL has a recording open.
+    /// True while the DLL has a recording open, which the drop then has to discard.
     open: bool,
 }
 

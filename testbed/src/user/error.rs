@@ -30,7 +30,7 @@ pub enum Error {
         function: &'static str,
         /// A status of `campanile.h`, or a negative `NTSTATUS`.
         status: i32,
-        /// What the DLL says about the status.
+        /// The DLL's text for the status.
         text: &'static str,
     },
     /// The DLL could not be loaded.

@@ -197,7 +197,7 @@ impl Library {
         &self.functions
     }
 
-    /// What the DLL says about a status.
+    /// The DLL's text for a status.
     pub(super) fn text(&'static self, status: i32) -> &'static str {
         // SAFETY: takes any number.
         let text = unsafe { (self.functions.campanile_status_text)(status) };

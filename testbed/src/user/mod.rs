@@ -272,7 +272,7 @@ impl Fence {
         }))
     }
 
-    /// What it is to GPU and operating system.
+    /// Type of the fence in the operating system.
     ///
     /// # Errors
     /// None of a fence that exists.
@@ -444,7 +444,7 @@ impl Queue {
         on!(&self.0, QueueInner, queue => Ok(queue.wait_progress_for(value, timeout)?), queue.wait_progress(value, timeout))
     }
 
-    /// How this queue submits.
+    /// Submission model of the queue.
     ///
     /// # Errors
     /// The DLL refused.
@@ -480,7 +480,7 @@ impl Queue {
         }
     }
 
-    /// What the queue has done so far.
+    /// Counts since the queue was created.
     ///
     /// # Errors
     /// The DLL refused.

@@ -142,7 +142,7 @@ extern "win64" fn wait_for_single_object(event: HANDLE, milliseconds: u32) -> u3
     }
 }
 
-/// Whether the event was set within `limit`.
+/// True if the event was set within `limit`; `None` waits without one.
 fn poll(descriptor: i32, limit: Option<Duration>) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
     let limit = limit.map(|limit| libc::timespec {

@@ -9,7 +9,7 @@ use crate::{
     dynamic::{DynamicBuffer, DynamicMapping, MapMode},
 };
 
-/// What a map is for.
+/// Promise of the application about the accesses to a mapping.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DynamicMode {

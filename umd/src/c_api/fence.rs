@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{Fence, FenceKind, FenceOptions, Queue, Sharing};
 
-/// What a fence is to GPU and operating system.
+/// Type of a fence in the operating system.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CFenceKind {

@@ -23,7 +23,7 @@ const USERS: u64 = LIVE - 1;
 const ALONE: u64 = USERS;
 const GENERATION_SHIFT: u32 = 32;
 
-/// What a handle can stand for.
+/// Object behind a handle.
 pub(super) enum Object {
     Adapter(Adapter),
     Device(Device),
@@ -83,7 +83,7 @@ unsafe impl Sync for Slot {}
 type Chunk = [Slot; CHUNK_SLOTS];
 
 static TABLE: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
-/// Where the search for a free slot starts.
+/// Number of the slot with which the search for a free one starts; a wrong one only costs time.
 static HINT: AtomicU32 = AtomicU32::new(0);
 
 /// Uses the object behind `id` together with others.

@@ -36,7 +36,7 @@ pub use recovery::*;
 pub use share::*;
 pub use trace::*;
 
-/// What went wrong.
+/// Result of a function.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -149,7 +149,7 @@ impl Status {
     ];
 }
 
-/// Where a buffer lives.
+/// Memory of a buffer, and the CPU's access to it.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferPlacement {
@@ -175,7 +175,7 @@ pub enum QueueNode {
     Copy = 1,
 }
 
-/// How a queue submits.
+/// Submission model of a queue.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueModel {
@@ -241,7 +241,7 @@ pub struct CQueueOptions {
     pub model: i32,
 }
 
-/// How soon the system takes offered memory.
+/// Order in which the system reclaims offered memory.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum COfferPriority {

@@ -31,7 +31,7 @@ pub struct CCopyRows {
     pub destination_pitch: u32,
 }
 
-/// What a queue has done so far.
+/// Counts of a queue since it was created.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CQueueStats {
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn campanile_queue_model_reason(
     })())
 }
 
-/// What the queue has done so far.
+/// Writes the counts of a queue since it was created to `stats`.
 ///
 /// # Safety
 /// `stats` is writable or null.

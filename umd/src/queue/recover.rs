@@ -8,7 +8,7 @@ use crate::{device::Device, error::Result};
 pub struct Unfinished {
     /// Progress value of the first.
     pub first: u64,
-    /// How many.
+    /// Number of the submissions, whose progress values follow one another.
     pub count: u64,
 }
 

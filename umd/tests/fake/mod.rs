@@ -178,7 +178,7 @@ pub(crate) struct Fake {
     pub(crate) queue_number: Option<u32>,
     /// Statuses that the next connections leave; CONNECTED when used up.
     pub(crate) connect: VecDeque<u64>,
-    /// What GetDeviceState says: lost.
+    /// True if D3DKMTGetDeviceState reports the device as lost.
     pub(crate) lost: bool,
     /// Paging requests are pending and done when waited for.
     pub(crate) pending: bool,
@@ -186,7 +186,7 @@ pub(crate) struct Fake {
     pub(crate) gpu: bool,
     /// Priorities of offers, in order.
     pub(crate) offers: Vec<D3DKMT_OFFER_PRIORITY>,
-    /// What has become of offered memory.
+    /// Result that D3DKMTReclaimAllocations2 reports for offered memory.
     pub(crate) reclaims: D3DDDI_RECLAIM_RESULT,
     pub(crate) adapter: AdapterData,
     /// KMTQAITYPE_WDDM_3_1_CAPS.NativeGpuFenceSupported.
@@ -376,7 +376,7 @@ impl Fake {
         let Some(mut now) = self.value(handle) else {
             return self.violation(format!("wait for unknown fence {handle:#x}"));
         };
-        // What waits for paging gets it done.
+        // A thread that waits for a paging fence finds it signalled.
         for object in self.objects.values() {
             if let Object::PagingQueue { fence, value: word } = object
                 && *fence == handle

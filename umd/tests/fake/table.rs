@@ -22,7 +22,7 @@ macro_rules! thunks {
             }
         )*
 
-        /// What a test hands to the driver.
+        /// Thunks of the stand-in, which a test hands to the user-mode driver.
         pub(crate) static THUNKS: Thunks = Thunks { $( $name, )* D3DKMTShareObjects, NtClose };
     };
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::peer::{Raw, Served, eventfd, sealed, serving, unsealed};
 
-/// What a client sends.
+/// One action of a random client.
 #[derive(Clone, Debug)]
 enum Step {
     /// A message: command, flags, words of its body, bytes behind them, kinds of descriptors.

@@ -17,7 +17,7 @@ use crate::peer::{sealed, unsealed};
 const TIMEOUT: Duration = Duration::from_secs(60);
 const HELLO: &[u8] = b"\0\0\x01\0{}\0";
 
-/// What a server does with one question.
+/// A server's wrong answer to one request.
 #[derive(Clone, Debug)]
 enum Lie {
     /// A reply with this body and so many descriptors.

@@ -18,7 +18,7 @@ pub(crate) const BAR0: u64 = 0x1000;
 pub(crate) const BAR2: u64 = 0x4000;
 pub(crate) const VECTORS: u16 = 4;
 
-/// What a function saw.
+/// Calls that a function received.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) maps: Vec<(u64, u64, bool)>,

@@ -24,7 +24,7 @@ impl fmt::Display for Import {
     }
 }
 
-/// What a crate is made of.
+/// Modules of a crate, and the imports between them.
 pub(super) struct Imports {
     /// The modules of its root.
     pub(super) modules: BTreeSet<String>,
@@ -82,7 +82,7 @@ fn reexports(tree: &UseTree, first: Option<&str>, shown: &mut BTreeMap<String, S
     }
 }
 
-/// Where in the crate a token stands.
+/// Position of a token in the tree of modules.
 struct Place<'a> {
     /// The module of the crate's root.
     top: &'a str,
@@ -148,7 +148,7 @@ fn tokens(stream: TokenStream, file: &Path, place: &mut Place<'_>) {
     }
 }
 
-/// Whether `::` stands at a place.
+/// True if the tokens at `at` are `::`.
 fn follows(tokens: &[TokenTree], at: usize) -> bool {
     let colon = |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     colon(tokens.get(at)) && colon(tokens.get(at + 1))
@@ -190,7 +190,7 @@ fn firsts(stream: TokenStream) -> Vec<(String, usize)> {
     names
 }
 
-/// Whether something is compiled for tests only.
+/// True if an attribute restricts the item to tests.
 pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let text = attribute.to_token_stream().to_string().replace(' ', "");

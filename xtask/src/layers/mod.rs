@@ -42,7 +42,7 @@ struct Crate {
 #[serde(deny_unknown_fields)]
 struct Circle {
     modules: BTreeSet<String>,
-    /// What ties them.
+    /// Reason why the modules import one another.
     #[serde(rename = "why")]
     _why: String,
 }

@@ -11,7 +11,7 @@ use syn::{Block, FnArg, ImplItemFn, ItemFn, Signature, TraitItemFn};
 
 use super::imports;
 
-/// What nothing goes beyond.
+/// Largest sizes that are allowed without an exception.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {

@@ -17,7 +17,7 @@ pub(super) struct Mutant {
     pub(super) file: String,
     /// Text that is replaced; it is in the file once.
     pub(super) find: String,
-    /// What takes its place.
+    /// Text that replaces it.
     pub(super) replace: String,
     /// Page whose sentence no longer holds, by the name that cases cite.
     pub(super) page: String,
@@ -53,7 +53,7 @@ struct File {
 const ROOMS: [&str; 4] = ["driver", "umd", "device", "hw"];
 
 impl Mutant {
-    /// Where its text is in the file's.
+    /// Range of the mutant's text in the text of its file.
     ///
     /// # Errors
     /// It is not there exactly once.

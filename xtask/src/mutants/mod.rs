@@ -76,7 +76,7 @@ impl FromStr for Shard {
     }
 }
 
-/// What became of a mutant.
+/// Verdict on a mutant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
 enum Verdict {
@@ -124,7 +124,7 @@ struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Whether the catalogue says the same.
+    /// True if the catalogue expects this verdict.
     fn is_expected(&self) -> bool {
         self.verdict.is_killed() == self.mutant.survives.is_none()
     }
@@ -188,7 +188,7 @@ fn judge(root: &Path, options: &Options) -> Result<u8, String> {
     report(&outcomes, options.json)
 }
 
-/// How far a run has come.
+/// Number of mutants that are done, of all.
 struct Progress {
     done: AtomicUsize,
     of: usize,

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::schemata::{CHOICE, REACHED};
 
-/// What all names of cases begin with.
+/// Common start of all cases' names.
 const PREFIX: &str = "Device.Graphics.WDDM32.";
 /// Longest time a case may take; the command itself makes it fail then.
 const CASE: Duration = Duration::from_secs(60);
 /// What the command may take beside its cases: start, and the end of its shared systems.
 const AROUND: Duration = Duration::from_secs(30);
 
-/// What to run on a mutant.
+/// Arguments of a run of cases on a mutant.
 pub(super) struct Order<'a> {
     pub(super) program: &'a Path,
     /// Number of the mutant, 0 for none.
@@ -29,7 +29,7 @@ pub(super) struct Order<'a> {
     pub(super) repeat: u32,
 }
 
-/// How a run of cases ended.
+/// Outcome of a run of cases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
 pub(super) enum Ended {

@@ -16,7 +16,7 @@ pub(super) const REACHED: &str = "changed functions ran: ";
 
 /// Where the choice is kept; the crate on which all others that are changed depend.
 pub(super) const MODULE: (&str, &str) = ("hw/src/lib.rs", "hw/src/mutant.rs");
-/// Where the choice is made.
+/// File whose `main` chooses the mutant.
 pub(super) const MAIN: &str = "src/main.rs";
 
 /// The module with the choice.
@@ -43,7 +43,7 @@ pub fn reach() {
     REACHED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often a changed function ran.
+/// Number of times that a changed function ran.
 pub fn reached() -> u64 {
     REACHED.load(Ordering::Relaxed)
 }

@@ -72,7 +72,7 @@ fn is_precompiled() -> Result<bool, String> {
     Ok(folder.read_dir().is_ok_and(|mut files| files.any(|file| file.is_ok_and(is_core))))
 }
 
-/// What a program prints.
+/// Standard output of a program that succeeds.
 fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)

@@ -16,7 +16,7 @@ pub(super) struct Suite {
     pub(super) folder: PathBuf,
 }
 
-/// What a build came to.
+/// Result of a build.
 #[derive(Debug, Default)]
 pub(super) struct Built {
     pub(super) suites: Vec<Suite>,

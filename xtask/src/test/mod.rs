@@ -15,7 +15,7 @@ use crate::{package, pe, setup};
 
 pub(crate) use output::Tally;
 
-/// What one suite came to.
+/// Result of one suite.
 struct Outcome {
     name: String,
     tally: Tally,
@@ -24,7 +24,7 @@ struct Outcome {
     note: Option<String>,
 }
 
-/// How much is run.
+/// Selection of the suites and cases.
 pub(crate) struct Extent {
     /// Leaves out what takes long.
     pub(crate) quick: bool,

@@ -191,7 +191,7 @@ fn entries_are_written_by_packets_once_each_in_buffers_of_any_size(case: &mut Ca
                 ensure_eq!(writes(mode, vram, &packets), expected, "{count} from {start} in buffers of {size} bytes");
             }
         }
-        // What is the same everywhere is one packet.
+        // Entries of the same value need one packet.
         let mut same = [frame(0, 0x55)];
         let mut repeated = update(mode, 12, &mut same);
         (repeated.NumPageTableEntries, repeated.Flags) = (500, DXGK_UPDATEPAGETABLEFLAGS::new().with_Repeat(true));

@@ -117,7 +117,7 @@ fn faults_between_engine_reset_and_resume_are_reported_after_it(case: &mut Case<
     ensure_eq!(made.first(), Some(&fault), "it completes what was before it");
     ensure!(matches!(made[1], Report::QueueFaulted { address: 0xbeef_0000, .. }), "{made:?}");
     ensure_eq!(made.iter().filter(|report| matches!(report, Report::Completed { .. })).count(), 0, "{made:?}");
-    // What was behind the fault runs on.
+    // Work behind the fault is executed.
     rig.system.retire(0, 3, 1);
     rig.system.retire(0, 4, 1);
     rig.system.interrupt();

@@ -169,7 +169,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether the preamble has the type.
+/// True if the preamble declares the type.
 fn is_base(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "UCHAR",

@@ -9,7 +9,7 @@ use ddi_layout::facts::{Row, TypeFacts};
 pub(super) struct Record {
     groups: Vec<Group>,
     size: usize,
-    /// What C gives it by itself.
+    /// Alignment in bytes by the rules of C, before any packing.
     pub(super) align: usize,
 }
 

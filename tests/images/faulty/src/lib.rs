@@ -44,7 +44,7 @@ static COMPILER_CALLS: (Copy, Copy, Set, Compare) = (memcpy, memmove, memset, me
 /// Bad pointers by the prefix of the service's name: nothing, what no process has here, and where Windows keeps its kernel.
 const POINTERS: [(&str, usize); 3] = [("null-", 0), ("wild-", 0x7fff_ffff_f120), ("kernel-", 0xffff_8000_0000_1000)];
 
-/// Whether a name is this text.
+/// True if a UTF-16 name is this text.
 fn is(name: &[u16], text: &str) -> bool {
     text.encode_utf16().eq(name.iter().copied())
 }
