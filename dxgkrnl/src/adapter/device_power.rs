@@ -94,7 +94,7 @@ impl Adapter {
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
         }
         if action == PowerAction::None {
-            self.power.set_d3_transition(self, true);
+            self.power().set_d3_transition(self, true);
         }
         // The function that leads goes first, and comes back last. [dispmprt: DXGKDDI_LINK_DEVICE]
         let mut functions = Vec::with_capacity(self.links().len());
@@ -133,7 +133,7 @@ impl Adapter {
             self.set_device_power(link, DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
         }
         self.transitions.1.fetch_add(1, Ordering::AcqRel);
-        self.power.set_d3_transition(self, false);
+        self.power().set_d3_transition(self, false);
         self.vidmm().unpark(true);
         self.vidsch().renew_monitored_values();
         between();

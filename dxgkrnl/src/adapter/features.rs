@@ -101,7 +101,7 @@ impl Adapter {
     }
 
     fn decide(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
-        let Some((allowed, dependencies)) = system_side(&self.policy, id) else {
+        let Some((allowed, dependencies)) = system_side(self.policy(), id) else {
             return FeatureDecision { known: is_known(id), ..FeatureDecision::default() };
         };
         let (supported_by_driver, supported_on_current_config) = match self.feature_interface() {

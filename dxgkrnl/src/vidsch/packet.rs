@@ -9,7 +9,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::{Adapter, check_dma_buffer_segment_set};
+use crate::adapter::Adapter;
 use crate::device::DeviceError;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
@@ -94,7 +94,7 @@ pub(super) fn create_context(
         return Err(STATUS_DRIVER_INTERNAL_ERROR);
     }
     let info = args.ContextInfo;
-    let rule = check_dma_buffer_segment_set(adapter, args.NodeOrdinal, info.DmaBufferSegmentSet);
+    let rule = adapter.check_dma_buffer_segment_set(args.NodeOrdinal, info.DmaBufferSegmentSet);
     let refused = rule.err().map(|error| adapter.refuse(error));
     // A context with virtual addressing has nothing to patch.
     let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
