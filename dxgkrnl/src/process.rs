@@ -23,11 +23,12 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::machine::{Machine, WeakMachine};
+use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, InProcess, PagingQueue, Resource, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 

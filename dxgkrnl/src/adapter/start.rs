@@ -261,9 +261,9 @@ impl Adapter {
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
         let _ = self.vidsch.set(vidsch);
-        let vidmm = VidMm::new(self).map_err(failed)?;
+        let vidmm = VidMm::new(&self.port, Arc::<VidSch>::clone(self.vidsch())).map_err(failed)?;
         let _ = self.vidmm.set(Arc::clone(&vidmm));
-        vidmm.start(self).map_err(failed)?;
+        vidmm.start(&self.port).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
         let early = self.power().take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));
         early.for_each(|node| self.vidsch().note_idle(node));

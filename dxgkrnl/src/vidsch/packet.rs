@@ -38,6 +38,11 @@ pub(crate) struct SystemContext {
 }
 
 impl SystemContext {
+    /// Its scheduler.
+    pub(super) fn scheduler(&self) -> &VidSch {
+        self.adapter.vidsch()
+    }
+
     /// The node.
     pub(crate) fn node(&self) -> u32 {
         self.node
@@ -153,7 +158,7 @@ impl VidSch {
         context: &Arc<SystemContext>,
         buffer_va: u64,
         size: u32,
-        private_data: &mut [u8],
+        private_data: &[u8],
     ) -> Result<u32, NTSTATUS> {
         let node = self.nodes.get(context.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         if self.tdr.is_abandoning() {
