@@ -6,10 +6,9 @@ use std::sync::Arc;
 use wddm_ddi::status::{NTSTATUS, STATUS_INTERNAL_ERROR};
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::{MemoryOwner, ResidencyQueue};
-use crate::vidsch::SyncObject;
+use crate::vidsch::{Device, SyncObject};
 
 /// A paging queue of a device. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 pub(crate) struct PagingQueue {

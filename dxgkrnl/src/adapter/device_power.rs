@@ -11,7 +11,8 @@ use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
 use wddm_ddi::status::*;
 
 use super::{Adapter, Link};
-use crate::vidsch::{Doorbell, HwContext};
+use crate::port::DevicePower;
+use crate::vidsch::HwContext;
 use nt::bugcheck::Bugcheck;
 use nt::pci::Sleeping;
 
@@ -151,18 +152,10 @@ impl Adapter {
     pub(crate) fn is_asleep(&self) -> bool {
         lock(&self.asleep).is_some()
     }
+}
 
-    /// Connects a doorbell; a device in D3 is brought back to D0 first, and its contexts are resumed after it.
-    ///
-    /// # Errors
-    /// As [`Doorbell::connect`].
-    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
-        let mut answer = None;
-        // Where memory of others has to be evicted for a suspended process, that takes a device in D0 whose contexts run.
-        self.wake(|| answer = doorbell.connect_if_memory());
-        answer.unwrap_or_else(|| {
-            let _inside = self.machine.gate().enter(&self.machine);
-            doorbell.connect()
-        })
+impl DevicePower for Adapter {
+    fn wake(&self, between: &mut dyn FnMut()) {
+        self.wake(between);
     }
 }

@@ -11,18 +11,17 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
-use super::features::Features;
 use super::link;
 use super::registry;
 use super::rules::{self, Surroundings};
-use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Port, Segment, StartError, mcdm};
+use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
-use crate::port::{IdleEngines, Resources};
+use crate::port::{IdleEngines, Port, Resources};
 use crate::vidmm::VidMm;
-use crate::vidsch::VidSch;
+use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::{DeviceObject, Location};
 use nt::pci::Function;
@@ -108,19 +107,18 @@ pub(crate) fn start(
             Link::new(registry::register(Weak::clone(weak)), context, location, resources)
         });
         Adapter {
-            port: Port::new(machine, next_luid(), miniport, links.collect(), settings.features),
+            render: RenderAdapter::new(Port::new(machine, next_luid(), miniport, links.collect(), settings.features)),
             installation: settings.installation,
             interrupt_thread: Mutex::new(None),
-            features: Features::default(),
             asleep: Mutex::default(),
             transitions: Default::default(),
             idle: Mutex::default(),
-            vidsch: OnceLock::new(),
-            vidmm: OnceLock::new(),
             start_log: OnceLock::new(),
             acquired: Mutex::new(HashSet::new()),
         }
     });
+    let power: Weak<Adapter> = Arc::downgrade(&adapter);
+    adapter.set_device_power(power);
     let started = adapter.start_functions();
     if let Err(error) = started {
         adapter.links().iter().for_each(|link| registry::unregister(link));
@@ -257,13 +255,13 @@ impl Adapter {
         let caps = self.query_caps()?;
         self.run(caps);
         let failed = |status| self.take_refusal().unwrap_or(StartError::RenderCore(status));
-        let vidsch = VidSch::new(self);
+        let vidsch = VidSch::new(self.render());
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
-        let _ = self.vidsch.set(vidsch);
-        let vidmm = VidMm::new(&self.port, Arc::<VidSch>::clone(self.vidsch())).map_err(failed)?;
-        let _ = self.vidmm.set(Arc::clone(&vidmm));
-        vidmm.start(&self.port).map_err(failed)?;
+        self.set_scheduler(vidsch);
+        let vidmm = VidMm::new(self.port(), Arc::<VidSch>::clone(self.vidsch())).map_err(failed)?;
+        self.set_memory_manager(Arc::clone(&vidmm));
+        vidmm.start(self.port()).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
         let early = self.power().take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));
         early.for_each(|node| self.vidsch().note_idle(node));
@@ -482,10 +480,10 @@ impl Adapter {
         // What follows needs the hardware, unless there is none any more.
         self.wake(|| ());
         self.end();
-        if let Some(vidsch) = self.vidsch.get() {
+        if let Some(vidsch) = self.scheduler() {
             vidsch.stop();
         }
-        if let Some(vidmm) = self.vidmm.get() {
+        if let Some(vidmm) = self.memory_manager() {
             vidmm.stop();
         }
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED);

@@ -1,8 +1,10 @@
 //! The port to a driver: what scheduler and memory manager know of the adapter that they serve.
 //!
 //! It has the driver with the context of each of its functions, what the driver said of itself, interrupts, and the power components. It
-//! knows nobody above it. What an engine asks of the scheduler goes through [`IdleEngines`], which plug and play wires.
+//! knows nobody above it. What it asks of those goes
+//! through [`IdleEngines`] and [`DevicePower`], which plug and play wires.
 
+mod features;
 mod link;
 mod power;
 mod resources;
@@ -28,12 +30,19 @@ use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
 use crate::start_error::StartError;
+use features::Features;
 use nt::ram::PAGE_SIZE;
 
 /// Who is told that an engine has asked to enter F1 while it was used, and is not used any more.
 pub(crate) trait IdleEngines: Send + Sync {
     /// The engine of `node` may be idle.
     fn note_idle(&self, node: u32);
+}
+
+/// Who brings the device of an adapter back to D0.
+pub(crate) trait DevicePower: Send + Sync {
+    /// D3 to D0; `between` runs before contexts that were suspended for D3 are resumed. Nothing happens to a device in D0.
+    fn wake(&self, between: &mut dyn FnMut());
 }
 
 /// The driver of one adapter between StartDevice and StopDevice, and what it said of the adapter.
@@ -50,9 +59,11 @@ pub(crate) struct Port {
     /// What the system is willing to enable here.
     policy: FeaturePolicy,
     power: PowerComponents,
+    features: Features,
     caps: OnceLock<AdapterCaps>,
     refusal: Mutex<Option<StartError>>,
     idle_engines: OnceLock<Weak<dyn IdleEngines>>,
+    device_power: OnceLock<Weak<dyn DevicePower>>,
 }
 
 impl Port {
@@ -74,9 +85,11 @@ impl Port {
             interrupts: Arc::new(Interrupts::default()),
             policy,
             power: PowerComponents::default(),
+            features: Features::default(),
             caps: OnceLock::new(),
             refusal: Mutex::new(None),
             idle_engines: OnceLock::new(),
+            device_power: OnceLock::new(),
         })
     }
 
@@ -100,6 +113,18 @@ impl Port {
     /// Who hears of engines that may be idle.
     pub(crate) fn set_idle_engines(&self, listener: Weak<dyn IdleEngines>) {
         let _ = self.idle_engines.set(listener);
+    }
+
+    /// Who brings the device back to D0.
+    pub(crate) fn set_device_power(&self, power: Weak<dyn DevicePower>) {
+        let _ = self.device_power.set(power);
+    }
+
+    /// Brings the device back to D0 if it is in D3, as [`DevicePower::wake`].
+    pub(crate) fn wake_device(&self, between: &mut dyn FnMut()) {
+        if let Some(power) = self.device_power.get().and_then(Weak::upgrade) {
+            power.wake(between);
+        }
     }
 
     /// The engine of `node` may be idle.

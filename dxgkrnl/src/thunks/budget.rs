@@ -7,10 +7,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
-use crate::device::Device;
 use crate::process::{Object, Process, WeakProcess};
-use crate::process_adapter::ProcessAdapter;
 use crate::vidmm::{BudgetRegistration, Group, TrimRegistration};
+use crate::vidsch::{Device, ProcessAdapter};
 
 use super::{enter, enter_read_only, power};
 

@@ -7,11 +7,10 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::paging_queue::PagingQueue;
 use crate::process::{Object, Process};
 use crate::vidmm::{Allocation, AllocationRequest, IdlePoint, MapRequest, REGION_ALIGN, Resource, Shows};
-use crate::vidsch::FenceOptions;
+use crate::vidsch::{Device, FenceOptions};
 
 use super::{enter, enter_read_only, power, user};
 

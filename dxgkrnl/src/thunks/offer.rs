@@ -6,9 +6,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::process::Process;
 use crate::vidmm::{Allocation, OfferPriority, OfferTerms};
+use crate::vidsch::Device;
 
 use super::memory::{allocations, has_duplicates, read_handles};
 use super::{enter, enter_read_only, user};

@@ -6,13 +6,12 @@ use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::suspension::ProcessSuspension;
-use crate::vidmm::ResidencyQueue;
-use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::fence_storage::FencePage;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::update::{Change, Update};
 use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
+use crate::vidmm::{ResidencyQueue, VidMm};
 use nt::ram::{PAGE_SIZE, Pages};
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::{Device, DeviceError};
 use crate::port::{IdleEngines, Port};
 use crate::rank;
+use crate::vidsch::{Device, DeviceError};
 
 use super::VidSch;
 use super::active::Active;

@@ -12,6 +12,7 @@ mod batch;
 mod call_mapping;
 mod close;
 mod cross_adapter;
+mod device;
 mod doorbell;
 mod doorbell_memory;
 mod doorbell_state;
@@ -32,8 +33,10 @@ mod packet;
 mod packet_context;
 mod packet_fence;
 pub(crate) mod priority;
+mod process_adapter;
 mod process_suspension;
 mod registry;
+mod render_adapter;
 mod report;
 mod residency_slices;
 mod rights;
@@ -59,14 +62,13 @@ use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::Adapter;
-use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rescue::{Rescue, Rescues};
 use nt::bugcheck::Bugcheck;
 use nt::verifier::Verifier;
 
 pub(crate) use batch::signal;
+pub(crate) use device::{Device, DeviceError};
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
 pub use fence_log::{GpuClock, QueueFenceLog};
@@ -78,6 +80,8 @@ pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
 use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
+pub(crate) use process_adapter::ProcessAdapter;
+pub(crate) use render_adapter::RenderAdapter;
 use residency_slices::ResidencySlices;
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
@@ -106,7 +110,7 @@ pub(crate) const PRIVATE_DATA_MAX: u32 = 1 << 16;
 
 /// The scheduler of one adapter.
 pub(crate) struct VidSch {
-    adapter: Weak<Adapter>,
+    adapter: Weak<RenderAdapter>,
     verifier: Arc<Verifier>,
     rescues: Arc<Rescues>,
     limits: Limits,
@@ -158,7 +162,7 @@ pub(crate) struct VidSch {
 
 impl VidSch {
     /// The scheduler of an adapter whose capabilities are known.
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Arc<Self> {
+    pub(crate) fn new(adapter: &Arc<RenderAdapter>) -> Arc<Self> {
         let caps = adapter.caps();
         let nodes = caps.nodes.len();
         let sch = Arc::new(Self {
@@ -209,7 +213,7 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED when it is gone.
-    fn adapter(&self) -> Result<Arc<Adapter>, NTSTATUS> {
+    fn adapter(&self) -> Result<Arc<RenderAdapter>, NTSTATUS> {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 

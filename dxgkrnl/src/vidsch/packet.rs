@@ -9,11 +9,10 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
-use crate::device::DeviceError;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::AddressSpace;
+use crate::vidsch::{DeviceError, RenderAdapter};
 use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
@@ -30,7 +29,7 @@ const STOP_CHECK: Duration = Duration::from_millis(200);
 
 /// A context of the system on one node, scheduled packet by packet.
 pub(crate) struct SystemContext {
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     node: u32,
     kmd: KmdHandle,
     system: KmdHandle,
@@ -66,7 +65,7 @@ impl SystemContext {
 
 /// DxgkDdiSetRootPageTable for a context of either kind on a node, which does not run. [d3dkmddi: DXGKARG_SETROOTPAGETABLE]
 pub(super) fn set_root_page_table(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     context: KmdHandle,
     node: u32,
     space: &AddressSpace,
@@ -88,7 +87,7 @@ pub(super) fn set_root_page_table(
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a context that breaks the rules, which is destroyed; what the driver answered.
 pub(super) fn create_context(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     device: KmdHandle,
     args: &mut DXGKARG_CREATECONTEXT,
 ) -> Result<(KmdHandle, DXGK_CONTEXTINFO), NTSTATUS> {
@@ -224,7 +223,7 @@ impl VidSch {
     }
 
     /// [d3dkmddi: DXGKARG_SUBMITCOMMANDVIRTUAL]
-    fn hand_over(&self, adapter: &Arc<Adapter>, node: &Node, number: u32, mut packet: Packet) {
+    fn hand_over(&self, adapter: &Arc<RenderAdapter>, node: &Node, number: u32, mut packet: Packet) {
         let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
         let paging = matches!(packet.owner, Owner::Paging(_));
         args.hContext = match &packet.owner {
@@ -271,7 +270,7 @@ impl VidSch {
     }
 
     /// [d3dkmddi: DXGKARG_PREEMPTCOMMAND]
-    fn preempt(&self, adapter: &Adapter, number: u32, id: u32) {
+    fn preempt(&self, adapter: &RenderAdapter, number: u32, id: u32) {
         let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
         args.PreemptionFenceId = id;
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);

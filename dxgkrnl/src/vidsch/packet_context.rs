@@ -17,11 +17,10 @@ use wddm_ddi::kmt::D3DDDI_CREATECONTEXTFLAGS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
+use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
 use super::batch;
@@ -75,7 +74,7 @@ struct SoftwareQueue {
 /// A context of a device.
 pub(crate) struct PacketContext {
     this: Weak<Self>,
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     device: Arc<Device>,
     node: u32,
     system: KmdHandle,

@@ -16,10 +16,10 @@ use std::time::Duration;
 use nt::lock::{RwLockReadGuard, RwLockWriteGuard, lock};
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::rank;
 use crate::suspension::{ProcessSuspension, SuspendedContext, TimeSlice};
 use crate::vidmm::{AddressSpace, EvictionSearch, SuspendOutcome};
+use crate::vidsch::Device;
 
 use super::VidSch;
 use super::hw_context::HwContext;

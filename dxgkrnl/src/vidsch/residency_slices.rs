@@ -13,8 +13,8 @@ use std::time::Duration;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::DeviceError;
 use crate::vidmm::{AddressSpace, EvictionSearch};
+use crate::vidsch::DeviceError;
 
 use super::VidSch;
 

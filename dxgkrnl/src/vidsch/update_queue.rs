@@ -12,9 +12,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::rank;
 use crate::vidmm::Update;
+use crate::vidsch::Device;
 
 use super::batch;
 use super::hold::Hold;

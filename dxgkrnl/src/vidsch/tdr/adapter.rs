@@ -7,7 +7,7 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::device::{Device, DeviceError};
+use crate::vidsch::{Device, DeviceError};
 
 use super::super::VidSch;
 use super::{TdrFate, TdrOutcome, TdrReason};

@@ -8,11 +8,10 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::adapter::Adapter;
 use crate::kmd_handle::KmdHandle;
-use crate::process_adapter::ProcessAdapter;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::{AddressSpace, IdlePoint, Kept, MemoryOwner, Running};
+use crate::vidsch::{ProcessAdapter, RenderAdapter};
 
 /// Why a device works no more.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +54,7 @@ impl DeviceError {
 /// A device of a process on an adapter.
 pub(crate) struct Device {
     /// The adapter.
-    pub(crate) adapter: Arc<Adapter>,
+    pub(crate) adapter: Arc<RenderAdapter>,
     /// The process as the adapter knows it.
     pub(crate) process: Arc<ProcessAdapter>,
     /// The driver's handle.
@@ -78,7 +77,11 @@ impl Destroyed for Device {
 
 impl Device {
     /// A device that has no handle yet.
-    pub(crate) fn new(adapter: &Arc<Adapter>, process: Arc<ProcessAdapter>, (id, kmd): (u64, KmdHandle)) -> Arc<Self> {
+    pub(crate) fn new(
+        adapter: &Arc<RenderAdapter>,
+        process: Arc<ProcessAdapter>,
+        (id, kmd): (u64, KmdHandle),
+    ) -> Arc<Self> {
         Arc::new(Self {
             adapter: Arc::clone(adapter),
             process,
