@@ -21,6 +21,7 @@ mod fence32;
 mod fence_log;
 mod fence_log_reader;
 mod for_memory;
+mod held_queue;
 mod hold;
 mod hw_context;
 mod hw_queue;

@@ -135,23 +135,3 @@ impl VidSch {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_served_in_order_and_one_that_is_moved_to_the_end_is_last() {
-        let slices = ResidencySlices::default();
-        let places: Vec<QueuePlace> = (0..3).map(|_| slices.enqueue()).collect();
-        let first = |places: &[QueuePlace]| places.iter().map(QueuePlace::is_first).collect::<Vec<_>>();
-        assert_eq!(first(&places), [true, false, false]);
-        places[0].move_to_the_end();
-        assert_eq!(first(&places), [false, true, false]);
-        let mut places = places;
-        drop(places.remove(1));
-        assert_eq!(first(&places), [false, true]);
-        drop(places.remove(1));
-        assert_eq!(first(&places), [true]);
-    }
-}
