@@ -121,7 +121,7 @@ pub(crate) fn start(
     adapter.set_device_power(power);
     let started = adapter.start_functions();
     if let Err(error) = started {
-        adapter.links().iter().for_each(|link| registry::unregister(link));
+        adapter.links().iter().for_each(registry::unregister);
         return Err(error);
     }
     match adapter.start_rendering() {

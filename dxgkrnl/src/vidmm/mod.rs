@@ -5,6 +5,9 @@
 //! the paging node, packed into buffers of the paging process. Requests never wait for that work unless memory is short or the CPU wants to see the result; they hand out a value of the
 //! paging queue's fence instead.
 //!
+//! It knows the [`port`](crate::port) to the driver and nothing above itself: the scheduler is a [`Scheduler`] that plug and play gives it, and who
+//! asks for memory is a [`MemoryOwner`].
+//!
 //! No DDI but BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held. The order of its locks is
 //! in [`rank`](crate::rank).
 

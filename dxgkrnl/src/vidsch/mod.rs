@@ -5,6 +5,10 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
+//! It stands above the memory manager and the [`port`](crate::port) to the driver, and below the adapter of plug and play. Devices and
+//! their objects reach all three through their [`RenderAdapter`]. The memory manager, which knows nothing of the scheduler's types, meets it as
+//! [`Scheduler`](crate::vidmm::Scheduler), and a device as [`MemoryOwner`](crate::vidmm::MemoryOwner).
+//!
 //! The order of its locks is in [`rank`](crate::rank).
 
 mod active;

@@ -44,7 +44,7 @@ pub(crate) struct PacketCommands {
     pub(crate) null: bool,
 }
 
-/// One submission.
+/// One submission of a context.
 enum Item {
     /// With its number among the packets of the context.
     Commands(PacketCommands, u64),
