@@ -15,7 +15,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, StartError};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction};
 use crate::callbacks;
 use crate::config::{FeaturePolicy, Installation, MachineConfig};
 use crate::ddi_calls::DdiCalls;
@@ -25,6 +25,7 @@ use crate::platform::{Owner, Parts, Platform, PowerGate};
 use crate::rank;
 use crate::registration::{self, DriverId, LoadError};
 use crate::rescue::{Rescue, Rescues};
+use crate::start_error::StartError;
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
 use nt::device_object::{self, DeviceObject, Location};
@@ -453,7 +454,7 @@ impl Machine {
         let gone = adapter.pulled_out();
         let mut pnp = lock(&self.0.pnp);
         for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
-            let of_node = |link: &&adapter::Link| {
+            let of_node = |link: &&crate::port::Link| {
                 node.function.as_ref().is_ok_and(|function| Arc::ptr_eq(function, &link.function))
             };
             if gone.iter().any(of_node) {
@@ -620,7 +621,8 @@ impl Machine {
     /// back as they should; false too on a machine that runs, where nothing is called. [dispmprt: DXGKDDI_RESET_DEVICE]
     pub fn reset_devices(&self) -> bool {
         let reset = |adapter: &Arc<Adapter>| {
-            let failed = |link: &&adapter::Link| !adapter.miniport.reset_device_of_stopped_machine(link.context.raw());
+            let failed =
+                |link: &&crate::port::Link| !adapter.miniport.reset_device_of_stopped_machine(link.context.raw());
             adapter.links().iter().filter(failed).count()
         };
         self.0.verifier.is_stopped() && self.adapters().iter().map(reset).sum::<usize>() == 0

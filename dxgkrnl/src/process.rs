@@ -20,16 +20,17 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::machine::{Machine, WeakMachine};
+use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
-use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, InProcess, PagingQueue, Resource, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
-use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
+use crate::vidsch::{
+    Device, Doorbell, HwContext, HwQueue, PacketContext, ProcessAdapter, Rights, SharedFence, SyncObject,
+};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
 
@@ -431,7 +432,7 @@ impl Process {
 
     /// Whether the process has used an adapter before, and the driver knows it.
     pub(crate) fn is_on(&self, adapter: &Arc<Adapter>) -> bool {
-        lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter))
+        lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter.render()))
     }
 
     /// This process on an adapter, created on the driver at first use.
@@ -441,7 +442,7 @@ impl Process {
     pub(crate) fn on_adapter(&self, adapter: &Arc<Adapter>) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
         let mut adapters = lock(&self.adapters);
         self.check_alive()?;
-        if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter)) {
+        if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())) {
             return Ok(Arc::clone(known));
         }
         if !adapter.is_running() {
@@ -449,7 +450,7 @@ impl Process {
         }
         let (kmd_process, space) = adapter.vidmm().create_process(self.id, &self.name)?;
         let new = Arc::new(ProcessAdapter {
-            adapter: Arc::clone(adapter),
+            adapter: Arc::clone(adapter.render()),
             kmd_process,
             space,
             id: self.id,

@@ -9,12 +9,10 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::process::Process;
 use crate::rundown::Used;
-use crate::vidsch::{HwQueue, PacketContext};
+use crate::vidsch::{Device, HwQueue, PacketContext, RenderAdapter};
 
 use super::{enter_read_only, user};
 
@@ -78,7 +76,7 @@ impl Room {
 
 /// Has the driver build the buffer. Its answer, and whether both sizes are possible ones with that answer.
 fn build(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
     [commands, private]: [&Room; 2],
 ) -> Result<NTSTATUS, NTSTATUS> {

@@ -7,12 +7,10 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
+use crate::paging_queue::PagingQueue;
 use crate::process::{Object, Process};
-use crate::vidmm::{
-    Allocation, AllocationRequest, IdlePoint, MapRequest, PagingQueue, REGION_ALIGN, Resource, Shows, VidMm,
-};
-use crate::vidsch::FenceOptions;
+use crate::vidmm::{Allocation, AllocationRequest, IdlePoint, MapRequest, REGION_ALIGN, Resource, Shows};
+use crate::vidsch::{Device, FenceOptions};
 
 use super::{enter, enter_read_only, power, user};
 
@@ -183,7 +181,7 @@ pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEA
             resource: args.Flags.CreateResource(),
             read_only: args.Flags.ReadOnly(),
         };
-        let (made, resource) = vidmm.create_allocations(&device, request)?;
+        let (made, resource) = vidmm.create_allocations(&**device, request)?;
         let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
             let given = described
                 .give_back(&handles)
@@ -291,7 +289,7 @@ pub(super) unsafe extern "win64" fn destroy_allocation2(args: *mut D3DKMT_DESTRO
         if list.iter().any(|allocation| allocation.is_referenced()) {
             return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
         }
-        let idle = (!args.Flags.AssumeNotInUse()).then(|| VidMm::idle_point(&device));
+        let idle = (!args.Flags.AssumeNotInUse()).then(|| device.idle_point());
         // Of several threads that destroy an object the one that takes its handle does.
         let list = match args.hResource {
             0 => process.remove_all(&handles).map(|()| list)?,
@@ -381,7 +379,7 @@ pub(super) unsafe extern "win64" fn evict(args: *mut D3DKMT_EVICT) -> NTSTATUS {
         }
         let handles = read_handles(args.AllocationList, args.NumAllocations)?;
         let list = allocations(process, &device, &handles)?;
-        let idle: IdlePoint = VidMm::idle_point(&device);
+        let idle: IdlePoint = device.idle_point();
         args.NumBytesToTrim = device.adapter.vidmm().evict_allocations(&list, &idle)?;
         Ok(STATUS_SUCCESS)
     })
@@ -484,7 +482,7 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
         let list = allocations(process, &device, &[args.hAllocation])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
         let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
-        let address = device.adapter.vidmm().lock_allocation(&device, allocation)?;
+        let address = device.adapter.vidmm().lock_allocation(&*device, allocation)?;
         args.pData = core::ptr::with_exposed_provenance_mut(address);
         Ok(STATUS_SUCCESS)
     })

@@ -6,9 +6,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::process::Process;
-use crate::vidmm::{Allocation, OfferPriority, OfferTerms, VidMm};
+use crate::vidmm::{Allocation, OfferPriority, OfferTerms};
+use crate::vidsch::Device;
 
 use super::memory::{allocations, has_duplicates, read_handles};
 use super::{enter, enter_read_only, user};
@@ -57,7 +57,7 @@ pub(super) unsafe extern "win64" fn offer_allocations(args: *mut D3DKMT_OFFERALL
         }
         let priority = OfferPriority::of(args.Priority).ok_or(STATUS_INVALID_PARAMETER)?;
         let groups = groups(process, &device, (args.pResources, args.HandleList), args.NumAllocations)?;
-        let idle = (!args.Flags.OfferImmediately()).then(|| VidMm::idle_point(&device));
+        let idle = (!args.Flags.OfferImmediately()).then(|| device.idle_point());
         let terms = OfferTerms { priority, decommit: args.Flags.AllowDecommit(), idle };
         device.adapter.vidmm().offer(&groups.concat(), &terms)?;
         Ok(STATUS_SUCCESS)

@@ -7,9 +7,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
-use crate::device::Device;
 use crate::process::KernelObject;
-use crate::vidsch::{Rights, SharedFence, SyncObject};
+use crate::vidsch::{Device, Rights, SharedFence, SyncObject};
 
 use super::{enter, guarded, sync, user};
 

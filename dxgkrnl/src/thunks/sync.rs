@@ -8,10 +8,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::process::{Object, Process};
-use crate::vidsch::{self, FenceOptions, Rights, SyncObject};
+use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, Rights, SyncObject};
 
 use super::{enter, enter_read_only, power, user};
 
@@ -62,7 +60,7 @@ pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
 
 /// Checks what is asked for, and whether it is a fence for engines only. What the interface knows and this system does not have is
 /// refused by name; only a fence of the default type can be used across adapters.
-fn check_info(adapter: &Adapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
+fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     const KNOWN: u32 = 0x7ff;
     let info = &args.Info;
     let flags = info.Flags.into_bits();

@@ -9,10 +9,10 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::memory::{IdlePoint, SpaceId, State};
 use crate::vidmm::page_table::MEDIUM;
+use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::{Global, Kept, VidMm, placement};
 use nt::ram::PAGE_SIZE;
@@ -154,7 +154,7 @@ impl VidMm {
     /// Nothing exists then.
     pub(crate) fn create_allocations(
         self: &Arc<Self>,
-        device: &Device,
+        device: &dyn MemoryOwner,
         request: Request<'_>,
     ) -> Result<Created, NTSTATUS> {
         let Request { allocations, private, resource, read_only } = request;
@@ -169,7 +169,7 @@ impl VidMm {
         self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args).ok()?;
         let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
         let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
-        let map_aperture2 = device.adapter.caps().driver.MemoryManagementCaps.Bits.MapAperture2Supported();
+        let map_aperture2 = self.driver.map_aperture2;
         let answers: Result<Vec<Answer>, &str> = {
             let memory = lock(&self.memory);
             infos.iter().map(|info| check(info, &memory.segments, map_aperture2)).collect()
@@ -242,7 +242,7 @@ impl VidMm {
     /// DxgkDdiOpenAllocation; the answer is the driver's handle on the device for each. [d3dkmddi: DXGKARG_OPENALLOCATION]
     fn open(
         &self,
-        device: &Device,
+        device: &dyn MemoryOwner,
         globals: &[u32],
         private: &mut [Vec<u8>],
         whole: &mut [u8],
@@ -262,11 +262,11 @@ impl VidMm {
         args.pOpenAllocation = infos.as_mut_ptr();
         (args.pPrivateDriverData, args.PrivateDriverSize) = pointer(whole);
         args.Flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
-        self.driver.miniport.open_allocation(device.kmd.raw(), &args).ok()?;
+        self.driver.miniport.open_allocation(device.kmd().raw(), &args).ok()?;
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
 
-    fn new_resource(&self, device: &Device, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, NTSTATUS> {
+    fn new_resource(&self, device: &dyn MemoryOwner, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, NTSTATUS> {
         let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
         let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         let (live, members) = (AtomicU32::new(count), Mutex::new(Vec::new()));
@@ -275,7 +275,7 @@ impl VidMm {
 
     fn register(
         self: &Arc<Self>,
-        device: &Device,
+        device: &dyn MemoryOwner,
         answer: Answer,
         global: u32,
         open: KmdHandle,
@@ -293,14 +293,14 @@ impl VidMm {
             open,
             global,
             device: device.id(),
-            kmd_device: device.kmd,
-            owner: device.process.space.id(),
+            kmd_device: device.kmd(),
+            owner: device.space().id(),
             size: answer.size,
             alignment: answer.alignment,
             placements: answer.placements,
             cpu_access: answer.cpu_access,
             resource,
-            kept: Arc::clone(&device.process.kept),
+            kept: Arc::clone(device.kept()),
         });
         let state = State::new(Arc::clone(&allocation), id.0);
         memory.allocations.insert(id, state);

@@ -13,7 +13,7 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
-use crate::vidmm::paging_queue::PagingQueue;
+use crate::vidmm::paging_queue::ResidencyQueue;
 use crate::vidmm::{VidMm, residency};
 
 /// How soon something is taken, lowest first.
@@ -198,7 +198,7 @@ impl VidMm {
     /// STATUS_INVALID_PARAMETER if one is not offered; STATUS_NO_MEMORY. All are offered as they were then.
     pub(crate) fn reclaim(
         &self,
-        queue: &PagingQueue,
+        queue: &ResidencyQueue,
         groups: &[Vec<Arc<Allocation>>],
     ) -> Result<(u64, Vec<D3DDDI_RECLAIM_RESULT>), NTSTATUS> {
         let all = groups.concat();

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::{Device, DeviceError};
+use crate::port::{IdleEngines, Port};
 use crate::rank;
+use crate::vidsch::{Device, DeviceError};
 
 use super::VidSch;
 use super::active::Active;
@@ -429,11 +430,6 @@ impl VidSch {
         trace
     }
 
-    /// The engine's request to rest is to be looked at, on the worker thread.
-    pub(crate) fn note_idle(&self, node: u32) {
-        self.worker.add(Work::EngineIdle(node));
-    }
-
     /// True if nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
     /// becomes visible to the engine, so what the engine may have found is known here.
     fn is_engine_idle(&self, node: u32) -> bool {
@@ -524,7 +520,8 @@ impl VidSch {
     }
 
     /// The adapter's function was pulled out: every packet counts as complete and every device is lost, whatever it waits for.
-    pub(crate) fn abandon_hardware(&self) {
+    pub(crate) fn abandon_hardware(&self, adapter: &Port) {
+        adapter.lose();
         for node in &self.nodes {
             node.state().abandon();
             node.announce();
@@ -567,4 +564,11 @@ impl VidSch {
 fn mix(sum: u64, name: u64, value: u64) -> u64 {
     let word = (name ^ value.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     sum.wrapping_add((word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9))
+}
+
+impl IdleEngines for VidSch {
+    /// The engine's request to rest is to be looked at, on the worker thread.
+    fn note_idle(&self, node: u32) {
+        self.worker.add(Work::EngineIdle(node));
+    }
 }

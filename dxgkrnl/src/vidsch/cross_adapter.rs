@@ -16,9 +16,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::rank;
 use crate::vidmm::FencePage;
+use crate::vidsch::Device;
 
 use super::fence::Fence;
 use super::native_fence::{self, FenceOptions, PrivateData};

@@ -21,12 +21,12 @@ use super::doorbell_memory::{Rings, Window};
 use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
 use super::process_suspension::KeptRunning;
-use crate::adapter::Adapter;
 use crate::bar_place::BarPlace;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
+use crate::vidsch::RenderAdapter;
 use nt::ram::{PAGE_SIZE, Pages};
 
 /// How often a connection that is taken away at once is tried again before user mode is told to.
@@ -56,7 +56,7 @@ struct Shown {
 
 /// The doorbell of a queue for user-mode submission.
 pub(crate) struct Doorbell {
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     queue: Arc<HwQueue>,
     system: KmdHandle,
     kmd: KmdHandle,

@@ -18,9 +18,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
 use super::batch;
@@ -53,7 +53,7 @@ struct Opens {
 
 /// A fence.
 pub(crate) struct Fence {
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     /// Our handle; the driver gets that of a native fence.
     system: KmdHandle,
     /// The driver's handle of a native fence.
@@ -93,7 +93,7 @@ impl Values for Fence {
 
 impl Fence {
     pub(super) fn new(
-        adapter: &Arc<Adapter>,
+        adapter: &Arc<RenderAdapter>,
         system: KmdHandle,
         global: Option<KmdHandle>,
         kind: FenceKind,
@@ -129,7 +129,7 @@ impl Fence {
     }
 
     /// The adapter.
-    pub(crate) fn adapter(&self) -> &Arc<Adapter> {
+    pub(crate) fn adapter(&self) -> &Arc<RenderAdapter> {
         &self.adapter
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use crate::adapter::Adapter;
+use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
@@ -77,7 +77,7 @@ impl VidSch {
     }
 
     /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.
-    pub(crate) fn engine_responds(&self, adapter: &Adapter, node: u32) -> Option<bool> {
+    pub(crate) fn engine_responds(&self, adapter: &RenderAdapter, node: u32) -> Option<bool> {
         self.nodes.get(node as usize)?;
         self.query_engine_status(adapter, node)
     }

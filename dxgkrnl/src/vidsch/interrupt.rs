@@ -6,8 +6,8 @@ use nt::lock::lock;
 use wddm_ddi::km::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::device::{Device, DeviceError};
 use crate::rescue::Rescue;
+use crate::vidsch::{Device, DeviceError};
 use nt::bugcheck::Bugcheck;
 
 use super::VidSch;

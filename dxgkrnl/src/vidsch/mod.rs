@@ -5,6 +5,10 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
+//! It stands above the memory manager and the [`port`](crate::port) to the driver, and below the adapter of plug and play. Devices and
+//! their objects reach all three through their [`RenderAdapter`]. The memory manager, which knows nothing of the scheduler's types, meets it as
+//! [`Scheduler`](crate::vidmm::Scheduler), and a device as [`MemoryOwner`](crate::vidmm::MemoryOwner).
+//!
 //! The order of its locks is in [`rank`](crate::rank).
 
 mod active;
@@ -12,6 +16,7 @@ mod batch;
 mod call_mapping;
 mod close;
 mod cross_adapter;
+mod device;
 mod doorbell;
 mod doorbell_memory;
 mod doorbell_state;
@@ -19,6 +24,8 @@ mod fence;
 mod fence32;
 mod fence_log;
 mod fence_log_reader;
+mod for_memory;
+mod held_queue;
 mod hold;
 mod hw_context;
 mod hw_queue;
@@ -31,8 +38,10 @@ mod packet;
 mod packet_context;
 mod packet_fence;
 pub(crate) mod priority;
+mod process_adapter;
 mod process_suspension;
 mod registry;
+mod render_adapter;
 mod report;
 mod residency_slices;
 mod rights;
@@ -58,14 +67,13 @@ use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::Adapter;
-use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rescue::{Rescue, Rescues};
 use nt::bugcheck::Bugcheck;
 use nt::verifier::Verifier;
 
 pub(crate) use batch::signal;
+pub(crate) use device::{Device, DeviceError};
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
 pub use fence_log::{GpuClock, QueueFenceLog};
@@ -75,10 +83,11 @@ pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
-pub(crate) use packet::SystemContext;
+use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
-pub(crate) use process_suspension::{ProcessSuspension, SuspendOutcome};
-pub(crate) use residency_slices::{QueuePlace, ResidencySlices};
+pub(crate) use process_adapter::ProcessAdapter;
+pub(crate) use render_adapter::RenderAdapter;
+use residency_slices::ResidencySlices;
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
@@ -106,7 +115,7 @@ pub(crate) const PRIVATE_DATA_MAX: u32 = 1 << 16;
 
 /// The scheduler of one adapter.
 pub(crate) struct VidSch {
-    adapter: Weak<Adapter>,
+    adapter: Weak<RenderAdapter>,
     verifier: Arc<Verifier>,
     rescues: Arc<Rescues>,
     limits: Limits,
@@ -158,7 +167,7 @@ pub(crate) struct VidSch {
 
 impl VidSch {
     /// The scheduler of an adapter whose capabilities are known.
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Arc<Self> {
+    pub(crate) fn new(adapter: &Arc<RenderAdapter>) -> Arc<Self> {
         let caps = adapter.caps();
         let nodes = caps.nodes.len();
         let sch = Arc::new(Self {
@@ -209,7 +218,7 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED when it is gone.
-    fn adapter(&self) -> Result<Arc<Adapter>, NTSTATUS> {
+    fn adapter(&self) -> Result<Arc<RenderAdapter>, NTSTATUS> {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 

@@ -6,10 +6,9 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::Protection;
+use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
 use super::cross_adapter::CrossAdapter;
@@ -187,7 +186,7 @@ impl VidSch {
 
 /// Creates the fence on the driver; the answer is the driver's handle.
 pub(super) fn create(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     kind: FenceKind,
     home: &Home,
     system: KmdHandle,
@@ -210,7 +209,7 @@ pub(super) fn create(
 }
 
 fn open(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     device: &Device,
     addresses: GpuAddresses,
     global: KmdHandle,
@@ -233,7 +232,7 @@ fn open(
 }
 
 /// Closes the fence in its process.
-pub(super) fn close(sch: &VidSch, adapter: &Adapter, local: KmdHandle) {
+pub(super) fn close(sch: &VidSch, adapter: &RenderAdapter, local: KmdHandle) {
     let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
     args.hLocalNativeFence = local.raw();
     let status = adapter.miniport.close_native_fence(adapter.context().raw(), &args);
@@ -241,7 +240,7 @@ pub(super) fn close(sch: &VidSch, adapter: &Adapter, local: KmdHandle) {
 }
 
 /// Destroys the fence, which is closed everywhere.
-pub(super) fn destroy_global(adapter: &Adapter, global: KmdHandle) {
+pub(super) fn destroy_global(adapter: &RenderAdapter, global: KmdHandle) {
     let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
     args.hGlobalNativeFence = global.raw();
     let status = adapter.miniport.destroy_native_fence(&args);

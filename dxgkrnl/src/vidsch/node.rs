@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 
-use crate::device::Device;
 use crate::rank;
+use crate::vidsch::Device;
 
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;

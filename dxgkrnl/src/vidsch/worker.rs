@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nt::lock::{Mutex, lock};
 
-use crate::device::{Device, DeviceError};
+use crate::vidsch::{Device, DeviceError};
 
 use super::VidSch;
 use super::batch;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::device::DeviceError;
+use crate::vidsch::DeviceError;
 
 use super::{InvalidFence, NodeState, PacketContext};
 

@@ -25,9 +25,9 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
-use crate::device::{Device, DeviceError};
 use crate::platform::Platform;
 use crate::rank;
+use crate::vidsch::{Device, DeviceError};
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
 
