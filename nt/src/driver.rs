@@ -36,8 +36,8 @@ pub struct Services {
     pub imports: Option<&'static NtImports>,
     /// Functions of the table that images do not import by their names.
     pub not_exported: &'static [&'static str],
-    /// Functions that only images import.
-    pub exports: &'static [Export],
+    /// Functions that only images import, by families.
+    pub exports: &'static [&'static [Export]],
     /// The device that drivers register with.
     pub device: Option<&'static ControlDevice>,
 }
@@ -46,16 +46,21 @@ impl Services {
     /// Nothing.
     pub const NONE: Self = Self { imports: None, not_exported: &[], exports: &[], device: None };
 
+    /// What only images import.
+    fn exported(&self) -> impl Iterator<Item = &'static Export> {
+        self.exports.iter().copied().flatten()
+    }
+
     /// Address of an export of the kernel.
     pub fn export(&self, name: &str) -> Option<usize> {
         let imports = self.imports.filter(|_| !self.not_exported.contains(&name));
         let service = imports.and_then(|imports| imports.address_of(name));
-        service.or_else(|| self.exports.iter().find(|(export, _)| *export == name).map(|(_, address)| address()))
+        service.or_else(|| self.exported().find(|(export, _)| *export == name).map(|(_, address)| address()))
     }
 
     /// Name of the service whose code begins at this address.
     pub fn name_of(&self, address: usize) -> Option<&'static str> {
-        let export = || self.exports.iter().find(|(_, export)| export() == address).map(|(name, _)| *name);
+        let export = || self.exported().find(|(_, export)| export() == address).map(|(name, _)| *name);
         self.imports.and_then(|imports| imports.name_of(address)).or_else(export)
     }
 }

@@ -1,5 +1,6 @@
 //! The verifier: notices a broken contract and records it as a bugcheck.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use crate::bugcheck::Bugcheck;
@@ -11,9 +12,13 @@ use crate::lock::{Innermost, Mutex};
 pub struct Verifier {
     first: OnceLock<Bugcheck>,
     log: Mutex<Vec<String>, Innermost>,
+    /// What drivers have said without an end of line, by driver.
+    unfinished: Mutex<BTreeMap<String, String>, Innermost>,
     calls: Calls,
 }
 
+/// Bytes of a line that has no end.
+const LINE_LENGTH: usize = 4096;
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
 const LOG_LINES: usize = 4096;
 
@@ -43,9 +48,28 @@ impl Verifier {
         log.push(line);
     }
 
-    /// The debug log.
+    /// Appends what a driver says, which may be part of a line or several lines.
+    pub fn said(&self, driver: &str, text: &str) {
+        let whole = {
+            let mut unfinished = self.unfinished.lock();
+            let line = unfinished.entry(driver.to_owned()).or_default();
+            line.push_str(text);
+            match line.rfind('\n') {
+                Some(end) => line.drain(..=end).collect(),
+                None if line.len() >= LINE_LENGTH => std::mem::take(line),
+                None => String::new(),
+            }
+        };
+        whole.lines().for_each(|line| self.log(format!("{driver}: {}", line.trim_end())));
+    }
+
+    /// The debug log, with what drivers have begun to say at its end.
     pub fn log_lines(&self) -> Vec<String> {
-        self.log.lock().clone()
+        let mut lines = self.log.lock().clone();
+        let unfinished = self.unfinished.lock();
+        let begun = unfinished.iter().filter(|(_, line)| !line.is_empty());
+        lines.extend(begun.map(|(driver, line)| format!("{driver}: {}", line.trim_end())));
+        lines
     }
 
     /// The calls into drivers that have not returned.
