@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use wddm_ddi::types::{LARGE_INTEGER, UNICODE_STRING};
 
 use super::good;
-use crate::fault::guarded;
+use crate::fault::{Fault, guarded};
 
 /// Values that any bytes are.
 ///
@@ -77,4 +77,16 @@ pub(super) fn put_units<T: Plain>(service: &'static str, to: *mut T, units: &[T]
     for (index, unit) in units.iter().enumerate() {
         put(service, to.wrapping_add(index), *unit);
     }
+}
+
+/// As [`get`], for callers that still have something to put away.
+pub(super) fn try_get<T: Plain>(from: *const T) -> Result<T, Fault> {
+    // SAFETY: any bytes are such a value.
+    unsafe { guarded::read(from) }
+}
+
+/// As [`put`], for callers that still have something to put away.
+pub(super) fn try_put<T: Plain>(to: *mut T, value: T) -> Result<(), Fault> {
+    // SAFETY: the place is the driver's, for what the service answers.
+    unsafe { guarded::write(to, value) }
 }

@@ -5,11 +5,19 @@
 
 mod crt;
 mod debug;
+mod dispatcher;
 mod etw;
 mod io;
+mod lists;
+mod mdl;
 mod memory;
+mod misc;
+mod pool;
 mod printf;
 mod registry;
+mod spin;
+mod strings;
+mod threads;
 
 pub use etw::notify;
 
@@ -68,7 +76,19 @@ pub const fn services(
 }
 
 /// What only images import, by families.
-const EXPORTS: &[&[Export]] = &[io::EXPORTS, debug::EXPORTS, crt::EXPORTS];
+const EXPORTS: &[&[Export]] = &[
+    io::EXPORTS,
+    debug::EXPORTS,
+    crt::EXPORTS,
+    dispatcher::EXPORTS,
+    lists::EXPORTS,
+    mdl::EXPORTS,
+    misc::EXPORTS,
+    pool::EXPORTS,
+    spin::EXPORTS,
+    strings::EXPORTS,
+    threads::EXPORTS,
+];
 
 /// KeQueryPerformanceCounter ticks a second, as on current Windows.
 const FREQUENCY: i64 = 10_000_000;
