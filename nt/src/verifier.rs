@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bugcheck::Bugcheck;
 use crate::calls::Calls;
@@ -22,6 +23,14 @@ const LINE_LENGTH: usize = 4096;
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
 const LOG_LINES: usize = 4096;
 
+/// True once what machines log is to be printed as it comes.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Has every line that is logged from now on printed to standard error too, of all machines of the process.
+pub fn show_log() {
+    SHOWN.store(true, Ordering::Relaxed);
+}
+
 impl Verifier {
     /// Records a bugcheck; the first one counts, later ones are only logged.
     pub fn raise(&self, bugcheck: Bugcheck) {
@@ -41,6 +50,9 @@ impl Verifier {
 
     /// Appends a line to the machine's debug log.
     pub fn log(&self, line: String) {
+        if SHOWN.load(Ordering::Relaxed) {
+            eprintln!("{line}");
+        }
         let mut log = self.log.lock();
         if log.len() == LOG_LINES {
             log.remove(0);
@@ -75,5 +87,32 @@ impl Verifier {
     /// The calls into drivers that have not returned.
     pub fn calls(&self) -> &Calls {
         &self.calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together_and_shown_when_that_is_asked_for() {
+        const CHILD: &str = "CAMPANILE_TEST_OF_THE_LOG";
+        let verifier = Verifier::default();
+        if std::env::var_os(CHILD).is_some() {
+            show_log();
+            verifier.said("talker", "heard\n");
+            return;
+        }
+        verifier.said("talker", "one, ");
+        assert_eq!(verifier.log_lines(), ["talker: one,"], "also what is not finished");
+        verifier.said("other", "its own\n");
+        verifier.said("talker", "line\nand ano");
+        assert_eq!(verifier.log_lines(), ["other: its own", "talker: one, line", "talker: and ano"]);
+        let program = std::env::current_exe().expect("a test has a path");
+        let test = "verifier::tests::lines_are_put_together_and_shown_when_that_is_asked_for";
+        let output =
+            std::process::Command::new(program).args([test, "--exact", "--nocapture"]).env(CHILD, "1").output();
+        let said = String::from_utf8_lossy(&output.expect("the test starts").stderr).into_owned();
+        assert!(said.contains("talker: heard\n"), "{said}");
     }
 }

@@ -328,7 +328,6 @@ extern "win64" fn ke_wait_for_single_object(
     wait(NAME, &[object], false, end)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the prototype of Windows")]
 extern "win64" fn ke_wait_for_multiple_objects(
     count: u32,
     objects: *const *mut c_void,

@@ -134,7 +134,8 @@ mod tests {
         let mut version = [0_u32; 71];
         version[0] = 284;
         let driver = Driver::for_tests("version");
-        driver_call::run(&driver, "a function", || rtl_get_version(version.as_mut_ptr().cast())).0.unwrap();
+        let status = driver_call::run(&driver, "a function", || rtl_get_version(version.as_mut_ptr().cast())).0;
+        assert_eq!(status, Some(STATUS_SUCCESS));
         assert_eq!(version[1..4], [10, 0, 26100]);
         assert_eq!(version[70] >> 16, 1);
     }
