@@ -14,7 +14,7 @@ use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
-    VariantOptions, variant_help,
+    VariantOptions, show_log, variant_help,
 };
 
 const EXIT_CODES: &str = "\
@@ -56,6 +56,10 @@ struct Cli {
     /// and without that 300, in conformance cases five sixths of the time that a case may take.
     #[arg(long, global = true, value_name = "SECONDS")]
     driver_limit: Option<DriverLimit>,
+    /// Prints what the drivers say with DbgPrint, and what the operating system remarks about them, to standard error as it comes. Without the option
+    /// the variable CAMPANILE_LOG counts: anything but 0.
+    #[arg(long, global = true)]
+    log: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -437,6 +441,9 @@ pub fn main() -> ExitCode {
     }
     if let Some(limit) = cli.driver_limit {
         limit.select();
+    }
+    if cli.log {
+        show_log();
     }
     let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(arguments) => run::command(&run::Options {

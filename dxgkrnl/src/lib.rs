@@ -11,6 +11,7 @@ pub use nt::{bus, irql};
 pub mod verifier {
     pub use nt::bugcheck::{Bugcheck, Place};
     pub use nt::pool::SpecialPool;
+    pub use nt::verifier::show_log;
 }
 
 mod adapter;
