@@ -181,6 +181,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::fences::CASES,
     miniport::function_reset::CASES,
     miniport::host_aperture::CASES,
+    miniport::kernel_queues::CASES,
     miniport::lifecycle::CASES,
     miniport::packets::CASES,
     miniport::page_table_updates::CASES,
