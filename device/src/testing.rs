@@ -46,7 +46,7 @@ pub fn memory_file(size: u64) -> File {
 }
 
 #[derive(Default)]
-pub struct Messages(pub(crate) AtomicU64);
+pub struct Messages(pub AtomicU64);
 
 impl Interrupts for Messages {
     fn message(&self, vector: u16) {
@@ -98,6 +98,7 @@ pub fn small_variant() -> Variant {
 
 impl Host {
     /// A started function.
+    #[allow(clippy::new_without_default)] // a function that runs is not what a default value is expected to be
     pub fn new() -> Self {
         Self::with(&small_variant())
     }
