@@ -37,6 +37,8 @@ mod queue;
 mod registers;
 mod runner;
 mod sending;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transfer;
 
 pub use clock::counter_is_invariant;

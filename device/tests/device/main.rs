@@ -7,7 +7,7 @@ mod faults;
 mod fence_log;
 mod fences;
 mod held;
-mod host;
+use campanile_device::testing as host;
 mod hostile;
 mod packets;
 mod page_table_updates;
