@@ -1,7 +1,6 @@
 //! Constants as text.
 
-use campanile_hw::isa::Type;
-use half::f16;
+use campanile_hw::isa::{Type, f16_to_f64, f64_to_f16};
 
 /// The bits that a text stands for as a constant of a type, if it stands for one that fits. A type `None` is an unsigned 32-bit number.
 pub(crate) fn parse(text: &str, ty: Type) -> Option<u64> {
@@ -36,7 +35,7 @@ fn float(text: &str, ty: Type) -> Option<u64> {
         return u64::from_str_radix(bits, 16).ok().filter(|bits| bits.checked_shr(ty.bits()).unwrap_or(0) == 0);
     }
     Some(match ty {
-        Type::F16 => u64::from(f16::from_f64(text.parse().ok()?).to_bits()),
+        Type::F16 => u64::from(f64_to_f16(text.parse().ok()?)),
         Type::F32 => u64::from(text.parse::<f32>().ok()?.to_bits()),
         _ => text.parse::<f64>().ok()?.to_bits(),
     })
@@ -45,7 +44,7 @@ fn float(text: &str, ty: Type) -> Option<u64> {
 /// A text that [`parse`] reads as these bits.
 pub(crate) fn print(bits: u64, ty: Type) -> String {
     let decimal = match ty {
-        Type::F16 => format!("{:?}", f16::from_bits(bits as u16).to_f64()),
+        Type::F16 => format!("{:?}", f16_to_f64(bits as u16)),
         Type::F32 => format!("{:?}", f32::from_bits(bits as u32)),
         Type::F64 => format!("{:?}", f64::from_bits(bits)),
         _ if bits < 1 << 16 => return bits.to_string(),
