@@ -6,7 +6,8 @@
 #[macro_use]
 extern crate campanile_conformance;
 
-pub mod bench;
+pub mod assembly;
+mod bench;
 pub mod cli;
 pub mod clock;
 pub mod debug;

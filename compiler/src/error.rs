@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use rspirv::grammar::CoreInstructionTable;
 use rspirv::spirv;
+
+use crate::read::class;
 
 /// Why a module is not compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) fn limit(what: impl Into<String>) -> Error {
 
 /// The refusal of an instruction: its name, and the capability that declares it where the grammar names one.
 pub(crate) fn unsupported(op: spirv::Op) -> Error {
-    let Some(class) = CoreInstructionTable::lookup_opcode(op as u32) else {
+    let Some(class) = class(op as u32) else {
         return Error::Unsupported(format!("Op{op:?}"));
     };
     match class.capabilities.first() {

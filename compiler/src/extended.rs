@@ -1,7 +1,7 @@
 //! GLSL.std.450.
 
 use campanile_hw::isa::{Comparison as C, Op as I, Type as T};
-use rspirv::spirv::{GLOp, Op};
+use rspirv::spirv::{GlslStd450Op as GLOp, Op};
 
 use crate::error::{Error, Result, malformed};
 use crate::ir::Src;

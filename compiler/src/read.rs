@@ -3,7 +3,10 @@
 //! The tables of instructions are rspirv's. Its parser is not used: it panics where OpSpecConstantOp names certain instructions, and does not read the
 //! repeated operands of those that it may name.
 
-use rspirv::grammar::{CoreInstructionTable, OperandKind};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use rspirv::grammar::{INSTRUCTION_TABLE, Instruction, OperandKind};
 use rspirv::spirv::{self, Op};
 
 use crate::error::{Result, malformed};
@@ -56,8 +59,15 @@ impl Inst {
     }
 }
 
+/// What the grammar of Khronos says of an instruction.
+pub(crate) fn class(number: u32) -> Option<&'static Instruction<'static>> {
+    static CLASSES: LazyLock<HashMap<u32, &'static Instruction<'static>>> =
+        LazyLock::new(|| INSTRUCTION_TABLE.iter().map(|class| (class.opcode as u32, class)).collect());
+    CLASSES.get(&number).copied()
+}
+
 fn opcode(number: u32) -> Result<Op> {
-    CoreInstructionTable::lookup_opcode(number)
+    class(number)
         .map(|class| class.opcode)
         .ok_or_else(|| malformed(format!("there is no instruction {number}")))
 }
@@ -94,7 +104,7 @@ pub(crate) fn read(words: &[u32]) -> Result<Vec<Inst>> {
 
 fn instruction(number: u32, words: &[u32]) -> Result<Inst> {
     let op = opcode(number)?;
-    let class = CoreInstructionTable::get(op);
+    let class = class(number).ok_or_else(|| malformed("no such instruction"))?;
     let mut rest = words.iter().copied();
     let mut result = |kind| -> Result<u32> {
         if !class.operands.iter().any(|operand| operand.kind == kind) {

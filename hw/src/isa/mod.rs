@@ -21,12 +21,14 @@
 //! [`Instruction`] is one decoded instruction, [`FORMS`] the table that encoder, decoder, validator, assembler and manual share,
 //! [`Program::validate`] the one check that a program passes before its first instruction runs.
 
+mod half;
 mod instruction;
 mod modifier;
 mod operation;
 mod program;
 mod validate;
 
+pub use half::{f16_to_f64, f64_to_f16};
 pub use instruction::{BadInstruction, Instruction, Word};
 pub use modifier::{
     AtomicOperation, Comparison, MemoryFormat, Order, OrderWord, Reduction, Scope, SystemValue, Type, Types,
