@@ -1,0 +1,4 @@
+//! Modules are compiled to programs that compute what the same computation in Rust gives.
+
+mod bench;
+mod kernels;
