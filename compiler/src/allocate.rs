@@ -153,10 +153,12 @@ fn intervals(code: &[Inst], registers: &[Register]) -> Vec<Interval> {
 /// Registers that a copy would best share.
 fn hints(code: &[Inst]) -> HashMap<V, V> {
     let copies = code.iter().filter(|inst| inst.op == I::Mov);
-    copies.filter_map(|inst| match (inst.dst, inst.b) {
-        (Some(dst), Some(Src::Reg(source))) => Some((dst, source)),
-        _ => None,
-    }).collect()
+    copies
+        .filter_map(|inst| match (inst.dst, inst.b) {
+            (Some(dst), Some(Src::Reg(source))) => Some((dst, source)),
+            _ => None,
+        })
+        .collect()
 }
 
 fn scan(intervals: &[Interval], hints: &HashMap<V, V>, available: usize, places: &mut Places) -> Result<bool> {
@@ -173,7 +175,8 @@ fn scan(intervals: &[Interval], hints: &HashMap<V, V>, available: usize, places:
         });
         let hint = hints.get(&interval.first).and_then(|source| places.registers.get(source)).copied();
         loop {
-            let free = taken.get(file(interval.class)).and_then(|taken| find(taken, interval.count as usize, available, hint));
+            let free =
+                taken.get(file(interval.class)).and_then(|taken| find(taken, interval.count as usize, available, hint));
             if let Some(first) = free {
                 for index in 0..interval.count {
                     places.registers.insert(interval.first + index, (first + index as usize) as u8);
@@ -185,7 +188,8 @@ fn scan(intervals: &[Interval], hints: &HashMap<V, V>, available: usize, places:
                 break;
             }
             spills = true;
-            let candidate = active.iter().enumerate().filter(|(_, other)| other.class == interval.class && other.count == 1);
+            let candidate =
+                active.iter().enumerate().filter(|(_, other)| other.class == interval.class && other.count == 1);
             let victim = candidate.max_by_key(|(_, other)| other.end).map(|(index, other)| (index, *other));
             match victim {
                 Some((index, other)) if other.end > interval.end || interval.count > 1 => {
@@ -208,13 +212,17 @@ fn scan(intervals: &[Interval], hints: &HashMap<V, V>, available: usize, places:
 fn mark(taken: &mut [[bool; FILE]; 3], interval: &Interval, places: &Places, set: bool) {
     let Some(first) = places.registers.get(&interval.first) else { return };
     let first = usize::from(*first);
-    if let Some(range) = taken.get_mut(file(interval.class)).and_then(|file| file.get_mut(first..first + interval.count as usize)) {
+    if let Some(range) =
+        taken.get_mut(file(interval.class)).and_then(|file| file.get_mut(first..first + interval.count as usize))
+    {
         range.fill(set);
     }
 }
 
 fn find(taken: &[bool], count: usize, available: usize, hint: Option<u8>) -> Option<usize> {
-    let fits = |first: usize| first + count <= available && taken.get(first..first + count).is_some_and(|range| !range.contains(&true));
+    let fits = |first: usize| {
+        first + count <= available && taken.get(first..first + count).is_some_and(|range| !range.contains(&true))
+    };
     if let Some(hint) = hint.map(usize::from).filter(|hint| fits(*hint)) {
         return Some(hint);
     }
@@ -278,10 +286,24 @@ impl Rewriter<'_> {
         let class = self.class(register);
         let format = if class == Class::Double { MemoryFormat::D1 } else { MemoryFormat::W1 };
         let to = Self::temporary(index);
-        let load = Inst { dst: Some(to), a: Some(ZERO), modifier: format as u8, immediate: u64::from(offset), line, ..Inst::new(I::LoadScratch, T::None) };
+        let load = Inst {
+            dst: Some(to),
+            a: Some(ZERO),
+            modifier: format as u8,
+            immediate: u64::from(offset),
+            line,
+            ..Inst::new(I::LoadScratch, T::None)
+        };
         self.out.push(load);
         if class == Class::Predicate {
-            self.out.push(Inst { dst: Some(to), a: Some(to), b: Some(Src::Const(0)), modifier: Comparison::Ne as u8, line, ..Inst::new(I::Cmp, T::I32) });
+            self.out.push(Inst {
+                dst: Some(to),
+                a: Some(to),
+                b: Some(Src::Const(0)),
+                modifier: Comparison::Ne as u8,
+                line,
+                ..Inst::new(I::Cmp, T::I32)
+            });
         }
         to
     }
@@ -311,11 +333,30 @@ impl Rewriter<'_> {
         let from = Self::temporary(3);
         if class == Class::Predicate {
             let one = Self::temporary(2);
-            self.out.push(Inst { dst: Some(one), b: Some(Src::Const(1)), line: inst.line, ..Inst::new(I::Mov, T::I32) });
-            self.out.push(Inst { dst: Some(from), a: Some(one), b: Some(Src::Const(0)), c: Some(from), line: inst.line, ..Inst::new(I::Select, T::I32) });
+            self.out.push(Inst {
+                dst: Some(one),
+                b: Some(Src::Const(1)),
+                line: inst.line,
+                ..Inst::new(I::Mov, T::I32)
+            });
+            self.out.push(Inst {
+                dst: Some(from),
+                a: Some(one),
+                b: Some(Src::Const(0)),
+                c: Some(from),
+                line: inst.line,
+                ..Inst::new(I::Select, T::I32)
+            });
         }
         let format = if class == Class::Double { MemoryFormat::D1 } else { MemoryFormat::W1 };
-        self.out.push(Inst { a: Some(ZERO), c: Some(from), modifier: format as u8, immediate: u64::from(offset), line: inst.line, ..Inst::new(I::StoreScratch, T::None) });
+        self.out.push(Inst {
+            a: Some(ZERO),
+            c: Some(from),
+            modifier: format as u8,
+            immediate: u64::from(offset),
+            line: inst.line,
+            ..Inst::new(I::StoreScratch, T::None)
+        });
         Ok(())
     }
 }

@@ -85,7 +85,12 @@ impl Lower<'_> {
     }
 
     /// Applies an operation to each component of one operand.
-    pub(crate) fn each1(&mut self, inst: &Inst, at: usize, f: impl Fn(&mut Self, Scalar, Src) -> Result<Src>) -> Result<()> {
+    pub(crate) fn each1(
+        &mut self,
+        inst: &Inst,
+        at: usize,
+        f: impl Fn(&mut Self, Scalar, Src) -> Result<Src>,
+    ) -> Result<()> {
         let id = inst.arg(at)?;
         let scalar = self.scalar_of(id)?;
         let all = self.data(id)?.into_iter().map(|a| f(self, scalar, a)).collect::<Result<_>>()?;
@@ -93,11 +98,18 @@ impl Lower<'_> {
     }
 
     /// Applies an operation to the components of two operands.
-    pub(crate) fn each2(&mut self, inst: &Inst, at: usize, f: impl Fn(&mut Self, Scalar, Src, Src) -> Result<Src>) -> Result<()> {
+    pub(crate) fn each2(
+        &mut self,
+        inst: &Inst,
+        at: usize,
+        f: impl Fn(&mut Self, Scalar, Src, Src) -> Result<Src>,
+    ) -> Result<()> {
         let (x, y) = (inst.arg(at)?, inst.arg(at + 1)?);
         let (scalar, other) = (self.scalar_of(x)?, self.scalar_of(y)?);
         let (a, b) = (self.data(x)?, self.data(y)?);
-        if scalar.class() != other.class() && !matches!(inst.op, Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic | Op::ExtInst) {
+        if scalar.class() != other.class()
+            && !matches!(inst.op, Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic | Op::ExtInst)
+        {
             return Err(malformed(format!("Op{:?} of operands of different types", inst.op)));
         }
         let all = a.into_iter().zip(b).map(|(a, b)| f(self, scalar, a, b)).collect::<Result<_>>()?;
@@ -274,7 +286,11 @@ impl Lower<'_> {
         match inst.op {
             Op::VectorTimesScalar | Op::MatrixTimesScalar => {
                 let (ty, by) = (scalar(self)?.isa(), self.single(inst.arg(1)?)?);
-                let all = self.data(inst.arg(0)?)?.into_iter().map(|a| self.ir.op2(I::Mul, ty, a, by)).collect::<Result<_>>()?;
+                let all = self
+                    .data(inst.arg(0)?)?
+                    .into_iter()
+                    .map(|a| self.ir.op2(I::Mul, ty, a, by))
+                    .collect::<Result<_>>()?;
                 self.set(inst, all)
             }
             Op::Dot => {
@@ -289,7 +305,11 @@ impl Lower<'_> {
             Op::MatrixTimesVector | Op::MatrixTimesMatrix => {
                 let scalar = scalar(self)?;
                 let rows = transposed(&self.columns(inst.arg(0)?)?);
-                let right = if inst.op == Op::MatrixTimesVector { vec![self.data(inst.arg(1)?)?] } else { self.columns(inst.arg(1)?)? };
+                let right = if inst.op == Op::MatrixTimesVector {
+                    vec![self.data(inst.arg(1)?)?]
+                } else {
+                    self.columns(inst.arg(1)?)?
+                };
                 self.products(inst, scalar, &rows, &right)
             }
             Op::VectorTimesMatrix => {

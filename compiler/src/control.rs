@@ -59,14 +59,16 @@ impl<'m> Lower<'m> {
     pub(crate) fn call(&mut self, inst: &Inst) -> Result<()> {
         let callee = inst.arg(0)?;
         let module = self.module;
-        let function = module.functions.get(&callee).ok_or_else(|| malformed(format!("%{callee} is not a function")))?;
+        let function =
+            module.functions.get(&callee).ok_or_else(|| malformed(format!("%{callee} is not a function")))?;
         if self.calls.contains(&callee) {
             return Err(Error::Unsupported("OpFunctionCall of a function that is running (recursion)".into()));
         }
         if self.calls.len() >= CALLS_MAX {
             return Err(limit(format!("calls nested deeper than {CALLS_MAX}")));
         }
-        for (index, parameter) in function.parameters.iter().enumerate() {
+        for (index, (parameter, ty)) in function.parameters.iter().enumerate() {
+            self.ids.insert(*parameter, *ty);
             let value = self.value(inst.arg(index + 1)?)?.clone();
             self.values.insert(*parameter, value);
         }
@@ -93,7 +95,8 @@ impl<'m> Lower<'m> {
         let mut block = start;
         loop {
             let function = frame.function;
-            let instructions = function.blocks.get(&block).ok_or_else(|| malformed(format!("%{block} is not a block")))?;
+            let instructions =
+                function.blocks.get(&block).ok_or_else(|| malformed(format!("%{block} is not a block")))?;
             if !frame.visited.insert(block) {
                 return Err(malformed(format!("the control flow around %{block} is not structured")));
             }
@@ -152,8 +155,11 @@ impl<'m> Lower<'m> {
         frame.reached.insert(to);
         let function = frame.function;
         let instructions = function.blocks.get(&to).ok_or_else(|| malformed(format!("%{to} is not a block")))?;
-        let phis: Vec<&Inst> =
-            instructions.iter().filter(|inst| !matches!(inst.op, Op::Line | Op::NoLine)).take_while(|inst| inst.op == Op::Phi).collect();
+        let phis: Vec<&Inst> = instructions
+            .iter()
+            .filter(|inst| !matches!(inst.op, Op::Line | Op::NoLine))
+            .take_while(|inst| inst.op == Op::Phi)
+            .collect();
         let mut copies = Vec::new();
         for phi in &phis {
             let pair = phi.args.chunks_exact(2).find(|pair| pair.get(1) == Some(&from)).and_then(|pair| pair.first());
@@ -214,14 +220,23 @@ impl<'m> Lower<'m> {
         Ok(self.ir.close())
     }
 
-    fn terminate(&mut self, frame: &mut Frame<'m>, block: u32, last: &Inst, merge: Option<&Inst>, end: Option<u32>) -> Result<Option<u32>> {
+    fn terminate(
+        &mut self,
+        frame: &mut Frame<'m>,
+        block: u32,
+        last: &Inst,
+        merge: Option<&Inst>,
+        end: Option<u32>,
+    ) -> Result<Option<u32>> {
         match last.op {
             Op::Branch => self.goto(frame, block, last.arg(0)?, end),
             Op::BranchConditional => {
                 let cond = self.single(last.arg(0)?)?;
                 let (yes, no) = (last.arg(1)?, last.arg(2)?);
                 match merge.map(|merge| merge.arg(0)).transpose()? {
-                    Some(merge) if Self::exit(frame, merge).is_none() => self.selection(frame, block, (cond, yes, no), merge),
+                    Some(merge) if Self::exit(frame, merge).is_none() => {
+                        self.selection(frame, block, (cond, yes, no), merge)
+                    }
                     _ => self.branch(frame, block, (cond, yes, no), end),
                 }
             }
@@ -252,7 +267,13 @@ impl<'m> Lower<'m> {
     }
 
     /// A conditional branch with a merge block.
-    fn selection(&mut self, frame: &mut Frame<'m>, block: u32, (cond, yes, no): (Src, u32, u32), merge: u32) -> Result<Option<u32>> {
+    fn selection(
+        &mut self,
+        frame: &mut Frame<'m>,
+        block: u32,
+        (cond, yes, no): (Src, u32, u32),
+        merge: u32,
+    ) -> Result<Option<u32>> {
         let label = self.ir.label();
         frame.targets.push((merge, Exit::Break(label)));
         self.ir.open()?;
@@ -276,7 +297,13 @@ impl<'m> Lower<'m> {
     }
 
     /// A conditional branch without a merge block: one side leaves, or both come to the same end.
-    fn branch(&mut self, frame: &mut Frame<'m>, block: u32, (cond, yes, no): (Src, u32, u32), end: Option<u32>) -> Result<Option<u32>> {
+    fn branch(
+        &mut self,
+        frame: &mut Frame<'m>,
+        block: u32,
+        (cond, yes, no): (Src, u32, u32),
+        end: Option<u32>,
+    ) -> Result<Option<u32>> {
         if yes == no {
             return self.goto(frame, block, yes, end);
         }
@@ -416,7 +443,10 @@ impl<'m> Lower<'m> {
             self.walk(frame, *target, Some(merge))?;
             let then = self.ir.close();
             frame.targets.truncate(depth + 1);
-            self.ir.push(Node::Block { label: own, body: vec![Node::If { cond: *predicate, then, otherwise: Vec::new() }] })?;
+            self.ir.push(Node::Block {
+                label: own,
+                body: vec![Node::If { cond: *predicate, then, otherwise: Vec::new() }],
+            })?;
         }
         let body = self.ir.close();
         frame.targets.truncate(depth);

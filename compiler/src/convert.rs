@@ -13,7 +13,13 @@ impl Lower<'_> {
     /// Conversions; what is none is an operation on bits.
     pub(crate) fn convert(&mut self, inst: &Inst) -> Result<()> {
         match inst.op {
-            Op::ConvertFToU | Op::ConvertFToS | Op::ConvertSToF | Op::ConvertUToF | Op::FConvert | Op::UConvert | Op::SConvert => {
+            Op::ConvertFToU
+            | Op::ConvertFToS
+            | Op::ConvertSToF
+            | Op::ConvertUToF
+            | Op::FConvert
+            | Op::UConvert
+            | Op::SConvert => {
                 let to = self.types.scalar(inst.ty)?;
                 self.each1(inst, 0, |s, from, a| s.converted(inst.op, to, from, a))
             }
@@ -84,9 +90,23 @@ impl Lower<'_> {
         if wide > narrow {
             for value in data {
                 for part in 0..wide / narrow {
-                    let moved = self.ir.op2(I::ShrU, if wide == 64 { T::I64 } else { T::I32 }, *value, Src::Const(u64::from(part * narrow)))?;
+                    let moved = self.ir.op2(
+                        I::ShrU,
+                        if wide == 64 { T::I64 } else { T::I32 },
+                        *value,
+                        Src::Const(u64::from(part * narrow)),
+                    )?;
                     let word = if wide == 64 { self.ir.op1(I::Narrow, T::I64, moved)? } else { moved };
-                    all.push(self.wrap(if narrow == 8 { Scalar::I8 } else if narrow == 16 { Scalar::I16 } else { Scalar::I32 }, word)?);
+                    all.push(self.wrap(
+                        if narrow == 8 {
+                            Scalar::I8
+                        } else if narrow == 16 {
+                            Scalar::I16
+                        } else {
+                            Scalar::I32
+                        },
+                        word,
+                    )?);
                 }
             }
             return Ok(all);

@@ -1,6 +1,8 @@
 //! The bytes of a program.
 
-use campanile_hw::isa::{CODE_MAX, Instruction, LineEntry, Op as I, OrderWord, Program, ProgramHeader, SCRATCH_MAX, SHARED_MAX};
+use campanile_hw::isa::{
+    CODE_MAX, Instruction, LineEntry, Op as I, OrderWord, Program, ProgramHeader, SCRATCH_MAX, SHARED_MAX,
+};
 
 use crate::allocate::Allocated;
 use crate::error::{Error, Result, limit, malformed};
@@ -81,7 +83,10 @@ pub(crate) fn encode(mut allocated: Allocated, workgroup: [u32; 3], shared: u32)
         return Err(limit(format!("{shared} bytes of workgroup memory, at most {SHARED_MAX} are possible")));
     }
     if allocated.scratch > SCRATCH_MAX {
-        return Err(limit(format!("{} bytes of memory of a lane, at most {SCRATCH_MAX} are possible", allocated.scratch)));
+        return Err(limit(format!(
+            "{} bytes of memory of a lane, at most {SCRATCH_MAX} are possible",
+            allocated.scratch
+        )));
     }
     let mut lines: Vec<LineEntry> = Vec::new();
     for (at, inst) in code.iter().enumerate() {
@@ -114,7 +119,10 @@ pub(crate) fn encode(mut allocated: Allocated, workgroup: [u32; 3], shared: u32)
     }
     if let Err(bad) = Program::validate(&bytes) {
         let inst = code.get(bad.instruction as usize);
-        return Err(Error::Malformed(format!("the program made of it breaks the rule {:?} at instruction {}: {inst:?}", bad.rule, bad.instruction)));
+        return Err(Error::Malformed(format!(
+            "the program made of it breaks the rule {:?} at instruction {}: {inst:?}",
+            bad.rule, bad.instruction
+        )));
     }
     Ok(bytes)
 }

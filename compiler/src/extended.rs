@@ -84,7 +84,8 @@ impl Lower<'_> {
             None => return Err(malformed("OpExtInst of no set")),
         }
         let number = inst.arg(1)?;
-        let op = GLOp::from_u32(number).ok_or_else(|| malformed(format!("GLSL.std.450 has no instruction {number}")))?;
+        let op =
+            GLOp::from_u32(number).ok_or_else(|| malformed(format!("GLSL.std.450 has no instruction {number}")))?;
         if let Some(isa) = plain1(op) {
             return self.each1(inst, 2, |s, scalar, a| s.ir.op1(isa, floating(op, scalar)?.isa(), a));
         }
@@ -96,12 +97,26 @@ impl Lower<'_> {
             });
         }
         match op {
-            GLOp::FClamp | GLOp::NClamp | GLOp::UClamp | GLOp::SClamp | GLOp::FMix | GLOp::Fma | GLOp::SmoothStep => self.three(inst, op),
-            GLOp::Length | GLOp::Distance | GLOp::Normalize | GLOp::Cross | GLOp::Reflect | GLOp::FaceForward | GLOp::Refract => self.geometric(inst, op),
-            GLOp::Modf | GLOp::ModfStruct | GLOp::Frexp | GLOp::FrexpStruct | GLOp::Ldexp => self.parts_of_float(inst, op),
+            GLOp::FClamp | GLOp::NClamp | GLOp::UClamp | GLOp::SClamp | GLOp::FMix | GLOp::Fma | GLOp::SmoothStep => {
+                self.three(inst, op)
+            }
+            GLOp::Length
+            | GLOp::Distance
+            | GLOp::Normalize
+            | GLOp::Cross
+            | GLOp::Reflect
+            | GLOp::FaceForward
+            | GLOp::Refract => self.geometric(inst, op),
+            GLOp::Modf | GLOp::ModfStruct | GLOp::Frexp | GLOp::FrexpStruct | GLOp::Ldexp => {
+                self.parts_of_float(inst, op)
+            }
             GLOp::Determinant | GLOp::MatrixInverse => self.matrix_function(inst, op),
-            GLOp::FindILsb | GLOp::FindUMsb | GLOp::FindSMsb | GLOp::SAbs | GLOp::SSign => self.integer_function(inst, op),
-            GLOp::FSign | GLOp::Fract | GLOp::Radians | GLOp::Degrees | GLOp::InverseSqrt => self.each1(inst, 2, |s, scalar, a| s.simple(op, scalar, a)),
+            GLOp::FindILsb | GLOp::FindUMsb | GLOp::FindSMsb | GLOp::SAbs | GLOp::SSign => {
+                self.integer_function(inst, op)
+            }
+            GLOp::FSign | GLOp::Fract | GLOp::Radians | GLOp::Degrees | GLOp::InverseSqrt => {
+                self.each1(inst, 2, |s, scalar, a| s.simple(op, scalar, a))
+            }
             GLOp::Step => self.each2(inst, 2, |s, scalar, edge, x| {
                 let below = s.ir.cmp(C::Lt, scalar.isa(), x, edge)?;
                 s.ir.select(scalar.isa(), below, float(scalar, 0.0), float(scalar, 1.0))
@@ -153,7 +168,11 @@ impl Lower<'_> {
                 GLOp::SmoothStep => self.smooth_step(scalar, a, b, c)?,
                 _ => {
                     let unsigned = op == GLOp::UClamp;
-                    let (a, b, c) = if op == GLOp::SClamp { (self.signed(scalar, a)?, self.signed(scalar, b)?, self.signed(scalar, c)?) } else { (a, b, c) };
+                    let (a, b, c) = if op == GLOp::SClamp {
+                        (self.signed(scalar, a)?, self.signed(scalar, b)?, self.signed(scalar, c)?)
+                    } else {
+                        (a, b, c)
+                    };
                     let low = self.ir.op2(if unsigned { I::MaxU } else { I::Max }, ty, a, b)?;
                     let value = self.ir.op2(if unsigned { I::MinU } else { I::Min }, ty, low, c)?;
                     self.wrap(scalar, value)?
@@ -193,7 +212,8 @@ impl Lower<'_> {
             GLOp::Length => vec![self.length(scalar, &a)?],
             GLOp::Distance => {
                 let b = second(self)?;
-                let difference = a.iter().zip(b).map(|(a, b)| self.ir.op2(I::Sub, ty, *a, b)).collect::<Result<Vec<_>>>()?;
+                let difference =
+                    a.iter().zip(b).map(|(a, b)| self.ir.op2(I::Sub, ty, *a, b)).collect::<Result<Vec<_>>>()?;
                 vec![self.length(scalar, &difference)?]
             }
             GLOp::Normalize => {
@@ -203,7 +223,10 @@ impl Lower<'_> {
             GLOp::Cross => {
                 let b = second(self)?;
                 let ([ax, ay, az], [bx, by, bz]) = (three_of(&a)?, three_of(&b)?);
-                [[ay, bz, az, by], [az, bx, ax, bz], [ax, by, ay, bx]].into_iter().map(|four| self.minor(ty, four)).collect::<Result<_>>()?
+                [[ay, bz, az, by], [az, bx, ax, bz], [ax, by, ay, bx]]
+                    .into_iter()
+                    .map(|four| self.minor(ty, four))
+                    .collect::<Result<_>>()?
             }
             GLOp::Reflect => {
                 let b = second(self)?;
@@ -372,13 +395,19 @@ impl Lower<'_> {
         let a = self.data(inst.arg(2)?)?;
         let (bits, scale, signed) = match op {
             GLOp::PackHalf2x16 => {
-                let halves = a.into_iter().map(|a| self.converted(Op::FConvert, Scalar::F16, Scalar::F32, a)).collect::<Result<Vec<_>>>()?;
+                let halves = a
+                    .into_iter()
+                    .map(|a| self.converted(Op::FConvert, Scalar::F16, Scalar::F32, a))
+                    .collect::<Result<Vec<_>>>()?;
                 let all = self.recast(Scalar::I16, Scalar::I32, &halves)?;
                 return self.set(inst, all);
             }
             GLOp::UnpackHalf2x16 => {
                 let halves = self.recast(Scalar::I32, Scalar::I16, &a)?;
-                let all = halves.into_iter().map(|a| self.converted(Op::FConvert, Scalar::F32, Scalar::F16, a)).collect::<Result<_>>()?;
+                let all = halves
+                    .into_iter()
+                    .map(|a| self.converted(Op::FConvert, Scalar::F32, Scalar::F16, a))
+                    .collect::<Result<_>>()?;
                 return self.set(inst, all);
             }
             GLOp::PackDouble2x32 => {
@@ -397,7 +426,8 @@ impl Lower<'_> {
         };
         let f = Scalar::F32;
         let low = float(f, if signed { -1.0 } else { 0.0 });
-        let unpack = matches!(op, GLOp::UnpackSnorm4x8 | GLOp::UnpackUnorm4x8 | GLOp::UnpackSnorm2x16 | GLOp::UnpackUnorm2x16);
+        let unpack =
+            matches!(op, GLOp::UnpackSnorm4x8 | GLOp::UnpackUnorm4x8 | GLOp::UnpackSnorm2x16 | GLOp::UnpackUnorm2x16);
         let mut all = Vec::new();
         if unpack {
             for a in self.recast(Scalar::I32, bits, &a)? {
@@ -432,5 +462,7 @@ fn three_of(a: &[Src]) -> Result<[Src; 3]> {
 /// A matrix without a column and a row.
 fn without(columns: &[Vec<Src>], column: usize, row: usize) -> Vec<Vec<Src>> {
     let others = columns.iter().enumerate().filter(|(number, _)| *number != column);
-    others.map(|(_, other)| other.iter().enumerate().filter(|(number, _)| *number != row).map(|(_, src)| *src).collect()).collect()
+    others
+        .map(|(_, other)| other.iter().enumerate().filter(|(number, _)| *number != row).map(|(_, src)| *src).collect())
+        .collect()
 }

@@ -1,6 +1,8 @@
 //! Atomic operations, barriers, and operations across the lanes of a subgroup.
 
-use campanile_hw::isa::{AtomicOperation as A, Comparison as C, Op as I, Order, OrderWord, Reduction as R, Scope as S, Type as T};
+use campanile_hw::isa::{
+    AtomicOperation as A, Comparison as C, Op as I, Order, OrderWord, Reduction as R, Scope as S, Type as T,
+};
 use rspirv::spirv::{GroupOperation, MemorySemantics, Op, Scope};
 
 use crate::error::{Result, malformed, unsupported};
@@ -24,7 +26,9 @@ impl Lower<'_> {
         let bits = MemorySemantics::from_bits_truncate(self.constant(semantics)? as u32);
         let order = if bits.contains(MemorySemantics::SEQUENTIALLY_CONSISTENT) {
             Order::SequentiallyConsistent
-        } else if bits.contains(MemorySemantics::ACQUIRE_RELEASE) || bits.contains(MemorySemantics::ACQUIRE | MemorySemantics::RELEASE) {
+        } else if bits.contains(MemorySemantics::ACQUIRE_RELEASE)
+            || bits.contains(MemorySemantics::ACQUIRE | MemorySemantics::RELEASE)
+        {
             Order::AcquireRelease
         } else if bits.contains(MemorySemantics::ACQUIRE) {
             Order::Acquire
@@ -95,7 +99,8 @@ impl Lower<'_> {
             }
             _ => None,
         };
-        let (place, inside) = self.access(&pointer.place, [I::Atomic, I::AtomicShared, I::AtomicShared], u64::from(scalar.bytes()))?;
+        let (place, inside) =
+            self.access(&pointer.place, [I::Atomic, I::AtomicShared, I::AtomicShared], u64::from(scalar.bytes()))?;
         if matches!(pointer.place, crate::memory::Place::Scratch(..)) {
             return Err(refuse(inst.op, "on a variable of one lane"));
         }
@@ -103,7 +108,15 @@ impl Lower<'_> {
         if inside != Src::Const(1) {
             self.ir.copy(dst, scalar.class(), Src::Const(0))?;
         }
-        let atomic = Ir { ty, dst: Some(dst), b: operand, c: comparand, modifier: operation as u8, order: order.into_bits(), ..place };
+        let atomic = Ir {
+            ty,
+            dst: Some(dst),
+            b: operand,
+            c: comparand,
+            modifier: operation as u8,
+            order: order.into_bits(),
+            ..place
+        };
         self.ir.when(inside, |ir| ir.emit(atomic))?;
         self.ir.settle(dst);
         if inst.id == 0 { Ok(()) } else { self.set(inst, vec![Src::Reg(dst)]) }
@@ -121,11 +134,6 @@ impl Lower<'_> {
         self.ir.define(Ir { a, ..Ir::new(op, T::None) }, class).map(Src::Reg)
     }
 
-    /// The lanes that run, as a word.
-    fn running(&mut self) -> Result<Src> {
-        self.vote(I::Ballot, Src::Const(1))
-    }
-
     fn subgroup(&mut self, inst: &Inst) -> Result<()> {
         match inst.op {
             Op::GroupNonUniformElect => {
@@ -140,7 +148,9 @@ impl Lower<'_> {
                 self.set(inst, vec![value])
             }
             Op::GroupNonUniformAllEqual => self.all_equal(inst),
-            Op::GroupNonUniformBroadcastFirst => self.each1(inst, 1, |s, scalar, a| s.across(I::BroadcastFirst, scalar, a, None)),
+            Op::GroupNonUniformBroadcastFirst => {
+                self.each1(inst, 1, |s, scalar, a| s.across(I::BroadcastFirst, scalar, a, None))
+            }
             Op::GroupNonUniformBroadcast | Op::GroupNonUniformShuffle => {
                 let lane = self.word(inst.arg(2)?)?;
                 self.each1(inst, 1, |s, scalar, a| s.across(I::Shuffle, scalar, a, Some(lane)))
@@ -193,7 +203,8 @@ impl Lower<'_> {
         let mask = self.single(inst.arg(at)?)?;
         let value = match inst.op {
             Op::GroupNonUniformInverseBallot | Op::GroupNonUniformBallotBitExtract => {
-                let lane = if inst.op == Op::GroupNonUniformInverseBallot { self.lane()? } else { self.word(inst.arg(2)?)? };
+                let lane =
+                    if inst.op == Op::GroupNonUniformInverseBallot { self.lane()? } else { self.word(inst.arg(2)?)? };
                 let bit = self.ir.op2(I::ShrU, T::I32, mask, lane)?;
                 let bit = self.ir.op2(I::And, T::I32, bit, Src::Const(1))?;
                 self.ir.cmp(C::Ne, T::I32, bit, zero)?
@@ -245,7 +256,11 @@ impl Lower<'_> {
             None => return Err(malformed("no such group operation")),
         };
         self.each1(inst, 2, |s, scalar, a| {
-            let (wide, mut a) = if scalar == Scalar::Bool { (Scalar::I32, s.ir.select(T::I32, a, Src::Const(1), Src::Const(0))?) } else { (scalar, a) };
+            let (wide, mut a) = if scalar == Scalar::Bool {
+                (Scalar::I32, s.ir.select(T::I32, a, Src::Const(1), Src::Const(0))?)
+            } else {
+                (scalar, a)
+            };
             if signed {
                 a = s.signed(scalar, a)?;
             }
@@ -253,7 +268,9 @@ impl Lower<'_> {
                 return Err(malformed("a reduction of another type"));
             }
             let a = Some(s.ir.reg(wide.isa(), a)?);
-            let value = s.ir.define(Ir { a, modifier: reduction as u8, ..Ir::new(op, wide.isa()) }, wide.class()).map(Src::Reg)?;
+            let value =
+                s.ir.define(Ir { a, modifier: reduction as u8, ..Ir::new(op, wide.isa()) }, wide.class())
+                    .map(Src::Reg)?;
             if scalar == Scalar::Bool {
                 let bit = s.ir.op2(I::And, T::I32, value, Src::Const(1))?;
                 return s.ir.cmp(C::Ne, T::I32, bit, Src::Const(0));

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::{HashMap, HashSet};
 
-use campanile_hw::isa::{Type as T, WORKGROUP_MAX};
+use campanile_hw::isa::WORKGROUP_MAX;
 use rspirv::spirv::{BuiltIn, Decoration, ExecutionMode, Op, StorageClass};
 
 use crate::Options;
@@ -77,16 +77,22 @@ pub(crate) fn declare(module: &mut Module, options: &Options) -> Result<HashMap<
             Op::Variable | Op::ExtInst => {}
             Op::SpecConstantOp => {
                 let inner = inst.specialized()?;
-                let operands = (inner.args.first().and_then(|id| known(&values, *id)), inner.args.get(1).and_then(|id| known(&values, *id)));
+                let operands = (
+                    inner.args.first().and_then(|id| known(&values, *id)),
+                    inner.args.get(1).and_then(|id| known(&values, *id)),
+                );
                 // What is not an operation on integers is done where the others are; only lengths of arrays need this.
-                if let (Some((op, _)), (Some(a), Some(b)), Ok(scalar)) = (binary(inner.op), operands, types.scalar(inst.ty))
+                if let (Some((op, _)), (Some(a), Some(b)), Ok(scalar)) =
+                    (binary(inner.op), operands, types.scalar(inst.ty))
                     && let Some(bits) = fold::binary(op, scalar.isa(), a, b)
                 {
                     values.insert(inst.id, Value::Data(vec![Src::Const(bits)]));
                 }
             }
             _ => {
-                if inst.ty != 0 && let Ok(count) = types.count(inst.ty) {
+                if inst.ty != 0
+                    && let Ok(count) = types.count(inst.ty)
+                {
                     total += count as usize;
                 }
                 if total > 1 << 20 {
@@ -99,7 +105,6 @@ pub(crate) fn declare(module: &mut Module, options: &Options) -> Result<HashMap<
     }
     module.types = types;
     module.globals = rest;
-    let _ = T::I32;
     Ok(values)
 }
 
@@ -115,7 +120,8 @@ pub(crate) fn workgroup(module: &Module, values: &HashMap<u32, Value>) -> Result
         if literal || mode.arg(1)? == ExecutionMode::LocalSizeId as u32 {
             for (dimension, place) in size.iter_mut().enumerate() {
                 let word = mode.arg(dimension + 2)?;
-                *place = if literal { Some(word) } else { number(word) }.ok_or_else(|| malformed("LocalSizeId is not constant"))?;
+                *place = if literal { Some(word) } else { number(word) }
+                    .ok_or_else(|| malformed("LocalSizeId is not constant"))?;
             }
         }
     }
@@ -162,7 +168,9 @@ pub(crate) fn arguments(module: &Module, options: &Options) -> Result<ArgumentLa
                 };
                 pending.push(Descriptor { set, binding, offset: 0, count, variable: inst.id });
             }
-            StorageClass::UniformConstant => return Err(Error::Unsupported("an image or a sampler (capability Shader)".into())),
+            StorageClass::UniformConstant => {
+                return Err(Error::Unsupported("an image or a sampler (capability Shader)".into()));
+            }
             _ => {}
         }
     }
@@ -170,10 +178,19 @@ pub(crate) fn arguments(module: &Module, options: &Options) -> Result<ArgumentLa
         return Err(limit("push constants of more than 64 KiB"));
     }
     pending.sort_by_key(|descriptor| (descriptor.set, descriptor.binding));
-    let named = options.bindings.iter().map(|binding| binding.offset.saturating_add(binding.count.saturating_mul(16))).max().unwrap_or(0);
-    let mut next = layout.push_constants.end.max(named).checked_next_multiple_of(16).ok_or_else(|| limit("descriptors"))?;
-    let mut placed: HashMap<(u32, u32), (u32, u32)> =
-        options.bindings.iter().map(|binding| ((binding.set, binding.binding), (binding.offset, binding.count))).collect();
+    let named = options
+        .bindings
+        .iter()
+        .map(|binding| binding.offset.saturating_add(binding.count.saturating_mul(16)))
+        .max()
+        .unwrap_or(0);
+    let mut next =
+        layout.push_constants.end.max(named).checked_next_multiple_of(16).ok_or_else(|| limit("descriptors"))?;
+    let mut placed: HashMap<(u32, u32), (u32, u32)> = options
+        .bindings
+        .iter()
+        .map(|binding| ((binding.set, binding.binding), (binding.offset, binding.count)))
+        .collect();
     for mut descriptor in pending {
         let key = (descriptor.set, descriptor.binding);
         let (offset, count) = *placed.entry(key).or_insert_with(|| {

@@ -53,7 +53,13 @@ pub struct Options {
 impl Default for Options {
     /// The entry point `main`, no specialization, a layout of the compiler's own, checked accesses.
     fn default() -> Self {
-        Self { entry_point: "main".into(), specialization: HashMap::new(), push_constant_offset: 0, bindings: Vec::new(), robust: true }
+        Self {
+            entry_point: "main".into(),
+            specialization: HashMap::new(),
+            push_constant_offset: 0,
+            bindings: Vec::new(),
+            robust: true,
+        }
     }
 }
 

@@ -137,7 +137,10 @@ impl<'m> Lower<'m> {
 
     pub(crate) fn set(&mut self, inst: &Inst, data: Vec<Src>) -> Result<()> {
         if data.len() as u32 != self.types.count(inst.ty)? {
-            return Err(malformed(format!("Op{:?} %{} has a result of another type than its operands", inst.op, inst.id)));
+            return Err(malformed(format!(
+                "Op{:?} %{} has a result of another type than its operands",
+                inst.op, inst.id
+            )));
         }
         self.values.insert(inst.id, Value::Data(data));
         Ok(())
@@ -176,7 +179,9 @@ impl<'m> Lower<'m> {
                 let Some(descriptor) = place else { return Ok(()) };
                 let (offset, count) = (descriptor.offset, descriptor.count);
                 match self.types.get(to)? {
-                    Type::Array { .. } | Type::RuntimeArray { .. } => Pointer::new(Place::Descriptors { offset, count }, to, true),
+                    Type::Array { .. } | Type::RuntimeArray { .. } => {
+                        Pointer::new(Place::Descriptors { offset, count }, to, true)
+                    }
                     _ => self.descriptor(offset, 1, Src::Const(0), to)?,
                 }
             }
@@ -192,10 +197,12 @@ impl<'m> Lower<'m> {
                 Pointer::new(Place::Shared(Src::Const(0), start), to, false)
             }
             StorageClass::Private => return self.local_variable(inst),
-            StorageClass::Input => match self.types.decoration(inst.id, Decoration::BuiltIn).and_then(BuiltIn::from_u32) {
-                Some(which) => Pointer::new(Place::BuiltIn(which), to, false),
-                None => return Err(unsupported_form(Op::Variable, "as an input that is not a built-in")),
-            },
+            StorageClass::Input => {
+                match self.types.decoration(inst.id, Decoration::BuiltIn).and_then(BuiltIn::from_u32) {
+                    Some(which) => Pointer::new(Place::BuiltIn(which, None), to, false),
+                    None => return Err(unsupported_form(Op::Variable, "as an input that is not a built-in")),
+                }
+            }
             other => return Err(unsupported_form(Op::Variable, format!("of the storage class {other:?}"))),
         };
         self.values.insert(inst.id, Value::Pointer(pointer));
@@ -376,7 +383,10 @@ impl<'m> Lower<'m> {
                 all.extend(self.data(inst.arg(1)?)?);
                 let pick = |index: &u32| match *index {
                     u32::MAX => Ok(Src::Const(0)),
-                    index => all.get(index as usize).copied().ok_or_else(|| malformed("OpVectorShuffle of no such component")),
+                    index => all
+                        .get(index as usize)
+                        .copied()
+                        .ok_or_else(|| malformed("OpVectorShuffle of no such component")),
                 };
                 let picked = inst.args.get(2..).unwrap_or_default().iter().map(pick).collect::<Result<_>>()?;
                 self.set(inst, picked)
@@ -385,11 +395,7 @@ impl<'m> Lower<'m> {
                 let data = self.data(inst.arg(0)?)?;
                 let index = self.index_of(inst.arg(1)?)?;
                 let ty = self.types.scalar(inst.ty)?.isa();
-                let mut value = data.first().copied().unwrap_or(Src::Const(0));
-                for (number, other) in data.iter().enumerate().skip(1) {
-                    let here = self.ir.cmp(Comparison::Eq, T::I32, index, Src::Const(number as u64))?;
-                    value = self.ir.select(ty, here, *other, value)?;
-                }
+                let value = self.pick(ty, &data, index)?;
                 self.set(inst, vec![value])
             }
             Op::VectorInsertDynamic => {
@@ -430,8 +436,15 @@ fn check_access(inst: &Inst, at: usize) -> Result<()> {
 }
 
 /// Reads a constant.
-pub(crate) fn constant(module: &Module, types: &Types, options: &Options, inst: &Inst, values: &mut HashMap<u32, Value>) -> Result<()> {
-    let specialized = types.decoration(inst.id, Decoration::SpecId).and_then(|id| options.specialization.get(&id)).copied();
+pub(crate) fn constant(
+    module: &Module,
+    types: &Types,
+    options: &Options,
+    inst: &Inst,
+    values: &mut HashMap<u32, Value>,
+) -> Result<()> {
+    let specialized =
+        types.decoration(inst.id, Decoration::SpecId).and_then(|id| options.specialization.get(&id)).copied();
     let _ = module;
     let data = match inst.op {
         Op::ConstantTrue | Op::ConstantFalse => vec![Src::Const(u64::from(inst.op == Op::ConstantTrue))],

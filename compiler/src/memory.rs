@@ -1,7 +1,7 @@
 //! Pointers, loads and stores.
 
 use campanile_hw::isa::{Comparison, MemoryFormat, Op as I, SystemValue, Type as T};
-use rspirv::spirv::{BuiltIn, StorageClass};
+use rspirv::spirv::BuiltIn;
 
 use crate::error::{Error, Result, limit, malformed};
 use crate::ir::{Class, Inst, Src, V};
@@ -23,8 +23,8 @@ pub(crate) enum Place {
     Address(Src, i64),
     /// Descriptors in the argument block: offset of the first, and how many there are.
     Descriptors { offset: u32, count: u32 },
-    /// A built-in variable.
-    BuiltIn(BuiltIn),
+    /// A built-in variable, or one of its components.
+    BuiltIn(BuiltIn, Option<Src>),
 }
 
 /// A pointer.
@@ -62,17 +62,23 @@ impl Lower<'_> {
                         (self.ir.op2(I::Add, T::I32, step, *offset)?, *constant)
                     }
                 };
-                if matches!(place, Place::Shared(..)) { Place::Shared(offset, constant) } else { Place::Scratch(offset, constant) }
+                if matches!(place, Place::Shared(..)) {
+                    Place::Shared(offset, constant)
+                } else {
+                    Place::Scratch(offset, constant)
+                }
             }
             Place::Buffer { base, size, offset, constant } => {
                 let (base, size, constant) = (*base, *size, *constant);
                 match index.constant() {
                     Some(index) => {
-                        let constant = constant + index.min(u64::from(u32::MAX)) * u64::from(stride);
-                        if constant > u64::from(u32::MAX) {
-                            return Err(too_far());
+                        let step = index.min(u64::from(u32::MAX)) * u64::from(stride);
+                        if constant + step <= u64::from(u32::MAX) {
+                            Place::Buffer { base, size, offset: *offset, constant: constant + step }
+                        } else {
+                            let offset = self.ir.op2(I::Add, T::I64, *offset, Src::Const(step))?;
+                            Place::Buffer { base, size, offset, constant }
                         }
-                        Place::Buffer { base, size, offset: *offset, constant }
                     }
                     None => {
                         let offset = self.index(*offset, index, stride)?;
@@ -94,7 +100,7 @@ impl Lower<'_> {
                     Place::Address(self.ir.op2(I::Add, T::I64, *address, step)?, *constant)
                 }
             },
-            Place::Registers { .. } | Place::Descriptors { .. } | Place::BuiltIn(_) => {
+            Place::Registers { .. } | Place::Descriptors { .. } | Place::BuiltIn(..) => {
                 return Err(malformed("an index into something that is not in memory"));
             }
         })
@@ -123,10 +129,16 @@ impl Lower<'_> {
         let (ty, explicit) = (pointer.ty, pointer.explicit);
         let known = index.constant().map(|index| u32::try_from(index).unwrap_or(u32::MAX));
         let of = match known {
-            Some(known) if !matches!(self.types.get(ty)?, Type::Array { .. } | Type::Vector { .. }) => self.types.part(ty, known)?,
+            Some(known) if !matches!(self.types.get(ty)?, Type::Array { .. } | Type::Vector { .. }) => {
+                self.types.part(ty, known)?
+            }
             _ => self.types.part(ty, 0)?,
         };
         let mut next = Pointer { ty: of, ..pointer.clone() };
+        if let Place::BuiltIn(which, None) = pointer.place {
+            next.place = Place::BuiltIn(which, Some(index));
+            return Ok(next);
+        }
         if let Place::Registers { first, variable } = pointer.place {
             let known = known.ok_or_else(|| malformed("an index into registers that is not constant"))?;
             self.types.part(ty, known)?;
@@ -163,7 +175,10 @@ impl Lower<'_> {
             }
             None => {
                 let index = self.ir.op2(I::MinU, T::I32, index, Src::Const(u64::from(count.saturating_sub(1))))?;
-                (self.index(Src::Reg(arguments), index, 16).and_then(|src| self.ir.reg(T::I64, src))?, u64::from(offset))
+                (
+                    self.index(Src::Reg(arguments), index, 16).and_then(|src| self.ir.reg(T::I64, src))?,
+                    u64::from(offset),
+                )
             }
         };
         let key = (place, offset);
@@ -201,8 +216,10 @@ impl Lower<'_> {
 
     /// The scalars that a pointer points to.
     pub(crate) fn load(&mut self, pointer: &Pointer) -> Result<Vec<Src>> {
-        if let Place::BuiltIn(which) = pointer.place {
-            return self.built_in(which, pointer.ty);
+        if let Place::BuiltIn(which, component) = pointer.place {
+            let all = self.built_in(which)?;
+            let Some(component) = component else { return Ok(all) };
+            return self.pick(T::I32, &all, component).map(|one| vec![one]);
         }
         if let Place::Registers { first, variable } = pointer.place {
             let mut all = Vec::new();
@@ -292,7 +309,7 @@ impl Lower<'_> {
                 let a = Some(self.ir.reg(T::I64, address)?);
                 (Inst { a, immediate: constant, ..Inst::new(ops[0], T::None) }, inside)
             }
-            Place::Registers { .. } | Place::Descriptors { .. } | Place::BuiltIn(_) => {
+            Place::Registers { .. } | Place::Descriptors { .. } | Place::BuiltIn(..) => {
                 return Err(malformed("an access to something that is not in memory"));
             }
         })
@@ -371,13 +388,23 @@ impl Lower<'_> {
         self.ir.op1(I::Narrow, T::I64, count)
     }
 
+    /// The component that an index names.
+    pub(crate) fn pick(&mut self, ty: T, all: &[Src], index: Src) -> Result<Src> {
+        let mut value = all.first().copied().ok_or_else(|| malformed("an empty vector"))?;
+        for (number, other) in all.iter().enumerate().skip(1) {
+            let here = self.ir.cmp(Comparison::Eq, T::I32, index, Src::Const(number as u64))?;
+            value = self.ir.select(ty, here, *other, value)?;
+        }
+        Ok(value)
+    }
+
     fn system(&mut self, value: SystemValue) -> Result<Src> {
         let inst = Inst { modifier: value as u8, ..Inst::new(I::System, T::None) };
         self.ir.define(inst, Class::Word).map(Src::Reg)
     }
 
     /// The value of a built-in variable.
-    fn built_in(&mut self, which: BuiltIn, ty: u32) -> Result<Vec<Src>> {
+    fn built_in(&mut self, which: BuiltIn) -> Result<Vec<Src>> {
         use SystemValue as S;
         let values: &[S] = match which {
             BuiltIn::GlobalInvocationId => &[S::GlobalIdX, S::GlobalIdY, S::GlobalIdZ],
@@ -398,9 +425,6 @@ impl Lower<'_> {
             | BuiltIn::SubgroupLtMask => return self.lane_mask(which),
             other => return Err(Error::Unsupported(format!("the built-in {other:?}"))),
         };
-        if self.types.count(ty)? as usize != values.len() {
-            return Err(malformed(format!("the built-in {which:?} is of another type")));
-        }
         values.iter().map(|value| self.system(*value)).collect()
     }
 
@@ -425,17 +449,6 @@ impl Lower<'_> {
     /// The number of the lane in its subgroup.
     pub(crate) fn lane(&mut self) -> Result<Src> {
         self.system(SystemValue::LaneId)
-    }
-
-    /// True if the module lays types out in a storage class.
-    pub(crate) const fn is_explicit(class: StorageClass) -> bool {
-        matches!(
-            class,
-            StorageClass::StorageBuffer
-                | StorageClass::Uniform
-                | StorageClass::PushConstant
-                | StorageClass::PhysicalStorageBuffer
-        )
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) enum Set {
 #[derive(Debug, Default)]
 pub(crate) struct Function {
     pub(crate) result: u32,
-    pub(crate) parameters: Vec<u32>,
+    /// Id and type of each.
+    pub(crate) parameters: Vec<(u32, u32)>,
     /// The block that it begins with.
     pub(crate) first: u32,
     pub(crate) blocks: HashMap<u32, Vec<Inst>>,
@@ -58,7 +59,10 @@ impl Module {
                     }
                 }
                 Op::FunctionEnd => {
-                    let (id, whole) = function.take().filter(|_| block.is_none()).ok_or_else(|| malformed("an end of no function"))?;
+                    let (id, whole) = function
+                        .take()
+                        .filter(|_| block.is_none())
+                        .ok_or_else(|| malformed("an end of no function"))?;
                     module.functions.insert(id, whole);
                 }
                 _ => match &mut function {
@@ -156,7 +160,7 @@ impl Module {
             Op::Phi => marked.extend(args.iter().step_by(2)),
             Op::FunctionCall => {
                 let parameters = self.functions.get(&first).map(|function| function.parameters.as_slice());
-                for (parameter, argument) in parameters.unwrap_or_default().iter().zip(args.iter().skip(1)) {
+                for ((parameter, _), argument) in parameters.unwrap_or_default().iter().zip(args.iter().skip(1)) {
                     roots.entry(*parameter).or_default().push(*argument);
                 }
             }
@@ -182,7 +186,7 @@ const fn ends(op: Op) -> bool {
 
 fn in_function(function: &mut Function, block: &mut Option<(u32, Vec<Inst>)>, inst: Inst) -> Result<()> {
     match (inst.op, &mut *block) {
-        (Op::FunctionParameter, None) => function.parameters.push(inst.id),
+        (Op::FunctionParameter, None) => function.parameters.push((inst.id, inst.ty)),
         (Op::Label, None) => {
             if function.first == 0 {
                 function.first = inst.id;
@@ -193,7 +197,8 @@ fn in_function(function: &mut Function, block: &mut Option<(u32, Vec<Inst>)>, in
         (_, Some((_, instructions))) => {
             let over = ends(inst.op);
             instructions.push(inst);
-            if over && let Some((label, instructions)) = block.take()
+            if over
+                && let Some((label, instructions)) = block.take()
                 && function.blocks.insert(label, instructions).is_some()
             {
                 return Err(malformed(format!("%{label} is a label twice")));

@@ -67,9 +67,7 @@ pub(crate) fn class(number: u32) -> Option<&'static Instruction<'static>> {
 }
 
 fn opcode(number: u32) -> Result<Op> {
-    class(number)
-        .map(|class| class.opcode)
-        .ok_or_else(|| malformed(format!("there is no instruction {number}")))
+    class(number).map(|class| class.opcode).ok_or_else(|| malformed(format!("there is no instruction {number}")))
 }
 
 /// Reads all instructions of a module.

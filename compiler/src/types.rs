@@ -79,13 +79,29 @@ impl Scalar {
 pub(crate) enum Type {
     Void,
     Scalar(Scalar),
-    Vector { of: u32, count: u32 },
-    Matrix { of: u32, count: u32 },
-    Array { of: u32, count: u32 },
-    RuntimeArray { of: u32 },
-    Struct { members: Vec<u32> },
-    Pointer { class: StorageClass, to: u32 },
-    Function { result: u32 },
+    Vector {
+        of: u32,
+        count: u32,
+    },
+    Matrix {
+        of: u32,
+        count: u32,
+    },
+    Array {
+        of: u32,
+        count: u32,
+    },
+    RuntimeArray {
+        of: u32,
+    },
+    Struct {
+        members: Vec<u32>,
+    },
+    Pointer {
+        class: StorageClass,
+        to: u32,
+    },
+    Function,
     /// One of which no value can be made here.
     Other(Op),
 }
@@ -128,11 +144,6 @@ impl Types {
     fn find(&self, id: u32, member: u32, decoration: Decoration) -> Option<&[u32]> {
         let all = self.decorations.get(&(id, member))?;
         all.iter().find(|words| words.first() == Some(&(decoration as u32))).map(Vec::as_slice)
-    }
-
-    /// True if an id has a decoration.
-    pub(crate) fn has(&self, id: u32, decoration: Decoration) -> bool {
-        self.find(id, WHOLE, decoration).is_some()
     }
 
     /// The first operand of a decoration of an id.
@@ -189,9 +200,7 @@ impl Types {
             Some(Type::Pointer { .. }) => {
                 crate::Error::Unsupported("a pointer as a value (capability VariablePointers)".into())
             }
-            Some(Type::RuntimeArray { .. } | Type::Void | Type::Function { .. }) => {
-                malformed(format!("%{id} has no values"))
-            }
+            Some(Type::RuntimeArray { .. } | Type::Void | Type::Function) => malformed(format!("%{id} has no values")),
             _ => limit(format!("a value of more than {SCALARS_MAX} scalars")),
         })
     }
@@ -306,7 +315,7 @@ impl Types {
                 let class = StorageClass::from_u32(inst.arg(0)?).ok_or_else(|| malformed("no such storage class"))?;
                 Type::Pointer { class, to: inst.arg(1)? }
             }
-            Op::TypeFunction => Type::Function { result: inst.arg(0)? },
+            Op::TypeFunction => Type::Function,
             op => Type::Other(op),
         })
     }

@@ -15,7 +15,10 @@ static FILES: AtomicU32 = AtomicU32::new(0);
 fn run_tool(tool: &str, package: &str, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(tool).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{tool} is missing: install {package} ({error})"));
-    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+    )
 }
 
 /// A file of its own for each call.
@@ -29,20 +32,22 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 }
 
 /// Panics unless spirv-val accepts a module.
-pub fn validate(module: &[u32]) {
+pub(crate) fn validate(module: &[u32]) {
     let path = file("spv");
     let bytes: Vec<u8> = module.iter().flat_map(|word| word.to_le_bytes()).collect();
     std::fs::write(&path, bytes).expect("written");
-    let (accepted, text) = run_tool("spirv-val", "spirv-tools", &["--target-env", "vulkan1.3", "--scalar-block-layout", &path]);
+    let (accepted, text) =
+        run_tool("spirv-val", "spirv-tools", &["--target-env", "vulkan1.3", "--scalar-block-layout", &path]);
     assert!(accepted, "spirv-val: {text}");
     std::fs::remove_file(path).expect("removed");
 }
 
 /// The module of a GLSL compute shader.
-pub fn glsl(source: &str) -> Vec<u32> {
+pub(crate) fn glsl(source: &str) -> Vec<u32> {
     let (from, to) = (file("comp"), file("spv"));
     std::fs::write(&from, format!("#version 460\n{source}")).expect("written");
-    let (made, text) = run_tool("glslangValidator", "glslang-tools", &["-g", "-V", "--target-env", "vulkan1.3", "-o", &to, &from]);
+    let (made, text) =
+        run_tool("glslangValidator", "glslang-tools", &["-g", "-V", "--target-env", "vulkan1.3", "-o", &to, &from]);
     assert!(made, "{text}\n{source}");
     let module = words(&std::fs::read(&to).expect("read"));
     [from, to].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
@@ -51,8 +56,9 @@ pub fn glsl(source: &str) -> Vec<u32> {
 }
 
 /// The module of the one entry point of a WGSL shader.
-pub fn wgsl(source: &str) -> Vec<u32> {
-    let module = naga::front::wgsl::parse_str(source).unwrap_or_else(|error| panic!("{}", error.emit_to_string(source)));
+pub(crate) fn wgsl(source: &str) -> Vec<u32> {
+    let module =
+        naga::front::wgsl::parse_str(source).unwrap_or_else(|error| panic!("{}", error.emit_to_string(source)));
     let (flags, capabilities) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
     let info = naga::valid::Validator::new(flags, capabilities).validate(&module).expect("valid");
     let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
@@ -61,7 +67,7 @@ pub fn wgsl(source: &str) -> Vec<u32> {
     module
 }
 
-pub struct Flat(pub Vec<u8>);
+pub(crate) struct Flat(pub(crate) Vec<u8>);
 
 impl Flat {
     fn at(&mut self, address: u64, len: usize) -> Result<&mut [u8], u64> {
@@ -98,12 +104,12 @@ impl GlobalMemory for Flat {
 }
 
 /// Compiles a module, with its listing where that fails.
-pub fn program(module: &[u32], options: &Options) -> Compiled {
+pub(crate) fn program(module: &[u32], options: &Options) -> Compiled {
     compile(module, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs a module on buffers that are bound to set 0 in order, and returns them as they are then.
-pub fn run(module: &[u32], grid: [u32; 3], push: &[u8], buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(crate) fn run(module: &[u32], grid: [u32; 3], push: &[u8], buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
     run_with(module, &Options::default(), grid, push, buffers)
 }
 
@@ -132,7 +138,13 @@ fn place(compiled: &Compiled, push: &[u8], buffers: &[Vec<u8>]) -> (Vec<u64>, Fl
 }
 
 /// [`run`] with options.
-pub fn run_with(module: &[u32], options: &Options, grid: [u32; 3], push: &[u8], buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(crate) fn run_with(
+    module: &[u32],
+    options: &Options,
+    grid: [u32; 3],
+    push: &[u8],
+    buffers: &[Vec<u8>],
+) -> Vec<Vec<u8>> {
     let compiled = program(module, options);
     let (addresses, mut memory) = place(&compiled, push, buffers);
     let valid = Program::validate(&compiled.program).expect("valid");
@@ -146,22 +158,22 @@ pub fn run_with(module: &[u32], options: &Options, grid: [u32; 3], push: &[u8], 
 }
 
 /// Values as bytes.
-pub fn bytes<const N: usize, T: Copy>(values: &[T], to: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+fn bytes<const N: usize, T: Copy>(values: &[T], to: impl Fn(T) -> [u8; N]) -> Vec<u8> {
     values.iter().flat_map(|value| to(*value)).collect()
 }
 
-pub fn u32s(values: &[u32]) -> Vec<u8> {
+pub(crate) fn u32s(values: &[u32]) -> Vec<u8> {
     bytes(values, u32::to_le_bytes)
 }
 
-pub fn f32s(values: &[f32]) -> Vec<u8> {
+pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
     bytes(values, f32::to_le_bytes)
 }
 
-pub fn as_u32(bytes: &[u8]) -> Vec<u32> {
+pub(crate) fn as_u32(bytes: &[u8]) -> Vec<u32> {
     words(bytes)
 }
 
-pub fn as_f32(bytes: &[u8]) -> Vec<f32> {
+pub(crate) fn as_f32(bytes: &[u8]) -> Vec<f32> {
     words(bytes).into_iter().map(f32::from_bits).collect()
 }

@@ -62,7 +62,8 @@ fn reduction_in_workgroup_memory() {
     );
     let input = random(512, 3);
     let result = as_u32(&run(&module, [4, 1, 1], &[], &[u32s(&input), u32s(&[0; 4])])[1]);
-    let expected: Vec<u32> = input.chunks(128).map(|chunk| chunk.iter().fold(0, |a: u32, b| a.wrapping_add(*b))).collect();
+    let expected: Vec<u32> =
+        input.chunks(128).map(|chunk| chunk.iter().fold(0, |a: u32, b| a.wrapping_add(*b))).collect();
     assert_eq!(result, expected);
 }
 

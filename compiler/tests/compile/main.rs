@@ -2,3 +2,5 @@
 
 mod bench;
 mod kernels;
+mod language;
+mod mutations;
