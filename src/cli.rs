@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
-use crate::{bench, debug, hlk, print, qemu, run, serve, timeline};
+use crate::{assembly, bench, debug, hlk, print, qemu, run, serve, timeline};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
@@ -113,6 +113,23 @@ enum Command {
         /// The GPU moves only when it is told to.
         #[arg(long)]
         stepped: bool,
+    },
+    /// Assembles a program of the compute engine.
+    ///
+    /// The form of the text is in docs/hardware.md, "Programs". Nothing is written if a line is not understood or the program breaks a rule.
+    #[command(after_help = EXIT_CODES)]
+    Asm {
+        /// Text of the program.
+        file: PathBuf,
+        /// Where the program goes.
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Prints a program of the compute engine as text that `asm` reads.
+    #[command(after_help = EXIT_CODES)]
+    Disasm {
+        /// The program.
+        file: PathBuf,
     },
     /// Decodes the data that DxgkDdiCollectDbgInfo wrote, as it is in a report of a timeout or a live dump.
     #[command(after_help = EXIT_CODES, subcommand)]
@@ -503,6 +520,8 @@ pub fn main() -> ExitCode {
         Command::Doorbells => qemu::doorbells_command(),
         Command::Load { then } => qemu::load_command(then),
         Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
+        Command::Asm { file, out } => assembly::assemble_file(&file, &out),
+        Command::Disasm { file } => assembly::disassemble_file(&file),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {
                 (Some(path), _) => timeline::Source::File(path),
