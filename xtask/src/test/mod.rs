@@ -256,7 +256,7 @@ impl Session<'_> {
             let run = ["run", "--driver", "pe", "--without", withheld];
             self.job(program, &format!("main job on the Windows images without {withheld}"), &run);
         }
-        for area in ["Submission.", "FenceMonitored", "Packet"] {
+        for area in ["Submission.", "Packet"] {
             let cases = ["hlk", "--driver", "pe", "--profiles", "--filter", area];
             self.job(program, &format!("cases of {area} on the Windows images, every subset of features"), &cases);
         }
