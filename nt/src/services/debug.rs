@@ -31,7 +31,7 @@ pub(super) const EXPORTS: &[Export] = &[
 /// As for any function of its prototype in C.
 #[unsafe(naked)]
 pub(super) unsafe extern "win64" fn dbg_print_ex(_: u32, _: u32, _: *const u8, _: *const u8) -> u32 {
-    core::arch::naked_asm!("mov [rsp + 32], r9", "lea r9, [rsp + 32]", "jmp {}", sym vdbg_print_ex)
+    core::arch::naked_asm!("mov [rsp + 32], r9", "lea r9, [rsp + 32]", "jmp {}", sym say_ex)
 }
 
 /// # Safety
@@ -49,11 +49,15 @@ unsafe extern "win64" fn dbg_print(_: *const u8) -> u32 {
 }
 
 extern "win64" fn say(text: *const u8, arguments: *const u64) -> u32 {
-    vdbg_print_ex(0, 0, text, arguments)
+    hear("DbgPrint", std::ptr::null(), text, arguments)
 }
 
-extern "win64" fn vdbg_print_ex(component: u32, level: u32, text: *const u8, arguments: *const u64) -> u32 {
-    vdbg_print_ex_with_prefix(std::ptr::null(), component, level, text, arguments)
+extern "win64" fn say_ex(_component: u32, _level: u32, text: *const u8, arguments: *const u64) -> u32 {
+    hear("DbgPrintEx", std::ptr::null(), text, arguments)
+}
+
+extern "win64" fn vdbg_print_ex(_component: u32, _level: u32, text: *const u8, arguments: *const u64) -> u32 {
+    hear("vDbgPrintEx", std::ptr::null(), text, arguments)
 }
 
 extern "win64" fn vdbg_print_ex_with_prefix(
@@ -63,14 +67,18 @@ extern "win64" fn vdbg_print_ex_with_prefix(
     text: *const u8,
     arguments: *const u64,
 ) -> u32 {
-    const NAME: &str = "DbgPrint";
+    hear("vDbgPrintExWithPrefix", prefix, text, arguments)
+}
+
+/// Formats a message of the calling driver and appends it to the debug log.
+fn hear(service: &'static str, prefix: *const u8, text: *const u8, arguments: *const u64) -> u32 {
     let Some(driver) = driver_call::current() else { return 0 };
     if text.is_null() {
         return STATUS_INVALID_PARAMETER.0 as u32;
     }
-    let mut message = if prefix.is_null() { Vec::new() } else { units(NAME, prefix, MESSAGE_LENGTH) };
-    let text = units(NAME, text, MESSAGE_LENGTH);
-    message.extend(format(NAME, &text, Arguments::new(NAME, arguments)));
+    let mut message = if prefix.is_null() { Vec::new() } else { units(service, prefix, MESSAGE_LENGTH) };
+    let text = units(service, text, MESSAGE_LENGTH);
+    message.extend(format(service, &text, Arguments::new(service, arguments)));
     message.truncate(MESSAGE_LENGTH);
     on_host_stack(|| driver.verifier().said(driver.name(), &String::from_utf8_lossy(&message)));
     STATUS_SUCCESS.0 as u32
