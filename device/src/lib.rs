@@ -19,6 +19,7 @@
 
 mod clock;
 mod cmp;
+mod compute;
 mod context;
 mod engine;
 mod event;

@@ -34,6 +34,12 @@ impl Dispatch {
         Self { grid: Grid { size, arguments }, done: 0, group: None, counters: Counters::default() }
     }
 
+    /// The same dispatch without its first `done` workgroups, as if they had ended.
+    #[must_use]
+    pub fn from_workgroup(self, done: u64) -> Self {
+        Self { done, group: None, ..self }
+    }
+
     /// What was done so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -1,5 +1,6 @@
 //! The emulated function as its programming manual describes it, seen from the bus.
 
+mod compute;
 mod config;
 mod doorbells;
 mod events;
