@@ -22,6 +22,7 @@ mod config;
 mod ddi_calls;
 mod handles;
 mod interrupt;
+mod keyed_mutex;
 mod kmd_handle;
 mod lifetimes;
 mod machine;

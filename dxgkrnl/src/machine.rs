@@ -3,6 +3,7 @@
 mod installed;
 mod observe;
 mod plug;
+mod shared;
 
 use std::fmt;
 use std::io;
@@ -72,6 +73,7 @@ struct MachineInner {
     rescues: Arc<Rescues>,
     ddi_calls: Arc<DdiCalls>,
     gate: Arc<PowerGate>,
+    shared: shared::Shared,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp, rank::PlugAndPlay>,
@@ -208,6 +210,7 @@ impl Machine {
             rescues: Arc::default(),
             ddi_calls: Arc::default(),
             gate: Arc::default(),
+            shared: shared::Shared::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
                 bus: device_object::next_bus(),

@@ -21,6 +21,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
+use crate::keyed_mutex::{KeyedMutex, OpenKeyedMutex};
 use crate::machine::{Machine, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
@@ -29,7 +30,7 @@ use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
-    Device, Doorbell, HwContext, HwQueue, PacketContext, ProcessAdapter, Rights, SharedFence, SyncObject,
+    Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, Rights, SharedFence, SyncObject,
 };
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
@@ -78,6 +79,8 @@ pub(crate) enum Object {
     HwQueue(Arc<HwQueue>),
     Doorbell(Arc<Doorbell>),
     Sync(Arc<SyncObject>),
+    OlderSync(Arc<OlderSync>),
+    KeyedMutex(Arc<OpenKeyedMutex>),
     Trim(Arc<TrimRegistration>),
     BudgetChange(Arc<BudgetRegistration>),
 }
@@ -87,6 +90,7 @@ pub(crate) enum Object {
 pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
     SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
+    KeyedMutex(Arc<KeyedMutex>),
 }
 
 /// Kernel handles are multiples of 4.
@@ -134,6 +138,8 @@ getters! {
     get_resource = Resource(Resource);
     get_doorbell = Doorbell(Doorbell);
     get_sync = Sync(SyncObject);
+    get_older_sync = OlderSync(OlderSync);
+    get_keyed_mutex = KeyedMutex(OpenKeyedMutex);
 }
 
 macro_rules! used_getters {
@@ -435,6 +441,11 @@ impl Process {
         lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter.render()))
     }
 
+    /// This process on each adapter that it has used.
+    pub(crate) fn known_adapters(&self) -> Vec<Arc<ProcessAdapter>> {
+        lock(&self.adapters).clone()
+    }
+
     /// This process on an adapter, created on the driver at first use.
     ///
     /// # Errors
@@ -549,6 +560,8 @@ impl Object {
             Self::HwQueue(queue) => queue.destroy(),
             Self::Doorbell(doorbell) => doorbell.destroy(),
             Self::Sync(sync) => sync.destroy(),
+            Self::OlderSync(object) => object.destroy(),
+            Self::KeyedMutex(mutex) => mutex.destroy(),
             Self::Trim(registration) => registration.end(),
             Self::BudgetChange(registration) => registration.end(),
         }

@@ -107,10 +107,11 @@ pub(super) unsafe extern "win64" fn destroy_synchronization_object(
     args: *mut D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTDestroySynchronizationObject", args, |process, args| {
-        if process.get_sync(args.hSyncObject)?.is_of_queue() {
+        if process.get_sync(args.hSyncObject).is_ok_and(|fence| fence.is_of_queue()) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        process.take_if(args.hSyncObject, |object| matches!(object, Object::Sync(_)))?.destroy();
+        let wanted = |object: &Object| matches!(object, Object::Sync(_) | Object::OlderSync(_));
+        process.take_if(args.hSyncObject, wanted)?.destroy();
         Ok(STATUS_SUCCESS)
     })
 }

@@ -25,6 +25,9 @@ use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 use nt::ram::PAGE_SIZE;
 
+/// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
+pub(crate) const PRIORITY_NORMAL: u32 = 0x7800_0000;
+
 /// How long a request waits for queues to go idle before it is told that memory is short.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -107,6 +110,8 @@ pub(crate) struct State {
     /// When it left the residency list or was destroyed: the queues that may still use it.
     pub(crate) idle: Option<IdlePoint>,
     pub(crate) destroyed: bool,
+    /// What has a lower number leaves memory earlier. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY]
+    pub(crate) priority: u32,
     /// User mode can do without its contents.
     pub(crate) offered: Option<Offered>,
 }
@@ -128,6 +133,7 @@ impl State {
             parked: None,
             idle: None,
             destroyed: false,
+            priority: PRIORITY_NORMAL,
             offered: None,
         }
     }

@@ -314,6 +314,11 @@ impl VidSch {
         self.lose_device(device, DeviceError::OutOfMemory);
     }
 
+    /// User mode gives a device up: it is in error as after a fault of its work. [d3dkmthk: D3DKMTMarkDeviceAsError]
+    pub(crate) fn give_device_up(&self, device: &Arc<Device>) {
+        self.lose_device(device, DeviceError::Refused);
+    }
+
     /// The device is in error: its doorbells say ABORT, then its waiters are released, then its contexts leave the hardware
     /// and its doorbells are disconnected there. When the call returns, nothing of the device touches memory any more, as
     /// far as its engines obey.

@@ -7,6 +7,7 @@ use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
+use super::running::NodeFigures;
 use super::sync_object::SyncObject;
 
 /// A software queue and what belongs to it.
@@ -74,6 +75,16 @@ impl VidSch {
     /// Preemptions that were asked for on a node, and packets handed over again after one; `None` without such a node.
     pub(crate) fn preemptions(&self, node: u32) -> Option<(u32, u64)> {
         Some(self.nodes.get(node as usize)?.state().preemptions())
+    }
+
+    /// What a node has done altogether, and of that for the paging process; `None` without such a node.
+    pub(crate) fn node_figures(&self, node: u32) -> Option<(NodeFigures, NodeFigures)> {
+        Some(self.nodes.get(node as usize)?.state().running.whole())
+    }
+
+    /// What a node has done for a process; `None` without such a node.
+    pub(crate) fn node_figures_of(&self, node: u32, process: u64) -> Option<NodeFigures> {
+        Some(self.nodes.get(node as usize)?.state().running.of_process(process))
     }
 
     /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.
