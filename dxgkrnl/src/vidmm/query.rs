@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nt::lock::lock;
-use wddm_ddi::kmt::D3DDDI_SEGMENTPREFERENCE;
+use wddm_ddi::km::D3DDDI_SEGMENTPREFERENCE;
 use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::Allocation;
