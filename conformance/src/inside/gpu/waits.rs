@@ -53,13 +53,18 @@ const WAITS: u64 = 3;
 const IDLE: u64 = 0;
 
 fn a_plain_signal_releases_the_queues_that_wait_for_its_word(_: &mut Case<'_>) -> Result<(), Failure> {
-    let (host, _, page, [mut waiter, mut signaller]) = fences(&small_variant());
-    host.submit(&mut waiter, &[wait(0, 5), signal(16, 1)]);
-    ensure_eq!(host.state(&waiter), WAITS);
-    host.submit(&mut signaller, &[signal(0, 4), signal(8, 5)]);
-    ensure_eq!(host.state(&waiter), WAITS, "after a smaller value, and a signal of another word");
-    host.submit(&mut signaller, &[signal(0, 5)]);
-    ensure_eq!((host.state(&waiter), host.read64(page.with_address(page.address() + 16))), (IDLE, 1));
+    // A fence that has a handle, and a word that is named as none.
+    for handle in [7, 0] {
+        let (host, _, page, [mut waiter, mut signaller]) = fences(&small_variant());
+        let signal = |at, value| Packet::Signal(Signal { handle, current: VA + at, monitored: 0, value });
+        host.submit(&mut waiter, &[wait(0, 5), signal(16, 1)]);
+        ensure_eq!(host.state(&waiter), WAITS);
+        host.submit(&mut signaller, &[signal(0, 4), signal(8, 5)]);
+        ensure_eq!(host.state(&waiter), WAITS, "after a smaller value, and a signal of another word");
+        host.submit(&mut signaller, &[signal(0, 5)]);
+        let word = host.read64(page.with_address(page.address() + 16));
+        ensure_eq!((host.state(&waiter), word), (IDLE, 1), "after a signal with handle {handle}");
+    }
     Ok(())
 }
 
