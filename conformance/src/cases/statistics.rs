@@ -170,7 +170,10 @@ fn running(case: &Case) -> Result<(), Failure> {
         let own = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE, of_node(id))?;
         let all = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id))?;
         // SAFETY: every arm of the union is plain numbers.
-        Ok(unsafe { (figures(&own.ProcessNodeInformation), figures(&all.NodeInformation.GlobalInformation)) })
+        let own = unsafe { &own.ProcessNodeInformation };
+        // SAFETY: as above.
+        let all = unsafe { &all.NodeInformation.GlobalInformation };
+        Ok((figures(own), figures(all)))
     };
     ensure_eq!(node(NODE_COPY)?.0, (0, 0, 0), "figures of a process without packets");
     for round in 1..=PACKETS {

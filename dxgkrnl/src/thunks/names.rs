@@ -33,7 +33,7 @@ pub(super) fn of_attributes(attributes: *const c_void) -> Result<Option<Vec<u16>
     let text = user::read_array(std::ptr::with_exposed_provenance::<u64>(name as usize), 2)?;
     let &[lengths, buffer] = text.as_slice() else { return Err(STATUS_INVALID_PARAMETER) };
     let bytes = lengths as u32 & 0xffff;
-    if bytes == 0 || bytes % 2 != 0 || bytes > NAME_MAX {
+    if bytes == 0 || !bytes.is_multiple_of(2) || bytes > NAME_MAX {
         return Err(STATUS_OBJECT_NAME_INVALID);
     }
     let bytes = user::read_array(std::ptr::with_exposed_provenance::<u8>(buffer as usize), bytes)?;

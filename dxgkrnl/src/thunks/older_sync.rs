@@ -44,7 +44,9 @@ pub(super) fn create(
     }
     let notifies = info.Type == Type::D3DDDI_CPU_NOTIFICATION;
     // SAFETY: every arm of the union is plain numbers, and the whole union was read.
-    let (value, event) = unsafe { (info.u.Fence.FenceValue, info.u.CPUNotification.Event) };
+    let value = unsafe { info.u.Fence.FenceValue };
+    // SAFETY: as above.
+    let event = unsafe { info.u.CPUNotification.Event };
     let event = if notifies { Some(duplicate(event)?) } else { None };
     let options = FenceOptions { initial: if notifies { 0 } else { value }, ..FenceOptions::default() };
     let fence = device.adapter.vidsch().create_monitored_fence(device, options)?;

@@ -153,7 +153,9 @@ fn node(
 ) -> Result<(), NTSTATUS> {
     let second = matches!(args.Type, Type::D3DKMT_QUERYSTATISTICS_NODE2 | Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2);
     // SAFETY: every arm of the union is plain numbers.
-    let (id, place) = unsafe { (args.u.QueryNode.NodeId, args.u.QueryNode2) };
+    let id = unsafe { args.u.QueryNode.NodeId };
+    // SAFETY: as above.
+    let place = unsafe { args.u.QueryNode2 };
     let caps = adapter.caps();
     let id = match second {
         true => {
@@ -182,7 +184,9 @@ fn node(
 fn segment_place(adapter: &Adapter, args: &D3DKMT_QUERYSTATISTICS) -> Result<usize, NTSTATUS> {
     let caps = adapter.caps();
     // SAFETY: every arm of the union is plain numbers.
-    let (id, place) = unsafe { (args.u.QuerySegment.SegmentId, args.u.QuerySegment2) };
+    let id = unsafe { args.u.QuerySegment.SegmentId };
+    // SAFETY: as above.
+    let place = unsafe { args.u.QuerySegment2 };
     let segments = caps.segments.len();
     let of_engine = segments / (caps.engines as usize).max(1);
     let place = match args.Type {
@@ -267,7 +271,9 @@ fn group(
     result: &mut Result_,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: every arm of the union is plain numbers.
-    let (first, second) = unsafe { (args.u.QueryProcessSegmentGroup, args.u.QueryProcessSegmentGroup2) };
+    let first = unsafe { args.u.QueryProcessSegmentGroup };
+    // SAFETY: as above.
+    let second = unsafe { args.u.QueryProcessSegmentGroup2 };
     let by_engine = args.Type != Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP;
     let wanted = match by_engine {
         true if u32::from(second.PhysicalAdapterIndex) >= adapter.caps().engines => {
