@@ -3,36 +3,12 @@
 use campanile_hw::isa::{Comparison as C, Op as I, Type as T};
 use rspirv::spirv::Op;
 
+use crate::constant::binary;
 use crate::error::{Result, malformed};
 use crate::ir::Src;
 use crate::lower::Lower;
 use crate::read::Inst;
 use crate::types::{Scalar, Type};
-
-/// How operands are read before an operation: as they are, or with the sign of a narrow integer extended.
-type Plain = (I, bool);
-
-/// Operations of SPIR-V that are one operation of the GPU; true if its integers are signed.
-pub(crate) const fn binary(op: Op) -> Option<Plain> {
-    Some(match op {
-        Op::IAdd => (I::Add, false),
-        Op::ISub => (I::Sub, false),
-        Op::IMul => (I::Mul, false),
-        Op::UDiv => (I::DivU, false),
-        Op::SDiv => (I::DivS, true),
-        Op::UMod => (I::RemU, false),
-        Op::SRem => (I::RemS, true),
-        Op::FAdd => (I::Add, false),
-        Op::FSub => (I::Sub, false),
-        Op::FMul => (I::Mul, false),
-        Op::FDiv => (I::Div, false),
-        Op::FRem => (I::Rem, false),
-        Op::BitwiseAnd | Op::LogicalAnd => (I::And, false),
-        Op::BitwiseOr | Op::LogicalOr => (I::Or, false),
-        Op::BitwiseXor | Op::LogicalNotEqual => (I::Xor, false),
-        _ => return None,
-    })
-}
 
 /// Comparisons: of integers with their signedness, of floating-point numbers with whether the opposite comparison is negated.
 const fn comparison(op: Op) -> Option<(C, bool, bool)> {

@@ -7,9 +7,10 @@ use rspirv::spirv::Op;
 
 use crate::error::{Error, Result, limit, malformed, unsupported};
 use crate::ir::{Inst as Ir, Label, Node, Src, V};
-use crate::lower::{Lower, Value};
+use crate::lower::Lower;
 use crate::module::Function;
 use crate::read::Inst;
+use crate::value::Value;
 
 /// What a branch to a block becomes that does not simply come next.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use core::fmt;
 
 use rspirv::spirv;
 
-use crate::read::class;
+use crate::grammar::class;
 
 /// Why a module is not compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,8 @@
 
 use campanile_hw::isa::{Comparison, Op, Type};
 
-use crate::ir::Src;
-
-const fn mask(ty: Type) -> u64 {
+/// All bits of a type.
+pub(crate) const fn mask(ty: Type) -> u64 {
     match ty.bits() {
         64 => u64::MAX,
         bits => (1 << bits) - 1,
@@ -104,21 +103,4 @@ pub(crate) const fn commutes(op: Op) -> bool {
             | Op::MinU
             | Op::MaxU
     )
-}
-
-/// What an operation with a constant on its right gives without being done.
-pub(crate) fn with_constant(op: Op, ty: Type, a: Src, b: u64) -> Option<Src> {
-    if ty.is_float() {
-        return None;
-    }
-    let same = match op {
-        Op::Add | Op::Sub | Op::Or | Op::Xor | Op::Shl | Op::ShrU | Op::ShrS | Op::Rotl => b == 0,
-        Op::Mul | Op::DivU | Op::DivS => b == 1,
-        Op::And => b == mask(ty),
-        _ => false,
-    };
-    if same {
-        return Some(a);
-    }
-    (matches!(op, Op::Mul | Op::And) && b == 0).then_some(Src::Const(0))
 }

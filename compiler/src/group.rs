@@ -57,7 +57,6 @@ impl Lower<'_> {
 
     /// Atomic operations; what is none is one of a subgroup.
     pub(crate) fn group_operation(&mut self, inst: &Inst) -> Result<()> {
-        let minus = |s: &mut Self, value: Src, ty: T| s.ir.op1(I::Neg, ty, value);
         let (operation, operand) = match inst.op {
             Op::AtomicLoad => (A::Load, None),
             Op::AtomicStore => (A::Exchange, Some(3)),
@@ -81,16 +80,7 @@ impl Lower<'_> {
             return Err(refuse(inst.op, &format!("on {scalar:?}")));
         }
         let order = self.order(inst.arg(1)?, inst.arg(2)?)?;
-        let operand = match (inst.op, operand) {
-            (Op::AtomicIIncrement, _) => Some(Src::Const(1)),
-            (Op::AtomicIDecrement, _) => Some(minus(self, Src::Const(1), ty)?),
-            (Op::AtomicISub, Some(at)) => {
-                let value = self.single(inst.arg(at)?)?;
-                Some(minus(self, value, ty)?)
-            }
-            (_, Some(at)) => Some(self.single(inst.arg(at)?)?),
-            _ => None,
-        };
+        let operand = self.atomic_operand(inst, operand, ty)?;
         let operand = operand.map(|operand| self.ir.reg(ty, operand)).transpose()?.map(Src::Reg);
         let comparand = match inst.op {
             Op::AtomicCompareExchange => {
@@ -101,7 +91,7 @@ impl Lower<'_> {
         };
         let (place, inside) =
             self.access(&pointer.place, [I::Atomic, I::AtomicShared, I::AtomicShared], u64::from(scalar.bytes()))?;
-        if matches!(pointer.place, crate::memory::Place::Scratch(..)) {
+        if matches!(pointer.place, crate::value::Place::Scratch(..)) {
             return Err(refuse(inst.op, "on a variable of one lane"));
         }
         let dst = self.ir.variable(scalar.class());
@@ -120,6 +110,21 @@ impl Lower<'_> {
         self.ir.when(inside, |ir| ir.emit(atomic))?;
         self.ir.settle(dst);
         if inst.id == 0 { Ok(()) } else { self.set(inst, vec![Src::Reg(dst)]) }
+    }
+
+    /// What an atomic operation combines with, which some say and some have in them.
+    fn atomic_operand(&mut self, inst: &Inst, at: Option<usize>, ty: T) -> Result<Option<Src>> {
+        let operand = at;
+        Ok(match (inst.op, operand) {
+            (Op::AtomicIIncrement, _) => Some(Src::Const(1)),
+            (Op::AtomicIDecrement, _) => Some(self.ir.op1(I::Neg, ty, Src::Const(1))?),
+            (Op::AtomicISub, Some(at)) => {
+                let value = self.single(inst.arg(at)?)?;
+                Some(self.ir.op1(I::Neg, ty, value)?)
+            }
+            (_, Some(at)) => Some(self.single(inst.arg(at)?)?),
+            _ => None,
+        })
     }
 
     /// An operation across lanes on one scalar.

@@ -308,7 +308,7 @@ impl Builder {
         if a.constant().is_some() && fold::commutes(op) {
             (a, b) = (b, a);
         }
-        if let Some(same) = b.constant().and_then(|b| fold::with_constant(op, ty, a, b)) {
+        if let Some(same) = b.constant().and_then(|b| with_constant(op, ty, a, b)) {
             return Ok(same);
         }
         let a = Some(self.reg(ty, a)?);
@@ -378,4 +378,21 @@ impl Builder {
     pub(crate) const fn ordered(op: Op, order: OrderWord) -> Inst {
         Inst { order: order.into_bits(), ..Inst::new(op, Type::None) }
     }
+}
+
+/// What an operation with a constant on its right gives without being done.
+fn with_constant(op: Op, ty: Type, a: Src, b: u64) -> Option<Src> {
+    if ty.is_float() {
+        return None;
+    }
+    let same = match op {
+        Op::Add | Op::Sub | Op::Or | Op::Xor | Op::Shl | Op::ShrU | Op::ShrS | Op::Rotl => b == 0,
+        Op::Mul | Op::DivU | Op::DivS => b == 1,
+        Op::And => b == fold::mask(ty),
+        _ => false,
+    };
+    if same {
+        return Some(a);
+    }
+    (matches!(op, Op::Mul | Op::And) && b == 0).then_some(Src::Const(0))
 }

@@ -1,61 +1,21 @@
 //! What is known of a module before its instructions are looked at: types, sizes, and what it expects in the argument block.
 
-use core::ops::Range;
 use std::collections::{HashMap, HashSet};
 
 use campanile_hw::isa::WORKGROUP_MAX;
 use rspirv::spirv::{BuiltIn, Decoration, ExecutionMode, Op, StorageClass};
 
-use crate::Options;
-use crate::arith::binary;
+use crate::constant::{binary, constant};
 use crate::error::{Error, Result, limit, malformed};
 use crate::fold;
 use crate::ir::Src;
-use crate::lower::{Value, constant};
 use crate::module::{Module, storage_class};
+use crate::options::{ArgumentLayout, Descriptor, Options};
 use crate::types::{Type, Types};
+use crate::value::Value;
 
 /// Most descriptors of a program.
 const DESCRIPTORS_MAX: u32 = 1 << 16;
-
-/// Where the descriptors of a binding are to lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Binding {
-    /// Descriptor set.
-    pub set: u32,
-    /// Binding.
-    pub binding: u32,
-    /// Offset of the first descriptor in the argument block, a multiple of 8.
-    pub offset: u32,
-    /// Number of descriptors; it bounds runtime arrays of them.
-    pub count: u32,
-}
-
-/// The descriptors of a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Descriptor {
-    /// Descriptor set.
-    pub set: u32,
-    /// Binding.
-    pub binding: u32,
-    /// Offset of the first descriptor in the argument block.
-    pub offset: u32,
-    /// Number of descriptors, one behind the other.
-    pub count: u32,
-    /// Id of the variable in the module.
-    pub variable: u32,
-}
-
-/// What a program expects in the argument block.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ArgumentLayout {
-    /// Bytes of the block.
-    pub size: u32,
-    /// Place of the push constants.
-    pub push_constants: Range<u32>,
-    /// Descriptors of 16 bytes each.
-    pub descriptors: Vec<Descriptor>,
-}
 
 /// Reads types and constants, which need each other.
 pub(crate) fn declare(module: &mut Module, options: &Options) -> Result<HashMap<u32, Value>> {
@@ -98,7 +58,7 @@ pub(crate) fn declare(module: &mut Module, options: &Options) -> Result<HashMap<
                 if total > 1 << 20 {
                     return Err(limit("constants of more than a million scalars"));
                 }
-                constant(module, &types, options, &inst, &mut values)?;
+                constant(&types, options, &inst, &mut values)?;
             }
         }
         rest.push(inst);

@@ -14,6 +14,7 @@
 
 mod allocate;
 mod arith;
+mod constant;
 mod control;
 mod convert;
 mod encode;
@@ -21,47 +22,20 @@ mod error;
 mod extended;
 mod flatten;
 mod fold;
+mod grammar;
 mod group;
 mod ir;
 mod layout;
 mod lower;
 mod memory;
 mod module;
+mod options;
 mod read;
 mod types;
-
-use std::collections::HashMap;
+mod value;
 
 pub use error::Error;
-pub use layout::{ArgumentLayout, Binding, Descriptor};
-
-/// How a module is compiled.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Name of the entry point.
-    pub entry_point: String,
-    /// Bits of specialization constants, by SpecId; what is not named keeps its default. A Boolean is true unless its bits are 0.
-    pub specialization: HashMap<u32, u64>,
-    /// Where push constants begin in the argument block.
-    pub push_constant_offset: u32,
-    /// Places of the first descriptors of bindings. A binding that is not named comes behind everything that is, by set and binding.
-    pub bindings: Vec<Binding>,
-    /// Whether accesses to buffers are checked against their sizes.
-    pub robust: bool,
-}
-
-impl Default for Options {
-    /// The entry point `main`, no specialization, a layout of the compiler's own, checked accesses.
-    fn default() -> Self {
-        Self {
-            entry_point: "main".into(),
-            specialization: HashMap::new(),
-            push_constant_offset: 0,
-            bindings: Vec::new(),
-            robust: true,
-        }
-    }
-}
+pub use options::{ArgumentLayout, Binding, Descriptor, Options};
 
 /// A compiled module.
 #[derive(Clone, Debug, PartialEq, Eq)]

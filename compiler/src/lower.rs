@@ -5,24 +5,17 @@ use std::collections::{HashMap, HashSet};
 use campanile_hw::isa::{Comparison, Op as I, Type as T};
 use rspirv::spirv::{BuiltIn, Decoration, MemoryAccess, Op, StorageClass};
 
-use crate::error::{Error, Result, limit, malformed, unsupported, unsupported_form};
+use crate::constant::constant;
+use crate::error::{Error, Result, limit, malformed, unsupported_form};
 use crate::ir::{Builder, Class, Inst as Ir, Src, V};
-use crate::memory::{Place, Pointer};
 use crate::module::{Module, storage_class};
+use crate::options::{ArgumentLayout, Options};
 use crate::read::Inst;
 use crate::types::{Scalar, Type, Types};
-use crate::{ArgumentLayout, Options};
+use crate::value::{Place, Pointer, Value};
 
 /// Most scalars of a variable in registers.
 const PROMOTED_MAX: u32 = 64;
-
-/// What an id stands for.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    /// The scalars of a value.
-    Data(Vec<Src>),
-    Pointer(Pointer),
-}
 
 /// A variable in registers.
 pub(crate) struct Variable {
@@ -163,7 +156,7 @@ impl<'m> Lower<'m> {
                 self.instruction(&inner)
             }
             Op::ExtInst => self.instruction(inst),
-            _ => constant(self.module, self.types, self.options, inst, &mut self.values),
+            _ => constant(self.types, self.options, inst, &mut self.values),
         }
     }
 
@@ -352,7 +345,7 @@ impl<'m> Lower<'m> {
         self.ids.get(&id).copied().ok_or_else(|| malformed(format!("%{id} has no type")))
     }
 
-    /// Composites; what is none of them is arithmetic.
+    /// Composites, and their parts by literal numbers.
     fn composite(&mut self, inst: &Inst) -> Result<()> {
         match inst.op {
             Op::CompositeConstruct => {
@@ -378,6 +371,13 @@ impl<'m> Lower<'m> {
                 }
                 self.set(inst, data)
             }
+            _ => self.vector(inst),
+        }
+    }
+
+    /// What picks components; what does not is arithmetic.
+    fn vector(&mut self, inst: &Inst) -> Result<()> {
+        match inst.op {
             Op::VectorShuffle => {
                 let mut all = self.data(inst.arg(0)?)?;
                 all.extend(self.data(inst.arg(1)?)?);
@@ -433,55 +433,6 @@ fn check_access(inst: &Inst, at: usize) -> Result<()> {
         Some(None) => Err(malformed("no such memory operand")),
         _ => Ok(()),
     }
-}
-
-/// Reads a constant.
-pub(crate) fn constant(
-    module: &Module,
-    types: &Types,
-    options: &Options,
-    inst: &Inst,
-    values: &mut HashMap<u32, Value>,
-) -> Result<()> {
-    let specialized =
-        types.decoration(inst.id, Decoration::SpecId).and_then(|id| options.specialization.get(&id)).copied();
-    let _ = module;
-    let data = match inst.op {
-        Op::ConstantTrue | Op::ConstantFalse => vec![Src::Const(u64::from(inst.op == Op::ConstantTrue))],
-        Op::SpecConstantTrue | Op::SpecConstantFalse => {
-            let set = specialized.map_or(inst.op == Op::SpecConstantTrue, |bits| bits != 0);
-            vec![Src::Const(u64::from(set))]
-        }
-        Op::Constant | Op::SpecConstant => {
-            let scalar = types.scalar(inst.ty)?;
-            let own = u64::from(inst.arg(0)?) | u64::from(inst.args.get(1).copied().unwrap_or(0)) << 32;
-            let bits = if inst.op == Op::SpecConstant { specialized.unwrap_or(own) } else { own };
-            vec![Src::Const(bits & (u64::MAX >> (64 - scalar.bits())))]
-        }
-        Op::ConstantComposite | Op::SpecConstantComposite => {
-            let mut all = Vec::new();
-            for part in &inst.args {
-                match values.get(part) {
-                    Some(Value::Data(data)) => all.extend_from_slice(data),
-                    _ => return Err(malformed(format!("%{part} is not a constant"))),
-                }
-                if all.len() > types.count(inst.ty)? as usize {
-                    return Err(malformed(format!("%{} has too many parts", inst.id)));
-                }
-            }
-            all
-        }
-        Op::ConstantNull | Op::Undef => match types.get(inst.ty)? {
-            Type::Pointer { class, .. } if *class != StorageClass::PhysicalStorageBuffer => return Ok(()),
-            _ => vec![Src::Const(0); types.count(inst.ty)? as usize],
-        },
-        op => return Err(unsupported(op)),
-    };
-    if data.len() as u32 != types.count(inst.ty)? {
-        return Err(malformed(format!("the constant %{} has another type than its parts", inst.id)));
-    }
-    values.insert(inst.id, Value::Data(data));
-    Ok(())
 }
 
 /// The refusal of a form.

@@ -1,15 +1,10 @@
 //! The words of a module as instructions.
-//!
-//! The tables of instructions are rspirv's. Its parser is not used: it panics where OpSpecConstantOp names certain instructions, and does not read the
-//! repeated operands of those that it may name.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use rspirv::grammar::{INSTRUCTION_TABLE, Instruction, OperandKind};
+use rspirv::grammar::OperandKind;
 use rspirv::spirv::{self, Op};
 
 use crate::error::{Result, malformed};
+use crate::grammar::class;
 
 /// Words of a header.
 const HEADER: usize = 5;
@@ -57,13 +52,6 @@ impl Inst {
         let op = opcode(self.arg(0)?)?;
         Ok(Self { op, ty: self.ty, id: self.id, args: self.args.get(1..).unwrap_or_default().to_vec() })
     }
-}
-
-/// What the grammar of Khronos says of an instruction.
-pub(crate) fn class(number: u32) -> Option<&'static Instruction<'static>> {
-    static CLASSES: LazyLock<HashMap<u32, &'static Instruction<'static>>> =
-        LazyLock::new(|| INSTRUCTION_TABLE.iter().map(|class| (class.opcode as u32, class)).collect());
-    CLASSES.get(&number).copied()
 }
 
 fn opcode(number: u32) -> Result<Op> {

@@ -1,0 +1,71 @@
+//! What is asked of the compiler, and what a program asks of whoever runs it.
+
+use core::ops::Range;
+use std::collections::HashMap;
+
+/// How a module is compiled.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the entry point.
+    pub entry_point: String,
+    /// Bits of specialization constants, by SpecId; what is not named keeps its default. A Boolean is true unless its bits are 0.
+    pub specialization: HashMap<u32, u64>,
+    /// Where push constants begin in the argument block.
+    pub push_constant_offset: u32,
+    /// Places of the first descriptors of bindings. A binding that is not named comes behind everything that is, by set and binding.
+    pub bindings: Vec<Binding>,
+    /// Whether accesses to buffers are checked against their sizes.
+    pub robust: bool,
+}
+
+impl Default for Options {
+    /// The entry point `main`, no specialization, a layout of the compiler's own, checked accesses.
+    fn default() -> Self {
+        Self {
+            entry_point: "main".into(),
+            specialization: HashMap::new(),
+            push_constant_offset: 0,
+            bindings: Vec::new(),
+            robust: true,
+        }
+    }
+}
+
+/// Where the descriptors of a binding are to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Descriptor set.
+    pub set: u32,
+    /// Binding.
+    pub binding: u32,
+    /// Offset of the first descriptor in the argument block, a multiple of 8.
+    pub offset: u32,
+    /// Number of descriptors; it bounds runtime arrays of them.
+    pub count: u32,
+}
+
+/// The descriptors of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Descriptor set.
+    pub set: u32,
+    /// Binding.
+    pub binding: u32,
+    /// Offset of the first descriptor in the argument block.
+    pub offset: u32,
+    /// Number of descriptors, one behind the other.
+    pub count: u32,
+    /// Id of the variable in the module.
+    pub variable: u32,
+}
+
+/// What a program expects in the argument block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArgumentLayout {
+    /// Bytes of the block.
+    pub size: u32,
+    /// Place of the push constants.
+    pub push_constants: Range<u32>,
+    /// Descriptors of 16 bytes each.
+    pub descriptors: Vec<Descriptor>,
+}

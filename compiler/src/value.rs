@@ -1,0 +1,52 @@
+//! What ids stand for: values and pointers.
+
+use rspirv::spirv::BuiltIn;
+
+use crate::ir::Src;
+use crate::types::MatrixLayout;
+
+/// What an id stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// The scalars of a value.
+    Data(Vec<Src>),
+    Pointer(Pointer),
+}
+
+/// What a pointer points into.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Registers of a variable, from a scalar on.
+    Registers { first: u32, variable: usize },
+    /// The lane's scratch memory: offset plus constant.
+    Scratch(Src, u32),
+    /// Workgroup memory: offset plus constant.
+    Shared(Src, u32),
+    /// A buffer: its address and size, offset and constant.
+    Buffer { base: Src, size: Src, offset: Src, constant: u64 },
+    /// An address plus a constant.
+    Address(Src, i64),
+    /// Descriptors in the argument block: offset of the first, and how many there are.
+    Descriptors { offset: u32, count: u32 },
+    /// A built-in variable, or one of its components.
+    BuiltIn(BuiltIn, Option<Src>),
+}
+
+/// A pointer.
+#[derive(Clone, Debug)]
+pub(crate) struct Pointer {
+    pub(crate) place: Place,
+    /// The type that it points to.
+    pub(crate) ty: u32,
+    /// True if the module says how types lie there.
+    pub(crate) explicit: bool,
+    pub(crate) matrix: MatrixLayout,
+    /// Distance of the components of a vector that is a column of a row-major matrix; 0 if they follow one another.
+    pub(crate) apart: u32,
+}
+
+impl Pointer {
+    pub(crate) fn new(place: Place, ty: u32, explicit: bool) -> Self {
+        Self { place, ty, explicit, matrix: MatrixLayout::default(), apart: 0 }
+    }
+}
