@@ -42,7 +42,7 @@ impl Log {
             Event::Connected => "a client has connected; it has a GPU of its own, as after power-on".to_owned(),
             Event::Left(None) => "the client has left; its GPU is gone with all that it held".to_owned(),
             Event::Left(Some(error)) => format!("a client was dropped: {error}"),
-            Event::Refused => "a second client was turned away; one is served at a time".to_owned(),
+            Event::Refused => "a second client was refused; one is served at a time".to_owned(),
             Event::NoFunction(error) => format!("no GPU could be made for a client: {error}"),
             Event::Note(text) => text.clone(),
             Event::NotesEnd => "further requests of this client that are refused are not told".to_owned(),

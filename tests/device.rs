@@ -432,7 +432,7 @@ fn a_server_says_what_happens_and_ends_in_order() {
     let client = Client::connect(&first).unwrap();
     assert!(device.line().contains("a client has connected"));
     assert!(Client::connect(&first).is_err());
-    assert!(device.line().contains("a second client was turned away"));
+    assert!(device.line().contains("a second client was refused"));
     let other = Client::connect(&second).unwrap();
     assert!(device.line().contains(paths[1]));
     client.write(4, 0, b"left behind").unwrap();

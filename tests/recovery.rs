@@ -1,4 +1,4 @@
-//! The way back after a device is lost, as an application would write it, on the whole stack.
+//! Recovery after a device is lost, as an application would write it, on the whole stack.
 
 use std::sync::Arc;
 use std::time::Duration;

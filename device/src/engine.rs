@@ -80,7 +80,7 @@ impl Step {
 
 /// The part of a command buffer that was copied out.
 #[derive(Debug)]
-struct Window {
+struct FetchBuffer {
     bytes: [u8; WINDOW],
     /// Offset in the buffer of the first byte.
     start: u32,
@@ -146,7 +146,7 @@ impl Barrier for Full {
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) tlb: Tlb,
-    window: Window,
+    window: FetchBuffer,
     programs: compute::Programs,
 }
 
@@ -154,7 +154,7 @@ impl Default for Engine {
     fn default() -> Self {
         Self {
             tlb: Tlb::new(),
-            window: Window { bytes: [0; WINDOW], start: 0, len: 0 },
+            window: FetchBuffer { bytes: [0; WINDOW], start: 0, len: 0 },
             programs: compute::Programs::default(),
         }
     }
@@ -319,7 +319,7 @@ impl Engine {
     fn decode(&mut self, buffer: &Buffer, root: Location, context: &Context<'_>) -> Result<Packet, Fault> {
         let rest = (buffer.size - buffer.offset) as usize;
         let need = rest.min(MAX_SIZE);
-        let known = |window: &Window| {
+        let known = |window: &FetchBuffer| {
             let skip = buffer.offset.checked_sub(window.start)? as usize;
             window.len.checked_sub(skip).map(|len| (skip, len)).filter(|(_, len)| *len > 0)
         };

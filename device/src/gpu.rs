@@ -382,7 +382,7 @@ impl Gpu {
             self.end_posted();
         }
         if effects.slept {
-            // Nothing moves in D3hot. What the function knows is lost on the way back, VRAM here.
+            // Nothing moves in D3hot. The state of the function is lost on the return to D0, the contents of VRAM here.
             self.cmp.stop();
             if !self.variant.vram_kept_in_d3 {
                 self.lose_vram();

@@ -125,7 +125,7 @@ impl ConfigSpace {
         self.set32(BARS + bar * 4 + 4, 0, (mask >> 32) as u32);
     }
 
-    /// Power management, version 3: D0 and D3hot, state lost on the way back.
+    /// Power management, version 3: D0 and D3hot, state lost on the return to D0.
     fn reset_power(&mut self) {
         self.set(POWER, [0x01, MSIX as u8], [0; 2]);
         self.set16(POWER + 2, 3, 0);

@@ -28,7 +28,7 @@ pub(crate) struct Entry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum IndexSlot {
     Free,
     /// Was in use: a search goes on behind it.
     Removed,
@@ -37,7 +37,7 @@ enum Place {
 
 /// An open-addressing table of a power of two of places.
 struct Map {
-    places: PoolVec<Place>,
+    places: PoolVec<IndexSlot>,
     /// Places that are not free.
     taken: usize,
     used: usize,
@@ -53,7 +53,7 @@ fn hash(process: u64, current: u64) -> usize {
 impl Map {
     fn new(places: usize) -> Result<Self, OutOfMemory> {
         let places = places.next_power_of_two().max(SMALLEST);
-        Ok(Self { places: PoolVec::filled(places, Tag::FENCE, |_| Place::Free)?, taken: 0, used: 0 })
+        Ok(Self { places: PoolVec::filled(places, Tag::FENCE, |_| IndexSlot::Free)?, taken: 0, used: 0 })
     }
 
     fn search(&self, process: u64, current: u64) -> impl Iterator<Item = usize> + use<> {
@@ -70,9 +70,9 @@ impl Map {
     fn find(&self, process: u64, current: u64) -> Option<Entry> {
         for index in self.search(process, current) {
             match self.places.get(index)? {
-                Place::Used(entry) if entry.process == process && entry.current == current => return Some(*entry),
-                Place::Free => return None,
-                Place::Used(_) | Place::Removed => {}
+                IndexSlot::Used(entry) if entry.process == process && entry.current == current => return Some(*entry),
+                IndexSlot::Free => return None,
+                IndexSlot::Used(_) | IndexSlot::Removed => {}
             }
         }
         None
@@ -82,12 +82,12 @@ impl Map {
     fn insert(&mut self, entry: Entry) -> bool {
         for index in self.search(entry.process, entry.current) {
             let Some(place) = self.places.get_mut(index) else { return false };
-            if let Place::Used(_) = place {
+            if let IndexSlot::Used(_) = place {
                 continue;
             }
-            self.taken += usize::from(*place == Place::Free);
+            self.taken += usize::from(*place == IndexSlot::Free);
             self.used += 1;
-            *place = Place::Used(entry);
+            *place = IndexSlot::Used(entry);
             return true;
         }
         false
@@ -97,13 +97,13 @@ impl Map {
         for index in self.search(process, current) {
             let Some(place) = self.places.get_mut(index) else { return };
             match place {
-                Place::Used(entry) if entry.open == open => {
-                    *place = Place::Removed;
+                IndexSlot::Used(entry) if entry.open == open => {
+                    *place = IndexSlot::Removed;
                     self.used -= 1;
                     return;
                 }
-                Place::Free => return,
-                Place::Used(_) | Place::Removed => {}
+                IndexSlot::Free => return,
+                IndexSlot::Used(_) | IndexSlot::Removed => {}
             }
         }
     }
@@ -111,7 +111,7 @@ impl Map {
     /// Moves every entry to `larger` and takes its place; `self` becomes the empty old table.
     fn move_to(&mut self, larger: &mut Self) {
         for place in self.places.iter() {
-            if let Place::Used(entry) = place {
+            if let IndexSlot::Used(entry) = place {
                 larger.insert(*entry);
             }
         }

@@ -26,12 +26,12 @@ impl Printed {
 const LINE: usize = 384;
 
 /// A line of text with a terminator; what does not fit is left out.
-struct Line {
+struct ReportLine {
     bytes: [u8; LINE],
     used: usize,
 }
 
-impl Line {
+impl ReportLine {
     fn push(&mut self, text: &[u8]) {
         let room = self.bytes.get_mut(self.used..LINE - 1).unwrap_or_default();
         for (place, byte) in room.iter_mut().zip(text) {
@@ -63,7 +63,7 @@ pub(crate) fn print(printed: &Printed, args: &DXGKARG_BUILDPAGINGBUFFER) {
     if !printed.is_first(args.Operation) {
         return;
     }
-    let mut line = Line { bytes: [0; LINE], used: 0 };
+    let mut line = ReportLine { bytes: [0; LINE], used: 0 };
     line.push(b"campanile: DxgkDdiBuildPagingBuffer cannot carry out DXGK_BUILDPAGINGBUFFER_OPERATION ");
     line.push_hex(u64::from(args.Operation.0.cast_unsigned()));
     line.push(b":");
@@ -73,7 +73,7 @@ pub(crate) fn print(printed: &Printed, args: &DXGKARG_BUILDPAGINGBUFFER) {
     }
 }
 
-fn push_fields(line: &mut Line, args: &DXGKARG_BUILDPAGINGBUFFER) {
+fn push_fields(line: &mut ReportLine, args: &DXGKARG_BUILDPAGINGBUFFER) {
     use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
     macro_rules! fields {
         ($arm:ident: $($field:ident),*) => {{
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use wddm_ddi::Zeroed;
 
-    fn text(line: &Line) -> &str {
+    fn text(line: &ReportLine) -> &str {
         std::str::from_utf8(&line.bytes[..line.used]).unwrap()
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let mut fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
         (fill.DestinationVirtualAddress, fill.FillSizeInBytes) = (0x3001, u64::MAX);
         args.u = DXGKARG_BUILDPAGINGBUFFER_Union { FillVirtual: fill };
-        let mut line = Line { bytes: [0; LINE], used: 0 };
+        let mut line = ReportLine { bytes: [0; LINE], used: 0 };
         push_fields(&mut line, &args);
         let expected = " DestinationVirtualAddress=0x3001 FillSizeInBytes=0xffffffffffffffff FillPattern=0x0";
         assert_eq!(text(&line), expected);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_longest_line_has_room_and_a_longer_one_is_cut() {
-        let mut line = Line { bytes: [0; LINE], used: 0 };
+        let mut line = ReportLine { bytes: [0; LINE], used: 0 };
         for _ in 0..LINE {
             line.push(b"ab");
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// One line of a section: `key = field, field, …`, or fields alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Line {
+pub struct InfLine {
     /// Number in the file, from 1.
     pub number: usize,
     /// What stands before the first `=` outside quotes; `None` where there is none.
@@ -12,7 +12,7 @@ pub struct Line {
     pub fields: Vec<String>,
 }
 
-impl Line {
+impl InfLine {
     /// Field `index`, or nothing at all.
     #[must_use]
     pub fn field(&self, index: usize) -> &str {
@@ -31,12 +31,12 @@ pub struct Section {
     pub name: String,
     /// Number of its heading in the file, from 1.
     pub number: usize,
-    pub lines: Vec<Line>,
+    pub lines: Vec<InfLine>,
 }
 
 impl Section {
     /// Lines with that key.
-    pub fn with<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a Line> + use<'a> {
+    pub fn with<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a InfLine> + use<'a> {
         let key = key.to_owned();
         self.lines.iter().filter(move |line| line.is(&key))
     }
@@ -128,7 +128,7 @@ fn without_comment(line: &str) -> &str {
     position(line, &[';']).and_then(|at| line.get(..at)).unwrap_or(line)
 }
 
-fn entry(number: usize, line: &str) -> Result<Line, String> {
+fn entry(number: usize, line: &str) -> Result<InfLine, String> {
     if line.matches('"').count() % 2 == 1 {
         return Err(format!("line {number}: a quotation does not end"));
     }
@@ -147,7 +147,7 @@ fn entry(number: usize, line: &str) -> Result<Line, String> {
         rest = next.strip_prefix(',').unwrap_or(next);
     }
     fields.push(plain(rest));
-    Ok(Line { number, key, fields })
+    Ok(InfLine { number, key, fields })
 }
 
 /// Where the first of `letters` stands outside quotes.

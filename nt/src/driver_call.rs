@@ -350,7 +350,7 @@ fn describe_unanswered(site: &Site, text: &mut [u8]) -> usize {
 /// for RDI. Notes the fault for the call that ends. `None` if no image runs on this thread.
 fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
     if LANDED.get().is_some() {
-        // It faults on its way back.
+        // It faults on its return.
         lost();
     }
     let Some(landing) = LANDING.get() else { return linked_jump(fault) };

@@ -107,7 +107,7 @@ impl Engines {
             // What the CPU relays next begins where this ended.
             relayed.signal(last)?;
         }
-        // The last way back is not timed.
+        // The last signal in the other direction is not timed.
         let ways = if relay { TURNS } else { 2 * TURNS - 1 };
         Ok(stopwatch.nanoseconds()? / ways as f64)
     }

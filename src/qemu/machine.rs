@@ -91,9 +91,9 @@ const TIMEOUT: u32 = 60_000;
 
 /// Words of a command line.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line(pub(super) Vec<OsString>);
+pub(super) struct CommandLine(pub(super) Vec<OsString>);
 
-impl Line {
+impl CommandLine {
     /// Adds an option with its value.
     pub(super) fn option(&mut self, option: &str, value: impl Into<OsString>) {
         self.0.push(option.into());
@@ -128,9 +128,9 @@ pub(super) fn escaped(path: &Path) -> String {
 
 impl Machine<'_> {
     /// Processor, memory and GPUs: each GPU behind a root port of its own, as a card in a slot.
-    pub(super) fn line(&self) -> Line {
+    pub(super) fn line(&self) -> CommandLine {
         let Self { accelerator, memory_mib, processors, windows, sockets, .. } = self;
-        let mut line = Line::default();
+        let mut line = CommandLine::default();
         let split = if *accelerator == Accelerator::Kvm { ",kernel-irqchip=split" } else { "" };
         line.option("-machine", format!("q35,memory-backend=ram{split}"));
         line.option("-accel", accelerator.to_string());
@@ -177,7 +177,7 @@ pub(super) struct Files<'a> {
 }
 
 /// The command line for a Linux guest that has no disk; its second serial port is standard input and output.
-pub(super) fn linux(machine: &Machine<'_>, files: &Files<'_>) -> Line {
+pub(super) fn linux(machine: &Machine<'_>, files: &Files<'_>) -> CommandLine {
     let mut line = machine.line();
     // Behind it, the guest's programs reach only what they have mapped for the GPU. Caching mode has QEMU hear of each new mapping.
     line.option("-device", "intel-iommu,intremap=on,caching-mode=on");
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn words_with_spaces_and_quotes_survive_a_shell() {
-        let line = Line(vec!["-a".into(), "b c".into(), "d'e".into(), "".into()]);
+        let line = CommandLine(vec!["-a".into(), "b c".into(), "d'e".into(), "".into()]);
         assert_eq!(line.to_shell(Path::new("q")), "q \\\n  -a 'b c' 'd'\\''e' ''");
     }
 }

@@ -15,7 +15,7 @@ use campanile_vfio_user::{Event as ServerEvent, Function, Server, Stopper};
 use super::conversation::{Guest, Heard, Seen, Stop};
 use super::function::Expected;
 use super::image::{self, Luggage};
-use super::machine::{self, Chosen, Files, Line, Machine};
+use super::machine::{self, Chosen, CommandLine, Files, Machine};
 use super::process::{Asked, Running};
 use super::protocol::Job;
 use super::tools::Kernel;
@@ -258,7 +258,7 @@ fn sockets(count: usize, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The command line of QEMU for files in a folder.
-pub(super) fn line(setting: &Setting, folder: &Path) -> Line {
+pub(super) fn line(setting: &Setting, folder: &Path) -> CommandLine {
     let sockets = sockets(setting.gpus.len(), folder);
     let machine = Machine {
         accelerator: setting.accelerator.accelerator,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::machine::{Line, Machine, escaped};
+use super::machine::{CommandLine, Machine, escaped};
 
 /// What such a guest has beside processor, memory and GPUs.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub(super) fn check(disk: &Path, iso: Option<&Path>) -> Result<(), String> {
 ///
 /// # Errors
 /// The debugger's address is none.
-pub(super) fn line(machine: &Machine<'_>, disk: &Disk) -> Result<Line, String> {
+pub(super) fn line(machine: &Machine<'_>, disk: &Disk) -> Result<CommandLine, String> {
     let bad = || format!("`{}` is no address of a debugger such as 127.0.0.1:5510", disk.debugger);
     let (host, port) = disk.debugger.rsplit_once(':').ok_or_else(bad)?;
     let is_host = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);

@@ -181,7 +181,7 @@ fn abort_is_device_lost_and_stays_so() {
     assert_eq!(lost.stats().submissions, 1, "a lost queue takes nothing more");
     assert_eq!(os(|fake| fake.calls.len()), calls);
     assert_eq!(lost.wait_progress(1), Err(Error::DeviceLost));
-    // The way back: everything anew.
+    // Recovery: every object is made anew.
     drop((lost, device));
     os(|fake| fake.assert_clean());
     let device = self::device();

@@ -114,7 +114,7 @@ impl Client {
     /// Connects to the server at a path.
     ///
     /// # Errors
-    /// Nobody listens there, the server turns us away, or it speaks another protocol.
+    /// Nobody listens there, the server refuses the connection, or it speaks another protocol.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Self::new(UnixStream::connect(path)?)
     }
@@ -122,7 +122,7 @@ impl Client {
     /// Introduces itself to the server at the other end.
     ///
     /// # Errors
-    /// The server turns us away, or it speaks another protocol.
+    /// The server refuses the connection, or it speaks another protocol.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         Self::with_time_limit(stream, TIMEOUT)
     }

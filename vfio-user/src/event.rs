@@ -9,7 +9,7 @@ pub enum Event {
     Connected,
     /// The client has left or was left, and why if it was not its wish.
     Left(Option<io::Error>),
-    /// Another client wanted in and was turned away.
+    /// Another client connected while one was served, and was refused.
     Refused,
     /// No function could be made for a client.
     NoFunction(io::Error),

@@ -15,6 +15,8 @@ mod setup;
 mod test;
 mod trace_events;
 #[cfg(test)]
+mod wording;
+#[cfg(test)]
 mod workflows;
 
 use std::env;

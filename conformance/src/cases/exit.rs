@@ -1,4 +1,4 @@
-//! How processes end, in the documented order, and the way back after a device is lost.
+//! How processes end, in the documented order, and recovery after a device is lost.
 
 use campanile_hw::packet::Packet;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};

@@ -41,7 +41,7 @@ cases! { thunks "Packet scheduling";
         "A packet that waits in hardware is preempted for a context of higher priority, and goes on afterwards where it stopped."
         => preempted_wait;
     "Packet.EqualContextsTakeTurns" needs NativeFence on Boot::Fresh, "gpu-preemption":
-        "A packet that waits in hardware for a packet of an equal context behind it gives way to it, and no work is done twice."
+        "A packet that waits in hardware for a packet of an equal context behind it is preempted for it, and no work is done twice."
         => turns;
     "Packet.PagingGoesOnBesideAWait" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "The memory manager's packets get past a packet of user mode that waits in hardware on the paging node."

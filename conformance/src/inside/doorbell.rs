@@ -99,7 +99,7 @@ fn page_tells_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
         let rig = Rig::open(case.system.luid())?;
         let mut second = rig.queue(NODE_COMPUTE)?;
         rig.execute(&mut second, &[])?;
-        ensure_eq!(first.doorbell.state(), RETRY, "status of the doorbell that gave way");
+        ensure_eq!(first.doorbell.state(), RETRY, "status of the doorbell that was the victim");
         let told = words(&second)?.into_iter().filter(|word| word.load() != 0).count();
         ensure_eq!(told, 0, "words that tell something");
         Ok(())

@@ -1,4 +1,4 @@
-//! How processes end, in the documented order, and the way back after a device is lost.
+//! How processes end, in the documented order, and recovery after a device is lost.
 
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;

@@ -24,7 +24,7 @@ cases! { inside "PageTables", behind "it chooses who writes page tables, and the
         "The same where the GPU writes page tables by their place in a segment."
         => pending;
     "PageTables.TablesLeaveByGpuVirtual" on Boot::With(small_virtual), "driver-residency-in-wddm-2-0":
-        "Tables of a process at rest leave VRAM and are back before it works where the GPU writes them by address."
+        "Page tables of a suspended process leave VRAM, and are back before it works, where the GPU writes them by address."
         => suspended_process::tables_leave;
     "PageTables.TablesLeaveByGpuPhysical" on Boot::With(small_physical), "driver-residency-in-wddm-2-0":
         "The same where the GPU writes them by their place in a segment."

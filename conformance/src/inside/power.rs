@@ -308,7 +308,7 @@ fn hung_engine(case: &mut Case<'_>) -> Result<(), Failure> {
         idle.execute(&mut beside, &[])?;
         idle.execute(&mut elsewhere, &[])?;
     }
-    // The way back is a new device.
+    // Recovery takes a new device.
     let device = Device::new(&case.adapter()?)?;
     let mut queue = Queue::new(&device, Node::Compute, QueueOptions::default())?;
     let value = queue.submit(|commands| commands.nop())?;

@@ -34,7 +34,7 @@ cases! { inside "Power", needs HardwareScheduling, behind "it changes power stat
         holds [UserModeSubmission 55]
         => work_before_d3;
     "Power.SuspendedContextStaysSuspended" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
-        "A context that was suspended before D3 is not resumed by the way back to D0."
+        "A context that was suspended before D3 is not resumed by the return to D0."
         holds [UserModeSubmission 55]
         => suspended_stays;
     "Power.EverythingCanEndInD3" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
@@ -161,7 +161,7 @@ fn connecting_wakes_from_rest(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!(counts(system).tables_evicted > before.tables_evicted, "no page table left");
         on_thread(&other, || theirs.0.execute(&mut theirs.1, &[]))?;
         let value = queue.append(&[])?;
-        // Of the two contexts at rest, and in D3 of the one that worked.
+        // Of the two idle contexts, and in D3 of the one that worked.
         let mut expected = vec!["ConnectDoorbell", "ResumeContext", "ResumeContext"];
         if sleeps {
             power_down(system)?;

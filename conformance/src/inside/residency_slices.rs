@@ -26,7 +26,7 @@ cases! { inside "Residency", behind "it is several processes on a GPU whose memo
         "Processes that never run out of work and whose residency lists together are four times what VRAM holds, by doorbells, through the kernel and as packets, all get on, and every byte of each is right."
         => take_turns;
     "Residency.WorkOfASuspendedProcessGoesOn" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
-        "A process that works gives way to another one that cannot trim further; what it has queued by then runs to its end when it is its turn, without the process doing anything, and finds its allocations, page tables, fence values and rings."
+        "A process that works is suspended for another one that cannot trim further; what it has queued by then is executed in its next time slice, without the process doing anything, and finds its allocations, page tables, fence values and rings."
         => goes_on;
     "Residency.WaitForASuspendedProcessEnds" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "A process waits on the GPU for a fence that another one signals, which was suspended so that it has room: both get on."
@@ -252,7 +252,7 @@ fn take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
                     let mut guest = Guest::new(system, |rig| Busy::resident(rig, way, node))?;
                     let mut seed = 0x1000_0000 * (number + 1);
                     guest.inside(|busy| busy.work(seed, 2))?;
-                    // Whoever is early goes on until as many had to give way as there are.
+                    // A process that is done early submits more until every process was suspended once.
                     while counts(system).suspended < u64::from(PROCESSES) {
                         seed += 1000;
                         guest.inside(|busy| busy.work(seed, 1))?;

@@ -101,7 +101,7 @@ impl Pair {
         first.inside(|busy| busy.write_all(0x100))?;
         let before = counts(system).suspended;
         let second = Guest::new(system, |rig| Busy::resident(rig, way, NODE_COPY))?;
-        // The first gave way, and came back as soon as it could, which was at once.
+        // The first was suspended, and resumed as soon as its memory fitted, which was at once.
         wait_until("the second to be suspended", || counts(system).suspended >= before + 2)?;
         Ok(Self { first, second })
     }

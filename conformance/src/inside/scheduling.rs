@@ -150,7 +150,7 @@ pub(super) fn finish(system: &System, progress: Word, value: u64) -> Result<(), 
     Ok(())
 }
 
-/// A queue that gave way did no more since `stood_at` than its grace period allows.
+/// A queue that was preempted did no more since `stood_at` than its grace period allows.
 pub(super) fn gave_way(progress: Word, stood_at: u64) -> Result<(), Failure> {
     let got = progress.load() - stood_at;
     ensure!(got <= GRACE, "the lower queue did {got} submissions beside a higher one, at most {GRACE} expected");

@@ -20,7 +20,7 @@ use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Residency";
     "Residency.TablesOfIdleProcessLeave" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
-        "Page tables of a process whose work is done leave VRAM when another process needs all of it; its next work finds every translation, for which one that does nothing gives way."
+        "Page tables of a process whose work is done leave VRAM when another process needs all of it; its next work finds every translation, for which an idle process is evicted."
         => tables_leave;
     "Residency.BusyProcessKeepsItsTables" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "A process with work under way keeps page tables, fence values and ring where they are, whatever others need; when the work is done they may leave."
@@ -35,7 +35,7 @@ cases! { inside "Residency";
         "A context that was suspended before its process rested stays suspended when the process works again, and another one goes on."
         => suspended_stays;
     "Residency.NothingHangsAtRest" on Boot::With(small_vram), "tdr-changes-in-windows-8":
-        "A process whose residency list leaves no room for its page tables, whoever gives way, is told so when it connects a doorbell; work that it announced and could not ring for is no hang however long it takes, and is done when there is room."
+        "A process whose residency list leaves no room for its page tables, whichever process is evicted, is told so when it connects a doorbell; work that it announced and could not ring for is no hang however long it takes, and is done when there is room."
         holds [Tdr 13]
         => nothing_hangs;
     "Residency.TablesThatDoNotFitTogether" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
@@ -388,7 +388,7 @@ fn nothing_hangs(case: &mut Case<'_>) -> Result<(), Failure> {
         refused(connected, &[STATUS_NO_MEMORY], "a connection without room for tables beside the own list")?;
     }
     (0..4).for_each(|_| super::tdr::time_out(case.system));
-    ensure!(super::tdr::reports(case.system).is_empty(), "a process at rest counts as hung");
+    ensure!(super::tdr::reports(case.system).is_empty(), "a suspended process counts as hung");
     ensure!(spread.queue.progress.load() < value, "work ran without page tables");
     // What is announced may use them as far as anybody knows.
     let unused = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true);

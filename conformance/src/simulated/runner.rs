@@ -22,7 +22,7 @@ const EVENTS: u32 = 100;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a manual clock is moved on for a case that failed, and how far: TdrDelay passes within seconds.
-const GLANCE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Systems for the cases that take one over from each other: as many as such cases ever ran at a time. A case owns its system
 /// while it runs; one that fails or hangs does not give it back.
@@ -278,8 +278,8 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         std::thread::scope(|scope| {
             let exit = scope.spawn(|| process.exit());
             while !exit.is_finished() {
-                system.machine().advance(GLANCE);
-                std::thread::sleep(GLANCE);
+                system.machine().advance(POLL_INTERVAL);
+                std::thread::sleep(POLL_INTERVAL);
             }
         });
     }

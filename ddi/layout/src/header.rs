@@ -67,13 +67,13 @@ struct Writer<'a> {
 }
 
 /// Position of a member in a type of the table: the path of names that leads to it.
-struct Place<'a> {
+struct MemberPath<'a> {
     of: &'a TypeFacts,
     prefix: String,
     depth: usize,
 }
 
-impl Place<'_> {
+impl MemberPath<'_> {
     fn has(&self, name: &str) -> bool {
         self.of.row(&format!("{}{name}", self.prefix)).is_some()
     }
@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         if !doc.is_empty() && !doc.contains(['`', '[']) {
             let _ = writeln!(text, "/* {} */", doc.trim_end_matches(&['.', ':', ' '][..]));
         }
-        let place = Place { of, prefix: String::new(), depth: 1 };
+        let place = MemberPath { of, prefix: String::new(), depth: 1 };
         match &declared.shape {
             Shape::Open { .. } => self.enumeration(name, &mut text)?,
             Shape::Bits { bits } => {
@@ -171,7 +171,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn members(&self, fields: &'a [Member], place: &Place<'_>, text: &mut String) -> Result<(), String> {
+    fn members(&self, fields: &'a [Member], place: &MemberPath<'_>, text: &mut String) -> Result<(), String> {
         let indent = place.indent();
         for field in fields {
             let inner = self.source.types.get(&field.ty).filter(|inner| self.is_inline(inner));
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
             };
             let named = place.has(&field.name);
             let prefix = if named { format!("{}{}.", place.prefix, field.name) } else { place.prefix.clone() };
-            let within = Place { of: place.of, prefix, depth: place.depth + 1 };
+            let within = MemberPath { of: place.of, prefix, depth: place.depth + 1 };
             let sibling = fields.iter().any(|other| other.name == "Value") && !named;
             match &inner.shape {
                 Shape::Record { fields } => {
@@ -216,7 +216,7 @@ fn is_helper_union(declared: &Declared) -> bool {
 }
 
 /// The bit fields of a word, beside the whole word if C has it.
-fn bit_word(bits: &[Bit], place: &Place<'_>, whole: bool, text: &mut String) {
+fn bit_word(bits: &[Bit], place: &MemberPath<'_>, whole: bool, text: &mut String) {
     let width: u32 = bits.iter().map(|bit| bit.count).sum();
     let unit = match width {
         0..=8 => "UCHAR",

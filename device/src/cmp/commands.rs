@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::mmu::{self, Fault, Intent};
 use crate::queue::run_list::{BANDS, BandTimes, Rank, Terms};
 use crate::queue::share::Share;
-use crate::queue::{self, Queue, State, legal_location};
+use crate::queue::{self, Queue, RunState, legal_location};
 use campanile_hw::event::EventKind;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{Location, QueueDescriptor};
@@ -224,7 +224,7 @@ impl Cmp {
             return Err(CommandStatus::BadState);
         }
         self.with_queue(memory, number, |state, context| {
-            let faulted = state.queue(number).is_some_and(|queue| queue.state == State::Faulted);
+            let faulted = state.queue(number).is_some_and(|queue| queue.state == RunState::Faulted);
             let stuck = |queue: &mut Queue| context.faults.is_some_and(|faults| faults.stuck_suspend(queue.node));
             if state.is_hung_in(number) || !faulted && state.queue(number).is_some_and(stuck) {
                 state.leave_unanswered(number, cookie);
@@ -235,7 +235,7 @@ impl Cmp {
             }
             let queue = state.queue(number).ok_or(CommandStatus::BadQueue)?;
             if !faulted {
-                queue.state = State::Suspended;
+                queue.state = RunState::Suspended;
             }
             context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
             Ok(0)
@@ -244,7 +244,7 @@ impl Cmp {
 
     fn resume(&self, memory: &Memory, number: u32) -> Result<u64> {
         self.with_queue(memory, number, |state, context| {
-            if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != State::Suspended {
+            if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != RunState::Suspended {
                 return Err(CommandStatus::BadState);
             }
             state.settle(number);
@@ -261,7 +261,7 @@ impl Cmp {
         };
         self.with_queue(memory, number, |state, context| {
             let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
-            if !matches!(queue.state, State::Suspended | State::Faulted) {
+            if !matches!(queue.state, RunState::Suspended | RunState::Faulted) {
                 return Err(CommandStatus::BadState);
             }
             queue.set_root(root);
@@ -275,10 +275,10 @@ impl Cmp {
     fn kick(&self, memory: &Memory, number: u32) -> Result<u64> {
         self.with_queue(memory, number, |state, context| {
             match state.queue(number).ok_or(CommandStatus::BadQueue)?.state {
-                State::Faulted => return Err(CommandStatus::BadState),
+                RunState::Faulted => return Err(CommandStatus::BadState),
                 // It is looked at when it is resumed; until then nothing of it need be in memory.
-                State::Suspended => {}
-                State::Idle | State::Runnable | State::Waiting { .. } => state.look(number, context),
+                RunState::Suspended => {}
+                RunState::Idle | RunState::Runnable | RunState::Waiting { .. } => state.look(number, context),
             }
             Ok(0)
         })
@@ -293,7 +293,7 @@ impl Cmp {
         }
         self.with_queue(memory, number, |state, context| {
             let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
-            if queue.state == State::Faulted {
+            if queue.state == RunState::Faulted {
                 return Err(CommandStatus::BadState);
             }
             queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
@@ -357,12 +357,12 @@ impl Cmp {
         self.with_queue(memory, number, |state, _| {
             let running = state.current() == Some(number);
             let code = match state.queue(number).ok_or(CommandStatus::BadQueue)?.state {
-                State::Idle => 0,
-                State::Runnable if running => 2,
-                State::Runnable => 1,
-                State::Waiting { .. } => 3,
-                State::Suspended => 4,
-                State::Faulted => 5,
+                RunState::Idle => 0,
+                RunState::Runnable if running => 2,
+                RunState::Runnable => 1,
+                RunState::Waiting { .. } => 3,
+                RunState::Suspended => 4,
+                RunState::Faulted => 5,
             };
             Ok(code | connected << 8)
         })
@@ -402,13 +402,13 @@ impl Cmp {
         }
         self.with_queue(memory, number, |state, context| {
             let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
-            if matches!(queue.state, State::Suspended | State::Faulted) || queue.preemption.is_some() {
+            if matches!(queue.state, RunState::Suspended | RunState::Faulted) || queue.preemption.is_some() {
                 return Err(CommandStatus::BadState);
             }
             // What was written until now is dropped, whether or not the queue was told of it.
             let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
             state.observe(number, write, true, context);
-            if state.queue(number).is_some_and(|queue| queue.state == State::Faulted) {
+            if state.queue(number).is_some_and(|queue| queue.state == RunState::Faulted) {
                 return Err(CommandStatus::BadState);
             }
             let stuck = |queue: &mut Queue| context.faults.is_some_and(|faults| faults.stuck_suspend(queue.node));
@@ -422,7 +422,7 @@ impl Cmp {
     fn discard(&self, memory: &Memory, number: u32) -> Result<u64> {
         self.with_queue(memory, number, |state, context| {
             let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
-            if queue.state != State::Suspended {
+            if queue.state != RunState::Suspended {
                 return Err(CommandStatus::BadState);
             }
             let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;

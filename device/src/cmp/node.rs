@@ -8,7 +8,7 @@ use crate::engine::{Budget, Engine, Outcome};
 use crate::lock::lock;
 use crate::mmu::Fault;
 use crate::queue::run_list::{RunList, Terms};
-use crate::queue::{Queue, State};
+use crate::queue::{Queue, RunState};
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -87,7 +87,7 @@ impl NodeState {
 
     /// True if a queue has work that it runs, or that waits for a fence. Suspended and faulted queues do not count.
     pub(crate) fn has_work(&self) -> bool {
-        let works = |queue: &Queue| matches!(queue.state, State::Runnable | State::Waiting { .. });
+        let works = |queue: &Queue| matches!(queue.state, RunState::Runnable | RunState::Waiting { .. });
         self.hung || self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
     }
 
@@ -118,7 +118,7 @@ impl NodeState {
         self.engine.tlb.clear();
         let culprit = self.current().or(self.unanswered.first().map(|(number, _)| *number));
         let lost = |number: &u32, queue: &Queue| {
-            let works = matches!(queue.state, State::Runnable | State::Waiting { .. });
+            let works = matches!(queue.state, RunState::Runnable | RunState::Waiting { .. });
             Some(*number) == culprit || along && works && !queue.is_privileged()
         };
         let queues = self.queues.iter().flatten().map(|queue| (queue.number, queue));
@@ -139,13 +139,13 @@ impl NodeState {
     /// Suspends the queues that were asked to stop and did not.
     fn answer(&mut self, context: &Context<'_>) {
         for (number, cookie) in std::mem::take(&mut self.unanswered) {
-            let faulted = self.queue(number).is_none_or(|queue| queue.state == State::Faulted);
+            let faulted = self.queue(number).is_none_or(|queue| queue.state == RunState::Faulted);
             if !faulted {
                 self.unlist(number, context);
             }
             if let Some(queue) = self.queue(number) {
                 if !faulted {
-                    queue.state = State::Suspended;
+                    queue.state = RunState::Suspended;
                 }
                 context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
             }
@@ -200,7 +200,7 @@ impl NodeState {
         self.run_list.unlist(number);
         self.stalled.retain(|listed| *listed != number);
         if let Some(queue) = self.queue(number)
-            && let State::Waiting { key } = queue.state
+            && let RunState::Waiting { key } = queue.state
         {
             context.waits.leave(key, number, queue.ticket);
         }
@@ -210,7 +210,7 @@ impl NodeState {
     pub(crate) fn fault(&mut self, number: u32, fault: &Fault, context: &Context<'_>) {
         self.unlist(number, context);
         let Some(queue) = self.queue(number) else { return };
-        queue.state = State::Faulted;
+        queue.state = RunState::Faulted;
         let entry = if queue.buffer.is_some() { queue.fetched.wrapping_sub(1) } else { queue.fetched };
         let info = FaultInfo::new()
             .with_kind(fault.kind as u8)
@@ -225,17 +225,17 @@ impl NodeState {
     pub(crate) fn settle(&mut self, number: u32) {
         let Some(queue) = self.queue(number) else { return };
         if !queue.has_work() {
-            queue.state = State::Idle;
+            queue.state = RunState::Idle;
             return;
         }
-        queue.state = State::Runnable;
+        queue.state = RunState::Runnable;
         self.run_list.push(number);
     }
 
     /// Takes in a write pointer. `trusted` says that it comes from the ring-control page, where it never goes back.
     pub(crate) fn observe(&mut self, number: u32, write: u64, trusted: bool, context: &Context<'_>) {
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
-        if matches!(queue.state, State::Suspended | State::Faulted) || write == queue.write {
+        if matches!(queue.state, RunState::Suspended | RunState::Faulted) || write == queue.write {
             return;
         }
         if write < queue.write && !trusted {
@@ -249,7 +249,7 @@ impl NodeState {
         let forward = write > queue.write;
         if !forward || queue.advance(write).is_err() {
             self.fault(number, &Fault::plain(FaultKind::BadWritePointer, write), context);
-        } else if queue.state == State::Idle {
+        } else if queue.state == RunState::Idle {
             self.settle(number);
         }
     }
@@ -277,7 +277,7 @@ impl NodeState {
                 self.wake(*queue, ticket);
             }
             let listens =
-                self.queue(*queue).is_some_and(|queue| !matches!(queue.state, State::Suspended | State::Faulted));
+                self.queue(*queue).is_some_and(|queue| !matches!(queue.state, RunState::Suspended | RunState::Faulted));
             if let Some(write) = news.rung.filter(|_| listens) {
                 self.observe(*queue, write, false, context);
             }
@@ -293,7 +293,7 @@ impl NodeState {
 
     /// Makes a queue runnable if it still waits with this ticket; it evaluates its WAIT by itself.
     fn wake(&mut self, number: u32, ticket: u64) {
-        let waits = |queue: &&mut Queue| matches!(queue.state, State::Waiting { .. }) && queue.ticket == ticket;
+        let waits = |queue: &&mut Queue| matches!(queue.state, RunState::Waiting { .. }) && queue.ticket == ticket;
         if self.queue(number).filter(waits).is_some() {
             self.settle(number);
         }
@@ -305,7 +305,7 @@ impl NodeState {
         let Some(queue) = self.queue(number) else { return };
         queue.fetched = queue.write;
         queue.preemption = Some(cookie);
-        let runs = queue.buffer.is_some() && queue.state == State::Runnable;
+        let runs = queue.buffer.is_some() && queue.state == RunState::Runnable;
         if !runs {
             self.finish_preemption(number, context);
         }
@@ -365,8 +365,8 @@ impl NodeState {
                 self.fault(number, &fault, context);
                 return true;
             }
-            Outcome::Idle => queue.state = State::Idle,
-            Outcome::Wait { key } => queue.state = State::Waiting { key },
+            Outcome::Idle => queue.state = RunState::Idle,
+            Outcome::Wait { key } => queue.state = RunState::Waiting { key },
             Outcome::Stalled => self.stalled.push(number),
         }
         self.run_list.unlist(number);

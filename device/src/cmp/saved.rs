@@ -5,7 +5,7 @@
 
 use super::Cmp;
 use crate::memory::Memory;
-use crate::queue::{Buffer, Queue, State, legal_location};
+use crate::queue::{Buffer, Queue, RunState, legal_location};
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location, QueueState, QueueStateFlags};
 use campanile_hw::registers::CommandStatus;
@@ -28,7 +28,7 @@ fn state_of(queue: &Queue) -> QueueState {
         .with_retire_event(buffer.is_some_and(|buffer| buffer.retire.is_some()))
         .with_write_progress(buffer.is_some_and(|buffer| buffer.progress.is_some()))
         .with_privileged(buffer.is_some_and(|buffer| buffer.privileged))
-        .with_faulted(queue.state == State::Faulted);
+        .with_faulted(queue.state == RunState::Faulted);
     QueueState {
         fetched: queue.fetched,
         written: queue.write,
@@ -86,7 +86,7 @@ impl Cmp {
         let to = place(to)?;
         self.with_queue(memory, number, |node, context| {
             let queue = node.queue(number).ok_or(CommandStatus::BadQueue)?;
-            if !matches!(queue.state, State::Suspended | State::Faulted) {
+            if !matches!(queue.state, RunState::Suspended | RunState::Faulted) {
                 return Err(CommandStatus::BadState);
             }
             let bytes = state_of(queue).to_bytes();
@@ -104,7 +104,7 @@ impl Cmp {
         let from = place(from)?;
         self.with_queue(memory, number, |node, context| {
             let queue = node.queue(number).ok_or(CommandStatus::BadQueue)?;
-            if queue.state != State::Suspended || !queue.is_fresh() {
+            if queue.state != RunState::Suspended || !queue.is_fresh() {
                 return Err(CommandStatus::BadState);
             }
             let mut bytes = [0; QueueState::SIZE];
@@ -125,7 +125,7 @@ impl Cmp {
                 logs.set_observed(state.observed);
             }
             if QueueStateFlags::from_bits(state.flags).faulted() {
-                queue.state = State::Faulted;
+                queue.state = RunState::Faulted;
             }
             Ok(0)
         })

@@ -20,7 +20,7 @@ use campanile_hw::registers::{NODE_PAGING, NODES};
 
 /// The scheduling state of a queue. A queue that runs is a runnable one that the run list has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RunState {
     /// Everything written is consumed.
     Idle,
     /// There is work, and the queue is on the run list, has the node, or waits for a free entry of the event ring.
@@ -38,7 +38,7 @@ pub(crate) enum State {
 
 /// An address that a queue's owner gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueueAddress {
     /// GPU virtual address in the space with this root.
     Virtual {
         /// Page-table root; nothing translates without one.
@@ -50,7 +50,7 @@ pub(crate) enum Place {
     Physical(Location),
 }
 
-impl Place {
+impl QueueAddress {
     /// The place `offset` bytes further on.
     pub(crate) fn after(self, offset: u64) -> Self {
         match self {
@@ -127,12 +127,12 @@ pub(crate) struct Queue {
     pub(crate) node: u32,
     privileged: bool,
     root: Option<Location>,
-    ring: Place,
-    control: Place,
+    ring: QueueAddress,
+    control: QueueAddress,
     geometry: RingGeometry,
     progress: Option<ProgressFence>,
     /// The scheduling state.
-    pub(crate) state: State,
+    pub(crate) state: RunState,
     /// Write pointer last believed.
     pub(crate) write: u64,
     /// Entries fetched. A slot is free as soon as its entry was copied out.
@@ -178,10 +178,10 @@ impl Queue {
         let ring_size = u64::from(geometry.entries()) * RingEntry::SIZE as u64;
         let place = |address: u64, size: u64| {
             if flags.physical_ring() {
-                return legal_location(address, size, vram).map(Place::Physical);
+                return legal_location(address, size, vram).map(QueueAddress::Physical);
             }
             let inside = address.checked_add(size).is_some_and(|end| end <= 1 << VA_BITS);
-            (address.is_multiple_of(4096) && inside).then_some(Place::Virtual { root: Some(root?), va: address })
+            (address.is_multiple_of(4096) && inside).then_some(QueueAddress::Virtual { root: Some(root?), va: address })
         };
         Some(Self {
             number,
@@ -192,7 +192,7 @@ impl Queue {
             control: place(descriptor.control, CONTROL_SIZE)?,
             geometry,
             progress: progress_of(descriptor, flags, root)?,
-            state: if flags.suspended() { State::Suspended } else { State::Idle },
+            state: if flags.suspended() { RunState::Suspended } else { RunState::Idle },
             write: 0,
             fetched: 0,
             buffer: None,
@@ -251,7 +251,7 @@ impl Queue {
     }
 
     /// Location of the ring entry that is fetched next.
-    pub(crate) fn next_entry(&self) -> Place {
+    pub(crate) fn next_entry(&self) -> QueueAddress {
         self.ring.after(self.geometry.slot(self.fetched))
     }
 
@@ -275,7 +275,7 @@ impl Queue {
     pub(crate) fn set_root(&mut self, new: Option<Location>) {
         self.root = new;
         for place in [&mut self.ring, &mut self.control] {
-            if let Place::Virtual { root, .. } = place {
+            if let QueueAddress::Virtual { root, .. } = place {
                 *root = new;
             }
         }

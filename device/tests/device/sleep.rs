@@ -1,4 +1,4 @@
-//! D-states: what the function loses in D3hot and on the way back, and queues that go on behind it.
+//! D-states: what the function loses in D3hot and on the return to D0, and queues that go on afterwards.
 
 use crate::host::{Host, TestQueue, small_variant, vram};
 use campanile_device::{Runner, Variant};

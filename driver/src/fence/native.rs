@@ -34,7 +34,7 @@ pub(crate) struct NativeFence {
     /// Where the paging process has its values, on a variant whose scheduler reaches them there.
     pub(crate) system: Option<Addresses>,
     /// Where it is open. Taken before the lock of [`crate::cmp::Cmp`].
-    places: SpinLock<PoolVec<Place>>,
+    places: SpinLock<PoolVec<FenceOpening>>,
 }
 
 impl Object for NativeFence {
@@ -55,7 +55,7 @@ impl NativeFence {
 
 /// A process in which a fence is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct FenceOpening {
     open: Handle,
     process: Handle,
     current: u64,
@@ -128,7 +128,7 @@ pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNAT
     let open = OpenFence { fence: fence_handle, process: device.process, at, mapped: Mapped::default() };
     let handle = adapter.objects.insert(irql, adapter.handle(), open)?;
     let entry = Entry { process: device.process.into_bits(), current, monitored, open: handle, dxgk: fence.dxgk };
-    let place = Place { open: handle, process: device.process, current };
+    let place = FenceOpening { open: handle, process: device.process, current };
     let added = fence.places.lock(irql).push(place).map_err(Refused::from);
     if let Err(status) = added {
         drop(adapter.objects.remove::<OpenFence>(irql, handle));
@@ -220,7 +220,7 @@ impl NativeFence {
         let mut places = self.places.lock(irql);
         let (places, irql) = places.parts();
         for (index, place) in places.iter().enumerate() {
-            let seen = |earlier: &Place| earlier.process == place.process && earlier.current == place.current;
+            let seen = |earlier: &FenceOpening| earlier.process == place.process && earlier.current == place.current;
             if places.iter().take(index).any(seen) {
                 continue;
             }

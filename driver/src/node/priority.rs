@@ -36,9 +36,9 @@ pub(crate) struct Priority {
     pub(crate) rank: QueueRank,
     /// In packets, 0 for the hardware's own.
     pub(crate) quantum: u32,
-    /// In packets, before a queue of the same process and rank gives way.
+    /// In packets, before a queue of the same process and rank is preempted.
     pub(crate) grace_same: u32,
-    /// In packets, before a queue of the same process and a lower rank gives way.
+    /// In packets, before a queue of the same process and a lower rank is preempted.
     pub(crate) grace_lower: u32,
 }
 

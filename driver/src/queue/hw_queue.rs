@@ -66,7 +66,7 @@ enum Kept {
     Lost,
 }
 
-struct State {
+struct HwQueueState {
     /// True while the hardware has the queue.
     mapped: bool,
     /// How far the queue had come when the device left D0 with it.
@@ -104,14 +104,14 @@ pub(crate) struct HwQueue {
     /// The ring, unless user mode writes it.
     kernel: Option<KernelRing>,
     /// Taken before the lock of [`crate::cmp::Cmp`], that of the context's priority, and device level.
-    state: SpinLock<State>,
+    state: SpinLock<HwQueueState>,
     /// Cookie of a suspension that the queue did not answer yet, 0 for none.
     pub(super) suspending: AtomicU64,
     /// A fault that was not reported because the engine was being reset.
     unreported_fault: DeviceLock<Option<(u64, FaultInfo)>>,
     /// True if the DPC has to look for free entries of the kernel ring.
     needs_refill: AtomicBool,
-    /// Number of submissions in `State::waiting`.
+    /// Number of submissions in `HwQueueState::waiting`.
     waiting: AtomicU32,
     /// Handle bits of the queue's doorbell, 0 for none.
     pub(crate) doorbell: AtomicU64,
@@ -201,7 +201,7 @@ impl HwQueue {
         irql: &impl UpToDispatch,
         context: &HwContext,
         root: Location,
-        state: &State,
+        state: &HwQueueState,
     ) -> Option<QueueDescriptor> {
         let flags = QueueFlags::new()
             .with_native_progress(self.progress.monitored.is_some())
@@ -322,7 +322,7 @@ fn build(
     progress: ProgressFence,
     number: u32,
 ) -> Result<PoolBox<HwQueue>, Refused> {
-    let state = State {
+    let state = HwQueueState {
         mapped: false,
         kept: Kept::Nothing,
         user: None,
@@ -418,7 +418,7 @@ fn map_locked(
     gpu: &Gpu,
     context: &HwContext,
     queue: &HwQueue,
-    state: &mut State,
+    state: &mut HwQueueState,
 ) -> Result<(), Refused> {
     let Some(root) = context.root().filter(|_| !state.mapped) else { return Ok(()) };
     let Some(descriptor) = queue.descriptor(irql, context, root, state) else { return Ok(()) };
@@ -649,7 +649,7 @@ pub(crate) fn submit(
     Ok(())
 }
 
-fn write(kernel: &KernelRing, test: bool, state: &mut State, submission: Submission) {
+fn write(kernel: &KernelRing, test: bool, state: &mut HwQueueState, submission: Submission) {
     let number = state.written;
     if let Some(fence) = kernel.fences.get((number % u64::from(RING_ENTRIES)) as usize) {
         fence.store(submission.fence, Ordering::Release);

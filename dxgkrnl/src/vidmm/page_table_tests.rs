@@ -350,7 +350,7 @@ fn part_of_a_larger_page_is_unmapped_without_memory_and_the_rest_stays() {
                 assert_eq!(memory.subjects[&page], (1025, (page - 32) * 4096), "whose page {page} is");
             }
         }
-        // There is no way back but to unmap all of it.
+        // Only an unmap of the whole range undoes it.
         map_in(&mut tables, &mut memory, 32..48, 1024, sizes).unwrap();
         assert_eq!(memory.find(root, 32), Some((1024, PageSize::Small)));
         unmap(&mut tables, &mut memory, 32..64);

@@ -230,8 +230,8 @@ impl QueueLogs {
         }
     }
 
-    /// Reads without barrier and forgets that it did.
-    fn glance(&mut self) -> QueueFenceLog {
+    /// Reads the entries without a barrier, and leaves the position of the next read as it was.
+    fn peek(&mut self) -> QueueFenceLog {
         let readers = self.logs.each_ref().map(|log| log.reader.clone());
         let news = self.has_news();
         self.read(news, &mut Signalled::default());
@@ -534,7 +534,7 @@ impl VidSch {
     /// What [`VidSch::fence_log`] would find if the driver were not asked to complete the logs first.
     pub(crate) fn fence_log_without_barrier(&self) -> Vec<QueueFenceLog> {
         let mut state = self.fence_logs.state();
-        let mut logs: Vec<QueueFenceLog> = state.devices.values_mut().flatten().map(QueueLogs::glance).collect();
+        let mut logs: Vec<QueueFenceLog> = state.devices.values_mut().flatten().map(QueueLogs::peek).collect();
         logs.sort_by_key(|log| log.queue);
         logs
     }

@@ -19,7 +19,7 @@ use super::VidSch;
 use super::node::{Next, Node, NodeState, Owner, Packet};
 use super::process_suspension::NotRunning;
 use super::report::subcode;
-use super::tdr::GLANCE;
+use super::tdr::POLL_INTERVAL;
 use super::worker::Work;
 
 /// A packet that takes longer than this will never end.
@@ -312,7 +312,7 @@ impl VidSch {
         let deadline = self.tdr.deadline();
         loop {
             let left = deadline.left();
-            if self.wait_node(number, left.min(GLANCE), &done) {
+            if self.wait_node(number, left.min(POLL_INTERVAL), &done) {
                 return true;
             }
             if left.is_zero() || self.tdr.is_abandoning() || self.verifier.is_stopped() {
@@ -331,7 +331,7 @@ impl VidSch {
         }
         let end = Instant::now() + PACKET_LIMIT;
         while !self.verifier.is_stopped() && Instant::now() < end {
-            if self.wait_node(node, GLANCE, |state| state.fences.is_complete(fence)) {
+            if self.wait_node(node, POLL_INTERVAL, |state| state.fences.is_complete(fence)) {
                 return Ok(());
             }
             // A report leaves it to the worker to hand over what waits behind, and the worker is kept out while the device is put to

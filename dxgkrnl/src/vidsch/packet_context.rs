@@ -33,7 +33,7 @@ use super::wait::Wait;
 use super::worker::Work;
 
 /// How long somebody who waits for packets sleeps at a time.
-const GLANCE: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// A command buffer of user mode.
 pub(crate) struct PacketCommands {
@@ -271,7 +271,7 @@ impl PacketContext {
         let sch = self.sch();
         let _waits = sch.tdr.clock().deadline(limit);
         loop {
-            if sch.wait_node(self.node, GLANCE, |state| !state.flies(self)) {
+            if sch.wait_node(self.node, POLL_INTERVAL, |state| !state.flies(self)) {
                 return true;
             }
             // A report leaves it to the worker to ask for what was asked for meanwhile.
@@ -486,7 +486,7 @@ impl PacketContext {
 
     /// Waits until the node has nothing of it, at most until `end`; false if it still has.
     pub(super) fn wait_until_run(&self, end: Instant) -> bool {
-        while self.runs() && Instant::now() < end && self.sch().pause(GLANCE).is_none() {}
+        while self.runs() && Instant::now() < end && self.sch().pause(POLL_INTERVAL).is_none() {}
         !self.runs()
     }
 

@@ -25,7 +25,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(50);
 pub(super) const SLICE_WORK: u64 = 1024;
 
 /// How often the thread looks whether a device that was in D3 is back in D0.
-const GLANCE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Processes that were suspended with work to do, and the thread that resumes them.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl ResidencySlices {
     pub(super) fn stop(&self) {
         lock(&self.suspended).stopped = true;
         while lock(&self.suspended).running {
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -103,7 +103,7 @@ impl VidSch {
         while !self.residency_slices.is_stopped() && !self.verifier.is_stopped() {
             let Some(powered) = adapter.machine.gate().enter_awake() else {
                 search.leave_queue();
-                std::thread::sleep(GLANCE);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             };
             if adapter.is_gone() || !self.has_work(space) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::structure::installs;
 use super::{Findings, PROGRAM, Package, Rule};
-use crate::inf::{Inf, Line};
+use crate::inf::{Inf, InfLine};
 
 /// The driver store.
 const DRIVER_STORE: &str = "13";
@@ -18,7 +18,7 @@ pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {
     services(inf, &installed, findings);
 }
 
-fn lines<'a>(inf: &'a Inf, section: &str) -> &'a [Line] {
+fn lines<'a>(inf: &'a Inf, section: &str) -> &'a [InfLine] {
     inf.section(section).map(|section| section.lines.as_slice()).unwrap_or_default()
 }
 

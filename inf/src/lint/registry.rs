@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::structure::installs;
 use super::{Findings, Package, Rule};
-use crate::inf::{Inf, Line};
+use crate::inf::{Inf, InfLine};
 
 /// FLG_ADDREG_TYPE_MULTI_SZ, REG_DWORD, and a key alone.
 const MULTI_SZ: &str = "0x00010000";
@@ -29,7 +29,7 @@ pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {
 }
 
 /// The registry lines that a section adds.
-fn added<'a>(inf: &'a Inf, section: &str) -> Vec<&'a Line> {
+fn added<'a>(inf: &'a Inf, section: &str) -> Vec<&'a InfLine> {
     let names =
         inf.section(section).into_iter().flat_map(|section| section.with("AddReg")).flat_map(|line| &line.fields);
     names.filter_map(|name| inf.section(name)).flat_map(|section| &section.lines).collect()
@@ -54,7 +54,7 @@ fn score(inf: &Inf, install: &str, findings: &mut Findings) {
     findings.unless(right, Rule::FeatureScore, section.number, format!("FeatureScore {value:?} is not a byte like FF"));
 }
 
-fn user_mode_driver(lines: &[&Line], package: &Package, findings: &mut Findings) {
+fn user_mode_driver(lines: &[&InfLine], package: &Package, findings: &mut Findings) {
     let value = |name: &str| lines.iter().find(|line| line.field(2).eq_ignore_ascii_case(name));
     let rule = Rule::UserModeDriver;
     let mut stems = BTreeSet::new();
@@ -82,7 +82,7 @@ fn user_mode_driver(lines: &[&Line], package: &Package, findings: &mut Findings)
     }
 }
 
-fn interrupts(lines: &[&Line], findings: &mut Findings) {
+fn interrupts(lines: &[&InfLine], findings: &mut Findings) {
     let key = "Interrupt Management\\MessageSignaledInterruptProperties";
     let asked = lines.iter().any(|line| {
         line.field(1) == key && line.field(2) == "MSISupported" && line.field(3) == DWORD && line.field(4) == "1"

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Findings, Package, Rule};
-use crate::inf::{Inf, Line, Section, tokens};
+use crate::inf::{Inf, InfLine, Section, tokens};
 
 const CLASS: (&str, &str) = ("ComputeAccelerator", "{F01A9D53-3FF6-48D2-9F97-C8A7004BE10C}");
 /// Windows 11 24H2, the first system with WDDM 3.2.
@@ -32,7 +32,7 @@ pub(super) fn installs(inf: &Inf) -> Vec<String> {
 
 /// Names of the models' sections: `name` or `name.decoration` for each decoration.
 fn model_sections(manufacturer: &Section) -> Vec<String> {
-    let one = |line: &Line| match line.fields.split_first() {
+    let one = |line: &InfLine| match line.fields.split_first() {
         Some((name, [])) => vec![name.clone()],
         Some((name, decorations)) => decorations.iter().map(|decoration| format!("{name}.{decoration}")).collect(),
         None => Vec::new(),
@@ -75,7 +75,7 @@ fn driver_version(inf: &Inf, package: &Package, findings: &mut Findings) {
 }
 
 /// The four numbers, if the day before them exists.
-fn parse_driver_version(line: &Line) -> Option<[u16; 4]> {
+fn parse_driver_version(line: &InfLine) -> Option<[u16; 4]> {
     let [date, version] = line.fields.as_slice() else { return None };
     let parts: Vec<&str> = date.split('/').collect();
     let [month, day, year] = parts.as_slice() else { return None };
@@ -134,7 +134,7 @@ fn named(inf: &Inf) -> Vec<(String, usize)> {
 }
 
 fn strings(inf: &Inf, findings: &mut Findings) {
-    let defined: &[Line] = inf.section("Strings").map(|section| section.lines.as_slice()).unwrap_or_default();
+    let defined: &[InfLine] = inf.section("Strings").map(|section| section.lines.as_slice()).unwrap_or_default();
     let mut keys = BTreeSet::new();
     for line in defined {
         let key = line.key.clone().unwrap_or_default().to_lowercase();
@@ -174,7 +174,7 @@ fn models(inf: &Inf, package: &Package, findings: &mut Findings) {
         );
     }
     let manufacturer = inf.section("Manufacturer").into_iter().flat_map(model_sections);
-    let lines: Vec<&Line> =
+    let lines: Vec<&InfLine> =
         manufacturer.filter_map(|name| inf.section(&name)).flat_map(|section| &section.lines).collect();
     let ids: Vec<String> = lines.iter().map(|line| line.field(1).to_uppercase()).collect();
     if ids != package.hardware_ids {

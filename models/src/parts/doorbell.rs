@@ -11,7 +11,7 @@ use super::doorbells::Doorbells;
 use super::mailbox::Mailbox;
 use super::memory::HostMapping;
 use super::ring::{DoorbellWords, Status, UserRing};
-use super::shared::{Entries, Place, SharedWord};
+use super::shared::{Entries, UserMemory, SharedWord};
 use super::sync::{AtomicU64, Mutex, Page, lock};
 use crate::{Fault, left_out};
 use campanile_hw::doorbell::DoorbellValue;
@@ -34,10 +34,10 @@ const REST: u32 = 100;
 /// The memory of a queue.
 struct Memory {
     entries: Entries,
-    write_pointer: Place,
-    doorbell: Place,
-    status: Place,
-    last_queued: Place,
+    write_pointer: UserMemory,
+    doorbell: UserMemory,
+    status: UserMemory,
+    last_queued: UserMemory,
 }
 
 /// The page behind a doorbell's user address: the hardware's page by its state, or the driver's dummy page.
@@ -70,7 +70,7 @@ impl View for Doorbell {
 
 impl Doorbell {
     fn turn(&self, shown: bool) {
-        if let Place::Doorbell(page) = &self.memory.doorbell {
+        if let UserMemory::Doorbell(page) = &self.memory.doorbell {
             page.show(shown);
         }
     }
@@ -123,10 +123,10 @@ impl Machine {
         let doorbell = |_| {
             let memory = Memory {
                 entries: Entries::new(ENTRIES),
-                write_pointer: Place::zero(),
-                doorbell: Place::Doorbell(Page::new(Arc::clone(&word))),
-                status: Place::zero(),
-                last_queued: Place::zero(),
+                write_pointer: UserMemory::zero(),
+                doorbell: UserMemory::Doorbell(Page::new(Arc::clone(&word))),
+                status: UserMemory::zero(),
+                last_queued: UserMemory::zero(),
             };
             let shown = Mutex::new(Shown { state: State::Disconnected, on_driver: false });
             let doorbell = Doorbell { memory, exists: Mutex::new(()), shown };

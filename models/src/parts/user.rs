@@ -2,7 +2,7 @@
 
 /// Mappings of ring and control page.
 pub(crate) mod buffer {
-    use super::shared::{Entries, Place, SharedRange};
+    use super::shared::{Entries, UserMemory, SharedRange};
     use std::ptr::NonNull;
 
     /// Memory that user mode has mapped; whoever makes one keeps what it shows.
@@ -18,7 +18,7 @@ pub(crate) mod buffer {
         }
 
         /// A control page that holds the write pointer.
-        pub(crate) fn of_control(write_pointer: &Place) -> Self {
+        pub(crate) fn of_control(write_pointer: &UserMemory) -> Self {
             const { assert!(campanile_hw::queue::CONTROL_WRITE_POINTER == 0) };
             Self {
                 start: NonNull::from(write_pointer).cast(),
@@ -65,14 +65,14 @@ pub(crate) mod shared {
     const ENTRY_WORDS: usize = campanile_hw::queue::RingEntry::SIZE / 8;
 
     /// A location in user-mode memory.
-    pub(crate) enum Place {
+    pub(crate) enum UserMemory {
         /// Ordinary memory.
         Word(AtomicU64),
         /// The page of a doorbell.
         Doorbell(Page),
     }
 
-    impl Place {
+    impl UserMemory {
         pub(crate) fn zero() -> Self {
             Self::Word(AtomicU64::new(0))
         }
@@ -105,7 +105,7 @@ pub(crate) mod shared {
 
     /// An address of user mode.
     #[derive(Clone, Copy)]
-    pub(crate) struct SharedWord(NonNull<Place>);
+    pub(crate) struct SharedWord(NonNull<UserMemory>);
 
     // SAFETY: a place may be used from every thread; that it stays is promised to `new` and `of`.
     unsafe impl Send for SharedWord {}
@@ -114,17 +114,17 @@ pub(crate) mod shared {
 
     impl SharedWord {
         /// # Safety
-        /// A [`Place`] at this address outlives all copies of the word.
+        /// A [`UserMemory`] at this address outlives all copies of the word.
         pub(crate) unsafe fn new(address: *mut c_void) -> Option<Self> {
             NonNull::new(address.cast()).map(Self)
         }
 
         /// The address of `place`, which outlives all copies of the word.
-        pub(crate) fn of(place: &Place) -> Self {
+        pub(crate) fn of(place: &UserMemory) -> Self {
             Self(NonNull::from(place))
         }
 
-        fn place(&self) -> &Place {
+        fn place(&self) -> &UserMemory {
             // SAFETY: the place outlives the word by the promise given when it was made.
             unsafe { self.0.as_ref() }
         }

@@ -9,10 +9,10 @@ use crate::device::control::{Answer, Control, Question};
 
 /// A GPU of this process, or of one that this process has started for it.
 #[derive(Clone)]
-pub struct GpuHandle(Place);
+pub struct GpuHandle(GpuLocation);
 
 #[derive(Clone)]
-enum Place {
+enum GpuLocation {
     Here(Arc<Gpu>),
     There { control: Arc<Control>, bars: [Option<BarMemory>; 6] },
 }
@@ -32,22 +32,22 @@ pub struct FaultsHandle<'a>(&'a GpuHandle);
 
 impl From<Arc<Gpu>> for GpuHandle {
     fn from(gpu: Arc<Gpu>) -> Self {
-        Self(Place::Here(gpu))
+        Self(GpuLocation::Here(gpu))
     }
 }
 
 impl GpuHandle {
     /// A GPU that is asked over a control connection.
     pub(super) fn there(control: Arc<Control>, bars: [Option<BarMemory>; 6]) -> Self {
-        Self(Place::There { control, bars })
+        Self(GpuLocation::There { control, bars })
     }
 
     /// # Panics
     /// The GPU's process is gone.
     fn ask(&self, question: &Question) -> Answer {
         match &self.0 {
-            Place::Here(gpu) => crate::device::control::answer(gpu, question),
-            Place::There { control, .. } => match control.ask(question) {
+            GpuLocation::Here(gpu) => crate::device::control::answer(gpu, question),
+            GpuLocation::There { control, .. } => match control.ask(question) {
                 Ok(answer) => answer,
                 Err(error) => panic!("the process of the GPU does not answer {question:?}: {error}"),
             },
@@ -68,8 +68,8 @@ impl GpuHandle {
     /// See [`Gpu::step`]. A GPU whose process is gone makes no step.
     pub fn step(&self) -> bool {
         match &self.0 {
-            Place::Here(gpu) => gpu.step(),
-            Place::There { control, .. } => matches!(control.ask(&Question::Step), Ok(Answer::Number(1))),
+            GpuLocation::Here(gpu) => gpu.step(),
+            GpuLocation::There { control, .. } => matches!(control.ask(&Question::Step), Ok(Answer::Number(1))),
         }
     }
 
@@ -144,8 +144,8 @@ impl GpuHandle {
     /// Bytes of a BAR.
     pub fn bar_size(&self, bar: u8) -> Option<u64> {
         match &self.0 {
-            Place::Here(gpu) => gpu.bar_size(bar),
-            Place::There { bars, .. } => bars.get(usize::from(bar))?.as_ref().map(|bar| bar.size),
+            GpuLocation::Here(gpu) => gpu.bar_size(bar),
+            GpuLocation::There { bars, .. } => bars.get(usize::from(bar))?.as_ref().map(|bar| bar.size),
         }
     }
 
@@ -157,8 +157,8 @@ impl GpuHandle {
     /// The memory behind a BAR, if it is memory, also where its end is not shown.
     pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
         match &self.0 {
-            Place::Here(gpu) => gpu.bar_file(bar),
-            Place::There { bars, .. } => bars.get(usize::from(bar))?.as_ref()?.file.clone(),
+            GpuLocation::Here(gpu) => gpu.bar_file(bar),
+            GpuLocation::There { bars, .. } => bars.get(usize::from(bar))?.as_ref()?.file.clone(),
         }
     }
 }

@@ -50,7 +50,7 @@ pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::{VariantOptions, help as variant_help};
 pub use vfio_bus::{VfioBus, reset_functions};
 pub use vfio_user_bus::VfioUserBus;
-use watch::Watch;
+use watch::RemovalWatch;
 
 /// A booted machine with its GPUs, the driver loaded and the adapters started.
 ///
@@ -71,7 +71,7 @@ pub struct Part {
     stage: Stage,
     slot: Slot,
     /// Notice that a started GPU goes.
-    watches: Vec<Watch>,
+    watches: Vec<RemovalWatch>,
 }
 
 /// A function on the bus.
@@ -176,7 +176,7 @@ impl Part {
     }
 
     fn start(&mut self, machine: &Machine, driver: DriverId) -> Result<(), SetupError> {
-        if self.watches.iter().any(Watch::has_seen_the_end) {
+        if self.watches.iter().any(RemovalWatch::has_seen_the_end) {
             self.settle()?;
         }
         if self.stage == Stage::Started {
@@ -194,7 +194,7 @@ impl Part {
         self.stage = Stage::Started;
         let watch = |function: &Function| {
             let bus = || Arc::clone(&function.attached.bus);
-            let watch = |sign| Watch::start(sign, bus(), machine.clone(), self.luid);
+            let watch = |sign| RemovalWatch::start(sign, bus(), machine.clone(), self.luid);
             function.attached.sign().and_then(|sign| sign.map(watch).transpose()).transpose()
         };
         let watches = self.functions().filter_map(watch).collect::<Result<_, _>>();
@@ -204,7 +204,7 @@ impl Part {
 
     /// Ends the watches over the functions. One that has gone meanwhile has taken the adapter along, for all of them.
     fn settle(&mut self) -> Result<(), SetupError> {
-        let outcomes: Vec<_> = self.watches.drain(..).filter_map(Watch::end).collect();
+        let outcomes: Vec<_> = self.watches.drain(..).filter_map(RemovalWatch::end).collect();
         if outcomes.is_empty() {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::device::control::Control;
 /// How long the process may take to end when nobody uses its GPU any more.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Time between two looks for the end of the process.
-const GLANCE: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A program that serves a GPU to the process that starts it: this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Process {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(status)) => return Err(BadEnd::Status(status)),
-                Ok(None) if Instant::now() < until => std::thread::sleep(GLANCE),
+                Ok(None) if Instant::now() < until => std::thread::sleep(POLL_INTERVAL),
                 Ok(None) => break,
                 Err(error) => return Err(BadEnd::Unknown(error)),
             }

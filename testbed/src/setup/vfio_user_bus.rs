@@ -53,7 +53,7 @@ impl VfioUserBus {
     /// The function of the server at a path.
     ///
     /// # Errors
-    /// Nobody listens there, the server turns us away, or what it says of its function makes no sense.
+    /// Nobody listens there, the server refuses the connection, or what it says of its function makes no sense.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Self::new(Client::connect(path)?, format!("vfio-user={}", path.display()))
     }

@@ -42,7 +42,7 @@ impl Sign {
 }
 
 /// A thread that tells the machine when a function goes, until it is ended.
-pub(super) struct Watch {
+pub(super) struct RemovalWatch {
     stop: OwnedFd,
     /// The end was seen; what follows may still be under way.
     seen: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ pub(super) struct Watch {
 /// What became of the adapter meanwhile; `None` if its function stayed.
 pub(super) type Outcome = Option<Result<(), PnpError>>;
 
-impl Watch {
+impl RemovalWatch {
     /// Watches for the sign that the function behind `bus` goes, of an adapter that has started.
     ///
     /// A function that was pulled out is a surprise removal. One that is there still is removed in order: whoever works with it loses its devices, as on
@@ -95,7 +95,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RemovalWatch {
     fn drop(&mut self) {
         let _ = self.join();
     }

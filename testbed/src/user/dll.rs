@@ -499,7 +499,7 @@ impl Drop for Context {
     }
 }
 
-/// Tells a tracer what the DLL reports. A tracer that panics ends the process: there is no way back through the DLL.
+/// Tells a tracer what the DLL reports. A tracer that panics ends the process: a panic cannot unwind through the DLL.
 unsafe extern "win64" fn tell(context: *mut c_void, event: *const CQueueEvent) {
     const WAIT_QUEUED: i32 = EventKind::WaitQueued as i32;
     const SIGNAL_QUEUED: i32 = EventKind::SignalQueued as i32;

@@ -1,4 +1,4 @@
-//! The way back after CAMPANILE_STATUS_DEVICE_LOST, for C.
+//! Recovery after CAMPANILE_STATUS_DEVICE_LOST, for C.
 
 use super::{CQueue, DeviceHandle, Out, QueueHandle, finish, handles, model_of};
 use crate::{Device, LossReason, c_api::handles::Object};

@@ -56,7 +56,7 @@ pub(super) fn of(sources: &Path) -> Result<Imports, String> {
         let file = sources.join(format!("{module}.rs"));
         let folder = sources.join(module);
         let file = if file.exists() { file } else { folder.join("mod.rs") };
-        walk(&file, &folder, &mut Place { top: module, depth: 0, list: &mut list })?;
+        walk(&file, &folder, &mut TokenPosition { top: module, depth: 0, list: &mut list })?;
     }
     // An item that the root shows is one of the module that it comes from.
     for import in &mut list {
@@ -83,7 +83,7 @@ fn reexports(tree: &UseTree, first: Option<&str>, shown: &mut BTreeMap<String, S
 }
 
 /// Position of a token in the tree of modules.
-struct Place<'a> {
+struct TokenPosition<'a> {
     /// The module of the crate's root.
     top: &'a str,
     /// Modules between that one and the one that the token is in.
@@ -92,12 +92,12 @@ struct Place<'a> {
 }
 
 /// Walks a module in a file, and those below it in a folder.
-fn walk(file: &Path, folder: &Path, place: &mut Place<'_>) -> Result<(), String> {
+fn walk(file: &Path, folder: &Path, place: &mut TokenPosition<'_>) -> Result<(), String> {
     let parsed = parse(file)?;
     items(&parsed.items, (file, folder), place)
 }
 
-fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut Place<'_>) -> Result<(), String> {
+fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut TokenPosition<'_>) -> Result<(), String> {
     for item in list {
         match item {
             Item::Mod(module) if is_test(&module.attrs) => {}
@@ -123,7 +123,7 @@ fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut Place<'_>) -
 }
 
 /// Notes paths that begin with `crate` or leave the module by `super`.
-fn tokens(stream: TokenStream, file: &Path, place: &mut Place<'_>) {
+fn tokens(stream: TokenStream, file: &Path, place: &mut TokenPosition<'_>) {
     let tokens: Vec<TokenTree> = stream.into_iter().collect();
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -155,7 +155,7 @@ fn follows(tokens: &[TokenTree], at: usize) -> bool {
 }
 
 /// Notes what stands behind the root of the crate, one name or several in braces.
-fn note(tokens: &[TokenTree], at: usize, file: &Path, place: &mut Place<'_>) {
+fn note(tokens: &[TokenTree], at: usize, file: &Path, place: &mut TokenPosition<'_>) {
     if !follows(tokens, at) {
         return;
     }
@@ -213,7 +213,7 @@ mod tests {
         let mut list = Vec::new();
         let parsed = syn::parse_file(source).unwrap();
         let path = Path::new("a.rs");
-        items(&parsed.items, (path, path), &mut Place { top: "top", depth, list: &mut list }).unwrap();
+        items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, list: &mut list }).unwrap();
         list.into_iter().map(|import| import.to).collect()
     }
 

@@ -47,7 +47,7 @@ pub(super) enum Ended {
 
 /// A line of `campanile hlk --json-lines`.
 #[derive(Deserialize)]
-struct Line {
+struct ReportedCase {
     name: String,
     status: String,
     reason: Option<String>,
@@ -84,7 +84,7 @@ fn watch(mut command: Command, time_limit: Duration) -> Ended {
     loop {
         match lines.recv_timeout(time_limit) {
             Ok(text) => {
-                let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
+                let Ok(line) = serde_json::from_str::<ReportedCase>(&text) else { continue };
                 last = line.name.strip_prefix(PREFIX).unwrap_or(&line.name).to_owned();
                 if line.status == "failed" {
                     end(&mut child);

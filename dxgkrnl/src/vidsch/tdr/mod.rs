@@ -50,7 +50,7 @@ const REPORTS: usize = 256;
 /// Bytes that a driver may fill in DxgkDdiCollectDbgInfo.
 const DEBUG_BYTES: usize = 64 << 10;
 /// How often a wait by a manual clock looks at it.
-pub(super) const GLANCE: Duration = Duration::from_millis(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What the scheduler of an adapter knows about timeouts.
 pub(super) struct Tdr {
@@ -160,7 +160,7 @@ impl Tdr {
 
     /// How long somebody who waits for `limit` sleeps before it looks at the clock again.
     pub(super) fn nap(&self, limit: Duration) -> Duration {
-        if self.clock.is_manual() { GLANCE } else { limit.saturating_sub(self.clock.now()) }
+        if self.clock.is_manual() { POLL_INTERVAL } else { limit.saturating_sub(self.clock.now()) }
     }
 
     /// How long an engine may take to let go of a context.
