@@ -291,3 +291,31 @@ fn refusals_name_instruction_and_capability() {
     assert_eq!(error.to_string(), "the module has no compute entry point \"main\"");
     assert!(compile(&plain[..4], &Options::default()).is_err());
 }
+
+#[test]
+fn continue_out_of_a_switch_that_is_left_early() {
+    let body = "uint r = 0;
+        for (uint k = 0; k < 12; k++) {
+            switch ((i + k) % 3) {
+                case 0: if (k % 4 == 1) break; if (k % 4 == 3) continue; r += 7; break;
+                case 1: r += k; break;
+            }
+            r = r * 3 + 1;
+        }
+        o[i] = r * 5 + bitfieldInsert(r, i, 7, 0);";
+    expect(&lanes("", "", body), |i| {
+        let mut r = 0u32;
+        for k in 0..12 {
+            match (i + k) % 3 {
+                0 if k % 4 == 1 => {}
+                0 if k % 4 == 3 => continue,
+                0 => r = r.wrapping_add(7),
+                1 => r = r.wrapping_add(k),
+                _ => {}
+            }
+            r = r.wrapping_mul(3).wrapping_add(1);
+        }
+        // An insertion of no bits leaves the value as it was.
+        r.wrapping_mul(6)
+    });
+}
