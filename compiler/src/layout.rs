@@ -6,7 +6,7 @@ use campanile_hw::isa::WORKGROUP_MAX;
 use rspirv::spirv::{BuiltIn, Decoration, ExecutionMode, Op, StorageClass};
 
 use crate::constant::{binary, constant};
-use crate::error::{Error, Result, limit, malformed};
+use crate::error::{Error, Result, limit, malformed, unsupported, unsupported_form};
 use crate::fold;
 use crate::ir::Src;
 use crate::module::{Module, storage_class};
@@ -105,6 +105,17 @@ fn used(module: &Module) -> HashSet<u32> {
     all.flat_map(|inst| inst.args.iter().copied()).collect()
 }
 
+/// The refusal of an image, a sampler, or arrays of them.
+fn opaque(types: &Types, mut ty: u32) -> Result<Error> {
+    while let Type::Array { of, .. } | Type::RuntimeArray { of } = types.get(ty)? {
+        ty = *of;
+    }
+    Ok(match types.get(ty)? {
+        Type::Other(op) => unsupported(*op),
+        _ => unsupported_form(Op::Variable, "of the storage class UniformConstant"),
+    })
+}
+
 /// Lays the argument block out.
 pub(crate) fn arguments(module: &Module, options: &Options) -> Result<ArgumentLayout> {
     let used = used(module);
@@ -128,9 +139,7 @@ pub(crate) fn arguments(module: &Module, options: &Options) -> Result<ArgumentLa
                 };
                 pending.push(Descriptor { set, binding, offset: 0, count, variable: inst.id });
             }
-            StorageClass::UniformConstant => {
-                return Err(Error::Unsupported("an image or a sampler (capability Shader)".into()));
-            }
+            StorageClass::UniformConstant => return Err(opaque(types, to)?),
             _ => {}
         }
     }

@@ -58,6 +58,27 @@ pub(crate) fn signing() -> Result<(), String> {
     Ok(())
 }
 
+/// Sees that glslangValidator and spirv-val, which make and check the shaders of the compiler's tests, are there; installs them with apt if they are not.
+///
+/// # Errors
+/// One sentence that says what to install. The tests that need them fail without.
+pub(crate) fn shaders() -> Result<(), String> {
+    for (program, from) in [("glslangValidator", "glslang-tools"), ("spirv-val", "spirv-tools")] {
+        let present =
+            || Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+        if cfg!(target_os = "linux") && !present() {
+            let installed = package(from);
+            if !present() {
+                let why = installed.err().unwrap_or_else(|| format!("the package {from} does not contain it"));
+                return Err(format!(
+                    "{program} is missing, and with it shaders for the compiler: install {from} ({why})"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Sees that Wine is there, under which tests start the Windows programs; installs it with apt if it is not.
 ///
 /// # Errors

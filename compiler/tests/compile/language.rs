@@ -1,6 +1,6 @@
 //! What the language has: control flow, types, specialization, addresses, atomics.
 
-use campanile_compiler::{Error, Options, compile};
+use campanile_compiler::{Options, compile};
 
 use crate::bench::{as_f32, as_u32, f32s, glsl, run, run_with, u32s, wgsl};
 
@@ -277,9 +277,45 @@ fn refusals_name_instruction_and_capability() {
         void main() { imageStore(image, ivec2(0), uvec4(1)); }",
     );
     let error = compile(&image, &Options::default()).expect_err("refused");
-    assert!(matches!(&error, Error::Unsupported(_)), "{error}");
+    assert_eq!(error.to_string(), "OpTypeImage is not supported");
+    let clustered = glsl(
+        "#extension GL_KHR_shader_subgroup_quad : require
+        layout(local_size_x = 32) in;
+        layout(set = 0, binding = 0) buffer O { uint o[]; };
+        void main() { o[0] = subgroupQuadBroadcast(gl_LocalInvocationIndex, 1); }",
+    );
+    let error = compile(&clustered, &Options::default()).expect_err("refused");
+    assert_eq!(error.to_string(), "OpGroupNonUniformQuadBroadcast (capability GroupNonUniformQuad) is not supported");
     let plain = wgsl("@compute @workgroup_size(1) fn other() {}");
     let error = compile(&plain, &Options::default()).expect_err("refused");
     assert_eq!(error.to_string(), "the module has no compute entry point \"main\"");
     assert!(compile(&plain[..4], &Options::default()).is_err());
+}
+
+#[test]
+fn continue_out_of_a_switch_that_is_left_early() {
+    let body = "uint r = 0;
+        for (uint k = 0; k < 12; k++) {
+            switch ((i + k) % 3) {
+                case 0: if (k % 4 == 1) break; if (k % 4 == 3) continue; r += 7; break;
+                case 1: r += k; break;
+            }
+            r = r * 3 + 1;
+        }
+        o[i] = r * 5 + bitfieldInsert(r, i, 7, 0);";
+    expect(&lanes("", "", body), |i| {
+        let mut r = 0u32;
+        for k in 0..12 {
+            match (i + k) % 3 {
+                0 if k % 4 == 1 => {}
+                0 if k % 4 == 3 => continue,
+                0 => r = r.wrapping_add(7),
+                1 => r = r.wrapping_add(k),
+                _ => {}
+            }
+            r = r.wrapping_mul(3).wrapping_add(1);
+        }
+        // An insertion of no bits leaves the value as it was.
+        r.wrapping_mul(6)
+    });
 }

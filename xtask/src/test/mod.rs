@@ -123,10 +123,10 @@ impl Session<'_> {
             let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
         }
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
-        // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows, and
-        // without headers of Debian's packages the test of programs in C.
+        // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows,
+        // without headers of Debian's packages the test of programs in C, and without glslang and spirv-val the tests of the compiler.
         let fetched = [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root)];
-        let others = [setup::libclang(), setup::lavapipe(), setup::wine()];
+        let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders()];
         for missing in others.into_iter().chain(fetched).filter_map(Result::err) {
             println!("{missing}");
         }
