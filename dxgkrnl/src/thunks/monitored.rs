@@ -16,7 +16,7 @@ use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, Rights, SyncObje
 
 use super::{enter, enter_read_only, older_sync, sync, user};
 
-/// Creates a monitored fence, private or shared by kernel handles, or an object of before these (see [`older_sync`]). [d3dkmthk: D3DKMTCreateSynchronizationObject2;
+/// Creates a monitored fence, private or shared by kernel handles, or an object of before these (see `older_sync`). [d3dkmthk: D3DKMTCreateSynchronizationObject2;
 /// context-monitoring: creating a monitored fence]
 ///
 /// # Safety

@@ -133,7 +133,7 @@ impl Status {
         (Self::WasStillDrawing, c"queued work still uses the buffer; map it again later, or let the call wait"),
         (
             Self::AllMapped,
-            c"every contents of the buffer is mapped; unmap one, or create the buffer with more contents",
+            c"each copy of the buffer's contents is mapped; unmap one, or create the buffer with more copies",
         ),
         (Self::WaitOnlyFence, c"the fence was opened to be waited for only; open it with full access to signal it"),
         (Self::NotShared, c"the fence was not created to be shared; use campanile_fence_create_shared"),
