@@ -59,9 +59,12 @@ pub(crate) struct Log {
     given: isize,
     /// Rules of callbacks that the driver broke: a callback cannot end the case.
     broken: Vec<String>,
-    /// Lines of the machine's debug log that were looked at.
+    /// Lines of the driver in the machine's debug log that were looked at.
     lines_seen: usize,
 }
+
+/// Text that every line of this driver has, behind the name under which it is loaded.
+const DRIVER_PREFIX: &str = "campanile: DxgkDdi";
 
 /// What the system does while it is told that a doorbell is taken away; false if it was refused.
 type Meanwhile = Box<dyn FnMut() -> bool>;
@@ -116,9 +119,9 @@ pub(crate) fn allocations(case: &Case<'_>) -> isize {
     driver(case).pool_blocks() as isize + log(|log| log.given)
 }
 
-/// The lines that the driver has printed since the last look.
+/// The lines that the driver has printed since the last look. The log of the machine has remarks of the system as well, which come at any time.
 pub(crate) fn printed(case: &Case<'_>) -> Vec<String> {
-    let lines = driver(case).debug_log();
+    let lines: Vec<String> = driver(case).debug_log().into_iter().filter(|line| line.contains(DRIVER_PREFIX)).collect();
     let seen = log(|log| std::mem::replace(&mut log.lines_seen, lines.len()));
     lines.into_iter().skip(seen).collect()
 }
