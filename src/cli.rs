@@ -9,12 +9,12 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
-use crate::{bench, debug, hlk, qemu, run, serve, timeline};
+use crate::{assembly, bench, debug, hlk, print, qemu, run, serve, timeline};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
-    VariantOptions, variant_help,
+    VariantOptions, show_log, variant_help,
 };
 
 const EXIT_CODES: &str = "\
@@ -56,6 +56,10 @@ struct Cli {
     /// and without that 300, in conformance cases five sixths of the time that a case may take.
     #[arg(long, global = true, value_name = "SECONDS")]
     driver_limit: Option<DriverLimit>,
+    /// Prints what the drivers say with DbgPrint, and what the operating system remarks about them, to standard error as it comes. Without the option
+    /// the variable CAMPANILE_LOG counts: anything but 0.
+    #[arg(long, global = true)]
+    log: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -109,6 +113,23 @@ enum Command {
         /// The GPU moves only when it is told to.
         #[arg(long)]
         stepped: bool,
+    },
+    /// Assembles a program of the compute engine.
+    ///
+    /// The form of the text is in docs/hardware.md, "Programs". Nothing is written if a line is not understood or the program breaks a rule.
+    #[command(after_help = EXIT_CODES)]
+    Asm {
+        /// Text of the program.
+        file: PathBuf,
+        /// File that the program is written to
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Prints a program of the compute engine as text that `asm` reads.
+    #[command(after_help = EXIT_CODES)]
+    Disasm {
+        /// The program.
+        file: PathBuf,
     },
     /// Decodes the data that DxgkDdiCollectDbgInfo wrote, as it is in a report of a timeout or a live dump.
     #[command(after_help = EXIT_CODES, subcommand)]
@@ -438,6 +459,9 @@ pub fn main() -> ExitCode {
     if let Some(limit) = cli.driver_limit {
         limit.select();
     }
+    if cli.log {
+        show_log();
+    }
     let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(arguments) => run::command(&run::Options {
             files: arguments.files,
@@ -485,7 +509,9 @@ pub fn main() -> ExitCode {
         Command::DeviceChild { variant, stepped } => match serde_json::from_str(&variant) {
             Ok(variant) => child_command(&ChildOptions { variant, stepped }),
             Err(error) => {
-                eprintln!("campanile: this command is for `--bus vfio-user-process`, which gives it a GPU: {error}");
+                testbed::complain!(
+                    "campanile: this command is for `--bus vfio-user-process`, which gives it a GPU: {error}"
+                );
                 EXIT_INPUT
             }
         },
@@ -494,6 +520,8 @@ pub fn main() -> ExitCode {
         Command::Doorbells => qemu::doorbells_command(),
         Command::Load { then } => qemu::load_command(then),
         Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
+        Command::Asm { file, out } => assembly::assemble_file(&file, &out),
+        Command::Disasm { file } => assembly::disassemble_file(&file),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {
                 (Some(path), _) => timeline::Source::File(path),
@@ -502,7 +530,7 @@ pub fn main() -> ExitCode {
             out: arguments.out,
         }),
     };
-    ExitCode::from(code)
+    ExitCode::from(print::exit_code(code))
 }
 
 #[cfg(test)]

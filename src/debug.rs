@@ -4,12 +4,16 @@ use std::path::Path;
 
 use testbed::debug::DebugInformation;
 use testbed::exit::{EXIT_INPUT, EXIT_OK};
+use testbed::image_file;
 
 use crate::print::print;
 
+/// Most bytes of such a file; a driver is given a buffer of some kilobytes.
+const BYTES_MAX: usize = 64 << 20;
+
 /// Reads a file, prints what it says, in words or as data, and returns the exit code.
 pub fn decode_file(path: &Path, json: bool) -> u8 {
-    let decoded = std::fs::read(path)
+    let decoded = image_file::read(path, BYTES_MAX)
         .map_err(|error| error.to_string())
         .and_then(|bytes| DebugInformation::decode(&bytes).map_err(|error| error.to_string()))
         .and_then(|information| match json {
@@ -22,7 +26,7 @@ pub fn decode_file(path: &Path, json: bool) -> u8 {
             EXIT_OK
         }
         Err(error) => {
-            eprintln!("campanile: {}: {error}", path.display());
+            testbed::complain!("campanile: {}: {error}", path.display());
             EXIT_INPUT
         }
     }

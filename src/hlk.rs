@@ -70,7 +70,7 @@ pub fn command(options: &Options) -> u8 {
                 conclude(options, &report)
             }
             Err(error) => {
-                eprintln!("campanile: {error}");
+                testbed::complain!("campanile: {error}");
                 EXIT_INPUT
             }
         };
@@ -78,7 +78,10 @@ pub fn command(options: &Options) -> u8 {
     let wanted = options.filter.as_deref().unwrap_or_default().to_lowercase();
     let selected: Vec<&'static CaseInfo> = cases().filter(|case| case.matches(&wanted)).collect();
     if selected.is_empty() {
-        eprintln!("campanile: no case matches the filter; `campanile hlk --list` shows all {}", cases().count());
+        testbed::complain!(
+            "campanile: no case matches the filter; `campanile hlk --list` shows all {}",
+            cases().count()
+        );
         return EXIT_INPUT;
     }
     if options.list {
@@ -88,7 +91,7 @@ pub fn command(options: &Options) -> u8 {
     }
     // Drivers that cannot be loaded say nothing about the cases.
     if let Err(error) = setup::check_drivers() {
-        eprintln!("campanile: {error}");
+        testbed::complain!("campanile: {error}");
         return error.exit_code();
     }
     let alone = || vec![Machine { options: options.machine.clone(), words: Vec::new() }];
@@ -100,7 +103,7 @@ pub fn command(options: &Options) -> u8 {
     match machines {
         Ok(machines) => conclude(options, &run_all(options, &machines, &selected)),
         Err(error) => {
-            eprintln!("campanile: the matrix: {error}");
+            testbed::complain!("campanile: the matrix: {error}");
             EXIT_INPUT
         }
     }
@@ -165,7 +168,7 @@ fn conclude(options: &Options, done: &Report) -> u8 {
     if let Some(path) = &options.junit
         && let Err(error) = junit::write(path, "campanile hlk", done.cases.iter().map(CaseReport::outcome))
     {
-        eprintln!("campanile: {error}");
+        testbed::complain!("campanile: {error}");
         return EXIT_INPUT;
     }
     if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }

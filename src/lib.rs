@@ -6,6 +6,7 @@
 #[macro_use]
 extern crate campanile_conformance;
 
+pub mod assembly;
 pub mod bench;
 pub mod cli;
 pub mod clock;

@@ -34,7 +34,7 @@ struct Log {
 impl Log {
     fn say(&self, socket: &Path, text: &str) {
         let _turn = self.turn.lock();
-        eprintln!("campanile device: {}: {text}", socket.display());
+        testbed::complain!("campanile device: {}: {text}", socket.display());
     }
 
     fn tell(&self, socket: &Path, event: &Event) {
@@ -58,7 +58,7 @@ impl Log {
 pub fn command(options: &Options) -> u8 {
     // A variant that cannot be built is found before anybody connects.
     if let Err(error) = Gpu::new(&options.variant) {
-        eprintln!(
+        testbed::complain!(
             "campanile: The GPU could not be built: {error}. Try a smaller one, such as `--device-variant vram=64M`"
         );
         return EXIT_MACHINE;
@@ -67,7 +67,7 @@ pub fn command(options: &Options) -> u8 {
     let (stop, mut signals) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            eprintln!("campanile: signals cannot be waited for: {error}");
+            testbed::complain!("campanile: signals cannot be waited for: {error}");
             return EXIT_MACHINE;
         }
     };
@@ -76,7 +76,9 @@ pub fn command(options: &Options) -> u8 {
         match Server::bind(path, stop.clone()) {
             Ok(server) => servers.push(server),
             Err(error) => {
-                eprintln!("campanile: {error}. Name another socket with `--socket`, in a directory that you may write");
+                testbed::complain!(
+                    "campanile: {error}. Name another socket with `--socket`, in a directory that you may write"
+                );
                 return EXIT_INPUT;
             }
         }
@@ -98,7 +100,7 @@ pub fn command(options: &Options) -> u8 {
             })
             .collect();
         if signals.forever().next().is_some() && !options.quiet {
-            eprintln!("campanile device: stopping");
+            testbed::complain!("campanile device: stopping");
         }
         stop.stop();
         let fine: Vec<bool> = serving.into_iter().map(|thread| matches!(thread.join(), Ok(Ok(())))).collect();

@@ -3,6 +3,7 @@
 //! Ring entries and packets are copied out before they are looked at, and a packet is decoded whole before it has an effect.
 //! Long COPY and FILL packets are done in slices; how far one has come is kept in the queue's buffer.
 
+use crate::compute;
 use crate::context::fences::FencePlace;
 use crate::context::{Context, Tallies, waits};
 use crate::log;
@@ -15,7 +16,7 @@ use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledW
 use campanile_hw::log::{LogKind, LogOperation};
 use campanile_hw::packet::{self, BadPacket, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
-use campanile_hw::registers::NODE_PAGING;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_PAGING};
 use std::sync::atomic::Ordering;
 
 /// Bytes of command buffer copied out at a time.
@@ -146,11 +147,16 @@ impl Barrier for Full {
 pub(crate) struct Engine {
     pub(crate) tlb: Tlb,
     window: FetchBuffer,
+    programs: compute::Programs,
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self { tlb: Tlb::new(), window: FetchBuffer { bytes: [0; WINDOW], start: 0, len: 0 } }
+        Self {
+            tlb: Tlb::new(),
+            window: FetchBuffer { bytes: [0; WINDOW], start: 0, len: 0 },
+            programs: compute::Programs::default(),
+        }
     }
 }
 
@@ -426,6 +432,15 @@ impl Engine {
             }
             Packet::WritePhysical(write) => {
                 transfer::write_physical(context.memory, write, &mut budget.bytes).map(|()| Step::Done)
+            }
+            Packet::Dispatch(_) if queue.node != NODE_COMPUTE => Err(bad_packet(BadPacket::Privilege, at)),
+            Packet::Dispatch(dispatch) => {
+                let (tlb, programs) = (&mut self.tlb, &mut self.programs);
+                let state = (&mut queue.dispatch, &mut buffer.partial);
+                let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
+                // A dispatch uses up the rest of the time slice.
+                budget.bytes = 0;
+                Ok(Step::of(done))
             }
             // A node takes the locks of the others here, so there can be only one that does.
             Packet::InvalidateTlb(_) if queue.node != NODE_PAGING => Err(bad_packet(BadPacket::Privilege, at)),

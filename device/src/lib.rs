@@ -19,6 +19,7 @@
 
 mod clock;
 mod cmp;
+mod compute;
 mod context;
 mod engine;
 mod event;
@@ -37,6 +38,8 @@ mod queue;
 mod registers;
 mod runner;
 mod sending;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transfer;
 
 pub use clock::counter_is_invariant;

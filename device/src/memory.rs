@@ -11,6 +11,7 @@
 
 mod held;
 mod kept;
+mod small;
 mod stream;
 
 use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};

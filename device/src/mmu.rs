@@ -19,6 +19,8 @@ pub(crate) enum Intent {
     Read,
     /// Writes (and perhaps reads).
     Write,
+    /// Reads instructions.
+    Execute,
 }
 
 /// Why an access cannot be made.
@@ -66,6 +68,7 @@ pub(crate) struct Page {
     /// Size as a power of two.
     shift: u8,
     read_only: bool,
+    no_execute: bool,
     zero: bool,
 }
 
@@ -121,7 +124,7 @@ fn page_of(entry: Pte, shift: u8) -> Option<Page> {
     }
     let frame = location_of(entry);
     let frame = if entry.system() && !entry.coherent() { frame.unsnooped() } else { frame };
-    Some(Page { frame, shift, read_only: entry.read_only(), zero: entry.zero() })
+    Some(Page { frame, shift, read_only: entry.read_only(), no_execute: entry.no_execute(), zero: entry.zero() })
 }
 
 /// True if an entry above the leaves has only bits that are defined there.
@@ -163,6 +166,9 @@ fn walk_leaves(memory: &Access<'_>, below: Below, va: u64, intent: Intent) -> Re
 fn in_page(page: &Page, va: u64, intent: Intent) -> Result<Translation, Fault> {
     if page.read_only && intent == Intent::Write {
         return Err(Fault { write: true, ..Fault::plain(FaultKind::ReadOnly, va) });
+    }
+    if page.no_execute && intent == Intent::Execute {
+        return Err(Fault::plain(FaultKind::NoExecute, va));
     }
     let size = 1u64 << page.shift;
     let offset = va & (size - 1);

@@ -57,6 +57,7 @@ mod reset;
 mod reset_hw;
 mod root_word;
 mod segment;
+mod slots;
 mod stop;
 mod table;
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub(crate) use campanile_hw::trace::reason::Reason;
 use wddm_ddi::status::*;
 
 use crate::pool::OutOfMemory;
+use crate::slots::slots;
 
 /// A call that is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,105 +54,42 @@ impl From<OutOfMemory> for Refused {
     }
 }
 
-macro_rules! ddis {
-    ($( $number:literal $name:ident $component:ident, )*) => {
+/// Places of the slots in DRIVER_INITIALIZATION_DATA, and the entry points among them that can refuse a call.
+macro_rules! number {
+    ($( $slot:ident $(as $name:ident in $component:ident)? $(by $function:path)? = $reason:literal; )*) => {
+        /// Place of each slot.
+        #[allow(dead_code, clippy::enum_variant_names)] // most are only counted
+        #[repr(u16)]
+        enum Place {
+            $( $slot, )*
+            /// Functions of the feature interface, which are not in the structure, are numbered on from here.
+            Functions,
+        }
+
         /// An entry point: its place in DRIVER_INITIALIZATION_DATA, and behind those the functions of interfaces.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub(crate) enum Ddi {
-            $( $name = $number, )*
+            $( $( $name = Place::$slot as u16, )? )*
+            QueryFeatureSupport = Place::Functions as u16,
+            QueryFeatureInterface = Place::Functions as u16 + 1,
+            BuildTestCommandBuffer = Place::Functions as u16 + 2,
         }
 
         impl Ddi {
-            #[cfg(test)]
-            const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, stringify!($name))),*];
-
             /// The component to which it belongs.
             pub(crate) const fn component(self) -> Component {
                 match self {
-                    $( Self::$name => Component::$component, )*
+                    $( $( Self::$name => Component::$component, )? )*
+                    Self::QueryFeatureSupport | Self::QueryFeatureInterface => Component::Adapter,
+                    Self::BuildTestCommandBuffer => Component::Queue,
                 }
             }
         }
     };
 }
 
-ddis! {
-    0 AddDevice Adapter,
-    1 StartDevice Adapter,
-    2 StopDevice Adapter,
-    3 RemoveDevice Adapter,
-    4 DispatchIoRequest Adapter,
-    7 QueryChildRelations Adapter,
-    8 QueryChildStatus Adapter,
-    9 QueryDeviceDescriptor Adapter,
-    14 QueryInterface Adapter,
-    16 QueryAdapterInfo Adapter,
-    17 CreateDevice Memory,
-    18 CreateAllocation Memory,
-    19 DestroyAllocation Memory,
-    20 DescribeAllocation Memory,
-    21 GetStandardAllocationDriverData Memory,
-    25 SubmitCommand Queue,
-    26 PreemptCommand Queue,
-    27 BuildPagingBuffer Memory,
-    31 ResetFromTimeout Reset,
-    32 RestartFromTimeout Reset,
-    34 CollectDbgInfo Reset,
-    49 DestroyDevice Memory,
-    50 OpenAllocation Memory,
-    51 CloseAllocation Memory,
-    57 CreateContext Queue,
-    58 DestroyContext Queue,
-    59 LinkDevice Adapter,
-    70 SetPowerComponentFState Adapter,
-    71 QueryDependentEngineGroup Reset,
-    72 QueryEngineStatus Reset,
-    73 ResetEngine Reset,
-    79 PowerRuntimeControlRequest Adapter,
-    81 NotifySurpriseRemoval Adapter,
-    82 GetNodeMetadata Adapter,
-    86 CalibrateGpuClock Adapter,
-    87 FormatHistoryBuffer Queue,
-    89 SubmitCommandVirtual Queue,
-    90 SetRootPageTable Memory,
-    92 MapCpuHostAperture Memory,
-    93 UnmapCpuHostAperture Memory,
-    95 CreateProcess Memory,
-    96 DestroyProcess Memory,
-    101 SetStablePowerState Adapter,
-    109 CreateHwContext Queue,
-    110 DestroyHwContext Queue,
-    111 CreateHwQueue Queue,
-    112 DestroyHwQueue Queue,
-    113 SubmitCommandToHwQueue Queue,
-    114 SwitchToHwContextList Queue,
-    115 ResetHwEngine Reset,
-    128 UpdateHwContextState Queue,
-    131 SetSchedulingLogBuffer Queue,
-    132 SetupPriorityBands Queue,
-    134 SetContextSchedulingProperties Queue,
-    135 SuspendContext Queue,
-    136 ResumeContext Queue,
-    137 SetVirtualMachineData Adapter,
-    142 ResumeHwEngine Reset,
-    143 SignalMonitoredFence Fence,
-    144 PresentToHwQueue Queue,
-    161 CreateNativeFence Fence,
-    162 DestroyNativeFence Fence,
-    165 CreateDoorbell Queue,
-    166 ConnectDoorbell Queue,
-    167 DisconnectDoorbell Queue,
-    168 DestroyDoorbell Queue,
-    169 NotifyWorkSubmission Queue,
-    185 OpenNativeFence Fence,
-    186 CloseNativeFence Fence,
-    187 SetNativeFenceLogBuffer Fence,
-    188 UpdateNativeFenceLogs Fence,
-    192 QueryFeatureSupport Adapter,
-    193 QueryFeatureInterface Adapter,
-    194 BuildTestCommandBuffer Queue,
-}
+slots!(number);
 
 impl Ddi {
     /// The failure as this DDI may answer it.
@@ -175,16 +113,6 @@ impl Ddi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wddm_ddi::km::SLOT_NAMES;
-
-    #[test]
-    fn entry_points_are_numbered_as_the_table_has_them() {
-        for (ddi, name) in Ddi::ALL {
-            if let Some(slot) = SLOT_NAMES.get(*ddi as usize) {
-                assert_eq!(slot.strip_prefix("DxgkDdi"), Some(*name));
-            }
-        }
-    }
 
     #[test]
     fn only_statuses_that_a_ddi_knows_leave_it() {

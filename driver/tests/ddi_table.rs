@@ -14,7 +14,7 @@ fn document() -> String {
     let implemented = SLOTS.iter().filter(|slot| slot.class == Class::Implemented).count();
     let mut out = format!(
         "# Entry points of the driver\n\n\
-         Generated from `driver/src/table.rs` by `cargo xtask docs`. `DRIVER_INITIALIZATION_DATA` of WDDM 3.2 has {} slots: {implemented} are\n\
+         Generated from `driver/src/slots.rs` by `cargo xtask docs`. `DRIVER_INITIALIZATION_DATA` of WDDM 3.2 has {} slots: {implemented} are\n\
          implemented, {} are NULL. The driver checks at load that the table it built is the one described here.\n\n\
          | slot | offset | entry point | class | why |\n| --- | --- | --- | --- | --- |\n",
         SLOTS.len(),

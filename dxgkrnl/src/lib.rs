@@ -11,6 +11,7 @@ pub use nt::{bus, irql};
 pub mod verifier {
     pub use nt::bugcheck::{Bugcheck, Place};
     pub use nt::pool::SpecialPool;
+    pub use nt::verifier::show_log;
 }
 
 mod adapter;
@@ -19,27 +20,29 @@ mod callbacks;
 mod caps;
 mod config;
 mod ddi_calls;
-mod device;
 mod handles;
 mod interrupt;
+mod keyed_mutex;
 mod kmd_handle;
 mod lifetimes;
 mod machine;
 mod miniport;
+mod paging_queue;
 mod platform;
+mod port;
 mod process;
-mod process_adapter;
 mod rank;
 mod registered;
 mod registration;
 mod rescue;
 mod rundown;
+mod start_error;
+mod suspension;
 mod thunks;
 mod trace;
 mod vidmm;
 mod vidsch;
 
-pub use adapter::{PowerComponentState, ProblemCode, StartError};
 pub use config::{
     DRIVER_LIMIT, FeaturePolicy, Idle, Installation, MachineConfig, PowerSettings, RegistrationRequests, RegistryKey,
     RegistryValue, TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings,
@@ -53,10 +56,12 @@ pub use nt::image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
 pub use nt::loader::DriverImage;
 pub use nt::pci::PciError;
 pub use nt::watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};
+pub use port::PowerComponentState;
 pub use process::{Attached, Process, Suspensions};
 pub use registered::{ContiguousMemory, RegisteredDriver};
 pub use registration::{DriverId, LoadError};
 pub use rescue::Rescue;
+pub use start_error::{ProblemCode, StartError};
 pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
 pub use thunks::escape::D3DKMTEscape;
 pub use thunks::monitored::{

@@ -3,6 +3,7 @@
 mod installed;
 mod observe;
 mod plug;
+mod shared;
 
 use std::fmt;
 use std::io;
@@ -15,7 +16,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, StartError};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction};
 use crate::callbacks;
 use crate::config::{FeaturePolicy, Installation, MachineConfig};
 use crate::ddi_calls::DdiCalls;
@@ -25,6 +26,7 @@ use crate::platform::{Owner, Parts, Platform, PowerGate};
 use crate::rank;
 use crate::registration::{self, DriverId, LoadError};
 use crate::rescue::{Rescue, Rescues};
+use crate::start_error::StartError;
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
 use nt::device_object::{self, DeviceObject, Location};
@@ -71,6 +73,7 @@ struct MachineInner {
     rescues: Arc<Rescues>,
     ddi_calls: Arc<DdiCalls>,
     gate: Arc<PowerGate>,
+    shared: shared::Shared,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp, rank::PlugAndPlay>,
@@ -169,7 +172,7 @@ pub enum PnpError {
     Stopped(Box<Bugcheck>),
 }
 
-/// How a machine sleeps.
+/// Sleep state of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemSleep {
     /// Devices have little power, and keep the memory that they said they would.
@@ -207,6 +210,7 @@ impl Machine {
             rescues: Arc::default(),
             ddi_calls: Arc::default(),
             gate: Arc::default(),
+            shared: shared::Shared::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
                 bus: device_object::next_bus(),
@@ -453,7 +457,7 @@ impl Machine {
         let gone = adapter.pulled_out();
         let mut pnp = lock(&self.0.pnp);
         for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
-            let of_node = |link: &&adapter::Link| {
+            let of_node = |link: &&crate::port::Link| {
                 node.function.as_ref().is_ok_and(|function| Arc::ptr_eq(function, &link.function))
             };
             if gone.iter().any(of_node) {
@@ -550,7 +554,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether an adapter is in D3.
+    /// True if the adapter is in D3; false if there is no such adapter.
     pub fn is_powered_down(&self, luid: LUID) -> bool {
         self.adapter(luid).is_some_and(|adapter| adapter.is_asleep())
     }
@@ -620,7 +624,8 @@ impl Machine {
     /// back as they should; false too on a machine that runs, where nothing is called. [dispmprt: DXGKDDI_RESET_DEVICE]
     pub fn reset_devices(&self) -> bool {
         let reset = |adapter: &Arc<Adapter>| {
-            let failed = |link: &&adapter::Link| !adapter.miniport.reset_device_of_stopped_machine(link.context.raw());
+            let failed =
+                |link: &&crate::port::Link| !adapter.miniport.reset_device_of_stopped_machine(link.context.raw());
             adapter.links().iter().filter(failed).count()
         };
         self.0.verifier.is_stopped() && self.adapters().iter().map(reset).sum::<usize>() == 0
@@ -692,7 +697,7 @@ impl Machine {
         self.0.adapters.read().clone()
     }
 
-    /// What parts of the machine keep of it.
+    /// Reference to the machine that parts of it keep without keeping it alive.
     pub(crate) fn downgrade(&self) -> Platform {
         let owner: Weak<dyn Owner> = Arc::downgrade(&self.0) as Weak<dyn Owner>;
         Platform::new(
@@ -708,7 +713,7 @@ impl Machine {
         )
     }
 
-    /// What a process keeps of its machine.
+    /// Reference to the machine that a process keeps without keeping it alive.
     pub(crate) fn weak(&self) -> WeakMachine {
         WeakMachine(Arc::downgrade(&self.0))
     }

@@ -20,16 +20,18 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::handles::HandleTable;
+use crate::keyed_mutex::{KeyedMutex, OpenKeyedMutex};
 use crate::machine::{Machine, WeakMachine};
+use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
-use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, InProcess, PagingQueue, Resource, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
-use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
+use crate::vidsch::{
+    Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, Rights, SharedFence, SyncObject,
+};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
 
@@ -64,7 +66,7 @@ pub(crate) struct AdapterOpen {
     pub(crate) adapter: Arc<Adapter>,
 }
 
-/// What a handle can stand for.
+/// Object behind a D3DKMT handle.
 #[derive(Clone)]
 pub(crate) enum Object {
     Adapter(Arc<AdapterOpen>),
@@ -77,15 +79,18 @@ pub(crate) enum Object {
     HwQueue(Arc<HwQueue>),
     Doorbell(Arc<Doorbell>),
     Sync(Arc<SyncObject>),
+    OlderSync(Arc<OlderSync>),
+    KeyedMutex(Arc<OpenKeyedMutex>),
     Trim(Arc<TrimRegistration>),
     BudgetChange(Arc<BudgetRegistration>),
 }
 
-/// What a kernel handle can stand for.
+/// Object behind a shared NT handle.
 #[derive(Clone)]
 pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
     SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
+    KeyedMutex(Arc<KeyedMutex>),
 }
 
 /// Kernel handles are multiples of 4.
@@ -133,6 +138,8 @@ getters! {
     get_resource = Resource(Resource);
     get_doorbell = Doorbell(Doorbell);
     get_sync = Sync(SyncObject);
+    get_older_sync = OlderSync(OlderSync);
+    get_keyed_mutex = KeyedMutex(OpenKeyedMutex);
 }
 
 macro_rules! used_getters {
@@ -431,7 +438,12 @@ impl Process {
 
     /// Whether the process has used an adapter before, and the driver knows it.
     pub(crate) fn is_on(&self, adapter: &Arc<Adapter>) -> bool {
-        lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter))
+        lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter.render()))
+    }
+
+    /// This process on each adapter that it has used.
+    pub(crate) fn known_adapters(&self) -> Vec<Arc<ProcessAdapter>> {
+        lock(&self.adapters).clone()
     }
 
     /// This process on an adapter, created on the driver at first use.
@@ -441,7 +453,7 @@ impl Process {
     pub(crate) fn on_adapter(&self, adapter: &Arc<Adapter>) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
         let mut adapters = lock(&self.adapters);
         self.check_alive()?;
-        if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter)) {
+        if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())) {
             return Ok(Arc::clone(known));
         }
         if !adapter.is_running() {
@@ -449,7 +461,7 @@ impl Process {
         }
         let (kmd_process, space) = adapter.vidmm().create_process(self.id, &self.name)?;
         let new = Arc::new(ProcessAdapter {
-            adapter: Arc::clone(adapter),
+            adapter: Arc::clone(adapter.render()),
             kmd_process,
             space,
             id: self.id,
@@ -502,7 +514,7 @@ impl Process {
         }
     }
 
-    /// Whether [`Process::exit`] has begun.
+    /// True once [`Process::exit`] has begun.
     pub(crate) fn has_exited(&self) -> bool {
         self.inside.is_closed()
     }
@@ -548,6 +560,8 @@ impl Object {
             Self::HwQueue(queue) => queue.destroy(),
             Self::Doorbell(doorbell) => doorbell.destroy(),
             Self::Sync(sync) => sync.destroy(),
+            Self::OlderSync(object) => object.destroy(),
+            Self::KeyedMutex(mutex) => mutex.destroy(),
             Self::Trim(registration) => registration.end(),
             Self::BudgetChange(registration) => registration.end(),
         }

@@ -73,7 +73,7 @@ word! {
         1 write: bool,
         /// Page-table level whose entry stopped the walk; for a leaf that forbids writing, 0.
         3 level: u8,
-        /// For BadPacket the rule broken, a `BadPacket` number.
+        /// For BadPacket the rule broken, a `BadPacket` number; for BadProgram a `ProgramRule` number.
         8 rule: u8,
         /// Low 32 bits of the ring entry's number.
         32 entry: u32,
@@ -98,5 +98,17 @@ numbers! {
         BadPhysical = 6,
         /// The engine was reset while this queue ran.
         Reset = 7,
+        /// A program lies on a page that forbids execution. Address: the GPU virtual address.
+        NoExecute = 8,
+        /// A program breaks a rule of the instruction set; `rule` is a `ProgramRule` number. Address: of the instruction, or of the program if no single one breaks it.
+        BadProgram = 9,
+        /// A program accesses memory at an address that is not aligned to the element. Address: the address, which may be one of workgroup or scratch memory.
+        Misaligned = 10,
+        /// A program leaves its workgroup memory. Address: the byte in it.
+        WorkgroupMemory = 11,
+        /// A lane leaves its scratch memory. Address: the byte in it.
+        ScratchMemory = 12,
+        /// The grid of an indirect dispatch is too large. Address: of the numbers.
+        BadGrid = 13,
     }
 }

@@ -16,6 +16,7 @@ pub mod debug;
 pub mod doorbell;
 pub mod event;
 pub mod fence;
+pub mod isa;
 pub mod log;
 pub mod packet;
 pub mod page_table;

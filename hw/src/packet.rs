@@ -3,6 +3,7 @@
 //! A packet starts with a [`Header`] word and is a multiple of 16 bytes long. It is decoded and checked whole before it has any
 //! effect; a packet that breaks a rule faults its queue and has had none.
 
+use crate::isa::{CODE_MAX, FUNCTIONS_MAX, GRID_MAX, INSTRUCTION_SIZE, LINES_MAX, LineEntry, ProgramHeader};
 use crate::log::{LogHeader, LogOperation};
 
 word! {
@@ -14,7 +15,7 @@ word! {
         8 length: u8,
         /// Reserved, zero.
         16 must_be_zero: u16,
-        /// Handle that user mode knows the fence by, for the log (SIGNAL, WAIT, PROGRESS and LOG), or the fields of WRITE; zero elsewhere.
+        /// Handle that user mode knows the fence by, for the log (SIGNAL, WAIT, PROGRESS and LOG), or the fields of WRITE and DISPATCH; zero elsewhere.
         32 fence_handle: u32,
     }
 }
@@ -281,7 +282,75 @@ packets! {
         /// A `LogOperation` number.
         0x1c operation: u32,
     }
+    /// Runs a program in a grid of workgroups, after every earlier effect of the queue; the next packet begins when all workgroups have ended. The program is fetched, copied
+    /// and checked whole before its first instruction runs, and not looked at again. Stores release no queue that waits for a fence there. Compute node only.
+    Dispatch = 0x0c, 4 {
+        /// Bytes of the program.
+        0x04 program_size: u32,
+        /// Address of the program, 16-aligned. Its pages may not forbid execution.
+        0x08 program: u64,
+        /// Address that ARGUMENTS gives to the program. It is not looked at.
+        0x10 arguments: u64,
+        /// Address of the numbers of workgroups in three dimensions, u32 each, 4-aligned, read when the dispatch begins; 0 if the packet has them.
+        0x18 indirect: u64,
+        /// Workgroups in the first dimension, at most 65535; with INDIRECT zero, as the next two. Nothing runs if one is zero.
+        0x20 grid_x: u32,
+        /// Workgroups in the second dimension.
+        0x24 grid_y: u32,
+        /// Workgroups in the third dimension.
+        0x28 grid_z: u32,
+        /// Address of a `DispatchReport`, 8-aligned, that is written when the dispatch ends or faults; 0 for none.
+        0x30 report: u64,
+    }
 }
+
+record! {
+    /// Result of a dispatch.
+    pub struct DispatchReport[96] {
+        /// 1 if all workgroups have ended, 2 if the program faulted.
+        0x00 state: u32,
+        /// A `FaultKind` number if it faulted; instruction, lane and workgroup then say where, and are zero otherwise.
+        0x04 fault: u32,
+        /// The instruction.
+        0x08 instruction: u32,
+        /// Line of the source that the program names for it, 0 for none.
+        0x0c line: u32,
+        /// The lane, by its number in the workgroup.
+        0x10 lane: u32,
+        /// Place of the workgroup in the grid, first dimension.
+        0x14 workgroup_x: u32,
+        /// Second dimension.
+        0x18 workgroup_y: u32,
+        /// Third dimension.
+        0x1c workgroup_z: u32,
+        /// Address of the fault, as the event has it.
+        0x20 address: u64,
+        /// Instructions of subgroups.
+        0x28 instructions: u64,
+        /// Lanes that were started.
+        0x30 lanes: u64,
+        /// Loads of lanes from memory by address.
+        0x38 loads: u64,
+        /// Stores of lanes to memory by address.
+        0x40 stores: u64,
+        /// Atomic operations of lanes.
+        0x48 atomics: u64,
+        /// GPU clock when the dispatch began.
+        0x50 begun: u64,
+        /// GPU clock when it ended.
+        0x58 ended: u64,
+    }
+}
+
+/// `state` of a dispatch that has ended.
+pub const DISPATCH_DONE: u32 = 1;
+/// `state` of a dispatch that faulted.
+pub const DISPATCH_FAULTED: u32 = 2;
+/// Most bytes of a program: header, functions, code and lines.
+pub const PROGRAM_SIZE_MAX: u32 = ProgramHeader::SIZE as u32
+    + FUNCTIONS_MAX * 4
+    + CODE_MAX * INSTRUCTION_SIZE as u32
+    + LINES_MAX * LineEntry::SIZE as u32;
 
 /// Longest packet in bytes.
 pub const MAX_SIZE: usize = 64;
@@ -390,6 +459,7 @@ impl Packet {
                 | Self::Write(_)
                 | Self::WritePhysical(_)
                 | Self::Log(_)
+                | Self::Dispatch(_)
         );
         if header.fence_handle() != 0 && !says_more {
             return Err(BadPacket::Reserved);
@@ -447,7 +517,31 @@ impl Packet {
                 }
                 in_space(invalidate.end, 0)
             }
+            Self::Dispatch(dispatch) => dispatch.check_fields(),
         }
+    }
+}
+
+impl Dispatch {
+    /// The numbers of workgroups that the packet has.
+    pub const fn grid(&self) -> [u32; 3] {
+        [self.grid_x, self.grid_y, self.grid_z]
+    }
+
+    fn check_fields(&self) -> Result<(), BadPacket> {
+        aligned(self.program, 16)?;
+        aligned(self.indirect, 4)?;
+        aligned(self.report, 8)?;
+        if self.indirect != 0 && self.grid() != [0; 3] {
+            return Err(BadPacket::Reserved);
+        }
+        let size = (ProgramHeader::SIZE as u32..=PROGRAM_SIZE_MAX).contains(&self.program_size);
+        if !size || self.grid().iter().any(|groups| *groups > GRID_MAX) {
+            return Err(BadPacket::Range);
+        }
+        in_space(self.program, u64::from(self.program_size))?;
+        in_space(self.indirect, 12)?;
+        in_space(self.report, DispatchReport::SIZE as u64)
     }
 }
 

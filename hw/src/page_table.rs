@@ -36,7 +36,7 @@ word! {
         1 coherent: bool,
         /// Writes fault.
         1 read_only: bool,
-        /// Kept for the memory manager; the GPU fetches no instructions from memory.
+        /// Programs are not fetched from here.
         1 no_execute: bool,
         /// The target lies in system memory; clear for VRAM.
         1 system: bool,

@@ -14,6 +14,9 @@
 #ifndef STATUS_SUCCESS
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
 #endif
+#ifndef STATUS_ABANDONED
+#define STATUS_ABANDONED ((NTSTATUS)0x00000080)
+#endif
 #ifndef STATUS_TIMEOUT
 #define STATUS_TIMEOUT ((NTSTATUS)0x00000102)
 #endif
@@ -56,8 +59,14 @@
 #ifndef STATUS_OBJECT_TYPE_MISMATCH
 #define STATUS_OBJECT_TYPE_MISMATCH ((NTSTATUS)0xc0000024)
 #endif
+#ifndef STATUS_OBJECT_NAME_INVALID
+#define STATUS_OBJECT_NAME_INVALID ((NTSTATUS)0xc0000033)
+#endif
 #ifndef STATUS_OBJECT_NAME_NOT_FOUND
 #define STATUS_OBJECT_NAME_NOT_FOUND ((NTSTATUS)0xc0000034)
+#endif
+#ifndef STATUS_OBJECT_NAME_COLLISION
+#define STATUS_OBJECT_NAME_COLLISION ((NTSTATUS)0xc0000035)
 #endif
 #ifndef STATUS_REVISION_MISMATCH
 #define STATUS_REVISION_MISMATCH ((NTSTATUS)0xc0000059)
@@ -147,6 +156,26 @@ typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
 typedef UINT64 D3DGPU_SIZE_T;
 typedef SIZE_T D3DKMT_SIZE_T;
 typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
+
+/* Segments that an allocation prefers, the first one first */
+typedef struct D3DDDI_SEGMENTPREFERENCE {
+    union {
+        struct {
+            UINT SegmentId0 : 5;
+            UINT Direction0 : 1;
+            UINT SegmentId1 : 5;
+            UINT Direction1 : 1;
+            UINT SegmentId2 : 5;
+            UINT Direction2 : 1;
+            UINT SegmentId3 : 5;
+            UINT Direction3 : 1;
+            UINT SegmentId4 : 5;
+            UINT Direction4 : 1;
+            UINT Reserved : 2;
+        };
+        UINT Value;
+    };
+} D3DDDI_SEGMENTPREFERENCE;
 
 /* State of a doorbell as its process reads it after ringing */
 typedef enum D3DDDI_DOORBELLSTATUS {
@@ -382,6 +411,276 @@ typedef struct D3DKMT_ADAPTERTYPE {
         UINT Value;
     };
 } D3DKMT_ADAPTERTYPE;
+
+typedef struct D3DKMT_ENUMADAPTERS {
+    UINT NumAdapters;
+    D3DKMT_ADAPTERINFO Adapters[16];
+} D3DKMT_ENUMADAPTERS;
+
+typedef struct D3DKMT_OPENADAPTERFROMDEVICENAME {
+    const USHORT *pDeviceName;
+    D3DKMT_HANDLE hAdapter;
+    LUID AdapterLuid;
+} D3DKMT_OPENADAPTERFROMDEVICENAME;
+
+/* Negotiable feature: the category in the top four bits (0 driver, 1 operating system), a number below */
+typedef enum DXGK_FEATURE_ID {
+    DXGK_FEATURE_HWSCH = 0,
+    DXGK_FEATURE_HWFLIPQUEUE = 1,
+    DXGK_FEATURE_LDA_GPUPV = 2,
+    DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT = 3,
+    DXGK_FEATURE_USER_MODE_SUBMISSION = 4,
+    DXGK_FEATURE_SHARE_BACKING_STORE_WITH_KMD = 5,
+    DXGK_FEATURE_SAMPLE = 31,
+    DXGK_FEATURE_PAGE_BASED_MEMORY_MANAGER = 32,
+    DXGK_FEATURE_KERNEL_MODE_TESTING = 33,
+    DXGK_FEATURE_64K_PT_DEMOTION_FIX = 34,
+    DXGK_FEATURE_GPUPV_PRESENT_HWQUEUE = 35,
+    DXGK_FEATURE_GPUVAIOMMU = 36,
+    DXGK_FEATURE_NATIVE_FENCE = 37,
+    DXGK_FEATURE_SYNC_PRESENT_RENDER_HWQ_ONLY = 41,
+    DXGK_FEATURE_PANEL_BUFFER_CONTROL = 46,
+    DXGK_FEATURE_QUERYSTATISTICS_EXTENSIONS = 268435456,
+    DXGK_FEATURE_RESERVE_GPUVA_ZERO_BASE_ADDRESS = 268435457,
+    DXGK_FEATURE_PER_PTE_PAGE_SIZE = 268435458,
+    DXGK_FEATURE_FENCE_SIGNAL_FROM_SWS_NODE = 268435459,
+    DXGK_FEATURE_SUPPRESSVSYNC_INTERRUPTS = 268435460,
+    DXGK_FEATURE_FEATURE_INTERFACE_EXTENSIONS = 268435461,
+    DXGK_FEATURE_READONLY_EXISTINGSYSMEM = 268435462,
+} DXGK_FEATURE_ID;
+
+/* State of a feature and the version agreed on */
+typedef struct DXGK_ISFEATUREENABLED_RESULT {
+    USHORT Version;
+    struct {
+        union {
+            struct {
+                USHORT Enabled : 1;
+                USHORT KnownFeature : 1;
+                USHORT SupportedByDriver : 1;
+                USHORT SupportedOnCurrentConfig : 1;
+                USHORT Reserved : 12;
+            };
+            USHORT Value;
+        };
+    };
+} DXGK_ISFEATUREENABLED_RESULT;
+
+typedef struct D3DKMT_ISFEATUREENABLED {
+    D3DKMT_HANDLE hAdapter;
+    DXGK_FEATURE_ID FeatureId;
+    DXGK_ISFEATUREENABLED_RESULT Result;
+} D3DKMT_ISFEATUREENABLED;
+
+/* Whose clock was read */
+typedef struct DXGK_GPUCLOCKDATA_FLAGS {
+    union {
+        struct {
+            UINT ContextManagementProcessor : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} DXGK_GPUCLOCKDATA_FLAGS;
+
+#pragma pack(push, 1)
+typedef struct DXGK_GPUCLOCKDATA {
+    UINT64 GpuFrequency;
+    UINT64 GpuClockCounter;
+    UINT64 CpuClockCounter;
+    DXGK_GPUCLOCKDATA_FLAGS Flags;
+} DXGK_GPUCLOCKDATA;
+#pragma pack(pop)
+
+#pragma pack(push, 1)
+typedef struct D3DKMT_QUERYCLOCKCALIBRATION {
+    D3DKMT_HANDLE hAdapter;
+    UINT NodeOrdinal;
+    UINT PhysicalAdapterIndex;
+    DXGK_GPUCLOCKDATA ClockData;
+} D3DKMT_QUERYCLOCKCALIBRATION;
+#pragma pack(pop)
+
+typedef struct D3DKMT_SETSTABLEPOWERSTATE {
+    D3DKMT_HANDLE hAdapter;
+    INT Enabled;
+} D3DKMT_SETSTABLEPOWERSTATE;
+
+/* Why user mode gives a device up */
+typedef enum D3DKMT_DEVICE_ERROR_REASON {
+    D3DKMT_DEVICE_ERROR_REASON_GENERIC = -2147483648,
+    D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR = -2147483642,
+} D3DKMT_DEVICE_ERROR_REASON;
+
+typedef struct D3DKMT_MARKDEVICEASERROR {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_DEVICE_ERROR_REASON Reason;
+} D3DKMT_MARKDEVICEASERROR;
+
+/* Whether a limit of queued presents is set or asked for */
+typedef enum D3DKMT_QUEUEDLIMIT_TYPE {
+    D3DKMT_SET_QUEUEDLIMIT_PRESENT = 1,
+    D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2,
+} D3DKMT_QUEUEDLIMIT_TYPE;
+
+typedef struct D3DKMT_SETQUEUEDLIMIT {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_QUEUEDLIMIT_TYPE Type;
+    union {
+        UINT QueuedPresentLimit;
+        D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    };
+    UINT QueuedPendingFlipLimit;
+} D3DKMT_SETQUEUEDLIMIT;
+
+typedef struct D3DKMT_WAITFORIDLE {
+    D3DKMT_HANDLE hDevice;
+} D3DKMT_WAITFORIDLE;
+
+/* Kind of a context */
+typedef struct D3DDDI_CREATECONTEXTFLAGS {
+    union {
+        struct {
+            UINT NullRendering : 1;
+            UINT InitialData : 1;
+            UINT DisableGpuTimeout : 1;
+            UINT SynchronizationOnly : 1;
+            UINT HwQueueSupported : 1;
+            UINT NoKmdAccess : 1;
+            UINT TestContext : 1;
+            UINT Reserved : 25;
+        };
+        UINT Value;
+    };
+} D3DDDI_CREATECONTEXTFLAGS;
+
+/* Which programming interface a context is for */
+typedef enum D3DKMT_CLIENTHINT {
+    D3DKMT_CLIENTHINT_UNKNOWN = 0,
+    D3DKMT_CLIENTHINT_OPENGL = 1,
+    D3DKMT_CLIENTHINT_CDD = 2,
+    D3DKMT_CLIENTHINT_OPENCL = 3,
+    D3DKMT_CLIENTHINT_VULKAN = 4,
+    D3DKMT_CLIENTHINT_CUDA = 5,
+    D3DKMT_CLIENTHINT_RESERVED = 6,
+    D3DKMT_CLIENTHINT_DX7 = 7,
+    D3DKMT_CLIENTHINT_DX8 = 8,
+    D3DKMT_CLIENTHINT_DX9 = 9,
+    D3DKMT_CLIENTHINT_DX10 = 10,
+    D3DKMT_CLIENTHINT_DX11 = 11,
+    D3DKMT_CLIENTHINT_DX12 = 12,
+    D3DKMT_CLIENTHINT_9ON12 = 13,
+    D3DKMT_CLIENTHINT_11ON12 = 14,
+    D3DKMT_CLIENTHINT_MFT_ENCODE = 15,
+    D3DKMT_CLIENTHINT_GLON12 = 16,
+    D3DKMT_CLIENTHINT_CLON12 = 17,
+    D3DKMT_CLIENTHINT_DML_TENSORFLOW = 18,
+    D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 = 19,
+    D3DKMT_CLIENTHINT_DML_PYTORCH = 20,
+    D3DKMT_CLIENTHINT_VKON12 = 21,
+    D3DKMT_CLIENTHINT_FASTRPC = 22,
+    D3DKMT_CLIENTHINT_SNPE = 23,
+    D3DKMT_CLIENTHINT_QNN = 24,
+    D3DKMT_CLIENTHINT_VITIS = 25,
+    D3DKMT_CLIENTHINT_FFMPEG = 26,
+    D3DKMT_CLIENTHINT_OPEN_VINO = 27,
+    D3DKMT_CLIENTHINT_MAX = 28,
+} D3DKMT_CLIENTHINT;
+
+/* An allocation that a command buffer of WDDM 1 refers to */
+typedef struct D3DDDI_ALLOCATIONLIST {
+    D3DKMT_HANDLE hAllocation;
+    struct {
+        union {
+            struct {
+                UINT WriteOperation : 1;
+                UINT DoNotRetireInstance : 1;
+                UINT OfferPriority : 3;
+                UINT Reserved : 27;
+            };
+            UINT Value;
+        };
+    };
+} D3DDDI_ALLOCATIONLIST;
+
+/* A place in a buffer of WDDM 1 that needs an address */
+typedef struct D3DDDI_PATCHLOCATIONLIST {
+    UINT AllocationIndex;
+    struct {
+        union {
+            struct {
+                UINT SlotId : 24;
+                UINT Reserved : 8;
+            };
+            UINT Value;
+        };
+    };
+    UINT DriverId;
+    UINT AllocationOffset;
+    UINT PatchOffset;
+    UINT SplitOffset;
+} D3DDDI_PATCHLOCATIONLIST;
+
+typedef struct D3DKMT_CREATECONTEXT {
+    D3DKMT_HANDLE hDevice;
+    UINT NodeOrdinal;
+    UINT EngineAffinity;
+    D3DDDI_CREATECONTEXTFLAGS Flags;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DKMT_CLIENTHINT ClientHint;
+    D3DKMT_HANDLE hContext;
+    VOID *pCommandBuffer;
+    UINT CommandBufferSize;
+    D3DDDI_ALLOCATIONLIST *pAllocationList;
+    UINT AllocationListSize;
+    D3DDDI_PATCHLOCATIONLIST *pPatchLocationList;
+    UINT PatchLocationListSize;
+    D3DGPU_VIRTUAL_ADDRESS CommandBuffer;
+} D3DKMT_CREATECONTEXT;
+
+/* How a command buffer is submitted with a list of allocations */
+typedef struct D3DKMT_RENDERFLAGS {
+    UINT ResizeCommandBuffer : 1;
+    UINT ResizeAllocationList : 1;
+    UINT ResizePatchLocationList : 1;
+    UINT NullRendering : 1;
+    UINT PresentRedirected : 1;
+    UINT RenderKm : 1;
+    UINT RenderKmReadback : 1;
+    UINT Reserved : 25;
+} D3DKMT_RENDERFLAGS;
+
+typedef struct D3DKMT_RENDER {
+    union {
+        D3DKMT_HANDLE hDevice;
+        D3DKMT_HANDLE hContext;
+    };
+    UINT CommandOffset;
+    UINT CommandLength;
+    UINT AllocationCount;
+    UINT PatchLocationCount;
+    VOID *pNewCommandBuffer;
+    UINT NewCommandBufferSize;
+    D3DDDI_ALLOCATIONLIST *pNewAllocationList;
+    UINT NewAllocationListSize;
+    D3DDDI_PATCHLOCATIONLIST *pNewPatchLocationList;
+    UINT NewPatchLocationListSize;
+    D3DKMT_RENDERFLAGS Flags;
+    UINT64 PresentHistoryToken;
+    UINT BroadcastContextCount;
+    D3DKMT_HANDLE BroadcastContext[64];
+    UINT QueuedBufferCount;
+    D3DGPU_VIRTUAL_ADDRESS NewCommandBuffer;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+} D3DKMT_RENDER;
+
+typedef struct D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT {
+    HANDLE hProcess;
+    LUID AdapterLuid;
+    UCHAR Support;
+} D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT;
 
 typedef enum KMTUMDVERSION {
     KMTUMDVERSION_DX9 = 0,
@@ -654,40 +953,6 @@ typedef struct D3DKMT_CREATEDEVICEFLAGS {
     UINT TestDevice : 1;
     UINT Reserved : 28;
 } D3DKMT_CREATEDEVICEFLAGS;
-
-/* An allocation that a command buffer of WDDM 1 refers to */
-typedef struct D3DDDI_ALLOCATIONLIST {
-    D3DKMT_HANDLE hAllocation;
-    struct {
-        union {
-            struct {
-                UINT WriteOperation : 1;
-                UINT DoNotRetireInstance : 1;
-                UINT OfferPriority : 3;
-                UINT Reserved : 27;
-            };
-            UINT Value;
-        };
-    };
-} D3DDDI_ALLOCATIONLIST;
-
-/* A place in a buffer of WDDM 1 that needs an address */
-typedef struct D3DDDI_PATCHLOCATIONLIST {
-    UINT AllocationIndex;
-    struct {
-        union {
-            struct {
-                UINT SlotId : 24;
-                UINT Reserved : 8;
-            };
-            UINT Value;
-        };
-    };
-    UINT DriverId;
-    UINT AllocationOffset;
-    UINT PatchOffset;
-    UINT SplitOffset;
-} D3DDDI_PATCHLOCATIONLIST;
 
 typedef struct D3DKMT_CREATEDEVICE {
     union {
@@ -1337,55 +1602,245 @@ typedef struct D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION {
     VOID *Handle;
 } D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION;
 
-/* Kind of a context */
-typedef struct D3DDDI_CREATECONTEXTFLAGS {
+/* Kinds of synchronization objects */
+typedef enum D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
+    D3DDDI_SYNCHRONIZATION_MUTEX = 1,
+    D3DDDI_SEMAPHORE = 2,
+    D3DDDI_FENCE = 3,
+    D3DDDI_CPU_NOTIFICATION = 4,
+    D3DDDI_MONITORED_FENCE = 5,
+    D3DDDI_PERIODIC_MONITORED_FENCE = 6,
+    D3DDDI_NATIVE_FENCE = 7,
+    D3DDDI_SYNCHRONIZATION_TYPE_LIMIT = 8,
+} D3DDDI_SYNCHRONIZATIONOBJECT_TYPE;
+
+/* What a new mutex or semaphore is like */
+typedef struct D3DDDI_SYNCHRONIZATIONOBJECTINFO {
+    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
     union {
         struct {
-            UINT NullRendering : 1;
-            UINT InitialData : 1;
-            UINT DisableGpuTimeout : 1;
-            UINT SynchronizationOnly : 1;
-            UINT HwQueueSupported : 1;
-            UINT NoKmdAccess : 1;
-            UINT TestContext : 1;
-            UINT Reserved : 25;
+            INT InitialState;
+        } SynchronizationMutex;
+        struct {
+            UINT MaxCount;
+            UINT InitialCount;
+        } Semaphore;
+        struct {
+            UINT Reserved[16];
+        } Reserved;
+    };
+} D3DDDI_SYNCHRONIZATIONOBJECTINFO;
+
+typedef struct D3DKMT_CREATESYNCHRONIZATIONOBJECT {
+    D3DKMT_HANDLE hDevice;
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO Info;
+    D3DKMT_HANDLE hSyncObject;
+} D3DKMT_CREATESYNCHRONIZATIONOBJECT;
+
+typedef struct D3DKMT_OPENSYNCHRONIZATIONOBJECT {
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hSyncObject;
+    UINT64 Reserved[8];
+} D3DKMT_OPENSYNCHRONIZATIONOBJECT;
+
+typedef struct D3DKMT_OPENSYNCOBJECTFROMNTHANDLE {
+    HANDLE hNtHandle;
+    D3DKMT_HANDLE hSyncObject;
+} D3DKMT_OPENSYNCOBJECTFROMNTHANDLE;
+
+/* Variants of a signal */
+typedef struct D3DDDICB_SIGNALFLAGS {
+    union {
+        struct {
+            UINT SignalAtSubmission : 1;
+            UINT EnqueueCpuEvent : 1;
+            UINT AllowFenceRewind : 1;
+            UINT Reserved : 28;
+            UINT DXGK_SIGNAL_FLAG_INTERNAL0 : 1;
         };
         UINT Value;
     };
-} D3DDDI_CREATECONTEXTFLAGS;
+} D3DDDICB_SIGNALFLAGS;
 
-/* Which programming interface a context is for */
-typedef enum D3DKMT_CLIENTHINT {
-    D3DKMT_CLIENTHINT_UNKNOWN = 0,
-    D3DKMT_CLIENTHINT_OPENGL = 1,
-    D3DKMT_CLIENTHINT_CDD = 2,
-    D3DKMT_CLIENTHINT_OPENCL = 3,
-    D3DKMT_CLIENTHINT_VULKAN = 4,
-    D3DKMT_CLIENTHINT_CUDA = 5,
-    D3DKMT_CLIENTHINT_RESERVED = 6,
-    D3DKMT_CLIENTHINT_DX7 = 7,
-    D3DKMT_CLIENTHINT_DX8 = 8,
-    D3DKMT_CLIENTHINT_DX9 = 9,
-    D3DKMT_CLIENTHINT_DX10 = 10,
-    D3DKMT_CLIENTHINT_DX11 = 11,
-    D3DKMT_CLIENTHINT_DX12 = 12,
-    D3DKMT_CLIENTHINT_9ON12 = 13,
-    D3DKMT_CLIENTHINT_11ON12 = 14,
-    D3DKMT_CLIENTHINT_MFT_ENCODE = 15,
-    D3DKMT_CLIENTHINT_GLON12 = 16,
-    D3DKMT_CLIENTHINT_CLON12 = 17,
-    D3DKMT_CLIENTHINT_DML_TENSORFLOW = 18,
-    D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 = 19,
-    D3DKMT_CLIENTHINT_DML_PYTORCH = 20,
-    D3DKMT_CLIENTHINT_VKON12 = 21,
-    D3DKMT_CLIENTHINT_FASTRPC = 22,
-    D3DKMT_CLIENTHINT_SNPE = 23,
-    D3DKMT_CLIENTHINT_QNN = 24,
-    D3DKMT_CLIENTHINT_VITIS = 25,
-    D3DKMT_CLIENTHINT_FFMPEG = 26,
-    D3DKMT_CLIENTHINT_OPEN_VINO = 27,
-    D3DKMT_CLIENTHINT_MAX = 28,
-} D3DKMT_CLIENTHINT;
+typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECT {
+    D3DKMT_HANDLE hContext;
+    UINT ObjectCount;
+    D3DKMT_HANDLE ObjectHandleArray[32];
+    D3DDDICB_SIGNALFLAGS Flags;
+} D3DKMT_SIGNALSYNCHRONIZATIONOBJECT;
+
+typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
+    D3DKMT_HANDLE hContext;
+    UINT ObjectCount;
+    D3DKMT_HANDLE ObjectHandleArray[32];
+    D3DDDICB_SIGNALFLAGS Flags;
+    UINT BroadcastContextCount;
+    D3DKMT_HANDLE BroadcastContext[64];
+    union {
+        struct {
+            UINT64 FenceValue;
+        } Fence;
+        HANDLE CpuEventHandle;
+        UINT64 Reserved[8];
+    };
+} D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2;
+
+typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
+    D3DKMT_HANDLE hContext;
+    UINT ObjectCount;
+    D3DKMT_HANDLE ObjectHandleArray[32];
+} D3DKMT_WAITFORSYNCHRONIZATIONOBJECT;
+
+typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
+    D3DKMT_HANDLE hContext;
+    UINT ObjectCount;
+    D3DKMT_HANDLE ObjectHandleArray[32];
+    union {
+        struct {
+            UINT64 FenceValue;
+        } Fence;
+        UINT64 Reserved[8];
+    };
+} D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2;
+
+typedef struct D3DKMT_CREATEKEYEDMUTEX {
+    UINT64 InitialValue;
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+} D3DKMT_CREATEKEYEDMUTEX;
+
+/* How a keyed mutex is shared */
+typedef struct D3DKMT_CREATEKEYEDMUTEX2_FLAGS {
+    union {
+        struct {
+            UINT NtSecuritySharing : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} D3DKMT_CREATEKEYEDMUTEX2_FLAGS;
+
+typedef struct D3DKMT_CREATEKEYEDMUTEX2 {
+    UINT64 InitialValue;
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    D3DKMT_CREATEKEYEDMUTEX2_FLAGS Flags;
+} D3DKMT_CREATEKEYEDMUTEX2;
+
+typedef struct D3DKMT_OPENKEYEDMUTEX {
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+} D3DKMT_OPENKEYEDMUTEX;
+
+typedef struct D3DKMT_OPENKEYEDMUTEX2 {
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_OPENKEYEDMUTEX2;
+
+typedef struct D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE {
+    HANDLE hNtHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE;
+
+typedef struct D3DKMT_ACQUIREKEYEDMUTEX {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    LARGE_INTEGER *pTimeout;
+    UINT64 FenceValue;
+} D3DKMT_ACQUIREKEYEDMUTEX;
+
+typedef struct D3DKMT_ACQUIREKEYEDMUTEX2 {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    LARGE_INTEGER *pTimeout;
+    UINT64 FenceValue;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_ACQUIREKEYEDMUTEX2;
+
+typedef struct D3DKMT_RELEASEKEYEDMUTEX {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    UINT64 FenceValue;
+} D3DKMT_RELEASEKEYEDMUTEX;
+
+typedef struct D3DKMT_RELEASEKEYEDMUTEX2 {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    UINT64 FenceValue;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_RELEASEKEYEDMUTEX2;
+
+typedef struct D3DKMT_DESTROYKEYEDMUTEX {
+    D3DKMT_HANDLE hKeyedMutex;
+} D3DKMT_DESTROYKEYEDMUTEX;
+
+/* Question and answer about clock and voltage of a node */
+typedef struct D3DKMT_NODE_PERFDATA {
+    UINT NodeOrdinal;
+    UINT PhysicalAdapterIndex;
+    UINT64 Frequency;
+    UINT64 MaxFrequency;
+    UINT64 MaxFrequencyOC;
+    UINT Voltage;
+    UINT VoltageMax;
+    UINT VoltageMaxOC;
+    UINT64 MaxTransitionLatency;
+} D3DKMT_NODE_PERFDATA;
+
+/* Question and answer about memory clock, fan, power and temperature of a physical adapter */
+typedef struct D3DKMT_ADAPTER_PERFDATA {
+    UINT PhysicalAdapterIndex;
+    UINT64 MemoryFrequency;
+    UINT64 MaxMemoryFrequency;
+    UINT64 MaxMemoryFrequencyOC;
+    UINT64 MemoryBandwidth;
+    UINT64 PCIEBandwidth;
+    UINT FanRPM;
+    UINT Power;
+    UINT Temperature;
+    UCHAR PowerStateOverride;
+} D3DKMT_ADAPTER_PERFDATA;
+
+/* Question and answer about the limits of these figures */
+typedef struct D3DKMT_ADAPTER_PERFDATACAPS {
+    UINT PhysicalAdapterIndex;
+    UINT64 MaxMemoryBandwidth;
+    UINT64 MaxPCIEBandwidth;
+    UINT MaxFanRPM;
+    UINT TemperatureMax;
+    UINT TemperatureWarning;
+} D3DKMT_ADAPTER_PERFDATACAPS;
+
+/* Which registry key of a device */
+typedef enum D3DKMT_PNP_KEY_TYPE {
+    D3DKMT_PNP_KEY_HARDWARE = 1,
+    D3DKMT_PNP_KEY_SOFTWARE = 2,
+} D3DKMT_PNP_KEY_TYPE;
+
+/* Question for the registry key of a physical adapter, and where its name goes */
+typedef struct D3DKMT_QUERY_PHYSICAL_ADAPTER_PNP_KEY {
+    UINT PhysicalAdapterIndex;
+    D3DKMT_PNP_KEY_TYPE PnPKeyType;
+    USHORT *pDest;
+    UINT *pCchDest;
+} D3DKMT_QUERY_PHYSICAL_ADAPTER_PNP_KEY;
+
+/* Question and answer whether the driver tracks workloads of a kind of engine */
+#pragma pack(push, 1)
+typedef struct D3DKMT_TRACKEDWORKLOAD_SUPPORT {
+    UINT PhysicalAdapterIndex;
+    DXGK_ENGINE_TYPE EngineType;
+    INT Support;
+} D3DKMT_TRACKEDWORKLOAD_SUPPORT;
+#pragma pack(pop)
 
 typedef struct D3DKMT_CREATECONTEXTVIRTUAL {
     D3DKMT_HANDLE hDevice;
@@ -1601,6 +2056,783 @@ typedef struct D3DKMT_GETNATIVEFENCELOGDETAIL {
     UCHAR Reserved[64];
 } D3DKMT_GETNATIVEFENCELOGDETAIL;
 
+typedef struct D3DKMT_DESTROYALLOCATION {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE *phAllocationList;
+    UINT AllocationCount;
+} D3DKMT_DESTROYALLOCATION;
+
+/* Where an allocation is */
+typedef enum D3DKMT_ALLOCATIONRESIDENCYSTATUS {
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY = 1,
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY = 2,
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT = 3,
+} D3DKMT_ALLOCATIONRESIDENCYSTATUS;
+
+typedef struct D3DKMT_QUERYALLOCATIONRESIDENCY {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE *phAllocationList;
+    UINT AllocationCount;
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS *pResidencyStatus;
+} D3DKMT_QUERYALLOCATIONRESIDENCY;
+
+typedef struct D3DKMT_SETALLOCATIONPRIORITY {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE *phAllocationList;
+    UINT AllocationCount;
+    UINT *pPriorities;
+} D3DKMT_SETALLOCATIONPRIORITY;
+
+typedef struct D3DKMT_GETALLOCATIONPRIORITY {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE *phAllocationList;
+    UINT AllocationCount;
+    UINT *pPriorities;
+} D3DKMT_GETALLOCATIONPRIORITY;
+
+typedef struct D3DKMT_RECLAIMALLOCATIONS {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE *pResources;
+    D3DKMT_HANDLE *HandleList;
+    INT *pDiscarded;
+    UINT NumAllocations;
+} D3DKMT_RECLAIMALLOCATIONS;
+
+/* How memory that a process offers is given back */
+typedef struct D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS {
+    union {
+        struct {
+            UINT Lazy : 1;
+            UINT OnlyRepurposed : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS;
+
+typedef struct D3DKMT_TRIMPROCESSCOMMITMENT {
+    UINT cbSize;
+    HANDLE hProcess;
+    D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS Flags;
+    UINT64 DecommitRequested;
+    UINT64 NumBytesDecommitted;
+} D3DKMT_TRIMPROCESSCOMMITMENT;
+
+typedef struct D3DKMT_QUERYPROCESSOFFERINFO {
+    UINT cbSize;
+    HANDLE hProcess;
+    UINT64 DecommitUniqueness;
+    UINT64 DecommittableBytes;
+} D3DKMT_QUERYPROCESSOFFERINFO;
+
+/* New properties of an allocation */
+typedef struct D3DDDI_UPDATEALLOCPROPERTY_FLAGS {
+    union {
+        struct {
+            UINT AccessedPhysically : 1;
+            UINT Unmoveable : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DDDI_UPDATEALLOCPROPERTY_FLAGS;
+
+typedef struct D3DDDI_UPDATEALLOCPROPERTY {
+    D3DKMT_HANDLE hPagingQueue;
+    D3DKMT_HANDLE hAllocation;
+    UINT SupportedSegmentSet;
+    D3DDDI_SEGMENTPREFERENCE PreferredSegment;
+    D3DDDI_UPDATEALLOCPROPERTY_FLAGS Flags;
+    UINT64 PagingFenceValue;
+    struct {
+        UINT SetAccessedPhysically : 1;
+        UINT SetSupportedSegmentSet : 1;
+        UINT SetPreferredSegment : 1;
+        UINT SetUnmoveable : 1;
+        UINT Reserved : 28;
+    };
+} D3DDDI_UPDATEALLOCPROPERTY;
+
+/* How an allocation is locked */
+typedef struct D3DDDICB_LOCKFLAGS {
+    union {
+        struct {
+            UINT ReadOnly : 1;
+            UINT WriteOnly : 1;
+            UINT DonotWait : 1;
+            UINT IgnoreSync : 1;
+            UINT LockEntire : 1;
+            UINT DonotEvict : 1;
+            UINT AcquireAperture : 1;
+            UINT Discard : 1;
+            UINT NoExistingReference : 1;
+            UINT UseAlternateVA : 1;
+            UINT IgnoreReadSync : 1;
+            UINT Reserved : 21;
+        };
+        UINT Value;
+    };
+} D3DDDICB_LOCKFLAGS;
+
+typedef struct D3DKMT_LOCK {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hAllocation;
+    UINT PrivateDriverData;
+    UINT NumPages;
+    UINT *pPages;
+    VOID *pData;
+    D3DDDICB_LOCKFLAGS Flags;
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
+} D3DKMT_LOCK;
+
+typedef struct D3DKMT_UNLOCK {
+    D3DKMT_HANDLE hDevice;
+    UINT NumAllocations;
+    D3DKMT_HANDLE *phAllocations;
+} D3DKMT_UNLOCK;
+
+typedef struct D3DKMT_FLUSHHEAPTRANSITIONS {
+    D3DKMT_HANDLE hAdapter;
+} D3DKMT_FLUSHHEAPTRANSITIONS;
+
+/* An allocation of a resource that is opened, in the older form */
+typedef struct D3DDDI_OPENALLOCATIONINFO {
+    D3DKMT_HANDLE hAllocation;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+} D3DDDI_OPENALLOCATIONINFO;
+
+/* An allocation of a resource that is opened */
+typedef struct D3DDDI_OPENALLOCATIONINFO2 {
+    D3DKMT_HANDLE hAllocation;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
+    SIZE_T Reserved[6];
+} D3DDDI_OPENALLOCATIONINFO2;
+
+typedef struct D3DKMT_QUERYRESOURCEINFO {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hGlobalShare;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    UINT TotalPrivateDriverDataSize;
+    UINT ResourcePrivateDriverDataSize;
+    UINT NumAllocations;
+} D3DKMT_QUERYRESOURCEINFO;
+
+typedef struct D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE {
+    D3DKMT_HANDLE hDevice;
+    HANDLE hNtHandle;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    UINT TotalPrivateDriverDataSize;
+    UINT ResourcePrivateDriverDataSize;
+    UINT NumAllocations;
+} D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE;
+
+typedef struct D3DKMT_OPENRESOURCE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hGlobalShare;
+    UINT NumAllocations;
+    union {
+        D3DDDI_OPENALLOCATIONINFO *pOpenAllocationInfo;
+        D3DDDI_OPENALLOCATIONINFO2 *pOpenAllocationInfo2;
+    };
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    VOID *pResourcePrivateDriverData;
+    UINT ResourcePrivateDriverDataSize;
+    VOID *pTotalPrivateDriverDataBuffer;
+    UINT TotalPrivateDriverDataBufferSize;
+    D3DKMT_HANDLE hResource;
+} D3DKMT_OPENRESOURCE;
+
+typedef struct D3DKMT_OPENRESOURCEFROMNTHANDLE {
+    D3DKMT_HANDLE hDevice;
+    HANDLE hNtHandle;
+    UINT NumAllocations;
+    D3DDDI_OPENALLOCATIONINFO2 *pOpenAllocationInfo2;
+    UINT PrivateRuntimeDataSize;
+    VOID *pPrivateRuntimeData;
+    UINT ResourcePrivateDriverDataSize;
+    VOID *pResourcePrivateDriverData;
+    UINT TotalPrivateDriverDataBufferSize;
+    VOID *pTotalPrivateDriverDataBuffer;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE hKeyedMutex;
+    VOID *pKeyedMutexPrivateRuntimeData;
+    UINT KeyedMutexPrivateRuntimeDataSize;
+    D3DKMT_HANDLE hSyncObject;
+} D3DKMT_OPENRESOURCEFROMNTHANDLE;
+
+typedef struct D3DKMT_OPENNTHANDLEFROMNAME {
+    UINT dwDesiredAccess;
+    VOID *pObjAttrib;
+    HANDLE hNtHandle;
+} D3DKMT_OPENNTHANDLEFROMNAME;
+
+typedef struct D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME {
+    UINT dwDesiredAccess;
+    VOID *pObjAttrib;
+    HANDLE hNtHandle;
+} D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME;
+
+typedef struct D3DKMT_GETSHAREDRESOURCEADAPTERLUID {
+    D3DKMT_HANDLE hGlobalShare;
+    HANDLE hNtHandle;
+    LUID AdapterLuid;
+} D3DKMT_GETSHAREDRESOURCEADAPTERLUID;
+
+typedef struct D3DKMT_CHECKSHAREDRESOURCEACCESS {
+    D3DKMT_HANDLE hResource;
+    UINT ClientPid;
+} D3DKMT_CHECKSHAREDRESOURCEACCESS;
+
+typedef struct D3DKMT_CONFIGURESHAREDRESOURCE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    UCHAR IsDwm;
+    HANDLE hProcess;
+    UCHAR AllowAccess;
+} D3DKMT_CONFIGURESHAREDRESOURCE;
+
+typedef struct D3DKMT_GETRUNTIMEDATA {
+    D3DKMT_HANDLE hAdapter;
+    D3DKMT_HANDLE hGlobalShare;
+    VOID *pRuntimeData;
+    UINT RuntimeDataSize;
+} D3DKMT_GETRUNTIMEDATA;
+
+typedef struct D3DKMT_SHAREOBJECTWITHHOST {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hObject;
+    UINT64 Reserved;
+    UINT64 hVailProcessNtHandle;
+} D3DKMT_SHAREOBJECTWITHHOST;
+
+/* What statistics are about */
+typedef enum D3DKMT_QUERYSTATISTICS_TYPE {
+    D3DKMT_QUERYSTATISTICS_ADAPTER = 0,
+    D3DKMT_QUERYSTATISTICS_PROCESS = 1,
+    D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER = 2,
+    D3DKMT_QUERYSTATISTICS_SEGMENT = 3,
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT = 4,
+    D3DKMT_QUERYSTATISTICS_NODE = 5,
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE = 6,
+    D3DKMT_QUERYSTATISTICS_VIDPNSOURCE = 7,
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE = 8,
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP = 9,
+    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER = 10,
+    D3DKMT_QUERYSTATISTICS_ADAPTER2 = 11,
+    D3DKMT_QUERYSTATISTICS_SEGMENT2 = 12,
+    D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2 = 13,
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2 = 14,
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2 = 15,
+    D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE = 16,
+    D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE = 17,
+    D3DKMT_QUERYSTATISTICS_NODE2 = 18,
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE2 = 19,
+} D3DKMT_QUERYSTATISTICS_TYPE;
+
+/* Statistics: reference dma buffer */
+typedef struct D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER {
+    UINT NbCall;
+    UINT NbAllocationsReferenced;
+    UINT MaxNbAllocationsReferenced;
+    UINT NbNULLReference;
+    UINT NbWriteReference;
+    UINT NbRenamedAllocationsReferenced;
+    UINT NbIterationSearchingRenamedAllocation;
+    UINT NbLockedAllocationReferenced;
+    UINT NbAllocationWithValidPrepatchingInfoReferenced;
+    UINT NbAllocationWithInvalidPrepatchingInfoReferenced;
+    UINT NbDMABufferSuccessfullyPrePatched;
+    UINT NbPrimariesReferencesOverflow;
+    UINT NbAllocationWithNonPreferredResources;
+    UINT NbAllocationInsertedInMigrationTable;
+} D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER;
+
+/* Statistics: renaming */
+typedef struct D3DKMT_QUERYSTATSTICS_RENAMING {
+    UINT NbAllocationsRenamed;
+    UINT NbAllocationsShrinked;
+    UINT NbRenamedBuffer;
+    UINT MaxRenamingListLength;
+    UINT NbFailuresDueToRenamingLimit;
+    UINT NbFailuresDueToCreateAllocation;
+    UINT NbFailuresDueToOpenAllocation;
+    UINT NbFailuresDueToLowResource;
+    UINT NbFailuresDueToNonRetiredLimit;
+} D3DKMT_QUERYSTATSTICS_RENAMING;
+
+/* Statistics: counter */
+typedef struct D3DKMT_QUERYSTATISTICS_COUNTER {
+    UINT Count;
+    UINT64 Bytes;
+} D3DKMT_QUERYSTATISTICS_COUNTER;
+
+/* Statistics: prepration */
+typedef struct D3DKMT_QUERYSTATSTICS_PREPRATION {
+    UINT BroadcastStall;
+    UINT NbDMAPrepared;
+    UINT NbDMAPreparedLongPath;
+    UINT ImmediateHighestPreparationPass;
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsTrimmed;
+} D3DKMT_QUERYSTATSTICS_PREPRATION;
+
+/* Statistics: paging fault */
+typedef struct D3DKMT_QUERYSTATSTICS_PAGING_FAULT {
+    D3DKMT_QUERYSTATISTICS_COUNTER Faults;
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsFirstTimeAccess;
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsReclaimed;
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsMigration;
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsIncorrectResource;
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsLostContent;
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsEvicted;
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsMEM_RESET;
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsUnresetSuccess;
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsUnresetFail;
+    UINT AllocationsUnresetSuccessRead;
+    UINT AllocationsUnresetFailRead;
+    D3DKMT_QUERYSTATISTICS_COUNTER Evictions;
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToPreparation;
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToLock;
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToClose;
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToPurge;
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToSuspendCPUAccess;
+} D3DKMT_QUERYSTATSTICS_PAGING_FAULT;
+
+/* Statistics: paging transfer */
+typedef struct D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER {
+    UINT64 BytesFilled;
+    UINT64 BytesDiscarded;
+    UINT64 BytesMappedIntoAperture;
+    UINT64 BytesUnmappedFromAperture;
+    UINT64 BytesTransferredFromMdlToMemory;
+    UINT64 BytesTransferredFromMemoryToMdl;
+    UINT64 BytesTransferredFromApertureToMemory;
+    UINT64 BytesTransferredFromMemoryToAperture;
+} D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER;
+
+/* Statistics: swizzling range */
+typedef struct D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE {
+    UINT NbRangesAcquired;
+    UINT NbRangesReleased;
+} D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE;
+
+/* Statistics: locks */
+typedef struct D3DKMT_QUERYSTATSTICS_LOCKS {
+    UINT NbLocks;
+    UINT NbLocksWaitFlag;
+    UINT NbLocksDiscardFlag;
+    UINT NbLocksNoOverwrite;
+    UINT NbLocksNoReadSync;
+    UINT NbLocksLinearization;
+    UINT NbComplexLocks;
+} D3DKMT_QUERYSTATSTICS_LOCKS;
+
+/* Statistics: allocations */
+typedef struct D3DKMT_QUERYSTATSTICS_ALLOCATIONS {
+    D3DKMT_QUERYSTATISTICS_COUNTER Created;
+    D3DKMT_QUERYSTATISTICS_COUNTER Destroyed;
+    D3DKMT_QUERYSTATISTICS_COUNTER Opened;
+    D3DKMT_QUERYSTATISTICS_COUNTER Closed;
+    D3DKMT_QUERYSTATISTICS_COUNTER MigratedSuccess;
+    D3DKMT_QUERYSTATISTICS_COUNTER MigratedFail;
+    D3DKMT_QUERYSTATISTICS_COUNTER MigratedAbandoned;
+} D3DKMT_QUERYSTATSTICS_ALLOCATIONS;
+
+/* Statistics: terminations */
+typedef struct D3DKMT_QUERYSTATSTICS_TERMINATIONS {
+    D3DKMT_QUERYSTATISTICS_COUNTER TerminatedShared;
+    D3DKMT_QUERYSTATISTICS_COUNTER TerminatedNonShared;
+    D3DKMT_QUERYSTATISTICS_COUNTER DestroyedShared;
+    D3DKMT_QUERYSTATISTICS_COUNTER DestroyedNonShared;
+} D3DKMT_QUERYSTATSTICS_TERMINATIONS;
+
+/* Statistics: adapter information flags */
+typedef struct D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS {
+    union {
+        struct {
+            UINT64 NumberOfMemoryGroups : 2;
+            UINT64 SupportsDemotion : 1;
+            UINT64 Reserved : 61;
+        };
+        UINT64 Value;
+    };
+} D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS;
+
+/* Statistics: adapter information */
+typedef struct D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION {
+    UINT NbSegments;
+    UINT NodeCount;
+    UINT VidPnSourceCount;
+    UINT VSyncEnabled;
+    UINT TdrDetectedCount;
+    INT64 ZeroLengthDmaBuffers;
+    UINT64 RestartedPeriod;
+    D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER ReferenceDmaBuffer;
+    D3DKMT_QUERYSTATSTICS_RENAMING Renaming;
+    D3DKMT_QUERYSTATSTICS_PREPRATION Preparation;
+    D3DKMT_QUERYSTATSTICS_PAGING_FAULT PagingFault;
+    D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER PagingTransfer;
+    D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE SwizzlingRange;
+    D3DKMT_QUERYSTATSTICS_LOCKS Locks;
+    D3DKMT_QUERYSTATSTICS_ALLOCATIONS Allocations;
+    D3DKMT_QUERYSTATSTICS_TERMINATIONS Terminations;
+    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS Flags;
+    UINT64 Reserved[7];
+} D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION;
+
+/* Statistics: physical adapter information */
+typedef struct D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION {
+    D3DKMT_ADAPTER_PERFDATA AdapterPerfData;
+    D3DKMT_ADAPTER_PERFDATACAPS AdapterPerfDataCaps;
+    D3DKMT_GPUVERSION GpuVersion;
+} D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION;
+
+/* Statistics: memory */
+typedef struct D3DKMT_QUERYSTATISTICS_MEMORY {
+    UINT64 TotalBytesEvicted;
+    UINT AllocsCommitted;
+    UINT AllocsResident;
+} D3DKMT_QUERYSTATISTICS_MEMORY;
+
+/* Statistics: segment information */
+typedef struct D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
+    UINT64 CommitLimit;
+    UINT64 BytesCommitted;
+    UINT64 BytesResident;
+    D3DKMT_QUERYSTATISTICS_MEMORY Memory;
+    UINT Aperture;
+    UINT64 TotalBytesEvictedByPriority[5];
+    UINT64 SystemMemoryEndAddress;
+    struct {
+        UINT64 PreservedDuringStandby : 1;
+        UINT64 PreservedDuringHibernate : 1;
+        UINT64 PartiallyPreservedDuringHibernate : 1;
+        UINT64 Reserved : 61;
+    } PowerFlags;
+    struct {
+        UINT64 SystemMemory : 1;
+        UINT64 PopulatedByReservedDDRByFirmware : 1;
+        UINT64 SegmentType : 4;
+        UINT64 SegmentGroup : 2;
+        UINT64 FullyCPUVisible : 1;
+        UINT64 Reserved : 55;
+    } SegmentProperties;
+    UINT64 Reserved[5];
+} D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION;
+
+/* Statistics: preemption information */
+typedef struct D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION {
+    UINT PreemptionCounter[16];
+} D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION;
+
+/* Statistics: queue packet type information */
+typedef struct D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION {
+    UINT PacketSubmited;
+    UINT PacketCompleted;
+} D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION;
+
+/* Statistics: dma packet type information */
+typedef struct D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION {
+    UINT PacketSubmited;
+    UINT PacketCompleted;
+    UINT PacketPreempted;
+    UINT PacketFaulted;
+} D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION;
+
+/* Statistics: packet information */
+typedef struct D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION {
+    D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION QueuePacket[8];
+    D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION DmaPacket[4];
+} D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION;
+
+/* Statistics: process node information */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION {
+    LARGE_INTEGER RunningTime;
+    UINT ContextSwitch;
+    D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION PreemptionStatistics;
+    D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION PacketStatistics;
+    UINT64 Reserved[8];
+} D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION;
+
+/* Statistics: node information */
+typedef struct D3DKMT_QUERYSTATISTICS_NODE_INFORMATION {
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION GlobalInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION SystemInformation;
+    D3DKMT_NODE_PERFDATA NodePerfData;
+    UINT Reserved[3];
+} D3DKMT_QUERYSTATISTICS_NODE_INFORMATION;
+
+/* Statistics: process vidpnsource information */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION {
+    UINT Frame;
+    UINT CancelledFrame;
+    UINT QueuedPresent;
+    UINT Padding;
+    UINT64 IsVSyncEnabled;
+    UINT64 VSyncOnTotalTimeMs;
+    UINT64 VSyncOffKeepPhaseTotalTimeMs;
+    UINT64 VSyncOffNoPhaseTotalTimeMs;
+    UINT64 Reserved[4];
+} D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION;
+
+/* Statistics: vidpnsource information */
+typedef struct D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION {
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION GlobalInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION SystemInformation;
+    UINT64 Reserved[8];
+} D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION;
+
+/* Statistics: system memory */
+typedef struct D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY {
+    UINT64 BytesAllocated;
+    UINT64 BytesReserved;
+    UINT SmallAllocationBlocks;
+    UINT LargeAllocationBlocks;
+    UINT64 WriteCombinedBytesAllocated;
+    UINT64 WriteCombinedBytesReserved;
+    UINT64 CachedBytesAllocated;
+    UINT64 CachedBytesReserved;
+    UINT64 SectionBytesAllocated;
+    UINT64 SectionBytesReserved;
+    UINT64 BytesZeroed;
+} D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY;
+
+/* Statistics: process information */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION {
+    UINT NodeCount;
+    UINT VidPnSourceCount;
+    D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY SystemMemory;
+    UINT64 Reserved[7];
+} D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION;
+
+/* Statistics: dma buffer */
+typedef struct D3DKMT_QUERYSTATISTICS_DMA_BUFFER {
+    D3DKMT_QUERYSTATISTICS_COUNTER Size;
+    UINT AllocationListBytes;
+    UINT PatchLocationListBytes;
+} D3DKMT_QUERYSTATISTICS_DMA_BUFFER;
+
+/* Statistics: commitment data */
+typedef struct D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA {
+    UINT64 TotalBytesEvictedFromProcess;
+    UINT64 BytesBySegmentPreference[5];
+} D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA;
+
+/* Statistics: policy */
+typedef struct D3DKMT_QUERYSTATISTICS_POLICY {
+    UINT64 PreferApertureForRead[5];
+    UINT64 PreferAperture[5];
+    UINT64 MemResetOnPaging;
+    UINT64 RemovePagesFromWorkingSetOnPaging;
+    UINT64 MigrationEnabled;
+} D3DKMT_QUERYSTATISTICS_POLICY;
+
+/* Statistics: process interference counters */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS {
+    UINT64 InterferenceCount[9];
+} D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS;
+
+/* Statistics: process adapter information */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION {
+    UINT NbSegments;
+    UINT NodeCount;
+    UINT VidPnSourceCount;
+    UINT VirtualMemoryUsage;
+    D3DKMT_QUERYSTATISTICS_DMA_BUFFER DmaBuffer;
+    D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA CommitmentData;
+    D3DKMT_QUERYSTATISTICS_POLICY _Policy;
+    D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS ProcessInterferenceCounters;
+    D3DKMT_CLIENTHINT ClientHint;
+} D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION;
+
+/* Statistics: video memory */
+typedef struct D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY {
+    UINT AllocsCommitted;
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocsResidentInP[5];
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocsResidentInNonPreferred;
+    UINT64 TotalBytesEvictedDueToPreparation;
+} D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY;
+
+/* Statistics: process segment policy */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY {
+    UINT64 UseMRU;
+} D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY;
+
+/* Statistics: process segment information */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION {
+    UINT64 BytesCommitted;
+    UINT64 MaximumWorkingSet;
+    UINT64 MinimumWorkingSet;
+    UINT NbReferencedAllocationEvictedInPeriod;
+    UINT Padding;
+    D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY VideoMemory;
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY _Policy;
+    UINT64 Reserved[8];
+} D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION;
+
+/* Statistics: process segment group information */
+typedef struct D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION {
+    UINT64 Budget;
+    UINT64 Requested;
+    UINT64 Usage;
+    UINT64 Demoted[5];
+} D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION;
+
+/* Statistics: memory usage */
+typedef struct D3DKMT_QUERYSTATISTICS_MEMORY_USAGE {
+    UINT64 AllocatedBytes;
+    UINT64 FreeBytes;
+    UINT64 ZeroBytes;
+    UINT64 ModifiedBytes;
+    UINT64 StandbyBytes;
+} D3DKMT_QUERYSTATISTICS_MEMORY_USAGE;
+
+/* Statistics: result */
+typedef union D3DKMT_QUERYSTATISTICS_RESULT {
+    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION AdapterInformation;
+    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION PhysAdapterInformation;
+    D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION SegmentInformation;
+    D3DKMT_QUERYSTATISTICS_NODE_INFORMATION NodeInformation;
+    D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION VidPnSourceInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION ProcessInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION ProcessAdapterInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION ProcessSegmentInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION ProcessNodeInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION ProcessVidPnSourceInformation;
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION ProcessSegmentGroupInformation;
+    D3DKMT_QUERYSTATISTICS_MEMORY_USAGE SegmentUsageInformation;
+    D3DKMT_QUERYSTATISTICS_MEMORY_USAGE SegmentGroupUsageInformation;
+} D3DKMT_QUERYSTATISTICS_RESULT;
+
+/* Statistics: query segment */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT {
+    UINT SegmentId;
+} D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT;
+
+/* Statistics: query node */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_NODE {
+    UINT NodeId;
+} D3DKMT_QUERYSTATISTICS_QUERY_NODE;
+
+/* Statistics: query vidpnsource */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE {
+    UINT VidPnSourceId;
+} D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE;
+
+/* Statistics: query physical adapter */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER {
+    UINT PhysicalAdapterIndex;
+} D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER;
+
+/* Statistics: query adapter2 */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 {
+    USHORT PhysicalAdapterIndex;
+} D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2;
+
+/* Statistics: query segment2 */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 {
+    USHORT PhysicalAdapterIndex;
+    USHORT SegmentId;
+} D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2;
+
+/* Statistics: query process segment group2 */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 {
+    USHORT PhysicalAdapterIndex;
+    USHORT SegmentGroup;
+} D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2;
+
+/* Statistics: query segment usage */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE {
+    USHORT PhysicalAdapterIndex;
+    USHORT SegmentId;
+} D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE;
+
+/* Statistics: query segment group usage */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE {
+    USHORT PhysicalAdapterIndex;
+    USHORT SegmentGroup;
+} D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE;
+
+/* Statistics: query node2 */
+typedef struct D3DKMT_QUERYSTATISTICS_QUERY_NODE2 {
+    USHORT PhysicalAdapterIndex;
+    USHORT NodeOrdinal;
+} D3DKMT_QUERYSTATISTICS_QUERY_NODE2;
+
+typedef struct D3DKMT_QUERYSTATISTICS {
+    D3DKMT_QUERYSTATISTICS_TYPE Type;
+    LUID AdapterLuid;
+    HANDLE hProcess;
+    D3DKMT_QUERYSTATISTICS_RESULT QueryResult;
+    union {
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QuerySegment;
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QueryProcessSegment;
+        D3DKMT_MEMORY_SEGMENT_GROUP QueryProcessSegmentGroup;
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryNode;
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryProcessNode;
+        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryVidPnSource;
+        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryProcessVidPnSource;
+        D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER QueryPhysAdapter;
+        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryAdapter2;
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QuerySegment2;
+        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryProcessAdapter2;
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QueryProcessSegment2;
+        D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 QueryProcessSegmentGroup2;
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE QuerySegmentUsage;
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE QuerySegmentGroupUsage;
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 QueryNode2;
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 QueryProcessNode2;
+    };
+} D3DKMT_QUERYSTATISTICS;
+
+/* Statistics: allocation priority class */
+typedef enum D3DKMT_QUERYSTATISTICS_ALLOCATION_PRIORITY_CLASS {
+    D3DKMT_AllocationPriorityClassMinimum = 0,
+    D3DKMT_AllocationPriorityClassLow = 1,
+    D3DKMT_AllocationPriorityClassNormal = 2,
+    D3DKMT_AllocationPriorityClassHigh = 3,
+    D3DKMT_AllocationPriorityClassMaximum = 4,
+    D3DKMT_MaxAllocationPriorityClass = 5,
+} D3DKMT_QUERYSTATISTICS_ALLOCATION_PRIORITY_CLASS;
+
+/* Statistics: dma packet type */
+typedef enum D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE {
+    D3DKMT_ClientRenderBuffer = 0,
+    D3DKMT_ClientPagingBuffer = 1,
+    D3DKMT_SystemPagingBuffer = 2,
+    D3DKMT_SystemPreemptionBuffer = 3,
+    D3DKMT_DmaPacketTypeMax = 4,
+} D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE;
+
+/* Statistics: queue packet type */
+typedef enum D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE {
+    D3DKMT_RenderCommandBuffer = 0,
+    D3DKMT_DeferredCommandBuffer = 1,
+    D3DKMT_SystemCommandBuffer = 2,
+    D3DKMT_MmIoFlipCommandBuffer = 3,
+    D3DKMT_WaitCommandBuffer = 4,
+    D3DKMT_SignalCommandBuffer = 5,
+    D3DKMT_DeviceCommandBuffer = 6,
+    D3DKMT_SoftwareCommandBuffer = 7,
+    D3DKMT_QueuePacketTypeMax = 8,
+} D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE;
+
+/* Statistics: segment type */
+typedef enum D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE {
+    D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_APERTURE = 0,
+    D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_MEMORY = 1,
+    D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_SYSMEM = 2,
+} D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE;
+
 /* Who may use a synchronization object, and how */
 typedef struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     union {
@@ -1701,20 +2933,6 @@ typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
     D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS Flags;
 } D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU;
 
-/* Variants of a signal */
-typedef struct D3DDDICB_SIGNALFLAGS {
-    union {
-        struct {
-            UINT SignalAtSubmission : 1;
-            UINT EnqueueCpuEvent : 1;
-            UINT AllowFenceRewind : 1;
-            UINT Reserved : 28;
-            UINT DXGK_SIGNAL_FLAG_INTERNAL0 : 1;
-        };
-        UINT Value;
-    };
-} D3DDDICB_SIGNALFLAGS;
-
 typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
     D3DKMT_HANDLE hDevice;
     UINT ObjectCount;
@@ -1723,23 +2941,24 @@ typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
     D3DDDICB_SIGNALFLAGS Flags;
 } D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU;
 
-/* Kinds of synchronization objects */
-typedef enum D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
-    D3DDDI_SYNCHRONIZATION_MUTEX = 1,
-    D3DDDI_SEMAPHORE = 2,
-    D3DDDI_FENCE = 3,
-    D3DDDI_CPU_NOTIFICATION = 4,
-    D3DDDI_MONITORED_FENCE = 5,
-    D3DDDI_PERIODIC_MONITORED_FENCE = 6,
-    D3DDDI_NATIVE_FENCE = 7,
-    D3DDDI_SYNCHRONIZATION_TYPE_LIMIT = 8,
-} D3DDDI_SYNCHRONIZATIONOBJECT_TYPE;
-
 /* What a new synchronization object is like */
 typedef struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
     union {
+        struct {
+            INT InitialState;
+        } SynchronizationMutex;
+        struct {
+            UINT MaxCount;
+            UINT InitialCount;
+        } Semaphore;
+        struct {
+            UINT64 FenceValue;
+        } Fence;
+        struct {
+            HANDLE Event;
+        } CPUNotification;
         struct {
             UINT64 InitialFenceValue;
             VOID *FenceValueCPUVirtualAddress;
@@ -2073,6 +3292,162 @@ NTSTATUS D3DKMTUpdateGpuVirtualAddress(const D3DKMT_UPDATEGPUVIRTUALADDRESS *arg
 
 /* Talks with the kernel-mode driver */
 NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *args);
+
+/* Creates allocations, described in the older form */
+NTSTATUS D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION *args);
+
+/* Destroys allocations, once the GPU has let go of them, in the older form */
+NTSTATUS D3DKMTDestroyAllocation(D3DKMT_DESTROYALLOCATION *args);
+
+/* Says where allocations are */
+NTSTATUS D3DKMTQueryAllocationResidency(D3DKMT_QUERYALLOCATIONRESIDENCY *args);
+
+/* Says which allocations leave memory last */
+NTSTATUS D3DKMTSetAllocationPriority(D3DKMT_SETALLOCATIONPRIORITY *args);
+
+/* Gives what was said of that */
+NTSTATUS D3DKMTGetAllocationPriority(D3DKMT_GETALLOCATIONPRIORITY *args);
+
+/* Takes offered memory back, and returns when it can be used */
+NTSTATUS D3DKMTReclaimAllocations(D3DKMT_RECLAIMALLOCATIONS *args);
+
+/* Takes system memory that a process has offered for decommitment */
+NTSTATUS D3DKMTTrimProcessCommitment(D3DKMT_TRIMPROCESSCOMMITMENT *args);
+
+/* Says how much system memory a process has offered for decommitment */
+NTSTATUS D3DKMTQueryProcessOfferInfo(D3DKMT_QUERYPROCESSOFFERINFO *args);
+
+/* Changes in which segments an allocation may be */
+NTSTATUS D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY *args);
+
+/* Finishes moves of memory that are under way */
+NTSTATUS D3DKMTFlushHeapTransitions(D3DKMT_FLUSHHEAPTRANSITIONS *args);
+
+/* Locks allocations of the driver model before GPU virtual addresses */
+NTSTATUS D3DKMTLock(D3DKMT_LOCK *args);
+
+/* Ends locks of allocations of that driver model */
+NTSTATUS D3DKMTUnlock(D3DKMT_UNLOCK *args);
+
+/* Gives the figures of a task manager */
+NTSTATUS D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS *args);
+
+/* Says what a shared resource is made of */
+NTSTATUS D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO *args);
+
+/* As D3DKMTQueryResourceInfo, by a kernel handle */
+NTSTATUS D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE *args);
+
+/* Opens a shared resource, in the older form */
+NTSTATUS D3DKMTOpenResource(D3DKMT_OPENRESOURCE *args);
+
+/* Opens a shared resource */
+NTSTATUS D3DKMTOpenResource2(D3DKMT_OPENRESOURCE *args);
+
+/* Opens a shared resource by a kernel handle */
+NTSTATUS D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE *args);
+
+/* Says on which adapter a shared resource is */
+NTSTATUS D3DKMTGetSharedResourceAdapterLuid(D3DKMT_GETSHAREDRESOURCEADAPTERLUID *args);
+
+/* Asks whether a process may use a shared resource */
+NTSTATUS D3DKMTCheckSharedResourceAccess(D3DKMT_CHECKSHAREDRESOURCEACCESS *args);
+
+/* Says which process may use a shared resource */
+NTSTATUS D3DKMTConfigureSharedResource(D3DKMT_CONFIGURESHAREDRESOURCE *args);
+
+/* Gives what the runtime has kept with a shared resource */
+NTSTATUS D3DKMTGetRuntimeData(D3DKMT_GETRUNTIMEDATA *args);
+
+/* Opens a shared resource with a name */
+NTSTATUS D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME *args);
+
+/* Opens a shared synchronization object with a name */
+NTSTATUS D3DKMTOpenSyncObjectNtHandleFromName(D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME *args);
+
+/* Opens a synchronization object without an address by a kernel handle */
+NTSTATUS D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE *args);
+
+/* Opens a synchronization object by the handle that every process knows */
+NTSTATUS D3DKMTOpenSynchronizationObject(D3DKMT_OPENSYNCHRONIZATIONOBJECT *args);
+
+/* Lists the adapters that are not compute-only, 16 at most */
+NTSTATUS D3DKMTEnumAdapters(D3DKMT_ENUMADAPTERS *args);
+
+/* Opens an adapter by the name of its device interface */
+NTSTATUS D3DKMTOpenAdapterFromDeviceName(D3DKMT_OPENADAPTERFROMDEVICENAME *args);
+
+/* Asks whether a feature of an adapter is enabled */
+NTSTATUS D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED *args);
+
+/* Reads the clocks of GPU and CPU together */
+NTSTATUS D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION *args);
+
+/* Asks that the clocks of an adapter stay as they are */
+NTSTATUS D3DKMTSetStablePowerState(D3DKMT_SETSTABLEPOWERSTATE *args);
+
+/* Gives a device up */
+NTSTATUS D3DKMTMarkDeviceAsError(D3DKMT_MARKDEVICEASERROR *args);
+
+/* Asks whether a process outlives the removal of an adapter */
+NTSTATUS D3DKMTGetProcessDeviceRemovalSupport(D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT *args);
+
+/* Waits until what a device has queued is done */
+NTSTATUS D3DKMTWaitForIdle(D3DKMT_WAITFORIDLE *args);
+
+/* Limits the presents that a device queues */
+NTSTATUS D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT *args);
+
+/* Creates a context of the driver model before GPU virtual addresses */
+NTSTATUS D3DKMTCreateContext(D3DKMT_CREATECONTEXT *args);
+
+/* Submits to a context of that driver model */
+NTSTATUS D3DKMTRender(D3DKMT_RENDER *args);
+
+/* Creates a mutex or a semaphore of the GPU */
+NTSTATUS D3DKMTCreateSynchronizationObject(D3DKMT_CREATESYNCHRONIZATIONOBJECT *args);
+
+/* Lets a context take mutexes and semaphores */
+NTSTATUS D3DKMTWaitForSynchronizationObject(D3DKMT_WAITFORSYNCHRONIZATIONOBJECT *args);
+
+/* Lets a context give mutexes and semaphores back */
+NTSTATUS D3DKMTSignalSynchronizationObject(D3DKMT_SIGNALSYNCHRONIZATIONOBJECT *args);
+
+/* Lets a context wait for synchronization objects, fences at one value */
+NTSTATUS D3DKMTWaitForSynchronizationObject2(D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 *args);
+
+/* Lets contexts signal synchronization objects, fences with one value */
+NTSTATUS D3DKMTSignalSynchronizationObject2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 *args);
+
+/* Creates a keyed mutex that every process can open */
+NTSTATUS D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX *args);
+
+/* Creates a keyed mutex with data of the runtime */
+NTSTATUS D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2 *args);
+
+/* Opens a keyed mutex by the handle that every process knows */
+NTSTATUS D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX *args);
+
+/* As D3DKMTOpenKeyedMutex, with data of the runtime */
+NTSTATUS D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2 *args);
+
+/* Opens a keyed mutex by a kernel handle */
+NTSTATUS D3DKMTOpenKeyedMutexFromNtHandle(D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE *args);
+
+/* Takes a keyed mutex that was released with a key */
+NTSTATUS D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX *args);
+
+/* As D3DKMTAcquireKeyedMutex, with data of the runtime */
+NTSTATUS D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2 *args);
+
+/* Gives a keyed mutex back with a key */
+NTSTATUS D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX *args);
+
+/* As D3DKMTReleaseKeyedMutex, with data of the runtime */
+NTSTATUS D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2 *args);
+
+/* Closes a keyed mutex */
+NTSTATUS D3DKMTDestroyKeyedMutex(D3DKMT_DESTROYKEYEDMUTEX *args);
 
 #ifdef __cplusplus
 }

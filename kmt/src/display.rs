@@ -1,6 +1,6 @@
-//! Thunks about displays, which no adapter of this machine has.
+//! Thunks about what no adapter of this machine has: displays, protected sessions, and what came with later kits or belongs to other hosts.
 //!
-//! They are there so that programs link, and answer as for an adapter without displays. Their structures are not declared here: a
+//! They are there so that programs link, and answer as for an adapter without such things. Their structures are not declared here: a
 //! program that calls them has Microsoft's header, and nothing of an argument is read.
 
 use core::ffi::c_void;
@@ -85,6 +85,29 @@ display! {
         D3DKMTUpdateOverlay
         D3DKMTWaitForVerticalBlankEvent
         D3DKMTWaitForVerticalBlankEvent2
+        // Protected sessions and hardware protection.
+        D3DKMTCreateProtectedSession
+        D3DKMTDestroyProtectedSession
+        D3DKMTOpenProtectedSessionFromNtHandle
+        D3DKMTQueryProtectedSessionInfoFromNtHandle
+        D3DKMTQueryProtectedSessionStatus
+        D3DKMTSetHwProtectionTeardownRecovery
+        // Presents.
+        D3DKMTGetPresentQueueEvent
+        D3DKMTGetResourcePresentPrivateDriverData
+        D3DKMTPinDirectFlipResources
+        D3DKMTSetSyncRefreshCountWaitTarget
+        D3DKMTUnpinDirectFlipResources
+        // Guests of a host, and files for synchronization, which only the WSL kernel makes.
+        D3DKMTCreateSyncFile
+        D3DKMTOpenSyncObjectFromSyncFile
+        D3DKMTRegisterVailProcess
+        D3DKMTShareObjectWithHost
+        D3DKMTWaitSyncFile
+        // Later kits.
+        D3DKMTCreateHwQueueForUserModeSubmission
+        D3DKMTQueryFeatureInterface
+        D3DKMTResizeRingBuffer
     }
     // No display has this device context or this name.
     STATUS_INVALID_PARAMETER {

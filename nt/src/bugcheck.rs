@@ -9,7 +9,7 @@ pub struct Bugcheck {
     pub code: u32,
     /// The four parameters as documented for the code.
     pub parameters: [u64; 4],
-    /// What the driver did, naming the rule.
+    /// Mistake of the driver, with the rule that it broke.
     pub reason: String,
     /// Where in its image it did so, if the driver is an image and the place is known. Boxed, because it is rare.
     pub place: Option<Box<Place>>,
@@ -97,6 +97,11 @@ impl Bugcheck {
     pub const BAD_POOL_HEADER: u32 = 0x19;
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
     pub const VIDEO_DXGKRNL_SYSMM_FATAL_ERROR: u32 = 0x1e4;
+
+    /// TIMER_OR_DPC_INVALID; parameter 1 is 0 for a timer and 1 for a DPC, parameter 2 its address. [debugger: 0xc7]
+    pub const TIMER_OR_DPC_INVALID: u32 = 0xc7;
+    /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS. [debugger: 0xce]
+    pub const DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS: u32 = 0xce;
 
     /// A bugcheck with all four parameters.
     pub fn new(code: u32, parameters: [u64; 4], reason: impl Into<String>) -> Self {

@@ -1,5 +1,6 @@
 //! A loaded driver: what the kernel keeps about it, and what is left of it when it is unloaded.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -9,11 +10,13 @@ use wddm_ddi::nt::NtImports;
 
 use crate::bugcheck::{Bugcheck, Place};
 use crate::calls::UnderWay;
+use crate::deferred::Deferred;
 use crate::etw::Etw;
 use crate::image::Image;
 use crate::image::symbols::{Source, Symbols};
+use crate::lock::{Mutex, lock};
 use crate::pool::{Pool, SpecialPool, tag_name};
-use crate::ram::Ram;
+use crate::ram::{Pages, Ram};
 use crate::registry::OpenKeys;
 use crate::verifier::Verifier;
 
@@ -30,14 +33,14 @@ pub struct ControlDevice {
     pub control: fn(code: u32) -> Option<usize>,
 }
 
-/// What drivers may call.
+/// Kernel functions that drivers may call.
 pub struct Services {
     /// Functions that linked drivers get in a table.
     pub imports: Option<&'static NtImports>,
     /// Functions of the table that images do not import by their names.
     pub not_exported: &'static [&'static str],
-    /// Functions that only images import.
-    pub exports: &'static [Export],
+    /// Functions that only images import, by families.
+    pub exports: &'static [&'static [Export]],
     /// The device that drivers register with.
     pub device: Option<&'static ControlDevice>,
 }
@@ -46,16 +49,21 @@ impl Services {
     /// Nothing.
     pub const NONE: Self = Self { imports: None, not_exported: &[], exports: &[], device: None };
 
+    /// Functions that only images import.
+    fn exported(&self) -> impl Iterator<Item = &'static Export> {
+        self.exports.iter().copied().flatten()
+    }
+
     /// Address of an export of the kernel.
     pub fn export(&self, name: &str) -> Option<usize> {
         let imports = self.imports.filter(|_| !self.not_exported.contains(&name));
         let service = imports.and_then(|imports| imports.address_of(name));
-        service.or_else(|| self.exports.iter().find(|(export, _)| *export == name).map(|(_, address)| address()))
+        service.or_else(|| self.exported().find(|(export, _)| *export == name).map(|(_, address)| address()))
     }
 
     /// Name of the service whose code begins at this address.
     pub fn name_of(&self, address: usize) -> Option<&'static str> {
-        let export = || self.exports.iter().find(|(_, export)| export() == address).map(|(name, _)| *name);
+        let export = || self.exported().find(|(_, export)| export() == address).map(|(name, _)| *name);
         self.imports.and_then(|imports| imports.name_of(address)).or_else(export)
     }
 }
@@ -66,9 +74,9 @@ pub struct Host<'a> {
     pub verifier: &'a Arc<Verifier>,
     /// Its memory.
     pub ram: &'a Arc<Ram>,
-    /// Where pool blocks lie.
+    /// Placement of pool blocks: in the heap, or on pages of their own.
     pub special_pool: SpecialPool,
-    /// What its drivers may call.
+    /// Kernel functions that its drivers may call.
     pub services: &'static Services,
 }
 
@@ -101,6 +109,9 @@ pub struct Driver {
     pool: Pool,
     etw: Etw,
     keys: OpenKeys,
+    deferred: Arc<Deferred>,
+    /// Contiguous memory that it has not freed, by address.
+    contiguous: Mutex<BTreeMap<usize, Pages>>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<LoadedImage>,
 }
@@ -114,7 +125,7 @@ pub struct LoadedImage {
 }
 
 impl LoadedImage {
-    /// What an address in the image is.
+    /// Function, file and line of an address in the image; `None` if the address is outside.
     pub fn place(&self, address: usize) -> Option<Place> {
         let rva = self.image.rva_of(address)?;
         let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
@@ -129,8 +140,19 @@ impl Driver {
         let (verifier, ram) = (Arc::clone(host.verifier), Arc::clone(host.ram));
         let pool = Pool::new(ram.size(), host.special_pool);
         let services = host.services;
-        let (etw, keys) = (Etw::default(), OpenKeys::default());
-        Arc::new(Self { name: name.into(), services, verifier, ram: Some(ram), pool, etw, keys, image })
+        let (etw, keys, deferred, contiguous) = Default::default();
+        Arc::new(Self {
+            name: name.into(),
+            services,
+            verifier,
+            ram: Some(ram),
+            pool,
+            etw,
+            keys,
+            deferred,
+            contiguous,
+            image,
+        })
     }
 
     /// The services that it may call.
@@ -164,7 +186,7 @@ impl Driver {
         &self.pool
     }
 
-    /// What it has to do with event tracing.
+    /// Event tracing of the driver: its providers and events.
     pub fn etw(&self) -> &Etw {
         &self.etw
     }
@@ -172,6 +194,46 @@ impl Driver {
     /// The keys of the registry that it has open.
     pub fn keys(&self) -> &OpenKeys {
         &self.keys
+    }
+
+    /// Work of the driver outside its calls: timers, DPCs, work items and threads.
+    pub fn deferred(&self) -> &Arc<Deferred> {
+        &self.deferred
+    }
+
+    /// Keeps contiguous memory for it; the address of the memory.
+    pub fn keep_contiguous(&self, pages: Pages) -> usize {
+        let address = pages.kernel_address().as_ptr().expose_provenance();
+        lock(&self.contiguous).insert(address, pages);
+        address
+    }
+
+    /// Gives contiguous memory back; false if it has none at the address.
+    pub fn release_contiguous(&self, address: usize) -> bool {
+        lock(&self.contiguous).remove(&address).is_some()
+    }
+
+    /// What the driver left running, which would use its image when that is gone. [debugger: 0xc7, 0xce]
+    fn check_deferred(&self) {
+        let state = self.deferred.lock();
+        let timer = state.timers.keys().next().map(|timer| (0, *timer, "timer"));
+        let left = timer.or_else(|| state.dpcs.front().map(|dpc| (1, *dpc, "DPC")));
+        let (threads, handles) = (state.threads, state.open_handles());
+        drop(state);
+        if let Some((kind, address, what)) = left {
+            let reason = format!("driver {} was unloaded with {what} {address:#x} in the queue", self.name);
+            self.verifier.raise(Bugcheck::new(Bugcheck::TIMER_OR_DPC_INVALID, [kind, address as u64, 0, 0], reason));
+        }
+        if threads != 0 {
+            let code = Bugcheck::DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS;
+            let reason = format!("driver {} was unloaded with {threads} thread(s) or work item(s) running", self.name);
+            self.verifier.raise(Bugcheck::new(code, [0; 4], reason));
+        }
+        if handles != 0 {
+            let reason = format!("driver {} was unloaded with {handles} handle(s) of threads open", self.name);
+            let code = Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION;
+            self.verifier.raise(Bugcheck::new(code, [0x62, 0, 0, handles as u64], reason));
+        }
     }
 
     /// A driver of no machine.
@@ -184,12 +246,15 @@ impl Driver {
             pool: Pool::new(1 << 20, SpecialPool::Off),
             etw: Etw::default(),
             keys: OpenKeys::default(),
+            deferred: Arc::default(),
+            contiguous: Mutex::default(),
             image: None,
         })
     }
 
     /// The driver is gone: whatever pool it still has is a leak.
     pub fn check_unloaded(&self) {
+        self.check_deferred();
         if let Err(bugcheck) = self.pool.settle() {
             self.verifier.raise(bugcheck);
         }
@@ -205,6 +270,10 @@ impl Driver {
         if providers != 0 {
             // A session that ends would call back into an image that is not there any more.
             leaked(providers as u64, format!("with {providers} ETW provider(s) registered"));
+        }
+        let contiguous = lock(&self.contiguous).len();
+        if contiguous != 0 {
+            leaked(contiguous as u64, format!("with {contiguous} block(s) of contiguous memory"));
         }
         let keys = self.keys.count();
         if keys != 0 {
@@ -239,5 +308,12 @@ impl Driver {
         let mut ranges: Vec<MemoryRange> = image.into_iter().chain(pool).filter_map(read).collect();
         ranges.sort_by_key(|range| range.address);
         Ok(DriverMemory { name: self.name().to_owned(), image, ranges })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.deferred.lock().ended = true;
+        self.deferred.notify();
     }
 }

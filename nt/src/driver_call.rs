@@ -170,6 +170,12 @@ pub fn prepare() -> io::Result<()> {
 pub fn run<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
     listen();
     let _watched = driver.enter_call(name);
+    run_thread(driver, name, call)
+}
+
+/// As [`run`], without the watchdog: for the start routine of a thread, which may run as long as the machine.
+pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
+    listen();
     let kernel_stack = driver.image().is_some().then(|| {
         let spare = THREAD.with_borrow_mut(|thread| thread.spare_stacks.pop());
         spare.unwrap_or_else(KernelStack::new)

@@ -9,6 +9,7 @@ pub mod bugcheck;
 pub mod bus;
 mod calls;
 pub mod clock;
+pub mod deferred;
 pub mod device_object;
 pub mod driver;
 pub mod driver_call;

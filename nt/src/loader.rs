@@ -12,10 +12,10 @@ use crate::driver_call;
 use crate::image::symbols::Symbols;
 use crate::image::{Image, ImageError, ImageKind};
 
-/// Module that drivers import from.
-const KERNEL: &str = "ntoskrnl.exe";
+/// Modules that drivers import from: the kernel, and what was a module of its own before Windows 10 and hands all on to the kernel since then.
+const KERNEL: [&str; 2] = ["ntoskrnl.exe", "hal.dll"];
 
-/// Where a driver comes from.
+/// Source of a driver.
 pub enum DriverImage {
     /// A driver linked into this process.
     Linked {
@@ -60,7 +60,11 @@ pub fn load(image: DriverImage, host: &Host<'_>) -> Result<(Arc<Driver>, PDRIVER
         }
         DriverImage::Pe { name, bytes, symbols } => {
             let export = |module: &str, name: &str| {
-                module.eq_ignore_ascii_case(KERNEL).then(|| host.services.export(name)).flatten()
+                KERNEL
+                    .iter()
+                    .any(|kernel| module.eq_ignore_ascii_case(kernel))
+                    .then(|| host.services.export(name))
+                    .flatten()
             };
             let image = Image::load(&name, &bytes, ImageKind::Driver, &export)?;
             let entry = image.entry().ok_or(ImageError::BadHeader("a driver needs an entry point"))?;

@@ -1,21 +1,35 @@
 //! The verifier: notices a broken contract and records it as a bugcheck.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bugcheck::Bugcheck;
 use crate::calls::Calls;
 use crate::lock::{Innermost, Mutex};
 
-/// What the verifier of one machine has seen.
+/// Violations and messages of one machine.
 #[derive(Default)]
 pub struct Verifier {
     first: OnceLock<Bugcheck>,
     log: Mutex<Vec<String>, Innermost>,
+    /// What drivers have said without an end of line, by driver.
+    unfinished: Mutex<BTreeMap<String, String>, Innermost>,
     calls: Calls,
 }
 
+/// Bytes of a line that has no end.
+const LINE_LENGTH: usize = 4096;
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
 const LOG_LINES: usize = 4096;
+
+/// True once what machines log is to be printed as it comes.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Has every line that is logged from now on printed to standard error too, of all machines of the process.
+pub fn show_log() {
+    SHOWN.store(true, Ordering::Relaxed);
+}
 
 impl Verifier {
     /// Records a bugcheck; the first one counts, later ones are only logged.
@@ -36,6 +50,9 @@ impl Verifier {
 
     /// Appends a line to the machine's debug log.
     pub fn log(&self, line: String) {
+        if SHOWN.load(Ordering::Relaxed) {
+            eprintln!("{line}");
+        }
         let mut log = self.log.lock();
         if log.len() == LOG_LINES {
             log.remove(0);
@@ -43,13 +60,59 @@ impl Verifier {
         log.push(line);
     }
 
-    /// The debug log.
+    /// Appends what a driver says, which may be part of a line or several lines.
+    pub fn said(&self, driver: &str, text: &str) {
+        let whole = {
+            let mut unfinished = self.unfinished.lock();
+            let line = unfinished.entry(driver.to_owned()).or_default();
+            line.push_str(text);
+            match line.rfind('\n') {
+                Some(end) => line.drain(..=end).collect(),
+                None if line.len() >= LINE_LENGTH => std::mem::take(line),
+                None => String::new(),
+            }
+        };
+        whole.lines().for_each(|line| self.log(format!("{driver}: {}", line.trim_end())));
+    }
+
+    /// The debug log, with what drivers have begun to say at its end.
     pub fn log_lines(&self) -> Vec<String> {
-        self.log.lock().clone()
+        let mut lines = self.log.lock().clone();
+        let unfinished = self.unfinished.lock();
+        let begun = unfinished.iter().filter(|(_, line)| !line.is_empty());
+        lines.extend(begun.map(|(driver, line)| format!("{driver}: {}", line.trim_end())));
+        lines
     }
 
     /// The calls into drivers that have not returned.
     pub fn calls(&self) -> &Calls {
         &self.calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together_and_shown_when_that_is_asked_for() {
+        const CHILD: &str = "CAMPANILE_TEST_OF_THE_LOG";
+        let verifier = Verifier::default();
+        if std::env::var_os(CHILD).is_some() {
+            show_log();
+            verifier.said("talker", "heard\n");
+            return;
+        }
+        verifier.said("talker", "one, ");
+        assert_eq!(verifier.log_lines(), ["talker: one,"], "also what is not finished");
+        verifier.said("other", "its own\n");
+        verifier.said("talker", "line\nand ano");
+        assert_eq!(verifier.log_lines(), ["other: its own", "talker: one, line", "talker: and ano"]);
+        let program = std::env::current_exe().expect("a test has a path");
+        let test = "verifier::tests::lines_are_put_together_and_shown_when_that_is_asked_for";
+        let output =
+            std::process::Command::new(program).args([test, "--exact", "--nocapture"]).env(CHILD, "1").output();
+        let said = String::from_utf8_lossy(&output.expect("the test starts").stderr).into_owned();
+        assert!(said.contains("talker: heard\n"), "{said}");
     }
 }

@@ -175,13 +175,13 @@ pub fn command(options: &Options) -> u8 {
     let rows = select(options.filter.as_deref());
     if rows.is_empty() {
         let known: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
-        eprintln!("campanile: no row matches the filter; known are {}", known.join(", "));
+        testbed::complain!("campanile: no row matches the filter; known are {}", known.join(", "));
         return EXIT_INPUT;
     }
     match measure(options, &rows) {
         Ok(report) => print(&if options.json { report.to_json() } else { report.to_table() }),
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             return match &error {
                 BenchError::Setup(error) => error.exit_code(),
                 _ => EXIT_MACHINE,

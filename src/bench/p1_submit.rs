@@ -64,7 +64,7 @@ impl Submit {
         let kernel = QueueOptions { model: Some(SubmissionModel::Kernel), ..options };
         let kernel = Queue::new(&device, Node::Compute, kernel)?;
         let uring = IoUring::new(8).inspect_err(|error| {
-            eprintln!("campanile: THE PEER io_uring IS ABSENT, this host does not allow it: {error}");
+            testbed::complain!("campanile: THE PEER io_uring IS ABSENT, this host does not allow it: {error}");
         });
         Ok(Self {
             queue,

@@ -185,7 +185,7 @@ fn crowd(system: &System, effort: Effort, processes: usize, queues: usize) -> Re
         )
     });
     if let Some(shortfall) = &shortfall {
-        eprintln!("campanile: {shortfall}");
+        testbed::complain!("campanile: {shortfall}");
     }
     for _ in 1..fit {
         members.push(Member::new(system, queues)?);

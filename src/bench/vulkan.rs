@@ -121,7 +121,7 @@ impl Lavapipe {
         // SAFETY: the loader of the host is a library without demands on who opens it.
         let entry = unsafe { ash::Entry::load() };
         let opened = entry.map_err(Absence::Loader).and_then(Self::open);
-        opened.inspect_err(|absence| eprintln!("campanile: THE PEER lavapipe IS ABSENT: {absence}")).ok()
+        opened.inspect_err(|absence| testbed::complain!("campanile: THE PEER lavapipe IS ABSENT: {absence}")).ok()
     }
 
     fn open(entry: ash::Entry) -> Result<Self, Absence> {

@@ -54,7 +54,7 @@ pub(super) fn measure() -> u8 {
     let system = match System::boot(&options) {
         Ok(system) => system,
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             return error.exit_code();
         }
     };
@@ -71,14 +71,14 @@ pub(super) fn measure() -> u8 {
             }
         }
         Err(failure) => {
-            eprintln!("campanile: {failure}");
+            testbed::complain!("campanile: {failure}");
             return EXIT_MACHINE;
         }
     }
     match system.shutdown() {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             EXIT_MACHINE
         }
     }

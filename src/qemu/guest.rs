@@ -28,7 +28,7 @@ pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
 /// Runs as the first process. Elsewhere it refuses, because it would power the machine off.
 pub fn command() -> u8 {
     if std::process::id() != 1 {
-        eprintln!(
+        testbed::complain!(
             "campanile: `guest` is what `campanile qemu` starts as the first process of its guest, and nothing else"
         );
         return EXIT_MACHINE;
@@ -42,7 +42,7 @@ pub fn command() -> u8 {
             teller.tell(&last);
             teller.drain();
         }
-        Err(error) => eprintln!("campanile guest: {error}"),
+        Err(error) => testbed::complain!("campanile guest: {error}"),
     }
     let _ = reboot(RebootCommand::PowerOff);
     EXIT_MACHINE
@@ -57,7 +57,7 @@ fn mounts() -> io::Result<()> {
     for file in ["enabled", "shmem_enabled"] {
         let path = format!("/sys/kernel/mm/transparent_hugepage/{file}");
         if let Err(error) = fs::write(&path, "always") {
-            eprintln!("campanile guest: {path}: {error}");
+            testbed::complain!("campanile guest: {path}: {error}");
         }
     }
     Ok(())

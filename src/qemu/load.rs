@@ -92,7 +92,7 @@ pub fn command(then: Then) -> u8 {
     let system = match System::boot(&SystemOptions { tdr, ..SystemOptions::default() }) {
         Ok(system) => system,
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             return error.exit_code();
         }
     };
@@ -105,7 +105,7 @@ pub fn command(then: Then) -> u8 {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
-    eprintln!("campanile: {failure}");
+    testbed::complain!("campanile: {failure}");
     // What is left of the machine cannot be taken down in order.
     std::process::exit(EXIT_MACHINE.into())
 }
@@ -150,7 +150,7 @@ fn removed(mut system: System, then: Then) -> u8 {
     process.exit();
     let ended = system.shutdown();
     if let Err(failure) = lost {
-        eprintln!("campanile: {failure}");
+        testbed::complain!("campanile: {failure}");
         return EXIT_MACHINE;
     }
     match ended {
@@ -159,7 +159,7 @@ fn removed(mut system: System, then: Then) -> u8 {
             EXIT_OK
         }
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             error.exit_code()
         }
     }

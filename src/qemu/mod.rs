@@ -218,7 +218,7 @@ fn shipped_package() -> PathBuf {
 }
 
 fn refuse(reason: &str, code: u8) -> u8 {
-    eprintln!("campanile: {reason}");
+    testbed::complain!("campanile: {reason}");
     code
 }
 

@@ -9,6 +9,7 @@ mod transform;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -126,12 +127,12 @@ pub fn command(options: &Options) -> u8 {
     let mut told = Vec::new();
     let outcome = stream_and_tell(options, &mut told);
     for text in &told {
-        eprintln!("{text}");
+        testbed::complain!("{text}");
     }
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             return match &error {
                 RunError::Setup(error) => error.exit_code(),
                 RunError::Driver(_) => EXIT_MACHINE,
@@ -140,10 +141,10 @@ pub fn command(options: &Options) -> u8 {
         }
     };
     for (path, error) in &outcome.unreadable {
-        eprintln!("campanile: {}: {error}; check the path and its permissions", path.display());
+        testbed::complain!("campanile: {}: {error}; check the path and its permissions", path.display());
     }
     for mismatch in &outcome.mismatches {
-        eprintln!("campanile: {mismatch}");
+        testbed::complain!("campanile: {mismatch}");
     }
     if let (Some(file), Some(trace)) = (&mut trace_file, &outcome.trace)
         && let Err(error) = file.write_all(&perfetto::write(trace))
@@ -156,7 +157,7 @@ pub fn command(options: &Options) -> u8 {
 
 fn refuse_trace(options: &Options, error: &io::Error) -> u8 {
     let path = options.trace.as_deref().unwrap_or(Path::new(""));
-    eprintln!("campanile: {}: {error}; name a file that can be written", path.display());
+    testbed::complain!("campanile: {}: {error}; name a file that can be written", path.display());
     EXIT_INPUT
 }
 
@@ -345,11 +346,27 @@ impl Passing {
 }
 
 fn open(path: &Path) -> io::Result<File> {
+    // Said before: a pipe is opened only when somebody writes to it.
+    if let Some(notice) = unending(path) {
+        testbed::complain!("campanile: {}: {notice}", path.display());
+    }
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a file"));
     }
     Ok(file)
+}
+
+/// What a user should know of a file that may never end.
+fn unending(path: &Path) -> Option<&'static str> {
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    if kind.is_fifo() {
+        Some("is a pipe; waiting for a program that writes to it and closes it")
+    } else if kind.is_char_device() {
+        Some("is a device; reading it until it ends, which it may never do")
+    } else {
+        None
+    }
 }
 
 /// Reads until the chunk is full or the file ends; the number of bytes read.

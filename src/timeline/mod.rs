@@ -13,6 +13,7 @@ use crate::table::grouped;
 use crate::trace::{Trace, perfetto, synthetic};
 pub use page::{PAGE_BYTES_MAX, Page, render};
 use testbed::exit::{EXIT_INPUT, EXIT_OK};
+use testbed::image_file;
 
 /// Source of the events.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Options {
     pub out: PathBuf,
 }
 
+/// Most bytes of a trace that is drawn: the whole trace is in memory, several times as large.
+const TRACE_MAX: usize = 1 << 30;
 /// Most events made up at once.
 const SYNTHETIC_MAX: usize = 20_000_000;
 
@@ -39,7 +42,7 @@ fn load(source: &Source) -> Result<(Trace, String), String> {
     match source {
         Source::File(path) => {
             let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-            let bytes = fs::read(path).map_err(|error| named(&error))?;
+            let bytes = image_file::read(path, TRACE_MAX).map_err(|error| named(&error))?;
             let trace = perfetto::read(&bytes).map_err(|error| named(&error))?;
             let name = path.file_name().unwrap_or(path.as_os_str());
             Ok((trace, name.to_string_lossy().into_owned()))
@@ -54,13 +57,13 @@ pub fn command(options: &Options) -> u8 {
     let (trace, name) = match load(&options.source) {
         Ok(loaded) => loaded,
         Err(error) => {
-            eprintln!("campanile: {error}");
+            testbed::complain!("campanile: {error}");
             return EXIT_INPUT;
         }
     };
     let page = render(&trace, &name);
     if let Err(error) = write(&options.out, &page) {
-        eprintln!("campanile: {}: {error}", options.out.display());
+        testbed::complain!("campanile: {}: {error}", options.out.display());
         return EXIT_INPUT;
     }
     let left_out = match page.left_out {

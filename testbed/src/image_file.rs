@@ -1,4 +1,4 @@
-//! Reading files that somebody names as images: never more than an image may have, and never from what is no file.
+//! Reading whole files that somebody names: never more than such a file may have, and never from what is no file.
 
 use std::fmt;
 use std::fs::{self, FileType, Metadata, OpenOptions};

@@ -501,6 +501,22 @@ typedef struct {
   uint32_t destination_pitch;
 } campanile_copy_rows;
 
+// A program that runs in a grid of workgroups, for campanile_record_dispatch.
+typedef struct {
+  // Address of the program, a multiple of 16.
+  uint64_t program;
+  // Bytes of the program.
+  uint32_t program_size;
+  // Workgroups in three dimensions, each at most 65535; zero with `indirect`.
+  uint32_t groups[3];
+  // Address that the program is given.
+  uint64_t arguments;
+  // Address of three 32-bit numbers of workgroups that are read when the program starts, a multiple of 4; 0 for none.
+  uint64_t indirect;
+  // Address of 96 bytes that say what became of it, a multiple of 8; 0 for none.
+  uint64_t report;
+} campanile_dispatch;
+
 // What a queue has done so far.
 typedef struct {
   // Submissions made.
@@ -721,6 +737,9 @@ int32_t campanile_record_wait(campanile_queue queue,
 
 // Records that the GPU writes its clock to an address that is a multiple of 8.
 int32_t campanile_record_timestamp(campanile_queue queue, uint64_t destination);
+
+// Records that a program runs, on a queue of the compute node. The next command begins when it has ended.
+int32_t campanile_record_dispatch(campanile_queue queue, const campanile_dispatch *dispatch);
 
 // Records a command that does nothing.
 int32_t campanile_record_nop(campanile_queue queue);

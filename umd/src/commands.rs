@@ -25,7 +25,7 @@ use crate::{
     trace::{QueueEvent, Tracer},
 };
 
-pub use campanile_hw::packet::Copy as CopyRows;
+pub use campanile_hw::packet::{Copy as CopyRows, Dispatch, DispatchReport};
 
 /// Looks at the progress fence before a full ring sends the thread to sleep.
 const SPINS: u32 = 200;
@@ -537,6 +537,16 @@ impl<'q> Recorder<'q> {
         let timestamp = packet::Timestamp { destination };
         Packet::Timestamp(timestamp).validate()?;
         self.push(timestamp.to_words())
+    }
+
+    /// Runs a program in a grid of workgroups, on a queue of the compute node. The next command begins when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::BadPacket`]; see [`Recorder::nop`].
+    #[inline]
+    pub fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
+        Packet::Dispatch(*dispatch).validate()?;
+        self.push(dispatch.to_words())
     }
 
     /// Does nothing on the GPU.

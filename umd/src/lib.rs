@@ -84,7 +84,7 @@ mod trace;
 
 pub use adapter::Adapter;
 pub use buffer::{Buffer, Mapping, OfferPriority, Placement, Reclaimed};
-pub use commands::{CopyRows, Recorder};
+pub use commands::{CopyRows, Dispatch, DispatchReport, Recorder};
 pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};

@@ -99,6 +99,7 @@ const NAMES: &[(&str, &str)] = &[
     ("CQueueOptions", "campanile_queue_options"),
     ("CQueueStats", "campanile_queue_stats_t"),
     ("CCopyRows", "campanile_copy_rows"),
+    ("CDispatch", "campanile_dispatch"),
     ("CommandKind", "campanile_command_kind"),
     ("CCommand", "campanile_command"),
     ("EventKind", "campanile_event_kind"),

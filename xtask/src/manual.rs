@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
+use campanile_hw::isa::{
+    AtomicOperation, BadInstruction, Comparison, FORMS, Form, LineEntry, MemoryFormat, ModifierKind, Operand, Order,
+    OrderWord, ProgramHeader, ProgramRule, Reduction, Scope, SystemValue, Type, Word,
+};
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget};
-use campanile_hw::packet::{BadPacket, Header, PACKETS};
+use campanile_hw::packet::{BadPacket, DispatchReport, Header, PACKETS};
 use campanile_hw::page_table::{Pte, ROOT_LEVEL, directory_bits, leaf_bits};
 use campanile_hw::pci;
 use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData};
@@ -84,7 +88,7 @@ fn refreshed(text: &str) -> Result<String, String> {
 }
 
 fn tables() -> Vec<(&'static str, String)> {
-    vec![
+    let mut tables = vec![
         ("pci", function()),
         ("registers", registers()),
         ("caps", word(Caps::FIELDS)),
@@ -119,7 +123,64 @@ fn tables() -> Vec<(&'static str, String)> {
         ("allocation-data", record(AllocationData::FIELDS, AllocationData::SIZE)),
         ("doorbell-data", record(DoorbellData::FIELDS, DoorbellData::SIZE)),
         ("doorbell-answer", record(DoorbellAnswer::FIELDS, DoorbellAnswer::SIZE)),
+    ];
+    tables.extend(isa());
+    tables
+}
+
+/// The tables of the instruction set.
+fn isa() -> Vec<(&'static str, String)> {
+    vec![
+        ("dispatch-report", record(DispatchReport::FIELDS, DispatchReport::SIZE)),
+        ("program-header", record(ProgramHeader::FIELDS, ProgramHeader::SIZE)),
+        ("line-entry", record(LineEntry::FIELDS, LineEntry::SIZE)),
+        ("program-rules", numbers("rule", ProgramRule::ALL)),
+        ("instruction", word(Word::FIELDS)),
+        ("instruction-rules", numbers("rule", BadInstruction::ALL)),
+        ("operations", operations()),
+        ("types", numbers("type", Type::ALL)),
+        ("comparisons", numbers("comparison", Comparison::ALL)),
+        ("memory-formats", numbers("format", MemoryFormat::ALL)),
+        ("atomic-operations", numbers("operation", AtomicOperation::ALL)),
+        ("reductions", numbers("reduction", Reduction::ALL)),
+        ("system-values", numbers("value", SystemValue::ALL)),
+        ("order-word", word(OrderWord::FIELDS)),
+        ("scopes", numbers("scope", Scope::ALL)),
+        ("orders", numbers("order", Order::ALL)),
     ]
+}
+
+fn operations() -> String {
+    let mut out = String::from(
+        "| number | operation | types | modifier | operands | constant half | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for form in FORMS {
+        let fits = |number: u8| Type::from_number(number).is_some_and(|ty| ty != Type::None && form.types.contains(ty));
+        let types: Vec<&str> =
+            Type::ALL.iter().filter(|(number, ..)| fits(*number)).map(|(_, name, _)| *name).collect();
+        let order = if form.ordered { "scope and order" } else { "" };
+        let modifier = if form.modifier == ModifierKind::None { String::new() } else { format!("{:?}", form.modifier) };
+        let modifiers: Vec<&str> = [modifier.as_str(), order].into_iter().filter(|text| !text.is_empty()).collect();
+        let _ = writeln!(
+            out,
+            "| {:#04x} | {} | {} | {} | {} | {:?} | {} |",
+            form.op as u8,
+            form.name,
+            types.join(", "),
+            modifiers.join(", "),
+            operands(form),
+            form.immediate,
+            cell(form.doc)
+        );
+    }
+    out
+}
+
+/// The operands that an operation has, by field.
+fn operands(form: &Form) -> String {
+    let fields = ["dst", "a", "b", "c"].into_iter().zip(form.operands);
+    let used = fields.filter(|(_, operand)| *operand != Operand::None);
+    used.map(|(field, operand)| format!("{field}: {operand:?}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Documentation as text of a table cell.

@@ -115,13 +115,15 @@ fn fetch_perfetto(root: &Path, folder: &Path) -> Result<(), String> {
     fs::remove_dir_all(&unpacked).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)
 }
 
-/// Debian's packages of headers against which the tests compile programs in C, and a file of each.
-const HEADERS: [[&str; 2]; 2] = [
+/// Debian's packages of headers against which the tests compile programs in C, and of import libraries with which they compare what the Windows
+/// images import; and a file of each.
+const HEADERS: [[&str; 2]; 3] = [
     ["directx-headers-dev", "usr/include/wsl/winadapter.h"],
     ["libwine-dev", "usr/include/wine/wine/windows/ddk/d3dkmthk.h"],
+    ["mingw-w64-x86-64-dev", "usr/x86_64-w64-mingw32/lib/libntoskrnl.a"],
 ];
 
-/// Sees that the headers of WSL programs and of Wine are unpacked in `target/headers`. They are not installed: other compilations of this machine
+/// Sees that the headers of WSL programs and of Wine, and the import libraries of MinGW-w64, are unpacked in `target/headers`. They are not installed: other compilations of this machine
 /// shall not find them.
 ///
 /// # Errors
@@ -132,8 +134,7 @@ pub(crate) fn headers(root: &Path) -> Result<(), String> {
         if !cfg!(target_os = "linux") || folder.join(name).join(file).is_file() {
             continue;
         }
-        unpack(name, &folder)
-            .map_err(|why| format!("HEADERS OF {name} ARE MISSING, AND WITH THEM A TEST OF PROGRAMS IN C ({why})"))?;
+        unpack(name, &folder).map_err(|why| format!("{name} IS MISSING, AND WITH IT A TEST ({why})"))?;
     }
     Ok(())
 }

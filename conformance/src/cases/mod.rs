@@ -8,6 +8,7 @@ pub mod adapter_registry;
 pub mod budget;
 pub mod caps;
 pub mod coherency;
+pub mod control;
 pub mod destruction;
 pub mod doorbell;
 pub mod doorbell_resize;
@@ -29,15 +30,19 @@ pub mod fence_waits;
 pub mod gpu_address;
 pub mod gpu_update;
 pub mod hostile;
+pub mod keyed_mutex;
 pub mod lifecycle;
 pub mod lock;
 pub mod memory;
+pub mod memory_forms;
 pub mod offer;
+pub mod older_sync;
 pub mod packet;
 pub mod queue;
 pub mod race_table;
 pub mod races;
 pub mod residency;
+pub mod statistics;
 pub mod submission;
 pub mod testing;
 
@@ -48,7 +53,9 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     adapter_info::CASES,
     adapter_registry::CASES,
     caps::CASES,
+    control::CASES,
     memory::CASES,
+    memory_forms::CASES,
     lock::CASES,
     destruction::CASES,
     coherency::CASES,
@@ -57,6 +64,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     residency::CASES,
     budget::CASES,
     offer::CASES,
+    statistics::CASES,
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,
@@ -74,6 +82,8 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_monitored::CASES,
     fence_monitored_flags::CASES,
     fence_32_bits::CASES,
+    older_sync::CASES,
+    keyed_mutex::CASES,
     fence_interrupts::CASES,
     fault::CASES,
     hostile::CASES,

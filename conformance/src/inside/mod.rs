@@ -43,6 +43,7 @@ mod fence_storage;
 mod fence_stride;
 mod fence_system_process;
 mod fence_waits;
+mod gpu;
 mod gpu_address;
 mod gpu_update;
 mod host_aperture;
@@ -176,11 +177,17 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fault_kinds::CASES,
     linked::CASES,
     testing::CASES,
+    gpu::doorbells::CASES,
+    gpu::faults::CASES,
+    gpu::queues::CASES,
+    gpu::translations::CASES,
+    gpu::waits::CASES,
     miniport::doorbells::CASES,
     miniport::engine_status::CASES,
     miniport::fences::CASES,
     miniport::function_reset::CASES,
     miniport::host_aperture::CASES,
+    miniport::kernel_queues::CASES,
     miniport::lifecycle::CASES,
     miniport::packets::CASES,
     miniport::page_table_updates::CASES,

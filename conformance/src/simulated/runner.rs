@@ -297,7 +297,20 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         (Some(bugcheck), Err(failure)) => Failure::new(format!("{failure}; the machine stopped: {bugcheck}")),
         (None, Err(failure)) => failure,
     };
+    let state = with_log(state, &system.machine().debug_log());
     Err(Ended { failure, state, counted })
+}
+
+/// The state of a failed case, and what driver and system said last.
+fn with_log(state: Option<String>, log: &[String]) -> Option<String> {
+    /// Lines that are shown.
+    const LINES: usize = 40;
+    if log.is_empty() {
+        return state;
+    }
+    let (hidden, shown) = log.split_at(log.len().saturating_sub(LINES));
+    let earlier = if hidden.is_empty() { String::new() } else { format!(", without {} earlier lines", hidden.len()) };
+    Some(format!("{}debug log{earlier}\n  {}", state.map(|state| state + "\n").unwrap_or_default(), shown.join("\n  ")))
 }
 
 /// A failure if the system made something good that the case did not announce: who relies on the driver would have waited in vain.
@@ -311,6 +324,15 @@ fn unannounced(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Option<Failur
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_lines_of_the_debug_log_stand_behind_the_state() {
+        assert_eq!(with_log(Some("node 0".into()), &[]), Some("node 0".into()));
+        let log: Vec<String> = (0..41).map(|line| line.to_string()).collect();
+        let shown = with_log(Some("node 0".into()), &log).unwrap();
+        assert!(shown.starts_with("node 0\ndebug log, without 1 earlier lines\n  1\n"), "{shown}");
+        assert_eq!(with_log(None, &log[..1]), Some("debug log\n  0".into()));
+    }
 
     #[test]
     fn a_call_into_the_driver_is_late_before_its_case_is_given_up() {

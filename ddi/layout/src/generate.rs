@@ -208,6 +208,8 @@ fn same_type(c: &str, rust: &str) -> bool {
         "LONGLONG" => rust == "i64",
         "SIZE_T" | "ULONG_PTR" => matches!(rust, "usize" | "D3DKMT_SIZE_T"),
         "VOID" | "void" => rust == "c_void",
+        "PLARGE_INTEGER" => rust == "*mut LARGE_INTEGER",
+        "PCWSTR" => rust == "*const u16",
         "PVOID" | "PDEVICE_OBJECT" => matches!(rust, "*mut c_void" | "UnusedSlot"),
         "PWSTR" => rust == "*mut u16",
         "PMDL" => rust == "*mut MDL",

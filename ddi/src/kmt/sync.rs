@@ -187,10 +187,45 @@ pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence {
     pub Padding: u32,
 }
 
-/// Union of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2`]. Only the arm of monitored fences is declared.
+/// A mutex in a request to create one. Arm of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2_SynchronizationMutex {
+    /// TRUE for one that somebody owns.
+    pub InitialState: i32,
+}
+
+/// A semaphore in a request to create one. Arm of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore {
+    pub MaxCount: u32,
+    pub InitialCount: u32,
+}
+
+/// A fence without an address in a request to create one. Arm of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Fence {
+    /// Value to begin with.
+    pub FenceValue: u64,
+}
+
+/// An event in a request to create an object whose signals set it. Arm of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2_CPUNotification {
+    pub Event: HANDLE,
+}
+
+/// Union of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2`]. The arm of periodic fences, which are about displays, is not declared.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union {
+    pub SynchronizationMutex: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_SynchronizationMutex,
+    pub Semaphore: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore,
+    pub Fence: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Fence,
+    pub CPUNotification: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_CPUNotification,
     pub MonitoredFence: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence,
     pub Reserved: [u64; 8],
 }
@@ -354,6 +389,10 @@ zeroed! {
     D3DDDICB_SIGNALFLAGS,
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2_SynchronizationMutex,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Fence,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2_CPUNotification,
     D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence,
     D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union,
     D3DDDI_SYNCHRONIZATIONOBJECTINFO2,

@@ -152,6 +152,110 @@ macro_rules! for_each_thunk {
                     D3DKMTUpdateGpuVirtualAddress(args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS);
                     /// Talks with the kernel-mode driver. [d3dkmthk: D3DKMTEscape]
                     D3DKMTEscape(args: *const D3DKMT_ESCAPE);
+                    /// Creates allocations, described in the older form. [d3dkmthk: D3DKMTCreateAllocation]
+                    D3DKMTCreateAllocation(args: *mut D3DKMT_CREATEALLOCATION);
+                    /// Destroys allocations, once the GPU has let go of them, in the older form. [d3dkmthk: D3DKMTDestroyAllocation]
+                    D3DKMTDestroyAllocation(args: *mut D3DKMT_DESTROYALLOCATION);
+                    /// Says where allocations are. [d3dkmthk: D3DKMTQueryAllocationResidency]
+                    D3DKMTQueryAllocationResidency(args: *mut D3DKMT_QUERYALLOCATIONRESIDENCY);
+                    /// Says which allocations leave memory last. [d3dkmthk: D3DKMTSetAllocationPriority]
+                    D3DKMTSetAllocationPriority(args: *mut D3DKMT_SETALLOCATIONPRIORITY);
+                    /// Gives what was said of that. [d3dkmthk: D3DKMTGetAllocationPriority]
+                    D3DKMTGetAllocationPriority(args: *mut D3DKMT_GETALLOCATIONPRIORITY);
+                    /// Takes offered memory back, and returns when it can be used. [d3dkmthk: D3DKMTReclaimAllocations]
+                    D3DKMTReclaimAllocations(args: *mut D3DKMT_RECLAIMALLOCATIONS);
+                    /// Takes system memory that a process has offered for decommitment. [d3dkmthk: D3DKMTTrimProcessCommitment]
+                    D3DKMTTrimProcessCommitment(args: *mut D3DKMT_TRIMPROCESSCOMMITMENT);
+                    /// Says how much system memory a process has offered for decommitment. [d3dkmthk: D3DKMTQueryProcessOfferInfo]
+                    D3DKMTQueryProcessOfferInfo(args: *mut D3DKMT_QUERYPROCESSOFFERINFO);
+                    /// Changes in which segments an allocation may be. [d3dkmthk: D3DKMTUpdateAllocationProperty]
+                    D3DKMTUpdateAllocationProperty(args: *mut D3DDDI_UPDATEALLOCPROPERTY);
+                    /// Finishes moves of memory that are under way. [d3dkmthk: D3DKMTFlushHeapTransitions]
+                    D3DKMTFlushHeapTransitions(args: *mut D3DKMT_FLUSHHEAPTRANSITIONS);
+                    /// Locks allocations of the driver model before GPU virtual addresses. [d3dkmthk: D3DKMTLock]
+                    D3DKMTLock(args: *mut D3DKMT_LOCK);
+                    /// Ends locks of allocations of that driver model. [d3dkmthk: D3DKMTUnlock]
+                    D3DKMTUnlock(args: *mut D3DKMT_UNLOCK);
+                    /// Gives the figures of a task manager. [d3dkmthk: D3DKMTQueryStatistics]
+                    D3DKMTQueryStatistics(args: *mut D3DKMT_QUERYSTATISTICS);
+                    /// Says what a shared resource is made of. [d3dkmthk: D3DKMTQueryResourceInfo]
+                    D3DKMTQueryResourceInfo(args: *mut D3DKMT_QUERYRESOURCEINFO);
+                    /// As D3DKMTQueryResourceInfo, by a kernel handle. [d3dkmthk: D3DKMTQueryResourceInfoFromNtHandle]
+                    D3DKMTQueryResourceInfoFromNtHandle(args: *mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE);
+                    /// Opens a shared resource, in the older form. [d3dkmthk: D3DKMTOpenResource]
+                    D3DKMTOpenResource(args: *mut D3DKMT_OPENRESOURCE);
+                    /// Opens a shared resource. [d3dkmthk: D3DKMTOpenResource2]
+                    D3DKMTOpenResource2(args: *mut D3DKMT_OPENRESOURCE);
+                    /// Opens a shared resource by a kernel handle. [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
+                    D3DKMTOpenResourceFromNtHandle(args: *mut D3DKMT_OPENRESOURCEFROMNTHANDLE);
+                    /// Says on which adapter a shared resource is. [d3dkmthk: D3DKMTGetSharedResourceAdapterLuid]
+                    D3DKMTGetSharedResourceAdapterLuid(args: *mut D3DKMT_GETSHAREDRESOURCEADAPTERLUID);
+                    /// Asks whether a process may use a shared resource. [d3dkmthk: D3DKMTCheckSharedResourceAccess]
+                    D3DKMTCheckSharedResourceAccess(args: *mut D3DKMT_CHECKSHAREDRESOURCEACCESS);
+                    /// Says which process may use a shared resource. [d3dkmthk: D3DKMTConfigureSharedResource]
+                    D3DKMTConfigureSharedResource(args: *mut D3DKMT_CONFIGURESHAREDRESOURCE);
+                    /// Gives what the runtime has kept with a shared resource. [d3dkmthk: D3DKMTGetRuntimeData]
+                    D3DKMTGetRuntimeData(args: *mut D3DKMT_GETRUNTIMEDATA);
+                    /// Opens a shared resource with a name. [d3dkmthk: D3DKMTOpenNtHandleFromName]
+                    D3DKMTOpenNtHandleFromName(args: *mut D3DKMT_OPENNTHANDLEFROMNAME);
+                    /// Opens a shared synchronization object with a name. [d3dkmthk: D3DKMTOpenSyncObjectNtHandleFromName]
+                    D3DKMTOpenSyncObjectNtHandleFromName(args: *mut D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME);
+                    /// Opens a synchronization object without an address by a kernel handle. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle]
+                    D3DKMTOpenSyncObjectFromNtHandle(args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE);
+                    /// Opens a synchronization object by the handle that every process knows. [d3dkmthk: D3DKMTOpenSynchronizationObject]
+                    D3DKMTOpenSynchronizationObject(args: *mut D3DKMT_OPENSYNCHRONIZATIONOBJECT);
+                    /// Lists the adapters that are not compute-only, 16 at most. [d3dkmthk: D3DKMTEnumAdapters]
+                    D3DKMTEnumAdapters(args: *mut D3DKMT_ENUMADAPTERS);
+                    /// Opens an adapter by the name of its device interface. [d3dkmthk: D3DKMTOpenAdapterFromDeviceName]
+                    D3DKMTOpenAdapterFromDeviceName(args: *mut D3DKMT_OPENADAPTERFROMDEVICENAME);
+                    /// Asks whether a feature of an adapter is enabled. [d3dkmthk: D3DKMTIsFeatureEnabled]
+                    D3DKMTIsFeatureEnabled(args: *mut D3DKMT_ISFEATUREENABLED);
+                    /// Reads the clocks of GPU and CPU together. [d3dkmthk: D3DKMTQueryClockCalibration]
+                    D3DKMTQueryClockCalibration(args: *mut D3DKMT_QUERYCLOCKCALIBRATION);
+                    /// Asks that the clocks of an adapter stay as they are. [d3dkmthk: D3DKMTSetStablePowerState]
+                    D3DKMTSetStablePowerState(args: *mut D3DKMT_SETSTABLEPOWERSTATE);
+                    /// Gives a device up. [d3dkmthk: D3DKMTMarkDeviceAsError]
+                    D3DKMTMarkDeviceAsError(args: *mut D3DKMT_MARKDEVICEASERROR);
+                    /// Asks whether a process outlives the removal of an adapter. [d3dkmthk: D3DKMTGetProcessDeviceRemovalSupport]
+                    D3DKMTGetProcessDeviceRemovalSupport(args: *mut D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT);
+                    /// Waits until what a device has queued is done. [d3dkmthk: D3DKMTWaitForIdle]
+                    D3DKMTWaitForIdle(args: *mut D3DKMT_WAITFORIDLE);
+                    /// Limits the presents that a device queues. [d3dkmthk: D3DKMTSetQueuedLimit]
+                    D3DKMTSetQueuedLimit(args: *mut D3DKMT_SETQUEUEDLIMIT);
+                    /// Creates a context of the driver model before GPU virtual addresses. [d3dkmthk: D3DKMTCreateContext]
+                    D3DKMTCreateContext(args: *mut D3DKMT_CREATECONTEXT);
+                    /// Submits to a context of that driver model. [d3dkmthk: D3DKMTRender]
+                    D3DKMTRender(args: *mut D3DKMT_RENDER);
+                    /// Creates a mutex or a semaphore of the GPU. [d3dkmthk: D3DKMTCreateSynchronizationObject]
+                    D3DKMTCreateSynchronizationObject(args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT);
+                    /// Lets a context take mutexes and semaphores. [d3dkmthk: D3DKMTWaitForSynchronizationObject]
+                    D3DKMTWaitForSynchronizationObject(args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECT);
+                    /// Lets a context give mutexes and semaphores back. [d3dkmthk: D3DKMTSignalSynchronizationObject]
+                    D3DKMTSignalSynchronizationObject(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECT);
+                    /// Lets a context wait for synchronization objects, fences at one value. [d3dkmthk: D3DKMTWaitForSynchronizationObject2]
+                    D3DKMTWaitForSynchronizationObject2(args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2);
+                    /// Lets contexts signal synchronization objects, fences with one value. [d3dkmthk: D3DKMTSignalSynchronizationObject2]
+                    D3DKMTSignalSynchronizationObject2(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2);
+                    /// Creates a keyed mutex that every process can open. [d3dkmthk: D3DKMTCreateKeyedMutex]
+                    D3DKMTCreateKeyedMutex(args: *mut D3DKMT_CREATEKEYEDMUTEX);
+                    /// Creates a keyed mutex with data of the runtime. [d3dkmthk: D3DKMTCreateKeyedMutex2]
+                    D3DKMTCreateKeyedMutex2(args: *mut D3DKMT_CREATEKEYEDMUTEX2);
+                    /// Opens a keyed mutex by the handle that every process knows. [d3dkmthk: D3DKMTOpenKeyedMutex]
+                    D3DKMTOpenKeyedMutex(args: *mut D3DKMT_OPENKEYEDMUTEX);
+                    /// As D3DKMTOpenKeyedMutex, with data of the runtime. [d3dkmthk: D3DKMTOpenKeyedMutex2]
+                    D3DKMTOpenKeyedMutex2(args: *mut D3DKMT_OPENKEYEDMUTEX2);
+                    /// Opens a keyed mutex by a kernel handle. [d3dkmthk: D3DKMTOpenKeyedMutexFromNtHandle]
+                    D3DKMTOpenKeyedMutexFromNtHandle(args: *mut D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE);
+                    /// Takes a keyed mutex that was released with a key. [d3dkmthk: D3DKMTAcquireKeyedMutex]
+                    D3DKMTAcquireKeyedMutex(args: *mut D3DKMT_ACQUIREKEYEDMUTEX);
+                    /// As D3DKMTAcquireKeyedMutex, with data of the runtime. [d3dkmthk: D3DKMTAcquireKeyedMutex2]
+                    D3DKMTAcquireKeyedMutex2(args: *mut D3DKMT_ACQUIREKEYEDMUTEX2);
+                    /// Gives a keyed mutex back with a key. [d3dkmthk: D3DKMTReleaseKeyedMutex]
+                    D3DKMTReleaseKeyedMutex(args: *mut D3DKMT_RELEASEKEYEDMUTEX);
+                    /// As D3DKMTReleaseKeyedMutex, with data of the runtime. [d3dkmthk: D3DKMTReleaseKeyedMutex2]
+                    D3DKMTReleaseKeyedMutex2(args: *mut D3DKMT_RELEASEKEYEDMUTEX2);
+                    /// Closes a keyed mutex. [d3dkmthk: D3DKMTDestroyKeyedMutex]
+                    D3DKMTDestroyKeyedMutex(args: *mut D3DKMT_DESTROYKEYEDMUTEX);
                 }
             }
         }

@@ -317,6 +317,7 @@ impl NodeState {
         // Out of the wait list, or off the run list with entries that were dropped.
         self.unlist(number, context);
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
+        queue.dispatch = None;
         let offset = queue.buffer.take().map_or(0, |buffer| buffer.offset);
         let published = queue.write_read_pointer(&mut engine.tlb, context.memory, queue.fetched);
         context.report(EventKind::Preempted, queue.node, number, [cookie, u64::from(offset)]);

@@ -6,6 +6,7 @@ mod linked_list;
 pub(crate) mod share;
 
 use self::run_list::{Rank, Terms};
+use crate::compute::Running;
 use crate::context::Features;
 use crate::log::QueueLogs;
 use crate::memory::{Access, Span};
@@ -144,6 +145,8 @@ pub(crate) struct Queue {
     pub(crate) preemption: Option<u64>,
     /// Its fence logs, if it has any.
     pub(crate) logs: QueueLogs,
+    /// The dispatch in progress, which the buffer in progress is at.
+    pub(crate) dispatch: Option<Box<Running>>,
 }
 
 /// A location a descriptor may name: no reserved bits, aligned, inside VRAM if it lies there.
@@ -196,6 +199,7 @@ impl Queue {
             ticket: 0,
             preemption: None,
             logs: None,
+            dispatch: None,
         })
     }
 

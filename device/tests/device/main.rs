@@ -1,5 +1,6 @@
 //! The emulated function as its programming manual describes it, seen from the bus.
 
+mod compute;
 mod config;
 mod doorbells;
 mod events;
@@ -7,7 +8,7 @@ mod faults;
 mod fence_log;
 mod fences;
 mod held;
-mod host;
+use campanile_device::testing as host;
 mod hostile;
 mod packets;
 mod page_table_updates;

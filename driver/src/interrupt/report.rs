@@ -101,11 +101,15 @@ pub(crate) fn engine_state(irql: &Device, gpu: &Gpu, node: &Node, state: DXGK_EN
 /// What went wrong, in the operating system's terms: flags, address (0 if it is none of the process), level, error.
 fn describe(address: u64, info: FaultInfo) -> (DXGK_PAGE_FAULT_FLAGS, u64, u32, DXGK_FAULT_ERROR_CODE) {
     let kind = FaultKind::from_number(info.kind());
-    let translation = matches!(kind, Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::BadPhysical));
+    let translation = matches!(
+        kind,
+        Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::NoExecute | FaultKind::BadPhysical)
+    );
     let write = translation && info.write();
     let flags = if write { DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE } else { DXGK_PAGE_FAULT_FLAGS(0) };
     let address = match kind {
         Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::BadPacket | FaultKind::BadRingEntry) => address,
+        Some(FaultKind::NoExecute | FaultKind::BadProgram) => address,
         _ => 0,
     };
     let error = DXGK_FAULT_ERROR_CODE::new();

@@ -11,7 +11,8 @@ use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
 use wddm_ddi::status::*;
 
 use super::{Adapter, Link};
-use crate::vidsch::{Doorbell, HwContext};
+use crate::port::DevicePower;
+use crate::vidsch::HwContext;
 use nt::bugcheck::Bugcheck;
 use nt::pci::Sleeping;
 
@@ -94,7 +95,7 @@ impl Adapter {
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
         }
         if action == PowerAction::None {
-            self.power.set_d3_transition(self, true);
+            self.power().set_d3_transition(self, true);
         }
         // The function that leads goes first, and comes back last. [dispmprt: DXGKDDI_LINK_DEVICE]
         let mut functions = Vec::with_capacity(self.links().len());
@@ -133,7 +134,7 @@ impl Adapter {
             self.set_device_power(link, DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
         }
         self.transitions.1.fetch_add(1, Ordering::AcqRel);
-        self.power.set_d3_transition(self, false);
+        self.power().set_d3_transition(self, false);
         self.vidmm().unpark(true);
         self.vidsch().renew_monitored_values();
         between();
@@ -147,22 +148,14 @@ impl Adapter {
         self.vidsch().note_awake();
     }
 
-    /// Whether the device is in D3.
+    /// True if the device is in D3.
     pub(crate) fn is_asleep(&self) -> bool {
         lock(&self.asleep).is_some()
     }
+}
 
-    /// Connects a doorbell; a device in D3 is brought back to D0 first, and its contexts are resumed after it.
-    ///
-    /// # Errors
-    /// As [`Doorbell::connect`].
-    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
-        let mut answer = None;
-        // Where memory of others has to be evicted for a suspended process, that takes a device in D0 whose contexts run.
-        self.wake(|| answer = doorbell.connect_if_memory());
-        answer.unwrap_or_else(|| {
-            let _inside = self.machine.gate().enter(&self.machine);
-            doorbell.connect()
-        })
+impl DevicePower for Adapter {
+    fn wake(&self, between: &mut dyn FnMut()) {
+        self.wake(between);
     }
 }

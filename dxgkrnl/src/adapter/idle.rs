@@ -32,7 +32,7 @@ impl IdleSince {
     }
 }
 
-/// What was seen at the last look.
+/// State of device and nodes at the last check for idleness.
 #[derive(Default)]
 pub(super) struct Watch {
     device: IdleSince,
@@ -59,7 +59,7 @@ impl Adapter {
         {
             watch.nodes.resize(self.caps().nodes.len(), IdleSince::default());
             for (node, since) in (0..).zip(&mut watch.nodes) {
-                let idle = self.power.is_in_f0(node).then(|| self.vidsch().trace_of_idle(Some(node))).flatten();
+                let idle = self.power().is_in_f0(node).then(|| self.vidsch().trace_of_idle(Some(node))).flatten();
                 if since.see(idle, now, limit) {
                     *since = IdleSince::default();
                     self.vidsch().engine_idle(node);
@@ -67,9 +67,10 @@ impl Adapter {
             }
         }
         if let Some(limit) = settings.device_idle_time
-            && self.power.allows_d3(self.links().len())
+            && self.power().allows_d3(self.links().len())
         {
-            let idle = if self.is_asleep() || self.power.is_used() { None } else { self.vidsch().trace_of_idle(None) };
+            let idle =
+                if self.is_asleep() || self.power().is_used() { None } else { self.vidsch().trace_of_idle(None) };
             let idle = idle.map(|trace| trace.wrapping_add(self.machine.gate().uses()));
             // Who is inside at the moment is waited for until the next look.
             if watch.device.see(idle, now, limit)

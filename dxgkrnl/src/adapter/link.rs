@@ -1,58 +1,11 @@
-//! The functions of an adapter: one, or several that their driver has linked. [dispmprt: DXGKDDI_LINK_DEVICE]
-//!
-//! Linked functions are one adapter to everybody but plug and play, power and interrupts. The one that leads gives DDIs their `hAdapter`; it
-//! is started after the others and stopped before them. A function is an engine, whose number the driver tells.
-
-use std::sync::{Arc, Weak};
+//! Chains of linked functions: what their drivers have to say alike, and which of them leads. [dispmprt: DXGKDDI_LINK_DEVICE]
 
 use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, LINKED_DEVICE};
-use wddm_ddi::types::{CM_RESOURCE_LIST, HANDLE};
+use wddm_ddi::types::HANDLE;
 
-use super::resources::Resources;
 use super::start::EngineCaps;
-use super::{Adapter, StartError};
+use super::{Adapter, Link, StartError};
 use crate::interrupt::FUNCTIONS;
-use crate::kmd_handle::KmdHandle;
-use nt::device_object::Location;
-use nt::pci::Function;
-
-/// One function of an adapter.
-pub(crate) struct Link {
-    /// MiniportDeviceContext.
-    pub(crate) context: KmdHandle,
-    /// What the driver passes to DxgkCb* as device handle, as a number.
-    handle: usize,
-    pub(crate) function: Arc<Function>,
-    /// Bus, device and function number of the function.
-    pub(crate) location: Location,
-    resource_list: Box<CM_RESOURCE_LIST>,
-    pub(crate) resources: Resources,
-}
-
-impl Link {
-    /// A function that is about to be started.
-    pub(super) fn new(adapter: &Weak<Adapter>, context: KmdHandle, location: Location, resources: Resources) -> Self {
-        let function = Arc::clone(resources.function());
-        let resource_list = Box::new(function.resources());
-        let handle = super::registry::register(adapter.clone());
-        Self { context, handle, function, location, resource_list, resources }
-    }
-
-    /// What the driver passes to DxgkCb* as device handle.
-    pub(crate) fn handle(&self) -> HANDLE {
-        core::ptr::without_provenance_mut(self.handle)
-    }
-
-    /// Translated resources, at an address that stays while the adapter exists.
-    pub(crate) fn resource_list(&self) -> *const CM_RESOURCE_LIST {
-        &raw const *self.resource_list
-    }
-
-    /// From now on the driver has no callbacks for it.
-    pub(super) fn unregister(&self) {
-        super::registry::unregister(self.handle);
-    }
-}
 
 /// Whether what the drivers of devices of one chain said makes a chain, whole and with one that leads. The answer is its place.
 ///
@@ -122,11 +75,11 @@ fn shape(level: &DXGK_PAGE_TABLE_LEVEL_DESC) -> [u32; 5] {
 impl Adapter {
     /// The handles that PHYSICALADAPTERCAPS tells are those of the functions, each once: they say which of them is which engine.
     pub(super) fn check_handles(&self, handles: &[HANDLE]) -> Result<(), StartError> {
-        if self.links.len() == 1 {
+        if self.links().len() == 1 {
             return Ok(());
         }
         let known = |link: &Link| handles.iter().filter(|handle| **handle == link.handle()).count() == 1;
-        if self.links.iter().all(known) {
+        if self.links().iter().all(known) {
             return Ok(());
         }
         let reason = "DxgkPhysicalAdapterHandle is not the DeviceHandle of each linked device, one at a time";

@@ -8,7 +8,7 @@ use nt::driver::Driver;
 use nt::lock::{Innermost, RwLock};
 use wddm_ddi::types::HANDLE;
 
-use super::Adapter;
+use super::{Adapter, Link};
 
 /// Device handles are numbers that no address has.
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);
@@ -22,8 +22,8 @@ pub(super) fn register(adapter: Weak<Adapter>) -> usize {
 }
 
 /// The device handle means nothing any more.
-pub(super) fn unregister(handle: usize) {
-    ADAPTERS.write().remove(&handle);
+pub(super) fn unregister(link: &Link) {
+    ADAPTERS.write().remove(&link.handle().addr());
 }
 
 /// The adapter with this device handle, if it belongs to the driver.

@@ -3,7 +3,7 @@
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
-use super::{Adapter, EnabledFeatures, NodeCaps, Segment, StartError, mcdm};
+use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm};
 use crate::registration::is_filled;
 
 /// `WDDMVersion` that belongs to the interface version of WDDM 3.2.
@@ -419,18 +419,4 @@ pub(super) fn check_history_precision(bits: &[u32]) -> Result<(), StartError> {
         Some((node, bits)) => Err(StartError::HistoryBufferPrecision { node, bits: *bits }),
         None => Ok(()),
     }
-}
-
-/// DmaBufferSegmentSet of a context: 0, or aperture segments only.
-///
-/// # Errors
-/// The set names another segment, or one that does not exist.
-pub(crate) fn check_dma_buffer_segment_set(adapter: &Adapter, node: u32, set: u32) -> Result<(), StartError> {
-    let apertures = adapter
-        .caps()
-        .segments
-        .iter()
-        .filter(|segment| segment.flags.Aperture())
-        .fold(0, |mask, segment| mask | 1_u32.checked_shl(segment.id - 1).unwrap_or(0));
-    if set & !apertures == 0 { Ok(()) } else { Err(StartError::DmaBufferSegmentSet { node, set }) }
 }

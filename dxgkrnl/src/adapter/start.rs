@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
@@ -11,19 +11,17 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
-use super::features::Features;
 use super::link;
-use super::power::PowerComponents;
-use super::resources::Resources;
+use super::registry;
 use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
-use crate::interrupt::{Interrupts, Sink};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
+use crate::port::{IdleEngines, Port, Resources};
 use crate::vidmm::VidMm;
-use crate::vidsch::VidSch;
+use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::{DeviceObject, Location};
 use nt::pci::Function;
@@ -46,7 +44,7 @@ pub(crate) struct Member {
 
 /// What plug and play knows of an adapter beside its functions.
 pub(crate) struct DeviceSettings {
-    /// What the system is willing to enable.
+    /// Features that the system is willing to enable.
     pub(crate) features: FeaturePolicy,
     /// The registry keys of its driver.
     pub(crate) installation: Installation,
@@ -104,35 +102,26 @@ pub(crate) fn start(
         .into_iter()
         .map(|member| Ok((member.context, member.location, Resources::new(member.function).map_err(host)?)))
         .collect::<Result<Vec<_>, StartError>>()?;
-    let adapter = Arc::new_cyclic(|weak| Adapter {
-        machine: machine.clone(),
-        luid: next_luid(),
-        miniport: Arc::clone(miniport),
-        links: resources
-            .into_iter()
-            .map(|(context, location, resources)| Link::new(weak, context, location, resources))
-            .collect(),
-        installation: settings.installation,
-        running: AtomicBool::new(false),
-        gone: AtomicBool::new(false),
-        interrupts: Arc::new(Interrupts::default()),
-        interrupt_thread: Mutex::new(None),
-        policy: settings.features,
-        features: Features::default(),
-        power: PowerComponents::default(),
-        asleep: Mutex::default(),
-        transitions: Default::default(),
-        idle: Mutex::default(),
-        caps: OnceLock::new(),
-        vidsch: OnceLock::new(),
-        vidmm: OnceLock::new(),
-        refusal: Mutex::new(None),
-        start_log: OnceLock::new(),
-        acquired: Mutex::new(HashSet::new()),
+    let adapter = Arc::new_cyclic(|weak| {
+        let links = resources.into_iter().map(|(context, location, resources)| {
+            Link::new(registry::register(Weak::clone(weak)), context, location, resources)
+        });
+        Adapter {
+            render: RenderAdapter::new(Port::new(machine, next_luid(), miniport, links.collect(), settings.features)),
+            installation: settings.installation,
+            interrupt_thread: Mutex::new(None),
+            asleep: Mutex::default(),
+            transitions: Default::default(),
+            idle: Mutex::default(),
+            start_log: OnceLock::new(),
+            acquired: Mutex::new(HashSet::new()),
+        }
     });
+    let power: Weak<Adapter> = Arc::downgrade(&adapter);
+    adapter.set_device_power(power);
     let started = adapter.start_functions();
     if let Err(error) = started {
-        adapter.links.iter().for_each(Link::unregister);
+        adapter.links().iter().for_each(registry::unregister);
         return Err(error);
     }
     match adapter.start_rendering() {
@@ -188,13 +177,13 @@ impl Adapter {
             self.end_interrupts();
             return result;
         }
-        self.interrupts.connect();
+        self.interrupts().connect();
         Ok(())
     }
 
     /// The functions in the order in which they start, each with its place.
     fn in_order(&self) -> impl Iterator<Item = (u32, &Link)> {
-        let mut links = (0u32..).zip(&self.links);
+        let mut links = (0u32..).zip(self.links());
         let lead = links.next();
         links.chain(lead)
     }
@@ -202,7 +191,7 @@ impl Adapter {
     fn start_interrupts(&self) -> Result<(), StartError> {
         if self.machine.config().interrupt_thread {
             let thread = self
-                .interrupts
+                .interrupts()
                 .start_thread(Arc::clone(&self.miniport), self.contexts())
                 .map_err(|error| StartError::Resources(format!("interrupt thread: {error}")))?;
             *lock(&self.interrupt_thread) = Some(thread);
@@ -211,7 +200,7 @@ impl Adapter {
     }
 
     fn end_interrupts(&self) {
-        self.interrupts.disconnect();
+        self.interrupts().disconnect();
         let thread = lock(&self.interrupt_thread).take();
         drop(thread);
     }
@@ -231,29 +220,6 @@ impl Adapter {
             bus.unmap_memory(0, ram.size());
         }
         result
-    }
-
-    /// Sends the messages of a function here; also when it has forgotten in D3 where they go.
-    pub(super) fn connect_vectors(&self, place: u32, link: &Link) -> std::io::Result<()> {
-        if link.function.vectors == 0 {
-            return Ok(());
-        }
-        let sink = Arc::new(Sink { interrupts: Arc::downgrade(&self.interrupts), function: place });
-        link.function.bus.connect_interrupts(link.function.vectors, sink)
-    }
-
-    /// Makes functions that somebody has reset answer again where the driver looks for them; true if one was. Nobody is in the driver.
-    pub(crate) fn restore_function(&self) -> bool {
-        let mut was_reset = false;
-        for (place, link) in (0..).zip(self.links()).filter(|(_, link)| link.function.was_reset()) {
-            was_reset = true;
-            link.function.bus.disconnect_interrupts();
-            link.function.restore();
-            if let Err(error) = self.connect_vectors(place, link) {
-                self.machine.verifier().log(format!("message interrupts after a reset: {error}"));
-            }
-        }
-        was_reset
     }
 
     fn disconnect_hardware(&self, link: &Link) {
@@ -287,15 +253,17 @@ impl Adapter {
     /// Everything after StartDevice: capabilities, rules, scheduler and memory manager.
     fn start_rendering(self: &Arc<Self>) -> Result<(), StartError> {
         let caps = self.query_caps()?;
-        let _ = self.caps.set(caps);
-        self.running.store(true, Ordering::Release);
-        let failed = |status| lock(&self.refusal).take().unwrap_or(StartError::RenderCore(status));
-        let _ = self.vidsch.set(VidSch::new(self));
-        let vidmm = VidMm::new(self).map_err(failed)?;
-        let _ = self.vidmm.set(Arc::clone(&vidmm));
-        vidmm.start(self).map_err(failed)?;
+        self.run(caps);
+        let failed = |status| self.take_refusal().unwrap_or(StartError::RenderCore(status));
+        let vidsch = VidSch::new(self.render());
+        let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
+        self.set_idle_engines(idle_engines);
+        self.set_scheduler(vidsch);
+        let vidmm = VidMm::new(self.port(), Arc::<VidSch>::clone(self.vidsch())).map_err(failed)?;
+        self.set_memory_manager(Arc::clone(&vidmm));
+        vidmm.start(self.port()).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
-        let early = self.power.take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));
+        let early = self.power().take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));
         early.for_each(|node| self.vidsch().note_idle(node));
         let verifier = self.machine.verifier();
         if verifier.is_stopped() { Err(StartError::Stopped(verifier.bugcheck())) } else { Ok(()) }
@@ -309,13 +277,13 @@ impl Adapter {
         let features = self.negotiate();
         let around = Surroundings {
             memory: self.machine.ram().size(),
-            is_display: self.links.iter().any(|link| link.function.is_display()),
+            is_display: self.links().iter().any(|link| link.function.is_display()),
             has_user_mode_driver: self.installation.software.get(USER_MODE_DRIVER_NAME).is_some(),
             features,
         };
         rules::check_driver_caps(&driver, &around)?;
         let node_count = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
-        let engines = self.links.len() as u32;
+        let engines = self.links().len() as u32;
         self.query_device_caps(&driver)?;
         let native_fence = self.query_native_fence(&driver)?;
         let user_mode_submission = self.query_user_mode_submission(features.user_mode_submission)?;
@@ -377,14 +345,14 @@ impl Adapter {
         let _ = self.query::<[u8; 64]>(Kind::DXGKQAITYPE_64BITONLYCAPS, "64BITONLYCAPS", &mut []);
         let physical = Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS;
         let mut handles = Vec::new();
-        for index in 0..self.links.len() as u32 {
+        for index in 0..self.links().len() as u32 {
             match self.query::<DXGK_PHYSICALADAPTERCAPS>(physical, "PHYSICALADAPTERCAPS", &mut [index]) {
                 Ok(caps) => {
                     rules::check_physical_adapter(&caps, nodes)?;
                     handles.push(caps.DxgkPhysicalAdapterHandle);
                 }
                 // One that is not linked may leave the question open.
-                Err(_) if self.links.len() == 1 => {}
+                Err(_) if self.links().len() == 1 => {}
                 Err(status) => return Err(StartError::Query { query: "PHYSICALADAPTERCAPS", status }),
             }
         }
@@ -496,7 +464,7 @@ impl Adapter {
 
     /// Kernel address of `len` bytes at a translated address, if they are plain memory of a function.
     fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
-        self.links.iter().find_map(|link| link.resources.kernel_view(address, len))
+        self.links().iter().find_map(|link| link.resources.kernel_view(address, len))
     }
 
     fn stop_device(&self, link: &Link) {
@@ -511,20 +479,20 @@ impl Adapter {
     pub(crate) fn stop(&self) {
         // What follows needs the hardware, unless there is none any more.
         self.wake(|| ());
-        self.running.store(false, Ordering::Release);
-        if let Some(vidsch) = self.vidsch.get() {
+        self.end();
+        if let Some(vidsch) = self.scheduler() {
             vidsch.stop();
         }
-        if let Some(vidmm) = self.vidmm.get() {
+        if let Some(vidmm) = self.memory_manager() {
             vidmm.stop();
         }
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED);
         self.release_features();
-        self.links.iter().for_each(|link| self.stop_device(link));
+        self.links().iter().for_each(|link| self.stop_device(link));
         self.end_interrupts();
-        for link in &self.links {
+        for link in self.links() {
             self.disconnect_hardware(link);
-            link.unregister();
+            registry::unregister(link);
             self.check_leftovers(link);
         }
         let acquired = lock(&self.acquired).len();

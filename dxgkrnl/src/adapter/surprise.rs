@@ -1,11 +1,9 @@
 //! Surprise removal: a function is pulled out while its adapter runs.
 //! [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]
 
-use std::sync::atomic::Ordering;
-
 use wddm_ddi::km::DXGK_SURPRISE_REMOVAL_TYPE;
 
-use super::{Adapter, Link};
+use super::Adapter;
 use nt::bugcheck::Bugcheck;
 
 impl Adapter {
@@ -34,21 +32,9 @@ impl Adapter {
 
     /// From now on nobody waits for the function, which does not answer any more, and every device is lost.
     pub(crate) fn abandon(&self) {
-        self.gone.store(true, Ordering::Release);
-        self.running.store(false, Ordering::Release);
-        if let Some(vidsch) = self.scheduler() {
-            vidsch.abandon_hardware();
+        match self.scheduler() {
+            Some(vidsch) => vidsch.abandon_hardware(self),
+            None => self.lose(),
         }
-    }
-
-    /// True while every function answers in configuration space.
-    pub(crate) fn is_there(&self) -> bool {
-        self.links().iter().all(|link| link.function.is_there())
-    }
-
-    /// The functions that do not answer any more, or all if each does.
-    pub(crate) fn pulled_out(&self) -> Vec<&Link> {
-        let silent: Vec<&Link> = self.links().iter().filter(|link| !link.function.is_there()).collect();
-        if silent.is_empty() { self.links().iter().collect() } else { silent }
     }
 }

@@ -19,7 +19,8 @@ use wddm_ddi::km::{DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKRNL_INTERFACE};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::{Adapter, Link, adapter_of, adapters_of};
+use crate::adapter::{Adapter, adapter_of, adapters_of};
+use crate::port::Link;
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
 use nt::driver_call;

@@ -7,8 +7,8 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 use wddm_ddi::types::LUID;
 
 use super::{Machine, PnpError};
-use crate::adapter::PowerComponentState;
 use crate::kmd_handle::KmdHandle;
+use crate::port::PowerComponentState;
 use crate::registered::RegisteredDriver;
 use crate::registration::DriverId;
 use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};

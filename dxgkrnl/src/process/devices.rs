@@ -7,8 +7,9 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::{Object, Process};
 use crate::adapter::Adapter;
-use crate::device::{self, Device};
 use crate::rundown::Destroyed;
+use crate::vidmm::next_device_id;
+use crate::vidsch::Device;
 
 impl Process {
     /// Creates a device on an adapter and gives it a handle.
@@ -18,9 +19,9 @@ impl Process {
     pub(crate) fn create_device(&self, adapter: &Arc<Adapter>) -> Result<(Arc<Device>, D3DKMT_HANDLE), NTSTATUS> {
         let on_adapter = self.on_adapter(adapter)?;
         adapter.vidsch().check_not_blocked(&on_adapter.owner)?;
-        let id = device::next_id();
+        let id = next_device_id();
         let kmd = adapter.vidmm().create_user_device(on_adapter.kmd_process, id)?;
-        let device = Device::new(adapter, on_adapter, (id, kmd));
+        let device = Device::new(adapter.render(), on_adapter, (id, kmd));
         match self.insert(Object::Device(Arc::clone(&device))) {
             Ok(handle) => {
                 device.set_handle(handle);

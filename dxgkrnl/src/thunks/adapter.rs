@@ -18,11 +18,11 @@ const PRIVATE_MAX: u32 = 1 << 16;
 /// `KMT_DRIVERVERSION_WDDM_3_2`. [d3dkmthk: D3DKMT_DRIVERVERSION]
 const DRIVER_VERSION: i32 = 3200;
 
-fn is_compute_only(adapter: &Adapter) -> bool {
+pub(super) fn is_compute_only(adapter: &Adapter) -> bool {
     adapter.caps().driver.MiscCaps.ComputeOnly()
 }
 
-fn open(process: &Process, adapter: &Arc<Adapter>) -> Result<u32, NTSTATUS> {
+pub(super) fn open(process: &Process, adapter: &Arc<Adapter>) -> Result<u32, NTSTATUS> {
     process.insert(Object::Adapter(Arc::new(AdapterOpen { adapter: Arc::clone(adapter) })))
 }
 

@@ -14,7 +14,7 @@ use crate::vidmm::Group;
 
 use super::adapter::{answer, answer_word};
 use super::adapter_registry::{query_registry, registry_info};
-use super::user;
+use super::{adapter_perf, user};
 
 /// `INTERFACE_TYPE` PCIBus. [wdm: INTERFACE_TYPE]
 const PCI_BUS: u32 = 5;
@@ -138,7 +138,7 @@ fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
             answer(args, &registry_info(installation))
         }
         Kind::KMTQAITYPE_QUERYREGISTRY => query_registry(adapter, args),
-        _ => Err(STATUS_NOT_SUPPORTED),
+        _ => adapter_perf::query(adapter, args),
     }
 }
 

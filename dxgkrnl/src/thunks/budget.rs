@@ -7,10 +7,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
-use crate::device::Device;
 use crate::process::{Object, Process, WeakProcess};
-use crate::process_adapter::ProcessAdapter;
 use crate::vidmm::{BudgetRegistration, Group, TrimRegistration};
+use crate::vidsch::{Device, ProcessAdapter};
 
 use super::{enter, enter_read_only, power};
 
@@ -86,7 +85,7 @@ pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT
         if args.AdapterLuid != device.adapter.luid {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let registration = TrimRegistration::new(WeakProcess::new(process), &device, callback, args.Context)?;
+        let registration = TrimRegistration::new(WeakProcess::new(process), &**device, callback, args.Context)?;
         device.adapter.vidmm().add_trim(&registration);
         args.Handle = insert(process, &device, Object::Trim(registration))?;
         Ok(STATUS_SUCCESS)
@@ -116,7 +115,7 @@ pub unsafe extern "win64" fn D3DKMTRegisterBudgetChangeNotification(
         let device = process.get_device(args.hDevice)?;
         device.check()?;
         let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
-        let registration = BudgetRegistration::new(WeakProcess::new(process), &device, callback, args.Context)?;
+        let registration = BudgetRegistration::new(WeakProcess::new(process), &**device, callback, args.Context)?;
         device.adapter.vidmm().add_budget_listener(&registration);
         args.Handle = insert(process, &device, Object::BudgetChange(registration))?;
         Ok(STATUS_SUCCESS)

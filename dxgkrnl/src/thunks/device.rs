@@ -4,7 +4,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
-use crate::device::DeviceError;
+use crate::vidsch::DeviceError;
 
 use super::{enter, enter_read_only, power};
 

@@ -9,16 +9,14 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::process::Process;
 use crate::rundown::Used;
-use crate::vidsch::{HwQueue, PacketContext};
+use crate::vidsch::{Device, HwQueue, PacketContext, RenderAdapter};
 
 use super::{enter_read_only, user};
 
-/// What a test command buffer is for.
+/// Device, node and queue or context of a test command buffer.
 struct Target {
     device: Arc<Device>,
     node: u32,
@@ -26,7 +24,7 @@ struct Target {
     _used: Kind,
 }
 
-/// What is used until the answer is there.
+/// Object that is kept from being destroyed until the call is answered.
 enum Kind {
     Queue { _used: Used<HwQueue> },
     Context { _used: Used<PacketContext> },
@@ -78,7 +76,7 @@ impl Room {
 
 /// Has the driver build the buffer. Its answer, and whether both sizes are possible ones with that answer.
 fn build(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
     [commands, private]: [&Room; 2],
 ) -> Result<NTSTATUS, NTSTATUS> {

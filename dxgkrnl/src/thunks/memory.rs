@@ -1,27 +1,20 @@
 //! Thunks of paging queues, allocations, residency, GPU virtual addresses and CPU locks.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
+use crate::paging_queue::PagingQueue;
 use crate::process::{Object, Process};
-use crate::vidmm::{
-    Allocation, AllocationRequest, IdlePoint, MapRequest, PagingQueue, REGION_ALIGN, Resource, Shows, VidMm,
-};
-use crate::vidsch::FenceOptions;
+use crate::vidmm::{Allocation, IdlePoint, MapRequest, REGION_ALIGN, Shows};
+use crate::vidsch::{Device, FenceOptions};
 
 use super::{enter, enter_read_only, power, user};
 
 /// Most allocations of one request.
-const LIST_MAX: u32 = 4096;
-/// Most private data of one allocation or resource, in bytes.
-const PRIVATE_MAX: u32 = 1 << 16;
-/// How long a synchronous destruction waits for queues that still use the allocation.
-const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const LIST_MAX: u32 = 4096;
 
 /// [d3dkmthk: D3DKMTCreatePagingQueue]
 pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATEPAGINGQUEUE) -> NTSTATUS {
@@ -76,174 +69,6 @@ pub(super) unsafe extern "win64" fn destroy_paging_queue(args: *mut D3DDDI_DESTR
     })
 }
 
-fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
-    let flags = args.Flags;
-    let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
-        .with_CreateResource(true)
-        .with_NonSecure(true)
-        .with_ReadOnly(true)
-        .with_CreateWriteCombined(true)
-        .with_CreateCached(true)
-        .with_Zeroed(true)
-        .with_AllowNotZeroed(true)
-        .with_NoKmdAccess(true)
-        .with_NoImplicitSynchronization(true)
-        .into_bits();
-    let elsewhere = D3DKMT_CREATEALLOCATIONFLAGS::new()
-        .with_CreateShared(true)
-        .with_CreateProtected(true)
-        .with_RestrictSharedAccess(true)
-        .with_ExistingSysMem(true)
-        .with_NtSecuritySharing(true)
-        .with_SwapChainBackBuffer(true)
-        .with_CrossAdapter(true)
-        .with_OpenCrossAdapter(true)
-        .with_PartialSharedCreation(true)
-        .with_WriteWatch(true)
-        .with_StandardAllocation(true)
-        .with_ExistingSection(true)
-        .with_PhysicallyContiguous(true)
-        .with_SharedDisplayable(true)
-        .into_bits();
-    let bits = flags.into_bits();
-    let both_cachings = flags.CreateWriteCombined() && flags.CreateCached();
-    if bits & !(hints | elsewhere) != 0 || both_cachings || args.hGlobalShare != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    if bits & elsewhere != 0 || args.hResource != 0 {
-        return Err(STATUS_NOT_SUPPORTED);
-    }
-    Ok(())
-}
-
-/// Private data of allocations, copied in, and where it came from.
-struct Described {
-    infos: Vec<D3DDDI_ALLOCATIONINFO2>,
-    at: *mut D3DDDI_ALLOCATIONINFO2,
-    data: Vec<Vec<u8>>,
-    before: Vec<Vec<u8>>,
-}
-
-impl Described {
-    fn read(at: *mut D3DDDI_ALLOCATIONINFO2, count: u32) -> Result<Self, NTSTATUS> {
-        let mut infos = Vec::with_capacity(count as usize);
-        let mut data = Vec::with_capacity(count as usize);
-        for place in 0..count as usize {
-            let info: D3DDDI_ALLOCATIONINFO2 = user::read(at.wrapping_add(place))?;
-            // SAFETY: both arms of the union are pointers.
-            let existing = unsafe { info.u.pSystemMem };
-            let known = D3DDDI_ALLOCATIONINFO2_Flags::new().with_OverridePriority(true).into_bits();
-            if info.PrivateDriverDataSize > PRIVATE_MAX || info.Flags.into_bits() & !known != 0 || !existing.is_null() {
-                return Err(STATUS_INVALID_PARAMETER);
-            }
-            data.push(user::read_array(info.pPrivateDriverData.cast_const().cast(), info.PrivateDriverDataSize)?);
-            infos.push(info);
-        }
-        Ok(Self { infos, at, before: data.clone(), data })
-    }
-
-    /// Gives user mode its handles, and what the driver wrote into the private data.
-    fn give_back(&mut self, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
-        for (place, (info, handle)) in self.infos.iter_mut().zip(handles).enumerate() {
-            info.hAllocation = *handle;
-            info.GpuVirtualAddress = 0;
-            user::write(self.at.wrapping_add(place), info)?;
-        }
-        for (info, (data, before)) in self.infos.iter().zip(self.data.iter().zip(&self.before)) {
-            if data != before {
-                user::write_array(info.pPrivateDriverData.cast(), data)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// [d3dkmthk: D3DKMTCreateAllocation2]
-pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
-    enter("D3DKMTCreateAllocation2", args, |process, args| {
-        // Allocations have no memory before they are resident or locked.
-        let inside = power::where_needed(process, || false);
-        let device = process.get_device(args.hDevice)?;
-        device.check()?;
-        check_create_flags(args)?;
-        if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: both arms of the union are pointers; this thunk takes the second form.
-        let at = unsafe { args.u1.pAllocationInfo2 };
-        // SAFETY: both arms of the union are pointers; without StandardAllocation it is private data.
-        let private = unsafe { args.u.pPrivateDriverData };
-        let mut described = Described::read(at, args.NumAllocations)?;
-        let mut whole: Vec<u8> = user::read_array(private.cast_const().cast(), args.PrivateDriverDataSize)?;
-        let before = whole.clone();
-        let vidmm = device.adapter.vidmm();
-        let request = AllocationRequest {
-            allocations: &mut described.data,
-            private: &mut whole,
-            resource: args.Flags.CreateResource(),
-            read_only: args.Flags.ReadOnly(),
-        };
-        let (made, resource) = vidmm.create_allocations(&device, request)?;
-        let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
-            let given = described
-                .give_back(&handles)
-                .and_then(|()| if whole == before { Ok(()) } else { user::write_array(private.cast(), &whole) });
-            given.inspect_err(|_| forget(process, &handles, resource))?;
-            Ok(resource)
-        });
-        match registered {
-            Ok(resource) => {
-                args.hResource = resource;
-                Ok(STATUS_SUCCESS)
-            }
-            Err(status) => {
-                // What was doomed earlier goes along, and may be in page tables. Whoever destroys the device meanwhile destroys these too.
-                let device = device.let_go();
-                drop(inside);
-                let _powered = power::where_needed(process, || true);
-                for allocation in &made {
-                    device.adapter.vidmm().destroy_allocation(allocation, None);
-                }
-                Err(status)
-            }
-        }
-    })
-}
-
-fn register(
-    process: &Process,
-    device: &Device,
-    made: &[Arc<Allocation>],
-    resource: Option<Arc<Resource>>,
-) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), NTSTATUS> {
-    let mut handles = Vec::with_capacity(made.len());
-    for allocation in made {
-        match process.insert_on(device, Object::Allocation(Arc::clone(allocation))) {
-            Ok(handle) => handles.push(handle),
-            Err(status) => {
-                forget(process, &handles, 0);
-                return Err(status);
-            }
-        }
-    }
-    let Some(resource) = resource else { return Ok((handles, 0)) };
-    resource.set_members(&handles);
-    match process.insert_on(device, Object::Resource(resource)) {
-        Ok(handle) => Ok((handles, handle)),
-        Err(status) => {
-            forget(process, &handles, 0);
-            Err(status)
-        }
-    }
-}
-
-/// Takes handles out without destroying what they stand for.
-fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE) {
-    for handle in handles.iter().chain((resource != 0).then_some(&resource)) {
-        let _ = process.remove(*handle);
-    }
-}
-
 /// The allocations behind a list of handles, all of one device.
 pub(super) fn allocations(
     process: &Process,
@@ -264,72 +89,10 @@ pub(super) fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D
     user::read_array(at, count)
 }
 
-/// Destroys a resource with its allocations, or a list of allocations; all or none. What a doorbell uses is refused.
-/// [d3dkmthk: D3DKMTDestroyAllocation2]
-pub(super) unsafe extern "win64" fn destroy_allocation2(args: *mut D3DKMT_DESTROYALLOCATION2) -> NTSTATUS {
-    enter_read_only("D3DKMTDestroyAllocation2", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
-        let known =
-            D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
-        if args.Flags.into_bits() & !known != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let handles = if args.hResource == 0 {
-            read_handles(args.phAllocationList, args.AllocationCount)?
-        } else {
-            let resource = process.get_resource(args.hResource)?;
-            if args.AllocationCount != 0 || resource.device() != device.id() {
-                return Err(STATUS_INVALID_PARAMETER);
-            }
-            // Members that were destroyed one by one have stale handles by now.
-            resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok()).collect()
-        };
-        let list = allocations(process, &device, &handles)?;
-        if has_duplicates(&handles) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        if list.iter().any(|allocation| allocation.is_referenced()) {
-            return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
-        }
-        let idle = (!args.Flags.AssumeNotInUse()).then(|| VidMm::idle_point(&device));
-        // Of several threads that destroy an object the one that takes its handle does.
-        let list = match args.hResource {
-            0 => process.remove_all(&handles).map(|()| list)?,
-            resource => {
-                process.remove(resource)?;
-                let taken = handles.iter().zip(list).filter(|(handle, _)| process.remove(**handle).is_ok());
-                taken.map(|(_, allocation)| allocation).collect()
-            }
-        };
-        for allocation in &list {
-            device.adapter.vidmm().destroy_allocation(allocation, idle.clone());
-        }
-        if args.Flags.SynchronousDestroy() {
-            return wait_until_gone(&device, &list);
-        }
-        Ok(STATUS_SUCCESS)
-    })
-}
-
 pub(super) fn has_duplicates(handles: &[D3DKMT_HANDLE]) -> bool {
     let mut sorted = handles.to_vec();
     sorted.sort_unstable();
     sorted.windows(2).any(|pair| pair.first() == pair.last())
-}
-
-fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS, NTSTATUS> {
-    let deadline = Instant::now() + DESTROY_TIMEOUT;
-    let vidmm = device.adapter.vidmm();
-    while list.iter().any(|allocation| vidmm.still_exists(allocation)) {
-        if Instant::now() > deadline || device.error().is_some() {
-            // The handles are gone either way; the memory follows when the queues let go.
-            return Ok(STATUS_TIMEOUT);
-        }
-        if !device.adapter.relax() {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
-    Ok(STATUS_SUCCESS)
 }
 
 /// All or none; without room the device is told by how much it is over its budget, and with MustSucceed it is lost. STATUS_PENDING with the value of the paging queue's fence at which the contents may be used; STATUS_SUCCESS with value 0 when
@@ -381,7 +144,7 @@ pub(super) unsafe extern "win64" fn evict(args: *mut D3DKMT_EVICT) -> NTSTATUS {
         }
         let handles = read_handles(args.AllocationList, args.NumAllocations)?;
         let list = allocations(process, &device, &handles)?;
-        let idle: IdlePoint = VidMm::idle_point(&device);
+        let idle: IdlePoint = device.idle_point();
         args.NumBytesToTrim = device.adapter.vidmm().evict_allocations(&list, &idle)?;
         Ok(STATUS_SUCCESS)
     })
@@ -484,7 +247,7 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
         let list = allocations(process, &device, &[args.hAllocation])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
         let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
-        let address = device.adapter.vidmm().lock_allocation(&device, allocation)?;
+        let address = device.adapter.vidmm().lock_allocation(&*device, allocation)?;
         args.pData = core::ptr::with_exposed_provenance_mut(address);
         Ok(STATUS_SUCCESS)
     })

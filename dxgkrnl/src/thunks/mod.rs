@@ -5,18 +5,27 @@
 
 mod adapter;
 mod adapter_info;
+mod adapter_perf;
 mod adapter_registry;
+mod allocation;
 pub(crate) mod budget;
+mod control;
 mod device;
 pub(crate) mod escape;
+mod keyed_mutex;
 mod memory;
 pub(crate) mod monitored;
+mod names;
 mod offer;
+mod older_sync;
 mod packet;
 mod power;
 pub(crate) mod priority;
 mod queue;
+mod residency;
+mod resource;
 pub(crate) mod share;
+mod statistics;
 mod sync;
 mod update;
 pub(crate) mod user;
@@ -42,8 +51,8 @@ static THUNKS: Thunks = Thunks {
     D3DKMTGetDeviceState: device::get_device_state,
     D3DKMTCreatePagingQueue: memory::create_paging_queue,
     D3DKMTDestroyPagingQueue: memory::destroy_paging_queue,
-    D3DKMTCreateAllocation2: memory::create_allocation2,
-    D3DKMTDestroyAllocation2: memory::destroy_allocation2,
+    D3DKMTCreateAllocation2: allocation::create_allocation2,
+    D3DKMTDestroyAllocation2: allocation::destroy_allocation2,
     D3DKMTMakeResident: memory::make_resident,
     D3DKMTEvict: memory::evict,
     D3DKMTOfferAllocations: offer::offer_allocations,
@@ -99,6 +108,58 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTUnregisterBudgetChangeNotification: budget::D3DKMTUnregisterBudgetChangeNotification,
     D3DKMTUpdateGpuVirtualAddress: update::update_gpu_virtual_address,
     D3DKMTEscape: escape::D3DKMTEscape,
+    D3DKMTCreateAllocation: allocation::create_allocation,
+    D3DKMTDestroyAllocation: allocation::destroy_allocation,
+    D3DKMTQueryAllocationResidency: residency::query_allocation_residency,
+    D3DKMTSetAllocationPriority: residency::set_allocation_priority,
+    D3DKMTGetAllocationPriority: residency::get_allocation_priority,
+    D3DKMTReclaimAllocations: offer::reclaim_allocations,
+    D3DKMTTrimProcessCommitment: residency::trim_process_commitment,
+    D3DKMTQueryProcessOfferInfo: residency::query_process_offer_info,
+    D3DKMTUpdateAllocationProperty: residency::update_allocation_property,
+    D3DKMTFlushHeapTransitions: residency::flush_heap_transitions,
+    D3DKMTLock: residency::lock,
+    D3DKMTUnlock: residency::unlock,
+    D3DKMTQueryStatistics: statistics::query_statistics,
+    D3DKMTQueryResourceInfo: resource::query_resource_info,
+    D3DKMTQueryResourceInfoFromNtHandle: resource::query_resource_info_from_nt_handle,
+    D3DKMTOpenResource: resource::open_resource,
+    D3DKMTOpenResource2: resource::open_resource2,
+    D3DKMTOpenResourceFromNtHandle: resource::open_resource_from_nt_handle,
+    D3DKMTGetSharedResourceAdapterLuid: resource::get_shared_resource_adapter_luid,
+    D3DKMTCheckSharedResourceAccess: resource::check_shared_resource_access,
+    D3DKMTConfigureSharedResource: resource::configure_shared_resource,
+    D3DKMTGetRuntimeData: resource::get_runtime_data,
+    D3DKMTOpenNtHandleFromName: names::open_nt_handle_from_name,
+    D3DKMTOpenSyncObjectNtHandleFromName: names::open_sync_object_nt_handle_from_name,
+    D3DKMTOpenSyncObjectFromNtHandle: older_sync::open_sync_object_from_nt_handle,
+    D3DKMTOpenSynchronizationObject: older_sync::open_synchronization_object,
+    D3DKMTEnumAdapters: control::enum_adapters,
+    D3DKMTOpenAdapterFromDeviceName: control::open_adapter_from_device_name,
+    D3DKMTIsFeatureEnabled: control::is_feature_enabled,
+    D3DKMTQueryClockCalibration: control::query_clock_calibration,
+    D3DKMTSetStablePowerState: control::set_stable_power_state,
+    D3DKMTMarkDeviceAsError: control::mark_device_as_error,
+    D3DKMTGetProcessDeviceRemovalSupport: control::get_process_device_removal_support,
+    D3DKMTWaitForIdle: control::wait_for_idle,
+    D3DKMTSetQueuedLimit: control::set_queued_limit,
+    D3DKMTCreateContext: control::create_context,
+    D3DKMTRender: control::render,
+    D3DKMTCreateSynchronizationObject: older_sync::create_synchronization_object,
+    D3DKMTWaitForSynchronizationObject: older_sync::wait_for_synchronization_object,
+    D3DKMTSignalSynchronizationObject: older_sync::signal_synchronization_object,
+    D3DKMTWaitForSynchronizationObject2: older_sync::wait_for_synchronization_object2,
+    D3DKMTSignalSynchronizationObject2: older_sync::signal_synchronization_object2,
+    D3DKMTCreateKeyedMutex: keyed_mutex::create_keyed_mutex,
+    D3DKMTCreateKeyedMutex2: keyed_mutex::create_keyed_mutex2,
+    D3DKMTOpenKeyedMutex: keyed_mutex::open_keyed_mutex,
+    D3DKMTOpenKeyedMutex2: keyed_mutex::open_keyed_mutex2,
+    D3DKMTOpenKeyedMutexFromNtHandle: keyed_mutex::open_keyed_mutex_from_nt_handle,
+    D3DKMTAcquireKeyedMutex: keyed_mutex::acquire_keyed_mutex,
+    D3DKMTAcquireKeyedMutex2: keyed_mutex::acquire_keyed_mutex2,
+    D3DKMTReleaseKeyedMutex: keyed_mutex::release_keyed_mutex,
+    D3DKMTReleaseKeyedMutex2: keyed_mutex::release_keyed_mutex2,
+    D3DKMTDestroyKeyedMutex: keyed_mutex::destroy_keyed_mutex,
 };
 
 /// Those that the user-mode driver has no use for; as [`thunks`].

@@ -11,11 +11,12 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
 use crate::rundown::Used;
+use crate::vidsch::Device;
 use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, Rights, SyncObject};
 
-use super::{enter, enter_read_only, sync, user};
+use super::{enter, enter_read_only, older_sync, sync, user};
 
-/// Creates a monitored fence, private or shared by kernel handles. [d3dkmthk: D3DKMTCreateSynchronizationObject2;
+/// Creates a monitored fence, private or shared by kernel handles, or an object of before these (see [`older_sync`]). [d3dkmthk: D3DKMTCreateSynchronizationObject2;
 /// context-monitoring: creating a monitored fence]
 ///
 /// # Safety
@@ -36,11 +37,14 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
             return Err(STATUS_INVALID_PARAMETER);
         }
         if info.Type != Type::D3DDDI_MONITORED_FENCE {
-            return Err(STATUS_NOT_SUPPORTED);
+            args.hSyncObject = older_sync::create(process, &device, info)?;
+            return Ok(STATUS_SUCCESS);
         }
         // SAFETY: every arm of the union is plain numbers.
         let mut made = unsafe { info.u.MonitoredFence };
-        let rest = sync::check_sharing(info.Flags)?;
+        // Without access for GPUs the fence has no address for them; contexts wait for it and signal it by software all the same.
+        let gpu_address = !info.Flags.NoGPUAccess();
+        let rest = sync::check_sharing(info.Flags.with_NoGPUAccess(false))?;
         if !device.adapter.caps().has_engines(made.EngineAffinity) {
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -58,22 +62,22 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         let fence = device.adapter.vidsch().create_monitored_fence(&device, options)?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         made.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
-        made.FenceValueGPUVirtualAddress = fence.gpu_address();
+        made.FenceValueGPUVirtualAddress = if gpu_address { fence.gpu_address() } else { 0 };
         info.u.MonitoredFence = made;
         info.SharedHandle = 0;
         Ok(STATUS_SUCCESS)
     })
 }
 
-/// What waits and signals are submitted to.
-enum Target {
+/// Queue or context that waits and signals are submitted to.
+pub(super) enum Target {
     Queue(Used<HwQueue>),
     Context(Used<PacketContext>),
 }
 
 impl Target {
     /// What the handle of a context of either kind stands for; a hardware context stands for its queue.
-    fn of_context(process: &Process, context: D3DKMT_HANDLE) -> Result<Self, NTSTATUS> {
+    pub(super) fn of_context(process: &Process, context: D3DKMT_HANDLE) -> Result<Self, NTSTATUS> {
         if let Ok(context) = process.get_packet_context(context) {
             return Ok(Self::Context(context));
         }
@@ -83,21 +87,30 @@ impl Target {
         }
     }
 
-    fn read_pairs(&self, process: &Process, (count, handles, values): Arrays) -> Result<Pairs, NTSTATUS> {
-        let device = match self {
+    /// The device that the work is of.
+    pub(super) fn device(&self) -> &Arc<Device> {
+        match self {
             Self::Queue(queue) => queue.context().device(),
             Self::Context(context) => context.device(),
-        };
+        }
+    }
+
+    fn read_pairs(&self, process: &Process, (count, handles, values): Arrays) -> Result<Pairs, NTSTATUS> {
+        let device = self.device();
         device.check()?;
         sync::read_pairs(process, device, count, handles.cast_const(), values.cast_const())
     }
 }
 
 type Arrays = (u32, *mut D3DKMT_HANDLE, *mut u64);
-type Pairs = Vec<(Arc<SyncObject>, u64)>;
+pub(super) type Pairs = Vec<(Arc<SyncObject>, u64)>;
 
 fn wait(process: &Process, target: &Target, arrays: Arrays) -> Result<NTSTATUS, NTSTATUS> {
-    let conditions = target.read_pairs(process, arrays)?;
+    wait_for(target, target.read_pairs(process, arrays)?)
+}
+
+/// Work that is submitted to `target` from now on waits for fences.
+pub(super) fn wait_for(target: &Target, conditions: Pairs) -> Result<NTSTATUS, NTSTATUS> {
     if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
         return Err(STATUS_ACCESS_DENIED);
     }
@@ -123,7 +136,11 @@ fn signal(
     if flags.EnqueueCpuEvent() {
         return Err(STATUS_NOT_SUPPORTED);
     }
-    let signals = target.read_pairs(process, arrays)?;
+    signal_with(target, target.read_pairs(process, arrays)?, flags.SignalAtSubmission())
+}
+
+/// Fences get values when what was submitted to `target` is done, or `at_submission`.
+pub(super) fn signal_with(target: &Target, signals: Pairs, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
     if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -132,8 +149,8 @@ fn signal(
     }
     vidsch::check_signals(&signals)?;
     match target {
-        Target::Queue(queue) => queue.submit_signal(signals, flags.SignalAtSubmission())?,
-        Target::Context(context) => context.submit_signal(signals, flags.SignalAtSubmission())?,
+        Target::Queue(queue) => queue.submit_signal(signals, at_submission)?,
+        Target::Context(context) => context.submit_signal(signals, at_submission)?,
     }
     Ok(STATUS_SUCCESS)
 }

@@ -6,9 +6,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::process::Process;
-use crate::vidmm::{Allocation, OfferPriority, OfferTerms, VidMm};
+use crate::vidmm::{Allocation, OfferPriority, OfferTerms};
+use crate::vidsch::Device;
 
 use super::memory::{allocations, has_duplicates, read_handles};
 use super::{enter, enter_read_only, user};
@@ -57,7 +57,7 @@ pub(super) unsafe extern "win64" fn offer_allocations(args: *mut D3DKMT_OFFERALL
         }
         let priority = OfferPriority::of(args.Priority).ok_or(STATUS_INVALID_PARAMETER)?;
         let groups = groups(process, &device, (args.pResources, args.HandleList), args.NumAllocations)?;
-        let idle = (!args.Flags.OfferImmediately()).then(|| VidMm::idle_point(&device));
+        let idle = (!args.Flags.OfferImmediately()).then(|| device.idle_point());
         let terms = OfferTerms { priority, decommit: args.Flags.AllowDecommit(), idle };
         device.adapter.vidmm().offer(&groups.concat(), &terms)?;
         Ok(STATUS_SUCCESS)
@@ -87,5 +87,25 @@ pub(super) unsafe extern "win64" fn reclaim_allocations2(args: *mut D3DKMT_RECLA
         }
         args.PagingFenceValue = value;
         Ok(if value == 0 { STATUS_SUCCESS } else { STATUS_PENDING })
+    })
+}
+
+/// As [`reclaim_allocations2`]; the memory may be used when it returns. [d3dkmthk: D3DKMTReclaimAllocations]
+pub(super) unsafe extern "win64" fn reclaim_allocations(args: *mut D3DKMT_RECLAIMALLOCATIONS) -> NTSTATUS {
+    enter_read_only("D3DKMTReclaimAllocations", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let groups = groups(process, &device, (args.pResources, args.HandleList), args.NumAllocations)?;
+        if !args.pDiscarded.is_null() {
+            // Nothing is reclaimed whose answer has nowhere to go.
+            user::write_array(args.pDiscarded.cast::<u32>(), &vec![0; groups.len()])?;
+        }
+        let results = device.adapter.vidmm().reclaim_and_wait(&groups)?;
+        if !args.pDiscarded.is_null() {
+            let lost = |result: &D3DDDI_RECLAIM_RESULT| *result != D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK;
+            let results: Vec<u32> = results.iter().map(|result| u32::from(lost(result))).collect();
+            user::write_array(args.pDiscarded.cast::<u32>(), &results)?;
+        }
+        Ok(STATUS_SUCCESS)
     })
 }

@@ -9,7 +9,7 @@ use nt::lock::RwLockReadGuard;
 use crate::process::Process;
 use crate::rank;
 
-/// What a thunk needs.
+/// Power state that a thunk needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     /// A device in D0.
@@ -35,9 +35,47 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTGetContextInProcessSchedulingPriority", Need::Nothing),
     ("D3DKMTShareObjects", Need::Nothing),
     ("D3DKMTInvalidateCache", Need::Nothing),
+    ("D3DKMTQueryAllocationResidency", Need::Nothing),
+    ("D3DKMTGetAllocationPriority", Need::Nothing),
+    ("D3DKMTQueryProcessOfferInfo", Need::Nothing),
+    ("D3DKMTQueryStatistics", Need::Nothing),
+    ("D3DKMTQueryResourceInfo", Need::Nothing),
+    ("D3DKMTQueryResourceInfoFromNtHandle", Need::Nothing),
+    ("D3DKMTOpenResource", Need::Nothing),
+    ("D3DKMTOpenResource2", Need::Nothing),
+    ("D3DKMTOpenResourceFromNtHandle", Need::Nothing),
+    ("D3DKMTGetSharedResourceAdapterLuid", Need::Nothing),
+    ("D3DKMTCheckSharedResourceAccess", Need::Nothing),
+    ("D3DKMTConfigureSharedResource", Need::Nothing),
+    ("D3DKMTGetRuntimeData", Need::Nothing),
+    ("D3DKMTOpenNtHandleFromName", Need::Nothing),
+    ("D3DKMTOpenSyncObjectNtHandleFromName", Need::Nothing),
+    ("D3DKMTOpenSyncObjectFromNtHandle", Need::Nothing),
+    ("D3DKMTOpenSynchronizationObject", Need::Nothing),
+    ("D3DKMTEnumAdapters", Need::Nothing),
+    ("D3DKMTOpenAdapterFromDeviceName", Need::Nothing),
+    ("D3DKMTIsFeatureEnabled", Need::Nothing),
+    ("D3DKMTGetProcessDeviceRemovalSupport", Need::Nothing),
+    ("D3DKMTOpenKeyedMutex", Need::Nothing),
+    ("D3DKMTOpenKeyedMutex2", Need::Nothing),
+    ("D3DKMTOpenKeyedMutexFromNtHandle", Need::Nothing),
+    ("D3DKMTSetAllocationPriority", Need::Nothing),
+    ("D3DKMTLock", Need::Nothing),
+    ("D3DKMTUnlock", Need::Nothing),
+    ("D3DKMTCreateContext", Need::Nothing),
+    ("D3DKMTRender", Need::Nothing),
+    ("D3DKMTSetQueuedLimit", Need::Nothing),
+    ("D3DKMTCreateSynchronizationObject", Need::Nothing),
+    ("D3DKMTCreateKeyedMutex", Need::Nothing),
+    ("D3DKMTCreateKeyedMutex2", Need::Nothing),
+    ("D3DKMTReleaseKeyedMutex", Need::Nothing),
+    ("D3DKMTReleaseKeyedMutex2", Need::Nothing),
+    ("D3DKMTDestroyKeyedMutex", Need::Nothing),
+    ("D3DKMTUpdateAllocationProperty", Need::Nothing),
     ("D3DKMTRegisterBudgetChangeNotification", Need::Nothing),
     // An allocation has no memory before it is resident or locked; one that cannot be told to user mode is destroyed.
     ("D3DKMTCreateAllocation2", Need::Depends),
+    ("D3DKMTCreateAllocation", Need::Depends),
     // The first use of an adapter by a process makes its page tables.
     ("D3DKMTCreateDevice", Need::Depends),
     ("D3DKMTQueryVideoMemoryInfo", Need::Depends),
@@ -53,6 +91,10 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTUnregisterTrimNotification", Need::Own),
     ("D3DKMTUnregisterBudgetChangeNotification", Need::Own),
     ("D3DKMTConnectDoorbell", Need::Own),
+    // They wait for others as long as that takes.
+    ("D3DKMTAcquireKeyedMutex", Need::Own),
+    ("D3DKMTAcquireKeyedMutex2", Need::Own),
+    ("D3DKMTWaitForIdle", Need::Own),
     // It may wait until fewer updates are queued, which fences hold.
     ("D3DKMTUpdateGpuVirtualAddress", Need::Own),
 ];

@@ -8,10 +8,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
-use crate::device::Device;
 use crate::process::{Object, Process};
 use crate::rundown::Destroyed;
-use crate::vidsch::{Commands, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
+use crate::vidsch::{Commands, Device, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
 use super::{enter, enter_read_only, sync, user};
 

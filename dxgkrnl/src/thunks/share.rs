@@ -7,17 +7,13 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
-use crate::device::Device;
-use crate::process::KernelObject;
-use crate::vidsch::{Rights, SharedFence, SyncObject};
+use crate::process::{KernelObject, Process};
+use crate::vidsch::{Device, Rights, SharedFence, SyncObject};
 
-use super::{enter, guarded, sync, user};
-
-/// Words of an OBJECT_ATTRIBUTES structure. [wdm: OBJECT_ATTRIBUTES]
-const ATTRIBUTES_WORDS: u32 = 6;
+use super::{enter, guarded, names, sync, user};
 
 /// Gives an object that was created to be shared a kernel handle in the calling process. Objects are shared one at a time and
-/// have no names. `attributes` is NULL or an OBJECT_ATTRIBUTES. What is opened by the handle has the rights of `desired_access`,
+/// a fence may get a name, which it has as long as a kernel handle of it is open. `attributes` is NULL or an OBJECT_ATTRIBUTES. What is opened by the handle has the rights of `desired_access`,
 /// and none that the sharing process lacks itself. [d3dkmthk: D3DKMTShareObjects]
 ///
 /// # Safety
@@ -33,15 +29,24 @@ pub(super) unsafe extern "win64" fn share_objects(
         if count != 1 {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        if !attributes.is_null() {
-            check_attributes(&user::read_array(attributes.cast::<u64>(), ATTRIBUTES_WORDS)?)?;
-        }
+        let name = if attributes.is_null() { None } else { names::of_attributes(attributes)? };
         let object = user::read_array(objects, 1)?.first().copied().unwrap_or_default();
         // Refuses a place that cannot be written before there is a handle.
         user::write_array(shared.cast::<u64>(), &[0])?;
-        let fence = process.get_sync(object)?;
-        let rights = Rights::of_access(desired_access).map(|granted| granted.and(fence.rights()));
-        let object = KernelObject::SharedFence(SharedFence::new(fence.fence())?, rights);
+        let object = match process.get_keyed_mutex(object) {
+            Ok(mutex) if name.is_none() => KernelObject::KeyedMutex(mutex.shareable()?),
+            Ok(_) => return Err(STATUS_NOT_SUPPORTED),
+            Err(_) => {
+                let fence = process.get_sync(object)?;
+                let rights = Rights::of_access(desired_access).map(|granted| granted.and(fence.rights()));
+                let shared = SharedFence::new(fence.fence())?;
+                if let Some(name) = name {
+                    let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+                    machine.name_fence(name, &shared, fence.rights())?;
+                }
+                KernelObject::SharedFence(shared, rights)
+            }
+        };
         let handle = process.insert_kernel(object)?;
         user::write_array(shared.cast::<u64>(), &[handle.addr() as u64]).inspect_err(|_| {
             // Nobody learnt of it.
@@ -51,12 +56,15 @@ pub(super) unsafe extern "win64" fn share_objects(
     })
 }
 
-fn check_attributes(words: &[u64]) -> Result<(), NTSTATUS> {
-    let &[length, _root, name, ..] = words else { return Err(STATUS_INVALID_PARAMETER) };
-    if length as u32 != ATTRIBUTES_WORDS * 8 {
-        return Err(STATUS_INVALID_PARAMETER);
+/// The fence behind a kernel handle.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE; STATUS_OBJECT_TYPE_MISMATCH for the handle of something else.
+fn shared_fence(process: &Process, handle: HANDLE) -> Result<(Arc<SharedFence>, Result<Rights, NTSTATUS>), NTSTATUS> {
+    match process.get_kernel(handle)? {
+        KernelObject::SharedFence(shared, granted) => Ok((shared, granted)),
+        KernelObject::KeyedMutex(_) => Err(STATUS_OBJECT_TYPE_MISMATCH),
     }
-    if name == 0 { Ok(()) } else { Err(STATUS_NOT_SUPPORTED) }
 }
 
 /// Flags of an opening say again how the fence is shared.
@@ -103,7 +111,7 @@ pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
         if args.Reserved.iter().any(|byte| *byte != 0) || !known {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;
+        let (shared, granted) = shared_fence(process, args.hNtHandle)?;
         check_sharing(&shared, args.Flags)?;
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let mut private = args.PrivateDriverData;
@@ -132,7 +140,7 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
         if !device.adapter.caps().has_engines(opened.EngineAffinity) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;
+        let (shared, granted) = shared_fence(process, args.hNtHandle)?;
         check_sharing(&shared, args.Flags)?;
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let fence = open(&device, &shared, false, rights, &mut [0; 64])?;
@@ -151,17 +159,4 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
 /// Callable with any handle.
 pub(super) unsafe extern "win64" fn nt_close(handle: HANDLE) -> NTSTATUS {
     guarded("NtClose", |process| process.close_kernel(handle).map(|()| STATUS_SUCCESS))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attributes_have_their_length_and_no_name() {
-        assert_eq!(check_attributes(&[48, 0, 0, 0, 0, 0]), Ok(()));
-        assert_eq!(check_attributes(&[48, 0, 1, 0, 0, 0]), Err(STATUS_NOT_SUPPORTED));
-        assert_eq!(check_attributes(&[40, 0, 0, 0, 0, 0]), Err(STATUS_INVALID_PARAMETER));
-        assert_eq!(check_attributes(&[48]), Err(STATUS_INVALID_PARAMETER));
-    }
 }

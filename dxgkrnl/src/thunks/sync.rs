@@ -8,10 +8,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::process::{Object, Process};
-use crate::vidsch::{self, FenceOptions, Rights, SyncObject};
+use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, Rights, SyncObject};
 
 use super::{enter, enter_read_only, power, user};
 
@@ -50,7 +48,7 @@ pub(super) fn insert(process: &Process, device: &Device, fence: &Arc<SyncObject>
     Ok(handle)
 }
 
-/// Where the process has the values of a fence.
+/// Addresses of a fence's values in the process.
 pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
     D3DDDI_NATIVEFENCEMAPPING {
         CurrentValueCpuVa: core::ptr::with_exposed_provenance_mut(fence.user_address()),
@@ -62,7 +60,7 @@ pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
 
 /// Checks what is asked for, and whether it is a fence for engines only. What the interface knows and this system does not have is
 /// refused by name; only a fence of the default type can be used across adapters.
-fn check_info(adapter: &Adapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
+fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     const KNOWN: u32 = 0x7ff;
     let info = &args.Info;
     let flags = info.Flags.into_bits();
@@ -109,10 +107,11 @@ pub(super) unsafe extern "win64" fn destroy_synchronization_object(
     args: *mut D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTDestroySynchronizationObject", args, |process, args| {
-        if process.get_sync(args.hSyncObject)?.is_of_queue() {
+        if process.get_sync(args.hSyncObject).is_ok_and(|fence| fence.is_of_queue()) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        process.take_if(args.hSyncObject, |object| matches!(object, Object::Sync(_)))?.destroy();
+        let wanted = |object: &Object| matches!(object, Object::Sync(_) | Object::OlderSync(_));
+        process.take_if(args.hSyncObject, wanted)?.destroy();
         Ok(STATUS_SUCCESS)
     })
 }

@@ -6,10 +6,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::device::Device;
 use crate::process::Process;
 use crate::vidmm::{Access, Change, Span};
-use crate::vidsch::{self, UpdateQueue, UpdateRequest};
+use crate::vidsch::{self, Device, UpdateQueue, UpdateRequest};
 
 use super::{enter_read_only, memory, power, user};
 

@@ -5,20 +5,19 @@ use std::sync::{Arc, Weak};
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::vidmm::PagingQueue;
-use crate::vidmm::VidMm;
+use crate::suspension::ProcessSuspension;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::fence_storage::FencePage;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::update::{Change, Update};
 use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
-use crate::vidsch::ProcessSuspension;
+use crate::vidmm::{ResidencyQueue, VidMm};
 use nt::ram::{PAGE_SIZE, Pages};
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
 const ZERO_MAX: u64 = 1 << 30;
 
-/// What a GPU may do with a page.
+/// Access rights of a GPU to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// Reads.
@@ -69,7 +68,7 @@ pub(crate) struct MapRequest<'a> {
     pub(crate) driver_protection: u64,
 }
 
-/// What a mapping shows.
+/// Target of a mapping.
 #[derive(Clone, Copy)]
 pub(crate) enum Shows<'a> {
     /// An allocation from a page on.
@@ -221,7 +220,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without room or page tables.
-    pub(crate) fn map(&self, queue: &PagingQueue, request: &MapRequest<'_>) -> Result<(u64, u64), NTSTATUS> {
+    pub(crate) fn map(&self, queue: &ResidencyQueue, request: &MapRequest<'_>) -> Result<(u64, u64), NTSTATUS> {
         let vidmm = self.vidmm()?;
         let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
         if !request.base.is_multiple_of(PAGE_SIZE) {

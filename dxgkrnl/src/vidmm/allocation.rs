@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use nt::lock::{Mutex, lock};
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::memory::{IdlePoint, SpaceId, State};
+use crate::vidmm::memory::{IdlePoint, PRIORITY_NORMAL, SpaceId, State};
 use crate::vidmm::page_table::MEDIUM;
+use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::{Global, Kept, VidMm, placement};
 use nt::ram::PAGE_SIZE;
@@ -47,8 +47,10 @@ pub(crate) struct Allocation {
     owner: SpaceId,
     size: u64,
     alignment: u64,
-    /// Segments in the order the driver prefers, 0 for the rest.
-    placements: [u8; 32],
+    /// Segments that the driver allowed in the order it prefers, 0 for the rest.
+    allowed: [u8; 32],
+    /// Those in which it may be now.
+    placements: Mutex<[u8; 32], Innermost>,
     cpu_access: CpuAccess,
     resource: Option<Arc<Resource>>,
     /// Where its user address goes when the adapter stops.
@@ -85,9 +87,6 @@ pub(crate) type Created = (Vec<Arc<Allocation>>, Option<Arc<Resource>>);
 /// Bytes of a 64-KiB page.
 const MEDIUM_SIZE: u64 = MEDIUM * PAGE_SIZE;
 
-/// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
-const PRIORITY_NORMAL: u32 = 0x7800_0000;
-
 /// The answer of the driver, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
@@ -96,6 +95,7 @@ struct Answer {
     alignment: u64,
     placements: [u8; 32],
     cpu_access: CpuAccess,
+    priority: u32,
 }
 
 /// The rules for what CreateAllocation may answer; the text names the one that is broken. [d3dkmddi: DXGK_ALLOCATIONINFO]
@@ -143,7 +143,8 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
         }
     }
     let alignment = alignment.max(PAGE_SIZE);
-    Ok(Answer { kmd: KmdHandle::new(info.hAllocation), size, alignment, placements, cpu_access })
+    let kmd = KmdHandle::new(info.hAllocation);
+    Ok(Answer { kmd, size, alignment, placements, cpu_access, priority: info.AllocationPriority })
 }
 
 impl VidMm {
@@ -154,7 +155,7 @@ impl VidMm {
     /// Nothing exists then.
     pub(crate) fn create_allocations(
         self: &Arc<Self>,
-        device: &Device,
+        device: &dyn MemoryOwner,
         request: Request<'_>,
     ) -> Result<Created, NTSTATUS> {
         let Request { allocations, private, resource, read_only } = request;
@@ -169,7 +170,7 @@ impl VidMm {
         self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args).ok()?;
         let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
         let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
-        let map_aperture2 = device.adapter.caps().driver.MemoryManagementCaps.Bits.MapAperture2Supported();
+        let map_aperture2 = self.driver.map_aperture2;
         let answers: Result<Vec<Answer>, &str> = {
             let memory = lock(&self.memory);
             infos.iter().map(|info| check(info, &memory.segments, map_aperture2)).collect()
@@ -242,7 +243,7 @@ impl VidMm {
     /// DxgkDdiOpenAllocation; the answer is the driver's handle on the device for each. [d3dkmddi: DXGKARG_OPENALLOCATION]
     fn open(
         &self,
-        device: &Device,
+        device: &dyn MemoryOwner,
         globals: &[u32],
         private: &mut [Vec<u8>],
         whole: &mut [u8],
@@ -262,11 +263,11 @@ impl VidMm {
         args.pOpenAllocation = infos.as_mut_ptr();
         (args.pPrivateDriverData, args.PrivateDriverSize) = pointer(whole);
         args.Flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
-        self.driver.miniport.open_allocation(device.kmd.raw(), &args).ok()?;
+        self.driver.miniport.open_allocation(device.kmd().raw(), &args).ok()?;
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
 
-    fn new_resource(&self, device: &Device, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, NTSTATUS> {
+    fn new_resource(&self, device: &dyn MemoryOwner, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, NTSTATUS> {
         let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
         let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         let (live, members) = (AtomicU32::new(count), Mutex::new(Vec::new()));
@@ -275,7 +276,7 @@ impl VidMm {
 
     fn register(
         self: &Arc<Self>,
-        device: &Device,
+        device: &dyn MemoryOwner,
         answer: Answer,
         global: u32,
         open: KmdHandle,
@@ -293,16 +294,18 @@ impl VidMm {
             open,
             global,
             device: device.id(),
-            kmd_device: device.kmd,
-            owner: device.process.space.id(),
+            kmd_device: device.kmd(),
+            owner: device.space().id(),
             size: answer.size,
             alignment: answer.alignment,
-            placements: answer.placements,
+            allowed: answer.placements,
+            placements: Mutex::new(answer.placements),
             cpu_access: answer.cpu_access,
             resource,
-            kept: Arc::clone(&device.process.kept),
+            kept: Arc::clone(device.kept()),
         });
-        let state = State::new(Arc::clone(&allocation), id.0);
+        let mut state = State::new(Arc::clone(&allocation), id.0);
+        state.priority = answer.priority;
         memory.allocations.insert(id, state);
         allocation
     }
@@ -394,10 +397,24 @@ impl Allocation {
 
     /// Segments it may live in, the preferred one first.
     pub(crate) fn placements(&self) -> impl Iterator<Item = u32> + use<> {
-        self.placements.into_iter().take_while(|id| *id != 0).map(u32::from)
+        lock(&self.placements).into_iter().take_while(|id| *id != 0).map(u32::from)
     }
 
-    /// How the CPU may reach it.
+    /// Segments that the driver allows.
+    pub(crate) fn allowed(&self) -> impl Iterator<Item = u32> + use<> {
+        self.allowed.into_iter().take_while(|id| *id != 0).map(u32::from)
+    }
+
+    /// Changes in which of the allowed segments it may be.
+    pub(super) fn set_placements(&self, order: &[u32]) {
+        let mut places = [0; 32];
+        for (place, id) in places.iter_mut().zip(order) {
+            *place = u8::try_from(*id).unwrap_or(0);
+        }
+        *lock(&self.placements) = places;
+    }
+
+    /// Access that the CPU has to the allocation.
     pub(crate) fn cpu_access(&self) -> CpuAccess {
         self.cpu_access
     }
@@ -478,7 +495,8 @@ impl Allocation {
             owner,
             size,
             alignment: PAGE_SIZE,
-            placements,
+            allowed: placements,
+            placements: Mutex::new(placements),
             cpu_access,
             resource: None,
             kept: Arc::default(),

@@ -11,9 +11,9 @@ use crate::miniport::Miniport;
 use crate::trace::TraceKind;
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
+use crate::vidmm::scheduler::Scheduler;
 use crate::vidmm::segment::{Segments, Table};
 use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
-use crate::vidsch::VidSch;
 use nt::bugcheck::Bugcheck;
 use nt::ram::{PAGE_SIZE, Ram};
 use nt::verifier::Verifier;
@@ -35,7 +35,9 @@ pub(crate) struct Driver {
     /// The driver's handles of the contexts that paging work runs in, by engine, once there are some.
     pub(crate) paging_contexts: OnceLock<Vec<KmdHandle>>,
     /// The scheduler, whose lock keeps BuildPagingBuffer apart from submissions.
-    pub(crate) scheduler: OnceLock<Arc<VidSch>>,
+    pub(crate) scheduler: OnceLock<Arc<dyn Scheduler>>,
+    /// MapAperture2Supported of DRIVERCAPS.
+    pub(crate) map_aperture2: bool,
 }
 
 /// Paging operations by name. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION]
@@ -178,7 +180,7 @@ impl Driver {
     }
 }
 
-/// What leaf entries of an update belong to.
+/// Allocation and first page that leaf entries of an update belong to.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject {
     /// The driver's handle of the allocation, NULL for anything else.

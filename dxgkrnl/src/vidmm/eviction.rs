@@ -3,7 +3,7 @@
 //! A request first evicts allocations that are on no residency list. Then idle processes are suspended, so that their page tables,
 //! fence values and rings can leave. If that is not enough, and no idle process is left, the request is queued behind those that came
 //! before it. The first request of the queue also evicts the residency lists of suspended processes, and has processes with work suspended, one
-//! after the other, each when its time slice is over ([`crate::vidsch::ResidencySlices`]). A request is refused when nothing is left to be
+//! after the other, each when its time slice is over ([`Scheduler::suspend`]). A request is refused when nothing is left to be
 //! evicted: it does not fit beside what no other process can give up.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,8 @@ use wddm_ddi::status::*;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, SpaceId};
-use crate::vidsch::{QueuePlace, SuspendOutcome, VidSch};
+use crate::vidmm::request_queue::QueuePlace;
+use crate::vidmm::scheduler::{Scheduler, SuspendOutcome};
 
 /// How far the eviction for one request has come.
 #[derive(Default)]
@@ -114,7 +115,7 @@ impl Memory {
     }
 }
 
-/// What came of an attempt.
+/// Result of an attempt to find memory, and the processes and queues that could free more.
 pub(crate) struct Attempt<R, E> {
     pub(crate) result: Result<R, E>,
     /// Where memory was short: processes whose suspension would free some.
@@ -181,12 +182,12 @@ impl VidMm {
             return Next::GiveUp;
         }
         let Some(place) = &search.place else {
-            search.place = Some(scheduler.residency_slices().enqueue());
+            search.place = Some(self.requests.enqueue());
             return Next::Again;
         };
         let mut next = Next::GiveUp;
         for space in scheduler.by_rank(spaces) {
-            match scheduler.suspend(&space, || lock(&self.memory).note_suspended_with_work(space.id())) {
+            match scheduler.suspend(&space, &mut || lock(&self.memory).note_suspended_with_work(space.id())) {
                 SuspendOutcome::Suspended => return Next::Again,
                 SuspendOutcome::HasTimeSlice => next = Next::Wait,
                 // Perhaps a request behind this one holds it, which goes first then.
@@ -212,8 +213,8 @@ impl VidMm {
     }
 
     /// True also if one is suspended already.
-    fn suspend_one_idle(&self, scheduler: &VidSch, spaces: &[Arc<AddressSpace>]) -> bool {
-        spaces.iter().any(|space| scheduler.suspend_idle(space, || lock(&self.memory).note_suspended(space.id())))
+    fn suspend_one_idle(&self, scheduler: &Arc<dyn Scheduler>, spaces: &[Arc<AddressSpace>]) -> bool {
+        spaces.iter().any(|space| scheduler.suspend_idle(space, &mut || lock(&self.memory).note_suspended(space.id())))
     }
 
     fn spaces_of(&self, ids: &[SpaceId]) -> Vec<Arc<AddressSpace>> {

@@ -696,6 +696,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         segments_of_engine: 3,
         paging_contexts: OnceLock::new(),
         scheduler: OnceLock::new(),
+        map_aperture2: false,
     };
     let segment = |id, aperture: bool| Segment {
         engine: 0,
@@ -720,8 +721,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
     let bars = Arc::new(move |address: u64| {
         if let Some(offset) = address.checked_sub(APERTURE_BUS) {
             let shown = (*lock(&aperture).get((offset / PAGE_SIZE) as usize)?)?;
-            let offset = vram + shown * PAGE_SIZE;
-            return Some(BarPlace { file: Arc::clone(&file), offset, len: PAGE_SIZE });
+            return Some(BarPlace { file: Arc::clone(&file), offset: vram + shown * PAGE_SIZE, len: PAGE_SIZE });
         }
         let offset = address.checked_sub(BUS).filter(|offset| *offset < vram)?;
         Some(BarPlace { file: Arc::clone(&file), offset, len: vram - offset })

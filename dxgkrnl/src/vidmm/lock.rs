@@ -23,14 +23,13 @@ use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::bar_place::BarPlace;
-use crate::device::Device;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
 use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, Place, State};
+use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
 use crate::vidmm::user_mapping::UserMapping;
 use crate::vidmm::{VidMm, residency};
-use crate::vidsch::SuspendOutcome;
 use nt::ram::PAGE_SIZE;
 
 /// What a bus address of a BAR shows at the moment.
@@ -348,7 +347,7 @@ impl VidMm {
     ///
     /// # Errors
     /// As [`Memory::lock`]; STATUS_GRAPHICS_ALLOCATION_BUSY if engines do not let go of it, STATUS_DEVICE_REMOVED if its device is lost for that.
-    pub(crate) fn lock_allocation(&self, device: &Device, allocation: &Allocation) -> Result<usize, NTSTATUS> {
+    pub(crate) fn lock_allocation(&self, device: &dyn MemoryOwner, allocation: &Allocation) -> Result<usize, NTSTATUS> {
         let deadline = Instant::now() + IDLE_TIMEOUT;
         loop {
             let (locked, moves) = {
@@ -360,9 +359,9 @@ impl VidMm {
                 return locked;
             }
             device.check()?;
-            if moves {
+            if moves && let Some(scheduler) = self.driver.scheduler.get() {
                 let mut locked = locked;
-                let outcome = device.adapter.vidsch().while_suspended(&device.process.space, |changes| {
+                let outcome = scheduler.while_suspended(device.space(), &mut |changes| {
                     let mut memory = lock(&self.memory);
                     if changes {
                         memory.note_suspended(allocation.owner());

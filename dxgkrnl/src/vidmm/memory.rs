@@ -25,6 +25,9 @@ use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 use nt::ram::PAGE_SIZE;
 
+/// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
+pub(crate) const PRIORITY_NORMAL: u32 = 0x7800_0000;
+
 /// How long a request waits for queues to go idle before it is told that memory is short.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -56,7 +59,7 @@ pub(crate) struct Space {
     pub(super) tables: Option<PageTables<Table>>,
     /// Where the contexts of the process find its root, as the driver knows it.
     pub(super) told: Option<(u32, u64)>,
-    /// Where it was when the process worked last.
+    /// Segment and offset of the root page table when the process worked last.
     pub(super) before: (u32, u64),
     pub(super) standing: Standing,
     /// Time when its process last asked for something that needs the tables.
@@ -68,7 +71,7 @@ pub(super) fn flush_of(engine: u32, process: KmdHandle, tables: &PageTables<Tabl
     Flush { engine, process, root: tables.root().address(), start, end }
 }
 
-/// Where the bytes of an allocation are.
+/// Memory that holds the contents of an allocation.
 pub(crate) enum Place {
     /// Nowhere yet: all zero.
     Uncommitted,
@@ -83,7 +86,7 @@ pub(crate) enum Place {
     },
 }
 
-/// What changes about an allocation.
+/// State of an allocation that the memory manager's lock guards.
 pub(crate) struct State {
     pub(crate) allocation: Arc<Allocation>,
     pub(crate) place: Place,
@@ -107,6 +110,8 @@ pub(crate) struct State {
     /// When it left the residency list or was destroyed: the queues that may still use it.
     pub(crate) idle: Option<IdlePoint>,
     pub(crate) destroyed: bool,
+    /// What has a lower number leaves memory earlier. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY]
+    pub(crate) priority: u32,
     /// User mode can do without its contents.
     pub(crate) offered: Option<Offered>,
 }
@@ -128,6 +133,7 @@ impl State {
             parked: None,
             idle: None,
             destroyed: false,
+            priority: PRIORITY_NORMAL,
             offered: None,
         }
     }
@@ -154,7 +160,7 @@ pub(crate) struct Memory {
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
     pub(crate) counts: ResidencyCounts,
-    /// What processes reserved and wait for.
+    /// Memory that processes reserved, or wait for.
     pub(crate) demands: Demands,
     /// The device was out of D0 since the last periodic trim.
     pub(crate) slept: bool,
@@ -172,7 +178,7 @@ pub(crate) struct Memory {
     next_space: u64,
 }
 
-/// Where pages of a mapping come from.
+/// Source of the pages of a mapping.
 pub(crate) enum Shown<'a> {
     Nothing,
     System { memory: &'a SystemMemory, first: u64 },

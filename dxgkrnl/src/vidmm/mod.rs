@@ -5,6 +5,9 @@
 //! the paging node, packed into buffers of the paging process. Requests never wait for that work unless memory is short or the CPU wants to see the result; they hand out a value of the
 //! paging queue's fence instead.
 //!
+//! It knows the [`port`](crate::port) to the driver and nothing above itself: the scheduler is a [`Scheduler`] that plug and play gives it, and who
+//! asks for memory is a [`MemoryOwner`].
+//!
 //! No DDI but BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held. The order of its locks is
 //! in [`rank`](crate::rank).
 
@@ -27,8 +30,11 @@ mod page_table;
 mod paging;
 mod paging_queue;
 mod placement;
+mod query;
+mod request_queue;
 mod reset;
 mod residency;
+mod scheduler;
 mod segment;
 mod standby;
 mod start;
@@ -48,7 +54,6 @@ use nt::lock::{Mutex, RwLock, RwLockReadGuard};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
@@ -64,8 +69,11 @@ pub(crate) use fence_storage::{FencePage, FenceValueKind, Found, Stay};
 pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use notify::InProcess;
 pub(crate) use offer::{OfferPriority, OfferTerms};
-pub(crate) use paging_queue::PagingQueue;
+pub(crate) use paging_queue::ResidencyQueue;
+pub(crate) use query::{SegmentFigures, Whereabouts};
 pub use residency::ResidencyCounts;
+pub(crate) use scheduler::{MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
+pub(crate) use start::next_device_id;
 pub(crate) use trim::TrimRegistration;
 pub(crate) use update::{Change, Span, Update};
 pub(crate) use user_mapping::{Kept, UserMapping};
@@ -91,8 +99,10 @@ pub(crate) struct VidMm {
     stopped: RwLock<bool, rank::MemoryStopped>,
     /// Who wants to be asked when memory should be given back.
     trims: Mutex<Vec<Weak<TrimRegistration>>>,
-    /// Who wants to know when budgets change.
+    /// Registrations that are told when budgets change.
     budget_listeners: Mutex<Vec<budget_change::Listener>, rank::BudgetListeners>,
+    /// Requests that need the memory of processes with work.
+    requests: request_queue::RequestQueue,
     /// The driver's own range of addresses in every process, empty for none.
     driver_range: (u64, u64),
 }
@@ -182,12 +192,6 @@ impl VidMm {
         drop(memory);
         self.note_failure("finishing paging work", finished);
         self.bury();
-    }
-
-    /// What the queues of a device have queued by now, as a test for when they are beyond it.
-    pub(crate) fn idle_point(device: &Device) -> IdlePoint {
-        let work = device.adapter.vidsch().work_of(device);
-        Arc::new(move || work.is_done())
     }
 
     /// Work that nobody waits for could not be done.

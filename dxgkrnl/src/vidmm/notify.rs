@@ -10,12 +10,12 @@ use std::thread::JoinHandle;
 use nt::lock::{Condvar, Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::vidmm::memory::SpaceId;
+use crate::vidmm::scheduler::MemoryOwner;
 
-/// What is to be told.
+/// Contents of a notification.
 pub(crate) trait Notice: Copy + Send + 'static {
-    /// What the function is called with.
+    /// Argument of the registered function.
     type Arguments;
 
     /// Both in one.
@@ -55,12 +55,12 @@ impl<N: Notice> Registration<N> {
     /// STATUS_NO_MEMORY when the host has no thread left.
     pub(crate) fn new(
         process: impl InProcess,
-        device: &Device,
+        device: &dyn MemoryOwner,
         callback: Callback<N>,
         context: *mut c_void,
     ) -> Result<Arc<Self>, NTSTATUS> {
         let registration = Arc::new(Self {
-            process: device.process.space.id(),
+            process: device.space().id(),
             callback,
             mailbox: Mutex::new(Mailbox { next: None, ended: false }),
             changed: Condvar::new(),

@@ -11,12 +11,13 @@ use nt::lock::lock;
 use wddm_ddi::kmt::{D3DDDI_RECLAIM_RESULT, D3DKMT_OFFER_PRIORITY};
 use wddm_ddi::status::*;
 
+use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
-use crate::vidmm::paging_queue::PagingQueue;
+use crate::vidmm::memory::{IdlePoint, Memory, Place, SpaceId, State};
+use crate::vidmm::paging_queue::ResidencyQueue;
 use crate::vidmm::{VidMm, residency};
 
-/// How soon something is taken, lowest first.
+/// Order in which offered memory is reclaimed by the system, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OfferPriority {
     Low,
@@ -38,7 +39,7 @@ impl OfferPriority {
     }
 }
 
-/// How memory is offered.
+/// Conditions of an offer.
 #[derive(Clone)]
 pub(crate) struct OfferTerms {
     pub(crate) priority: OfferPriority,
@@ -198,37 +199,113 @@ impl VidMm {
     /// STATUS_INVALID_PARAMETER if one is not offered; STATUS_NO_MEMORY. All are offered as they were then.
     pub(crate) fn reclaim(
         &self,
-        queue: &PagingQueue,
+        queue: &ResidencyQueue,
         groups: &[Vec<Arc<Allocation>>],
     ) -> Result<(u64, Vec<D3DDDI_RECLAIM_RESULT>), NTSTATUS> {
         let all = groups.concat();
         let mut memory = lock(&self.memory);
         let before = memory.paging.submitted();
-        let offers: Vec<Option<Offered>> =
-            all.iter().map(|one| memory.allocations.get(&one.id()).and_then(|state| state.offered)).collect();
-        if offers.iter().any(Option::is_none) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> = groups
-            .iter()
-            .map(|group| group.iter().map(|allocation| memory.reclaim(allocation.id())).collect())
-            .collect();
-        let outcomes = outcomes.inspect_err(|_| {
-            for (allocation, offered) in all.iter().zip(offers) {
-                memory.offer_again(allocation.id(), offered);
-            }
-        });
-        let answer = outcomes.and_then(|outcomes| {
-            let value = memory.promise(queue, &all, before)?;
-            Ok((value, outcomes.iter().map(|group| worst(group)).collect()))
-        });
+        let outcomes = memory.reclaim_groups(&all, groups);
+        let answer = outcomes.and_then(|outcomes| Ok((memory.promise(queue, &all, before)?, outcomes)));
         drop(memory);
         self.bury();
         answer
     }
+
+    /// D3DKMTReclaimAllocations: as [`VidMm::reclaim`], and the memory may be used when this returns. [d3dkmthk: D3DKMTReclaimAllocations]
+    ///
+    /// # Errors
+    /// As [`VidMm::reclaim`]; STATUS_NO_MEMORY also for what was decommitted and finds no memory.
+    pub(crate) fn reclaim_and_wait(
+        &self,
+        groups: &[Vec<Arc<Allocation>>],
+    ) -> Result<Vec<D3DDDI_RECLAIM_RESULT>, NTSTATUS> {
+        let all = groups.concat();
+        let mut memory = lock(&self.memory);
+        let offers = memory.offers_of(&all);
+        let answer = memory.reclaim_groups(&all, groups).and_then(|outcomes| {
+            let lacking = outcomes.contains(&D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_NOT_COMMITTED);
+            if lacking {
+                all.iter().zip(offers).for_each(|(one, offered)| memory.offer_again(one.id(), offered));
+                return Err(STATUS_NO_MEMORY);
+            }
+            Ok(outcomes)
+        });
+        drop(memory);
+        self.finish_paging();
+        answer
+    }
+
+    /// Takes what a process has offered for decommitment and is in memory of the machine, until `wanted` bytes are given back; how many were.
+    ///
+    /// # Errors
+    /// Page tables could not be written; what was taken until then is taken.
+    pub(crate) fn decommit(&self, process: &AddressSpace, wanted: u64) -> Result<u64, NTSTATUS> {
+        let mut memory = lock(&self.memory);
+        let mut given = 0u64;
+        while given < wanted {
+            let candidates = memory.decommittable(process.id());
+            let Some((_, _, id, size)) = candidates.into_iter().filter(|one| memory.may_go(one.2)).min() else { break };
+            memory.discard(id)?;
+            given = given.saturating_add(size);
+        }
+        drop(memory);
+        self.bury();
+        Ok(given)
+    }
+
+    /// Bytes that [`VidMm::decommit`] could give back, and the time of the newest of these offers.
+    pub(crate) fn decommittable(&self, process: &AddressSpace) -> (u64, u64) {
+        let list = lock(&self.memory).decommittable(process.id());
+        list.iter()
+            .fold((0u64, 0), |(bytes, newest), (_, since, _, size)| (bytes.saturating_add(*size), newest.max(*since)))
+    }
 }
 
-/// What a group as a whole has become.
+type Decommittable = (OfferPriority, u64, AllocationId, u64);
+
+impl Memory {
+    /// What a process has offered for decommitment and is in memory of the machine: priority, time, name and bytes.
+    fn decommittable(&self, process: SpaceId) -> Vec<Decommittable> {
+        let of_process = self.allocations.iter().filter(|(_, state)| state.allocation.owner() == process);
+        let offered = of_process.filter_map(|(id, state)| {
+            let offered =
+                state.offered.filter(|offered| offered.decommit && matches!(state.place, Place::System(_)))?;
+            Some((offered.priority, offered.since, *id, state.allocation.size()))
+        });
+        offered.collect()
+    }
+
+    fn may_go(&self, id: AllocationId) -> bool {
+        self.allocations.get(&id).is_some_and(|state| residency::may_leave(self, state))
+    }
+
+    fn offers_of(&self, list: &[Arc<Allocation>]) -> Vec<Option<Offered>> {
+        list.iter().map(|one| self.allocations.get(&one.id()).and_then(|state| state.offered)).collect()
+    }
+
+    /// Takes groups of allocations back, all or none; what has become of each group.
+    fn reclaim_groups(
+        &mut self,
+        all: &[Arc<Allocation>],
+        groups: &[Vec<Arc<Allocation>>],
+    ) -> Result<Vec<D3DDDI_RECLAIM_RESULT>, NTSTATUS> {
+        let offers = self.offers_of(all);
+        if offers.iter().any(Option::is_none) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> =
+            groups.iter().map(|group| group.iter().map(|allocation| self.reclaim(allocation.id())).collect()).collect();
+        let outcomes = outcomes.inspect_err(|_| {
+            for (allocation, offered) in all.iter().zip(offers) {
+                self.offer_again(allocation.id(), offered);
+            }
+        })?;
+        Ok(outcomes.iter().map(|group| worst(group)).collect())
+    }
+}
+
+/// Result for a group: the worst of its allocations.
 fn worst(group: &[D3DDDI_RECLAIM_RESULT]) -> D3DDDI_RECLAIM_RESULT {
     let worst = group.iter().copied().max_by_key(|result| result.0);
     worst.unwrap_or(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK)

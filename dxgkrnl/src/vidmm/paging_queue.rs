@@ -6,30 +6,25 @@ use std::time::{Duration, Instant};
 
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
-use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::device::Device;
 use crate::rank;
-use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::eviction::{Attempt, EvictionSearch, Next};
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
-use crate::vidsch::SyncObject;
+use crate::vidmm::scheduler::MemoryOwner;
 use nt::ram::PAGE_SIZE;
 
 /// How long a device that has nothing to give back waits for those who are above their budgets.
 const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
-pub(crate) struct PagingQueue {
-    device: Arc<Device>,
+pub(crate) struct ResidencyQueue {
+    vidmm: Arc<VidMm>,
+    device: Arc<dyn MemoryOwner>,
     /// The physical adapter whose page tables are meant by requests here, and which signals the fence.
     engine: u32,
-    rundown: Rundown,
-    fence: Arc<SyncObject>,
-    fence_handle: D3DKMT_HANDLE,
     system_space: Arc<AddressSpace>,
     /// Page of the fence in the paging process, and the fence in it.
     page: u64,
@@ -43,51 +38,29 @@ pub(crate) type Shortage = (NTSTATUS, u64);
 /// The same, and which processes should give back how many bytes.
 type Refusal = (NTSTATUS, u64, Vec<(SpaceId, u64)>);
 
-impl Destroyed for PagingQueue {
-    fn rundown(&self) -> &Rundown {
-        &self.rundown
-    }
-
-    fn is_of_lost_device(&self) -> bool {
-        self.device.error().is_some()
-    }
-}
-
-impl PagingQueue {
-    /// A queue of `device` on an engine whose requests are counted by `fence`, a monitored fence with this handle.
+impl ResidencyQueue {
+    /// A queue of `device` on an engine whose requests are counted by a fence in system memory at this bus address.
     ///
     /// # Errors
     /// No room in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
     pub(crate) fn new(
-        device: &Arc<Device>,
+        vidmm: &Arc<VidMm>,
+        device: Arc<dyn MemoryOwner>,
         engine: u32,
-        fence: Arc<SyncObject>,
-        fence_handle: D3DKMT_HANDLE,
-    ) -> Result<Arc<Self>, NTSTATUS> {
-        let system_space = device.adapter.vidmm().system_space()?;
-        let ram = device.adapter.machine.ram();
-        let base = ram.kernel_address(0, ram.size()).ok_or(STATUS_INTERNAL_ERROR)?;
-        // A monitored fence lies in system memory, whose bus addresses are offsets in the kernel's mapping.
-        let physical =
-            fence.kernel_address().addr().checked_sub(base.addr().get()).ok_or(STATUS_INTERNAL_ERROR)? as u64;
-        let frames = Frames { segment: 0, first: physical / PAGE_SIZE, pages: 1 };
+        fence: u64,
+    ) -> Result<Self, NTSTATUS> {
+        let system_space = vidmm.system_space()?;
+        let frames = Frames { segment: 0, first: fence / PAGE_SIZE, pages: 1 };
         let page = system_space.map_frames(frames, (0, 0), Protection::ReadWrite)?;
-        Ok(Arc::new(Self {
-            device: Arc::clone(device),
+        Ok(Self {
+            vidmm: Arc::clone(vidmm),
+            device,
             engine,
-            rundown: Rundown::default(),
-            fence,
-            fence_handle,
             system_space,
             page,
-            offset: physical % PAGE_SIZE,
+            offset: fence % PAGE_SIZE,
             value: Mutex::new(0),
-        }))
-    }
-
-    /// The device it was made on.
-    pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.device
+        })
     }
 
     /// The physical adapter it is of.
@@ -95,20 +68,11 @@ impl PagingQueue {
         self.engine
     }
 
-    /// Handle of the fence in the process.
-    pub(crate) fn fence_handle(&self) -> D3DKMT_HANDLE {
-        self.fence_handle
-    }
-
-    /// Destroys the queue once everything asked of it is done; its fence is still there.
-    pub(crate) fn destroy(&self) {
-        self.rundown.close();
-        // A request that found the queue before has the paging node write its fence, through the page that is unmapped below.
-        self.rundown.wait();
-        let vidmm = self.device.adapter.vidmm();
+    /// Ends the queue once everything asked of it is done, as `current` value of its fence says; its fence is still there.
+    pub(crate) fn end(&self, current: impl Fn() -> u64) {
         let last = *lock(&self.value);
-        let mut memory = lock(&vidmm.memory);
-        while self.fence.current() < last {
+        let mut memory = lock(&self.vidmm.memory);
+        while current() < last {
             match memory.wait_oldest() {
                 Ok(true) => {}
                 Ok(false) | Err(_) => break,
@@ -121,7 +85,7 @@ impl PagingQueue {
 
 impl Memory {
     /// As [`Memory::list_all`]. What is on the residency list of the process already does not make room for more of it.
-    fn make_all_resident(&mut self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
+    fn make_all_resident(&mut self, queue: &ResidencyQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
         self.coming = list.first().map(|allocation| allocation.owner());
         let made = self.list_all(queue, list);
         self.coming = None;
@@ -129,7 +93,7 @@ impl Memory {
     }
 
     /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
-    fn list_all(&mut self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
+    fn list_all(&mut self, queue: &ResidencyQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
         let before = self.paging.submitted();
         for (done, allocation) in list.iter().enumerate() {
             if let Err(status) = self.make_resident(allocation.id()) {
@@ -163,7 +127,7 @@ impl Memory {
     /// The fence cannot be signalled.
     pub(crate) fn promise(
         &mut self,
-        queue: &PagingQueue,
+        queue: &ResidencyQueue,
         list: &[Arc<Allocation>],
         before: u64,
     ) -> Result<u64, NTSTATUS> {
@@ -194,7 +158,7 @@ impl Memory {
     ///
     /// # Errors
     /// The fence cannot be signalled.
-    pub(crate) fn promise_entries(&mut self, queue: &PagingQueue, before: u64) -> Result<u64, NTSTATUS> {
+    pub(crate) fn promise_entries(&mut self, queue: &ResidencyQueue, before: u64) -> Result<u64, NTSTATUS> {
         if self.segments.table_work.is_none() || (self.paging.submitted() == before && !self.paging.has_open_work()) {
             return Ok(0);
         }
@@ -202,7 +166,7 @@ impl Memory {
     }
 
     /// The next value of a queue's fence, which it has behind everything that was asked of the paging nodes so far.
-    fn signal(&mut self, queue: &PagingQueue) -> Result<u64, NTSTATUS> {
+    fn signal(&mut self, queue: &ResidencyQueue) -> Result<u64, NTSTATUS> {
         let mut value = lock(&queue.value);
         self.signal_fence(queue.engine, queue.page + queue.offset, *value + 1)?;
         self.submit()?;
@@ -229,7 +193,7 @@ impl VidMm {
     /// with everybody else away; what stopped the work otherwise.
     pub(crate) fn make_resident(
         &self,
-        queue: &PagingQueue,
+        queue: &ResidencyQueue,
         list: &[Arc<Allocation>],
         cannot_trim: bool,
     ) -> Result<u64, Shortage> {
@@ -237,7 +201,7 @@ impl VidMm {
         let owner = list.first().map(|allocation| allocation.owner());
         let (mut told, mut search, mut working) = (BTreeMap::new(), EvictionSearch::default(), None);
         loop {
-            if search.is_queued_behind() && self.may_wait_for_memory() && queue.device.error().is_none() {
+            if search.is_queued_behind() && self.may_wait_for_memory() && !queue.device.is_lost() {
                 self.pause_for_memory();
                 continue;
             }
@@ -246,11 +210,7 @@ impl VidMm {
             if working.is_none() && owner.is_some_and(|owner| memory.is_list_away(owner)) {
                 drop(memory);
                 search.leave_queue();
-                let scheduler = queue.device.adapter.vidsch();
-                let back = match cannot_trim {
-                    true => scheduler.keep_running(&queue.device),
-                    false => scheduler.keep_running_without_suspending(&queue.device),
-                };
+                let back = queue.device.keep_running(cannot_trim);
                 working = Some(back.map_err(|status| (status, self.say_what_is_missing(status, list)))?);
                 continue;
             }
@@ -280,7 +240,7 @@ impl VidMm {
                 || status != STATUS_NO_MEMORY
                 || !fits
                 || !self.may_wait_for_memory()
-                || queue.device.error().is_some()
+                || queue.device.is_lost()
             {
                 return Err((status, missing));
             }

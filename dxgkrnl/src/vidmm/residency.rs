@@ -48,12 +48,15 @@ struct Candidate {
     id: AllocationId,
     /// User mode has it locked: moving it rotates an address that is in use.
     locked: bool,
+    priority: u32,
     last_use: u64,
 }
 
-/// Which one goes: the least recently used, locked ones last.
+/// Which one goes: that of the lowest priority, the least recently used of these; locked ones last.
 fn choose(candidates: impl Iterator<Item = Candidate>) -> Option<AllocationId> {
-    candidates.min_by_key(|candidate| (candidate.locked, candidate.last_use)).map(|candidate| candidate.id)
+    candidates
+        .min_by_key(|candidate| (candidate.locked, candidate.priority, candidate.last_use))
+        .map(|candidate| candidate.id)
 }
 
 /// True if an allocation's bytes are in a segment.
@@ -89,7 +92,12 @@ pub(super) fn is_needed(state: &State) -> bool {
 pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
     let may = |state: &State| may_leave(memory, state) || is_evicted_with_its_process(memory, state);
     let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may(state));
-    choose(candidates.map(|(id, state)| Candidate { id: *id, locked: state.lock.is_some(), last_use: state.last_use }))
+    choose(candidates.map(|(id, state)| Candidate {
+        id: *id,
+        locked: state.lock.is_some(),
+        priority: state.priority,
+        last_use: state.last_use,
+    }))
 }
 
 impl Memory {
@@ -239,6 +247,7 @@ impl Memory {
         let state = self.state(id)?;
         (state.accessible, state.away) = (false, is_needed(state));
         let from = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let left = if let Place::Local { segment, .. } = &from { Some(*segment) } else { None };
         let to = Place::System(memory);
         let before = self.paging.submitted();
         let moved = self.transfer(kmd, &from, &to, size);
@@ -247,6 +256,9 @@ impl Memory {
         let busy = self.submit_since(before);
         if moved.is_ok() {
             self.counts.evicted += 1;
+            if let Some(segment) = left.and_then(|segment| self.segments.memory_mut(segment)) {
+                segment.evicted = segment.evicted.saturating_add(size);
+            }
             self.driver.note(|| TraceKind::Evicted { bytes: size });
         }
         let state = self.state(id)?;
@@ -289,7 +301,7 @@ impl Memory {
 }
 
 impl VidMm {
-    /// What became of allocations so far.
+    /// Counts of allocations made resident and evicted so far.
     pub(crate) fn residency(&self) -> ResidencyCounts {
         lock(&self.memory).counts
     }
@@ -309,18 +321,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_least_recently_used_goes_first_and_locked_ones_last(
-            candidates in prop::collection::vec((any::<bool>(), 0..1000u64), 0..30),
+        fn the_least_dear_and_least_recently_used_goes_first_and_locked_ones_last(
+            candidates in prop::collection::vec((any::<bool>(), 0..3u32, 0..1000u64), 0..30),
         ) {
-            let list = candidates.iter().zip(0..).map(|((locked, last_use), id)| {
-                Candidate { id: AllocationId(id), locked: *locked, last_use: *last_use }
+            let list = candidates.iter().zip(0..).map(|((locked, priority, last_use), id)| {
+                Candidate { id: AllocationId(id), locked: *locked, priority: *priority, last_use: *last_use }
             });
             match choose(list) {
                 None => prop_assert!(candidates.is_empty()),
                 Some(AllocationId(id)) => {
                     let chosen = candidates[id as usize];
                     prop_assert!(candidates.iter().all(|other| *other >= chosen));
-                    prop_assert!(!chosen.0 || candidates.iter().all(|(locked, _)| *locked));
+                    prop_assert!(!chosen.0 || candidates.iter().all(|(locked, ..)| *locked));
                 }
             }
         }

@@ -97,6 +97,8 @@ pub(crate) struct MemorySegment {
     pub(crate) base: u64,
     /// The driver keeps its contents while the device is in D3, and while the machine hibernates.
     preserved: (bool, bool),
+    /// Bytes that left it with their contents.
+    pub(super) evicted: u64,
     free: RangeAllocator,
 }
 
@@ -134,6 +136,7 @@ impl Segments {
                     segment.flags.PreservedDuringStandby(),
                     segment.flags.PreservedDuringStandby() && segment.flags.PreservedDuringHibernate(),
                 ),
+                evicted: 0,
                 free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
             })
         });
@@ -170,6 +173,12 @@ impl Segments {
     pub(crate) fn first_of(&self, engine: u32) -> Option<u32> {
         let first = (engine as usize).checked_mul(self.of_engine).filter(|first| *first < self.list.len())?;
         Some(first as u32 + 1)
+    }
+
+    /// Identifier here of segment 1 of the engine that has the segment `id`.
+    pub(super) fn first_beside(&self, id: u32) -> u32 {
+        let of_engine = (self.of_engine as u32).max(1);
+        id.saturating_sub(1) / of_engine * of_engine + 1
     }
 
     /// Bit mask of the apertures of an engine, which are the same for each, bit 0 for segment 1.

@@ -1,6 +1,7 @@
 //! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nt::lock::{Mutex, RwLock, lock};
@@ -8,20 +9,19 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
 use crate::caps::AdapterCaps;
-use crate::device;
 use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;
+use crate::port::Port;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;
 use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
+use crate::vidmm::scheduler::{PagingContext, Scheduler};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::VaSpace;
-use crate::vidsch::{SystemContext, VidSch};
 use nt::ram::PAGE_SIZE;
 
 /// How long a kernel thread sleeps between looks at queues of user mode.
@@ -29,45 +29,49 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Most characters of a process name that the driver is told.
 const NAME_MAX: usize = 260;
 
+/// Identity for the next device, never used again.
+pub(crate) fn next_device_id() -> u64 {
+    static IDS: AtomicU64 = AtomicU64::new(1);
+    IDS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// The system process on an adapter.
 pub(crate) struct System {
     process: KmdHandle,
     space: Arc<AddressSpace>,
     devices: Vec<KmdHandle>,
-    contexts: Vec<Arc<SystemContext>>,
+    contexts: Vec<Arc<dyn PagingContext>>,
 }
 
 /// The paging nodes as the scheduler runs them.
 struct SchedulerNode {
-    adapter: Weak<Adapter>,
-    scheduler: Arc<VidSch>,
+    port: Arc<Port>,
     /// By engine.
-    contexts: Vec<Arc<SystemContext>>,
+    contexts: Vec<Arc<dyn PagingContext>>,
 }
 
 impl SchedulerNode {
-    fn context(&self, engine: u32) -> Result<&Arc<SystemContext>, NTSTATUS> {
+    fn context(&self, engine: u32) -> Result<&Arc<dyn PagingContext>, NTSTATUS> {
         self.contexts.get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)
     }
 }
 
 impl PagingNode for SchedulerNode {
     fn submit(&self, engine: u32, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS> {
-        self.scheduler.submit_paging(self.context(engine)?, address, size, private)
+        Arc::clone(self.context(engine)?).submit(address, size, private)
     }
 
     fn is_complete(&self, packet: PagingFence) -> bool {
-        let context = self.context(packet.engine);
-        context.is_ok_and(|context| self.scheduler.is_packet_complete(context.node(), packet.fence))
+        self.context(packet.engine).is_ok_and(|context| context.is_complete(packet.fence))
     }
 
     fn wait(&self, packet: PagingFence) -> Result<(), NTSTATUS> {
-        self.scheduler.wait_packet(self.context(packet.engine)?.node(), packet.fence)
+        self.context(packet.engine)?.wait(packet.fence)
     }
 
     fn pause(&self) {
         // On a machine whose device is driven by whoever waits, sleeping would change nothing.
-        if !self.adapter.upgrade().is_some_and(|adapter| adapter.relax()) {
+        if !self.port.relax() {
             std::thread::sleep(PAUSE);
         }
     }
@@ -132,20 +136,20 @@ fn medium_rule(caps: &AdapterCaps) -> Option<&'static str> {
 }
 
 impl VidMm {
-    /// Reads the adapter's memory description.
+    /// Reads the memory description of an adapter, whose paging work goes through `scheduler`.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for one that cannot work; the machine's log says why.
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<Arc<Self>, NTSTATUS> {
-        let caps = adapter.caps();
-        let verifier = adapter.machine.verifier();
+    pub(crate) fn new(port: &Arc<Port>, scheduler: Arc<dyn Scheduler>) -> Result<Arc<Self>, NTSTATUS> {
+        let caps = port.caps();
+        let verifier = port.machine.verifier();
         let shape = check_tables(caps).map_err(|rule| {
             verifier.log(format!("memory manager: {rule}"));
             STATUS_INVALID_PARAMETER
         })?;
         let driver = Driver {
-            miniport: Arc::clone(&adapter.miniport),
-            context: adapter.context(),
+            miniport: Arc::clone(&port.miniport),
+            context: port.context(),
             verifier: Arc::clone(verifier),
             mmu: caps.gpummu,
             levels: caps.levels.clone(),
@@ -153,14 +157,14 @@ impl VidMm {
             engines: caps.engines,
             segments_of_engine: caps.segments.iter().filter(|segment| segment.engine == 0).count() as u32,
             paging_contexts: OnceLock::new(),
-            scheduler: OnceLock::new(),
+            scheduler: OnceLock::from(scheduler),
+            map_aperture2: caps.driver.MemoryManagementCaps.Bits.MapAperture2Supported(),
         };
-        let _ = driver.scheduler.set(Arc::clone(adapter.vidsch()));
-        let segments = Segments::new(Arc::clone(adapter.machine.ram()), &caps.segments);
+        let segments = Segments::new(Arc::clone(port.machine.ram()), &caps.segments);
         let segments = segments.with_large_pages(driver.large_page());
         let paging = Paging::new(caps.paging_buffer_size, caps.paging_buffer_private_data_size);
-        let weak = Arc::downgrade(adapter);
-        let bars = Arc::new(move |address| weak.upgrade()?.bar_at_bus_address(address));
+        let shows = Arc::clone(port);
+        let bars = Arc::new(move |address| shows.bar_at_bus_address(address));
         let own = (caps.driver.InternalGpuVirtualAddressRangeStart, caps.driver.InternalGpuVirtualAddressRangeEnd);
         Ok(Self::of_parts(driver, segments, paging, bars, own))
     }
@@ -186,6 +190,7 @@ impl VidMm {
             stopped: RwLock::new(false),
             trims: Mutex::default(),
             budget_listeners: Mutex::default(),
+            requests: Default::default(),
         })
     }
 
@@ -193,11 +198,11 @@ impl VidMm {
     ///
     /// # Errors
     /// What the driver answered, or no memory; nothing exists then.
-    pub(crate) fn start(self: &Arc<Self>, adapter: &Arc<Adapter>) -> Result<(), NTSTATUS> {
+    pub(crate) fn start(self: &Arc<Self>, port: &Arc<Port>) -> Result<(), NTSTATUS> {
         let flags = DXGK_CREATEPROCESSFLAGS::new().with_SystemProcess(true);
         let (process, space) = self.create(4, "System", flags)?;
         let mut system = System { process, space, devices: Vec::new(), contexts: Vec::new() };
-        let started = self.populate(adapter, &mut system);
+        let started = self.populate(port, &mut system);
         *lock(&self.system) = Some(system);
         if started.is_err() {
             self.stop();
@@ -205,16 +210,17 @@ impl VidMm {
         started
     }
 
-    fn populate(self: &Arc<Self>, adapter: &Arc<Adapter>, system: &mut System) -> Result<(), NTSTATUS> {
+    fn populate(self: &Arc<Self>, port: &Arc<Port>, system: &mut System) -> Result<(), NTSTATUS> {
         for _ in 0..2 {
             let flags = DXGK_CREATEDEVICEFLAGS::new().with_SystemDevice(true);
-            system.devices.push(self.create_device(system.process, device::next_id(), flags)?);
+            system.devices.push(self.create_device(system.process, next_device_id(), flags)?);
         }
         lock(&self.memory).prepare_paging(system.space.id())?;
-        let caps = adapter.caps();
+        let caps = port.caps();
+        let scheduler = self.driver.scheduler.get().ok_or(STATUS_INTERNAL_ERROR)?;
         let owner = system.devices.first().copied().ok_or(STATUS_INTERNAL_ERROR)?;
         for node in 0..caps.nodes.len() as u32 {
-            let context = adapter.vidsch().create_system_context(owner, node, &system.space)?;
+            let context = scheduler.create_paging_context(owner, node, &system.space)?;
             system.contexts.push(context);
         }
         let contexts = (0..caps.engines).map(|engine| {
@@ -223,8 +229,7 @@ impl VidMm {
         });
         let contexts = contexts.collect::<Result<Vec<_>, NTSTATUS>>()?;
         let _ = self.driver.paging_contexts.set(contexts.iter().map(|context| context.kmd()).collect());
-        let node =
-            SchedulerNode { adapter: Arc::downgrade(adapter), scheduler: Arc::clone(adapter.vidsch()), contexts };
+        let node = SchedulerNode { port: Arc::clone(port), contexts };
         lock(&self.memory).set_paging_node(Arc::new(node));
         Ok(())
     }

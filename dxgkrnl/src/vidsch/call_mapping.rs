@@ -8,8 +8,8 @@ use std::io;
 
 use nt::lock::{Mutex, lock};
 
-use crate::adapter::Adapter;
 use crate::vidmm::UserMapping;
+use crate::vidsch::RenderAdapter;
 use nt::ram::PAGE_SIZE;
 
 use super::VidSch;
@@ -34,14 +34,14 @@ impl CallMappings {
     }
 
     /// Maps the page of a word until the answer is dropped; gives `place` back where that is not possible.
-    fn map_for_call<'a>(&'a self, adapter: &Adapter, place: Place<'a>) -> Result<CallMapping<'a>, Place<'a>> {
+    fn map_for_call<'a>(&'a self, adapter: &RenderAdapter, place: Place<'a>) -> Result<CallMapping<'a>, Place<'a>> {
         match self.show(adapter, place.address()) {
             Some((address, at)) => Ok(CallMapping { address, from: Some((self, at)), _place: place }),
             None => Err(place),
         }
     }
 
-    fn show(&self, adapter: &Adapter, word: *mut u64) -> Option<(*mut u64, u64)> {
+    fn show(&self, adapter: &RenderAdapter, word: *mut u64) -> Option<(*mut u64, u64)> {
         let within = word.addr() as u64 % PAGE_SIZE;
         let page = word.addr() - within as usize;
         let at = {

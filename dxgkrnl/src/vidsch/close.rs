@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::{Device, DeviceError};
+use crate::port::{IdleEngines, Port};
 use crate::rank;
+use crate::vidsch::{Device, DeviceError};
 
 use super::VidSch;
 use super::active::Active;
@@ -29,7 +30,7 @@ const SLEEP_LIMIT: Duration = Duration::from_secs(2);
 /// How long the queues of a process that is gone may stand still until they are taken to be blocked.
 const STANDSTILL: Duration = Duration::from_millis(50);
 
-/// What the scheduler has for one device.
+/// The scheduler's objects of one device.
 #[derive(Default)]
 pub(super) struct DeviceWork {
     /// By our handle, which grows.
@@ -47,7 +48,7 @@ struct Remains {
 }
 
 impl Remains {
-    /// How far everything is.
+    /// Progress of all queues and contexts, to see whether anything still moves.
     fn done(&self) -> Vec<u64> {
         let queues = self.queues.iter().map(|queue| queue.progress().current());
         queues.chain(self.contexts.iter().map(|context| context.finished())).collect()
@@ -313,6 +314,11 @@ impl VidSch {
         self.lose_device(device, DeviceError::OutOfMemory);
     }
 
+    /// User mode gives a device up: it is in error as after a fault of its work. [d3dkmthk: D3DKMTMarkDeviceAsError]
+    pub(crate) fn give_device_up(&self, device: &Arc<Device>) {
+        self.lose_device(device, DeviceError::Refused);
+    }
+
     /// The device is in error: its doorbells say ABORT, then its waiters are released, then its contexts leave the hardware
     /// and its doorbells are disconnected there. When the call returns, nothing of the device touches memory any more, as
     /// far as its engines obey.
@@ -429,11 +435,6 @@ impl VidSch {
         trace
     }
 
-    /// The engine's request to rest is to be looked at, on the worker thread.
-    pub(crate) fn note_idle(&self, node: u32) {
-        self.worker.add(Work::EngineIdle(node));
-    }
-
     /// True if nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
     /// becomes visible to the engine, so what the engine may have found is known here.
     fn is_engine_idle(&self, node: u32) -> bool {
@@ -524,7 +525,8 @@ impl VidSch {
     }
 
     /// The adapter's function was pulled out: every packet counts as complete and every device is lost, whatever it waits for.
-    pub(crate) fn abandon_hardware(&self) {
+    pub(crate) fn abandon_hardware(&self, adapter: &Port) {
+        adapter.lose();
         for node in &self.nodes {
             node.state().abandon();
             node.announce();
@@ -567,4 +569,11 @@ impl VidSch {
 fn mix(sum: u64, name: u64, value: u64) -> u64 {
     let word = (name ^ value.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     sum.wrapping_add((word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9))
+}
+
+impl IdleEngines for VidSch {
+    /// The engine's request to rest is to be looked at, on the worker thread.
+    fn note_idle(&self, node: u32) {
+        self.worker.add(Work::EngineIdle(node));
+    }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
 use crate::bar_place::BarPlace;
 use crate::vidmm::{Allocation, UserMapping};
+use crate::vidsch::RenderAdapter;
 use nt::bus::trap;
 use nt::ram::{PAGE_SIZE, Pages};
 
@@ -24,7 +24,7 @@ impl Window {
     ///
     /// # Errors
     /// No memory.
-    pub(super) fn new(adapter: &Adapter, size: u32) -> Result<Self, NTSTATUS> {
+    pub(super) fn new(adapter: &RenderAdapter, size: u32) -> Result<Self, NTSTATUS> {
         let dummy = adapter.machine.ram().allocate(u64::from(size), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         dummy.zero();
         let mapping = UserMapping::of_pages(&dummy, true).map_err(|_| STATUS_NO_MEMORY)?;

@@ -18,9 +18,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
 use super::batch;
@@ -31,7 +31,7 @@ use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
 use super::watch::{Values, Watch};
 
-/// Who waits, and who may.
+/// Waiters of a fence, and the conditions under which further ones are accepted.
 pub(super) struct Waits {
     pub(super) watch: Watch,
     /// Nobody can wait any more.
@@ -53,7 +53,7 @@ struct Opens {
 
 /// A fence.
 pub(crate) struct Fence {
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     /// Our handle; the driver gets that of a native fence.
     system: KmdHandle,
     /// The driver's handle of a native fence.
@@ -69,7 +69,7 @@ pub(crate) struct Fence {
     /// The whole value, where the GPU writes the low half of `current` only.
     fence32: Option<Fence32>,
     monitored: Word,
-    /// Where both lie on their pages.
+    /// Byte offset of both values on their pages.
     offset: u64,
     /// `None` once the fence is destroyed.
     home: Mutex<Option<Home>, rank::FenceHome>,
@@ -93,7 +93,7 @@ impl Values for Fence {
 
 impl Fence {
     pub(super) fn new(
-        adapter: &Arc<Adapter>,
+        adapter: &Arc<RenderAdapter>,
         system: KmdHandle,
         global: Option<KmdHandle>,
         kind: FenceKind,
@@ -129,7 +129,7 @@ impl Fence {
     }
 
     /// The adapter.
-    pub(crate) fn adapter(&self) -> &Arc<Adapter> {
+    pub(crate) fn adapter(&self) -> &Arc<RenderAdapter> {
         &self.adapter
     }
 
@@ -216,7 +216,7 @@ impl Fence {
         &self.monitored
     }
 
-    /// Where both values lie on their pages.
+    /// Byte offset of both values on their pages.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }

@@ -14,11 +14,10 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::{AddressSpace, Protection, SharedPages};
+use crate::vidsch::{Device, RenderAdapter};
 use nt::ram::{PAGE_SIZE, Pages};
 
 use super::VidSch;
@@ -267,7 +266,7 @@ struct State {
     traced: Option<u32>,
     /// Queues that are made get no logs.
     off: bool,
-    /// What queues that are gone left for a tracer.
+    /// Logs of destroyed queues that a tracer has not fetched.
     finished: Vec<QueueFenceLog>,
 }
 
@@ -306,7 +305,7 @@ fn new_buffers(device: &Device, entries: u32) -> Result<[Buffer; 2], NTSTATUS> {
 }
 
 /// Tells the driver where a log of a queue is from now on.
-fn set(adapter: &Adapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
+fn set(adapter: &RenderAdapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
     let mut args = DXGKARG_SETNATIVEFENCELOGBUFFER::zeroed();
     args.hHwQueue = queue.raw();
     args.NumberOfEntries = buffer.entries;
@@ -518,7 +517,7 @@ impl VidSch {
     }
 }
 
-/// What is asked about logs from outside.
+/// Questions about fence logs from other parts.
 impl VidSch {
     /// What the queues have logged since the last call.
     pub(crate) fn fence_log(&self) -> Vec<QueueFenceLog> {

@@ -8,12 +8,11 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rescue::Rescue;
 use crate::rundown::{Destroyed, Rundown};
+use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
@@ -41,7 +40,7 @@ pub(super) struct Asked {
 
 /// A hardware context of a device.
 pub(crate) struct HwContext {
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     device: Arc<Device>,
     node: u32,
     system: KmdHandle,
@@ -161,7 +160,7 @@ impl HwContext {
         &self.updates
     }
 
-    pub(crate) fn adapter(&self) -> &Arc<Adapter> {
+    pub(crate) fn adapter(&self) -> &Arc<RenderAdapter> {
         &self.adapter
     }
 
@@ -300,7 +299,7 @@ impl HwContext {
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);
         while suspension.completed < fence {
-            // What was pulled out runs nothing.
+            // A device that was pulled out executes nothing, so its contexts count as suspended.
             if self.adapter.is_gone() {
                 return true;
             }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use crate::adapter::Adapter;
+use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
+use super::running::NodeFigures;
 use super::sync_object::SyncObject;
 
 /// A software queue and what belongs to it.
@@ -57,7 +58,7 @@ pub struct Holdings {
 }
 
 impl VidSch {
-    /// What the scheduler holds; the rest is 0.
+    /// Number of the scheduler's objects, by type; other fields are 0.
     pub(crate) fn holdings(&self) -> Holdings {
         Holdings {
             contexts: self.contexts.all().len() + self.packet_contexts.all().len() + self.system_contexts.all().len(),
@@ -76,8 +77,18 @@ impl VidSch {
         Some(self.nodes.get(node as usize)?.state().preemptions())
     }
 
+    /// What a node has done altogether, and of that for the paging process; `None` without such a node.
+    pub(crate) fn node_figures(&self, node: u32) -> Option<(NodeFigures, NodeFigures)> {
+        Some(self.nodes.get(node as usize)?.state().running.whole())
+    }
+
+    /// What a node has done for a process; `None` without such a node.
+    pub(crate) fn node_figures_of(&self, node: u32, process: u64) -> Option<NodeFigures> {
+        Some(self.nodes.get(node as usize)?.state().running.of_process(process))
+    }
+
     /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.
-    pub(crate) fn engine_responds(&self, adapter: &Adapter, node: u32) -> Option<bool> {
+    pub(crate) fn engine_responds(&self, adapter: &RenderAdapter, node: u32) -> Option<bool> {
         self.nodes.get(node as usize)?;
         self.query_engine_status(adapter, node)
     }

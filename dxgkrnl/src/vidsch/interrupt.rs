@@ -6,8 +6,8 @@ use nt::lock::lock;
 use wddm_ddi::km::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::device::{Device, DeviceError};
 use crate::rescue::Rescue;
+use crate::vidsch::{Device, DeviceError};
 use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
@@ -23,7 +23,7 @@ use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, s
 use super::tdr::{Subject, TdrReason};
 use super::worker::Work;
 
-/// What was reported and waits for the DPC.
+/// Reports of interrupts that the DPC has still to handle.
 #[derive(Default)]
 pub(super) struct Pending {
     fences: Vec<Arc<Fence>>,

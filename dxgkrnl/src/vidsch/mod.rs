@@ -5,6 +5,10 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
+//! It stands above the memory manager and the [`port`](crate::port) to the driver, and below the adapter of plug and play. Devices and
+//! their objects reach all three through their [`RenderAdapter`]. The memory manager, which knows nothing of the scheduler's types, meets it as
+//! [`Scheduler`](crate::vidmm::Scheduler), and a device as [`MemoryOwner`](crate::vidmm::MemoryOwner).
+//!
 //! The order of its locks is in [`rank`](crate::rank).
 
 mod active;
@@ -12,6 +16,7 @@ mod batch;
 mod call_mapping;
 mod close;
 mod cross_adapter;
+mod device;
 mod doorbell;
 mod doorbell_memory;
 mod doorbell_state;
@@ -19,6 +24,8 @@ mod fence;
 mod fence32;
 mod fence_log;
 mod fence_log_reader;
+mod for_memory;
+mod held_queue;
 mod hold;
 mod hw_context;
 mod hw_queue;
@@ -26,16 +33,20 @@ mod inspect;
 mod interrupt;
 mod native_fence;
 mod node;
+mod older_sync;
 mod overdue;
 mod packet;
 mod packet_context;
 mod packet_fence;
 pub(crate) mod priority;
+mod process_adapter;
 mod process_suspension;
 mod registry;
+mod render_adapter;
 mod report;
 mod residency_slices;
 mod rights;
+mod running;
 mod set_aside;
 mod signalled;
 mod software_queue;
@@ -58,14 +69,13 @@ use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::Adapter;
-use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rescue::{Rescue, Rescues};
 use nt::bugcheck::Bugcheck;
 use nt::verifier::Verifier;
 
 pub(crate) use batch::signal;
+pub(crate) use device::{Device, DeviceError};
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
 pub use fence_log::{GpuClock, QueueFenceLog};
@@ -75,11 +85,14 @@ pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
-pub(crate) use packet::SystemContext;
+pub(crate) use older_sync::OlderSync;
+use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
-pub(crate) use process_suspension::{ProcessSuspension, SuspendOutcome};
-pub(crate) use residency_slices::{QueuePlace, ResidencySlices};
+pub(crate) use process_adapter::ProcessAdapter;
+pub(crate) use render_adapter::RenderAdapter;
+use residency_slices::ResidencySlices;
 pub(crate) use rights::Rights;
+pub(crate) use running::NodeFigures;
 pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
 pub(crate) use sync_object::SyncObject;
@@ -106,7 +119,7 @@ pub(crate) const PRIVATE_DATA_MAX: u32 = 1 << 16;
 
 /// The scheduler of one adapter.
 pub(crate) struct VidSch {
-    adapter: Weak<Adapter>,
+    adapter: Weak<RenderAdapter>,
     verifier: Arc<Verifier>,
     rescues: Arc<Rescues>,
     limits: Limits,
@@ -158,7 +171,7 @@ pub(crate) struct VidSch {
 
 impl VidSch {
     /// The scheduler of an adapter whose capabilities are known.
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Arc<Self> {
+    pub(crate) fn new(adapter: &Arc<RenderAdapter>) -> Arc<Self> {
         let caps = adapter.caps();
         let nodes = caps.nodes.len();
         let sch = Arc::new(Self {
@@ -209,7 +222,7 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED when it is gone.
-    fn adapter(&self) -> Result<Arc<Adapter>, NTSTATUS> {
+    fn adapter(&self) -> Result<Arc<RenderAdapter>, NTSTATUS> {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 

@@ -6,10 +6,9 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::Protection;
+use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
 use super::cross_adapter::CrossAdapter;
@@ -22,7 +21,7 @@ use super::sync_object::SyncObject;
 /// D3DDDI_NATIVE_FENCE_PDD_SIZE]
 pub(crate) type PrivateData = [u8; 64];
 
-/// What a new fence is like.
+/// Properties of a new fence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceOptions {
     /// CurrentValue at first.
@@ -35,7 +34,7 @@ pub(crate) struct FenceOptions {
     pub(crate) of_queue: bool,
     /// It is for engines only: nothing of it is for the CPU.
     pub(crate) intra_gpu: bool,
-    /// What its creator may do with it.
+    /// Rights of the handle that the creator gets.
     pub(crate) rights: Rights,
     /// The value stays as it is when the devices are lost, instead of becoming all ones. [d3dukmdt:
     /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignalMaxValueOnTdr]
@@ -167,7 +166,7 @@ impl VidSch {
         let storage = self.storage(&device.process);
         fence.open(
             (process, rights.signal),
-            // What the creator was given can be written.
+            // The page is writable through the creator's handle only if that handle may signal.
             |frames| view.filter(|_| rights.signal).map_or_else(|| storage.view(frames, protection), Ok),
             |view| {
                 let local = match fence.global() {
@@ -187,7 +186,7 @@ impl VidSch {
 
 /// Creates the fence on the driver; the answer is the driver's handle.
 pub(super) fn create(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     kind: FenceKind,
     home: &Home,
     system: KmdHandle,
@@ -210,7 +209,7 @@ pub(super) fn create(
 }
 
 fn open(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     device: &Device,
     addresses: GpuAddresses,
     global: KmdHandle,
@@ -233,7 +232,7 @@ fn open(
 }
 
 /// Closes the fence in its process.
-pub(super) fn close(sch: &VidSch, adapter: &Adapter, local: KmdHandle) {
+pub(super) fn close(sch: &VidSch, adapter: &RenderAdapter, local: KmdHandle) {
     let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
     args.hLocalNativeFence = local.raw();
     let status = adapter.miniport.close_native_fence(adapter.context().raw(), &args);
@@ -241,7 +240,7 @@ pub(super) fn close(sch: &VidSch, adapter: &Adapter, local: KmdHandle) {
 }
 
 /// Destroys the fence, which is closed everywhere.
-pub(super) fn destroy_global(adapter: &Adapter, global: KmdHandle) {
+pub(super) fn destroy_global(adapter: &RenderAdapter, global: KmdHandle) {
     let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
     args.hGlobalNativeFence = global.raw();
     let status = adapter.miniport.destroy_native_fence(&args);

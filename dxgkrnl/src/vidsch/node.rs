@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 
-use crate::device::Device;
 use crate::rank;
+use crate::vidsch::Device;
 
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;
 use super::packet_fence::{InvalidFence, PacketFences};
 use super::priority::Standing;
+use super::running::Running;
 
 pub(super) use reset::{Aborted, Snapshot, Suspects};
 
@@ -70,6 +71,11 @@ impl Packet {
         self.context().map(|context| context.device())
     }
 
+    /// Number of its process; `None` for the paging process.
+    fn process(&self) -> Option<u64> {
+        self.device().map(|device| device.process.id)
+    }
+
     fn is_of(&self, other: &PacketContext) -> bool {
         self.context().is_some_and(|context| core::ptr::eq(&raw const **context, other))
     }
@@ -88,7 +94,7 @@ struct Queued {
     packets: VecDeque<Packet>,
 }
 
-/// What the node does next.
+/// Next step of the node.
 pub(super) enum Next {
     /// Nothing until something is reported or submitted.
     Nothing,
@@ -142,6 +148,7 @@ pub(super) struct NodeState {
     slice: Option<(u32, Duration)>,
     /// Done, and not yet announced.
     finished: Vec<Packet>,
+    pub(super) running: Running,
 }
 
 impl NodeState {
@@ -160,6 +167,7 @@ impl NodeState {
             paused: false,
             slice: None,
             finished: Vec::new(),
+            running: Running::default(),
         }
     }
 
@@ -188,6 +196,9 @@ impl NodeState {
     fn end_everything(&mut self) {
         (self.preemption, self.evicting, self.slice) = (None, false, None);
         (self.probing, self.held) = (false, false);
+        if let Some(head) = self.flight.front() {
+            self.running.ends(head.process(), false, false);
+        }
         let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
         self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
     }
@@ -281,6 +292,7 @@ impl NodeState {
 
     fn fly(&mut self, packet: Packet) -> Next {
         self.resubmitted += u64::from(packet.again);
+        self.running.begins(packet.device().map(|device| &device.process));
         self.flight.push_back(packet.clone());
         Next::Submit(packet)
     }
@@ -315,6 +327,7 @@ impl NodeState {
         self.fences.complete(id)?;
         while let Some(packet) = self.flight.pop_front() {
             let last = packet.id == id;
+            self.running.ends(packet.process(), true, !self.flight.is_empty());
             self.finished.push(packet);
             if last {
                 break;
@@ -329,6 +342,7 @@ impl NodeState {
         while let Some(packet) = self.flight.pop_front_if(|packet| packet.refused) {
             // It is newer than the last completed one, as everything on the hardware.
             let _ = self.fences.complete(packet.id);
+            self.running.ends(packet.process(), false, !self.flight.is_empty());
             self.finished.push(packet);
         }
     }
@@ -362,6 +376,10 @@ impl NodeState {
 
     /// What is on the hardware comes back to be handed over again.
     fn take_back(&mut self) {
+        // Only the first of them has had the node.
+        if let Some(head) = self.flight.front() {
+            self.running.ends(head.process(), false, false);
+        }
         while let Some(mut packet) = self.flight.pop_back() {
             packet.again = true;
             match packet.context().cloned() {

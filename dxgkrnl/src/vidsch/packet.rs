@@ -9,11 +9,10 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::{Adapter, check_dma_buffer_segment_set};
-use crate::device::DeviceError;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::AddressSpace;
+use crate::vidsch::{DeviceError, RenderAdapter};
 use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
@@ -30,7 +29,7 @@ const STOP_CHECK: Duration = Duration::from_millis(200);
 
 /// A context of the system on one node, scheduled packet by packet.
 pub(crate) struct SystemContext {
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     node: u32,
     kmd: KmdHandle,
     system: KmdHandle,
@@ -38,6 +37,11 @@ pub(crate) struct SystemContext {
 }
 
 impl SystemContext {
+    /// Its scheduler.
+    pub(super) fn scheduler(&self) -> &VidSch {
+        self.adapter.vidsch()
+    }
+
     /// The node.
     pub(crate) fn node(&self) -> u32 {
         self.node
@@ -61,7 +65,7 @@ impl SystemContext {
 
 /// DxgkDdiSetRootPageTable for a context of either kind on a node, which does not run. [d3dkmddi: DXGKARG_SETROOTPAGETABLE]
 pub(super) fn set_root_page_table(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     context: KmdHandle,
     node: u32,
     space: &AddressSpace,
@@ -83,7 +87,7 @@ pub(super) fn set_root_page_table(
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a context that breaks the rules, which is destroyed; what the driver answered.
 pub(super) fn create_context(
-    adapter: &Adapter,
+    adapter: &RenderAdapter,
     device: KmdHandle,
     args: &mut DXGKARG_CREATECONTEXT,
 ) -> Result<(KmdHandle, DXGK_CONTEXTINFO), NTSTATUS> {
@@ -94,7 +98,7 @@ pub(super) fn create_context(
         return Err(STATUS_DRIVER_INTERNAL_ERROR);
     }
     let info = args.ContextInfo;
-    let rule = check_dma_buffer_segment_set(adapter, args.NodeOrdinal, info.DmaBufferSegmentSet);
+    let rule = adapter.check_dma_buffer_segment_set(args.NodeOrdinal, info.DmaBufferSegmentSet);
     let refused = rule.err().map(|error| adapter.refuse(error));
     // A context with virtual addressing has nothing to patch.
     let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
@@ -153,7 +157,7 @@ impl VidSch {
         context: &Arc<SystemContext>,
         buffer_va: u64,
         size: u32,
-        private_data: &mut [u8],
+        private_data: &[u8],
     ) -> Result<u32, NTSTATUS> {
         let node = self.nodes.get(context.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         if self.tdr.is_abandoning() {
@@ -190,7 +194,7 @@ impl VidSch {
             let next = node.state().next(preemptible, self.tdr.clock().now());
             match next {
                 Next::Nothing => {
-                    // What was dropped instead of handed over.
+                    // Packets that were dropped instead of submitted have ended: waiters are told.
                     node.announce();
                     if node.state().is_contended() {
                         self.worker.add(Work::LookAtTurns);
@@ -219,7 +223,7 @@ impl VidSch {
     }
 
     /// [d3dkmddi: DXGKARG_SUBMITCOMMANDVIRTUAL]
-    fn hand_over(&self, adapter: &Arc<Adapter>, node: &Node, number: u32, mut packet: Packet) {
+    fn hand_over(&self, adapter: &Arc<RenderAdapter>, node: &Node, number: u32, mut packet: Packet) {
         let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
         let paging = matches!(packet.owner, Owner::Paging(_));
         args.hContext = match &packet.owner {
@@ -266,7 +270,7 @@ impl VidSch {
     }
 
     /// [d3dkmddi: DXGKARG_PREEMPTCOMMAND]
-    fn preempt(&self, adapter: &Adapter, number: u32, id: u32) {
+    fn preempt(&self, adapter: &RenderAdapter, number: u32, id: u32) {
         let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
         args.PreemptionFenceId = id;
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);

@@ -5,7 +5,6 @@
 //! packet before it is done. What follows then is moved on by the worker thread.
 //! [context-monitoring: GPU wait, GPU signal; native-gpu-fence-objects]
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,24 +16,21 @@ use wddm_ddi::kmt::D3DDDI_CREATECONTEXTFLAGS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
-use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
+use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
 use super::batch;
-use super::hold::{Hold, Pairs};
+use super::held_queue::{HELD_MAX, HeldQueue};
+use super::hold::Pairs;
 use super::node::{Owner, Packet};
 use super::priority::{Priority, Standing};
 use super::process_suspension::NotRunning;
 use super::update_queue::UpdateQueue;
 use super::wait::Wait;
 use super::worker::Work;
-
-/// Most submissions that one context holds, and most that its node has of it.
-const HELD_MAX: usize = 4096;
 
 /// How long somebody who waits for packets sleeps at a time.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
@@ -48,7 +44,7 @@ pub(crate) struct PacketCommands {
     pub(crate) null: bool,
 }
 
-/// One submission.
+/// One submission of a context.
 enum Item {
     /// With its number among the packets of the context.
     Commands(PacketCommands, u64),
@@ -62,10 +58,8 @@ enum Item {
 
 #[derive(Default)]
 struct SoftwareQueue {
-    held: VecDeque<Item>,
-    hold: Option<Hold>,
-    /// Who waits until everything is done.
-    leaving: Vec<Arc<Wait>>,
+    /// What is held, and who waits until everything is done.
+    held: HeldQueue<Item>,
     /// Packets submitted.
     submitted: u64,
     /// Packets that went to the node.
@@ -75,7 +69,7 @@ struct SoftwareQueue {
 /// A context of a device.
 pub(crate) struct PacketContext {
     this: Weak<Self>,
-    adapter: Arc<Adapter>,
+    adapter: Arc<RenderAdapter>,
     device: Arc<Device>,
     node: u32,
     system: KmdHandle,
@@ -228,7 +222,7 @@ impl PacketContext {
         (self.system, self.kmd)
     }
 
-    /// Where its handle in the process is noted.
+    /// Handle of the context in its process; 0 until it is known.
     pub(crate) fn user_handle(&self) -> &AtomicU32 {
         &self.user_handle
     }
@@ -375,7 +369,7 @@ impl PacketContext {
                 return Err(STATUS_INSUFFICIENT_RESOURCES);
             }
             let item = item(&mut software);
-            software.held.push_back(item);
+            software.held.push(item)?;
             self.run(&mut software);
         }
         self.sch().dispatch(self.node);
@@ -391,35 +385,30 @@ impl PacketContext {
     /// Moves submissions on up to the first that must wait.
     fn run(&self, software: &mut SoftwareQueue) {
         // Noted before the packets that are done are counted: one of the two sees the other.
-        self.attention.store(software.held.len() + software.leaving.len(), Ordering::SeqCst);
+        self.attention.store(software.held.len() + software.held.waiters(), Ordering::SeqCst);
         if self.is_lost() {
-            software.held.clear();
+            drop(software.held.drain());
         } else {
             self.move_on(software);
         }
         if software.held.is_empty() && self.finished.load(Ordering::SeqCst) >= software.released {
-            for wait in software.leaving.drain(..) {
-                wait.satisfy();
-            }
+            software.held.release_waiters();
         }
-        self.attention.store(software.held.len() + software.leaving.len(), Ordering::SeqCst);
+        self.attention.store(software.held.len() + software.held.waiters(), Ordering::SeqCst);
     }
 
     fn move_on(&self, software: &mut SoftwareQueue) {
-        let mut waited = match software.hold.take() {
-            Some(hold) if !hold.is_over() => return software.hold = Some(hold),
-            hold => hold.is_some(),
-        };
-        while let Some(item) = software.held.pop_front() {
+        let Some(mut waited) = software.held.end_wait() else { return };
+        while let Some(item) = software.held.pop() {
             match item {
                 Item::Commands(commands, number) => self.release(software, commands, number),
                 Item::Wait(conditions) if !waited && !super::is_met(&conditions, false) => {
-                    software.held.push_front(Item::Wait(conditions.clone()));
+                    software.held.put_back(Item::Wait(conditions.clone()));
                     return self.hold(software, conditions);
                 }
                 Item::Wait(_) => waited = false,
                 Item::Signal { after, .. } if self.finished.load(Ordering::SeqCst) < after => {
-                    return software.held.push_front(item);
+                    return software.held.put_back(item);
                 }
                 // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
                 Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
@@ -429,11 +418,11 @@ impl PacketContext {
 
     fn hold(&self, software: &mut SoftwareQueue, conditions: Pairs) {
         let (sch, context) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
-        software.hold = Some(Hold::new(conditions, move || {
+        software.held.hold(conditions, move || {
             if let Some(sch) = sch.upgrade() {
                 sch.worker.add(Work::AdvanceContext(Weak::clone(&context)));
             }
-        }));
+        });
     }
 
     /// Gives a packet to its node.
@@ -514,8 +503,7 @@ impl PacketContext {
             let look = Wait::of_thread(1);
             let progress = {
                 let mut software = lock(&self.software_queue);
-                software.leaving.retain(|other| other.outcome().is_none());
-                software.leaving.push(Arc::clone(&look));
+                software.held.add_waiter(&look);
                 self.run(&mut software);
                 (self.finished(), software.held.len())
             };
@@ -537,8 +525,8 @@ impl PacketContext {
     pub(super) fn drop_held(&self) {
         let hold = {
             let mut software = lock(&self.software_queue);
-            software.held.clear();
-            software.hold.take()
+            drop(software.held.drain());
+            software.held.take_hold()
         };
         if let Some(hold) = hold {
             hold.cancel();
@@ -559,7 +547,7 @@ impl PacketContext {
             sch.dispatch(self.node);
             sch.wait_node_within_deadline(self.node, |state| !state.flies(self))
         };
-        // What a preemption brought back of others.
+        // Packets of other contexts that the preemption returned are submitted again.
         sch.dispatch(self.node);
         self.run(&mut lock(&self.software_queue));
         left

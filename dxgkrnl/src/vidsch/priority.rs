@@ -15,7 +15,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
+use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
 use super::hw_context::HwContext;
@@ -154,7 +154,7 @@ impl Priority {
 
 impl VidSch {
     /// Tells the driver about priority bands, once an adapter. Times are in 100 ns. [d3dkmddi: DXGKARG_SETUPPRIORITYBANDS]
-    pub(super) fn setup_priority_bands(&self, adapter: &Adapter) -> Result<(), NTSTATUS> {
+    pub(super) fn setup_priority_bands(&self, adapter: &RenderAdapter) -> Result<(), NTSTATUS> {
         let status = *self.bands.get_or_init(|| {
             let mut args = DXGKARG_SETUPPRIORITYBANDS::zeroed();
             args.gracePeriodForBand = GRACE;
@@ -167,7 +167,7 @@ impl VidSch {
     }
 }
 
-/// What a driver was told of a context.
+/// Priority and class of a context that the driver was told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     priority: Priority,
@@ -235,7 +235,7 @@ impl HwContext {
     /// afterwards, since a change of the class before looks for contexts by their handles.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// Status of DxgkDdiSetContextSchedulingProperties.
     pub(crate) fn follow_class(&self) -> Result<(), NTSTATUS> {
         while lock(&self.told).class != self.class() {
             match self.set_priority(|_| ()) {

@@ -10,15 +10,16 @@
 //! [user-mode-work-submission: doorbells; d3dkmddi: DXGKARG_SUSPENDCONTEXT, DXGKARG_PREEMPTCOMMAND]
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use nt::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
+use nt::lock::{RwLockReadGuard, RwLockWriteGuard, lock};
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::rank;
-use crate::vidmm::{AddressSpace, EvictionSearch};
+use crate::suspension::{ProcessSuspension, SuspendedContext, TimeSlice};
+use crate::vidmm::{AddressSpace, EvictionSearch, SuspendOutcome};
+use crate::vidsch::Device;
 
 use super::VidSch;
 use super::hw_context::HwContext;
@@ -30,43 +31,6 @@ use super::worker::Work;
 
 /// How long a thread sleeps between two looks at a process that another thread suspends or resumes.
 const NAP: Duration = Duration::from_micros(50);
-
-/// Says of one process whether it is suspended, and what has to be resumed with it.
-#[derive(Default)]
-pub(crate) struct ProcessSuspension {
-    /// True while the process is suspended. Read by those who need the process running, written by those who suspend or resume it. A thread
-    /// that already writes the one of another process may only try to lock it.
-    suspended: RwLock<bool, rank::Suspended>,
-    /// Hardware contexts that are resumed with the process; `None` while it runs.
-    to_resume: Mutex<Option<Vec<Weak<HwContext>>>, rank::ContextsToResume>,
-    /// What the process is entitled to since it was suspended last.
-    time_slice: Mutex<TimeSlice, rank::TimeSlice>,
-}
-
-/// The time slice of a process that was suspended with work to do.
-#[derive(Clone, Copy, Debug, Default)]
-enum TimeSlice {
-    /// The process has none: it was not suspended with work since its last one was over.
-    #[default]
-    Over,
-    /// The process is suspended, and queued for one.
-    Queued,
-    /// The process was resumed at this time of the machine's clock, when it had completed so many submissions.
-    Current { since: Duration, done: u64 },
-}
-
-/// What became of an attempt to suspend a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SuspendOutcome {
-    /// The process is suspended.
-    Suspended,
-    /// Its time slice is not over.
-    HasTimeSlice,
-    /// Another thread is just giving it work, resuming it or suspending it.
-    Locked,
-    /// It did not leave its engines in time, and runs on.
-    StillRunning,
-}
 
 /// Proof that a context does not run: it is new, or its process is suspended and stays so while this exists.
 pub(super) struct NotRunning<'a> {
@@ -101,7 +65,7 @@ impl KeptRunning<'_> {
 
     fn resume(&mut self) {
         if let Some((suspension, contexts)) = self.resumed.take() {
-            suspension.resume_contexts(&contexts);
+            contexts.resume(suspension);
         }
     }
 }
@@ -112,52 +76,15 @@ impl Drop for KeptRunning<'_> {
     }
 }
 
-impl ProcessSuspension {
-    fn read(&self) -> RwLockReadGuard<'_, bool, rank::Suspended> {
-        self.suspended.read()
+impl SuspendedContext for HwContext {
+    fn resume(&self) {
+        HwContext::resume(self);
     }
 
-    fn try_write(&self) -> Option<RwLockWriteGuard<'_, bool, rank::Suspended>> {
-        self.suspended.try_write()
-    }
-
-    /// A process that is suspended has no more work, and is resumed only with new work.
-    pub(super) fn give_up_time_slice(&self) {
-        let mut slice = lock(&self.time_slice);
-        if matches!(*slice, TimeSlice::Queued) {
-            *slice = TimeSlice::Over;
+    fn resume_unless_lost(&self) {
+        if self.device().error().is_none() {
+            HwContext::resume(self);
         }
-    }
-
-    /// From now on no context of the process is resumed before the process is.
-    fn hold_contexts(&self) {
-        *lock(&self.to_resume) = Some(Vec::new());
-    }
-
-    /// Resumes the contexts of the process.
-    fn resume_contexts(&self, contexts: &Contexts) {
-        let to_resume = lock(&self.to_resume).take().unwrap_or_default();
-        for context in to_resume.iter().filter_map(Weak::upgrade) {
-            if context.device().error().is_none() {
-                context.resume();
-            }
-        }
-        contexts.packets.iter().for_each(|context| context.set_away(false));
-    }
-
-    /// Resumes a context that this module or recovery suspended; now if its process runs, else when that is resumed.
-    pub(super) fn resume_with_process(&self, context: &Arc<HwContext>) {
-        let mut to_resume = lock(&self.to_resume);
-        match &mut *to_resume {
-            Some(to_resume) => to_resume.push(Arc::downgrade(context)),
-            None => context.resume(),
-        }
-    }
-
-    /// True while the process is suspended.
-    pub(crate) fn is_suspended(&self) -> bool {
-        // A thread that suspends or resumes the process holds the lock: it counts as suspended.
-        self.suspended.try_read().is_none_or(|suspended| *suspended)
     }
 }
 
@@ -264,7 +191,7 @@ impl VidSch {
         if !*suspended {
             return Some(Ok(()));
         }
-        Some(self.resume(space, &mut suspended, search)?.map(|contexts| space.suspension.resume_contexts(&contexts)))
+        Some(self.resume(space, &mut suspended, search)?.map(|contexts| contexts.resume(&space.suspension)))
     }
 
     /// Resumes a process up to its contexts: the answer is its contexts, which are still suspended. `None` if memory has to be waited for.
@@ -407,7 +334,7 @@ impl VidSch {
         let suspended = asked.into_iter().filter(|(_, asked)| matches!(asked.answer, Ok(Some(_))));
         suspended.for_each(|(context, _)| space.suspension.resume_with_process(context));
         if !left {
-            space.suspension.resume_contexts(contexts);
+            contexts.resume(&space.suspension);
         }
         left
     }
@@ -459,6 +386,12 @@ struct Contexts {
 }
 
 impl Contexts {
+    /// Resumes what was suspended with the process.
+    fn resume(&self, suspension: &ProcessSuspension) {
+        suspension.resume_contexts();
+        self.packets.iter().for_each(|context| context.set_away(false));
+    }
+
     fn disconnect(&self) {
         let queues = self.hardware.iter().flat_map(|context| context.queues());
         queues.filter_map(|queue| queue.doorbell()).for_each(|doorbell| doorbell.disconnect());

@@ -13,8 +13,8 @@ use std::time::Duration;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::DeviceError;
 use crate::vidmm::{AddressSpace, EvictionSearch};
+use crate::vidsch::DeviceError;
 
 use super::VidSch;
 
@@ -27,13 +27,6 @@ pub(super) const SLICE_WORK: u64 = 1024;
 /// How often the thread looks whether a device that was in D3 is back in D0.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The requests that need the memory of processes with work.
-#[derive(Default)]
-struct RequestQueue {
-    next: u64,
-    numbers: VecDeque<u64>,
-}
-
 /// Processes that were suspended with work to do, and the thread that resumes them.
 #[derive(Default)]
 struct SuspendedProcesses {
@@ -42,49 +35,13 @@ struct SuspendedProcesses {
     stopped: bool,
 }
 
-/// The requests that wait for memory, in the order in which they are served, and the suspended processes that wait for a time slice.
+/// The suspended processes that wait for a time slice.
 #[derive(Default)]
 pub(crate) struct ResidencySlices {
-    queue: Arc<Mutex<RequestQueue>>,
     suspended: Mutex<SuspendedProcesses>,
 }
 
-/// A place in the queue of requests, given up when dropped.
-pub(crate) struct QueuePlace {
-    queue: Arc<Mutex<RequestQueue>>,
-    number: u64,
-}
-
-impl QueuePlace {
-    /// True for the first request of the queue, the only one that may have processes with work suspended.
-    pub(crate) fn is_first(&self) -> bool {
-        lock(&self.queue).numbers.front() == Some(&self.number)
-    }
-
-    /// Lets every other request of the queue go first.
-    pub(crate) fn move_to_the_end(&self) {
-        let mut queue = lock(&self.queue);
-        queue.numbers.retain(|number| *number != self.number);
-        queue.numbers.push_back(self.number);
-    }
-}
-
-impl Drop for QueuePlace {
-    fn drop(&mut self) {
-        lock(&self.queue).numbers.retain(|number| *number != self.number);
-    }
-}
-
 impl ResidencySlices {
-    /// A place at the end of the queue.
-    pub(crate) fn enqueue(&self) -> QueuePlace {
-        let mut queue = lock(&self.queue);
-        queue.next += 1;
-        let number = queue.next;
-        queue.numbers.push_back(number);
-        QueuePlace { queue: Arc::clone(&self.queue), number }
-    }
-
     /// From now on no process is resumed here; returns when the thread has ended.
     pub(super) fn stop(&self) {
         lock(&self.suspended).stopped = true;
@@ -107,11 +64,6 @@ impl ResidencySlices {
 }
 
 impl VidSch {
-    /// The requests that wait for memory, and the suspended processes with work.
-    pub(crate) fn residency_slices(&self) -> &ResidencySlices {
-        &self.residency_slices
-    }
-
     /// True while it makes sense to wait for memory: the adapter is there, and recovery has not given it up.
     pub(crate) fn may_wait(&self) -> bool {
         !self.tdr.is_abandoning() && self.adapter().is_ok_and(|adapter| !adapter.is_gone())
@@ -181,25 +133,5 @@ impl VidSch {
         for device in self.devices_at(space) {
             self.lose_device(&device, DeviceError::OutOfMemory);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_served_in_order_and_one_that_is_moved_to_the_end_is_last() {
-        let slices = ResidencySlices::default();
-        let places: Vec<QueuePlace> = (0..3).map(|_| slices.enqueue()).collect();
-        let first = |places: &[QueuePlace]| places.iter().map(QueuePlace::is_first).collect::<Vec<_>>();
-        assert_eq!(first(&places), [true, false, false]);
-        places[0].move_to_the_end();
-        assert_eq!(first(&places), [false, true, false]);
-        let mut places = places;
-        drop(places.remove(1));
-        assert_eq!(first(&places), [false, true]);
-        drop(places.remove(1));
-        assert_eq!(first(&places), [true]);
     }
 }

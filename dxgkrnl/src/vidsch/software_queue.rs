@@ -19,14 +19,12 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 use nt::bugcheck::Bugcheck;
 
 use super::batch;
-use super::hold::{Hold, Pairs};
+use super::held_queue::HeldQueue;
+use super::hold::Pairs;
 use super::hw_queue::HwQueue;
 use super::report::subcode;
 use super::wait::Wait;
 use super::worker::Work;
-
-/// Most submissions that one queue holds.
-const HELD_MAX: usize = 4096;
 
 /// A command buffer.
 pub(crate) struct Commands {
@@ -53,12 +51,9 @@ enum Item {
 pub(super) struct SoftwareQueue {
     /// Progress values under way, kept only where the node limits them.
     in_flight: VecDeque<u64>,
-    held: VecDeque<Item>,
+    held: HeldQueue<Item>,
     /// Progress value of the last buffer that the driver has.
     handed_over: u64,
-    hold: Option<Hold>,
-    /// Threads that wait until nothing is held.
-    leaving: Vec<Arc<Wait>>,
 }
 
 impl HwQueue {
@@ -87,7 +82,7 @@ impl HwQueue {
             }
             if !software.held.is_empty() {
                 let progress = commands.progress;
-                software.hold_back(Item::Commands(commands))?;
+                software.held.push(Item::Commands(commands))?;
                 self.held.store(software.held.len(), Ordering::Release);
                 self.last_submitted.store(progress, Ordering::Release);
                 self.note_active();
@@ -138,7 +133,7 @@ impl HwQueue {
         if self.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        software.hold_back(item(self))?;
+        software.held.push(item(self))?;
         self.move_on(&mut software);
         self.note_active();
         Ok(())
@@ -159,14 +154,11 @@ impl HwQueue {
         if self.is_destroyed() || self.context().device().error().is_some() {
             return software.empty();
         }
-        let mut waited = match software.hold.take() {
-            Some(hold) if !hold.is_over() => return software.hold = Some(hold),
-            hold => hold.is_some(),
-        };
-        while let Some(item) = software.held.pop_front() {
+        let Some(mut waited) = software.held.end_wait() else { return };
+        while let Some(item) = software.held.pop() {
             let conditions = if waited { Vec::new() } else { self.needs(&item, software) };
             if !super::is_met(&conditions, false) {
-                software.held.push_front(item);
+                software.held.put_back(item);
                 return self.hold(software, conditions);
             }
             waited = false;
@@ -202,7 +194,7 @@ impl HwQueue {
                 sch.worker.add(Work::Advance(Weak::clone(&queue)));
             }
         };
-        software.hold = Some(Hold::new(conditions, over));
+        software.held.hold(conditions, over);
     }
 
     /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
@@ -259,8 +251,7 @@ impl HwQueue {
                 if software.held.is_empty() {
                     return true;
                 }
-                software.leaving.retain(|other| other.outcome().is_none());
-                software.leaving.push(Arc::clone(&wait));
+                software.held.add_waiter(&wait);
             }
             let over = sch.tdr.clock().now() >= limit;
             match wait.block(Some(Instant::now() + sch.tdr.nap(limit)), |nap| sch.pause(nap)) {
@@ -285,7 +276,7 @@ impl HwQueue {
             if !self.flags().UserModeSubmission() {
                 self.last_submitted.store(software.handed_over, Ordering::Release);
             }
-            software.hold.take()
+            software.held.take_hold()
         };
         if let Some(hold) = hold {
             hold.cancel();
@@ -294,19 +285,9 @@ impl HwQueue {
 }
 
 impl SoftwareQueue {
-    fn hold_back(&mut self, item: Item) -> Result<(), NTSTATUS> {
-        if self.held.len() >= HELD_MAX {
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
-        }
-        self.held.push_back(item);
-        Ok(())
-    }
-
     /// Nothing is held from now on.
     fn empty(&mut self) {
-        self.held.clear();
-        for wait in self.leaving.drain(..) {
-            wait.satisfy();
-        }
+        drop(self.held.drain());
+        self.held.release_waiters();
     }
 }

@@ -13,11 +13,10 @@ use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
 use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
-use crate::adapter::Adapter;
 use crate::config::FeaturePolicy;
-use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Found, Protection, Stay, UserMapping};
+use crate::vidsch::{ProcessAdapter, RenderAdapter};
 use nt::ram::PAGE_SIZE;
 
 use super::wait::UNMONITORED;
@@ -43,7 +42,7 @@ unsafe impl Send for Word {}
 // SAFETY: as for Send.
 unsafe impl Sync for Word {}
 
-/// Where a word is, until this is dropped.
+/// Address of a word, which does not move until this is dropped.
 pub(crate) struct Place<'a> {
     address: *mut u64,
     _stay: Option<Stay<'a>>,
@@ -389,7 +388,7 @@ impl Storage {
 ///
 /// # Errors
 /// STATUS_NO_MEMORY.
-pub(crate) fn new_current(adapter: &Adapter, initial: u64) -> Result<Arc<FencePage>, NTSTATUS> {
+pub(crate) fn new_current(adapter: &RenderAdapter, initial: u64) -> Result<Arc<FencePage>, NTSTATUS> {
     let page = adapter.vidmm().system_fence_page()?;
     Word::at(&page, 0).store(initial);
     Ok(Arc::new(page))

@@ -6,8 +6,8 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
-use crate::adapter::Adapter;
 use crate::kmd_handle::KmdHandle;
+use crate::vidsch::RenderAdapter;
 
 use super::fence::Fence;
 use super::native_fence;
@@ -75,11 +75,11 @@ impl SyncObject {
     }
 
     /// The adapter.
-    pub(crate) fn adapter(&self) -> &Arc<Adapter> {
+    pub(crate) fn adapter(&self) -> &Arc<RenderAdapter> {
         self.fence.adapter()
     }
 
-    /// What may be done through it.
+    /// Rights of this handle.
     pub(crate) fn rights(&self) -> Rights {
         self.rights
     }
@@ -114,7 +114,7 @@ impl SyncObject {
         self.fence.is_reached(value)
     }
 
-    /// Where user mode reads CurrentValue.
+    /// Address of CurrentValue in the process.
     pub(crate) fn user_address(&self) -> usize {
         self.user_address
     }

@@ -5,19 +5,18 @@
 //! mappings between what it submits. The thread that submits makes the updates that have nothing to wait for; the others are made by a thread of
 //! their own, because eviction for page tables may wait for work that the worker of the scheduler moves on. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
 
-use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::device::Device;
 use crate::rank;
 use crate::vidmm::Update;
+use crate::vidsch::Device;
 
 use super::batch;
-use super::hold::Hold;
+use super::held_queue::HeldQueue;
 use super::sync_object::SyncObject;
 use super::wait::Wait;
 use super::{VidSch, is_met};
@@ -37,16 +36,14 @@ pub(crate) struct Request {
 
 #[derive(Default)]
 struct State {
-    held: VecDeque<Request>,
+    /// Requests that are held, and threads that wait until fewer changes are queued.
+    held: HeldQueue<Request>,
     /// Changes that are held or being made.
     queued: usize,
-    hold: Option<Hold>,
     /// A thread is making the first one.
     busy: bool,
     /// Nothing new is accepted.
     closed: bool,
-    /// Threads that wait until fewer changes are queued.
-    waiting: Vec<Arc<Wait>>,
 }
 
 /// The update queue of one context.
@@ -88,11 +85,11 @@ impl UpdateQueue {
             if state.queued <= QUEUED_MAX {
                 return Ok(());
             }
-            state.waiting.push(Arc::clone(&space));
+            state.held.add_waiter(&space);
         }
         let lost = || self.device.check().err();
         let status = space.block(None, |nap| lost().or_else(|| self.sch().pause(nap)));
-        lock(&self.state).waiting.retain(|other| !Arc::ptr_eq(other, &space));
+        lock(&self.state).held.remove_waiter(&space);
         status.ok()
     }
 
@@ -110,8 +107,9 @@ impl UpdateQueue {
             if state.queued > QUEUED_MAX {
                 return Ok(false);
             }
-            state.queued += request.update.len();
-            state.held.push_back(request);
+            let changes = request.update.len();
+            state.held.push(request)?;
+            state.queued += changes;
         }
         self.advance();
         Ok(true)
@@ -147,26 +145,20 @@ impl UpdateQueue {
         if state.busy {
             return None;
         }
-        let waited = match state.hold.take() {
-            Some(hold) if !hold.is_over() => {
-                state.hold = Some(hold);
-                return None;
-            }
-            hold => hold.is_some(),
-        };
-        let first = state.held.front()?;
+        let waited = state.held.end_wait()?;
+        let first = state.held.first()?;
         let condition = [(Arc::clone(&first.fence), first.value)];
         if !waited && !first.at_once && !is_met(&condition, false) {
             let (sch, this) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
-            state.hold = Some(Hold::new(condition.to_vec(), move || {
+            state.held.hold(condition.to_vec(), move || {
                 if let Some(sch) = sch.upgrade() {
                     sch.updates.add(Weak::clone(&this));
                 }
-            }));
+            });
             return None;
         }
         state.busy = true;
-        state.held.pop_front()
+        state.held.pop()
     }
 
     /// The context is about to go, its work is done: makes the requests whose waits that has ended, and drops the others.
@@ -176,7 +168,7 @@ impl UpdateQueue {
             let mut state = lock(&self.state);
             state.closed = true;
             state.drop_held();
-            state.hold.take()
+            state.held.take_hold()
         };
         if let Some(hold) = hold {
             hold.cancel();
@@ -186,7 +178,7 @@ impl UpdateQueue {
 
 impl State {
     fn drop_held(&mut self) {
-        let dropped: usize = self.held.drain(..).map(|request| request.update.len()).sum();
+        let dropped: usize = self.held.drain().map(|request| request.update.len()).sum();
         self.queued -= dropped;
         self.release_waiters();
     }
@@ -194,7 +186,7 @@ impl State {
     /// Wakes the threads that wait until fewer changes are queued, if few enough are.
     fn release_waiters(&mut self) {
         if self.queued <= QUEUED_MAX {
-            self.waiting.drain(..).for_each(|wait| wait.satisfy());
+            self.held.release_waiters();
         }
     }
 }

@@ -4,13 +4,17 @@
 //! nobody polls.
 
 use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS, STATUS_TIMEOUT};
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
+    STATUS_TIMEOUT,
+};
 
 /// MonitoredValue of a fence that no CPU waits for. [native-gpu-fence-objects: MonitoredValue]
 pub(crate) const UNMONITORED: u64 = u64::MAX;
@@ -50,7 +54,7 @@ impl Wait {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if the number is no open descriptor, STATUS_OBJECT_TYPE_MISMATCH if it is something other
-    /// than an event.
+    /// than an event, STATUS_INSUFFICIENT_RESOURCES if the process may open no more descriptors.
     pub(crate) fn of_event(conditions: u32, event: RawFd, over: Option<Hook>) -> Result<Arc<Self>, NTSTATUS> {
         if event < 0 {
             return Err(STATUS_INVALID_HANDLE);
@@ -58,7 +62,10 @@ impl Wait {
         // SAFETY: duplicating a descriptor touches no memory; a number that is not open is answered with an error.
         let copy = unsafe { libc::fcntl(event, libc::F_DUPFD_CLOEXEC, 0) };
         if copy < 0 {
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EMFILE) => STATUS_INSUFFICIENT_RESOURCES,
+                _ => STATUS_INVALID_HANDLE,
+            });
         }
         // SAFETY: the descriptor was just created and is owned by nobody else.
         let event = unsafe { OwnedFd::from_raw_fd(copy) };

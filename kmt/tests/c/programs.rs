@@ -195,6 +195,21 @@ fn every_thunk_is_exported_and_the_manual_names_the_variables() {
         let entry: Vec<u8> = [b"\0", name.as_bytes(), b"\0"].concat();
         assert!(bytes.windows(entry.len()).any(|window| window == entry), "{name} is no symbol");
     }
+    // Every name that Microsoft's header declares is there, and each is either served or refused.
+    let listed = include_str!("kit/thunks.txt").lines().filter(|line| !line.starts_with('#'));
+    let listed: Vec<String> = listed.map(|name| format!("D3DKMT{name}")).collect();
+    assert!(listed.len() >= 188, "{} names", listed.len());
+    let served = [wddm_ddi::kmt::Thunks::NAMES, wddm_ddi::kmt::FurtherThunks::NAMES].concat();
+    let refused: Vec<&str> = campanile_kmt::display::NAMES.iter().map(|(name, _)| *name).collect();
+    for name in &listed {
+        let entry: Vec<u8> = [b"\0", name.as_bytes(), b"\0"].concat();
+        assert!(bytes.windows(entry.len()).any(|window| window == entry), "{name} is no symbol");
+        let name = name.as_str();
+        assert!(served.contains(&name) != refused.contains(&name) || name == "D3DKMTCheckExclusiveOwnership", "{name}");
+    }
+    for name in served.iter().chain(&refused).filter(|name| name.starts_with("D3DKMT")) {
+        assert!(listed.iter().any(|listed| listed == name), "{name} is in no header");
+    }
     let manual = fs::read_to_string(Path::new(&root()).join("docs/programs-in-c.md")).expect("readable");
     for variable in [
         "CAMPANILE_DRIVER",

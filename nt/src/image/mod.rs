@@ -44,7 +44,7 @@ pub struct PdbIdentity {
     pub file: String,
     /// GUID in its order of bytes.
     pub guid: [u8; 16],
-    /// How often the PDB was written since.
+    /// Number of times that the PDB was written after it was made.
     pub age: u32,
 }
 
@@ -300,9 +300,23 @@ fn parse(bytes: &[u8]) -> Result<PeFile64<'_>, ImageError> {
         Ok(object::FileKind::Pe64) => {}
         Ok(object::FileKind::Pe32) => return Err(ImageError::Not64Bit),
         Ok(other) => return Err(ImageError::NotAnImage(format!("the file is {other:?}"))),
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            return Err(ImageError::NotAnImage(kind_of(bytes).map_or_else(|| error.to_string(), str::to_owned)));
+        }
     }
     Ok(PeFile64::parse(bytes)?)
+}
+
+/// What a file that is often named by mistake is, by its first bytes.
+fn kind_of(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [] => Some("the file is empty"),
+        [0x7f, b'E', b'L', b'F', ..] => Some("it is an ELF file, as Linux has them"),
+        [b'M', b'S', b'C', b'F', ..] => Some("it is a cabinet; unpack the image that is in it"),
+        [b'P', b'K', 3, 4, ..] => Some("it is a zip archive; unpack the image that is in it"),
+        [b'M', b'i', b'c', b'r', ..] => Some("it is a PDB; name the image that it belongs to"),
+        _ => None,
+    }
 }
 
 /// Checks the headers and returns the size of the image.

@@ -19,22 +19,16 @@ use crate::driver::{ControlDevice, Export};
 use crate::driver_call;
 use crate::fault::guarded;
 
-/// Longest counted string in 16-bit units.
-const LONGEST_STRING: usize = 0x7fff;
-
-/// What only images import.
+/// Functions that only images import.
 pub(super) const EXPORTS: &[Export] = &[
     ("memcpy", || memcpy as *const () as usize),
     ("memmove", || memmove as *const () as usize),
     ("memset", || memset as *const () as usize),
     ("memcmp", || memcmp as *const () as usize),
-    ("RtlInitUnicodeString", || rtl_init_unicode_string as *const () as usize),
     ("ZwLoadDriver", || zw_load_driver as *const () as usize),
     ("IoGetDeviceObjectPointer", || io_get_device_object_pointer as *const () as usize),
-    ("KeInitializeEvent", || ke_initialize_event as *const () as usize),
     ("IoBuildDeviceIoControlRequest", || io_build_device_io_control_request as *const () as usize),
     ("IofCallDriver", || iof_call_driver as *const () as usize),
-    ("KeWaitForSingleObject", || ke_wait_for_single_object as *const () as usize),
     ("ObfDereferenceObject", || obf_dereference_object as *const () as usize),
 ];
 
@@ -62,23 +56,6 @@ unsafe extern "win64" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u
 unsafe extern "win64" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
     // SAFETY: the driver promises two readable ranges of this length.
     unsafe { libc::memcmp(a.cast(), b.cast(), bytes) }
-}
-
-unsafe extern "win64" fn rtl_init_unicode_string(string: *mut UNICODE_STRING, text: *const u16) {
-    let mut length = 0_usize;
-    if !text.is_null() {
-        let mut unit = text;
-        // SAFETY: a number, which any bytes are.
-        while length <= LONGEST_STRING && good("RtlInitUnicodeString", unsafe { guarded::read(unit) }) != 0 {
-            length += 1;
-            unit = unit.wrapping_add(1);
-        }
-    }
-    let bytes = u16::try_from(length * 2).unwrap_or(u16::MAX - 3);
-    let terminated = if text.is_null() { 0 } else { bytes.saturating_add(2) };
-    let value = UNICODE_STRING { Length: bytes, MaximumLength: terminated, Buffer: text.cast_mut() };
-    // SAFETY: the driver passes a string to initialise.
-    good("RtlInitUnicodeString", unsafe { guarded::write(string, value) });
 }
 
 /// The device that the calling driver may open.
@@ -158,12 +135,6 @@ static NEXT_REQUEST: AtomicUsize = AtomicUsize::new(0xd1f0_0000_0000_0010);
 /// Requests that may wait to be called.
 const REQUESTS_MAX: usize = 1 << 10;
 
-unsafe extern "win64" fn ke_initialize_event(event: *mut Event, kind: u32, state: BOOLEAN) {
-    let value = Event { header: kind, signal: u32::from(state), waiters: [0; 2] };
-    // SAFETY: the driver passes an event to initialise.
-    good("KeInitializeEvent", unsafe { guarded::write(event, value) });
-}
-
 unsafe extern "win64" fn io_build_device_io_control_request(
     code: u32,
     device: *mut c_void,
@@ -219,20 +190,12 @@ unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) 
     status
 }
 
-unsafe extern "win64" fn ke_wait_for_single_object(
-    object: *mut c_void,
-    _reason: u32,
-    _mode: i8,
-    _alertable: BOOLEAN,
-    _timeout: *mut LARGE_INTEGER,
-) -> NTSTATUS {
-    // SAFETY: numbers, which any bytes are.
-    let _ = good("KeWaitForSingleObject", unsafe { guarded::read(object.cast::<Event>()) });
-    // Requests complete before IofCallDriver returns, so that nothing is ever waited for.
-    STATUS_SUCCESS
-}
-
 unsafe extern "win64" fn obf_dereference_object(object: *mut c_void) -> isize {
+    let left = driver_call::current()
+        .and_then(|driver| driver_call::on_host_stack(|| driver.deferred().lock().dereference(object.addr())));
+    if let Some(left) = left {
+        return left as isize;
+    }
     if device().is_none_or(|device| object != file_of(device)) {
         let reason = format!("ObfDereferenceObject of {object:p}, which is no object that the driver was given");
         driver_call::stop(Bugcheck::fatal(reason));

@@ -3,9 +3,21 @@
 //!
 //! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
 
+mod crt;
+mod debug;
+mod dispatcher;
 mod etw;
 mod io;
+mod lists;
+mod mdl;
+mod memory;
+mod misc;
+mod pool;
+mod printf;
 mod registry;
+mod spin;
+mod strings;
+mod threads;
 
 pub use etw::notify;
 
@@ -15,12 +27,12 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE};
-use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_SUCCESS};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS, UNICODE_STRING};
 
 use crate::bugcheck::Bugcheck;
 use crate::device_object;
-use crate::driver::{ControlDevice, Driver, Services};
+use crate::driver::{ControlDevice, Driver, Export, Services};
 use crate::driver_call::{self, stop};
 use crate::fault::{Fault, guarded};
 use crate::irql;
@@ -50,7 +62,7 @@ pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
         ZwQueryValueKey: registry::zw_query_value_key,
         ZwClose: registry::zw_close,
         KeBugCheckEx: ke_bug_check_ex,
-        DbgPrintEx: dbg_print_ex,
+        DbgPrintEx: debug::dbg_print_ex,
     }
 }
 
@@ -60,11 +72,24 @@ pub const fn services(
     not_exported: &'static [&'static str],
     device: &'static ControlDevice,
 ) -> Services {
-    Services { imports: Some(imports), not_exported, exports: io::EXPORTS, device: Some(device) }
+    Services { imports: Some(imports), not_exported, exports: EXPORTS, device: Some(device) }
 }
 
-/// Characters of one debug message.
-const MESSAGE_LENGTH: usize = 512;
+/// Functions that only images import, by families.
+const EXPORTS: &[&[Export]] = &[
+    io::EXPORTS,
+    debug::EXPORTS,
+    crt::EXPORTS,
+    dispatcher::EXPORTS,
+    lists::EXPORTS,
+    mdl::EXPORTS,
+    misc::EXPORTS,
+    pool::EXPORTS,
+    spin::EXPORTS,
+    strings::EXPORTS,
+    threads::EXPORTS,
+];
+
 /// KeQueryPerformanceCounter ticks a second, as on current Windows.
 const FREQUENCY: i64 = 10_000_000;
 /// How long a waiter sleeps before it looks whether the machine has stopped.
@@ -378,29 +403,6 @@ unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: us
     stop(Bugcheck::new(code, parameters, format!("KeBugCheckEx called by driver {name}")))
 }
 
-unsafe extern "win64" fn dbg_print_ex(_component: u32, _level: u32, format: *const u8, text: *const u8) -> u32 {
-    if driver_call::current().is_none() {
-        return 0;
-    }
-    if format.is_null() {
-        return STATUS_INVALID_PARAMETER.0 as u32;
-    }
-    let message = driver_call::on_host_stack(|| message(format, text));
-    let message = good("DbgPrintEx", message);
-    driver_call::on_host_stack(|| {
-        if let Some(driver) = driver_call::current() {
-            driver.verifier().log(format!("{}: {message}", driver.name()));
-        }
-    });
-    0
-}
-
-fn message(format: *const u8, text: *const u8) -> Result<String, Fault> {
-    let format = guarded::read_text(format, MESSAGE_LENGTH)?;
-    let message = if format == b"%s" && !text.is_null() { guarded::read_text(text, MESSAGE_LENGTH)? } else { format };
-    Ok(String::from_utf8_lossy(&message).trim_end().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -532,15 +534,5 @@ mod tests {
                 assert_eq!(result, None);
             });
         });
-    }
-
-    #[test]
-    fn messages_reach_the_debug_log() {
-        let driver = Driver::for_tests("talker");
-        driver_call::run(&driver, "a function", || {
-            // SAFETY: both strings are NUL-terminated.
-            unsafe { dbg_print_ex(0, 3, c"%s".as_ptr().cast(), c"hello\n".as_ptr().cast()) };
-        });
-        assert_eq!(driver.verifier().log_lines(), ["talker: hello"]);
     }
 }

@@ -105,7 +105,8 @@ pub(super) unsafe extern "win64" fn zw_query_value_key(
 pub(super) unsafe extern "win64" fn zw_close(handle: HANDLE) -> NTSTATUS {
     const NAME: &str = "ZwClose";
     let driver = passive_caller(NAME);
-    if on_host_stack(|| driver.keys().close(handle.addr())) { STATUS_SUCCESS } else { invalid_handle(NAME, handle) }
+    let close = || driver.keys().close(handle.addr()) || driver.deferred().lock().close(handle.addr());
+    if on_host_stack(close) { STATUS_SUCCESS } else { invalid_handle(NAME, handle) }
 }
 
 fn invalid_handle(service: &str, handle: HANDLE) -> ! {

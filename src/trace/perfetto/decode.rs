@@ -12,6 +12,8 @@ use crate::trace::{Event, EventKind, FenceValue, Parts, Trace, code};
 /// Why a file cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
+    /// The file has no bytes.
+    Empty,
     /// It is no sequence of Perfetto packets.
     NotPerfetto(String),
     /// It holds packets, and none of them is from here.
@@ -23,6 +25,7 @@ pub enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Empty => f.write_str("is empty: the run that was to write it did not come to its end"),
             Self::NotPerfetto(why) => write!(f, "is not a Perfetto trace: {why}"),
             Self::Foreign => f.write_str("is a trace of another program; take one from `campanile run --trace`"),
             Self::BadTrack(uuid) => write!(f, "has a track {uuid:#x} that does not belong where it stands"),
@@ -37,6 +40,9 @@ impl std::error::Error for ReadError {}
 /// # Errors
 /// The bytes are no trace of this program. Single events that make no sense are left out.
 pub fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
+    if bytes.is_empty() {
+        return Err(ReadError::Empty);
+    }
     let file = PerfettoTrace::decode(bytes).map_err(|error| ReadError::NotPerfetto(error.to_string()))?;
     let mut reader = Reader::default();
     let own = |packet: &TracePacket| packet.interned_data.as_ref().is_some_and(|data| names_us(&data.event_categories));

@@ -155,7 +155,9 @@ pub fn child_command(options: &ChildOptions) -> u8 {
         Ok(sockets) => sockets,
         Err(error) => {
             let error: io::Error = error;
-            eprintln!("campanile: this command is for `--bus vfio-user-process`, which gives it two sockets: {error}");
+            crate::complain!(
+                "campanile: this command is for `--bus vfio-user-process`, which gives it two sockets: {error}"
+            );
             return EXIT_INPUT;
         }
     };
@@ -180,7 +182,7 @@ pub fn child_command(options: &ChildOptions) -> u8 {
         };
         serve(connection, &stop, &mut make, &|event| {
             if let Event::NoFunction(error) = event {
-                eprintln!("campanile: no GPU could be made: {error}");
+                crate::complain!("campanile: no GPU could be made: {error}");
             }
         });
         // A GPU that is given up can still be asked what it saw, until nobody asks any more.
@@ -189,7 +191,7 @@ pub fn child_command(options: &ChildOptions) -> u8 {
     match trouble {
         None => EXIT_OK,
         Some(error) => {
-            eprintln!("campanile: the GPU cannot be asked any more: {error}");
+            crate::complain!("campanile: the GPU cannot be asked any more: {error}");
             EXIT_MACHINE
         }
     }

@@ -1,8 +1,11 @@
 //! Why a machine could not be booted or taken down.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use dxgkrnl::LoadError;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::driver::DriverChoice;
 use crate::exit::{EXIT_INPUT, EXIT_MACHINE};
@@ -12,13 +15,15 @@ use crate::exit::{EXIT_INPUT, EXIT_MACHINE};
 pub struct SetupError {
     what: &'static str,
     cause: String,
-    advice: &'static str,
+    advice: Cow<'static, str>,
     input: bool,
 }
 
 impl SetupError {
     pub fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
-        Self { what, cause: cause.to_string(), advice, input: false }
+        let cause = cause.to_string();
+        let advice = exhausted(&cause).map_or(Cow::Borrowed(advice), Cow::Owned);
+        Self { what, cause, advice, input: false }
     }
 
     /// A file that was named is at fault.
@@ -56,8 +61,36 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-pub(super) const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
-                             `--device-variant vram=64M`, or raise `ulimit -v`";
+/// What to do about a cause that is a limit of this process or of the host: errors of the host carry their number in their text, and a driver
+/// that got no memory answers one of two statuses.
+fn exhausted(cause: &str) -> Option<String> {
+    let number = cause.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
+    let memory = ["STATUS_NO_MEMORY", "STATUS_INSUFFICIENT_RESOURCES"].iter().any(|status| cause.contains(status));
+    let error = number.map(Errno::from_raw_os_error).or(memory.then_some(Errno::NOMEM))?;
+    let limit = |resource| getrlimit(resource).current;
+    Some(match error {
+        Errno::MFILE => {
+            let most = limit(Resource::Nofile).unwrap_or(u64::MAX);
+            format!("This process may have {most} descriptors open; raise `ulimit -n`")
+        }
+        Errno::NFILE => "The host has no more descriptors; close programs, or raise fs.file-max".to_owned(),
+        Errno::AGAIN => match limit(Resource::Nproc) {
+            Some(most) => format!("This user may have {most} threads; end some, or raise `ulimit -u`"),
+            None => "The host can start no more threads; end programs, or raise kernel.threads-max".to_owned(),
+        },
+        Errno::NOMEM => match limit(Resource::As) {
+            Some(most) => format!(
+                "This process may have {} MiB of address space, of which the GPU needs as much as its VRAM; raise `ulimit -v`, or try `--device-variant vram=64M`",
+                most >> 20
+            ),
+            None => "The host has no memory left, or no more mappings for this process (vm.max_map_count); end programs, or try `--device-variant vram=64M`".to_owned(),
+        },
+        _ => return None,
+    })
+}
+
+pub(super) const ADVICE_MEMORY: &str =
+    "The GPU needs memfd_create and as much address space as its VRAM; try a smaller `--device-variant vram=64M`";
 pub(super) const ADVICE_BUS: &str = "Choose `direct` or `vfio-user`, which have the GPU in this process";
 pub(super) const ADVICE_SOCKET: &str =
     "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
@@ -72,3 +105,29 @@ pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side d
 pub(super) const ADVICE_DEFECT: &str =
     "That is a defect of the GPU; what its process wrote to standard error says where";
 pub(super) const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advice(cause: impl fmt::Display) -> String {
+        SetupError::new("It failed", cause, ADVICE_RULE).to_string()
+    }
+
+    #[test]
+    fn a_limit_of_the_host_is_named_instead_of_a_rule_of_the_contract() {
+        let of = |error: Errno| advice(std::io::Error::from_raw_os_error(error.raw_os_error()));
+        assert!(of(Errno::MFILE).contains("`ulimit -n`"), "{}", of(Errno::MFILE));
+        assert!(of(Errno::AGAIN).contains("threads"), "{}", of(Errno::AGAIN));
+        assert!(of(Errno::NOMEM).contains("vram=64M"), "{}", of(Errno::NOMEM));
+        assert!(of(Errno::NFILE).contains("fs.file-max"), "{}", of(Errno::NFILE));
+        let driver = advice("DxgkDdiStartDevice failed with STATUS_INSUFFICIENT_RESOURCES (0xc000009a)");
+        assert!(driver.contains("vram=64M"), "{driver}");
+    }
+
+    #[test]
+    fn every_other_cause_keeps_its_advice() {
+        assert!(advice("DRIVERCAPS.WDDMVersion is 0").contains(ADVICE_RULE));
+        assert!(advice(std::io::Error::from_raw_os_error(Errno::NOENT.raw_os_error())).contains(ADVICE_RULE));
+    }
+}

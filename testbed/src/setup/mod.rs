@@ -9,6 +9,7 @@ mod fault;
 mod gpu_handle;
 mod installation;
 mod listener;
+mod log;
 mod machine;
 mod msix;
 mod options;
@@ -40,6 +41,7 @@ use error::{
 };
 pub use fault::FaultOption;
 pub use gpu_handle::{FaultsHandle, GpuHandle};
+pub use log::{LOG_VARIABLE, show_log};
 pub use machine::{Feature, FenceStorage, MachineOptions};
 pub use msix::capability;
 pub use options::{AdapterOptions, SystemOptions};
@@ -374,6 +376,7 @@ impl System {
             return Err(SetupError::new("The GPU cannot be stepped", cause, ADVICE_BUS));
         }
         let step = move || stepped.iter().filter(|gpu| gpu.step()).count() > 0;
+        log::apply();
         let special_pool = match options.special_pool {
             Some(mode) => mode,
             None => PoolChoice::selected().map_err(|e| SetupError::new("No such pool", e, ADVICE_POOL))?.0,
@@ -589,7 +592,7 @@ impl Drop for System {
             return;
         }
         if let Err(error) = self.take_down() {
-            eprintln!("campanile: {error}");
+            crate::complain!("campanile: {error}");
         }
     }
 }

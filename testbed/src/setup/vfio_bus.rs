@@ -308,7 +308,7 @@ impl Bus for VfioBus {
     fn unmap_memory(&self, address: u64, _: u64) {
         let Some(mapping) = lock(&self.memory).remove(&address) else { return };
         if let Err(error) = self.function.container.vfio_dma_unmap(address, mapping.len) {
-            eprintln!("campanile: {}: memory at {address:#x} cannot be taken away: {error}", self.function.name);
+            crate::complain!("campanile: {}: memory at {address:#x} cannot be taken away: {error}", self.function.name);
             // The function may still reach it.
             std::mem::forget(mapping);
         }

@@ -46,7 +46,7 @@ macro_rules! owner {
             fn drop(&mut self) {
                 if let Err(error) = call!(self.library, $destroy(self.handle)) {
                     // Nothing else can use the object any more, so the DLL has no reason to refuse.
-                    eprintln!("campanile: {error}");
+                    crate::complain!("campanile: {error}");
                 }
             }
         }
@@ -237,7 +237,7 @@ impl Drop for Mapping {
         if *mappings == 0
             && let Err(error) = call!(library, campanile_buffer_unmap(handle))
         {
-            eprintln!("campanile: {error}");
+            crate::complain!("campanile: {error}");
         }
     }
 }
@@ -350,7 +350,7 @@ impl Drop for SharedHandle {
         let OwnedDevice { library, handle } = *self.device.0;
         if let Err(error) = call!(library, campanile_handle_close(handle, self.raw())) {
             // It is nobody else's.
-            eprintln!("campanile: {error}");
+            crate::complain!("campanile: {error}");
         }
     }
 }

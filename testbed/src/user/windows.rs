@@ -195,7 +195,7 @@ unsafe extern "win64" fn raise_fail_fast_exception(
         } else {
             String::new()
         };
-        eprintln!("campanile: the user-mode driver failed with exception {:#010x}{place}", record.code);
+        crate::complain!("campanile: the user-mode driver failed with exception {:#010x}{place}", record.code);
     }
     std::process::abort()
 }

@@ -10,7 +10,7 @@ use super::{
     CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Recording, Status, finish,
     handles::{with, with_mut},
 };
-use crate::{CopyRows, Fence, Recorder, SubmissionModel};
+use crate::{CopyRows, Dispatch, Fence, Recorder, SubmissionModel};
 
 /// Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
 /// `destination + i * destination_pitch`.
@@ -167,6 +167,40 @@ pub extern "C" fn campanile_record_wait(queue: QueueHandle, fence: FenceHandle, 
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_record_timestamp(queue: QueueHandle, destination: u64) -> i32 {
     record(queue, |commands| commands.timestamp(destination))
+}
+
+/// A program that runs in a grid of workgroups, for campanile_record_dispatch.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CDispatch {
+    /// Address of the program, a multiple of 16.
+    pub program: u64,
+    /// Bytes of the program.
+    pub program_size: u32,
+    /// Workgroups in three dimensions, each at most 65535; zero with `indirect`.
+    pub groups: [u32; 3],
+    /// Address that the program is given.
+    pub arguments: u64,
+    /// Address of three 32-bit numbers of workgroups that are read when the program starts, a multiple of 4; 0 for none.
+    pub indirect: u64,
+    /// Address of 96 bytes that say what became of it, a multiple of 8; 0 for none.
+    pub report: u64,
+}
+
+/// Records that a program runs, on a queue of the compute node. The next command begins when it has ended.
+///
+/// # Safety
+/// `dispatch` is readable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_record_dispatch(queue: QueueHandle, dispatch: *const CDispatch) -> i32 {
+    if dispatch.is_null() || !dispatch.is_aligned() {
+        return finish(Err(Status::BadPointer.into()));
+    }
+    // SAFETY: not null and aligned, and readable as the caller promises.
+    let CDispatch { program, program_size, groups, arguments, indirect, report } = unsafe { dispatch.read() };
+    let [grid_x, grid_y, grid_z] = groups;
+    let dispatch = Dispatch { program_size, program, arguments, indirect, grid_x, grid_y, grid_z, report };
+    record(queue, |commands| commands.dispatch(&dispatch))
 }
 
 /// Records a command that does nothing.

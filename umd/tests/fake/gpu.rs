@@ -1,6 +1,9 @@
 //! The GPU of the fake: runs what is in the rings, checking every entry and packet.
 
-use campanile_hw::{packet::Packet, queue::*};
+use campanile_hw::{
+    packet::{DISPATCH_DONE, Packet},
+    queue::*,
+};
 
 use super::*;
 
@@ -79,7 +82,7 @@ impl Fake {
         let mut progress = None;
         while at < size {
             assert_eq!(progress, None, "PROGRESS is the last packet");
-            let bytes = self.bytes(commands + u64::from(at), (size - at).min(48) as usize);
+            let bytes = self.bytes(commands + u64::from(at), (size - at).min(64) as usize);
             let packet = Packet::decode(&bytes).expect("a good packet");
             if !self.run_packet(queue, &packet) {
                 return Err(at);
@@ -96,7 +99,7 @@ impl Fake {
     pub(crate) fn run_buffer(&mut self, commands: u64, size: u32) {
         let mut at = 0;
         while at < size {
-            let bytes = self.bytes(commands + u64::from(at), (size - at).min(48) as usize);
+            let bytes = self.bytes(commands + u64::from(at), (size - at).min(64) as usize);
             let packet = Packet::decode(&bytes).expect("a good packet");
             assert!(!matches!(packet, Packet::Progress(_)), "a context of packets has no progress fence of its own");
             assert!(self.run_packet(0, &packet), "a wait that holds");
@@ -119,6 +122,8 @@ impl Fake {
             }
             Packet::Timestamp(stamp) => self.put(stamp.destination, &[0x55; 8]),
             Packet::Log(_) => {}
+            // The fake has no lanes: that the packet came as it was recorded is all it can show.
+            Packet::Dispatch(dispatch) => self.put(dispatch.report, &DISPATCH_DONE.to_le_bytes()),
             Packet::Write(_) | Packet::WritePhysical(_) | Packet::InvalidateTlb(_) => {
                 panic!("{packet:?} is not for this driver to write")
             }

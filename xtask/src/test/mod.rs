@@ -77,6 +77,17 @@ impl Setting {
     const SPECIAL_POOL: Self = Self { driver: "pe", special_pool: "end", arguments: &SPECIAL_POOL_ARGUMENTS };
 }
 
+/// Every subset of the features that Windows may refuse, but for the empty one.
+const PROFILES: [&str; 7] = [
+    "native-fence",
+    "user-mode-submission",
+    "hardware-scheduling",
+    "native-fence,user-mode-submission",
+    "native-fence,hardware-scheduling",
+    "user-mode-submission,hardware-scheduling",
+    "native-fence,user-mode-submission,hardware-scheduling",
+];
+
 /// Cases that do not run a third time with special pool, and how many run at a time.
 const SPECIAL_POOL_ARGUMENTS: [&str; 8] = [
     "--test-threads",
@@ -241,6 +252,14 @@ impl Session<'_> {
     fn program(&mut self, program: &Path) {
         self.job(program, "main job", &[]);
         self.job(program, "main job on the Windows images", &["run", "--driver", "pe"]);
+        for withheld in PROFILES {
+            let run = ["run", "--driver", "pe", "--without", withheld];
+            self.job(program, &format!("main job on the Windows images without {withheld}"), &run);
+        }
+        for area in ["Submission.", "Packet"] {
+            let cases = ["hlk", "--driver", "pe", "--profiles", "--filter", area];
+            self.job(program, &format!("cases of {area} on the Windows images, every subset of features"), &cases);
+        }
         for mode in ["gpu-virtual", "gpu-physical"] {
             let variant = format!("page-tables={mode}");
             self.job(program, &format!("main job, page tables {mode}"), &["run", "--device-variant", &variant]);

@@ -24,6 +24,10 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         "A doorbell that is connected anew while the system is told that it was taken is taken again, and the system is told again."
         holds [UserModeSubmission 7]
         => a_victim_that_reconnects_meanwhile_is_told_again;
+    "Miniport.QueueGivesItsDoorbellBack" on Boot::Shared, "user-mode-work-submission":
+        "The physical doorbell of a queue that is destroyed is free, and no queue that is gone is named to the system as one whose doorbell was taken."
+        holds [UserModeSubmission 7]
+        => a_queue_that_is_destroyed_gives_its_doorbell_back;
 }
 
 fn the_least_recently_connected_doorbell_is_the_victim(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -66,5 +70,16 @@ fn a_victim_that_reconnects_meanwhile_is_told_again(case: &mut Case<'_>) -> Resu
     on_disconnect(move || connect(&driver, victim) == (STATUS_SUCCESS, page));
     ensure_eq!(rig.connect(doorbells[1]), (STATUS_SUCCESS, page));
     ensure_eq!(log(|log| std::mem::take(&mut log.disconnected)).len(), 2);
+    Ok(())
+}
+
+fn a_queue_that_is_destroyed_gives_its_doorbell_back(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = Rig::new(case, ALL, 1);
+    let context = rig.hw_context(0x4000, 0);
+    let [(first, first_doorbell), (_, second_doorbell)] = [1, 2].map(|number| rig.user_queue(context, number));
+    let page = rig.connect(first_doorbell).1;
+    ensure_eq!(ddi!(rig.system, DxgkDdiDestroyHwQueue, first), STATUS_SUCCESS);
+    ensure_eq!(rig.connect(second_doorbell), (STATUS_SUCCESS, page));
+    ensure_eq!(log(|log| std::mem::take(&mut log.disconnected)), [], "doorbells taken away");
     Ok(())
 }

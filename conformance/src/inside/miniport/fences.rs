@@ -1,12 +1,14 @@
 //! Native fences by the handles of system and driver.
 
 use campanile_hw::event::EventKind;
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{self, Command, CommandStatus};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use super::rig::{Rig, handle};
+use super::rig::{Rig, handle, process};
 use super::system::*;
 use crate::simulated::Case;
 use crate::{Boot, Failure};
@@ -23,6 +25,21 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
     "Miniport.ValuesAreWrittenWhereTheSystemSays" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "DxgkDdiUpdateMonitoredValues at device level and DxgkDdiUpdateCurrentValuesFromCpu at DISPATCH_LEVEL write the values where the system says, unless only a notification is asked for; a fence that is signalled for good keeps its last value."
         => monitored_and_current_values_are_written_where_the_system_says;
+    "Miniport.SharedFenceIsAnnouncedInEveryProcess" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+        "When the processor signals a fence, the hardware looks at the queues of each process that has it open, by the address that it has there."
+        holds [NativeFence 38, NativeFence 50]
+        => a_shared_fence_is_announced_in_every_process;
+    "Miniport.UnknownAddressHasEveryWaitLookedAt" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+        "When the hardware does not find the address of a fence that the processor signals, it is told to look at every queue that waits. This is a rule of the GPU's manual."
+        => an_address_that_is_gone_has_every_waiting_queue_looked_at;
+    "Miniport.UnclaimedFenceTypesAreRefused" on Boot::Shared, "native-gpu-fence-objects":
+        "Native fences of one GPU are created where the system says that it can place them, and refused elsewhere as those of a type that there is not."
+        holds [NativeFence 21, NativeFence 32]
+        => fences_of_a_type_that_is_not_claimed_are_refused;
+    "Miniport.FencesAreFoundAmongMany" on Boot::Shared, "native-gpu-fence-objects":
+        "Of many fences that are open each is named when it is signalled, also when others were closed since, and none that another process has at the same address."
+        holds [NativeFence 45]
+        => each_of_many_fences_is_named_and_none_of_another_process;
 }
 
 fn fences_are_reported_by_the_handles_the_system_gave_them(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -90,5 +107,125 @@ fn monitored_and_current_values_are_written_where_the_system_says(case: &mut Cas
     ensure_eq!(write(flags, 44, handle(0x1234)), 7, "a handle that names nothing changes nothing");
     ensure_eq!(write(flags.with_AlwaysSignaled(true), 0, global), u64::MAX);
     ensure_eq!(write(flags, 45, global), u64::MAX, "and stays so");
+    Ok(())
+}
+
+/// Has the driver told that the processor signals a fence.
+fn signal_from_cpu(rig: &Rig, mut fence: HANDLE) {
+    let (mut value, mut storage) = (1u64, 0u64);
+    let mut address: *mut std::ffi::c_void = (&raw mut storage).cast();
+    let mut args = DXGKARG_UPDATECURRENTVALUESFROMCPU::zeroed();
+    (args.NumFences, args.NativeFenceArray) = (1, &raw mut fence);
+    (args.UpdatedValueArray, args.CurrentValueKernelCpuVa) = (&raw mut value, &raw mut address);
+    assert_eq!(level(2, || ddi!(rig.system, DxgkDdiUpdateCurrentValuesFromCpu, &raw const args)), STATUS_SUCCESS);
+}
+
+/// The last command, with its first arguments.
+fn told(rig: &Rig) -> [u64; 3] {
+    let command = rig.system.get(registers::CMP_COMMAND) & u64::from(u32::MAX);
+    [command, rig.system.get(registers::CMP_ARG0), rig.system.get(registers::CMP_ARG1)]
+}
+
+fn a_shared_fence_is_announced_in_every_process(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = Rig::new(case, ALL, 4);
+    let (_, other) = process(&rig.system, 0x9001);
+    let system = |address: u64| Location::new().with_address(address).with_system(true).into_bits();
+    for (device, dxgk, root) in [(rig.device, 0x4000, 0x10_0000), (other, 0x4001, 0x20_0000)] {
+        let context = rig.hw_context_of(device, dxgk, 0);
+        rig.root_at(context, 0, root);
+    }
+    // Whichever place is told last, the other one is told too: each of two fences is open in both orders.
+    for (dxgk, devices) in
+        [(0xf1, [(rig.device, 0x8000), (other, 0xa000)]), (0xf2, [(other, 0xb000), (rig.device, 0x9000)])]
+    {
+        let (global, _) = {
+            let (first, at) = devices[0];
+            let global = rig.create(dxgk);
+            (global, rig.open(first, global, at))
+        };
+        signal_from_cpu(&rig, global);
+        let root = |device| if device == rig.device { system(0x10_0000) } else { system(0x20_0000) };
+        let changed = |(device, at)| [Command::FenceChanged as u64, root(device), at];
+        ensure_eq!(told(&rig), changed(devices[0]), "open in one process");
+        rig.open(devices[1].0, global, devices[1].1);
+        signal_from_cpu(&rig, global);
+        ensure_eq!(told(&rig), changed(devices[1]), "open in both, the last command");
+    }
+    Ok(())
+}
+
+fn an_address_that_is_gone_has_every_waiting_queue_looked_at(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut rig = Rig::new(case, ALL, 4);
+    rig.hw_context(0x4000, 0);
+    let (global, _) = rig.fence(0xf1, 0x8000);
+    signal_from_cpu(&rig, global);
+    ensure_eq!((told(&rig)[0], told(&rig)[2]), (Command::FenceChanged as u64, 0x8000));
+    rig.system.set(registers::CMP_COMMAND, u64::from(CommandStatus::PageFault as u32) << 32);
+    signal_from_cpu(&rig, global);
+    ensure_eq!(told(&rig)[0], Command::RescanWaits as u64, "the last command");
+    rig.system.set(registers::CMP_COMMAND, 0);
+    Ok(())
+}
+
+fn fences_of_a_type_that_is_not_claimed_are_refused(case: &mut Case<'_>) -> Result<(), Failure> {
+    use D3DDDI_NATIVEFENCE_TYPE as Type;
+    for intra_gpu in [false, true] {
+        let rig = Rig::new(case, Features { intra_gpu, ..ALL }, 4);
+        let answer = |claimed| if claimed { STATUS_SUCCESS } else { STATUS_NOT_SUPPORTED };
+        for (kind, claimed) in [
+            (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, true),
+            (Type::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU, intra_gpu),
+            (D3DDDI_NATIVEFENCE_TYPE(7), false),
+        ] {
+            let mut args = DXGKARG_CREATENATIVEFENCE::zeroed();
+            (args.hGlobalNativeFence, args.Type) = (handle(0xf1), kind);
+            let status = ddi!(rig.system, DxgkDdiCreateNativeFence, rig.system.adapter, &raw mut args);
+            ensure_eq!(status, answer(claimed), "{kind:?} where fences of one GPU can be placed: {intra_gpu}");
+            if claimed {
+                ensure_eq!(rig.destroy(args.hGlobalNativeFence), STATUS_SUCCESS);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn each_of_many_fences_is_named_and_none_of_another_process(case: &mut Case<'_>) -> Result<(), Failure> {
+    /// As many as the driver's index takes at its first size, with the progress fences, so that searches are as long as they get.
+    const FENCES: usize = 44;
+    let rig = Rig::new(case, ALL, 4);
+    let context = rig.hw_context(0x4000, 1);
+    rig.user_queue(context, 1);
+    let (_, other) = process(&rig.system, 0x9001);
+    let mut random = fastrand::Rng::with_seed(crate::seed::of(1));
+    for round in 0..16 {
+        // Distinct addresses without an order, half of them in each process.
+        let mut pages: Vec<u64> = (0..FENCES as u64).map(|number| number << 16 | random.u64(0..1 << 10) << 4).collect();
+        random.shuffle(&mut pages);
+        let fences: Vec<_> = (0xf00..)
+            .zip(&pages)
+            .map(|(dxgk, page)| {
+                let device = if dxgk % 2 == 0 { rig.device } else { other };
+                let (global, at) = (rig.create(dxgk), 0x1_0000_0000 + page);
+                (dxgk, global, rig.open(device, global, at), at)
+            })
+            .collect();
+        // Every fourth is closed, of both processes.
+        for (_, global, local, _) in fences.iter().filter(|(dxgk, ..)| dxgk / 2 % 2 == 0) {
+            ensure_eq!((rig.close(*local), rig.destroy(*global)), (STATUS_SUCCESS, STATUS_SUCCESS));
+        }
+        for (dxgk, _, _, at) in &fences {
+            rig.system.event(EventKind::FenceSignaled, 1, 3, [*at, 1]);
+            rig.system.interrupt();
+            let named = if dxgk % 2 == 0 && dxgk / 2 % 2 == 1 { vec![*dxgk] } else { vec![] };
+            ensure_eq!(
+                reports(),
+                [Report::Native { node: 1, fences: named }],
+                "round {round}, fence {dxgk:#x} at {at:#x}"
+            );
+        }
+        for (_, global, local, _) in fences.iter().filter(|(dxgk, ..)| dxgk / 2 % 2 == 1) {
+            ensure_eq!((rig.close(*local), rig.destroy(*global)), (STATUS_SUCCESS, STATUS_SUCCESS));
+        }
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::ptr::null_mut;
 
 use campanile_hw::private::{AdapterData, MAGIC};
-use campanile_hw::registers;
+use campanile_hw::registers::{self, Caps};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -26,6 +26,10 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
     "Miniport.UserModeDriverIsToldWhatIsClaimed" on Boot::Shared, "queryadapterinfotype":
         "The data for the user-mode driver names the features that are enabled and the doorbells that there are, zeroed to the size that was asked for and not written behind it; a buffer that is too short is refused."
         => the_user_mode_driver_is_told_what_is_claimed;
+    "Miniport.SegmentsSayWhatIsKept" on Boot::Shared, "user-mode-work-submission":
+        "Segments of local memory are reported as preserved during standby where the memory keeps its contents in D3 and only there, and the aperture segment never."
+        holds [UserModeSubmission 53]
+        => segments_say_whether_they_keep_their_contents;
     "Miniport.WrongHandlesAreRefused" on Boot::Shared, "dxgkddi_suspendcontext":
         "A function that is given NULL, a handle of another kind, one of an object that was destroyed or a number that is no handle refuses it."
         => handles_of_other_kinds_and_of_nothing_are_refused;
@@ -44,7 +48,8 @@ fn driver_caps(system: &System) -> DXGK_DRIVERCAPS {
 fn every_subset_of_features_starts_and_gives_everything_back(case: &mut Case<'_>) -> Result<(), Failure> {
     for bits in 0..8 {
         let before = allocations(case);
-        let features = Features { scheduling: bits & 1 != 0, native_fence: bits & 2 != 0, user_mode: bits & 4 != 0 };
+        let (scheduling, native_fence, user_mode) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+        let features = Features { scheduling, native_fence, user_mode, ..ALL };
         let mut rig = Rig::new(case, features, 4);
         ensure_eq!(driver_caps(&rig.system).SchedulingCaps.NativeGpuFence(), features.native_fence);
         let mut metadata = DXGK_NODEMETADATA::zeroed();
@@ -119,5 +124,30 @@ fn handles_of_other_kinds_and_of_nothing_are_refused(case: &mut Case<'_>) -> Res
     ensure_eq!(ddi!(rig.system, DxgkDdiDestroyHwContext, context), STATUS_INVALID_HANDLE);
     rig.system.remove();
     ensure_eq!(ddi!(rig.system, DxgkDdiStopDevice, rig.system.adapter), STATUS_INVALID_HANDLE);
+    Ok(())
+}
+
+fn segments_say_whether_they_keep_their_contents(case: &mut Case<'_>) -> Result<(), Failure> {
+    for kept in [false, true] {
+        let mut system = System::added(case, ALL, 1);
+        let (word, size) = (system.get(registers::CAPS), system.get(registers::VRAM_SIZE));
+        let caps = Caps::from_bits(word as u32).with_vram_kept_in_d3(kept);
+        system.set(registers::CAPS, word >> 32 << 32 | u64::from(caps.into_bits()));
+        system.set(registers::VRAM_WINDOW_SIZE, size / 2);
+        ensure_eq!(system.start(), STATUS_SUCCESS);
+        let mut segments = [DXGK_SEGMENTDESCRIPTOR4::zeroed(); 3];
+        let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
+        (out.NbSegment, out.SegmentDescriptorStride) = (3, size_of::<DXGK_SEGMENTDESCRIPTOR4>());
+        out.pSegmentDescriptor = segments.as_mut_ptr().cast();
+        let mut input = DXGK_QUERYSEGMENTIN4::zeroed();
+        let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
+        args.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4;
+        (args.pInputData, args.InputDataSize) = ((&raw mut input).cast(), size_of_val(&input) as u32);
+        (args.pOutputData, args.OutputDataSize) = ((&raw mut out).cast(), size_of_val(&out) as u32);
+        ensure_eq!(ddi!(system, DxgkDdiQueryAdapterInfo, system.adapter, &raw const args), STATUS_SUCCESS);
+        let said = segments.map(|segment| segment.Flags.PreservedDuringStandby());
+        ensure_eq!(said, [false, kept, kept], "aperture, memory that the processor sees, memory that it does not");
+        system.remove();
+    }
     Ok(())
 }

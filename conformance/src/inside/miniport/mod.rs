@@ -8,6 +8,8 @@ pub(super) mod engine_status;
 pub(super) mod fences;
 pub(super) mod function_reset;
 pub(super) mod host_aperture;
+pub(super) mod kernel_queues;
+mod kernel_ring;
 pub(super) mod lifecycle;
 pub(super) mod packets;
 pub(super) mod page_table_updates;

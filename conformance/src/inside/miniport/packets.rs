@@ -31,7 +31,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         "A fault while a preemption is outstanding is reported before it and ends it, and what was dropped does not come back by itself."
         => a_fault_while_a_node_is_preempted_is_reported_first_and_ends_the_preemption;
     "Miniport.FaultIsReportedInOrder" on Boot::Shared, "gpu-preemption":
-        "A fault of a packet is reported behind what ran before it, and what is behind it runs on."
+        "A fault of a packet is reported behind what ran before it, with its process, and what is behind it is in the ring again and runs on."
         => a_fault_is_reported_after_what_ran_before_it_and_the_rest_runs_on;
 }
 
@@ -192,7 +192,7 @@ fn a_fault_while_a_node_is_preempted_is_reported_first_and_ends_the_preemption(
     rig.system.event(EventKind::Fault, 0, 0, [0xdead_0000, info]);
     rig.system.interrupt();
     let expected = [
-        Report::Faulted { node: 0, fence: 1, address: 0xdead_0000 },
+        Report::Faulted { node: 0, fence: 1, address: 0xdead_0000, process: 0x9000 },
         Report::Preempted { node: 0, preemption: 9, completed: 1 },
     ];
     ensure_eq!(reports(), expected);
@@ -208,14 +208,19 @@ fn a_fault_while_a_node_is_preempted_is_reported_first_and_ends_the_preemption(
 fn a_fault_is_reported_after_what_ran_before_it_and_the_rest_runs_on(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = Rig::new(case, ALL, 4);
     let context = rig.context(0);
-    for fence in 1..=3 {
-        ensure_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    for fence in 1..=4 {
+        ensure_eq!(rig.submit(context, fence, 16 * fence), STATUS_SUCCESS);
     }
     rig.system.retire(0, 1, 1);
     let info = FaultInfo::new().with_kind(FaultKind::PageFault as u8).into_bits();
     rig.system.event(EventKind::Fault, 0, 0, [0xdead_0000, info]);
     rig.system.interrupt();
-    ensure_eq!(reports(), [completed(0, 1), Report::Faulted { node: 0, fence: 2, address: 0xdead_0000 }]);
+    ensure_eq!(
+        reports(),
+        [completed(0, 1), Report::Faulted { node: 0, fence: 2, address: 0xdead_0000, process: 0x9000 }]
+    );
+    // The queue is mapped anew, so its ring begins with the packet behind the one that faulted.
+    ensure_eq!([0, 1].map(|number| rig.system.entry(0, number)), [(VA, 48), (VA, 64)]);
     rig.system.retire(0, 3, 1);
     rig.system.interrupt();
     ensure_eq!(reports(), [completed(0, 3)]);

@@ -302,14 +302,16 @@ fn page_tables_are_written_with_the_processor_before_the_call_returns(case: &mut
     let mut system = System::started(case, ALL, 1);
     let mut memory = table();
     let read_only = DXGK_PTE { Bits: frame(0, 0).Bits.with_ReadOnly(true), ..frame(0, 0x77) };
-    let mut entries = [frame(0, 0x55), frame(2, 3), frame(2, 4), read_only, DXGK_PTE::zeroed()];
+    let no_execute = DXGK_PTE { Bits: frame(0, 0).Bits.with_NoExecute(true), ..frame(0, 0x78) };
+    let mut entries = [frame(0, 0x55), frame(2, 3), frame(2, 4), read_only, DXGK_PTE::zeroed(), no_execute];
     ensure_eq!(apply(&system, update(&mut memory, 10, &mut entries)), STATUS_SUCCESS);
-    let found: Vec<Pte> = memory[10..15].iter().map(|word| Pte::from_bits(*word)).collect();
+    let found: Vec<Pte> = memory[10..16].iter().map(|word| Pte::from_bits(*word)).collect();
     ensure_eq!(found[0], Pte::new().with_valid(true).with_system(true).with_address(0x55 << 12));
     ensure!(found[1].valid() && !found[1].system() && found[2].address() == found[1].address() + 4096);
     ensure_eq!(found[3], Pte::new().with_valid(true).with_system(true).with_read_only(true).with_address(0x77 << 12));
     ensure_eq!(found[4], Pte::new());
-    ensure!(memory[..10].iter().chain(&memory[15..]).all(|word| *word == u64::MAX), "other entries changed");
+    ensure_eq!(found[5], Pte::new().with_valid(true).with_system(true).with_no_execute(true).with_address(0x78 << 12));
+    ensure!(memory[..10].iter().chain(&memory[16..]).all(|word| *word == u64::MAX), "other entries changed");
     let mut repeated = update(&mut memory, 500, &mut entries[..1]);
     (repeated.NumPageTableEntries, repeated.Flags) = (12, DXGK_UPDATEPAGETABLEFLAGS::new().with_Repeat(true));
     ensure_eq!(apply(&system, repeated), STATUS_SUCCESS);
@@ -453,25 +455,40 @@ fn the_drivers_words_reach_a_context_allocation_in_order(case: &mut Case<'_>) ->
 
 /// A list of locked pages.
 #[repr(C)]
-struct Pages {
+struct Pages<const COUNT: usize> {
     header: MDL,
-    frames: [usize; 4],
+    frames: [usize; COUNT],
+}
+
+impl<const COUNT: usize> Pages<COUNT> {
+    fn new(frames: [usize; COUNT]) -> Self {
+        let mut header = MDL::zeroed();
+        header.ByteCount = COUNT as u32 * 4096;
+        Self { header, frames }
+    }
+
+    /// Points `count` pages of the aperture segment at the pages of the list from number `from` on.
+    fn map(&mut self, offset: usize, count: usize, from: u32) -> DXGKARG_BUILDPAGINGBUFFER_Union {
+        let mut map = DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment::zeroed();
+        (map.SegmentId, map.OffsetInPages, map.NumberOfPages, map.MdlOffset) = (1, offset, count, from);
+        map.pMdl = (&raw mut *self).cast();
+        DXGKARG_BUILDPAGINGBUFFER_Union { MapApertureSegment: map }
+    }
+}
+
+const MAP: Operation = Operation::DXGK_OPERATION_MAP_APERTURE_SEGMENT;
+
+/// Points pages of the aperture segment at these.
+pub(crate) fn map_aperture<const COUNT: usize>(system: &System, offset: usize, frames: [usize; COUNT]) -> NTSTATUS {
+    at_once(system, MAP, Pages::new(frames).map(offset, COUNT, 0))
 }
 
 fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped(
     case: &mut Case<'_>,
 ) -> Result<(), Failure> {
     let mut system = System::started(case, ALL, 1);
-    let mut pages = Pages { header: MDL::zeroed(), frames: [0x10, 0x20, 0x30, 0x40] };
-    pages.header.ByteCount = 4 * 4096;
-    let map = |offset: usize, count: usize, from: u32, pages: &mut Pages| {
-        let mut map = DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment::zeroed();
-        (map.SegmentId, map.OffsetInPages, map.NumberOfPages, map.MdlOffset) = (1, offset, count, from);
-        map.pMdl = (&raw mut *pages).cast();
-        DXGKARG_BUILDPAGINGBUFFER_Union { MapApertureSegment: map }
-    };
-    let mapping = Operation::DXGK_OPERATION_MAP_APERTURE_SEGMENT;
-    ensure_eq!(at_once(&system, mapping, map(7, 2, 1, &mut pages)), STATUS_SUCCESS);
+    let mut pages = Pages::new([0x10, 0x20, 0x30, 0x40]);
+    ensure_eq!(at_once(&system, MAP, pages.map(7, 2, 1)), STATUS_SUCCESS);
     let shown = |system: &System| {
         let (mut memory, mut entries) = (table(), [frame(1, 7), frame(1, 8)]);
         let status = apply(system, update(&mut memory, 0, &mut entries));
@@ -479,11 +496,11 @@ fn pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped(
     };
     ensure_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]));
     for (what, bad) in [
-        ("more than the list has", map(7, 4, 1, &mut pages)),
-        ("an offset that wraps", map(7, 2, u32::MAX, &mut pages)),
-        ("beyond the segment", map(usize::MAX, 2, 0, &mut pages)),
+        ("more than the list has", pages.map(7, 4, 1)),
+        ("an offset that wraps", pages.map(7, 2, u32::MAX)),
+        ("beyond the segment", pages.map(usize::MAX, 2, 0)),
     ] {
-        ensure_eq!(at_once(&system, mapping, bad), STATUS_INVALID_PARAMETER, "{what}");
+        ensure_eq!(at_once(&system, MAP, bad), STATUS_INVALID_PARAMETER, "{what}");
     }
     ensure_eq!(shown(&system), (STATUS_SUCCESS, [0x20, 0x30]), "what was refused changed something");
     let mut unmap = DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment::zeroed();

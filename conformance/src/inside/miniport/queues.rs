@@ -16,6 +16,10 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
     "Miniport.SuspensionWaitsForEveryQueue" on Boot::Shared, "dxgkddi_suspendcontext":
         "A suspension is reported with its fence when every queue of the context has stopped or is gone, and a context that is suspended already is so at once."
         => a_context_is_suspended_when_every_queue_has_stopped;
+    "Miniport.SuspensionFollowsWhatWasDone" on Boot::Shared, "dxgkddi_suspendcontext":
+        "What a queue signalled and a packet completed before a queue stopped is reported before the suspension, with one interrupt for all of it."
+        holds [UserModeSubmission 33]
+        => a_suspension_is_reported_behind_what_was_done_before_it;
     "Miniport.ContextWithoutQueuesReportsItsSuspension" on Boot::Shared, "dxgkddi_suspendcontext":
         "The suspension of a context without queues, and its removal from the run list, are reported although nothing has to stop."
         => a_context_without_queues_is_suspended_at_once_but_says_so;
@@ -174,5 +178,22 @@ fn scheduling_properties_reach_mapped_queues_and_bad_ones_reach_nothing(case: &m
     };
     ensure_eq!(bands(50), (STATUS_SUCCESS, Command::SetBandShare as u64, 50));
     ensure_eq!(bands(51), (STATUS_INVALID_PARAMETER, Command::SetBandShare as u64, 50));
+    Ok(())
+}
+
+fn a_suspension_is_reported_behind_what_was_done_before_it(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = Rig::new(case, ALL, 4);
+    let packets = rig.context(0);
+    let context = rig.hw_context(0x4000, 0);
+    rig.user_queue(context, 1);
+    rig.fence(0xf1, 0x8000);
+    ensure_eq!(rig.submit(packets, 1, 16), STATUS_SUCCESS);
+    ensure_eq!(rig.suspend(context, 11), STATUS_PENDING);
+    rig.system.retire(0, 1, 1);
+    rig.system.event(EventKind::FenceSignaled, 0, 3, [0x8000, 1]);
+    rig.system.event(EventKind::Suspended, 0, 3, [1, 0]);
+    rig.system.interrupt();
+    let signalled = Report::Native { node: 0, fences: vec![0xf1] };
+    ensure_eq!(reports(), [completed(0, 1), signalled, Report::Suspended { context: 0x4000, fence: 11 }]);
     Ok(())
 }

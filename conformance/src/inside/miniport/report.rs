@@ -10,7 +10,7 @@ use wddm_ddi::km::*;
 pub(crate) enum Report {
     Completed { node: u32, fence: u32 },
     Preempted { node: u32, preemption: u32, completed: u32 },
-    Faulted { node: u32, fence: u32, address: u64 },
+    Faulted { node: u32, fence: u32, address: u64, process: usize },
     Native { node: u32, fences: Vec<usize> },
     Monitored { node: u32 },
     Suspended { context: usize, fence: u64 },
@@ -42,7 +42,12 @@ pub(super) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<Repo
             }
             T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
                 let arm = data.u.DmaPageFaulted;
-                Report::Faulted { node: arm.NodeOrdinal, fence: arm.FaultedFenceId, address: arm.FaultedVirtualAddress }
+                Report::Faulted {
+                    node: arm.NodeOrdinal,
+                    fence: arm.FaultedFenceId,
+                    address: arm.FaultedVirtualAddress,
+                    process: arm.FaultedProcessHandle.addr(),
+                }
             }
             T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => {
                 let arm = data.u.NativeFenceSignaled;

@@ -1,12 +1,12 @@
 //! Resets of an engine and of the adapter: what is reported, when, and what counts as complete.
 
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind};
-use campanile_hw::registers::{self, Control};
+use campanile_hw::registers::{self, Command, Control};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use super::rig::{Rig, VA, completed};
+use super::rig::{Rig, VA, completed, handle};
 use super::system::*;
 use crate::simulated::Case;
 use crate::{Boot, Failure};
@@ -40,6 +40,14 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         "After DxgkDdiResetFromTimeout everything that was submitted counts as complete, doorbells connect no more until DxgkDdiRestartFromTimeout, and DxgkDdiCollectDbgInfo answers within the buffer that it is given."
         holds [Tdr 2, Tdr 28, Tdr 47]
         => after_an_adapter_reset_everything_submitted_counts_as_complete;
+    "Miniport.AdapterResetTakesTheDoorbells" on Boot::Shared, "tdr-changes-in-windows-8":
+        "After the reset of the adapter every physical doorbell is free: one that is connected then is told to the hardware, whether it was connected before or not, and no other is taken away for it."
+        holds [Tdr 45]
+        => after_an_adapter_reset_every_doorbell_is_free;
+    "Miniport.AdapterResetKeepsFencesOfThePagingProcess" on Boot::Shared, "native-gpu-fence-objects":
+        "A scheduler that reaches fences through the paging process is told of every open fence again when it runs after the reset of the adapter."
+        holds [NativeFence 34]
+        => after_an_adapter_reset_the_scheduler_is_told_of_every_open_fence;
 }
 
 fn an_engine_reset_aborts_the_running_packet_and_forgets_the_others(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -113,7 +121,7 @@ fn faults_between_engine_reset_and_resume_are_reported_after_it(case: &mut Case<
     let mut resume = DXGKARG_RESUMEHWENGINE::zeroed();
     ensure_eq!(ddi!(rig.system, DxgkDdiResumeHwEngine, rig.system.adapter, &raw mut resume), STATUS_SUCCESS);
     let made = reports();
-    let fault = Report::Faulted { node: 0, fence: 2, address: 0xdead_0000 };
+    let fault = Report::Faulted { node: 0, fence: 2, address: 0xdead_0000, process: 0x9000 };
     ensure_eq!(made.first(), Some(&fault), "it completes what was before it");
     ensure!(matches!(made[1], Report::QueueFaulted { address: 0xbeef_0000, .. }), "{made:?}");
     ensure_eq!(made.iter().filter(|report| matches!(report, Report::Completed { .. })).count(), 0, "{made:?}");
@@ -209,5 +217,45 @@ fn after_an_adapter_reset_everything_submitted_counts_as_complete(case: &mut Cas
     rig.system.retire(2, 7, 2);
     rig.system.interrupt();
     ensure_eq!(reports(), [completed(2, 7)]);
+    Ok(())
+}
+
+fn reset_adapter(rig: &Rig) {
+    assert_eq!(ddi!(rig.system, DxgkDdiResetFromTimeout, rig.system.adapter), STATUS_SUCCESS);
+    assert_eq!(ddi!(rig.system, DxgkDdiRestartFromTimeout, rig.system.adapter), STATUS_SUCCESS);
+}
+
+fn after_an_adapter_reset_every_doorbell_is_free(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = Rig::new(case, ALL, 1);
+    let context = rig.hw_context(0x4000, 0);
+    let doorbells = [1, 2].map(|number| rig.user_queue(context, number).1);
+    let page = rig.connect(doorbells[0]).1;
+    reset_adapter(&rig);
+    ensure_eq!(rig.connect(doorbells[0]), (STATUS_SUCCESS, page));
+    let told = [registers::CMP_COMMAND, registers::CMP_ARG0, registers::CMP_ARG1].map(|at| rig.system.get(at));
+    ensure_eq!(told, [Command::ConnectDoorbell as u64, 0, 3], "the last command: doorbell, queue");
+    reset_adapter(&rig);
+    ensure_eq!(rig.connect(doorbells[1]), (STATUS_SUCCESS, page));
+    ensure_eq!(log(|log| std::mem::take(&mut log.disconnected)), [], "doorbells taken away");
+    Ok(())
+}
+
+fn after_an_adapter_reset_the_scheduler_is_told_of_every_open_fence(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = Rig::with_system_fences(case);
+    // The paging process has its page table, and so has the process that opens the fence.
+    rig.context(2);
+    let mut create = DXGKARG_CREATENATIVEFENCE::zeroed();
+    create.hGlobalNativeFence = handle(0xf1);
+    (create.CurrentValueSystemProcessGpuVa, create.MonitoredValueSystemProcessGpuVa) = (0x1_8000, 0x1_9000);
+    ensure_eq!(ddi!(rig.system, DxgkDdiCreateNativeFence, rig.system.adapter, &raw mut create), STATUS_SUCCESS);
+    rig.open(rig.device, create.hGlobalNativeFence, 0x8000);
+    let told = || {
+        use registers::{CMP_ARG1, CMP_ARG2, CMP_ARG3, CMP_ARG4, CMP_COMMAND};
+        [CMP_COMMAND, CMP_ARG1, CMP_ARG2, CMP_ARG3, CMP_ARG4].map(|at| rig.system.get(at))
+    };
+    let fence = [Command::MapFence as u64, 0x8000, 0x9000, 0x1_8000, 0x1_9000];
+    ensure_eq!(told(), fence);
+    reset_adapter(&rig);
+    ensure_eq!(told(), fence, "the last command after the restart");
     Ok(())
 }

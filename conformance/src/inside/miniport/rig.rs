@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::ptr::without_provenance_mut;
 
 use campanile_hw::private::{AllocationData, DoorbellData, MAGIC, Placement};
+use campanile_hw::registers::{self, Caps};
 use dxgkrnl::RegisteredDriver;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use super::system::{Features, Report, System, called, ddi, level};
+use super::system::{ALL, Features, Report, System, called, ddi, level};
 use crate::simulated::Case;
 
 pub(crate) fn handle(number: usize) -> HANDLE {
@@ -30,21 +31,34 @@ pub(crate) const VA: u64 = 0x10_0000;
 
 impl Rig {
     pub(crate) fn new(case: &Case<'_>, features: Features, doorbells: u32) -> Self {
-        let system = System::started(case, features, doorbells);
-        let mut process = DXGKARG_CREATEPROCESS::zeroed();
-        process.hDxgkProcess = handle(0x9000);
-        assert_eq!(ddi!(system, DxgkDdiCreateProcess, system.adapter, &raw mut process), STATUS_SUCCESS);
-        let mut device = DXGKARG_CREATEDEVICE::zeroed();
-        device.hKmdProcess = process.hKmdProcess;
-        assert_eq!(ddi!(system, DxgkDdiCreateDevice, system.adapter, &raw mut device), STATUS_SUCCESS);
+        Self::on(System::started(case, features, doorbells))
+    }
+
+    /// Above a device whose scheduler reaches fences through the paging process.
+    pub(crate) fn with_system_fences(case: &Case<'_>) -> Self {
+        let mut system = System::added(case, ALL, 4);
+        let word = system.get(registers::CAPS);
+        let caps = Caps::from_bits(word as u32).with_system_process_fences(true);
+        system.set(registers::CAPS, word >> 32 << 32 | u64::from(caps.into_bits()));
+        assert_eq!(system.start(), STATUS_SUCCESS);
+        Self::on(system)
+    }
+
+    fn on(system: Box<System>) -> Self {
+        let (process, device) = process(&system, 0x9000);
         let (fences, allocations) = Default::default();
-        Self { system, process: process.hKmdProcess, device: device.hDevice, fences, allocations }
+        Self { system, process, device, fences, allocations }
     }
 
     pub(crate) fn root(&self, context: HANDLE) {
+        self.root_at(context, 2, 0x1000);
+    }
+
+    /// DxgkDdiSetRootPageTable with a table at this place of a segment.
+    pub(crate) fn root_at(&self, context: HANDLE, segment: u32, offset: u64) {
         let mut root = DXGKARG_SETROOTPAGETABLE::zeroed();
         root.hContext = context;
-        root.Address = D3DGPU_PHYSICAL_ADDRESS { SegmentId: 2, Padding: 0, SegmentOffset: 0x1000 };
+        root.Address = D3DGPU_PHYSICAL_ADDRESS { SegmentId: segment, Padding: 0, SegmentOffset: offset };
         ddi!(self.system, DxgkDdiSetRootPageTable, self.system.adapter, &raw const root);
     }
 
@@ -93,28 +107,43 @@ impl Rig {
     }
 
     pub(crate) fn hw_context(&self, dxgk: usize, node: u32) -> HANDLE {
+        let context = self.hw_context_of(self.device, dxgk, node);
+        self.root(context);
+        context
+    }
+
+    /// A context of a device, which has no root page table yet.
+    pub(crate) fn hw_context_of(&self, device: HANDLE, dxgk: usize, node: u32) -> HANDLE {
         let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
         args.hHwContext = handle(dxgk);
         args.NodeOrdinal = node;
-        assert_eq!(ddi!(self.system, DxgkDdiCreateHwContext, self.device, &raw mut args), STATUS_SUCCESS);
-        self.root(args.hHwContext);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateHwContext, device, &raw mut args), STATUS_SUCCESS);
         args.hHwContext
+    }
+
+    /// Creates a native fence.
+    pub(crate) fn create(&self, dxgk: usize) -> HANDLE {
+        let mut create = DXGKARG_CREATENATIVEFENCE::zeroed();
+        create.hGlobalNativeFence = handle(dxgk);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateNativeFence, self.system.adapter, &raw mut create), STATUS_SUCCESS);
+        create.hGlobalNativeFence
     }
 
     /// Creates and opens a native fence whose current value is at `current`: (global, local).
     pub(crate) fn fence(&self, dxgk: usize, current: u64) -> (HANDLE, HANDLE) {
-        let mut create = DXGKARG_CREATENATIVEFENCE::zeroed();
-        create.hGlobalNativeFence = handle(dxgk);
-        assert_eq!(ddi!(self.system, DxgkDdiCreateNativeFence, self.system.adapter, &raw mut create), STATUS_SUCCESS);
+        let global = self.create(dxgk);
+        (global, self.open(self.device, global, current))
+    }
+
+    /// Opens a native fence on a device whose process has its current value at `current`.
+    pub(crate) fn open(&self, device: HANDLE, global: HANDLE, current: u64) -> HANDLE {
         let mut open = DXGKARG_OPENNATIVEFENCE::zeroed();
-        open.hGlobalNativeFence = create.hGlobalNativeFence;
-        open.hDevice = self.device;
+        (open.hGlobalNativeFence, open.hDevice) = (global, device);
         open.CurrentValueGpuVa = current;
         open.MonitoredValueGpuVa = current + 0x1000;
         assert_eq!(ddi!(self.system, DxgkDdiOpenNativeFence, self.system.adapter, &raw mut open), STATUS_SUCCESS);
-        let fence = (create.hGlobalNativeFence, open.hLocalNativeFence);
-        self.fences.borrow_mut().push(fence);
-        fence
+        self.fences.borrow_mut().push((global, open.hLocalNativeFence));
+        open.hLocalNativeFence
     }
 
     pub(crate) fn close(&self, local: HANDLE) -> NTSTATUS {
@@ -178,6 +207,17 @@ impl Rig {
         let args = DXGKARG_SUSPENDCONTEXT { hContext: context, contextSuspendFence: fence };
         ddi!(self.system, DxgkDdiSuspendContext, self.system.adapter, &raw const args)
     }
+}
+
+/// A process, by the handle that the system has for it, and a device of it.
+pub(crate) fn process(system: &System, dxgk: usize) -> (HANDLE, HANDLE) {
+    let mut process = DXGKARG_CREATEPROCESS::zeroed();
+    process.hDxgkProcess = handle(dxgk);
+    assert_eq!(ddi!(system, DxgkDdiCreateProcess, system.adapter, &raw mut process), STATUS_SUCCESS);
+    let mut device = DXGKARG_CREATEDEVICE::zeroed();
+    device.hKmdProcess = process.hKmdProcess;
+    assert_eq!(ddi!(system, DxgkDdiCreateDevice, system.adapter, &raw mut device), STATUS_SUCCESS);
+    (process.hKmdProcess, device.hDevice)
 }
 
 impl Drop for Rig {

@@ -7,6 +7,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
+use super::paging::map_aperture;
 use super::rig::{Rig, VA};
 use super::system::{ALL, ddi};
 use crate::simulated::Case;
@@ -35,6 +36,9 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
     "Miniport.UnknownProcessesAndContextsChangeNothing" on Boot::Shared, "dxgkddi_setrootpagetable":
         "An eviction that names no process of the driver, and a root for no context, change nothing on the hardware."
         => processes_and_contexts_that_there_are_not_change_nothing;
+    "Miniport.RootIsAtAPageOfItsSegment" on Boot::Shared, "dxgkddi_setrootpagetable":
+        "A root page table in the aperture segment is where its page is mapped; an address within a page, or of a page that is not mapped, is no root page table and changes nothing."
+        => a_root_is_at_a_page_of_its_segment;
 }
 
 /// DxgkDdiSetRootPageTable with a table in system memory; the commands that the hardware got show what came of it.
@@ -191,5 +195,27 @@ fn processes_and_contexts_that_there_are_not_change_nothing(case: &mut Case<'_>)
     }
     ensure_eq!(command(&mut rig), None);
     rig.system.remove();
+    Ok(())
+}
+
+fn a_root_is_at_a_page_of_its_segment(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = Rig::new(case, ALL, 1);
+    let context = rig.context(0);
+    ensure_eq!(map_aperture(&rig.system, 7, [0x20, 0x30]), STATUS_SUCCESS);
+    let mut fences = 1..;
+    let mut root = |offset: u64| {
+        rig.root_at(context, 1, offset);
+        let fence = fences.next().unwrap_or_default();
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+        let [.., root] = rig.system.entry_words(0, fence as usize - 1);
+        rig.system.retire(0, fence, 1);
+        rig.system.interrupt();
+        root
+    };
+    let system = |page: u64| Location::new().with_address(page << 12).with_system(true).into_bits();
+    ensure_eq!(root(8 << 12), system(0x30));
+    ensure_eq!(root((7 << 12) + 8), system(0x30), "within a page");
+    ensure_eq!(root(9 << 12), system(0x30), "not mapped");
+    ensure_eq!(root(7 << 12), system(0x20));
     Ok(())
 }

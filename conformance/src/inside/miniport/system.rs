@@ -12,7 +12,7 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::rc::Rc;
 
 use campanile_hw::event::{self, Event, EventKind};
-use campanile_hw::queue::{QueueDescriptor, RING_ENTRY_SIZE, RingFlags};
+use campanile_hw::queue::{Location, QueueDescriptor, RING_ENTRY_SIZE, RingFlags};
 use campanile_hw::registers::{self, Caps};
 use dxgkrnl::irql::{self, Raised};
 use dxgkrnl::{ContiguousMemory, RegisteredDriver};
@@ -22,6 +22,7 @@ use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
+use super::kernel_ring::KernelRing;
 use super::report::read;
 use crate::simulated::Case;
 
@@ -33,9 +34,11 @@ pub(crate) struct Features {
     pub(crate) scheduling: bool,
     pub(crate) native_fence: bool,
     pub(crate) user_mode: bool,
+    /// The system can place native fences of one GPU, and says so.
+    pub(crate) intra_gpu: bool,
 }
 
-pub(crate) const ALL: Features = Features { scheduling: true, native_fence: true, user_mode: true };
+pub(crate) const ALL: Features = Features { scheduling: true, native_fence: true, user_mode: true, intra_gpu: false };
 
 pub(crate) const VRAM: u64 = 16 << 20;
 pub(crate) const REGISTERS: usize = 0x1_0000;
@@ -278,27 +281,38 @@ impl System {
         unsafe { word(event::WRITE_POINTER).write_volatile(write + 1) };
     }
 
+    /// The 8 bytes at this offset of VRAM.
+    fn vram_word(&self, offset: u64) -> u64 {
+        let place = &raw const self.vram[offset as usize / 8];
+        // SAFETY: a word of VRAM.
+        unsafe { place.read_volatile() }
+    }
+
+    /// The words of entry `number` of a node's ring: address, size and flags of the command buffer, tag, root.
+    pub(crate) fn entry_words(&self, node: u32, number: usize) -> [u64; 4] {
+        let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(node) * QueueDescriptor::SIZE as u64;
+        let entry = self.vram_word(descriptor) + number as u64 * RING_ENTRY_SIZE;
+        [0, 8, 16, 24].map(|offset| self.vram_word(entry + offset))
+    }
+
     /// Address and size of the command buffer that entry `number` of a node's ring names.
     pub(crate) fn entry(&self, node: u32, number: usize) -> (u64, u32) {
-        let word = |offset: u64| {
-            let place = &raw const self.vram[offset as usize / 8];
-            // SAFETY: a word of VRAM.
-            unsafe { place.read_volatile() }
-        };
-        let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(node) * QueueDescriptor::SIZE as u64;
-        let entry = word(descriptor) + number as u64 * RING_ENTRY_SIZE;
-        (word(entry), word(entry + 8) as u32)
+        let [address, size, ..] = self.entry_words(node, number);
+        (address, size as u32)
     }
 
     /// Flags of entry `number` of a node's ring.
     pub(crate) fn entry_flags(&self, node: u32, number: usize) -> RingFlags {
-        let word = |offset: u64| {
-            let place = &raw const self.vram[offset as usize / 8];
-            // SAFETY: a word of VRAM.
-            unsafe { place.read_volatile() }
-        };
-        let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(node) * QueueDescriptor::SIZE as u64;
-        RingFlags::from_bits((word(word(descriptor) + number as u64 * RING_ENTRY_SIZE + 8) >> 32) as u32)
+        RingFlags::from_bits((self.entry_words(node, number)[1] >> 32) as u32)
+    }
+
+    /// Control page, with the ring behind it, of the queue with this number, which the kernel writes.
+    pub(crate) fn kernel_ring(&self, queue: u32) -> KernelRing {
+        let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(queue) * QueueDescriptor::SIZE as u64;
+        let control = Location::from_bits(self.vram_word(descriptor + 8)).address();
+        let contiguous = self.contiguous.borrow();
+        let memory = contiguous.get(&(control as usize)).expect("the ring of a queue is contiguous memory");
+        KernelRing::at(memory.kernel_address().cast())
     }
 
     /// Write and read pointer of the event ring.
@@ -317,9 +331,14 @@ impl System {
 
     /// The interrupt routine, then the DPC if it was queued.
     pub(crate) fn interrupt(&self) {
+        self.interrupt_routine();
+        self.run_dpc();
+    }
+
+    /// The interrupt routine alone.
+    pub(crate) fn interrupt_routine(&self) {
         let mine = level(5, || ddi!(self, DxgkDdiInterruptRoutine, self.adapter, 0));
         assert_eq!(mine, 1);
-        self.run_dpc();
     }
 
     /// Runs the DPC if it was queued.
@@ -440,13 +459,42 @@ unsafe extern "win64" fn queue_dpc(_device: HANDLE) -> BOOLEAN {
 
 unsafe extern "win64" fn notify_dpc(_device: HANDLE) {}
 
-unsafe extern "win64" fn query_services(_device: HANDLE, services: DXGK_SERVICES, out: *mut INTERFACE) -> NTSTATUS {
+unsafe extern "win64" fn query_services(device: HANDLE, services: DXGK_SERVICES, out: *mut INTERFACE) -> NTSTATUS {
     if services != DXGK_SERVICES::DxgkServicesFeature {
         return STATUS_NOT_SUPPORTED;
     }
     // SAFETY: the driver passes the structure that the services name.
     let out = unsafe { &mut *out.cast::<DXGK_FEATURE_INTERFACE>() };
     out.IsFeatureEnabled = Some(is_feature_enabled);
+    // SAFETY: the handle is the one given at start.
+    if unsafe { serve(device, |system| system.features.intra_gpu) } {
+        out.QueryFeatureInterface = Some(query_feature_interface);
+    }
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn query_feature_interface(
+    _device: HANDLE,
+    args: *mut DXGKARGCB_QUERYFEATUREINTERFACE,
+) -> NTSTATUS {
+    // SAFETY: the driver passes its own structure.
+    let args = unsafe { &mut *args };
+    let asked = (args.FeatureId, usize::from(args.InterfaceSize));
+    if asked != (DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE, size_of::<DXGKCBINT_FEATURE_NATIVEFENCE_1>()) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: the driver's own place for the table, of the size that was asked for.
+    unsafe { args.Interface.cast::<DXGKCBINT_FEATURE_NATIVEFENCE_1>().write(NATIVE_FENCE_CALLBACKS) };
+    STATUS_SUCCESS
+}
+
+const NATIVE_FENCE_CALLBACKS: DXGKCBINT_FEATURE_NATIVEFENCE_1 =
+    DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(get_os_caps) };
+
+unsafe extern "win64" fn get_os_caps(caps: *mut DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1) -> NTSTATUS {
+    let known = DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1::new().with_SupportIntraGpuFenceType(true);
+    // SAFETY: the driver's own place for the capabilities.
+    unsafe { caps.write(known) };
     STATUS_SUCCESS
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::device::{Device, DeviceError};
+use crate::vidsch::{Device, DeviceError};
 
 use super::super::VidSch;
 use super::{TdrFate, TdrOutcome, TdrReason};
@@ -32,7 +32,7 @@ impl VidSch {
         // A function that does not answer in configuration space is not reset: plug and play is about to tell of its removal.
         if !adapter.is_there() {
             drop(one);
-            adapter.abandon();
+            self.abandon_hardware(&adapter);
             return;
         }
         let now = self.tdr.clock.now();

@@ -10,9 +10,8 @@ use nt::lock::{MutexGuard, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
-use crate::device::DeviceError;
 use crate::rank;
+use crate::vidsch::{DeviceError, RenderAdapter};
 use nt::bugcheck::Bugcheck;
 
 use super::super::VidSch;
@@ -80,7 +79,12 @@ impl VidSch {
 
     /// What stands still on an engine that is said to hang: packets, unless there are none or a hardware context does not let go of it.
     /// Such ones are added to `probed`, and stay asked to.
-    fn suspected_packets(&self, adapter: &Adapter, number: u32, probed: &mut Vec<Arc<HwContext>>) -> Option<Suspects> {
+    fn suspected_packets(
+        &self,
+        adapter: &RenderAdapter,
+        number: u32,
+        probed: &mut Vec<Arc<HwContext>>,
+    ) -> Option<Suspects> {
         let suspects = self.nodes.get(number as usize)?.state().suspects()?;
         let mut asked = Vec::new();
         for context in self.contexts.all() {
@@ -104,7 +108,7 @@ impl VidSch {
     }
 
     /// A preemption is tried before packets count as hung. What of the suspects does not go; `None` if they are off the hardware.
-    fn ask_packets_off(&self, adapter: &Adapter, number: u32, suspects: Suspects) -> Option<Suspects> {
+    fn ask_packets_off(&self, adapter: &RenderAdapter, number: u32, suspects: Suspects) -> Option<Suspects> {
         let node = self.nodes.get(number as usize)?;
         if suspects.preemption.is_some() {
             return Some(suspects);
@@ -128,7 +132,7 @@ impl VidSch {
     }
 
     /// The two DDIs, and the contexts that the driver has named in between.
-    fn reset_and_resume(&self, adapter: &Adapter, node: u32) -> (bool, Vec<Invalidated>) {
+    fn reset_and_resume(&self, adapter: &RenderAdapter, node: u32) -> (bool, Vec<Invalidated>) {
         *lock(&self.tdr.named) = Some(Vec::new());
         let (ordinal, engine) = adapter.caps().ordinals(node);
         let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine };
@@ -137,8 +141,8 @@ impl VidSch {
         });
         let mut works = status.is_success();
         if works {
-            // From the moment in which nobody is at device level until the engine is resumed, it says nothing.
-            // What was said of it before is over.
+            // The engine may report nothing from the moment in which nobody is at device level until it is resumed. Reports from
+            // before are handled first.
             adapter.at_device_level(|| {
                 self.tdr.engine_resets(node).fetch_add(1, Ordering::AcqRel);
                 self.tdr.silent.fetch_or(1 << (node & 63), Ordering::AcqRel)
@@ -164,7 +168,7 @@ impl VidSch {
         &self,
         report: &mut TdrReport,
         named: &[Invalidated],
-    ) -> Vec<(Arc<crate::device::Device>, DeviceError)> {
+    ) -> Vec<(Arc<crate::vidsch::Device>, DeviceError)> {
         let mut lost = Vec::new();
         let mut guilty = HashSet::new();
         for Invalidated { context, collateral } in named {

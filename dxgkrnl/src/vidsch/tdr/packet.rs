@@ -13,8 +13,7 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::km::*;
 
-use crate::adapter::Adapter;
-use crate::device::{Device, DeviceError};
+use crate::vidsch::{Device, DeviceError, RenderAdapter};
 use nt::bugcheck::Bugcheck;
 
 use super::super::VidSch;
@@ -35,7 +34,7 @@ struct Held<'a> {
     snapshot: Snapshot,
 }
 
-/// What came of the reset of one engine.
+/// Result of the reset of one engine.
 enum Outcome {
     Done,
     /// The adapter is to be reset.
@@ -48,7 +47,7 @@ impl VidSch {
     /// Steps 3 to 7 for packets that are taken to hang on `number`, and what follows from them. `report` describes the engine.
     pub(super) fn reset_packet_engine(
         &self,
-        adapter: &Arc<Adapter>,
+        adapter: &Arc<RenderAdapter>,
         number: u32,
         suspects: &Suspects,
         mut report: TdrReport,
@@ -95,7 +94,7 @@ impl VidSch {
     }
 
     /// Whether the driver says that the engine makes progress; `None` if it does not say.
-    pub(in super::super) fn query_engine_status(&self, adapter: &Adapter, number: u32) -> Option<bool> {
+    pub(in super::super) fn query_engine_status(&self, adapter: &RenderAdapter, number: u32) -> Option<bool> {
         let (node, engine) = adapter.caps().ordinals(number);
         let mut args = DXGKARG_QUERYENGINESTATUS {
             NodeOrdinal: node,
@@ -111,7 +110,7 @@ impl VidSch {
     }
 
     /// The other nodes of the same engine that a reset of this one hits, one bit each by ordinal. `None` after the bugcheck that an answer without the node itself is.
-    fn query_dependent_engines(&self, adapter: &Adapter, number: u32) -> Option<u64> {
+    fn query_dependent_engines(&self, adapter: &RenderAdapter, number: u32) -> Option<u64> {
         let (node, engine) = adapter.caps().ordinals(number);
         let mut args =
             DXGKARG_QUERYDEPENDENTENGINEGROUP { NodeOrdinal: node, EngineOrdinal: engine, DependentNodeOrdinalMask: 0 };
@@ -138,7 +137,7 @@ impl VidSch {
     }
 
     /// Nodes by ordinal on the engine of node `number`.
-    fn nodes_of(&self, adapter: &Adapter, number: u32, mask: u64) -> Vec<(u32, &Node)> {
+    fn nodes_of(&self, adapter: &RenderAdapter, number: u32, mask: u64) -> Vec<(u32, &Node)> {
         let caps = adapter.caps();
         let (_, engine) = caps.ordinals(number);
         let ordinals = (0..caps.nodes_of_engine().min(64)).filter(|ordinal| mask >> ordinal & 1 != 0);
@@ -147,7 +146,7 @@ impl VidSch {
     }
 
     /// Takes packets off nodes that the reset hits too, and keeps them off; those that did not let go in time are held, and reset with it.
-    fn hold_dependent<'a>(&'a self, adapter: &Adapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
+    fn hold_dependent<'a>(&'a self, adapter: &RenderAdapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
         for (number, node) in dependent {
             node.state().set_paused(true);
             node.state().probe();
@@ -166,7 +165,7 @@ impl VidSch {
     }
 
     /// Step 7 for one node, and the check of what the driver calls aborted.
-    fn reset_one(&self, adapter: &Adapter, held: &Held<'_>, aborted: &mut Vec<Arc<PacketContext>>) -> Outcome {
+    fn reset_one(&self, adapter: &RenderAdapter, held: &Held<'_>, aborted: &mut Vec<Arc<PacketContext>>) -> Outcome {
         let Held { number, node, snapshot } = held;
         let (ordinal, engine) = adapter.caps().ordinals(*number);
         let mut args = DXGKARG_RESETENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine, LastAbortedFenceId: 0 };

@@ -1,6 +1,5 @@
 //! User devices: the unit that owns allocations, contexts and queues, and that fails as a whole.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nt::lock::{Innermost, Mutex, lock};
@@ -9,12 +8,10 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::adapter::Adapter;
 use crate::kmd_handle::KmdHandle;
-use crate::process_adapter::ProcessAdapter;
 use crate::rundown::{Destroyed, Rundown};
-
-static IDS: AtomicU64 = AtomicU64::new(1);
+use crate::vidmm::{AddressSpace, IdlePoint, Kept, MemoryOwner, Running};
+use crate::vidsch::{ProcessAdapter, RenderAdapter};
 
 /// Why a device works no more.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,9 +20,9 @@ pub(crate) enum DeviceError {
     PageFault {
         /// GPU virtual address, 0 if not an address fault.
         address: u64,
-        /// What the driver said of it.
+        /// Flags of the driver's report.
         flags: DXGK_PAGE_FAULT_FLAGS,
-        /// What the driver said of it.
+        /// Error code of the driver's report.
         code: DXGK_FAULT_ERROR_CODE,
     },
     /// The driver refused a packet of the device.
@@ -34,7 +31,7 @@ pub(crate) enum DeviceError {
     Hung,
     /// The adapter was reset for somebody else's sake.
     Reset,
-    /// What it must have resident does not fit.
+    /// Its residency list does not fit into memory.
     OutOfMemory,
     /// The adapter is gone or stopped.
     Stopped,
@@ -57,7 +54,7 @@ impl DeviceError {
 /// A device of a process on an adapter.
 pub(crate) struct Device {
     /// The adapter.
-    pub(crate) adapter: Arc<Adapter>,
+    pub(crate) adapter: Arc<RenderAdapter>,
     /// The process as the adapter knows it.
     pub(crate) process: Arc<ProcessAdapter>,
     /// The driver's handle.
@@ -80,7 +77,11 @@ impl Destroyed for Device {
 
 impl Device {
     /// A device that has no handle yet.
-    pub(crate) fn new(adapter: &Arc<Adapter>, process: Arc<ProcessAdapter>, (id, kmd): (u64, KmdHandle)) -> Arc<Self> {
+    pub(crate) fn new(
+        adapter: &Arc<RenderAdapter>,
+        process: Arc<ProcessAdapter>,
+        (id, kmd): (u64, KmdHandle),
+    ) -> Arc<Self> {
         Arc::new(Self {
             adapter: Arc::clone(adapter),
             process,
@@ -132,9 +133,43 @@ impl Device {
         self.adapter.vidsch().show_aborts(self);
         Err(STATUS_DEVICE_REMOVED)
     }
+
+    /// What its queues have queued by now, as a test for when they are beyond it.
+    pub(crate) fn idle_point(&self) -> IdlePoint {
+        let work = self.adapter.vidsch().work_of(self);
+        Arc::new(move || work.is_done())
+    }
 }
 
-/// Identity for the next device.
-pub(crate) fn next_id() -> u64 {
-    IDS.fetch_add(1, Ordering::Relaxed)
+impl MemoryOwner for Device {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn kmd(&self) -> KmdHandle {
+        self.kmd
+    }
+
+    fn space(&self) -> &Arc<AddressSpace> {
+        &self.process.space
+    }
+
+    fn kept(&self) -> &Arc<Kept> {
+        &self.process.kept
+    }
+
+    fn check(&self) -> Result<(), NTSTATUS> {
+        self.check()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.error().is_some()
+    }
+
+    fn keep_running(&self, suspends: bool) -> Result<Box<dyn Running + '_>, NTSTATUS> {
+        let scheduler = self.adapter.vidsch();
+        let running =
+            if suspends { scheduler.keep_running(self) } else { scheduler.keep_running_without_suspending(self) };
+        Ok(Box::new(running?))
+    }
 }

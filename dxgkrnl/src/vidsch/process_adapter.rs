@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::adapter::Adapter;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::{AddressSpace, Kept};
+use crate::vidsch::RenderAdapter;
 use crate::vidsch::priority::SchedulingClass;
 
 /// A process as one adapter and its driver know it.
 pub(crate) struct ProcessAdapter {
     /// The adapter.
-    pub(crate) adapter: Arc<Adapter>,
+    pub(crate) adapter: Arc<RenderAdapter>,
     /// The driver's handle of the process.
     pub(crate) kmd_process: KmdHandle,
     /// Its GPU address space.

@@ -13,7 +13,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::kmt::DXGK_FEATURE_SUPPORT_STABLE;
 use wddm_ddi::types::*;
 
-use super::{Adapter, EnabledFeatures};
+use super::Port;
+use crate::caps::EnabledFeatures;
 use crate::config::FeaturePolicy;
 use crate::kmd_handle::KmdHandle;
 
@@ -41,9 +42,9 @@ struct DriverInterface {
     query_interface: PDXGKDDI_QUERYFEATUREINTERFACE,
 }
 
-/// What was negotiated so far.
+/// Features negotiated so far.
 #[derive(Default)]
-pub(super) struct Features {
+pub(crate) struct Features {
     interface: OnceLock<Option<DriverInterface>>,
     decisions: Mutex<BTreeMap<i32, FeatureDecision>>,
     /// DriverSupportState of DxgkCbQueryFeatureSupport by feature number.
@@ -69,7 +70,7 @@ fn is_known(id: DXGK_FEATURE_ID) -> bool {
     (0..=LAST_DRIVER_FEATURE).contains(&id.0) || (0x1000_0000..=LAST_OS_FEATURE).contains(&id.0)
 }
 
-impl Adapter {
+impl Port {
     /// Whether a feature is enabled, negotiating it if that has not happened.
     pub(crate) fn feature(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
         if let Some(decision) = lock(&self.features.decisions).get(&id.0) {
@@ -81,7 +82,7 @@ impl Adapter {
     }
 
     /// All features that this system knows how to use.
-    pub(super) fn negotiate(&self) -> EnabledFeatures {
+    pub(crate) fn negotiate(&self) -> EnabledFeatures {
         EnabledFeatures {
             hardware_scheduling: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH).enabled,
             native_fence: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE).enabled,
@@ -101,7 +102,7 @@ impl Adapter {
     }
 
     fn decide(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
-        let Some((allowed, dependencies)) = system_side(&self.policy, id) else {
+        let Some((allowed, dependencies)) = system_side(self.policy(), id) else {
             return FeatureDecision { known: is_known(id), ..FeatureDecision::default() };
         };
         let (supported_by_driver, supported_on_current_config) = match self.feature_interface() {
@@ -203,7 +204,7 @@ impl Adapter {
     }
 
     /// Gives the driver's feature interface back before the driver is stopped.
-    pub(super) fn release_features(&self) {
+    pub(crate) fn release_features(&self) {
         let Some(Some(interface)) = self.features.interface.get() else { return };
         if let Some(dereference) = interface.dereference {
             let context = interface.context.raw();

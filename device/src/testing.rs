@@ -2,7 +2,8 @@
 //!
 //! VRAM and system memory are read and written through their files, never through a mapping, so the tests hold no pointer.
 
-use campanile_device::{Gpu, Interrupts, Variant};
+use crate::memory::shared_file;
+use crate::{Gpu, Interrupts, Variant};
 use campanile_hw::event::{self, Event, EventKind, FaultInfo};
 use campanile_hw::packet::Packet;
 use campanile_hw::page_table::{PAGE_2M, PAGE_4K, PAGE_64K, Pte, TABLE_SIZE, index, index_64k};
@@ -11,48 +12,41 @@ use campanile_hw::queue::{
 };
 use campanile_hw::registers::{self as reg, Command, CommandStatus};
 use std::fs::File;
-use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bus address of the first byte of system memory.
-pub(crate) const RAM_BASE: u64 = 0x1_0000_0000;
+pub const RAM_BASE: u64 = 0x1_0000_0000;
 /// Bytes of system memory.
-pub(crate) const RAM_SIZE: u64 = 32 << 20;
+pub const RAM_SIZE: u64 = 32 << 20;
 /// Bytes of VRAM.
-pub(crate) const VRAM_SIZE: u64 = 32 << 20;
+pub const VRAM_SIZE: u64 = 32 << 20;
 /// Queue descriptors.
-pub(crate) const QUEUES: u32 = 2048;
+pub const QUEUES: u32 = 2048;
 /// Records of the event ring.
-pub(crate) const EVENTS: u32 = 64;
+pub const EVENTS: u32 = 64;
 /// Where the helper maps rings, control pages and command buffers of queue 0; every queue has 16 MiB of its own.
 const QUEUE_SPACE: u64 = 0x10_0000_0000;
 const QUEUE_STRIDE: u64 = 16 << 20;
 /// Bytes of command buffers a queue helper has.
 const COMMANDS: u64 = 64 << 10;
 
-pub(crate) fn ram(address: u64) -> Location {
+pub fn ram(address: u64) -> Location {
     Location::new().with_address(address).with_system(true)
 }
 
-pub(crate) fn vram(address: u64) -> Location {
+pub fn vram(address: u64) -> Location {
     Location::new().with_address(address)
 }
 
 /// An anonymous file that stands for memory.
-pub(crate) fn memory_file(size: u64) -> File {
-    // SAFETY: the name is a terminated string.
-    let fd = unsafe { libc::memfd_create(c"test-ram".as_ptr(), libc::MFD_CLOEXEC) };
-    assert!(fd >= 0, "memfd_create failed");
-    // SAFETY: the descriptor is new and nobody else knows it.
-    let file = unsafe { File::from_raw_fd(fd) };
-    file.set_len(size).expect("set_len");
-    file
+pub fn memory_file(size: u64) -> File {
+    shared_file(c"test-ram", size).expect("memory")
 }
 
 #[derive(Default)]
-pub(crate) struct Messages(pub(crate) AtomicU64);
+pub struct Messages(pub AtomicU64);
 
 impl Interrupts for Messages {
     fn message(&self, vector: u16) {
@@ -61,11 +55,11 @@ impl Interrupts for Messages {
     }
 }
 
-pub(crate) struct Host {
-    pub(crate) gpu: Arc<Gpu>,
-    pub(crate) vram: Arc<File>,
-    pub(crate) ram: File,
-    pub(crate) messages: Arc<Messages>,
+pub struct Host {
+    pub gpu: Arc<Gpu>,
+    pub vram: Arc<File>,
+    pub ram: File,
+    pub messages: Arc<Messages>,
     doorbells: Arc<File>,
     next_vram: u64,
     next_ram: u64,
@@ -75,40 +69,41 @@ pub(crate) struct Host {
 
 /// An address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Space {
-    pub(crate) root: Location,
+pub struct Space {
+    pub root: Location,
 }
 
 /// A queue and the submitter's side of it.
 #[derive(Clone, Debug)]
-pub(crate) struct TestQueue {
-    pub(crate) number: u32,
-    pub(crate) space: Space,
+pub struct TestQueue {
+    pub number: u32,
+    pub space: Space,
     /// Virtual address of the ring.
-    pub(crate) ring: u64,
-    pub(crate) ring_location: Location,
+    pub ring: u64,
+    pub ring_location: Location,
     /// Virtual address of the control page.
-    pub(crate) control: u64,
-    pub(crate) control_location: Location,
-    pub(crate) commands: u64,
-    pub(crate) commands_location: Location,
-    pub(crate) commands_used: u64,
-    pub(crate) write: u64,
-    pub(crate) geometry: RingGeometry,
-    pub(crate) doorbell: Option<u32>,
+    pub control: u64,
+    pub control_location: Location,
+    pub commands: u64,
+    pub commands_location: Location,
+    pub commands_used: u64,
+    pub write: u64,
+    pub geometry: RingGeometry,
+    pub doorbell: Option<u32>,
 }
 
-pub(crate) fn small_variant() -> Variant {
+pub fn small_variant() -> Variant {
     Variant { vram_size: VRAM_SIZE, vram_window: VRAM_SIZE, ..Variant::default() }
 }
 
 impl Host {
     /// A started function.
-    pub(crate) fn new() -> Self {
+    #[allow(clippy::new_without_default)] // a function that runs is not what a default value is expected to be
+    pub fn new() -> Self {
         Self::with(&small_variant())
     }
 
-    pub(crate) fn with(variant: &Variant) -> Self {
+    pub fn with(variant: &Variant) -> Self {
         let mut host = Self::powered_off(variant);
         host.enable();
         host.start();
@@ -116,7 +111,7 @@ impl Host {
     }
 
     /// A function that was plugged in and not touched.
-    pub(crate) fn powered_off(variant: &Variant) -> Self {
+    pub fn powered_off(variant: &Variant) -> Self {
         let gpu = Gpu::new(variant).expect("a function");
         let ram = memory_file(RAM_SIZE);
         gpu.map_dma(RAM_BASE, &ram, 0, RAM_SIZE, true).expect("system memory");
@@ -137,14 +132,14 @@ impl Host {
     }
 
     /// What a PCI bus driver does: memory decoding, bus mastering, MSI-X.
-    pub(crate) fn enable(&self) {
+    pub fn enable(&self) {
         self.gpu.config_write(0x04, 2, 0x6);
         self.gpu.config_write(0x4a, 2, 0x8000);
         self.gpu.register_write(0x8000 + 12, 4, 0);
     }
 
     /// What the kernel-mode driver does: queue table, event ring, RUN.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         let size = event::HEADER_SIZE + u64::from(EVENTS) * Event::SIZE as u64;
         self.event_ring = self.take_ram(size.next_multiple_of(4096));
         self.events_read = 0;
@@ -157,15 +152,15 @@ impl Host {
         assert_eq!(self.get(reg::CONTROL, 4), 1, "the scheduler did not start");
     }
 
-    pub(crate) fn get(&self, offset: u64, size: u8) -> u64 {
+    pub fn get(&self, offset: u64, size: u8) -> u64 {
         self.gpu.register_read(offset, size)
     }
 
-    pub(crate) fn set(&self, offset: u64, size: u8, value: u64) {
+    pub fn set(&self, offset: u64, size: u8, value: u64) {
         self.gpu.register_write(offset, size, value);
     }
 
-    pub(crate) fn try_command(&self, command: Command, a0: u64, a1: u64, a2: u64) -> (CommandStatus, u64) {
+    pub fn try_command(&self, command: Command, a0: u64, a1: u64, a2: u64) -> (CommandStatus, u64) {
         self.set(reg::CMP_ARG0, 8, a0);
         self.set(reg::CMP_ARG1, 8, a1);
         self.set(reg::CMP_ARG2, 8, a2);
@@ -175,34 +170,34 @@ impl Host {
     }
 
     /// As [`Host::try_command`], with all five arguments.
-    pub(crate) fn try_long_command(&self, command: Command, [a0, a1, a2, a3, a4]: [u64; 5]) -> (CommandStatus, u64) {
+    pub fn try_long_command(&self, command: Command, [a0, a1, a2, a3, a4]: [u64; 5]) -> (CommandStatus, u64) {
         self.set(reg::CMP_ARG3, 8, a3);
         self.set(reg::CMP_ARG4, 8, a4);
         self.try_command(command, a0, a1, a2)
     }
 
-    pub(crate) fn long_command(&self, command: Command, arguments: [u64; 5]) -> u64 {
+    pub fn long_command(&self, command: Command, arguments: [u64; 5]) -> u64 {
         let (status, result) = self.try_long_command(command, arguments);
         assert_eq!(status, CommandStatus::Done, "{command:?}({arguments:x?})");
         result
     }
 
     /// MapFence: the fence at these addresses of a process lies at those of the paging process.
-    pub(crate) fn try_map_fence(&self, space: Space, process: (u64, u64), system: (u64, u64)) -> CommandStatus {
+    pub fn try_map_fence(&self, space: Space, process: (u64, u64), system: (u64, u64)) -> CommandStatus {
         self.set(reg::CMP_ARG3, 8, system.0);
         self.set(reg::CMP_ARG4, 8, system.1);
         self.try_command(Command::MapFence, space.root.into_bits(), process.0, process.1).0
     }
 
     /// Runs a command that must succeed.
-    pub(crate) fn command(&self, command: Command, a0: u64, a1: u64, a2: u64) -> u64 {
+    pub fn command(&self, command: Command, a0: u64, a1: u64, a2: u64) -> u64 {
         let (status, result) = self.try_command(command, a0, a1, a2);
         assert_eq!(status, CommandStatus::Done, "{command:?}({a0:#x}, {a1:#x}, {a2:#x})");
         result
     }
 
     /// Location of a mapped 4-KiB page, by a walk of the page tables.
-    pub(crate) fn locate(&self, space: Space, va: u64) -> Location {
+    pub fn locate(&self, space: Space, va: u64) -> Location {
         let mut table = space.root;
         for level in (0..=3).rev() {
             let entry = Pte::from_bits(self.read64(vram(table.address() + index(va, level) * 8)));
@@ -211,14 +206,14 @@ impl Host {
         table
     }
 
-    pub(crate) fn take_vram(&mut self, size: u64, align: u64) -> u64 {
+    pub fn take_vram(&mut self, size: u64, align: u64) -> u64 {
         let at = self.next_vram.next_multiple_of(align);
         self.next_vram = at + size;
         assert!(self.next_vram <= VRAM_SIZE, "out of VRAM");
         at
     }
 
-    pub(crate) fn take_ram(&mut self, size: u64) -> u64 {
+    pub fn take_ram(&mut self, size: u64) -> u64 {
         let at = self.next_ram;
         self.next_ram += size.next_multiple_of(4096);
         assert!(self.next_ram <= RAM_BASE + RAM_SIZE, "out of system memory");
@@ -226,18 +221,18 @@ impl Host {
     }
 
     /// System memory aligned to its size.
-    pub(crate) fn take_ram_aligned(&mut self, size: u64, align: u64) -> u64 {
+    pub fn take_ram_aligned(&mut self, size: u64, align: u64) -> u64 {
         self.next_ram = self.next_ram.next_multiple_of(align);
         self.take_ram(size)
     }
 
-    pub(crate) fn write(&self, at: Location, bytes: &[u8]) {
+    pub fn write(&self, at: Location, bytes: &[u8]) {
         let (file, offset): (&File, u64) =
             if at.system() { (&self.ram, at.address() - RAM_BASE) } else { (&*self.vram, at.address()) };
         file.write_all_at(bytes, offset).expect("write to memory");
     }
 
-    pub(crate) fn read(&self, at: Location, len: usize) -> Vec<u8> {
+    pub fn read(&self, at: Location, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let (file, offset): (&File, u64) =
             if at.system() { (&self.ram, at.address() - RAM_BASE) } else { (&*self.vram, at.address()) };
@@ -245,19 +240,19 @@ impl Host {
         bytes
     }
 
-    pub(crate) fn write64(&self, at: Location, value: u64) {
+    pub fn write64(&self, at: Location, value: u64) {
         self.write(at, &value.to_le_bytes());
     }
 
-    pub(crate) fn read64(&self, at: Location) -> u64 {
+    pub fn read64(&self, at: Location) -> u64 {
         u64::from_le_bytes(self.read(at, 8).try_into().expect("8 bytes"))
     }
 
-    pub(crate) fn space(&mut self) -> Space {
+    pub fn space(&mut self) -> Space {
         Space { root: vram(self.take_vram(TABLE_SIZE, TABLE_SIZE)) }
     }
 
-    pub(crate) fn table_below(&mut self, table: Location, slot: u64, leaf_64k: bool) -> Location {
+    pub fn table_below(&mut self, table: Location, slot: u64, leaf_64k: bool) -> Location {
         let at = vram(table.address() + slot * 8);
         let entry = Pte::from_bits(self.read64(at));
         if entry.valid() {
@@ -270,7 +265,7 @@ impl Host {
     }
 
     /// Where the leaf entry for `va` lies, for a page of `page_size`; tables above it are made.
-    pub(crate) fn leaf(&mut self, space: Space, va: u64, page_size: u64) -> Location {
+    pub fn leaf(&mut self, space: Space, va: u64, page_size: u64) -> Location {
         let mut table = space.root;
         for level in [3, 2] {
             table = self.table_below(table, index(va, level), false);
@@ -284,7 +279,7 @@ impl Host {
     }
 
     /// Maps `len` bytes in pages of `page_size`.
-    pub(crate) fn map_pages(&mut self, space: Space, va: u64, at: Location, len: u64, page_size: u64, flags: Pte) {
+    pub fn map_pages(&mut self, space: Space, va: u64, at: Location, len: u64, page_size: u64, flags: Pte) {
         for offset in (0..len).step_by(page_size as usize) {
             let entry = flags
                 .with_valid(true)
@@ -296,23 +291,23 @@ impl Host {
         }
     }
 
-    pub(crate) fn map(&mut self, space: Space, va: u64, at: Location, len: u64) {
+    pub fn map(&mut self, space: Space, va: u64, at: Location, len: u64) {
         self.map_pages(space, va, at, len.next_multiple_of(PAGE_4K), PAGE_4K, Pte::new());
     }
 
     /// System memory at `va`.
-    pub(crate) fn map_new_ram(&mut self, space: Space, va: u64, len: u64) -> Location {
+    pub fn map_new_ram(&mut self, space: Space, va: u64, len: u64) -> Location {
         let at = ram(self.take_ram(len));
         self.map(space, va, at, len);
         at
     }
 
-    pub(crate) fn write_descriptor(&self, number: u32, descriptor: &QueueDescriptor) {
+    pub fn write_descriptor(&self, number: u32, descriptor: &QueueDescriptor) {
         self.write(vram(u64::from(number) * QueueDescriptor::SIZE as u64), &descriptor.to_bytes());
     }
 
     /// Ring, control page and command buffers for an ordinary queue, and its descriptor, not mapped yet.
-    pub(crate) fn prepare_queue(&mut self, number: u32, space: Space) -> (TestQueue, QueueDescriptor) {
+    pub fn prepare_queue(&mut self, number: u32, space: Space) -> (TestQueue, QueueDescriptor) {
         let base = QUEUE_SPACE + u64::from(number) * QUEUE_STRIDE;
         let entries = 64;
         let (ring, control, commands) = (base, base + 0x10_0000, base + 0x20_0000);
@@ -353,16 +348,11 @@ impl Host {
     }
 
     /// A mapped queue on `node`.
-    pub(crate) fn queue(&mut self, number: u32, space: Space, node: u32) -> TestQueue {
+    pub fn queue(&mut self, number: u32, space: Space, node: u32) -> TestQueue {
         self.queue_with(number, space, |descriptor| descriptor.node = node)
     }
 
-    pub(crate) fn queue_with(
-        &mut self,
-        number: u32,
-        space: Space,
-        change: impl FnOnce(&mut QueueDescriptor),
-    ) -> TestQueue {
+    pub fn queue_with(&mut self, number: u32, space: Space, change: impl FnOnce(&mut QueueDescriptor)) -> TestQueue {
         let (queue, mut descriptor) = self.prepare_queue(number, space);
         change(&mut descriptor);
         self.write_descriptor(number, &descriptor);
@@ -371,29 +361,29 @@ impl Host {
     }
 
     /// Connects a doorbell.
-    pub(crate) fn connect(&self, queue: &mut TestQueue, doorbell: u32) {
+    pub fn connect(&self, queue: &mut TestQueue, doorbell: u32) {
         self.command(Command::ConnectDoorbell, u64::from(doorbell), u64::from(queue.number), 0);
         queue.doorbell = Some(doorbell);
     }
 
     /// Writes a ring entry and the write pointer, and tells nobody.
-    pub(crate) fn write_entry(&self, queue: &mut TestQueue, entry: &RingEntry) {
+    pub fn write_entry(&self, queue: &mut TestQueue, entry: &RingEntry) {
         let slot = queue.geometry.slot(queue.write);
         self.write(ram(queue.ring_location.address() + slot), &entry.to_bytes());
         queue.write += 1;
         self.set_write_pointer(queue, queue.write);
     }
 
-    pub(crate) fn set_write_pointer(&self, queue: &TestQueue, write: u64) {
+    pub fn set_write_pointer(&self, queue: &TestQueue, write: u64) {
         self.write64(ram(queue.control_location.address() + CONTROL_WRITE_POINTER), write);
     }
 
-    pub(crate) fn read_pointer(&self, queue: &TestQueue) -> u64 {
+    pub fn read_pointer(&self, queue: &TestQueue) -> u64 {
         self.read64(ram(queue.control_location.address() + CONTROL_READ_POINTER))
     }
 
     /// Puts raw bytes into the command area. Returns their address.
-    pub(crate) fn write_commands(&self, queue: &mut TestQueue, bytes: &[u8]) -> u64 {
+    pub fn write_commands(&self, queue: &mut TestQueue, bytes: &[u8]) -> u64 {
         if queue.commands_used + bytes.len() as u64 > COMMANDS {
             queue.commands_used = 0;
         }
@@ -403,28 +393,28 @@ impl Host {
         queue.commands + at
     }
 
-    pub(crate) fn write_raw(&self, queue: &mut TestQueue, bytes: &[u8]) {
+    pub fn write_raw(&self, queue: &mut TestQueue, bytes: &[u8]) {
         let commands = self.write_commands(queue, bytes);
         let entry = RingEntry { commands, size: bytes.len() as u32, flags: 0, tag: 0, root: 0 };
         self.write_entry(queue, &entry);
     }
 
-    pub(crate) fn write_packets(&self, queue: &mut TestQueue, packets: &[Packet]) {
+    pub fn write_packets(&self, queue: &mut TestQueue, packets: &[Packet]) {
         self.write_raw(queue, &encode(packets));
     }
 
-    pub(crate) fn store_doorbell(&self, doorbell: u32, value: u64) {
+    pub fn store_doorbell(&self, doorbell: u32, value: u64) {
         self.doorbells.write_all_at(&value.to_le_bytes(), u64::from(doorbell) * 4096).expect("doorbell");
     }
 
-    pub(crate) fn load_doorbell(&self, doorbell: u32) -> u64 {
+    pub fn load_doorbell(&self, doorbell: u32) -> u64 {
         let mut bytes = [0; 8];
         self.doorbells.read_exact_at(&mut bytes, u64::from(doorbell) * 4096).expect("doorbell");
         u64::from_le_bytes(bytes)
     }
 
     /// Rings the doorbell, or kicks the queue when it has none.
-    pub(crate) fn ring(&self, queue: &TestQueue) {
+    pub fn ring(&self, queue: &TestQueue) {
         match queue.doorbell {
             Some(doorbell) => self.store_doorbell(doorbell, queue.write),
             None => {
@@ -434,14 +424,14 @@ impl Host {
     }
 
     /// Writes, rings, and runs until nothing is left to do.
-    pub(crate) fn submit(&self, queue: &mut TestQueue, packets: &[Packet]) {
+    pub fn submit(&self, queue: &mut TestQueue, packets: &[Packet]) {
         self.write_packets(queue, packets);
         self.ring(queue);
         self.run();
     }
 
     /// Steps until there is nothing to do. Returns the steps.
-    pub(crate) fn run(&self) -> u64 {
+    pub fn run(&self) -> u64 {
         for steps in 0..1_000_000 {
             if !self.gpu.step() {
                 return steps;
@@ -451,12 +441,12 @@ impl Host {
     }
 
     /// Records that the function has written since RUN.
-    pub(crate) fn events_written(&self) -> u64 {
+    pub fn events_written(&self) -> u64 {
         self.read64(ram(self.event_ring + event::WRITE_POINTER))
     }
 
     /// New events, consumed.
-    pub(crate) fn events(&mut self) -> Vec<Event> {
+    pub fn events(&mut self) -> Vec<Event> {
         let written = self.events_written();
         let mut events = Vec::new();
         while self.events_read < written {
@@ -469,12 +459,12 @@ impl Host {
         events
     }
 
-    pub(crate) fn overflows(&self) -> u64 {
+    pub fn overflows(&self) -> u64 {
         self.read64(ram(self.event_ring + event::OVERFLOWS))
     }
 
     /// The only new event, which must be a fault of this queue.
-    pub(crate) fn fault_of(&mut self, queue: &TestQueue) -> (u64, FaultInfo) {
+    pub fn fault_of(&mut self, queue: &TestQueue) -> (u64, FaultInfo) {
         let events = self.events();
         let [event] = events.as_slice() else { panic!("expected one fault, got {events:?}") };
         assert_eq!(EventKind::from_number(event.kind), Some(EventKind::Fault));
@@ -484,16 +474,16 @@ impl Host {
     }
 
     /// State of a queue as QueryQueue says.
-    pub(crate) fn state(&self, queue: &TestQueue) -> u64 {
+    pub fn state(&self, queue: &TestQueue) -> u64 {
         self.command(Command::QueryQueue, u64::from(queue.number), 0, 0) & 0xff
     }
 
-    pub(crate) fn interrupts(&self) -> u64 {
+    pub fn interrupts(&self) -> u64 {
         self.messages.0.load(Ordering::SeqCst)
     }
 }
 
 /// The bytes of a command buffer.
-pub(crate) fn encode(packets: &[Packet]) -> Vec<u8> {
+pub fn encode(packets: &[Packet]) -> Vec<u8> {
     packets.iter().flat_map(|packet| packet.encode()[..packet.size()].to_vec()).collect()
 }

@@ -47,7 +47,7 @@ enum Mapping {
     Trap { _range: TrapRange },
 }
 
-/// What a driver holds.
+/// Views and mappings of the device that a driver holds.
 pub(crate) struct Resources {
     function: Arc<Function>,
     views: Vec<View>,
@@ -60,7 +60,7 @@ static NEXT_MEMORY: AtomicUsize = AtomicUsize::new(0xd0c0_0000_0000_0010);
 
 impl Resources {
     /// Maps the BARs that are plain memory.
-    pub(super) fn new(function: Arc<Function>) -> io::Result<Self> {
+    pub(crate) fn new(function: Arc<Function>) -> io::Result<Self> {
         let mut views = Vec::new();
         for (index, window) in function.bars.iter().enumerate() {
             if let Bar::Mapped { file, offset, size, .. } = &window.bar {
@@ -74,12 +74,12 @@ impl Resources {
     }
 
     /// The function.
-    pub(super) fn function(&self) -> &Arc<Function> {
+    pub(crate) fn function(&self) -> &Arc<Function> {
         &self.function
     }
 
     /// Kernel address of `len` bytes at a translated address, if they are plain memory of one BAR.
-    pub(super) fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
+    pub(crate) fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
         let (index, offset) = self.locate(address, len)?;
         let view = self.views.iter().find(|view| view.bar == index)?;
         // SAFETY: the offset lies within the BAR, and the view has the BAR's size.
@@ -93,7 +93,7 @@ impl Resources {
         Some((index, offset))
     }
 
-    pub(super) fn place_of_kernel_address(&self, address: usize) -> Option<BarPlace> {
+    pub(crate) fn place_of_kernel_address(&self, address: usize) -> Option<BarPlace> {
         self.views.iter().find_map(|view| {
             let offset = address.checked_sub(view.base.as_ptr().addr())? as u64;
             let window = self.function.bars.get(view.bar)?;
@@ -146,7 +146,7 @@ impl Resources {
     }
 
     /// Mappings and memory objects that the driver did not give back.
-    pub(super) fn leftovers(&self) -> (usize, usize) {
+    pub(crate) fn leftovers(&self) -> (usize, usize) {
         (lock(&self.mappings).len(), lock(&self.contiguous).len())
     }
 }

@@ -1,0 +1,489 @@
+//! Structured control flow: blocks, merges, phis and calls, all functions in their places.
+
+use std::collections::HashSet;
+
+use campanile_hw::isa::{Comparison, Op as I, Type as T};
+use rspirv::spirv::Op;
+
+use crate::error::{Error, Result, limit, malformed, unsupported};
+use crate::ir::{Inst as Ir, Label, Node, Src, V};
+use crate::lower::{Lower, Value};
+use crate::module::Function;
+use crate::read::Inst;
+
+/// What a branch to a block becomes that does not simply come next.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    Break(Label),
+    Continue(Label),
+    /// The case of a switch that comes later: sets its predicate and leaves the own case.
+    Case(V, Label),
+}
+
+/// A function as it is put in place.
+pub(crate) struct Frame<'m> {
+    function: &'m Function,
+    /// Registers of the result, and the block to leave on return; none in the entry point, whose lanes end.
+    result: Option<(Vec<V>, Label)>,
+    targets: Vec<(u32, Exit)>,
+    visited: HashSet<u32>,
+    reached: HashSet<u32>,
+}
+
+/// Most cases of a switch.
+const CASES_MAX: usize = 512;
+/// Deepest nesting of calls.
+const CALLS_MAX: usize = 32;
+
+impl<'m> Lower<'m> {
+    /// Puts the entry point in its place.
+    pub(crate) fn entry(&mut self) -> Result<()> {
+        let module = self.module;
+        let missing = || malformed("the entry point is not a function");
+        let function = module.functions.get(&module.entry).ok_or_else(missing)?;
+        self.calls.push(module.entry);
+        self.body(function, None)
+    }
+
+    fn body(&mut self, function: &'m Function, result: Option<(Vec<V>, Label)>) -> Result<()> {
+        let ids = function.blocks.values().flatten().filter(|inst| inst.op == Op::Phi).map(|inst| inst.id);
+        for id in ids {
+            self.phis.remove(&id);
+        }
+        let (targets, visited, reached) = (Vec::new(), HashSet::new(), HashSet::new());
+        let mut frame = Frame { function, result, targets, visited, reached };
+        self.walk(&mut frame, function.first, None)
+    }
+
+    /// OpFunctionCall.
+    pub(crate) fn call(&mut self, inst: &Inst) -> Result<()> {
+        let callee = inst.arg(0)?;
+        let module = self.module;
+        let function =
+            module.functions.get(&callee).ok_or_else(|| malformed(format!("%{callee} is not a function")))?;
+        if self.calls.contains(&callee) {
+            return Err(Error::Unsupported("OpFunctionCall of a function that is running (recursion)".into()));
+        }
+        if self.calls.len() >= CALLS_MAX {
+            return Err(limit(format!("calls nested deeper than {CALLS_MAX}")));
+        }
+        for (index, (parameter, ty)) in function.parameters.iter().enumerate() {
+            self.ids.insert(*parameter, *ty);
+            let value = self.value(inst.arg(index + 1)?)?.clone();
+            self.values.insert(*parameter, value);
+        }
+        let scalars = self.result_scalars(function.result)?;
+        let registers: Vec<V> = scalars.iter().map(|scalar| self.ir.variable(scalar.class())).collect();
+        let label = self.ir.label();
+        self.calls.push(callee);
+        let line = self.ir.line;
+        self.ir.open()?;
+        self.body(function, Some((registers.clone(), label)))?;
+        let body = self.ir.close();
+        self.ir.line = line;
+        self.calls.pop();
+        self.ir.push(Node::Block { label, body })?;
+        for register in &registers {
+            self.ir.settle(*register);
+        }
+        self.values.insert(inst.id, Value::Data(registers.into_iter().map(Src::Reg).collect()));
+        Ok(())
+    }
+
+    /// Puts blocks in place from one on, until control leaves them or comes to `end`.
+    fn walk(&mut self, frame: &mut Frame<'m>, start: u32, end: Option<u32>) -> Result<()> {
+        let mut block = start;
+        loop {
+            let function = frame.function;
+            let instructions =
+                function.blocks.get(&block).ok_or_else(|| malformed(format!("%{block} is not a block")))?;
+            if !frame.visited.insert(block) {
+                return Err(malformed(format!("the control flow around %{block} is not structured")));
+            }
+            let (last, rest) = instructions.split_last().ok_or_else(|| malformed("an empty block"))?;
+            let merge = rest.last().filter(|inst| matches!(inst.op, Op::LoopMerge | Op::SelectionMerge));
+            let next = match merge {
+                Some(merge) if merge.op == Op::LoopMerge => self.looping(frame, block, merge)?,
+                _ => {
+                    self.straight(block, rest)?;
+                    self.terminate(frame, block, last, merge, end)?
+                }
+            };
+            match next {
+                Some(next) => match self.leave(frame, next, end)? {
+                    Some(next) => block = next,
+                    None => return Ok(()),
+                },
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The instructions of a block but the last.
+    fn straight(&mut self, block: u32, instructions: &[Inst]) -> Result<()> {
+        for inst in instructions {
+            match inst.op {
+                Op::Phi => {
+                    let registers = self.phi(inst)?;
+                    for register in &registers {
+                        self.ir.settle(*register);
+                    }
+                    self.values.insert(inst.id, Value::Data(registers.into_iter().map(Src::Reg).collect()));
+                }
+                Op::SelectionMerge | Op::LoopMerge => {}
+                Op::Line => self.ir.line = inst.arg(1)?,
+                Op::NoLine => self.ir.line = 0,
+                _ => self.instruction(inst).map_err(|error| at(error, block))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The registers of a phi.
+    fn phi(&mut self, inst: &Inst) -> Result<Vec<V>> {
+        if let Some(registers) = self.phis.get(&inst.id) {
+            return Ok(registers.clone());
+        }
+        let scalars = self.types.scalars(inst.ty)?.to_vec();
+        let registers: Vec<V> = scalars.iter().map(|scalar| self.ir.variable(scalar.class())).collect();
+        self.phis.insert(inst.id, registers.clone());
+        Ok(registers)
+    }
+
+    /// Gives the phis of a block the values that they have when control comes from another.
+    fn edge(&mut self, frame: &mut Frame<'m>, from: u32, to: u32) -> Result<()> {
+        frame.reached.insert(to);
+        let function = frame.function;
+        let instructions = function.blocks.get(&to).ok_or_else(|| malformed(format!("%{to} is not a block")))?;
+        let phis: Vec<&Inst> = instructions
+            .iter()
+            .filter(|inst| !matches!(inst.op, Op::Line | Op::NoLine))
+            .take_while(|inst| inst.op == Op::Phi)
+            .collect();
+        let mut copies = Vec::new();
+        for phi in &phis {
+            let pair = phi.args.chunks_exact(2).find(|pair| pair.get(1) == Some(&from)).and_then(|pair| pair.first());
+            let value = pair.ok_or_else(|| malformed(format!("OpPhi %{} has no value for %{from}", phi.id)))?;
+            let registers = self.phi(phi)?;
+            let scalars = self.types.scalars(phi.ty)?.to_vec();
+            let data = self.data(*value)?;
+            for ((register, scalar), source) in registers.iter().zip(&scalars).zip(data.iter()) {
+                copies.push((*register, scalar.class(), *source));
+            }
+        }
+        let targets: HashSet<V> = copies.iter().map(|copy| copy.0).collect();
+        // A phi that reads another phi of the block reads the value from before.
+        for (to, class, source) in &mut copies {
+            if let Src::Reg(register) = *source
+                && register != *to
+                && targets.contains(&register)
+            {
+                *source = self.ir.read(*class, register)?;
+            }
+        }
+        copies.into_iter().try_for_each(|(register, class, source)| self.ir.copy(register, class, source))
+    }
+
+    fn exit(frame: &Frame<'m>, to: u32) -> Option<Exit> {
+        frame.targets.iter().rev().find(|target| target.0 == to).map(|target| target.1)
+    }
+
+    /// A branch: the block to go on with, if it is neither the end nor somewhere outside.
+    fn goto(&mut self, frame: &mut Frame<'m>, from: u32, to: u32, end: Option<u32>) -> Result<Option<u32>> {
+        self.edge(frame, from, to)?;
+        self.leave(frame, to, end)
+    }
+
+    /// Goes to a block whose phis have their values.
+    fn leave(&mut self, frame: &Frame<'m>, to: u32, end: Option<u32>) -> Result<Option<u32>> {
+        if Some(to) == end {
+            return Ok(None);
+        }
+        match Self::exit(frame, to) {
+            None => return Ok(Some(to)),
+            Some(Exit::Break(label)) => self.ir.push(Node::Break(label))?,
+            Some(Exit::Continue(label)) => self.ir.push(Node::Continue(label))?,
+            Some(Exit::Case(predicate, label)) => {
+                self.ir.copy(predicate, crate::ir::Class::Predicate, Src::Const(1))?;
+                self.ir.push(Node::Break(label))?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// One side of a conditional branch, as the nodes of a block.
+    fn arm(&mut self, frame: &mut Frame<'m>, from: u32, to: u32, end: Option<u32>) -> Result<Vec<Node>> {
+        self.ir.open()?;
+        if let Some(next) = self.goto(frame, from, to, end)? {
+            self.walk(frame, next, end)?;
+        }
+        Ok(self.ir.close())
+    }
+
+    fn terminate(
+        &mut self,
+        frame: &mut Frame<'m>,
+        block: u32,
+        last: &Inst,
+        merge: Option<&Inst>,
+        end: Option<u32>,
+    ) -> Result<Option<u32>> {
+        match last.op {
+            Op::Branch => self.goto(frame, block, last.arg(0)?, end),
+            Op::BranchConditional => {
+                let cond = self.single(last.arg(0)?)?;
+                let (yes, no) = (last.arg(1)?, last.arg(2)?);
+                match merge.map(|merge| merge.arg(0)).transpose()? {
+                    Some(merge) if Self::exit(frame, merge).is_none() => {
+                        self.selection(frame, block, (cond, yes, no), merge)
+                    }
+                    _ => self.branch(frame, block, (cond, yes, no), end),
+                }
+            }
+            Op::Switch => {
+                let merge = merge.ok_or_else(|| malformed("OpSwitch without OpSelectionMerge"))?;
+                self.switch(frame, block, last, merge.arg(0)?)
+            }
+            Op::Return | Op::ReturnValue => {
+                let data = if last.op == Op::ReturnValue { self.data(last.arg(0)?)? } else { Vec::new() };
+                match frame.result.clone() {
+                    None => self.ir.emit(Ir::new(I::Exit, T::None))?,
+                    Some((registers, label)) => {
+                        for (register, source) in registers.iter().zip(data) {
+                            let class = self.ir.class(*register);
+                            self.ir.copy(*register, class, source)?;
+                        }
+                        self.ir.push(Node::Break(label))?;
+                    }
+                }
+                Ok(None)
+            }
+            Op::Unreachable | Op::Kill | Op::TerminateInvocation => {
+                self.ir.emit(Ir::new(I::Exit, T::None))?;
+                Ok(None)
+            }
+            op => Err(unsupported(op)),
+        }
+    }
+
+    /// A conditional branch with a merge block.
+    fn selection(
+        &mut self,
+        frame: &mut Frame<'m>,
+        block: u32,
+        (cond, yes, no): (Src, u32, u32),
+        merge: u32,
+    ) -> Result<Option<u32>> {
+        let label = self.ir.label();
+        frame.targets.push((merge, Exit::Break(label)));
+        self.ir.open()?;
+        match cond {
+            Src::Const(bits) => {
+                let taken = if bits != 0 { yes } else { no };
+                if let Some(next) = self.goto(frame, block, taken, Some(merge))? {
+                    self.walk(frame, next, Some(merge))?;
+                }
+            }
+            Src::Reg(cond) => {
+                let then = self.arm(frame, block, yes, Some(merge))?;
+                let otherwise = self.arm(frame, block, no, Some(merge))?;
+                self.ir.push(Node::If { cond, then, otherwise })?;
+            }
+        }
+        let body = self.ir.close();
+        self.ir.push(Node::Block { label, body })?;
+        frame.targets.pop();
+        Ok(frame.reached.contains(&merge).then_some(merge))
+    }
+
+    /// A conditional branch without a merge block: one side leaves, or both come to the same end.
+    fn branch(
+        &mut self,
+        frame: &mut Frame<'m>,
+        block: u32,
+        (cond, yes, no): (Src, u32, u32),
+        end: Option<u32>,
+    ) -> Result<Option<u32>> {
+        if yes == no {
+            return self.goto(frame, block, yes, end);
+        }
+        let cond = match cond {
+            Src::Const(bits) => return self.goto(frame, block, if bits != 0 { yes } else { no }, end),
+            Src::Reg(cond) => cond,
+        };
+        let leaves = |frame: &Frame<'m>, to: u32| Some(to) != end && Self::exit(frame, to).is_some();
+        if leaves(frame, yes) {
+            let then = self.arm(frame, block, yes, end)?;
+            self.ir.push(Node::If { cond, then, otherwise: Vec::new() })?;
+            return self.goto(frame, block, no, end);
+        }
+        if leaves(frame, no) {
+            let inverse = self.ir.not(Src::Reg(cond))?;
+            let cond = self.ir.reg(T::B1, inverse)?;
+            let then = self.arm(frame, block, no, end)?;
+            self.ir.push(Node::If { cond, then, otherwise: Vec::new() })?;
+            return self.goto(frame, block, yes, end);
+        }
+        let then = self.arm(frame, block, yes, end)?;
+        let otherwise = self.arm(frame, block, no, end)?;
+        self.ir.push(Node::If { cond, then, otherwise })?;
+        Ok(None)
+    }
+
+    /// A loop, from its header on.
+    fn looping(&mut self, frame: &mut Frame<'m>, header: u32, merge: &Inst) -> Result<Option<u32>> {
+        let (exit, next) = (merge.arg(0)?, merge.arg(1)?);
+        let function = frame.function;
+        let instructions = function.blocks.get(&header).map(Vec::as_slice).unwrap_or_default();
+        let (last, rest) = instructions.split_last().ok_or_else(|| malformed("an empty block"))?;
+        let label = self.ir.label();
+        let depth = frame.targets.len();
+        frame.targets.push((exit, Exit::Break(label)));
+        frame.targets.push((next, Exit::Continue(label)));
+        self.ir.open()?;
+        self.straight(header, rest)?;
+        let reached = frame.reached.remove(&next);
+        if let Some(inner) = self.terminate(frame, header, last, None, Some(next))? {
+            self.walk(frame, inner, Some(next))?;
+        }
+        let body = self.ir.close();
+        frame.targets.truncate(depth + 1);
+        self.ir.open()?;
+        if next != header && frame.reached.contains(&next) {
+            self.walk(frame, next, Some(header))?;
+        }
+        let continuing = self.ir.close();
+        if reached {
+            frame.reached.insert(next);
+        }
+        frame.targets.truncate(depth);
+        self.ir.push(Node::Loop { label, body, continuing })?;
+        Ok(frame.reached.contains(&exit).then_some(exit))
+    }
+
+    /// Targets of a switch other than its merge block, in an order in which none falls through to one before it, each with its literals; the
+    /// default has none.
+    fn cases(&self, frame: &Frame<'m>, inst: &Inst, merge: u32) -> Result<Vec<(u32, Vec<u64>)>> {
+        let wide = self.ids.get(&inst.arg(0)?).is_some_and(|ty| self.types.scalar(*ty).is_ok_and(|s| s.bits() == 64));
+        let default = inst.arg(1)?;
+        let mut cases: Vec<(u32, Vec<u64>)> = Vec::new();
+        let mut place = std::collections::HashMap::new();
+        for pair in inst.args.get(2..).unwrap_or_default().chunks_exact(if wide { 3 } else { 2 }) {
+            let (literal, target) = match pair {
+                [low, high, target] => (u64::from(*low) | u64::from(*high) << 32, *target),
+                [low, target] => (u64::from(*low), *target),
+                _ => continue,
+            };
+            let index = *place.entry(target).or_insert_with(|| {
+                cases.push((target, Vec::new()));
+                cases.len() - 1
+            });
+            if let Some(case) = cases.get_mut(index) {
+                case.1.push(literal);
+            }
+        }
+        if default != merge && !place.contains_key(&default) {
+            let behind = frame.function.reaches(default, merge, &place);
+            let at = behind.into_iter().min().unwrap_or(cases.len());
+            cases.insert(at, (default, Vec::new()));
+        }
+        Ok(cases)
+    }
+
+    /// OpSwitch.
+    fn switch(&mut self, frame: &mut Frame<'m>, block: u32, inst: &Inst, merge: u32) -> Result<Option<u32>> {
+        let selector = self.single(inst.arg(0)?)?;
+        let scalar = self.ids.get(&inst.arg(0)?).map(|ty| self.types.scalar(*ty)).transpose()?;
+        let scalar = scalar.ok_or_else(|| malformed("OpSwitch of something without a type"))?;
+        let default = inst.arg(1)?;
+        let cases = self.cases(frame, inst, merge)?;
+        if cases.len() > CASES_MAX {
+            return Err(limit(format!("OpSwitch with more than {CASES_MAX} cases")));
+        }
+        let mut some = Src::Const(0);
+        let mut matches = Vec::new();
+        for (_, literals) in &cases {
+            let mut own = Src::Const(0);
+            for literal in literals {
+                let literal = Src::Const(literal & (u64::MAX >> (64 - scalar.bits())));
+                let equal = self.ir.cmp(Comparison::Eq, scalar.isa(), selector, literal)?;
+                own = self.ir.op2(I::Or, T::B1, own, equal)?;
+            }
+            some = self.ir.op2(I::Or, T::B1, some, own)?;
+            matches.push(own);
+        }
+        let otherwise = self.ir.not(some)?;
+        let mut predicates = Vec::new();
+        for ((target, _), own) in cases.iter().zip(matches) {
+            let own = if *target == default { self.ir.op2(I::Or, T::B1, own, otherwise)? } else { own };
+            let predicate = self.ir.variable(crate::ir::Class::Predicate);
+            self.ir.copy(predicate, crate::ir::Class::Predicate, own)?;
+            predicates.push(predicate);
+        }
+        let whole = self.ir.label();
+        let depth = frame.targets.len();
+        frame.targets.push((merge, Exit::Break(whole)));
+        // The phis of all targets have their values from here first; a lane that comes from one case to another overwrites them.
+        if default == merge {
+            self.edge(frame, block, merge)?;
+        }
+        for (target, _) in &cases {
+            self.edge(frame, block, *target)?;
+        }
+        self.ir.open()?;
+        for (index, ((target, _), predicate)) in cases.iter().zip(&predicates).enumerate() {
+            if *target == merge {
+                continue;
+            }
+            let own = self.ir.label();
+            for ((later, _), predicate) in cases.iter().zip(&predicates).skip(index + 1) {
+                frame.targets.push((*later, Exit::Case(*predicate, own)));
+            }
+            self.ir.open()?;
+            self.walk(frame, *target, Some(merge))?;
+            let then = self.ir.close();
+            frame.targets.truncate(depth + 1);
+            self.ir.push(Node::Block {
+                label: own,
+                body: vec![Node::If { cond: *predicate, then, otherwise: Vec::new() }],
+            })?;
+        }
+        let body = self.ir.close();
+        frame.targets.truncate(depth);
+        self.ir.push(Node::Block { label: whole, body })?;
+        Ok(frame.reached.contains(&merge).then_some(merge))
+    }
+}
+
+impl Function {
+    /// Places of those cases that control can come to from a block without leaving a switch.
+    fn reaches(&self, start: u32, merge: u32, places: &std::collections::HashMap<u32, usize>) -> Vec<usize> {
+        let (mut seen, mut open, mut found) = (HashSet::new(), vec![start], Vec::new());
+        while let Some(block) = open.pop() {
+            if block == merge || !seen.insert(block) {
+                continue;
+            }
+            if let Some(place) = places.get(&block) {
+                found.push(*place);
+                continue;
+            }
+            let last = self.blocks.get(&block).and_then(|block| block.last());
+            let Some(last) = last else { continue };
+            match last.op {
+                Op::Branch => open.extend(last.args.first()),
+                Op::BranchConditional => open.extend(last.args.iter().skip(1).take(2)),
+                Op::Switch => open.extend(last.args.iter().skip(1)),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// A malformed instruction's block, for whoever looks for it.
+fn at(error: Error, block: u32) -> Error {
+    match error {
+        Error::Malformed(what) => Error::Malformed(format!("{what}, in the block %{block}")),
+        other => other,
+    }
+}

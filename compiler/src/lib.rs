@@ -1,0 +1,98 @@
+//! Compiles SPIR-V 1.0 to 1.6 compute modules to programs of the Campanile GPU.
+//!
+//! [`compile`] reads a module, checks what it relies on, puts all functions in their places, makes scalars of vectors and matrices, gives values registers
+//! and writes the program. A module that is not valid, or that uses what there is not, is an [`Error`] that says so; no module makes the compiler panic,
+//! recurse without bound or take memory without bound.
+//!
+//! # Resources
+//! A program finds its resources through the argument block, whose address is what the ARGUMENTS instruction reads. The block holds the push constants and, for
+//! each set, binding and array element, a descriptor of 16 bytes: the GPU virtual address of the buffer as a `u64`, then its size in bytes as a `u64`.
+//! [`ArgumentLayout`] says where each lies. With [`Options::robust`] an access to a buffer that does not lie wholly inside of it loads zeros or
+//! stores nothing; an index into an array of descriptors behind its end means the last one. Addresses of physical storage buffers are used as they are, and
+//! faults are the device's to report.
+#![forbid(unsafe_code)]
+
+mod allocate;
+mod arith;
+mod control;
+mod convert;
+mod encode;
+mod error;
+mod extended;
+mod flatten;
+mod fold;
+mod group;
+mod ir;
+mod layout;
+mod lower;
+mod memory;
+mod module;
+mod read;
+mod types;
+
+use std::collections::HashMap;
+
+pub use error::Error;
+pub use layout::{ArgumentLayout, Binding, Descriptor};
+
+/// Options of a compilation.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the entry point.
+    pub entry_point: String,
+    /// Bits of specialization constants, by SpecId; what is not named keeps its default. A Boolean is true unless its bits are 0.
+    pub specialization: HashMap<u32, u64>,
+    /// Where push constants begin in the argument block.
+    pub push_constant_offset: u32,
+    /// Places of the first descriptors of bindings. A binding that is not named comes behind everything that is, by set and binding.
+    pub bindings: Vec<Binding>,
+    /// Whether accesses to buffers are checked against their sizes.
+    pub robust: bool,
+}
+
+impl Default for Options {
+    /// The entry point `main`, no specialization, a layout of the compiler's own, checked accesses.
+    fn default() -> Self {
+        Self {
+            entry_point: "main".into(),
+            specialization: HashMap::new(),
+            push_constant_offset: 0,
+            bindings: Vec::new(),
+            robust: true,
+        }
+    }
+}
+
+/// A compiled module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// The program, valid.
+    pub program: Vec<u8>,
+    /// Lanes of a workgroup in each dimension.
+    pub workgroup: [u32; 3],
+    /// What the program expects in the argument block.
+    pub arguments: ArgumentLayout,
+}
+
+/// Compiles a module.
+///
+/// # Errors
+/// See [`Error`].
+pub fn compile(words: &[u32], options: &Options) -> Result<Compiled, Error> {
+    let mut module = module::Module::new(read::read(words)?, &options.entry_point)?;
+    let values = layout::declare(&mut module, options)?;
+    let workgroup = layout::workgroup(&module, &values)?;
+    let arguments = layout::arguments(&module, options)?;
+    let mut lower = lower::Lower::new(&module, &module.types, options, &arguments);
+    lower.prologue()?;
+    for inst in &module.globals {
+        lower.global(inst)?;
+    }
+    lower.entry()?;
+    let (shared, scratch) = (lower.shared, lower.scratch);
+    let nodes = lower.ir.finish();
+    let code = flatten::flatten(nodes, &mut lower.ir)?;
+    let allocated = allocate::allocate(code, &lower.ir.registers, scratch)?;
+    let program = encode::encode(allocated, workgroup, shared)?;
+    Ok(Compiled { program, workgroup, arguments })
+}

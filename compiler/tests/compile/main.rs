@@ -1,0 +1,7 @@
+//! Modules are compiled to programs that compute what the same computation in Rust gives.
+
+mod bench;
+mod ciphers;
+mod kernels;
+mod language;
+mod mutations;

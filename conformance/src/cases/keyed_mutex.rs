@@ -1,0 +1,206 @@
+//! Keyed mutexes.
+
+use std::ffi::c_void;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER};
+
+use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt, WRONG_KIND};
+use crate::rig::Rig;
+use crate::{Boot, Case, Failure, granted, refused};
+
+cases! { thunks "KeyedMutex";
+    "KeyedMutex.KeyOpensItOnce" on Boot::Shared, "d3dkmtacquirekeyedmutex":
+        "A keyed mutex is taken with its initial value, by one opening at a time, and next with the key that it was released with; the fence value comes along."
+        => key;
+    "KeyedMutex.WaitIsWokenByTheRelease" on Boot::Shared, "d3dkmt_acquirekeyedmutex":
+        "An acquisition without a time waits until somebody releases the mutex with its key; one with an interval ends with STATUS_TIMEOUT."
+        => waits;
+    "KeyedMutex.DataOfTheRuntimeGoAlong" on Boot::Shared, "d3dkmt_acquirekeyedmutex2":
+        "Data of the runtime that were given at creation and at a release reach who opens and who takes the mutex; a place without room is refused and takes nothing."
+        => data;
+    "KeyedMutex.OwnerThatGoesAbandonsIt" on Boot::Shared, "d3dkmtdestroykeyedmutex":
+        "When the owner closes a mutex without releasing it, others are told that it is abandoned, and nobody owns it. The status is this system's rule, after IDXGIKeyedMutex."
+        => abandoned;
+    "KeyedMutex.BadHandlesAreRefused" on Boot::Shared, "d3dkmtopenkeyedmutex":
+        "Handles of nothing and of other objects are refused by every thunk, and a release by who does not own it."
+        => refusals;
+    "KeyedMutex.KernelHandlesOpenIt" on Boot::Shared, "d3dkmtopenkeyedmutexfromnthandle":
+        "A mutex that was created for kernel handles has no other, and is opened by one."
+        => kernel_handles;
+}
+
+const AT_ONCE: LARGE_INTEGER = LARGE_INTEGER { QuadPart: 0 };
+
+fn create(kmt: Kmt, initial: u64) -> Result<D3DKMT_CREATEKEYEDMUTEX, Failure> {
+    let mut arguments = D3DKMT_CREATEKEYEDMUTEX::zeroed();
+    arguments.InitialValue = initial;
+    granted(kmt.call(kmt.further().D3DKMTCreateKeyedMutex, &mut arguments), "D3DKMTCreateKeyedMutex")?;
+    Ok(arguments)
+}
+
+fn open(kmt: Kmt, shared: D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let mut arguments = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: shared, hKeyedMutex: 0 };
+    kmt.call(kmt.further().D3DKMTOpenKeyedMutex, &mut arguments).ok()?;
+    Ok(arguments.hKeyedMutex)
+}
+
+fn acquire(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64, mut timeout: Option<LARGE_INTEGER>) -> (NTSTATUS, u64) {
+    let mut arguments = D3DKMT_ACQUIREKEYEDMUTEX::zeroed();
+    (arguments.hKeyedMutex, arguments.Key) = (mutex, key);
+    arguments.pTimeout = timeout.as_mut().map_or(std::ptr::null_mut(), |timeout| &raw mut *timeout);
+    let status = kmt.call(kmt.further().D3DKMTAcquireKeyedMutex, &mut arguments);
+    (status, arguments.FenceValue)
+}
+
+fn release(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64, fence: u64) -> NTSTATUS {
+    let mut arguments = D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: mutex, Key: key, FenceValue: fence };
+    kmt.call(kmt.further().D3DKMTReleaseKeyedMutex, &mut arguments)
+}
+
+fn destroy(kmt: Kmt, mutex: D3DKMT_HANDLE) -> NTSTATUS {
+    let mut arguments = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: mutex };
+    kmt.call(kmt.further().D3DKMTDestroyKeyedMutex, &mut arguments)
+}
+
+fn opened(kmt: Kmt, shared: D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, Failure> {
+    open(kmt, shared).map_err(|status| Failure::new(format!("D3DKMTOpenKeyedMutex: {status}")))
+}
+
+fn key(case: &Case) -> Result<(), Failure> {
+    let kmt = case.kmt();
+    let made = create(kmt, 40)?;
+    let (one, other) = (made.hKeyedMutex, opened(kmt, made.hSharedHandle)?);
+    ensure_eq!(acquire(kmt, one, 41, Some(AT_ONCE)).0, STATUS_TIMEOUT, "another key");
+    ensure_eq!(acquire(kmt, one, 40, Some(AT_ONCE)), (STATUS_SUCCESS, 0), "the initial value");
+    ensure_eq!(acquire(kmt, other, 40, Some(AT_ONCE)).0, STATUS_TIMEOUT, "a mutex that somebody owns");
+    granted(release(kmt, one, 7, 123), "the release")?;
+    ensure_eq!(acquire(kmt, other, 40, Some(AT_ONCE)).0, STATUS_TIMEOUT, "the key of before");
+    ensure_eq!(acquire(kmt, other, 7, Some(AT_ONCE)), (STATUS_SUCCESS, 123), "the key of the release");
+    granted(release(kmt, other, 7, 124), "the second release")?;
+    granted(destroy(kmt, one), "the first destruction")?;
+    granted(destroy(kmt, other), "the second destruction")?;
+    match open(kmt, made.hSharedHandle) {
+        Ok(_) => Err(Failure::new("a mutex that everybody has closed was opened")),
+        Err(status) => refused(status, BAD_HANDLE, "opening what is gone"),
+    }
+}
+
+fn waits(case: &Case) -> Result<(), Failure> {
+    let kmt = case.kmt();
+    let made = create(kmt, 1)?;
+    let (one, other) = (made.hKeyedMutex, opened(kmt, made.hSharedHandle)?);
+    ensure_eq!(acquire(kmt, one, 1, None).0, STATUS_SUCCESS, "the first acquisition");
+    let soon = LARGE_INTEGER { QuadPart: -10_000 };
+    ensure_eq!(acquire(kmt, other, 2, Some(soon)).0, STATUS_TIMEOUT, "an interval");
+    let past = LARGE_INTEGER { QuadPart: 1 };
+    ensure_eq!(acquire(kmt, other, 2, Some(past)).0, STATUS_TIMEOUT, "a time that is over");
+    let taken = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let _entered = case.enter();
+            acquire(kmt, other, 2, None)
+        });
+        granted(release(kmt, one, 2, 9), "the release")?;
+        waiting.join().map_err(|_| Failure::new("the thread that waits ended"))
+    })?;
+    ensure_eq!(taken, (STATUS_SUCCESS, 9), "what the thread that waited got");
+    granted(destroy(kmt, one), "destroying one")?;
+    granted(destroy(kmt, other), "destroying the other")
+}
+
+fn pointer(data: &mut [u8]) -> (*mut c_void, u32) {
+    (data.as_mut_ptr().cast(), data.len() as u32)
+}
+
+fn data(case: &Case) -> Result<(), Failure> {
+    let kmt = case.kmt();
+    let mut created = *b"created";
+    let mut make = D3DKMT_CREATEKEYEDMUTEX2::zeroed();
+    (make.pPrivateRuntimeData, make.PrivateRuntimeDataSize) = pointer(&mut created);
+    granted(kmt.call(kmt.further().D3DKMTCreateKeyedMutex2, &mut make), "D3DKMTCreateKeyedMutex2")?;
+    let mut seen = [0; 7];
+    let mut open = D3DKMT_OPENKEYEDMUTEX2::zeroed();
+    open.hSharedHandle = make.hSharedHandle;
+    (open.pPrivateRuntimeData, open.PrivateRuntimeDataSize) = pointer(&mut seen);
+    granted(kmt.call(kmt.further().D3DKMTOpenKeyedMutex2, &mut open), "D3DKMTOpenKeyedMutex2")?;
+    ensure_eq!(seen, created, "data at opening");
+    let mut short = [0; 3];
+    let mut take = D3DKMT_ACQUIREKEYEDMUTEX2::zeroed();
+    let mut now = AT_ONCE;
+    (take.hKeyedMutex, take.pTimeout) = (open.hKeyedMutex, &raw mut now);
+    (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut short);
+    let thunk = kmt.further().D3DKMTAcquireKeyedMutex2;
+    refused(kmt.call(thunk, &mut take), &[STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER], "a place without room")?;
+    (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut seen);
+    granted(kmt.call(thunk, &mut take), "D3DKMTAcquireKeyedMutex2, which nobody owned after the refusal")?;
+    let mut given = *b"given";
+    let mut back = D3DKMT_RELEASEKEYEDMUTEX2::zeroed();
+    back.hKeyedMutex = open.hKeyedMutex;
+    (back.pPrivateRuntimeData, back.PrivateRuntimeDataSize) = pointer(&mut given);
+    granted(kmt.call(kmt.further().D3DKMTReleaseKeyedMutex2, &mut back), "D3DKMTReleaseKeyedMutex2")?;
+    (take.hKeyedMutex, take.pPrivateRuntimeData) = (make.hKeyedMutex, seen.as_mut_ptr().cast());
+    granted(kmt.call(thunk, &mut take), "the next acquisition")?;
+    ensure_eq!(&seen[..5], b"given", "data of the release");
+    granted(destroy(kmt, make.hKeyedMutex), "destroying one")?;
+    granted(destroy(kmt, open.hKeyedMutex), "destroying the other")
+}
+
+fn abandoned(case: &Case) -> Result<(), Failure> {
+    let kmt = case.kmt();
+    let made = create(kmt, 0)?;
+    let (one, other) = (made.hKeyedMutex, opened(kmt, made.hSharedHandle)?);
+    ensure_eq!(acquire(kmt, one, 0, Some(AT_ONCE)).0, STATUS_SUCCESS, "the acquisition");
+    granted(destroy(kmt, one), "closing it as the owner")?;
+    ensure_eq!(acquire(kmt, other, 0, None).0, STATUS_ABANDONED, "a wait for what is abandoned");
+    refused(release(kmt, other, 0, 0), BAD_ARGUMENT, "a release by who was told so")?;
+    granted(destroy(kmt, other), "closing the other")
+}
+
+fn refusals(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let kmt = rig.kmt;
+    for handle in [0, 0xdead_beef, rig.device, rig.adapter] {
+        refused(acquire(kmt, handle, 0, Some(AT_ONCE)).0, WRONG_KIND, "D3DKMTAcquireKeyedMutex")?;
+        refused(release(kmt, handle, 0, 0), WRONG_KIND, "D3DKMTReleaseKeyedMutex")?;
+        refused(destroy(kmt, handle), WRONG_KIND, "D3DKMTDestroyKeyedMutex")?;
+        match open(kmt, handle) {
+            Ok(_) => return Err(Failure::new("D3DKMTOpenKeyedMutex opened something else")),
+            Err(status) => refused(status, WRONG_KIND, "D3DKMTOpenKeyedMutex")?,
+        }
+    }
+    let made = create(kmt, 0)?;
+    refused(release(kmt, made.hKeyedMutex, 0, 0), BAD_ARGUMENT, "a release by who does not own it")?;
+    granted(destroy(kmt, made.hKeyedMutex), "the destruction")?;
+    refused(destroy(kmt, made.hKeyedMutex), BAD_HANDLE, "a second destruction")
+}
+
+fn kernel_handles(case: &Case) -> Result<(), Failure> {
+    let rig: Rig = case.rig()?;
+    let kmt = rig.kmt;
+    let mut make = D3DKMT_CREATEKEYEDMUTEX2::zeroed();
+    make.InitialValue = 3;
+    make.Flags.set_NtSecuritySharing(true);
+    granted(kmt.call(kmt.further().D3DKMTCreateKeyedMutex2, &mut make), "D3DKMTCreateKeyedMutex2")?;
+    ensure_eq!(make.hSharedHandle, 0, "a handle that every process knows");
+    let handle = rig.share(&[make.hKeyedMutex]);
+    let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    let mut open = D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE::zeroed();
+    open.hNtHandle = handle.raw();
+    let thunk = kmt.further().D3DKMTOpenKeyedMutexFromNtHandle;
+    granted(kmt.call(thunk, &mut open), "D3DKMTOpenKeyedMutexFromNtHandle")?;
+    ensure_eq!(acquire(kmt, open.hKeyedMutex, 3, Some(AT_ONCE)).0, STATUS_SUCCESS, "the acquisition");
+    ensure_eq!(acquire(kmt, make.hKeyedMutex, 3, Some(AT_ONCE)).0, STATUS_TIMEOUT, "it is the same mutex");
+    match rig.try_open(handle) {
+        Ok(_) => return Err(Failure::new("a keyed mutex was opened as a fence")),
+        Err(status) => refused(status, WRONG_KIND, "opening it as a fence")?,
+    }
+    granted(handle.close(), "closing the kernel handle")?;
+    refused(kmt.call(thunk, &mut open), BAD_HANDLE, "opening by a closed handle")?;
+    let private = create(kmt, 0)?;
+    match rig.share(&[private.hKeyedMutex]) {
+        Ok(_) => Err(Failure::new("a mutex that was not created for that has a kernel handle")),
+        Err(status) => refused(status, BAD_ARGUMENT, "sharing it"),
+    }
+}

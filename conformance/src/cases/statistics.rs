@@ -1,0 +1,235 @@
+//! D3DKMTQueryStatistics: figures of memory and engines, of the adapter and of the process.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::NODE_COPY;
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::D3DKMT_QUERYSTATISTICS_TYPE as Type;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
+use crate::rig::{Rig, fill};
+use crate::{Boot, Case, Failure, granted, refused};
+
+cases! { thunks "Statistics";
+    "Statistics.SegmentsAndNodesAreCounted" on Boot::Shared, "d3dkmtquerystatistics":
+        "The adapter has as many segments and nodes as can be asked for, and no more; commit limits of memory segments are the sizes of video memory."
+        => counts;
+    "Statistics.MemoryFollowsResidency" on Boot::Fresh, "d3dkmt_querystatistics_segment_information":
+        "Bytes committed and resident of a segment grow by an allocation, those of the process by the same, and both go when it is gone."
+        => memory;
+    "Statistics.RunningTimeIsOfPackets" on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
+        "Packets of the process are counted on the node that ran them, with a time that grows, and are part of what the node has done altogether."
+        => running;
+    "Statistics.GroupsAreThoseOfBudgets" on Boot::Shared, "d3dkmt_querystatistics_process_segment_group_information":
+        "Budget and usage of a group of segments are those that D3DKMTQueryVideoMemoryInfo tells."
+        => groups;
+    "Statistics.BadQuestionsAreRefused" on Boot::Shared, "d3dkmtquerystatistics":
+        "Kinds, adapters, segments, nodes and physical adapters that there are not are refused, so are displays and other processes; nothing is written then."
+        => refusals;
+}
+
+/// A question of a kind, its answer, and what the thunk returned.
+fn ask(
+    case: &Case,
+    rig: &Rig,
+    kind: Type,
+    change: impl FnOnce(&mut D3DKMT_QUERYSTATISTICS),
+) -> (NTSTATUS, D3DKMT_QUERYSTATISTICS) {
+    let mut arguments = D3DKMT_QUERYSTATISTICS::zeroed();
+    (arguments.Type, arguments.AdapterLuid) = (kind, case.luid());
+    arguments.hProcess = std::ptr::without_provenance_mut(usize::MAX);
+    change(&mut arguments);
+    (rig.kmt.call(rig.kmt.further().D3DKMTQueryStatistics, &mut arguments), arguments)
+}
+
+fn get(
+    case: &Case,
+    rig: &Rig,
+    kind: Type,
+    change: impl FnOnce(&mut D3DKMT_QUERYSTATISTICS),
+) -> Result<D3DKMT_QUERYSTATISTICS_RESULT, Failure> {
+    let (status, arguments) = ask(case, rig, kind, change);
+    granted(status, &format!("D3DKMTQueryStatistics of kind {}", kind.0))?;
+    Ok(arguments.QueryResult)
+}
+
+fn of_segment(id: u32) -> impl Fn(&mut D3DKMT_QUERYSTATISTICS) {
+    move |arguments| {
+        arguments.u.QuerySegment = D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT { SegmentId: id };
+    }
+}
+
+fn of_node(id: u32) -> impl Fn(&mut D3DKMT_QUERYSTATISTICS) {
+    move |arguments| arguments.u.QueryNode = D3DKMT_QUERYSTATISTICS_QUERY_NODE { NodeId: id }
+}
+
+fn segment(case: &Case, rig: &Rig, id: u32) -> Result<D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION, Failure> {
+    // SAFETY: every arm of the union is plain numbers.
+    Ok(unsafe { get(case, rig, Type::D3DKMT_QUERYSTATISTICS_SEGMENT, of_segment(id))?.SegmentInformation })
+}
+
+fn process_segment(
+    case: &Case,
+    rig: &Rig,
+    id: u32,
+) -> Result<D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION, Failure> {
+    let result = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT, of_segment(id))?;
+    // SAFETY: every arm of the union is plain numbers.
+    Ok(unsafe { result.ProcessSegmentInformation })
+}
+
+fn adapter(case: &Case, rig: &Rig) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, Failure> {
+    // SAFETY: every arm of the union is plain numbers.
+    Ok(unsafe { get(case, rig, Type::D3DKMT_QUERYSTATISTICS_ADAPTER, |_| ())?.AdapterInformation })
+}
+
+fn counts(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let whole = adapter(case, &rig)?;
+    ensure!(whole.NbSegments > 0 && whole.NodeCount > 0 && whole.VidPnSourceCount == 0, "segments, nodes and displays");
+    let mut memory = 0;
+    for id in 0..whole.NbSegments {
+        let told = segment(case, &rig, id)?;
+        ensure!(told.BytesResident <= told.BytesCommitted, "segment {id}: more resident than committed");
+        memory += if told.Aperture == 0 { told.CommitLimit } else { 0 };
+        let usage = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, |arguments| {
+            arguments.u.QuerySegmentUsage =
+                D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE { PhysicalAdapterIndex: 0, SegmentId: id as u16 };
+        });
+        if whole.NodeCount == 0 || told.Aperture != 0 {
+            continue;
+        }
+        // SAFETY: every arm of the union is plain numbers.
+        let usage = unsafe { usage?.SegmentUsageInformation };
+        ensure_eq!(usage.AllocatedBytes + usage.FreeBytes, told.CommitLimit, "taken and free bytes of segment {id}");
+    }
+    let sizes: D3DKMT_SEGMENTSIZEINFO =
+        super::adapter_info::get(case, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_GETSEGMENTSIZE)?;
+    ensure_eq!(memory, sizes.DedicatedVideoMemorySize, "commit limits of the memory segments");
+    for id in 0..whole.NodeCount {
+        get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id)).map(drop)?;
+    }
+    refused(
+        ask(case, &rig, Type::D3DKMT_QUERYSTATISTICS_SEGMENT, of_segment(whole.NbSegments)).0,
+        BAD_ARGUMENT,
+        "one segment more",
+    )?;
+    refused(
+        ask(case, &rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(whole.NodeCount)).0,
+        BAD_ARGUMENT,
+        "one node more",
+    )
+}
+
+/// Committed, resident and the same of the process, in all segments together.
+fn totals(case: &Case, rig: &Rig) -> Result<[u64; 4], Failure> {
+    let mut sums = [0; 4];
+    for id in 0..adapter(case, rig)?.NbSegments {
+        let (all, own) = (segment(case, rig, id)?, process_segment(case, rig, id)?);
+        let [first, ..] = own.VideoMemory.AllocsResidentInP;
+        for (sum, value) in
+            sums.iter_mut().zip([all.BytesCommitted, all.BytesResident, own.BytesCommitted, first.Bytes])
+        {
+            *sum += value;
+        }
+    }
+    Ok(sums)
+}
+
+fn memory(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 2 << 20;
+    let rig = case.rig()?;
+    for placement in [Placement::Vram, Placement::System] {
+        let before = totals(case, &rig)?;
+        let handle = rig.create(SIZE, placement).map_err(|status| Failure::new(format!("an allocation: {status}")))?;
+        let grown = |by: [u64; 4]| std::array::from_fn::<u64, 4, _>(|at| before[at] + by[at]);
+        ensure_eq!(totals(case, &rig)?, grown([SIZE, 0, SIZE, 0]), "bytes with an allocation in {placement:?}");
+        rig.make_resident(handle)?;
+        ensure_eq!(totals(case, &rig)?, grown([SIZE; 4]), "bytes with it resident");
+        let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true);
+        granted(rig.destroy_allocation_with(handle, flags), "the destruction")?;
+        ensure_eq!(totals(case, &rig)?, before, "bytes without it");
+    }
+    Ok(())
+}
+
+/// Running time, and packets handed over and completed.
+fn figures(told: &D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION) -> (i64, u32, u32) {
+    let [render, ..] = told.PacketStatistics.DmaPacket;
+    (told.RunningTime.QuadPart, render.PacketSubmited, render.PacketCompleted)
+}
+
+fn running(case: &Case) -> Result<(), Failure> {
+    const PACKETS: u32 = 5;
+    const SIZE: u64 = 8 << 20;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    let node = |id| -> Result<_, Failure> {
+        let own = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE, of_node(id))?;
+        let all = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id))?;
+        // SAFETY: every arm of the union is plain numbers.
+        Ok(unsafe { (figures(&own.ProcessNodeInformation), figures(&all.NodeInformation.GlobalInformation)) })
+    };
+    ensure_eq!(node(NODE_COPY)?.0, (0, 0, 0), "figures of a process without packets");
+    for round in 1..=PACKETS {
+        let before = node(NODE_COPY)?.0;
+        rig.packet_execute(&mut queue, &[fill(memory.address, SIZE, round)])?;
+        crate::rig::wait_until("the packet to be counted", || node(NODE_COPY).is_ok_and(|(own, _)| own.2 == round))?;
+        let (own, all) = node(NODE_COPY)?;
+        ensure_eq!((own.1, own.2), (round, round), "packets handed over and completed");
+        ensure!(own.0 > before.0, "the running time stays {} with packet {round}", own.0);
+        ensure!(all.0 >= own.0 && all.1 >= own.1 && all.2 >= own.2, "{own:?} of {all:?} altogether");
+    }
+    for id in 0..adapter(case, &rig)?.NodeCount {
+        if id != NODE_COPY {
+            ensure_eq!(node(id)?.0, (0, 0, 0), "figures of the process on node {id}");
+        }
+    }
+    Ok(())
+}
+
+fn groups(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    rig.memory(1 << 20, Placement::Vram).map(drop)?;
+    for group in [
+        D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
+        D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL,
+    ] {
+        let mut info = D3DKMT_QUERYVIDEOMEMORYINFO::zeroed();
+        (info.hAdapter, info.MemorySegmentGroup) = (rig.adapter, group);
+        granted(rig.kmt.call(rig.kmt.table().D3DKMTQueryVideoMemoryInfo, &mut info), "D3DKMTQueryVideoMemoryInfo")?;
+        let result = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP, |arguments| {
+            arguments.u.QueryProcessSegmentGroup = group;
+        })?;
+        // SAFETY: every arm of the union is plain numbers.
+        let told = unsafe { result.ProcessSegmentGroupInformation };
+        ensure_eq!(told.Usage, info.CurrentUsage, "usage of {group:?}");
+        ensure!(told.Budget > 0 && told.Usage <= told.Budget, "usage {} of budget {}", told.Usage, told.Budget);
+    }
+    Ok(())
+}
+
+fn refusals(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let displays = [Type::D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, Type::D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE];
+    for kind in displays {
+        refused(ask(case, &rig, kind, |_| ()).0, &[STATUS_NOT_SUPPORTED, STATUS_INVALID_PARAMETER], "displays")?;
+    }
+    for kind in [Type(-1), Type(20), Type(i32::MAX)] {
+        refused(ask(case, &rig, kind, |_| ()).0, BAD_ARGUMENT, &format!("kind {}", kind.0))?;
+    }
+    let nobody = |arguments: &mut D3DKMT_QUERYSTATISTICS| arguments.AdapterLuid.LowPart ^= 0x7777_0000;
+    refused(
+        ask(case, &rig, Type::D3DKMT_QUERYSTATISTICS_ADAPTER, nobody).0,
+        BAD_ARGUMENT,
+        "an adapter that there is not",
+    )?;
+    let none = |arguments: &mut D3DKMT_QUERYSTATISTICS| arguments.hProcess = std::ptr::without_provenance_mut(0x1234);
+    refused(ask(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS, none).0, BAD_HANDLE, "a process that there is not")?;
+    let far = |arguments: &mut D3DKMT_QUERYSTATISTICS| {
+        arguments.u.QueryPhysAdapter = D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER { PhysicalAdapterIndex: 77 };
+    };
+    refused(ask(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER, far).0, BAD_ARGUMENT, "physical adapter 77")
+}

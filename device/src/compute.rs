@@ -1,0 +1,268 @@
+//! DISPATCH: a program is fetched through the page tables of its process, checked, and run in slices.
+//!
+//! What a dispatch has come to between two slices belongs to its queue, so that another queue can have the node in between. A slice runs under the lock of the node, as any
+//! other, so an order to forget translations is done before the next instruction of any lane.
+
+use crate::context::Context;
+use crate::memory::{Access, Span};
+use crate::mmu::{Fault, Intent, Tlb};
+use campanile_hw::event::FaultKind;
+use campanile_hw::isa::{GRID_MAX, INSTRUCTION_SIZE, NO_INSTRUCTION, Order, Program, Scope};
+use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
+use campanile_hw::queue::Location;
+use campanile_shader::{Cause, Dispatch, GlobalMemory, Kernel, Outcome, ShaderFault};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// Instructions of subgroups that one slice runs: so long a command may have to wait for the node.
+const SLICE_INSTRUCTIONS: u64 = 256;
+
+/// A dispatch that has begun.
+#[derive(Debug)]
+pub(crate) struct Running {
+    program: Arc<Fetched>,
+    dispatch: Dispatch,
+    begun: u64,
+}
+
+/// A program as it was fetched.
+#[derive(Debug)]
+struct Fetched {
+    bytes: Vec<u8>,
+    kernel: Kernel,
+}
+
+/// The program that a node fetched last: the next dispatch often has the same.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    last: Option<Arc<Fetched>>,
+}
+
+/// Memory as the lanes of a dispatch reach it.
+struct Lanes<'a, 'b> {
+    tlb: &'a mut Tlb,
+    memory: &'b Access<'b>,
+    root: Location,
+}
+
+impl<'b> Lanes<'_, 'b> {
+    /// The memory at an address, up to the end of its page; `None` reads as zero and drops writes, for so many bytes.
+    fn reach(&mut self, va: u64, intent: Intent) -> Result<(Option<Span<'b>>, u64), Fault> {
+        let translation = self.tlb.translate(self.memory, self.root, va, intent)?;
+        let Some(location) = translation.location else { return Ok((None, translation.run)) };
+        let span = self.memory.resolve(location, translation.run, intent == Intent::Write);
+        let span = span.ok_or(Fault::nowhere(location, intent))?;
+        Ok((Some(span), span.len()))
+    }
+
+    /// Reads bytes of any length, for instance of a program.
+    fn read(&mut self, va: u64, out: &mut [u8], intent: Intent) -> Result<(), Fault> {
+        let mut done = 0;
+        while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = va + done as u64;
+            let (span, run) = self.reach(at, intent)?;
+            let count = rest.len().min(usize::try_from(run).unwrap_or(usize::MAX));
+            let part = rest.get_mut(..count).unwrap_or(&mut []);
+            match span {
+                None => part.fill(0),
+                Some(span) if span.read(part) == count => {}
+                Some(_) => return Err(Fault::plain(FaultKind::BadPhysical, at)),
+            }
+            done += count.max(1);
+        }
+        Ok(())
+    }
+}
+
+/// An address of an element: none of the space wraps.
+fn element_address(address: u64, element: usize, number: usize) -> u64 {
+    address.wrapping_add((element * number) as u64)
+}
+
+impl GlobalMemory for Lanes<'_, '_> {
+    type Fault = Fault;
+
+    fn load(&mut self, address: u64, element: usize, bytes: &mut [u8]) -> Result<(), Fault> {
+        for (number, piece) in bytes.chunks_mut(element.max(1)).enumerate() {
+            let at = element_address(address, element, number);
+            let value = match self.reach(at, Intent::Read)?.0 {
+                None => 0,
+                Some(span) => span.load_value(element).ok_or(Fault::plain(FaultKind::BadPhysical, at))?,
+            };
+            piece.iter_mut().zip(value.to_le_bytes()).for_each(|(to, from)| *to = from);
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, address: u64, element: usize, bytes: &[u8]) -> Result<(), Fault> {
+        for (number, piece) in bytes.chunks(element.max(1)).enumerate() {
+            let at = element_address(address, element, number);
+            let mut value = [0; 8];
+            value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+            if let Some(span) = self.reach(at, Intent::Write)?.0 {
+                let nowhere = Fault { write: true, ..Fault::plain(FaultKind::BadPhysical, at) };
+                span.store_value(element, u64::from_le_bytes(value)).ok_or(nowhere)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn atomic(&mut self, address: u64, size: usize, update: &mut dyn FnMut(u64) -> Option<u64>) -> Result<u64, Fault> {
+        match self.reach(address, Intent::Write)?.0 {
+            None => Ok(0),
+            Some(span) => {
+                let nowhere = Fault { write: true, ..Fault::plain(FaultKind::BadPhysical, address) };
+                span.change_value(size, update).ok_or(nowhere)
+            }
+        }
+    }
+
+    fn fence(&mut self, _: Scope, order: Order) {
+        match order {
+            Order::Relaxed => {}
+            Order::Acquire => fence(Ordering::Acquire),
+            Order::Release => fence(Ordering::Release),
+            Order::AcquireRelease => fence(Ordering::AcqRel),
+            Order::SequentiallyConsistent => fence(Ordering::SeqCst),
+        }
+    }
+}
+
+/// Fetches and checks a program.
+fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<Arc<Fetched>, Fault> {
+    let mut bytes = vec![0; packet.program_size as usize];
+    lanes.read(packet.program, &mut bytes, Intent::Execute)?;
+    if let Some(last) = programs.last.as_ref().filter(|last| last.bytes == bytes) {
+        return Ok(last.clone());
+    }
+    let kernel = Program::validate(&bytes).map(|program| Kernel::new(&program)).map_err(|bad| {
+        let functions = bytes.get(12..16).and_then(|raw| raw.first_chunk()).map_or(0, |raw| u32::from_le_bytes(*raw));
+        let code = 64 + (u64::from(functions) * 4).next_multiple_of(INSTRUCTION_SIZE as u64);
+        let offset = match bad.instruction {
+            NO_INSTRUCTION => 0,
+            instruction => code + u64::from(instruction) * INSTRUCTION_SIZE as u64,
+        };
+        Fault { rule: bad.rule as u8, ..Fault::plain(FaultKind::BadProgram, packet.program + offset) }
+    })?;
+    let fetched = Arc::new(Fetched { bytes, kernel });
+    programs.last = Some(fetched.clone());
+    Ok(fetched)
+}
+
+/// The grid of a dispatch, from the packet or from memory.
+fn grid(lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<[u32; 3], Fault> {
+    if packet.indirect == 0 {
+        return Ok(packet.grid());
+    }
+    let mut bytes = [0; 12];
+    lanes.load(packet.indirect, 4, &mut bytes)?;
+    let mut grid = [0; 3];
+    for (size, raw) in grid.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *size = u32::from_le_bytes(*raw);
+    }
+    let legal = grid.iter().all(|size| *size <= GRID_MAX);
+    if legal { Ok(grid) } else { Err(Fault::plain(FaultKind::BadGrid, packet.indirect)) }
+}
+
+/// What the event of a queue says of a program's fault.
+fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
+    match fault.cause {
+        Cause::Memory(fault) => fault,
+        Cause::Misaligned(address) => Fault::plain(FaultKind::Misaligned, address),
+        Cause::SharedRange(place) => Fault::plain(FaultKind::WorkgroupMemory, place),
+        Cause::ScratchRange(place) => Fault::plain(FaultKind::ScratchMemory, place),
+        Cause::State => Fault::plain(FaultKind::BadProgram, 0),
+    }
+}
+
+/// Goes on with a DISPATCH for one slice, or begins it. True when it is done. `partial` counts, from 1, the workgroups that have ended, so that a queue whose state was
+/// saved and restored goes on with the workgroup that had not.
+pub(crate) fn dispatch(
+    tlb: &mut Tlb,
+    programs: &mut Programs,
+    root: Location,
+    packet: &packet::Dispatch,
+    (running, partial): (&mut Option<Box<Running>>, &mut u64),
+    context: &Context<'_>,
+) -> Result<bool, Fault> {
+    let mut lanes = Lanes { tlb, memory: context.memory, root };
+    let mut current = match running.take() {
+        Some(running) => running,
+        None => {
+            let program = fetch(programs, &mut lanes, packet)?;
+            let dispatch = Dispatch::new(grid(&mut lanes, packet)?, packet.arguments);
+            let dispatch = dispatch.from_workgroup(partial.saturating_sub(1));
+            Box::new(Running { program, dispatch, begun: context.clock.now() })
+        }
+    };
+    let mut budget = SLICE_INSTRUCTIONS;
+    let outcome = current.dispatch.run(&current.program.kernel, &mut lanes, &mut budget);
+    match outcome {
+        Outcome::Paused => {
+            *partial = current.dispatch.workgroups_done() + 1;
+            *running = Some(current);
+            Ok(false)
+        }
+        Outcome::Done => {
+            let done = DispatchReport { state: DISPATCH_DONE, ..report(&current, context) };
+            lanes.report(packet.report, &done)?;
+            Ok(true)
+        }
+        Outcome::Fault(place) => {
+            let fault = fault_of(&place);
+            let [workgroup_x, workgroup_y, workgroup_z] = place.workgroup;
+            let program = Program::validate(&current.program.bytes).ok();
+            let faulted = DispatchReport {
+                state: DISPATCH_FAULTED,
+                fault: fault.kind as u32,
+                instruction: place.instruction,
+                line: program.and_then(|program| program.line(place.instruction)).unwrap_or(0),
+                lane: place.lane,
+                workgroup_x,
+                workgroup_y,
+                workgroup_z,
+                address: fault.address,
+                ..report(&current, context)
+            };
+            // The queue has faulted in any case: where the report cannot be written, it is not.
+            let _ = lanes.report(packet.report, &faulted);
+            Err(fault)
+        }
+    }
+}
+
+fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
+    let counters = running.dispatch.counters();
+    DispatchReport {
+        state: 0,
+        fault: 0,
+        instruction: 0,
+        line: 0,
+        lane: 0,
+        workgroup_x: 0,
+        workgroup_y: 0,
+        workgroup_z: 0,
+        address: 0,
+        instructions: counters.instructions,
+        lanes: counters.lanes,
+        loads: counters.loads,
+        stores: counters.stores,
+        atomics: counters.atomics,
+        begun: running.begun,
+        ended: context.clock.now(),
+    }
+}
+
+impl Lanes<'_, '_> {
+    /// Writes a report, its first word last.
+    fn report(&mut self, to: u64, report: &DispatchReport) -> Result<(), Fault> {
+        if to == 0 {
+            return Ok(());
+        }
+        let bytes = report.to_bytes();
+        let (first, rest) = bytes.split_at(8);
+        self.store(to + 8, 8, rest)?;
+        fence(Ordering::Release);
+        self.store(to, 8, first)
+    }
+}

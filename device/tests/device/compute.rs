@@ -1,0 +1,264 @@
+//! DISPATCH: programs run on memory of their process, share the node with other queues, and are stopped by what they may not do.
+
+use crate::host::{Host, Space, TestQueue};
+use campanile_hw::event::FaultKind;
+use campanile_hw::isa::ProgramRule;
+use campanile_hw::packet::{BadPacket, Copy, DISPATCH_DONE, DISPATCH_FAULTED, Dispatch, DispatchReport, Packet};
+use campanile_hw::page_table::{PAGE_4K, Pte};
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{Command, NODE_COMPUTE, NODE_COPY};
+use campanile_isa::assemble;
+
+const PROGRAM: u64 = 0x10_0000;
+const DATA: u64 = 0x20_0000;
+const REPORT: u64 = DATA + 0x8000;
+
+struct Fixture {
+    host: Host,
+    space: Space,
+    queue: TestQueue,
+    program: Location,
+    data: Location,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let mut host = Host::new();
+        let space = host.space();
+        let queue = host.queue(0, space, NODE_COMPUTE);
+        let program = host.map_new_ram(space, PROGRAM, 0x10000);
+        let data = host.map_new_ram(space, DATA, 0x10000);
+        Self { host, space, queue, program, data }
+    }
+
+    /// A dispatch of `groups` workgroups of a program that was put into memory.
+    fn dispatch(&self, text: &str, groups: u32) -> Dispatch {
+        let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        self.host.write(self.program, &bytes);
+        Dispatch {
+            program_size: bytes.len() as u32,
+            program: PROGRAM,
+            arguments: DATA,
+            indirect: 0,
+            grid_x: groups,
+            grid_y: 1,
+            grid_z: 1,
+            report: REPORT,
+        }
+    }
+
+    fn submit(&mut self, dispatch: Dispatch) {
+        self.host.submit(&mut self.queue, &[Packet::Dispatch(dispatch)]);
+    }
+
+    fn word(&self, place: u64) -> u32 {
+        let bytes = self.host.read(self.data.with_address(self.data.address() + place * 4), 4);
+        u32::from_le_bytes(bytes.try_into().expect("a word"))
+    }
+
+    fn report(&self) -> DispatchReport {
+        let at = self.data.with_address(self.data.address() + REPORT - DATA);
+        DispatchReport::from_bytes(&self.host.read(at, DispatchReport::SIZE).try_into().expect("a report"))
+    }
+
+    /// Kind, rule and address of the fault that the dispatch of a program ends in.
+    fn fault(&mut self, dispatch: Dispatch) -> (Option<FaultKind>, u8, u64) {
+        self.submit(dispatch);
+        let (address, info) = self.host.fault_of(&self.queue);
+        (FaultKind::from_number(info.kind()), info.rule(), address)
+    }
+}
+
+const SQUARES: &str = ".workgroup 64, 1, 1
+    arguments d0
+    system.global_id_x w0
+    mul.i32 w1, w0, w0
+    index d0, d0, w0, 4
+    store.w1 [d0], w1
+    exit";
+
+const ENDLESS: &str = ".workgroup 32, 1, 1
+    arguments d0
+    mov.i32 w2, 1
+    loop
+        atomic.i32.add.device.relaxed w1, [d0], w2
+        load.w1 w1, [d0 + 4]
+        cmp.i32.ne p0, w1, 0
+        break_if p0
+    end_loop
+    exit";
+
+#[test]
+fn a_program_runs_in_every_lane_and_what_follows_sees_it() {
+    let mut fixture = Fixture::new();
+    let dispatch = fixture.dispatch(SQUARES, 10);
+    let copy = Copy {
+        source: DATA + 639 * 4,
+        destination: DATA + 0x4000,
+        row_bytes: 4,
+        rows: 1,
+        source_pitch: 0,
+        destination_pitch: 0,
+    };
+    fixture.host.submit(&mut fixture.queue, &[Packet::Dispatch(dispatch), Packet::Copy(copy)]);
+    assert!((0..640).all(|place| fixture.word(place) == (place * place) as u32));
+    assert_eq!(fixture.word(0x1000), 639 * 639, "the copy behind the dispatch");
+    let report = fixture.report();
+    assert_eq!((report.state, report.fault, report.lanes, report.stores), (DISPATCH_DONE, 0, 640, 640));
+    assert_eq!(report.instructions, 10 * 2 * 6);
+    assert!(report.begun <= report.ended);
+}
+
+#[test]
+fn the_grid_may_lie_in_memory_and_none_runs_without_workgroups() {
+    let mut fixture = Fixture::new();
+    let indirect =
+        Dispatch { grid_x: 0, grid_y: 0, grid_z: 0, indirect: DATA + 0x7000, ..fixture.dispatch(SQUARES, 0) };
+    let at = fixture.data.with_address(fixture.data.address() + 0x7000);
+    fixture.host.write(at, &[3u32, 1, 1].map(u32::to_le_bytes).concat());
+    fixture.submit(indirect);
+    assert_eq!((fixture.word(191), fixture.word(192), fixture.report().lanes), (191 * 191, 0, 192));
+    fixture.host.write(at, &[3u32, 0, 1].map(u32::to_le_bytes).concat());
+    fixture.submit(indirect);
+    assert_eq!((fixture.report().state, fixture.report().lanes), (DISPATCH_DONE, 0));
+    fixture.host.write(at, &[3u32, 65536, 1].map(u32::to_le_bytes).concat());
+    assert_eq!(fixture.fault(indirect), (Some(FaultKind::BadGrid), 0, DATA + 0x7000));
+}
+
+#[test]
+fn a_packet_that_breaks_a_rule_starts_nothing() {
+    let plain = Fixture::new().dispatch(SQUARES, 1);
+    let table = [
+        (Dispatch { program: PROGRAM + 8, ..plain }, BadPacket::Alignment),
+        (Dispatch { report: REPORT + 4, ..plain }, BadPacket::Alignment),
+        (Dispatch { indirect: DATA + 2, grid_x: 0, grid_y: 0, grid_z: 0, ..plain }, BadPacket::Alignment),
+        (Dispatch { indirect: DATA, ..plain }, BadPacket::Reserved),
+        (Dispatch { grid_z: 65536, ..plain }, BadPacket::Range),
+        (Dispatch { program_size: 63, ..plain }, BadPacket::Range),
+        (Dispatch { program_size: u32::MAX, ..plain }, BadPacket::Range),
+        (Dispatch { program: (1 << 48) - 16, ..plain }, BadPacket::Range),
+        (Dispatch { report: 1 << 60, ..plain }, BadPacket::Range),
+    ];
+    for (packet, rule) in table {
+        let mut fixture = Fixture::new();
+        fixture.dispatch(SQUARES, 1);
+        assert_eq!(fixture.fault(packet).1, rule as u8, "{packet:?}");
+        assert_eq!(fixture.word(1), 0);
+    }
+    let mut fixture = Fixture::new();
+    let mut copies = fixture.host.queue(1, fixture.space, NODE_COPY);
+    let dispatch = fixture.dispatch(SQUARES, 1);
+    fixture.host.submit(&mut copies, &[Packet::Dispatch(dispatch)]);
+    assert_eq!(fixture.host.fault_of(&copies).1.rule(), BadPacket::Privilege as u8, "only one node computes");
+}
+
+#[test]
+fn a_program_that_breaks_a_rule_is_named_with_the_instruction() {
+    let mut fixture = Fixture::new();
+    let dispatch = fixture.dispatch(SQUARES, 1);
+    // The third instruction gets an operation that there is not.
+    let code = 64 + 16;
+    fixture.host.write(fixture.program.with_address(fixture.program.address() + code + 32), &[0xff]);
+    let fault = fixture.fault(dispatch);
+    assert_eq!(fault, (Some(FaultKind::BadProgram), ProgramRule::Operation as u8, PROGRAM + code + 32));
+    let mut fixture = Fixture::new();
+    let dispatch = fixture.dispatch(SQUARES, 1);
+    let short = Dispatch { program_size: dispatch.program_size - 16, ..dispatch };
+    assert_eq!(fixture.fault(short), (Some(FaultKind::BadProgram), ProgramRule::Length as u8, PROGRAM));
+    assert_eq!(fixture.word(1), 0, "no lane ran");
+}
+
+#[test]
+fn a_page_that_forbids_execution_holds_no_program() {
+    let mut fixture = Fixture::new();
+    let dispatch = fixture.dispatch(SQUARES, 1);
+    let flags = Pte::new().with_no_execute(true);
+    fixture.host.map_pages(fixture.space, PROGRAM + 0x10_0000, fixture.program, PAGE_4K, PAGE_4K, flags);
+    let forbidden = Dispatch { program: PROGRAM + 0x10_0000, ..dispatch };
+    assert_eq!(fixture.fault(forbidden), (Some(FaultKind::NoExecute), 0, PROGRAM + 0x10_0000));
+    let mut fixture = Fixture::new();
+    let nowhere = Dispatch { program: 1 << 40, ..dispatch };
+    assert_eq!(fixture.fault(nowhere), (Some(FaultKind::PageFault), 0, 1 << 40));
+}
+
+#[test]
+fn what_a_lane_may_not_do_is_reported_with_instruction_line_and_lane() {
+    let table = [
+        ("load.w1 w1, [d0 + 2]", FaultKind::Misaligned, DATA + 2),
+        ("load.w1 w1, [d0 + 65536]", FaultKind::PageFault, DATA + 65536),
+        ("atomic.i64.add.device.relaxed d1, [d0 + 4], d1", FaultKind::Misaligned, DATA + 4),
+        ("store_shared.w1 [w0 + 64], w1", FaultKind::WorkgroupMemory, 64 + 4 * 37),
+        ("store_scratch.w1 [w0 + 8], w1", FaultKind::ScratchMemory, 8 + 4 * 37),
+    ];
+    for (instruction, kind, address) in table {
+        let mut fixture = Fixture::new();
+        let text = format!(
+            ".workgroup 64, 1, 1\n.shared 64\n.scratch 8\narguments d0\nsystem.local_index w0\ncmp.i32.eq p0, w0, 37
+            mul.i32 w0, w0, 4\nif p0\n.line 77\n{instruction}\nend_if\nexit"
+        );
+        let dispatch = fixture.dispatch(&text, 1);
+        let (found, _, at) = fixture.fault(dispatch);
+        assert_eq!((found, at), (Some(kind), address), "{instruction}");
+        let report = fixture.report();
+        assert_eq!((report.state, report.fault, report.address), (DISPATCH_FAULTED, kind as u32, address));
+        assert_eq!((report.instruction, report.line, report.lane), (5, 77, 37), "{instruction}");
+    }
+}
+
+#[test]
+fn a_write_to_a_read_only_page_is_a_fault() {
+    let mut fixture = Fixture::new();
+    let flags = Pte::new().with_read_only(true);
+    fixture.host.map_pages(fixture.space, 0x30_0000, fixture.data, PAGE_4K, PAGE_4K, flags);
+    let dispatch = Dispatch { arguments: 0x30_0000, ..fixture.dispatch(SQUARES, 1) };
+    assert_eq!(fixture.fault(dispatch), (Some(FaultKind::ReadOnly), 0, 0x30_0000));
+    assert_eq!(fixture.word(1), 0);
+}
+
+#[test]
+fn an_endless_program_shares_the_node_and_can_be_stopped() {
+    let mut fixture = Fixture::new();
+    let endless = fixture.dispatch(ENDLESS, 1);
+    fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(endless)]);
+    fixture.host.ring(&fixture.queue);
+    for _ in 0..50 {
+        assert!(fixture.host.gpu.step());
+    }
+    let before = fixture.word(0);
+    assert!(before > 0, "it runs");
+    let space = fixture.host.space();
+    let other = fixture.host.map_new_ram(space, DATA, 4096);
+    let mut neighbour = fixture.host.queue(1, space, NODE_COMPUTE);
+    let fill = campanile_hw::packet::Fill { destination: DATA, size: 4, pattern: 5 };
+    fixture.host.write_packets(&mut neighbour, &[Packet::Fill(fill)]);
+    fixture.host.ring(&neighbour);
+    for _ in 0..5000 {
+        fixture.host.gpu.step();
+    }
+    assert_eq!(fixture.host.read64(other) as u32, 5, "the neighbour got the node");
+    assert!(fixture.word(0) > before, "and gave it back");
+    // A word of memory stops it.
+    fixture.host.write(fixture.data.with_address(fixture.data.address() + 4), &[1]);
+    fixture.host.run();
+    assert_eq!(fixture.report().state, DISPATCH_DONE);
+}
+
+#[test]
+fn memory_that_is_unmapped_under_a_running_program_is_a_fault_when_the_order_is_done() {
+    let mut fixture = Fixture::new();
+    let endless = fixture.dispatch(ENDLESS, 1);
+    fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(Dispatch { report: 0, ..endless })]);
+    fixture.host.ring(&fixture.queue);
+    for _ in 0..20 {
+        fixture.host.gpu.step();
+    }
+    let leaf = fixture.host.leaf(fixture.space, DATA, PAGE_4K);
+    fixture.host.write64(leaf, 0);
+    let root = fixture.space.root.into_bits();
+    fixture.host.command(Command::InvalidateTlb, root, DATA, DATA + PAGE_4K);
+    let last = fixture.word(0);
+    fixture.host.run();
+    let (address, info) = fixture.host.fault_of(&fixture.queue);
+    assert_eq!((FaultKind::from_number(info.kind()), address), (Some(FaultKind::PageFault), DATA));
+    assert_eq!(fixture.word(0), last, "nothing was written after the order was done");
+}

@@ -1,0 +1,343 @@
+//! Thunks that create and destroy allocations, in both forms.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::process::{Object, Process};
+use crate::vidmm::{Allocation, AllocationRequest, Resource};
+use crate::vidsch::Device;
+
+use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
+use super::{enter, enter_read_only, power, user};
+
+/// Most private data of one allocation or resource, in bytes.
+const PRIVATE_MAX: u32 = 1 << 16;
+/// How long a synchronous destruction waits for queues that still use the allocation.
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
+
+fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
+    let flags = args.Flags;
+    let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
+        .with_CreateResource(true)
+        .with_NonSecure(true)
+        .with_ReadOnly(true)
+        .with_CreateWriteCombined(true)
+        .with_CreateCached(true)
+        .with_Zeroed(true)
+        .with_AllowNotZeroed(true)
+        .with_NoKmdAccess(true)
+        .with_NoImplicitSynchronization(true)
+        .into_bits();
+    let elsewhere = D3DKMT_CREATEALLOCATIONFLAGS::new()
+        .with_CreateShared(true)
+        .with_CreateProtected(true)
+        .with_RestrictSharedAccess(true)
+        .with_ExistingSysMem(true)
+        .with_NtSecuritySharing(true)
+        .with_SwapChainBackBuffer(true)
+        .with_CrossAdapter(true)
+        .with_OpenCrossAdapter(true)
+        .with_PartialSharedCreation(true)
+        .with_WriteWatch(true)
+        .with_StandardAllocation(true)
+        .with_ExistingSection(true)
+        .with_PhysicallyContiguous(true)
+        .with_SharedDisplayable(true)
+        .into_bits();
+    let bits = flags.into_bits();
+    let both_cachings = flags.CreateWriteCombined() && flags.CreateCached();
+    if bits & !(hints | elsewhere) != 0 || both_cachings || args.hGlobalShare != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if bits & elsewhere != 0 || args.hResource != 0 {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    Ok(())
+}
+
+/// The description of an allocation, in either form.
+trait Form: Copy + Zeroed {
+    /// Memory that exists already.
+    fn existing(&self) -> *mut c_void;
+    fn private(&self) -> (*mut c_void, u32);
+    /// Priority that overrides the driver's.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for flags that are unknown, or about displays.
+    fn priority(&self) -> Result<Option<u32>, NTSTATUS>;
+    fn set_handle(&mut self, handle: D3DKMT_HANDLE);
+}
+
+impl Form for D3DDDI_ALLOCATIONINFO {
+    fn existing(&self) -> *mut c_void {
+        self.pSystemMem
+    }
+
+    fn private(&self) -> (*mut c_void, u32) {
+        (self.pPrivateDriverData, self.PrivateDriverDataSize)
+    }
+
+    fn priority(&self) -> Result<Option<u32>, NTSTATUS> {
+        if self.Flags.into_bits() == 0 { Ok(None) } else { Err(STATUS_INVALID_PARAMETER) }
+    }
+
+    fn set_handle(&mut self, handle: D3DKMT_HANDLE) {
+        self.hAllocation = handle;
+    }
+}
+
+impl Form for D3DDDI_ALLOCATIONINFO2 {
+    fn existing(&self) -> *mut c_void {
+        // SAFETY: both arms of the union are pointers.
+        unsafe { self.u.pSystemMem }
+    }
+
+    fn private(&self) -> (*mut c_void, u32) {
+        (self.pPrivateDriverData, self.PrivateDriverDataSize)
+    }
+
+    fn priority(&self) -> Result<Option<u32>, NTSTATUS> {
+        if self.Flags.with_OverridePriority(false).into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: both arms of the union are numbers, and the whole union was read.
+        let priority = unsafe { self.u1.Priority };
+        match (self.Flags.OverridePriority(), priority) {
+            (false, _) => Ok(None),
+            (true, 0) => Err(STATUS_INVALID_PARAMETER),
+            (true, priority) => Ok(Some(priority)),
+        }
+    }
+
+    fn set_handle(&mut self, handle: D3DKMT_HANDLE) {
+        (self.hAllocation, self.GpuVirtualAddress) = (handle, 0);
+    }
+}
+
+/// Private data of allocations, copied in, and where it came from.
+struct Described<F> {
+    infos: Vec<F>,
+    at: *mut F,
+    data: Vec<Vec<u8>>,
+    before: Vec<Vec<u8>>,
+    priorities: Vec<Option<u32>>,
+}
+
+impl<F: Form> Described<F> {
+    fn read(at: *mut F, count: u32) -> Result<Self, NTSTATUS> {
+        let (mut infos, mut data, mut priorities) = (Vec::new(), Vec::new(), Vec::new());
+        for place in 0..count as usize {
+            let info: F = user::read(at.wrapping_add(place))?;
+            let (private, size) = info.private();
+            if size > PRIVATE_MAX || !info.existing().is_null() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            priorities.push(info.priority()?);
+            data.push(user::read_array(private.cast_const().cast(), size)?);
+            infos.push(info);
+        }
+        Ok(Self { infos, at, before: data.clone(), data, priorities })
+    }
+
+    /// Gives user mode its handles, and what the driver wrote into the private data.
+    fn give_back(&mut self, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+        for (place, (info, handle)) in self.infos.iter_mut().zip(handles).enumerate() {
+            info.set_handle(*handle);
+            user::write(self.at.wrapping_add(place), info)?;
+        }
+        for (info, (data, before)) in self.infos.iter().zip(self.data.iter().zip(&self.before)) {
+            if data != before {
+                user::write_array(info.private().0.cast(), data)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// [d3dkmthk: D3DKMTCreateAllocation2]
+pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
+    enter("D3DKMTCreateAllocation2", args, |process, args| {
+        // SAFETY: both arms of the union are pointers; this thunk takes the second form.
+        let at = unsafe { args.u1.pAllocationInfo2 };
+        create(process, args, at)
+    })
+}
+
+/// As [`create_allocation2`], with descriptions of the older form. [d3dkmthk: D3DKMTCreateAllocation]
+pub(super) unsafe extern "win64" fn create_allocation(args: *mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
+    enter("D3DKMTCreateAllocation", args, |process, args| {
+        // SAFETY: both arms of the union are pointers; this thunk takes the first form.
+        let at = unsafe { args.u1.pAllocationInfo };
+        create(process, args, at)
+    })
+}
+
+fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *mut F) -> Result<NTSTATUS, NTSTATUS> {
+    // Allocations have no memory before they are resident or locked.
+    let inside = power::where_needed(process, || false);
+    let device = process.get_device(args.hDevice)?;
+    device.check()?;
+    check_create_flags(args)?;
+    if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: both arms of the union are pointers; without StandardAllocation it is private data.
+    let private = unsafe { args.u.pPrivateDriverData };
+    let mut described = Described::read(at, args.NumAllocations)?;
+    let mut whole: Vec<u8> = user::read_array(private.cast_const().cast(), args.PrivateDriverDataSize)?;
+    let before = whole.clone();
+    let vidmm = device.adapter.vidmm();
+    let request = AllocationRequest {
+        allocations: &mut described.data,
+        private: &mut whole,
+        resource: args.Flags.CreateResource(),
+        read_only: args.Flags.ReadOnly(),
+    };
+    let (made, resource) = vidmm.create_allocations(&**device, request)?;
+    for (allocation, priority) in made.iter().zip(&described.priorities) {
+        if let Some(priority) = priority {
+            vidmm.set_priority(allocation, *priority);
+        }
+    }
+    let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
+        let given = described
+            .give_back(&handles)
+            .and_then(|()| if whole == before { Ok(()) } else { user::write_array(private.cast(), &whole) });
+        given.inspect_err(|_| forget(process, &handles, resource))?;
+        Ok(resource)
+    });
+    match registered {
+        Ok(resource) => {
+            args.hResource = resource;
+            Ok(STATUS_SUCCESS)
+        }
+        Err(status) => {
+            // What was doomed earlier goes along, and may be in page tables. Whoever destroys the device meanwhile destroys these too.
+            let device = device.let_go();
+            drop(inside);
+            let _powered = power::where_needed(process, || true);
+            for allocation in &made {
+                device.adapter.vidmm().destroy_allocation(allocation, None);
+            }
+            Err(status)
+        }
+    }
+}
+
+fn register(
+    process: &Process,
+    device: &Device,
+    made: &[Arc<Allocation>],
+    resource: Option<Arc<Resource>>,
+) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), NTSTATUS> {
+    let mut handles = Vec::with_capacity(made.len());
+    for allocation in made {
+        match process.insert_on(device, Object::Allocation(Arc::clone(allocation))) {
+            Ok(handle) => handles.push(handle),
+            Err(status) => {
+                forget(process, &handles, 0);
+                return Err(status);
+            }
+        }
+    }
+    let Some(resource) = resource else { return Ok((handles, 0)) };
+    resource.set_members(&handles);
+    match process.insert_on(device, Object::Resource(resource)) {
+        Ok(handle) => Ok((handles, handle)),
+        Err(status) => {
+            forget(process, &handles, 0);
+            Err(status)
+        }
+    }
+}
+
+/// Takes handles out without destroying what they stand for.
+fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE) {
+    for handle in handles.iter().chain((resource != 0).then_some(&resource)) {
+        let _ = process.remove(*handle);
+    }
+}
+
+/// Destroys a resource with its allocations, or a list of allocations; all or none. What a doorbell uses is refused.
+/// [d3dkmthk: D3DKMTDestroyAllocation2]
+pub(super) unsafe extern "win64" fn destroy_allocation2(args: *mut D3DKMT_DESTROYALLOCATION2) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyAllocation2", args, destroy)
+}
+
+/// As [`destroy_allocation2`] without flags. [d3dkmthk: D3DKMTDestroyAllocation]
+pub(super) unsafe extern "win64" fn destroy_allocation(args: *mut D3DKMT_DESTROYALLOCATION) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyAllocation", args, |process, args| {
+        let second = D3DKMT_DESTROYALLOCATION2 {
+            hDevice: args.hDevice,
+            hResource: args.hResource,
+            phAllocationList: args.phAllocationList,
+            AllocationCount: args.AllocationCount,
+            Flags: D3DDDICB_DESTROYALLOCATION2FLAGS::new(),
+        };
+        destroy(process, &second)
+    })
+}
+
+fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<NTSTATUS, NTSTATUS> {
+    let device = process.get_device(args.hDevice)?;
+    let known =
+        D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
+    if args.Flags.into_bits() & !known != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let handles = if args.hResource == 0 {
+        read_handles(args.phAllocationList, args.AllocationCount)?
+    } else {
+        let resource = process.get_resource(args.hResource)?;
+        if args.AllocationCount != 0 || resource.device() != device.id() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // Members that were destroyed one by one have stale handles by now.
+        resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok()).collect()
+    };
+    let list = allocations(process, &device, &handles)?;
+    if has_duplicates(&handles) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if list.iter().any(|allocation| allocation.is_referenced()) {
+        return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
+    }
+    let idle = (!args.Flags.AssumeNotInUse()).then(|| device.idle_point());
+    // Of several threads that destroy an object the one that takes its handle does.
+    let list = match args.hResource {
+        0 => process.remove_all(&handles).map(|()| list)?,
+        resource => {
+            process.remove(resource)?;
+            let taken = handles.iter().zip(list).filter(|(handle, _)| process.remove(**handle).is_ok());
+            taken.map(|(_, allocation)| allocation).collect()
+        }
+    };
+    for allocation in &list {
+        device.adapter.vidmm().destroy_allocation(allocation, idle.clone());
+    }
+    if args.Flags.SynchronousDestroy() {
+        return wait_until_gone(&device, &list);
+    }
+    Ok(STATUS_SUCCESS)
+}
+
+fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS, NTSTATUS> {
+    let deadline = Instant::now() + DESTROY_TIMEOUT;
+    let vidmm = device.adapter.vidmm();
+    while list.iter().any(|allocation| vidmm.still_exists(allocation)) {
+        if Instant::now() > deadline || device.error().is_some() {
+            // The handles are gone either way; the memory follows when the queues let go.
+            return Ok(STATUS_TIMEOUT);
+        }
+        if !device.adapter.relax() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    Ok(STATUS_SUCCESS)
+}

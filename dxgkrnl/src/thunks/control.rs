@@ -1,0 +1,236 @@
+//! Thunks about adapters by name, features and clocks, and what is said of a device as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::NTSTATUS;
+
+use crate::adapter::Adapter;
+use crate::process::Process;
+
+use super::adapter::{self, is_compute_only};
+use super::{enter, enter_read_only, user};
+
+/// Version of every feature here.
+const FEATURE_VERSION: u16 = 1;
+/// Longest name of a device interface, in units of 16 bits.
+const NAME_MAX: usize = 1024;
+/// How often somebody who waits for a device looks at it.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
+
+/// GUID_COMPUTE_DEVICE_ARRIVAL and GUID_DISPLAY_DEVICE_ARRIVAL, the interfaces of adapters. [ntddvdeo]
+const INTERFACES: [&str; 2] = ["{1024e4c9-47c9-48d3-b4a8-f9df78523b53}", "{1ca05180-a699-450a-9a0c-de4fbe3ddd89}"];
+
+/// Enumerator, identifiers and place of a physical adapter, as the paths of its registry key and of its device interface have them.
+pub(super) fn instance_path(adapter: &Adapter, engine: u32) -> Result<String, NTSTATUS> {
+    let link = adapter.links().get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    let (function, place) = (&link.function, link.location);
+    Ok(format!(
+        "PCI\\VEN_{:04X}&DEV_{:04X}&SUBSYS_{:08X}&REV_{:02X}\\0&{:02X}{:02X}",
+        function.vendor,
+        function.device,
+        function.subsystem,
+        function.revision,
+        place.bus,
+        u32::from(place.device) << 3 | u32::from(place.function)
+    ))
+}
+
+/// As D3DKMTEnumAdapters2, in a structure that has room for 16: nothing of compute-only adapters is told. [d3dkmthk: D3DKMTEnumAdapters]
+pub(super) unsafe extern "win64" fn enum_adapters(args: *mut D3DKMT_ENUMADAPTERS) -> NTSTATUS {
+    enter("D3DKMTEnumAdapters", args, |process, args| {
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        let shown = |adapter: &Arc<Adapter>| adapter.is_running() && !is_compute_only(adapter);
+        let adapters = machine.adapters().into_iter().filter(shown);
+        args.NumAdapters = 0;
+        for (place, adapter) in args.Adapters.iter_mut().zip(adapters) {
+            *place = D3DKMT_ADAPTERINFO::zeroed();
+            place.hAdapter = adapter::open(process, &adapter)?;
+            place.AdapterLuid = adapter.luid;
+            args.NumAdapters += 1;
+        }
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Text of user mode up to its NUL.
+fn read_text(at: *const u16) -> Result<String, NTSTATUS> {
+    let mut units = Vec::new();
+    for place in 0..NAME_MAX {
+        let bytes = user::read_array(at.wrapping_add(place).cast::<u8>(), 2)?;
+        match bytes.as_slice() {
+            [0, 0] => return Ok(String::from_utf16_lossy(&units)),
+            &[low, high] => units.push(u16::from_le_bytes([low, high])),
+            _ => break,
+        }
+    }
+    Err(STATUS_INVALID_PARAMETER)
+}
+
+/// Opens an adapter by the symbolic link of its device interface, whatever the case of its letters: `\\\\?\\PCI#VEN_…#…#{GUID}`, where `#` stands between
+/// the parts of the instance path that KMTQAITYPE_PHYSICALADAPTERPNPKEY tells. Errors: STATUS_OBJECT_NAME_NOT_FOUND for the name of no running
+/// adapter; STATUS_INVALID_PARAMETER for one without an end. [d3dkmthk: D3DKMTOpenAdapterFromDeviceName]
+pub(super) unsafe extern "win64" fn open_adapter_from_device_name(
+    args: *mut D3DKMT_OPENADAPTERFROMDEVICENAME,
+) -> NTSTATUS {
+    enter("D3DKMTOpenAdapterFromDeviceName", args, |process, args| {
+        let name = read_text(args.pDeviceName)?;
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        let is_named = |adapter: &Arc<Adapter>| {
+            let path = instance_path(adapter, 0).unwrap_or_default().replace('\\', "#");
+            INTERFACES.iter().any(|guid| name.eq_ignore_ascii_case(&format!("\\\\?\\{path}#{guid}")))
+        };
+        let found = machine.adapters().into_iter().filter(|adapter| adapter.is_running()).find(is_named);
+        let adapter = found.ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
+        args.hAdapter = adapter::open(process, &adapter)?;
+        args.AdapterLuid = adapter.luid;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTIsFeatureEnabled]
+pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut D3DKMT_ISFEATUREENABLED) -> NTSTATUS {
+    enter("D3DKMTIsFeatureEnabled", args, |process, args| {
+        let adapter = &process.get_adapter(args.hAdapter)?.adapter;
+        if !adapter.is_running() {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        let decision = adapter.feature(args.FeatureId);
+        if !decision.known {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        args.Result.Version = if decision.enabled { FEATURE_VERSION } else { 0 };
+        args.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new()
+            .with_Enabled(decision.enabled)
+            .with_KnownFeature(true)
+            .with_SupportedByDriver(decision.supported_by_driver)
+            .with_SupportedOnCurrentConfig(decision.supported_on_current_config);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Asks the driver; the clock of the processor is in units of 100 ns. [d3dkmddi: DXGKDDI_CALIBRATEGPUCLOCK; d3dkmthk:
+/// D3DKMTQueryClockCalibration]
+pub(super) unsafe extern "win64" fn query_clock_calibration(args: *mut D3DKMT_QUERYCLOCKCALIBRATION) -> NTSTATUS {
+    enter("D3DKMTQueryClockCalibration", args, |process, args| {
+        let adapter = &process.get_adapter(args.hAdapter)?.adapter;
+        if !adapter.is_running() {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        let (node, engine) = (args.NodeOrdinal, args.PhysicalAdapterIndex);
+        adapter.caps().node_at(node, engine).ok_or(STATUS_INVALID_PARAMETER)?;
+        let mut data = DXGK_GPUCLOCKDATA::zeroed();
+        adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data).ok()?;
+        args.ClockData = data;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Tells the driver. [d3dkmddi: DXGKDDI_SETSTABLEPOWERSTATE; d3dkmthk: D3DKMTSetStablePowerState]
+pub(super) unsafe extern "win64" fn set_stable_power_state(args: *mut D3DKMT_SETSTABLEPOWERSTATE) -> NTSTATUS {
+    enter_read_only("D3DKMTSetStablePowerState", args, |process, args| {
+        let adapter = &process.get_adapter(args.hAdapter)?.adapter;
+        if !adapter.is_running() {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        if !matches!(args.Enabled, 0 | 1) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let told = DXGKARG_SETSTABLEPOWERSTATE { Enabled: args.Enabled };
+        Ok(adapter.miniport.set_stable_power_state(adapter.context().raw(), &told))
+    })
+}
+
+/// Puts the device in error, as a fault of its work does; for good. Errors: STATUS_INVALID_PARAMETER for a reason that there is not.
+/// [d3dkmthk: D3DKMTMarkDeviceAsError]
+pub(super) unsafe extern "win64" fn mark_device_as_error(args: *mut D3DKMT_MARKDEVICEASERROR) -> NTSTATUS {
+    enter_read_only("D3DKMTMarkDeviceAsError", args, |process, args| {
+        use D3DKMT_DEVICE_ERROR_REASON as Reason;
+        let device = process.get_device(args.hDevice)?;
+        let reasons = [Reason::D3DKMT_DEVICE_ERROR_REASON_GENERIC, Reason::D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR];
+        if !reasons.contains(&args.Reason) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        device.adapter.vidsch().give_device_up(&device);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Every process here outlives the removal of an adapter: its devices are in error, and nothing else of it is touched. [d3dkmthk:
+/// D3DKMTGetProcessDeviceRemovalSupport]
+pub(super) unsafe extern "win64" fn get_process_device_removal_support(
+    args: *mut D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT,
+) -> NTSTATUS {
+    enter("D3DKMTGetProcessDeviceRemovalSupport", args, |process, args| {
+        if args.hProcess.addr() != usize::MAX {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        machine.adapter(args.AdapterLuid).ok_or(STATUS_INVALID_PARAMETER)?;
+        args.Support = 1;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Waits until everything that the device had queued when it was called is done. Errors: STATUS_DEVICE_REMOVED for a device in error, also one
+/// that comes to be while this waits. [d3dkmthk: D3DKMTWaitForIdle]
+pub(super) unsafe extern "win64" fn wait_for_idle(args: *mut D3DKMT_WAITFORIDLE) -> NTSTATUS {
+    enter_read_only("D3DKMTWaitForIdle", args, |process, args| {
+        // Whoever destroys the device ends the wait.
+        let device = process.get_device(args.hDevice)?.let_go();
+        device.check()?;
+        let is_idle = device.idle_point();
+        while !is_idle() {
+            device.check()?;
+            ends(process)?;
+            if !device.adapter.relax() {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+        }
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// # Errors
+/// Why nobody should wait any longer.
+fn ends(process: &Process) -> Result<(), NTSTATUS> {
+    match process.has_exited() {
+        true => Err(STATUS_ACCESS_DENIED),
+        false if process.machine().verifier().is_stopped() => Err(STATUS_DEVICE_REMOVED),
+        false => Ok(()),
+    }
+}
+
+/// Presents are not queued where nothing is shown. [d3dkmthk: D3DKMTSetQueuedLimit]
+pub(super) unsafe extern "win64" fn set_queued_limit(args: *mut D3DKMT_SETQUEUEDLIMIT) -> NTSTATUS {
+    enter("D3DKMTSetQueuedLimit", args, |process, args| {
+        process.get_device(args.hDevice)?.check()?;
+        Err(STATUS_NOT_SUPPORTED)
+    })
+}
+
+/// Contexts here have GPU virtual addresses: D3DKMTCreateContextVirtual and D3DKMTCreateHwContext create them, and
+/// D3DKMTCreateDevice refuses LegacyMode. [d3dkmthk: D3DKMTCreateContext]
+pub(super) unsafe extern "win64" fn create_context(args: *mut D3DKMT_CREATECONTEXT) -> NTSTATUS {
+    enter("D3DKMTCreateContext", args, |process, args| {
+        process.get_device(args.hDevice)?.check()?;
+        Err(STATUS_NOT_SUPPORTED)
+    })
+}
+
+/// Lists of allocations and patch locations are for contexts without GPU virtual addresses, which there are none of; contexts take
+/// D3DKMTSubmitCommand. [d3dkmthk: D3DKMTRender]
+pub(super) unsafe extern "win64" fn render(args: *mut D3DKMT_RENDER) -> NTSTATUS {
+    enter("D3DKMTRender", args, |process, args| {
+        // SAFETY: both arms of the union are handles.
+        let context = unsafe { args.u.hContext };
+        if process.get_packet_context(context).is_err() {
+            process.get_hw_context(context)?;
+        }
+        Err(STATUS_NOT_SUPPORTED)
+    })
+}

@@ -1,0 +1,302 @@
+//! D3DKMTQueryStatistics: what a task manager shows.
+//!
+//! Every figure that is told is counted; what this system does not count, or does not have (allocation lists, renaming, swizzling ranges, displays), is 0.
+//! Running times are those of packets: what the hardware schedules by itself tells the system nothing of its time without a scheduling log,
+//! which this driver does not write. [d3dkmthk: D3DKMT_QUERYSTATISTICS]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
+
+use crate::adapter::Adapter;
+use crate::caps::Segment;
+use crate::process::Process;
+use crate::vidmm::{Group, SegmentFigures};
+use crate::vidsch::NodeFigures;
+use crate::vidsch::ProcessAdapter;
+
+use super::enter;
+
+type Result_ = D3DKMT_QUERYSTATISTICS_RESULT;
+type Type = D3DKMT_QUERYSTATISTICS_TYPE;
+
+/// Errors: STATUS_INVALID_PARAMETER for a kind, an adapter, a physical adapter, a segment or a node that there is not; STATUS_NOT_SUPPORTED for what is about
+/// displays; STATUS_INVALID_HANDLE for another process than the calling one, which is named by what `GetCurrentProcess` returns; all 0 for a
+/// process that has not used the adapter. [d3dkmthk: D3DKMTQueryStatistics]
+pub(super) unsafe extern "win64" fn query_statistics(args: *mut D3DKMT_QUERYSTATISTICS) -> NTSTATUS {
+    enter("D3DKMTQueryStatistics", args, |process, args| {
+        if !(0..=Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2.0).contains(&args.Type.0) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        let adapter = machine.adapter(args.AdapterLuid).filter(|adapter| adapter.is_running());
+        let adapter = adapter.ok_or(STATUS_INVALID_PARAMETER)?;
+        args.QueryResult = answer(process, &adapter, args)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+fn answer(process: &Process, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTATISTICS) -> Result<Result_, NTSTATUS> {
+    let mut result = Result_::zeroed();
+    match args.Type {
+        Type::D3DKMT_QUERYSTATISTICS_VIDPNSOURCE | Type::D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE => {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        Type::D3DKMT_QUERYSTATISTICS_ADAPTER => result.AdapterInformation = whole(adapter, None)?,
+        Type::D3DKMT_QUERYSTATISTICS_ADAPTER2 => {
+            // SAFETY: every arm of the union is plain numbers.
+            let engine = unsafe { args.u.QueryAdapter2.PhysicalAdapterIndex };
+            result.AdapterInformation = whole(adapter, Some(engine.into()))?;
+        }
+        Type::D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER => {
+            // SAFETY: as above.
+            let engine = unsafe { args.u.QueryPhysAdapter.PhysicalAdapterIndex };
+            result.PhysAdapterInformation = physical(adapter, engine)?;
+        }
+        Type::D3DKMT_QUERYSTATISTICS_PROCESS => {
+            known(process, adapter, args.hProcess)?;
+            result.ProcessInformation.NodeCount = count(adapter.caps().nodes.len());
+        }
+        Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER | Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2 => {
+            known(process, adapter, args.hProcess)?;
+            // SAFETY: as above.
+            let engine = unsafe { args.u.QueryProcessAdapter2.PhysicalAdapterIndex };
+            let second = args.Type == Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2;
+            let counted = whole(adapter, second.then_some(engine.into()))?;
+            let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION::zeroed();
+            (told.NbSegments, told.NodeCount) = (counted.NbSegments, counted.NodeCount);
+            result.ProcessAdapterInformation = told;
+        }
+        Type::D3DKMT_QUERYSTATISTICS_NODE
+        | Type::D3DKMT_QUERYSTATISTICS_NODE2
+        | Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE
+        | Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2 => node(process, adapter, args, &mut result)?,
+        Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP
+        | Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2
+        | Type::D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE => group(process, adapter, args, &mut result)?,
+        _ => segment(process, adapter, args, &mut result)?,
+    }
+    Ok(result)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The calling process on the adapter; `None` if it has not used it.
+fn known(process: &Process, adapter: &Arc<Adapter>, handle: HANDLE) -> Result<Option<Arc<ProcessAdapter>>, NTSTATUS> {
+    if handle.addr() != usize::MAX {
+        return Err(STATUS_INVALID_HANDLE);
+    }
+    Ok(process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())))
+}
+
+fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, NTSTATUS> {
+    let caps = adapter.caps();
+    if engine.is_some_and(|engine| engine >= caps.engines) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let mut told = D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION::zeroed();
+    let here = |segment: &&Segment| engine.is_none_or(|engine| segment.engine == engine);
+    told.NbSegments = count(caps.segments.iter().filter(here).count());
+    told.NodeCount = engine.map_or(count(caps.nodes.len()), |_| caps.nodes_of_engine());
+    told.TdrDetectedCount = count(adapter.vidsch().tdr_reports().len());
+    told.Flags.set_NumberOfMemoryGroups(2);
+    let counts = adapter.vidmm().residency();
+    told.PagingFault.Evictions.Count = u32::try_from(counts.evicted).unwrap_or(u32::MAX);
+    let evicted = (1..).zip(&caps.segments).map(|(id, _)| adapter.vidmm().segment_figures(id, None).evicted);
+    told.PagingFault.Evictions.Bytes = evicted.fold(0, u64::saturating_add);
+    Ok(told)
+}
+
+fn physical(adapter: &Adapter, engine: u32) -> Result<D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION, NTSTATUS> {
+    let version = adapter.caps().versions.get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    let mut told = D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION::zeroed();
+    (told.AdapterPerfData.PhysicalAdapterIndex, told.AdapterPerfDataCaps.PhysicalAdapterIndex) = (engine, engine);
+    told.GpuVersion.PhysicalAdapterIndex = engine;
+    if let Some(version) = version {
+        told.GpuVersion = D3DKMT_GPUVERSION::new(engine, version);
+    }
+    Ok(told)
+}
+
+/// Units of 100 ns.
+fn ticks(time: Duration) -> LARGE_INTEGER {
+    LARGE_INTEGER { QuadPart: i64::try_from(time.as_nanos() / 100).unwrap_or(i64::MAX) }
+}
+
+fn node_information(figures: NodeFigures, paging: bool) -> D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION {
+    let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION::zeroed();
+    told.RunningTime = ticks(figures.time);
+    let kind = if paging {
+        D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE::D3DKMT_SystemPagingBuffer
+    } else {
+        D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE::D3DKMT_ClientRenderBuffer
+    };
+    if let Some(packets) = told.PacketStatistics.DmaPacket.get_mut(kind.0 as usize) {
+        packets.PacketSubmited = figures.submitted;
+        packets.PacketCompleted = figures.completed;
+        packets.PacketPreempted = figures.preempted;
+    }
+    told
+}
+
+fn node(
+    process: &Process,
+    adapter: &Arc<Adapter>,
+    args: &D3DKMT_QUERYSTATISTICS,
+    result: &mut Result_,
+) -> Result<(), NTSTATUS> {
+    let second = matches!(args.Type, Type::D3DKMT_QUERYSTATISTICS_NODE2 | Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2);
+    // SAFETY: every arm of the union is plain numbers.
+    let (id, place) = unsafe { (args.u.QueryNode.NodeId, args.u.QueryNode2) };
+    let caps = adapter.caps();
+    let id = match second {
+        true => {
+            caps.node_at(place.NodeOrdinal.into(), place.PhysicalAdapterIndex.into()).ok_or(STATUS_INVALID_PARAMETER)?
+        }
+        false => id,
+    };
+    let scheduler = adapter.vidsch();
+    let (all, system) = scheduler.node_figures(id).ok_or(STATUS_INVALID_PARAMETER)?;
+    if matches!(args.Type, Type::D3DKMT_QUERYSTATISTICS_NODE | Type::D3DKMT_QUERYSTATISTICS_NODE2) {
+        let mut told = D3DKMT_QUERYSTATISTICS_NODE_INFORMATION::zeroed();
+        told.GlobalInformation = node_information(all, false);
+        told.SystemInformation = node_information(system, true);
+        let (ordinal, engine) = caps.ordinals(id);
+        (told.NodePerfData.NodeOrdinal, told.NodePerfData.PhysicalAdapterIndex) = (ordinal, engine);
+        result.NodeInformation = told;
+        return Ok(());
+    }
+    let known = known(process, adapter, args.hProcess)?;
+    let figures = known.and_then(|known| scheduler.node_figures_of(id, known.id)).unwrap_or_default();
+    result.ProcessNodeInformation = node_information(figures, false);
+    Ok(())
+}
+
+/// Place of a segment among those of all physical adapters, from 0 on.
+fn segment_place(adapter: &Adapter, args: &D3DKMT_QUERYSTATISTICS) -> Result<usize, NTSTATUS> {
+    let caps = adapter.caps();
+    // SAFETY: every arm of the union is plain numbers.
+    let (id, place) = unsafe { (args.u.QuerySegment.SegmentId, args.u.QuerySegment2) };
+    let segments = caps.segments.len();
+    let of_engine = segments / (caps.engines as usize).max(1);
+    let place = match args.Type {
+        Type::D3DKMT_QUERYSTATISTICS_SEGMENT | Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT => id as usize,
+        _ if usize::from(place.SegmentId) < of_engine => {
+            usize::from(place.PhysicalAdapterIndex) * of_engine + usize::from(place.SegmentId)
+        }
+        _ => return Err(STATUS_INVALID_PARAMETER),
+    };
+    if place < segments { Ok(place) } else { Err(STATUS_INVALID_PARAMETER) }
+}
+
+fn segment(
+    process: &Process,
+    adapter: &Arc<Adapter>,
+    args: &D3DKMT_QUERYSTATISTICS,
+    result: &mut Result_,
+) -> Result<(), NTSTATUS> {
+    let place = segment_place(adapter, args)?;
+    let described = adapter.caps().segments.get(place).ok_or(STATUS_INVALID_PARAMETER)?;
+    let id = count(place) + 1;
+    match args.Type {
+        Type::D3DKMT_QUERYSTATISTICS_SEGMENT | Type::D3DKMT_QUERYSTATISTICS_SEGMENT2 => {
+            result.SegmentInformation = segment_information(described, adapter.vidmm().segment_figures(id, None));
+        }
+        Type::D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE => {
+            result.SegmentUsageInformation = usage(described, adapter.vidmm().segment_figures(id, None));
+        }
+        _ => {
+            let known = known(process, adapter, args.hProcess)?;
+            let figures = known.map(|known| adapter.vidmm().segment_figures(id, Some(&known.space)));
+            let figures = figures.unwrap_or_default();
+            let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION::zeroed();
+            told.BytesCommitted = figures.committed;
+            told.VideoMemory.AllocsCommitted = figures.allocations_committed;
+            if let Some(first) = told.VideoMemory.AllocsResidentInP.first_mut() {
+                (first.Count, first.Bytes) = (figures.allocations_resident, figures.resident);
+            }
+            result.ProcessSegmentInformation = told;
+        }
+    }
+    Ok(())
+}
+
+fn segment_information(described: &Segment, figures: SegmentFigures) -> D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
+    use D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE as Kind;
+    let mut told = D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION::zeroed();
+    let aperture = described.flags.Aperture();
+    told.CommitLimit = if aperture { described.commit_limit } else { described.size };
+    (told.BytesCommitted, told.BytesResident) = (figures.committed, figures.resident);
+    told.Memory.TotalBytesEvicted = figures.evicted;
+    (told.Memory.AllocsCommitted, told.Memory.AllocsResident) =
+        (figures.allocations_committed, figures.allocations_resident);
+    told.Aperture = aperture.into();
+    told.PowerFlags.set_PreservedDuringStandby(described.flags.PreservedDuringStandby());
+    told.PowerFlags.set_PreservedDuringHibernate(described.flags.PreservedDuringHibernate());
+    let kind = if aperture {
+        Kind::D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_APERTURE
+    } else {
+        Kind::D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_MEMORY
+    };
+    told.SegmentProperties.set_SegmentType(kind.0 as u8);
+    told.SegmentProperties
+        .set_SegmentGroup(u8::from(aperture || Group::of_segment(described.flags) == Some(Group::NonLocal)));
+    told.SegmentProperties.set_FullyCPUVisible(described.cpu_address.is_some());
+    told
+}
+
+fn usage(described: &Segment, figures: SegmentFigures) -> D3DKMT_QUERYSTATISTICS_MEMORY_USAGE {
+    let mut told = D3DKMT_QUERYSTATISTICS_MEMORY_USAGE::zeroed();
+    if !described.flags.Aperture() {
+        told.AllocatedBytes = figures.taken;
+        told.FreeBytes = described.size.saturating_sub(figures.taken);
+    }
+    told
+}
+
+fn group(
+    process: &Process,
+    adapter: &Arc<Adapter>,
+    args: &D3DKMT_QUERYSTATISTICS,
+    result: &mut Result_,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: every arm of the union is plain numbers.
+    let (first, second) = unsafe { (args.u.QueryProcessSegmentGroup, args.u.QueryProcessSegmentGroup2) };
+    let by_engine = args.Type != Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP;
+    let wanted = match by_engine {
+        true if u32::from(second.PhysicalAdapterIndex) >= adapter.caps().engines => {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        true => Group::new(D3DKMT_MEMORY_SEGMENT_GROUP(second.SegmentGroup.into()))?,
+        false => Group::new(first)?,
+    };
+    if args.Type == Type::D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE {
+        let mut told = D3DKMT_QUERYSTATISTICS_MEMORY_USAGE::zeroed();
+        let here = (1..).zip(&adapter.caps().segments).filter(|(_, segment)| {
+            segment.engine == u32::from(second.PhysicalAdapterIndex)
+                && Group::of_segment(segment.flags) == Some(wanted)
+                && !segment.flags.Aperture()
+        });
+        for (id, described) in here {
+            let one = usage(described, adapter.vidmm().segment_figures(id, None));
+            told.AllocatedBytes = told.AllocatedBytes.saturating_add(one.AllocatedBytes);
+            told.FreeBytes = told.FreeBytes.saturating_add(one.FreeBytes);
+        }
+        result.SegmentGroupUsageInformation = told;
+        return Ok(());
+    }
+    let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION::zeroed();
+    if let Some(known) = known(process, adapter, args.hProcess)? {
+        let info = adapter.vidmm().video_memory_info(&known.space, wanted);
+        (told.Budget, told.Usage) = (info.budget, info.usage);
+        told.Requested = info.usage;
+    }
+    result.ProcessSegmentGroupInformation = told;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The scheduler as the memory manager knows it.
+
+use std::sync::Arc;
+
+use nt::lock::MutexGuard;
+use wddm_ddi::status::NTSTATUS;
+
+use crate::kmd_handle::KmdHandle;
+use crate::rank;
+use crate::vidmm::{AddressSpace, PagingContext, Running, Scheduler, SuspendOutcome};
+
+use super::VidSch;
+use super::packet::SystemContext;
+use super::process_suspension::KeptRunning;
+
+impl Scheduler for VidSch {
+    fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass> {
+        self.scheduler_class()
+    }
+
+    fn create_paging_context(
+        &self,
+        device: KmdHandle,
+        node: u32,
+        space: &AddressSpace,
+    ) -> Result<Arc<dyn PagingContext>, NTSTATUS> {
+        Ok(self.create_system_context(device, node, space)?)
+    }
+
+    fn by_rank(&self, spaces: Vec<Arc<AddressSpace>>) -> Vec<Arc<AddressSpace>> {
+        self.by_rank(spaces)
+    }
+
+    fn suspend(&self, space: &Arc<AddressSpace>, note: &mut dyn FnMut()) -> SuspendOutcome {
+        self.suspend(space, note)
+    }
+
+    fn suspend_idle(&self, space: &Arc<AddressSpace>, note: &mut dyn FnMut()) -> bool {
+        self.suspend_idle(space, note)
+    }
+
+    fn while_suspended(&self, space: &Arc<AddressSpace>, act: &mut dyn FnMut(bool)) -> SuspendOutcome {
+        self.while_suspended(space, act)
+    }
+
+    fn may_wait(&self) -> bool {
+        self.may_wait()
+    }
+}
+
+impl PagingContext for SystemContext {
+    fn kmd(&self) -> KmdHandle {
+        self.kmd()
+    }
+
+    fn submit(self: Arc<Self>, address: u64, size: u32, private: &[u8]) -> Result<u32, NTSTATUS> {
+        self.scheduler().submit_paging(&self, address, size, private)
+    }
+
+    fn is_complete(&self, fence: u32) -> bool {
+        self.scheduler().is_packet_complete(self.node(), fence)
+    }
+
+    fn wait(&self, fence: u32) -> Result<(), NTSTATUS> {
+        self.scheduler().wait_packet(self.node(), fence)
+    }
+
+    fn destroy(&self) {
+        self.destroy();
+    }
+}
+
+impl Running for KeptRunning<'_> {}

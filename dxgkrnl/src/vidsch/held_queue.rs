@@ -1,0 +1,116 @@
+//! What the three software queues of the scheduler have in common: requests in the order of their submission, the wait of the first one, and
+//! the threads that wait for the queue.
+//!
+//! The queues are those of a hardware queue ([`super::software_queue`]), of a context of packets ([`super::packet_context`]) and of page-table
+//! updates ([`super::update_queue`]). They are not one type beyond this, because they differ in what a queue is locked for:
+//! - that of a hardware queue hands a buffer to the driver with the queue locked, so that buffers reach it in order, and a signal waits for the
+//!   progress fence as for any other;
+//! - that of packets gives a packet to the node, which runs it later; a signal waits for the number of a packet, and the queue is looked at
+//!   without its lock whenever a packet is done (`attention`), since that happens under the lock of the node;
+//! - that of updates is not locked while an update is made, since that may evict and so wait; it counts changes instead of requests, and has a
+//!   thread of its own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
+
+use super::hold::{Hold, Pairs};
+use super::wait::Wait;
+
+/// Most submissions that a hardware queue or a context of packets holds, and most packets that a node has of a context.
+pub(super) const HELD_MAX: usize = 4096;
+
+/// Requests that are held, the first of them perhaps by a wait.
+pub(super) struct HeldQueue<T> {
+    held: VecDeque<T>,
+    hold: Option<Hold>,
+    waiting: Vec<Arc<Wait>>,
+}
+
+impl<T> Default for HeldQueue<T> {
+    fn default() -> Self {
+        Self { held: VecDeque::new(), hold: None, waiting: Vec::new() }
+    }
+}
+
+impl<T> HeldQueue<T> {
+    /// Requests that are held.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// True if nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Adds a request behind the others.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if [`HELD_MAX`] are held.
+    pub(super) fn push(&mut self, request: T) -> Result<(), NTSTATUS> {
+        if self.held.len() >= HELD_MAX {
+            return Err(STATUS_INSUFFICIENT_RESOURCES);
+        }
+        self.held.push_back(request);
+        Ok(())
+    }
+
+    /// The first request.
+    pub(super) fn first(&self) -> Option<&T> {
+        self.held.front()
+    }
+
+    /// Takes the first request out.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        self.held.pop_front()
+    }
+
+    /// Returns a request that was taken out to the front, because it has to wait after all.
+    pub(super) fn put_back(&mut self, request: T) {
+        self.held.push_front(request);
+    }
+
+    /// `None` while the first request waits; else whether it did, and need not again.
+    pub(super) fn end_wait(&mut self) -> Option<bool> {
+        let is_over = self.hold.as_ref().map(Hold::is_over);
+        if is_over == Some(false) { None } else { Some(self.hold.take().is_some()) }
+    }
+
+    /// The first request waits for these; `over` is called when they have come, perhaps before this returns.
+    pub(super) fn hold(&mut self, conditions: Pairs, over: impl Fn() + Send + Sync + 'static) {
+        self.hold = Some(Hold::new(conditions, over));
+    }
+
+    /// Takes every request out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.held.drain(..)
+    }
+
+    /// The wait of the first request, to be cancelled without the lock of the queue.
+    pub(super) fn take_hold(&mut self) -> Option<Hold> {
+        self.hold.take()
+    }
+
+    /// A thread waits for the queue.
+    pub(super) fn add_waiter(&mut self, wait: &Arc<Wait>) {
+        self.waiting.retain(|other| other.outcome().is_none());
+        self.waiting.push(Arc::clone(wait));
+    }
+
+    /// The thread waits no more.
+    pub(super) fn remove_waiter(&mut self, wait: &Arc<Wait>) {
+        self.waiting.retain(|other| !Arc::ptr_eq(other, wait));
+    }
+
+    /// Threads that wait for the queue.
+    pub(super) fn waiters(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Satisfies the waits of all threads.
+    pub(super) fn release_waiters(&mut self) {
+        self.waiting.drain(..).for_each(|wait| wait.satisfy());
+    }
+}

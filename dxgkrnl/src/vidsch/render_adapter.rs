@@ -1,0 +1,81 @@
+//! What the objects of devices know of their adapter: the port to its driver, the scheduler and the memory manager.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use wddm_ddi::status::NTSTATUS;
+
+use super::{Doorbell, VidSch};
+use crate::port::Port;
+use crate::vidmm::VidMm;
+
+/// The part of an adapter that renders, put together by plug and play.
+pub(crate) struct RenderAdapter {
+    port: Arc<Port>,
+    vidsch: OnceLock<Arc<VidSch>>,
+    vidmm: OnceLock<Arc<VidMm>>,
+}
+
+impl Deref for RenderAdapter {
+    type Target = Port;
+
+    fn deref(&self) -> &Port {
+        &self.port
+    }
+}
+
+impl RenderAdapter {
+    /// A port on which there is neither scheduler nor memory manager yet.
+    pub(crate) fn new(port: Arc<Port>) -> Arc<Self> {
+        Arc::new(Self { port, vidsch: OnceLock::new(), vidmm: OnceLock::new() })
+    }
+
+    /// What stands below scheduler and memory manager.
+    pub(crate) fn port(&self) -> &Arc<Port> {
+        &self.port
+    }
+
+    /// Start has created the scheduler.
+    pub(crate) fn set_scheduler(&self, vidsch: Arc<VidSch>) {
+        let _ = self.vidsch.set(vidsch);
+    }
+
+    /// Start has created the memory manager.
+    pub(crate) fn set_memory_manager(&self, vidmm: Arc<VidMm>) {
+        let _ = self.vidmm.set(vidmm);
+    }
+
+    /// The scheduler. Only valid once it was created during start.
+    pub(crate) fn vidsch(&self) -> &Arc<VidSch> {
+        self.vidsch.get().expect("the scheduler exists before anything can be submitted")
+    }
+
+    /// The scheduler, if start has come that far.
+    pub(crate) fn scheduler(&self) -> Option<&Arc<VidSch>> {
+        self.vidsch.get()
+    }
+
+    /// The memory manager. Only valid once it was created during start.
+    pub(crate) fn vidmm(&self) -> &Arc<VidMm> {
+        self.vidmm.get().expect("the memory manager exists before any process does")
+    }
+
+    /// The memory manager, if start has come that far.
+    pub(crate) fn memory_manager(&self) -> Option<&Arc<VidMm>> {
+        self.vidmm.get()
+    }
+
+    /// Connects a doorbell; a device in D3 is brought back to D0 first, and its contexts are resumed after it.
+    ///
+    /// # Errors
+    /// As [`Doorbell::connect`].
+    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
+        let mut answer = None;
+        // Where memory of others has to be evicted for a suspended process, that takes a device in D0 whose contexts run.
+        self.wake_device(&mut || answer = doorbell.connect_if_memory());
+        answer.unwrap_or_else(|| {
+            let _inside = self.machine.gate().enter(&self.machine);
+            doorbell.connect()
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! What a driver has running outside its calls: DPCs and timers that wait for their time, system threads, work items, and the objects of threads.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::lock::{Condvar, Mutex, MutexGuard, lock};
+
+/// What waits and runs, and the thread that carries it out.
+#[derive(Default)]
+pub struct Deferred {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The state under the lock.
+#[derive(Default)]
+pub struct State {
+    /// Addresses of the KDPCs in the queue, the next one first.
+    pub dpcs: VecDeque<usize>,
+    /// The DPC that runs.
+    pub running: Option<usize>,
+    /// When each KTIMER that is set expires, by address, and its period if it has one.
+    pub timers: BTreeMap<usize, (Instant, Option<Duration>)>,
+    /// System threads and work items that have not ended.
+    pub threads: u32,
+    /// True once there is the thread for DPCs and timers.
+    pub has_worker: bool,
+    /// True once the driver is gone.
+    pub ended: bool,
+    handles: BTreeMap<usize, Arc<ThreadObject>>,
+    referenced: BTreeMap<usize, (Arc<ThreadObject>, u32)>,
+}
+
+impl Deferred {
+    /// The state, for one thread at a time.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Sleeps until something changed, or for `timeout`.
+    pub fn wait<'a>(&self, guard: MutexGuard<'a, State>, timeout: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(guard, timeout)
+    }
+
+    /// Wakes all who wait for a change.
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+}
+
+impl State {
+    /// A kernel handle to a thread.
+    pub fn open(&mut self, thread: Arc<ThreadObject>) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0xffff_ffff_9000_1000);
+        let handle = NEXT.fetch_add(4, Ordering::Relaxed);
+        self.handles.insert(handle, thread);
+        handle
+    }
+
+    /// True if the handle was open, which it is no more.
+    pub fn close(&mut self, handle: usize) -> bool {
+        self.handles.remove(&handle).is_some()
+    }
+
+    /// Handles that are open.
+    pub fn open_handles(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// The object of a handle, with one more reference.
+    pub fn reference_handle(&mut self, handle: usize) -> Option<usize> {
+        let thread = Arc::clone(self.handles.get(&handle)?);
+        let address = thread.address();
+        self.referenced.entry(address).or_insert((thread, 0)).1 += 1;
+        Some(address)
+    }
+
+    /// One more reference; the number of them, or `None` if the driver has none.
+    pub fn reference(&mut self, address: usize) -> Option<u32> {
+        let (_, count) = self.referenced.get_mut(&address)?;
+        *count += 1;
+        Some(*count)
+    }
+
+    /// One reference less; the number that is left, or `None` if the driver had none.
+    pub fn dereference(&mut self, address: usize) -> Option<u32> {
+        let (_, count) = self.referenced.get_mut(&address)?;
+        *count -= 1;
+        let left = *count;
+        if left == 0 {
+            self.referenced.remove(&address);
+        }
+        Some(left)
+    }
+}
+
+/// A thread as drivers see it: the header of an object that can be waited for, signalled when the thread has ended. [wdm: DISPATCHER_HEADER]
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub struct ThreadObject {
+    kind: AtomicU32,
+    signal: AtomicU32,
+    rest: [u64; 6],
+}
+
+impl ThreadObject {
+    /// ThreadObject of KOBJECTS.
+    pub const KIND: u32 = 6;
+
+    /// A thread that has not ended.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { kind: AtomicU32::new(Self::KIND), signal: AtomicU32::new(0), rest: [0; 6] })
+    }
+
+    /// As drivers know it.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).expose_provenance()
+    }
+
+    /// The thread has ended.
+    pub fn end(&self) {
+        self.signal.store(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,552 @@
+//! Objects that threads wait for: events, semaphores, mutexes, timers and threads, in the layout of DISPATCHER_HEADER in the driver's memory; and waiting.
+//!
+//! One lock covers all of them, as in a kernel with one dispatcher lock, and one condition variable wakes all who wait. [wdm: KeWaitForSingleObject]
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_TIMEOUT};
+use wddm_ddi::types::LARGE_INTEGER;
+
+use super::memory::{field, get, put};
+use super::{STOP_CHECK, check_stopped, good, irql_too_high, nanoseconds};
+use crate::bugcheck::Bugcheck;
+use crate::deferred::ThreadObject;
+use crate::driver::Export;
+use crate::driver_call::{on_host_stack, stop};
+use crate::fault::Fault;
+use crate::irql;
+use crate::lock::{Condvar, Mutex, lock};
+
+pub(super) const EXPORTS: &[Export] = &[
+    ("KeInitializeEvent", || ke_initialize_event as *const () as usize),
+    ("KeSetEvent", || ke_set_event as *const () as usize),
+    ("KeResetEvent", || ke_reset_event as *const () as usize),
+    ("KeClearEvent", || ke_clear_event as *const () as usize),
+    ("KePulseEvent", || ke_pulse_event as *const () as usize),
+    ("KeReadStateEvent", || ke_read_state as *const () as usize),
+    ("KeInitializeSemaphore", || ke_initialize_semaphore as *const () as usize),
+    ("KeReleaseSemaphore", || ke_release_semaphore as *const () as usize),
+    ("KeReadStateSemaphore", || ke_read_state as *const () as usize),
+    ("KeInitializeMutex", || ke_initialize_mutex as *const () as usize),
+    ("KeReleaseMutex", || ke_release_mutex as *const () as usize),
+    ("KeReadStateMutex", || ke_read_state as *const () as usize),
+    ("KeReadStateTimer", || ke_read_state as *const () as usize),
+    ("KeWaitForSingleObject", || ke_wait_for_single_object as *const () as usize),
+    ("KeWaitForMultipleObjects", || ke_wait_for_multiple_objects as *const () as usize),
+    ("KeDelayExecutionThread", || ke_delay_execution_thread as *const () as usize),
+    ("KeStallExecutionProcessor", || ke_stall_execution_processor as *const () as usize),
+    ("KeQuerySystemTimePrecise", || ke_query_system_time as *const () as usize),
+    ("KeQueryInterruptTimePrecise", || ke_query_interrupt_time_precise as *const () as usize),
+    ("KeQueryInterruptTime", || ke_query_interrupt_time as *const () as usize),
+    ("KeQueryUnbiasedInterruptTime", || ke_query_interrupt_time as *const () as usize),
+    ("KeQueryTimeIncrement", || ke_query_time_increment as *const () as usize),
+    ("KeGetCurrentThread", || ke_get_current_thread as *const () as usize),
+    ("PsGetCurrentThread", || ke_get_current_thread as *const () as usize),
+    ("ExSystemTimeToLocalTime", || ex_copy_time as *const () as usize),
+    ("ExLocalTimeToSystemTime", || ex_copy_time as *const () as usize),
+];
+
+/// Numbers of KOBJECTS. [ntifs: KOBJECTS]
+const NOTIFICATION_EVENT: u8 = 0;
+const SYNCHRONIZATION_EVENT: u8 = 1;
+const MUTANT: u8 = 2;
+const SEMAPHORE: u8 = 5;
+const THREAD: u8 = ThreadObject::KIND as u8;
+pub(super) const NOTIFICATION_TIMER: u8 = 8;
+pub(super) const SYNCHRONIZATION_TIMER: u8 = 9;
+
+/// Offsets of DISPATCHER_HEADER, KSEMAPHORE and KMUTANT, and sizes in words of four bytes as the header has them.
+const SIGNAL_STATE: usize = 4;
+const LIST_HEAD: usize = 8;
+const LIMIT: usize = 24;
+const OWNER: usize = 40;
+const EVENT_WORDS: u8 = 6;
+const SEMAPHORE_WORDS: u8 = 8;
+const MUTANT_WORDS: u8 = 14;
+
+/// Objects of one wait. [wdm: MAXIMUM_WAIT_OBJECTS]
+const MAXIMUM_WAIT_OBJECTS: u32 = 64;
+const STATUS_MUTANT_NOT_OWNED: u64 = 0xc000_0046;
+const STATUS_SEMAPHORE_LIMIT_EXCEEDED: u64 = 0xc000_0047;
+const STATUS_WAIT_0: i32 = 0;
+
+static DISPATCHER: Mutex<()> = Mutex::new(());
+static CHANGED: Condvar = Condvar::new();
+
+thread_local! {
+    static CURRENT: RefCell<Arc<ThreadObject>> = RefCell::new(ThreadObject::new());
+}
+
+/// Has the calling thread be this one.
+pub(super) fn become_thread(thread: &Arc<ThreadObject>) {
+    CURRENT.set(Arc::clone(thread));
+}
+
+/// The calling thread as drivers know it.
+pub(super) extern "win64" fn ke_get_current_thread() -> *mut c_void {
+    let address = CURRENT.with_borrow(|thread| thread.address());
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// Changes objects as one step, and wakes all who wait. Takes no lock of the driver's stack.
+pub(super) fn change<R>(service: &'static str, change: impl FnOnce() -> Result<R, Fault>) -> R {
+    let result = on_host_stack(|| {
+        let _dispatcher = lock(&DISPATCHER);
+        let result = change();
+        CHANGED.notify_all();
+        result
+    });
+    good(service, result)
+}
+
+fn read<T: super::memory::Plain>(object: *mut c_void, offset: usize) -> Result<T, Fault> {
+    super::memory::try_get(field(object, offset))
+}
+
+fn write<T: super::memory::Plain>(object: *mut c_void, offset: usize, value: T) -> Result<(), Fault> {
+    super::memory::try_put(field(object, offset), value)
+}
+
+fn require_at_most(service: &'static str, level: u8) {
+    if irql::current() > level {
+        stop(irql_too_high(service, 0));
+    }
+}
+
+/// Fills a header, whose list of waiters is empty.
+pub(super) fn initialize(service: &'static str, object: *mut c_void, kind: u8, words: u8, state: i32) {
+    put(service, field(object, 0), [kind, 0, words, 0]);
+    put(service, field(object, SIGNAL_STATE), state);
+    let head = object.wrapping_byte_add(LIST_HEAD);
+    put(service, head.cast(), [head, head]);
+}
+
+extern "win64" fn ke_initialize_event(event: *mut c_void, kind: u32, state: u8) {
+    initialize("KeInitializeEvent", event, kind as u8, EVENT_WORDS, (state != 0).into());
+}
+
+/// Sets the state and answers the one before.
+pub(super) fn set_state(service: &'static str, object: *mut c_void, state: i32) -> i32 {
+    change(service, || {
+        let before = read(object, SIGNAL_STATE)?;
+        write(object, SIGNAL_STATE, state)?;
+        Ok(before)
+    })
+}
+
+extern "win64" fn ke_set_event(event: *mut c_void, _increment: i32, wait: u8) -> i32 {
+    const NAME: &str = "KeSetEvent";
+    require_at_most(NAME, if wait == 0 { DISPATCH_LEVEL } else { APC_LEVEL });
+    set_state(NAME, event, 1)
+}
+
+extern "win64" fn ke_reset_event(event: *mut c_void) -> i32 {
+    require_at_most("KeResetEvent", DISPATCH_LEVEL);
+    set_state("KeResetEvent", event, 0)
+}
+
+extern "win64" fn ke_clear_event(event: *mut c_void) {
+    require_at_most("KeClearEvent", DISPATCH_LEVEL);
+    set_state("KeClearEvent", event, 0);
+}
+
+/// Who does not wait at this moment does not see it; here nobody is sure to, as the documentation of the user-mode function warns too.
+extern "win64" fn ke_pulse_event(event: *mut c_void, _increment: i32, _wait: u8) -> i32 {
+    let before = set_state("KePulseEvent", event, 1);
+    std::thread::yield_now();
+    set_state("KePulseEvent", event, 0);
+    before
+}
+
+extern "win64" fn ke_read_state(object: *mut c_void) -> i32 {
+    require_at_most("KeReadState", DISPATCH_LEVEL);
+    get("KeReadState", field(object, SIGNAL_STATE))
+}
+
+extern "win64" fn ke_initialize_semaphore(semaphore: *mut c_void, count: i32, limit: i32) {
+    const NAME: &str = "KeInitializeSemaphore";
+    initialize(NAME, semaphore, SEMAPHORE, SEMAPHORE_WORDS, count);
+    put(NAME, field(semaphore, LIMIT), limit);
+}
+
+extern "win64" fn ke_release_semaphore(semaphore: *mut c_void, _increment: i32, adjustment: i32, _wait: u8) -> i32 {
+    const NAME: &str = "KeReleaseSemaphore";
+    require_at_most(NAME, DISPATCH_LEVEL);
+    let before = change(NAME, || {
+        let (before, limit) = (read::<i32>(semaphore, SIGNAL_STATE)?, read::<i32>(semaphore, LIMIT)?);
+        let Some(after) = before.checked_add(adjustment).filter(|after| *after <= limit && *after >= before) else {
+            return Ok(None);
+        };
+        write(semaphore, SIGNAL_STATE, after)?;
+        Ok(Some(before))
+    });
+    before.unwrap_or_else(|| raised(NAME, STATUS_SEMAPHORE_LIMIT_EXCEEDED, "beyond the limit of the semaphore"))
+}
+
+/// The service raises an exception, which nobody handles.
+fn raised(service: &'static str, status: u64, what: &str) -> ! {
+    let reason = format!("{service} {what}");
+    stop(Bugcheck::new(Bugcheck::KMODE_EXCEPTION_NOT_HANDLED, [status, 0, 0, 0], reason))
+}
+
+extern "win64" fn ke_initialize_mutex(mutex: *mut c_void, _level: u32) {
+    const NAME: &str = "KeInitializeMutex";
+    put(NAME, mutex.cast(), [0_u64; 7]);
+    initialize(NAME, mutex, MUTANT, MUTANT_WORDS, 1);
+}
+
+extern "win64" fn ke_release_mutex(mutex: *mut c_void, _wait: u8) -> i32 {
+    const NAME: &str = "KeReleaseMutex";
+    require_at_most(NAME, DISPATCH_LEVEL);
+    let me = ke_get_current_thread().addr();
+    let before = change(NAME, || {
+        if read::<usize>(mutex, OWNER)? != me {
+            return Ok(None);
+        }
+        let before: i32 = read(mutex, SIGNAL_STATE)?;
+        write(mutex, SIGNAL_STATE, before.saturating_add(1))?;
+        if before == 0 {
+            write(mutex, OWNER, 0_usize)?;
+        }
+        Ok(Some(before))
+    });
+    before.unwrap_or_else(|| raised(NAME, STATUS_MUTANT_NOT_OWNED, "by a thread that does not own the mutex"))
+}
+
+/// True if a wait of this thread for the object ends; `Err(None)` if it is no object to wait for.
+fn is_signaled(object: *mut c_void, me: usize) -> Result<bool, Option<Fault>> {
+    let (kind, state) = (read::<u8>(object, 0)?, read::<i32>(object, SIGNAL_STATE)?);
+    match kind & 0x7f {
+        MUTANT => Ok(state > 0 || read::<usize>(object, OWNER)? == me),
+        NOTIFICATION_EVENT
+        | SYNCHRONIZATION_EVENT
+        | SEMAPHORE
+        | THREAD
+        | NOTIFICATION_TIMER
+        | SYNCHRONIZATION_TIMER => Ok(state > 0),
+        _ => Err(None),
+    }
+}
+
+impl From<Fault> for Unwaitable {
+    fn from(fault: Fault) -> Self {
+        Self(Some(fault))
+    }
+}
+
+/// Why a wait cannot go on: a bad pointer, or no object.
+struct Unwaitable(Option<Fault>);
+
+/// Resets an auto-reset object, or takes one from a semaphore, when a wait for it is satisfied.
+fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
+    match read::<u8>(object, 0)? & 0x7f {
+        SYNCHRONIZATION_EVENT | SYNCHRONIZATION_TIMER => write(object, SIGNAL_STATE, 0_i32),
+        SEMAPHORE => write(object, SIGNAL_STATE, read::<i32>(object, SIGNAL_STATE)? - 1),
+        MUTANT => {
+            write(object, SIGNAL_STATE, read::<i32>(object, SIGNAL_STATE)?.saturating_sub(1))?;
+            write(object, OWNER, me)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ends a wait if it can be ended: the number of the object.
+fn satisfy(objects: &[*mut c_void], all: bool, me: usize) -> Result<Option<usize>, Unwaitable> {
+    let signaled = |object: &*mut c_void| is_signaled(*object, me).map_err(Unwaitable);
+    let mut first = None;
+    for (index, object) in objects.iter().enumerate() {
+        match (signaled(object)?, all) {
+            (false, true) => return Ok(None),
+            (true, false) => {
+                consume(*object, me)?;
+                return Ok(Some(index));
+            }
+            (true, true) => first = Some(0),
+            (false, false) => {}
+        }
+    }
+    if first.is_some() {
+        objects.iter().try_for_each(|object| consume(*object, me))?;
+    }
+    Ok(first)
+}
+
+/// When a timeout ends: absolute times are positive, relative ones negative, both in units of 100 ns. `None` for ever.
+pub(super) fn deadline(service: &'static str, timeout: *const LARGE_INTEGER) -> Option<Instant> {
+    if timeout.is_null() {
+        return None;
+    }
+    Some(moment(get(service, timeout).QuadPart))
+}
+
+/// The moment of a due time.
+pub(super) fn moment(due: i64) -> Instant {
+    let units = if due < 0 { due.unsigned_abs() } else { due.saturating_sub(system_time()).max(0).unsigned_abs() };
+    let far = Duration::from_secs(u64::from(u32::MAX));
+    Instant::now() + Duration::from_nanos(units.saturating_mul(100)).min(far)
+}
+
+fn wait(service: &'static str, objects: &[*mut c_void], all: bool, deadline: Option<Instant>) -> NTSTATUS {
+    let now = Instant::now();
+    require_at_most(service, if deadline.is_some_and(|end| end <= now) { DISPATCH_LEVEL } else { APC_LEVEL });
+    let me = ke_get_current_thread().addr();
+    loop {
+        let outcome = on_host_stack(|| {
+            let dispatcher = lock(&DISPATCHER);
+            let outcome = satisfy(objects, all, me);
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            if matches!(outcome, Ok(None)) && left != Some(Duration::ZERO) {
+                drop(CHANGED.wait_timeout(dispatcher, left.unwrap_or(STOP_CHECK).min(STOP_CHECK)));
+            }
+            outcome
+        });
+        match outcome {
+            Ok(Some(index)) => return NTSTATUS(STATUS_WAIT_0 + index as i32),
+            Ok(None) if deadline.is_some_and(|end| end <= Instant::now()) => return STATUS_TIMEOUT,
+            Ok(None) => check_stopped(),
+            Err(Unwaitable(Some(fault))) => good(service, Err(fault)),
+            Err(Unwaitable(None)) => {
+                stop(Bugcheck::fatal(format!("{service} for what is no event, semaphore, mutex, timer or thread")))
+            }
+        }
+    }
+}
+
+extern "win64" fn ke_wait_for_single_object(
+    object: *mut c_void,
+    _reason: u32,
+    _mode: i8,
+    _alertable: u8,
+    timeout: *const LARGE_INTEGER,
+) -> NTSTATUS {
+    const NAME: &str = "KeWaitForSingleObject";
+    let end = deadline(NAME, timeout);
+    wait(NAME, &[object], false, end)
+}
+
+extern "win64" fn ke_wait_for_multiple_objects(
+    count: u32,
+    objects: *const *mut c_void,
+    kind: u32,
+    _reason: u32,
+    _mode: i8,
+    _alertable: u8,
+    timeout: *const LARGE_INTEGER,
+    _blocks: *mut c_void,
+) -> NTSTATUS {
+    const NAME: &str = "KeWaitForMultipleObjects";
+    const WAIT_ALL: u32 = 0;
+    /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
+    const EXCEEDED: u32 = 0xc;
+    if count > MAXIMUM_WAIT_OBJECTS {
+        stop(Bugcheck::new(EXCEEDED, [0; 4], format!("{NAME} for {count} objects, at most 64 are allowed")));
+    }
+    if count == 0 {
+        return STATUS_INVALID_PARAMETER;
+    }
+    let list: Vec<*mut c_void> = (0..count as usize).map(|index| get(NAME, objects.wrapping_add(index))).collect();
+    let end = deadline(NAME, timeout);
+    wait(NAME, &list, kind == WAIT_ALL, end)
+}
+
+extern "win64" fn ke_delay_execution_thread(_mode: i8, _alertable: u8, interval: *const LARGE_INTEGER) -> NTSTATUS {
+    const NAME: &str = "KeDelayExecutionThread";
+    require_at_most(NAME, APC_LEVEL);
+    let end = moment(get(NAME, interval).QuadPart);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return STATUS_SUCCESS;
+        }
+        on_host_stack(|| std::thread::sleep(left.min(STOP_CHECK)));
+        check_stopped();
+    }
+}
+
+/// Longer than this a driver should wait instead. [wdm: KeStallExecutionProcessor]
+extern "win64" fn ke_stall_execution_processor(microseconds: u32) {
+    let end = nanoseconds() + u64::from(microseconds) * 1000;
+    while nanoseconds() < end {
+        std::hint::spin_loop();
+        check_stopped();
+    }
+}
+
+/// Units of 100 ns since 1601.
+pub(super) fn system_time() -> i64 {
+    const SECONDS_TO_1970: u64 = 11_644_473_600;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    ((since + Duration::from_secs(SECONDS_TO_1970)).as_nanos() / 100) as i64
+}
+
+extern "win64" fn ke_query_system_time(time: *mut LARGE_INTEGER) {
+    put("KeQuerySystemTimePrecise", time, LARGE_INTEGER { QuadPart: system_time() });
+}
+
+extern "win64" fn ke_query_interrupt_time() -> u64 {
+    nanoseconds() / 100
+}
+
+extern "win64" fn ke_query_interrupt_time_precise(counter: *mut u64) -> u64 {
+    let now = nanoseconds() / 100;
+    super::memory::put_if("KeQueryInterruptTimePrecise", counter, now);
+    now
+}
+
+/// The clock interrupt comes every 15.625 ms.
+extern "win64" fn ke_query_time_increment() -> u32 {
+    156_250
+}
+
+/// The machine's time zone is UTC.
+extern "win64" fn ex_copy_time(from: *const LARGE_INTEGER, to: *mut LARGE_INTEGER) {
+    put("ExSystemTimeToLocalTime", to, get("ExSystemTimeToLocalTime", from));
+}
+
+/// A wait without an end.
+#[cfg(test)]
+pub(super) fn wait_for_tests(object: *mut c_void) -> NTSTATUS {
+    ke_wait_for_single_object(object, 0, 0, 0, std::ptr::null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::driver_call;
+
+    /// Room for any of the objects.
+    #[repr(C, align(8))]
+    struct Object([u8; 64]);
+
+    impl Object {
+        fn at(&self) -> *mut c_void {
+            std::ptr::with_exposed_provenance_mut((&raw const *self).expose_provenance())
+        }
+    }
+
+    fn object() -> Box<Object> {
+        Box::new(Object([0xcc; 64]))
+    }
+
+    static NOW: LARGE_INTEGER = LARGE_INTEGER { QuadPart: 0 };
+
+    fn poll(object: *mut c_void) -> NTSTATUS {
+        ke_wait_for_single_object(object, 0, 0, 0, &raw const NOW)
+    }
+
+    fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> Option<R> {
+        driver_call::run(driver, "a function", call).0
+    }
+
+    #[test]
+    fn a_synchronization_event_lets_one_wait_through_and_a_notification_event_all() {
+        let driver = Driver::for_tests("events");
+        run(&driver, || {
+            let (one, all) = (object(), object());
+            ke_initialize_event(one.at(), 1, 0);
+            ke_initialize_event(all.at(), 0, 0);
+            assert_eq!((one.0[0], one.0[2], all.0[0]), (1, 6, 0));
+            assert_eq!((poll(one.at()), poll(all.at())), (STATUS_TIMEOUT, STATUS_TIMEOUT));
+            assert_eq!((ke_set_event(one.at(), 0, 0), ke_set_event(one.at(), 0, 0)), (0, 1));
+            ke_set_event(all.at(), 0, 0);
+            assert_eq!([poll(one.at()), poll(one.at())], [STATUS_SUCCESS, STATUS_TIMEOUT]);
+            assert_eq!([poll(all.at()), poll(all.at())], [STATUS_SUCCESS, STATUS_SUCCESS]);
+            assert_eq!((ke_reset_event(all.at()), ke_read_state(all.at())), (1, 0));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_wait_ends_when_another_thread_sets_the_event() {
+        let driver = Driver::for_tests("waits");
+        let event = object();
+        run(&driver, || ke_initialize_event(event.at(), 1, 0)).unwrap();
+        std::thread::scope(|scope| {
+            let waiter =
+                scope.spawn(|| run(&driver, || ke_wait_for_single_object(event.at(), 0, 0, 0, std::ptr::null())));
+            run(&driver, || ke_set_event(event.at(), 0, 0)).unwrap();
+            assert_eq!(waiter.join().unwrap(), Some(STATUS_SUCCESS));
+        });
+    }
+
+    #[test]
+    fn several_objects_are_waited_for_one_or_all() {
+        let driver = Driver::for_tests("several");
+        run(&driver, || {
+            let (first, second) = (object(), object());
+            ke_initialize_event(first.at(), 1, 0);
+            ke_initialize_semaphore(second.at(), 1, 2);
+            let list = [first.at(), second.at()];
+            let wait = |kind| ke_wait_for_multiple_objects(2, list.as_ptr(), kind, 0, 0, 0, &raw const NOW, list[0]);
+            assert_eq!(wait(0), STATUS_TIMEOUT, "the semaphore keeps its count");
+            assert_eq!(wait(1), NTSTATUS(1));
+            assert_eq!(ke_read_state(second.at()), 0);
+            assert_eq!(ke_release_semaphore(second.at(), 0, 2, 0), 0);
+            ke_set_event(first.at(), 0, 0);
+            assert_eq!(wait(0), STATUS_SUCCESS);
+            assert_eq!((ke_read_state(first.at()), ke_read_state(second.at())), (0, 1));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_mutex_is_acquired_again_by_its_owner_alone() {
+        let driver = Driver::for_tests("mutex");
+        let mutex = object();
+        run(&driver, || {
+            ke_initialize_mutex(mutex.at(), 0);
+            assert_eq!([poll(mutex.at()), poll(mutex.at())], [STATUS_SUCCESS; 2]);
+        })
+        .unwrap();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| run(&driver, || poll(mutex.at())));
+            assert_eq!(other.join().unwrap(), Some(STATUS_TIMEOUT));
+        });
+        run(&driver, || {
+            assert_eq!([ke_release_mutex(mutex.at(), 0), ke_release_mutex(mutex.at(), 0)], [-1, 0]);
+            assert_eq!(ke_read_state(mutex.at()), 1);
+        })
+        .unwrap();
+        assert_eq!(run(&driver, || ke_release_mutex(mutex.at(), 0)), None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, STATUS_MUTANT_NOT_OWNED));
+    }
+
+    #[test]
+    fn waiting_at_dispatch_level_and_releasing_too_much_stop_the_machine() {
+        let driver = Driver::for_tests("raised");
+        let event = object();
+        let result = run(&driver, || {
+            ke_initialize_event(event.at(), 1, 0);
+            irql::set(DISPATCH_LEVEL);
+            assert_eq!(poll(event.at()), STATUS_TIMEOUT, "without a timeout it does not wait");
+            ke_wait_for_single_object(event.at(), 0, 0, 0, std::ptr::null())
+        });
+        assert_eq!(result, None);
+        assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::IRQL_NOT_LESS_OR_EQUAL);
+        let driver = Driver::for_tests("too much");
+        let result = run(&driver, || {
+            ke_initialize_semaphore(event.at(), 1, 2);
+            ke_release_semaphore(event.at(), 0, 2, 0)
+        });
+        assert_eq!(result, None);
+        assert_eq!(driver.verifier().bugcheck().unwrap().parameters[0], STATUS_SEMAPHORE_LIMIT_EXCEEDED);
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_machine() {
+        let driver = Driver::for_tests("stopped");
+        driver.verifier().raise(Bugcheck::fatal("another reason"));
+        let event = object();
+        let result = run(&driver, || {
+            ke_initialize_event(event.at(), 1, 0);
+            ke_wait_for_single_object(event.at(), 0, 0, 0, std::ptr::null())
+        });
+        assert_eq!(result, None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Small services: exports by name, processors, version, threads, floating point, and trace points of the preprocessor WPP.
+
+use std::ffi::c_void;
+
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use wddm_ddi::types::{HANDLE, UNICODE_STRING};
+
+use super::memory::{field, get, put, put_if};
+use super::{caller, require_passive, text_of, thread_token};
+use crate::bugcheck::Bugcheck;
+use crate::driver::Export;
+use crate::driver_call::stop;
+
+pub(super) const EXPORTS: &[Export] = &[
+    ("MmGetSystemRoutineAddress", || mm_get_system_routine_address as *const () as usize),
+    ("KeQueryActiveProcessorCount", || ke_query_active_processor_count as *const () as usize),
+    ("KeQueryActiveProcessorCountEx", || ke_query_processor_count_ex as *const () as usize),
+    ("KeQueryMaximumProcessorCountEx", || ke_query_processor_count_ex as *const () as usize),
+    ("RtlGetVersion", || rtl_get_version as *const () as usize),
+    ("PsGetCurrentThreadId", || ps_get_current_thread_id as *const () as usize),
+    ("PsGetCurrentProcessId", || ps_get_current_process_id as *const () as usize),
+    ("ExGetPreviousMode", || ex_get_previous_mode as *const () as usize),
+    ("KeSaveFloatingPointState", || ke_floating_point_state as *const () as usize),
+    ("KeRestoreFloatingPointState", || ke_floating_point_state as *const () as usize),
+    ("IoWMIRegistrationControl", || io_wmi_registration_control as *const () as usize),
+    ("EtwRegisterClassicProvider", || etw_register_classic_provider as *const () as usize),
+    ("WmiQueryTraceInformation", || wmi_query_trace_information as *const () as usize),
+    ("WmiTraceMessage", || wmi_trace_message as *const () as usize),
+    ("__C_specific_handler", || c_specific_handler as *const () as usize),
+];
+
+/// NULL for a name that the kernel does not export.
+extern "win64" fn mm_get_system_routine_address(name: *const UNICODE_STRING) -> usize {
+    const NAME: &str = "MmGetSystemRoutineAddress";
+    require_passive(NAME);
+    let name = text_of(NAME, name).unwrap_or_default();
+    caller(NAME).services().export(&name).unwrap_or(0)
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
+}
+
+extern "win64" fn ke_query_active_processor_count(mask: *mut usize) -> u32 {
+    let count = processors().min(usize::BITS);
+    put_if("KeQueryActiveProcessorCount", mask, usize::MAX >> (usize::BITS - count));
+    count
+}
+
+/// The processors of all groups, or of group 0, which is the only one.
+extern "win64" fn ke_query_processor_count_ex(group: u16) -> u32 {
+    const ALL_PROCESSOR_GROUPS: u16 = 0xffff;
+    if [0, ALL_PROCESSOR_GROUPS].contains(&group) { processors() } else { 0 }
+}
+
+/// Windows 11 24H2, whose interface this is: 10.0.26100. [wdm: RTL_OSVERSIONINFOW, RTL_OSVERSIONINFOEXW]
+extern "win64" fn rtl_get_version(version: *mut c_void) -> NTSTATUS {
+    const NAME: &str = "RtlGetVersion";
+    const SERVICE_PACK: usize = 20;
+    const EXTENDED: u32 = 284;
+    const PRODUCT_TYPE: usize = 282;
+    require_passive(NAME);
+    let size: u32 = get(NAME, version.cast());
+    put(NAME, field(version, 4), [10_u32, 0, 26100, 2]);
+    put(NAME, field(version, SERVICE_PACK), 0_u16);
+    if size == EXTENDED {
+        put(NAME, field(version, 276), [0_u16, 0, 0]);
+        put(NAME, field(version, PRODUCT_TYPE), [1_u8, 0]);
+    }
+    STATUS_SUCCESS
+}
+
+extern "win64" fn ps_get_current_thread_id() -> HANDLE {
+    std::ptr::without_provenance_mut(thread_token() * 4)
+}
+
+/// System threads and callbacks run in the system process.
+extern "win64" fn ps_get_current_process_id() -> HANDLE {
+    std::ptr::without_provenance_mut(4)
+}
+
+/// KernelMode.
+extern "win64" fn ex_get_previous_mode() -> i8 {
+    0
+}
+
+/// On x64 the kernel keeps the state of the SSE registers by itself, and these functions do nothing. [wdm: KeSaveFloatingPointState]
+extern "win64" fn ke_floating_point_state(_state: *mut c_void) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// No consumer of WMI asks the driver for anything.
+extern "win64" fn io_wmi_registration_control(_device: *mut c_void, _action: u32) -> NTSTATUS {
+    require_passive("IoWMIRegistrationControl");
+    STATUS_SUCCESS
+}
+
+/// Registers a provider that no session ever enables, so that its trace points stay silent.
+extern "win64" fn etw_register_classic_provider(
+    _provider: *const c_void,
+    _kind: u32,
+    _callback: usize,
+    _context: *mut c_void,
+    handle: *mut u64,
+) -> NTSTATUS {
+    require_passive("EtwRegisterClassicProvider");
+    put("EtwRegisterClassicProvider", handle, 0);
+    STATUS_NOT_SUPPORTED
+}
+
+extern "win64" fn wmi_query_trace_information(_: u32, _: *mut c_void, _: u32, _: *mut u32, _: *mut c_void) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+/// No session has given the driver a handle.
+extern "win64" fn wmi_trace_message(_handle: u64) -> NTSTATUS {
+    STATUS_INVALID_HANDLE
+}
+
+/// Exceptions are not delivered to drivers here: each stops the machine, also one that a `__try` would have handled. So nothing calls this but a driver.
+extern "win64" fn c_specific_handler() -> i32 {
+    stop(Bugcheck::fatal("__C_specific_handler called by the driver itself"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::driver_call;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_version_is_that_of_the_interface() {
+        let mut version = [0_u32; 71];
+        version[0] = 284;
+        let driver = Driver::for_tests("version");
+        let status = driver_call::run(&driver, "a function", || rtl_get_version(version.as_mut_ptr().cast())).0;
+        assert_eq!(status, Some(STATUS_SUCCESS));
+        assert_eq!(version[1..4], [10, 0, 26100]);
+        assert_eq!(version[70] >> 16, 1);
+    }
+
+    fn provided() -> BTreeSet<&'static str> {
+        let names: Vec<&str> = super::super::EXPORTS.iter().copied().flatten().map(|(name, _)| *name).collect();
+        let set: BTreeSet<&str> = names.iter().copied().chain(wddm_ddi::nt::NtImports::NAMES.iter().copied()).collect();
+        let twice = names.len() + wddm_ddi::nt::NtImports::NAMES.len() - set.len();
+        assert_eq!(twice, 0, "a name stands twice");
+        set
+    }
+
+    /// The rows of the table in `docs/kernel-services.md`: name and state.
+    fn documented() -> BTreeSet<(String, String)> {
+        let rows = include_str!("../../../docs/kernel-services.md").lines().filter(|line| line.starts_with("| `"));
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            (cells[1].trim_matches('`').to_owned(), cells[2].to_owned())
+        };
+        rows.map(row).collect()
+    }
+
+    #[test]
+    fn the_document_says_of_every_name_that_public_drivers_use_whether_it_is_provided() {
+        let provided = provided();
+        let used = include_str!("../../../tests/imports/drivers.toml").split("[used]").nth(1).unwrap().lines();
+        let used: BTreeSet<&str> = used.filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+        let all: BTreeSet<&str> = used.union(&provided).copied().collect();
+        let state = |name: &str| if provided.contains(name) { "provided" } else { "missing" };
+        let expected: BTreeSet<_> = all.into_iter().map(|name| (name.to_owned(), state(name).to_owned())).collect();
+        let documented = documented();
+        let wrong: Vec<_> = expected.symmetric_difference(&documented).collect();
+        assert_eq!(wrong, Vec::<&(String, String)>::new(), "rows of docs/kernel-services.md that are wrong or missing");
+    }
+}

@@ -1,0 +1,283 @@
+//! Spin locks in their further forms, levels, and fast mutexes. The forms that raise to DISPATCH_LEVEL are in the module above.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
+use wddm_ddi::types::KIRQL;
+
+use super::memory::{field, get, put};
+use super::{
+    check_stopped, irql_too_high, ke_acquire_spin_lock_raise_to_dpc, ke_release_spin_lock, thread_token, word,
+};
+use crate::bugcheck::Bugcheck;
+use crate::driver::Export;
+use crate::driver_call::{on_host_stack, stop};
+use crate::irql;
+
+pub(super) const EXPORTS: &[Export] = &[
+    ("KeInitializeSpinLock", || ke_initialize_spin_lock as *const () as usize),
+    ("KeAcquireSpinLockAtDpcLevel", || ke_acquire_spin_lock_at_dpc_level as *const () as usize),
+    ("KeReleaseSpinLockFromDpcLevel", || ke_release_spin_lock_from_dpc_level as *const () as usize),
+    ("KeTryToAcquireSpinLockAtDpcLevel", || ke_try_to_acquire_spin_lock as *const () as usize),
+    ("KeTestSpinLock", || ke_test_spin_lock as *const () as usize),
+    ("KeAcquireInStackQueuedSpinLock", || ke_acquire_in_stack as *const () as usize),
+    ("KeReleaseInStackQueuedSpinLock", || ke_release_in_stack as *const () as usize),
+    ("KeAcquireInStackQueuedSpinLockAtDpcLevel", || ke_acquire_in_stack_at_dpc_level as *const () as usize),
+    ("KeReleaseInStackQueuedSpinLockFromDpcLevel", || ke_release_in_stack_from_dpc_level as *const () as usize),
+    ("KfRaiseIrql", || kf_raise_irql as *const () as usize),
+    ("KeRaiseIrqlToDpcLevel", || ke_raise_irql_to_dpc_level as *const () as usize),
+    ("KeLowerIrql", || ke_lower_irql as *const () as usize),
+    ("ExAcquireFastMutex", || ex_acquire_fast_mutex as *const () as usize),
+    ("ExReleaseFastMutex", || ex_release_fast_mutex as *const () as usize),
+    ("ExTryToAcquireFastMutex", || ex_try_to_acquire_fast_mutex as *const () as usize),
+    ("KeInitializeGuardedMutex", || ke_initialize_guarded_mutex as *const () as usize),
+    ("KeAcquireGuardedMutex", || ex_acquire_fast_mutex as *const () as usize),
+    ("KeReleaseGuardedMutex", || ex_release_fast_mutex as *const () as usize),
+    ("KeTryToAcquireGuardedMutex", || ex_try_to_acquire_fast_mutex as *const () as usize),
+];
+
+/// Offsets of KLOCK_QUEUE_HANDLE and FAST_MUTEX. [wdm]
+const QUEUE_LOCK: usize = 8;
+const QUEUE_IRQL: usize = 16;
+const MUTEX_OWNER: usize = 8;
+const MUTEX_IRQL: usize = 48;
+const MUTEX_BYTES: usize = 56;
+
+extern "win64" fn ke_initialize_spin_lock(lock: *mut usize) {
+    put("KeInitializeSpinLock", lock, 0);
+}
+
+/// True if the lock was free and is the thread's now.
+fn try_acquire(service: &'static str, lock: *mut usize) -> bool {
+    word(service, lock).compare_exchange(0, thread_token(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Acquires without a change of level.
+pub(super) fn acquire(service: &'static str, lock: *mut usize) {
+    let owner = word(service, lock);
+    let me = thread_token();
+    let mut spins = 0_u32;
+    while let Err(holder) = owner.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
+        if holder == me {
+            let reason = format!("{service} by the thread that holds the spin lock");
+            stop(Bugcheck::new(Bugcheck::SPIN_LOCK_ALREADY_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
+        }
+        spins = spins.wrapping_add(1);
+        if spins.is_multiple_of(64) {
+            check_stopped();
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Releases without a change of level.
+pub(super) fn release(service: &'static str, lock: *mut usize) {
+    if word(service, lock).compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+        let reason = format!("{service} by a thread that does not hold the spin lock");
+        stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
+    }
+}
+
+/// These forms leave the level as it is, so it must be high enough.
+fn require_dispatch(service: &'static str, violation: u64, lock: *mut usize) {
+    let level = irql::current();
+    if level < DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [violation, u64::from(level), lock.addr() as u64, 0],
+            format!("{service} at IRQL {level}, at least DISPATCH_LEVEL is required"),
+        ));
+    }
+}
+
+extern "win64" fn ke_acquire_spin_lock_at_dpc_level(lock: *mut usize) {
+    const NAME: &str = "KeAcquireSpinLockAtDpcLevel";
+    require_dispatch(NAME, 0x41, lock);
+    acquire(NAME, lock);
+}
+
+extern "win64" fn ke_release_spin_lock_from_dpc_level(lock: *mut usize) {
+    const NAME: &str = "KeReleaseSpinLockFromDpcLevel";
+    require_dispatch(NAME, 0x32, lock);
+    release(NAME, lock);
+}
+
+extern "win64" fn ke_try_to_acquire_spin_lock(lock: *mut usize) -> u8 {
+    const NAME: &str = "KeTryToAcquireSpinLockAtDpcLevel";
+    require_dispatch(NAME, 0x41, lock);
+    try_acquire(NAME, lock).into()
+}
+
+/// TRUE if the lock is free.
+extern "win64" fn ke_test_spin_lock(lock: *mut usize) -> u8 {
+    (get("KeTestSpinLock", lock) == 0).into()
+}
+
+extern "win64" fn ke_acquire_in_stack(lock: *mut usize, handle: *mut c_void) {
+    const NAME: &str = "KeAcquireInStackQueuedSpinLock";
+    // SAFETY: the lock is checked there.
+    let level = unsafe { ke_acquire_spin_lock_raise_to_dpc(lock) };
+    put(NAME, field(handle, QUEUE_LOCK), lock);
+    put(NAME, field(handle, QUEUE_IRQL), level);
+}
+
+extern "win64" fn ke_release_in_stack(handle: *mut c_void) {
+    const NAME: &str = "KeReleaseInStackQueuedSpinLock";
+    let (lock, level) = (get(NAME, field(handle, QUEUE_LOCK)), get(NAME, field(handle, QUEUE_IRQL)));
+    // SAFETY: the lock is checked there.
+    unsafe { ke_release_spin_lock(lock, level) };
+}
+
+extern "win64" fn ke_acquire_in_stack_at_dpc_level(lock: *mut usize, handle: *mut c_void) {
+    ke_acquire_spin_lock_at_dpc_level(lock);
+    put("KeAcquireInStackQueuedSpinLockAtDpcLevel", field(handle, QUEUE_LOCK), lock);
+}
+
+extern "win64" fn ke_release_in_stack_from_dpc_level(handle: *mut c_void) {
+    ke_release_spin_lock_from_dpc_level(get("KeReleaseInStackQueuedSpinLockFromDpcLevel", field(handle, QUEUE_LOCK)));
+}
+
+extern "win64" fn kf_raise_irql(level: KIRQL) -> KIRQL {
+    let before = irql::current();
+    if level < before {
+        let reason = format!("KeRaiseIrql to {level} at IRQL {before}");
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x30, u64::from(before), u64::from(level), 0],
+            reason,
+        ));
+    }
+    irql::set(level)
+}
+
+extern "win64" fn ke_raise_irql_to_dpc_level() -> KIRQL {
+    kf_raise_irql(DISPATCH_LEVEL)
+}
+
+extern "win64" fn ke_lower_irql(level: KIRQL) {
+    let before = irql::current();
+    if level > before {
+        let reason = format!("KeLowerIrql to {level} at IRQL {before}");
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x31, u64::from(before), u64::from(level), 0],
+            reason,
+        ));
+    }
+    irql::set(level);
+}
+
+/// The mutex of `ExInitializeFastMutex`, which is inline: the owner's word is the lock here.
+fn owner(mutex: *mut c_void) -> *mut usize {
+    field(mutex, MUTEX_OWNER)
+}
+
+extern "win64" fn ke_initialize_guarded_mutex(mutex: *mut c_void) {
+    const NAME: &str = "KeInitializeGuardedMutex";
+    put(NAME, mutex.cast(), [0_u8; MUTEX_BYTES]);
+    put(NAME, mutex.cast(), 1_i32);
+}
+
+extern "win64" fn ex_acquire_fast_mutex(mutex: *mut c_void) {
+    const NAME: &str = "ExAcquireFastMutex";
+    while ex_try_to_acquire_fast_mutex(mutex) == 0 {
+        if get::<usize>(NAME, owner(mutex)) == thread_token() {
+            stop(Bugcheck::fatal(format!("{NAME} by the thread that holds the mutex, which never gets it")));
+        }
+        on_host_stack(|| std::thread::sleep(std::time::Duration::from_micros(50)));
+        check_stopped();
+    }
+}
+
+/// TRUE if the mutex is the thread's now, which is at APC_LEVEL until it releases it.
+extern "win64" fn ex_try_to_acquire_fast_mutex(mutex: *mut c_void) -> u8 {
+    const NAME: &str = "ExTryToAcquireFastMutex";
+    let level = irql::current();
+    if level > APC_LEVEL {
+        stop(irql_too_high(NAME, mutex.addr() as u64));
+    }
+    let acquired = try_acquire(NAME, owner(mutex));
+    if acquired {
+        irql::set(APC_LEVEL);
+        put(NAME, mutex.cast(), 0_i32);
+        put(NAME, field(mutex, MUTEX_IRQL), u32::from(level));
+    }
+    acquired.into()
+}
+
+extern "win64" fn ex_release_fast_mutex(mutex: *mut c_void) {
+    const NAME: &str = "ExReleaseFastMutex";
+    if irql::current() != APC_LEVEL {
+        let level = irql::current();
+        let reason = format!("{NAME} at IRQL {level} instead of APC_LEVEL");
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x34, u64::from(level), mutex.addr() as u64, 0],
+            reason,
+        ));
+    }
+    let level: u32 = get(NAME, field(mutex, MUTEX_IRQL));
+    put(NAME, mutex.cast(), 1_i32);
+    release(NAME, owner(mutex));
+    irql::set(level.min(u32::from(APC_LEVEL)) as KIRQL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::driver_call;
+
+    #[repr(C, align(8))]
+    struct Object([u8; MUTEX_BYTES]);
+
+    fn stops(call: impl FnOnce()) -> Bugcheck {
+        let driver = Driver::for_tests("locks");
+        assert_eq!(driver_call::run(&driver, "a function", call).0, None);
+        driver.verifier().bugcheck().unwrap()
+    }
+
+    #[test]
+    fn spin_locks_are_taken_in_every_form() {
+        let (mut lock, mut handle) = (0_usize, Object([0; MUTEX_BYTES]));
+        let (lock, handle) = (&raw mut lock, (&raw mut handle).cast());
+        let driver = Driver::for_tests("forms");
+        let (result, leftovers) = driver_call::run(&driver, "a function", || {
+            ke_acquire_in_stack(lock, handle);
+            assert_eq!((irql::current(), ke_test_spin_lock(lock), ke_try_to_acquire_spin_lock(lock)), (2, 0, 0));
+            ke_release_in_stack(handle);
+            let level = ke_raise_irql_to_dpc_level();
+            ke_acquire_in_stack_at_dpc_level(lock, handle);
+            ke_release_in_stack_from_dpc_level(handle);
+            assert_eq!(ke_try_to_acquire_spin_lock(lock), 1);
+            ke_release_spin_lock_from_dpc_level(lock);
+            ke_lower_irql(level);
+            ke_test_spin_lock(lock)
+        });
+        assert_eq!((result, leftovers), (Some(1), Default::default()));
+        assert_eq!(stops(|| ke_acquire_spin_lock_at_dpc_level(lock)).code, 0xc4);
+        assert_eq!(stops(|| ke_lower_irql(2)).parameters[..3], [0x31, 0, 2]);
+    }
+
+    #[test]
+    fn a_fast_mutex_raises_to_apc_level_and_has_one_owner() {
+        let mut mutex = Object([0xcc; MUTEX_BYTES]);
+        let mutex = (&raw mut mutex).cast();
+        let driver = Driver::for_tests("fast");
+        let (result, leftovers) = driver_call::run(&driver, "a function", || {
+            ke_initialize_guarded_mutex(mutex);
+            ex_acquire_fast_mutex(mutex);
+            assert_eq!((irql::current(), ex_try_to_acquire_fast_mutex(mutex)), (APC_LEVEL, 0));
+            ex_release_fast_mutex(mutex);
+        });
+        assert_eq!((result, leftovers), (Some(()), Default::default()));
+        assert_eq!(stops(|| ex_release_fast_mutex(mutex)).parameters[0], 0x34);
+        let twice = stops(|| {
+            ex_acquire_fast_mutex(mutex);
+            ex_acquire_fast_mutex(mutex);
+        });
+        assert_eq!(twice.code, 0x113);
+    }
+}

@@ -1,0 +1,528 @@
+// UNSAFETY: calls routines of drivers by the addresses that they gave.
+//! What drivers have run outside their calls: system threads, DPCs, timers and work items.
+//!
+//! DPCs and timers of a driver are carried out by one thread at DISPATCH_LEVEL; a system thread and a work item have a thread each.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use wddm_ddi::nt::DISPATCH_LEVEL;
+use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_SUCCESS};
+use wddm_ddi::types::{HANDLE, LARGE_INTEGER};
+
+use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, moment};
+use super::memory::{field, get, put, put_if, try_get, try_put};
+use super::{STOP_CHECK, caller, check_stopped, passive_caller, require_passive};
+use crate::bugcheck::Bugcheck;
+use crate::deferred::{Deferred, ThreadObject};
+use crate::driver::{Driver, Export};
+use crate::driver_call::{self, on_host_stack, stop};
+use crate::irql;
+
+pub(super) const EXPORTS: &[Export] = &[
+    ("PsCreateSystemThread", || ps_create_system_thread as *const () as usize),
+    ("PsTerminateSystemThread", || ps_terminate_system_thread as *const () as usize),
+    ("KeSetPriorityThread", || ke_set_priority_thread as *const () as usize),
+    ("ObReferenceObjectByHandle", || ob_reference_object_by_handle as *const () as usize),
+    ("ObfReferenceObject", || obf_reference_object as *const () as usize),
+    ("KeInitializeDpc", || ke_initialize_dpc as *const () as usize),
+    ("KeInitializeThreadedDpc", || ke_initialize_dpc as *const () as usize),
+    ("KeInsertQueueDpc", || ke_insert_queue_dpc as *const () as usize),
+    ("KeRemoveQueueDpc", || ke_remove_queue_dpc as *const () as usize),
+    ("KeFlushQueuedDpcs", || ke_flush_queued_dpcs as *const () as usize),
+    ("KeSetImportanceDpc", || ke_set_importance_dpc as *const () as usize),
+    ("KeInitializeTimer", || ke_initialize_timer as *const () as usize),
+    ("KeInitializeTimerEx", || ke_initialize_timer_ex as *const () as usize),
+    ("KeSetTimer", || ke_set_timer as *const () as usize),
+    ("KeSetTimerEx", || ke_set_timer_ex as *const () as usize),
+    ("KeSetCoalescableTimer", || ke_set_coalescable_timer as *const () as usize),
+    ("KeCancelTimer", || ke_cancel_timer as *const () as usize),
+    ("IoAllocateWorkItem", || io_allocate_work_item as *const () as usize),
+    ("IoQueueWorkItem", || io_queue_work_item as *const () as usize),
+    ("IoFreeWorkItem", || io_free_work_item as *const () as usize),
+];
+
+/// Offsets of KDPC and KTIMER. [wdm: KDPC, KTIMER]
+const DPC_ROUTINE: usize = 24;
+const DPC_ARGUMENTS: usize = 40;
+const TIMER_DPC: usize = 48;
+const TIMER_PERIOD: usize = 60;
+const TIMER_WORDS: u8 = 16;
+const SIGNAL_STATE: usize = 4;
+/// DpcObject of KOBJECTS, and the importance of most DPCs.
+const DPC_OBJECT: u8 = 0x13;
+const MEDIUM: u8 = 1;
+/// Tag of the pool blocks that are work items.
+const WORK_ITEM_TAG: u32 = u32::from_le_bytes(*b"IoWk");
+
+type Start = unsafe extern "win64" fn(*mut c_void);
+type Deferring = unsafe extern "win64" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void);
+type Work = unsafe extern "win64" fn(*mut c_void, *mut c_void);
+
+/// An address or number of the driver, on its way to another thread.
+fn pointer(number: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(number)
+}
+
+/// Runs a function of the driver on a thread of its own; false if there is none. The driver and its image stay until it has ended.
+fn spawn(
+    driver: &Arc<Driver>,
+    name: &'static str,
+    object: Arc<ThreadObject>,
+    call: impl FnOnce() + Send + 'static,
+) -> bool {
+    let driver = Arc::clone(driver);
+    driver.deferred().lock().threads += 1;
+    let running = Arc::clone(&driver);
+    let thread = std::thread::Builder::new().name("driver".into()).spawn(move || {
+        dispatcher::become_thread(&object);
+        let (_, leftovers) = driver_call::run_thread(&running, name, call);
+        leftovers.check(name, running.verifier());
+        // Whoever sees the end may unload the driver.
+        running.deferred().lock().threads -= 1;
+        dispatcher::change(name, || {
+            object.end();
+            Ok(())
+        });
+    });
+    if thread.is_err() {
+        driver.deferred().lock().threads -= 1;
+    }
+    thread.is_ok()
+}
+
+extern "win64" fn ps_create_system_thread(
+    handle: *mut HANDLE,
+    _access: u32,
+    _attributes: *const c_void,
+    _process: HANDLE,
+    client: *mut [usize; 2],
+    start: usize,
+    context: *mut c_void,
+) -> NTSTATUS {
+    const NAME: &str = "PsCreateSystemThread";
+    let driver = passive_caller(NAME);
+    let object = ThreadObject::new();
+    put_if(NAME, client, [4, object.address()]);
+    let context = context.expose_provenance();
+    let thread = Arc::clone(&object);
+    let (opened, started) = on_host_stack(|| {
+        let opened = driver.deferred().lock().open(Arc::clone(&object));
+        // SAFETY: the driver gave the address as that of such a function.
+        let start = unsafe { std::mem::transmute::<usize, Start>(start) };
+        // SAFETY: the driver gave function and argument for each other.
+        (opened, spawn(&driver, "a system thread", thread, move || unsafe { start(pointer(context)) }))
+    });
+    if !started {
+        on_host_stack(|| driver.deferred().lock().close(opened));
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
+    put(NAME, handle, std::ptr::without_provenance_mut(opened));
+    STATUS_SUCCESS
+}
+
+extern "win64" fn ps_terminate_system_thread(_status: NTSTATUS) -> NTSTATUS {
+    require_passive("PsTerminateSystemThread");
+    driver_call::abandon("a system thread has ended")
+}
+
+/// The host schedules; the priority that there was is that of most threads.
+extern "win64" fn ke_set_priority_thread(_thread: *mut c_void, _priority: i32) -> i32 {
+    8
+}
+
+extern "win64" fn ob_reference_object_by_handle(
+    handle: HANDLE,
+    _access: u32,
+    _kind: *const c_void,
+    _mode: i8,
+    object: *mut *mut c_void,
+    _information: *mut c_void,
+) -> NTSTATUS {
+    const NAME: &str = "ObReferenceObjectByHandle";
+    let driver = passive_caller(NAME);
+    match on_host_stack(|| driver.deferred().lock().reference_handle(handle.addr())) {
+        Some(address) => {
+            put(NAME, object, pointer(address));
+            STATUS_SUCCESS
+        }
+        None => STATUS_INVALID_HANDLE,
+    }
+}
+
+extern "win64" fn obf_reference_object(object: *mut c_void) -> isize {
+    const NAME: &str = "ObfReferenceObject";
+    let driver = caller(NAME);
+    match on_host_stack(|| driver.deferred().lock().reference(object.addr())) {
+        Some(count) => count as isize,
+        None => stop(Bugcheck::fatal(format!("{NAME} of {object:p}, which is no object that the driver was given"))),
+    }
+}
+
+extern "win64" fn ke_initialize_dpc(dpc: *mut c_void, routine: usize, context: usize) {
+    const NAME: &str = "KeInitializeDpc";
+    put(NAME, dpc.cast(), [0_u64; 8]);
+    put(NAME, dpc.cast(), [DPC_OBJECT, MEDIUM]);
+    put(NAME, field(dpc, DPC_ROUTINE), [routine, context]);
+}
+
+extern "win64" fn ke_set_importance_dpc(dpc: *mut c_void, importance: u32) {
+    put("KeSetImportanceDpc", field(dpc, 1), importance as u8);
+}
+
+/// Sees that the driver has its thread for DPCs and timers.
+fn ensure_worker(driver: &Arc<Driver>) {
+    let mut state = driver.deferred().lock();
+    if std::mem::replace(&mut state.has_worker, true) {
+        return;
+    }
+    drop(state);
+    let (weak, deferred) = (Arc::downgrade(driver), Arc::clone(driver.deferred()));
+    let worker = std::thread::Builder::new().name("dpc".into()).spawn(move || carry_out(&weak, &deferred));
+    if let Err(error) = worker {
+        driver.verifier().raise(Bugcheck::fatal(format!("no thread for DPCs: {error}")));
+    }
+}
+
+/// The thread for DPCs and timers of a driver, until the driver is gone.
+fn carry_out(driver: &Weak<Driver>, deferred: &Deferred) {
+    loop {
+        let mut state = deferred.lock();
+        if state.ended {
+            return;
+        }
+        let now = Instant::now();
+        let due = state.timers.iter().find(|(_, (at, _))| *at <= now).map(|(timer, when)| (*timer, *when));
+        if let Some((timer, (at, period))) = due {
+            match period {
+                Some(period) => state.timers.insert(timer, (at + period, Some(period))),
+                None => state.timers.remove(&timer),
+            };
+            drop(state);
+            let Some(driver) = driver.upgrade() else { return };
+            expire(&driver, timer);
+        } else if let Some(dpc) = state.dpcs.pop_front() {
+            state.running = Some(dpc);
+            drop(state);
+            let Some(driver) = driver.upgrade() else { return };
+            run_dpc(&driver, dpc);
+            deferred.lock().running = None;
+            deferred.notify();
+        } else {
+            let next = state.timers.values().map(|(at, _)| at.saturating_duration_since(now)).min();
+            drop(deferred.wait(state, next.unwrap_or(Duration::from_secs(1))));
+        }
+    }
+}
+
+fn expire(driver: &Arc<Driver>, timer: usize) {
+    let at = pointer(timer);
+    let dpc = try_put(field(at, SIGNAL_STATE), 1_i32).and_then(|()| try_get::<usize>(field(at, TIMER_DPC)));
+    match dpc {
+        Ok(dpc) => {
+            // Whoever waits for the timer looks again.
+            dispatcher::change("a timer", || Ok(()));
+            if dpc != 0 {
+                queue(driver, dpc);
+            }
+        }
+        Err(_) => {
+            let reason = format!("timer {timer:#x} expired, and its memory is not there any more");
+            driver.verifier().raise(Bugcheck::new(Bugcheck::TIMER_OR_DPC_INVALID, [0, timer as u64, 0, 0], reason));
+        }
+    }
+}
+
+fn run_dpc(driver: &Arc<Driver>, dpc: usize) {
+    const NAME: &str = "a DPC routine";
+    let at = pointer(dpc);
+    let read = || -> Result<[usize; 4], crate::fault::Fault> {
+        let [routine, context] = try_get(field(at, DPC_ROUTINE))?;
+        let [first, second] = try_get(field(at, DPC_ARGUMENTS))?;
+        Ok([routine, context, first, second])
+    };
+    let Ok([routine, context, first, second]) = read() else {
+        let reason = format!("DPC {dpc:#x} was queued, and its memory is not there any more");
+        driver.verifier().raise(Bugcheck::new(Bugcheck::TIMER_OR_DPC_INVALID, [1, dpc as u64, 0, 0], reason));
+        return;
+    };
+    let _raised = irql::Raised::to(DISPATCH_LEVEL);
+    // SAFETY: the driver gave the address as that of such a function.
+    let routine = unsafe { std::mem::transmute::<usize, Deferring>(routine) };
+    // SAFETY: the driver gave function and arguments for each other.
+    let call = || unsafe { routine(at, pointer(context), pointer(first), pointer(second)) };
+    let (_, leftovers) = driver_call::run(driver, NAME, call);
+    leftovers.check(NAME, driver.verifier());
+}
+
+/// True if the DPC was not in the queue, which it is now.
+fn queue(driver: &Arc<Driver>, dpc: usize) -> bool {
+    ensure_worker(driver);
+    let mut state = driver.deferred().lock();
+    let new = !state.dpcs.contains(&dpc);
+    if new {
+        state.dpcs.push_back(dpc);
+    }
+    drop(state);
+    driver.deferred().notify();
+    new
+}
+
+extern "win64" fn ke_insert_queue_dpc(dpc: *mut c_void, first: usize, second: usize) -> u8 {
+    const NAME: &str = "KeInsertQueueDpc";
+    let driver = caller(NAME);
+    let number = dpc.expose_provenance();
+    if on_host_stack(|| driver.deferred().lock().dpcs.contains(&number)) {
+        return 0;
+    }
+    put(NAME, field(dpc, DPC_ARGUMENTS), [first, second]);
+    on_host_stack(|| queue(&driver, number)).into()
+}
+
+extern "win64" fn ke_remove_queue_dpc(dpc: *mut c_void) -> u8 {
+    let driver = caller("KeRemoveQueueDpc");
+    on_host_stack(|| {
+        let mut state = driver.deferred().lock();
+        let place = state.dpcs.iter().position(|queued| *queued == dpc.addr());
+        place.and_then(|place| state.dpcs.remove(place)).is_some().into()
+    })
+}
+
+/// Waits until the DPCs in the queue have run.
+extern "win64" fn ke_flush_queued_dpcs() {
+    let driver = passive_caller("KeFlushQueuedDpcs");
+    loop {
+        let idle = on_host_stack(|| {
+            let state = driver.deferred().lock();
+            let idle = state.dpcs.is_empty() && state.running.is_none();
+            if !idle {
+                drop(driver.deferred().wait(state, STOP_CHECK));
+            }
+            idle
+        });
+        if idle {
+            return;
+        }
+        check_stopped();
+    }
+}
+
+extern "win64" fn ke_initialize_timer(timer: *mut c_void) {
+    ke_initialize_timer_ex(timer, 0);
+}
+
+extern "win64" fn ke_initialize_timer_ex(timer: *mut c_void, kind: u32) {
+    const NAME: &str = "KeInitializeTimerEx";
+    put(NAME, timer.cast(), [0_u64; 8]);
+    let kind = if kind == 0 { NOTIFICATION_TIMER } else { SYNCHRONIZATION_TIMER };
+    dispatcher::initialize(NAME, timer, kind, TIMER_WORDS, 0);
+}
+
+extern "win64" fn ke_set_timer(timer: *mut c_void, due: LARGE_INTEGER, dpc: usize) -> u8 {
+    ke_set_timer_ex(timer, due, 0, dpc)
+}
+
+extern "win64" fn ke_set_coalescable_timer(
+    timer: *mut c_void,
+    due: LARGE_INTEGER,
+    period: u32,
+    _: u32,
+    dpc: usize,
+) -> u8 {
+    ke_set_timer_ex(timer, due, period as i32, dpc)
+}
+
+/// TRUE if the timer was set already, which it then is anew.
+extern "win64" fn ke_set_timer_ex(timer: *mut c_void, due: LARGE_INTEGER, period: i32, dpc: usize) -> u8 {
+    const NAME: &str = "KeSetTimerEx";
+    let driver = caller(NAME);
+    let number = timer.expose_provenance();
+    on_host_stack(|| driver.deferred().lock().timers.remove(&number));
+    put(NAME, field(timer, SIGNAL_STATE), 0_i32);
+    put(NAME, field(timer, TIMER_DPC), dpc);
+    put(NAME, field(timer, TIMER_PERIOD), period);
+    let every = u64::try_from(period).ok().filter(|period| *period != 0).map(Duration::from_millis);
+    let was_set = set_timer_flag(NAME, timer, true);
+    on_host_stack(|| {
+        driver.deferred().lock().timers.insert(number, (moment(due.QuadPart), every));
+        ensure_worker(&driver);
+        driver.deferred().notify();
+    });
+    was_set
+}
+
+/// The header says whether the timer is in the list of the kernel, in its fourth byte.
+fn set_timer_flag(service: &'static str, timer: *mut c_void, set: bool) -> u8 {
+    const INSERTED: usize = 3;
+    let before: u8 = get(service, field(timer, INSERTED));
+    put(service, field(timer, INSERTED), u8::from(set));
+    before
+}
+
+/// TRUE if the timer was set.
+extern "win64" fn ke_cancel_timer(timer: *mut c_void) -> u8 {
+    const NAME: &str = "KeCancelTimer";
+    let driver = caller(NAME);
+    let was_set = on_host_stack(|| driver.deferred().lock().timers.remove(&timer.addr()).is_some());
+    set_timer_flag(NAME, timer, false);
+    was_set.into()
+}
+
+/// A work item is a block of pool, so that one that is not freed is found.
+extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
+    const NAME: &str = "IoAllocateWorkItem";
+    let driver = caller(NAME);
+    let block = on_host_stack(|| driver.pool().allocate(wddm_ddi::nt::POOL_FLAG_NON_PAGED, 32, WORK_ITEM_TAG));
+    let block = block.unwrap_or_else(|bugcheck| stop(bugcheck));
+    if !block.is_null() {
+        put(NAME, block.cast(), device);
+    }
+    block
+}
+
+extern "win64" fn io_queue_work_item(item: *mut c_void, routine: usize, _queue: u32, context: *mut c_void) {
+    const NAME: &str = "IoQueueWorkItem";
+    let driver = caller(NAME);
+    let device = get::<*mut c_void>(NAME, item.cast()).expose_provenance();
+    let context = context.expose_provenance();
+    // SAFETY: the driver gave the address as that of such a function.
+    let routine = unsafe { std::mem::transmute::<usize, Work>(routine) };
+    // SAFETY: the driver gave function and arguments for each other.
+    let call = move || unsafe { routine(pointer(device), pointer(context)) };
+    if !on_host_stack(|| spawn(&driver, "a work item", ThreadObject::new(), call)) {
+        stop(Bugcheck::fatal("no thread for a work item"));
+    }
+}
+
+extern "win64" fn io_free_work_item(item: *mut c_void) {
+    let driver = caller("IoFreeWorkItem");
+    if let Err(bugcheck) = on_host_stack(|| driver.pool().free(item, WORK_ITEM_TAG)) {
+        stop(bugcheck);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[repr(C, align(8))]
+    struct Object([u8; 64]);
+
+    fn object() -> *mut c_void {
+        Box::into_raw(Box::new(Object([0xcc; 64]))).cast()
+    }
+
+    fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> R {
+        driver_call::run(driver, "a function", call).0.unwrap()
+    }
+
+    unsafe extern "win64" fn count(counter: *mut c_void) {
+        // SAFETY: the tests pass a counter that lives.
+        let counter = unsafe { &*counter.cast::<AtomicUsize>() };
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+
+    unsafe extern "win64" fn count_at_dispatch(_: *mut c_void, counter: *mut c_void, by: *mut c_void, _: *mut c_void) {
+        // SAFETY: as above.
+        let counter = unsafe { &*counter.cast::<AtomicUsize>() };
+        counter.fetch_add(by.addr() + 100 * usize::from(irql::current()), Ordering::SeqCst);
+    }
+
+    fn counter() -> &'static AtomicUsize {
+        Box::leak(Box::new(AtomicUsize::new(0)))
+    }
+
+    fn at(counter: &'static AtomicUsize) -> *mut c_void {
+        std::ptr::from_ref(counter).cast_mut().cast()
+    }
+
+    #[test]
+    fn a_system_thread_is_waited_for_by_its_object() {
+        let driver = Driver::for_tests("threads");
+        let counter = counter();
+        run(&driver, || {
+            let (mut handle, mut thread) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let (none, start) = (std::ptr::null_mut(), count as *const () as usize);
+            let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
+            assert_eq!(status, STATUS_SUCCESS);
+            let status = ob_reference_object_by_handle(handle, 0, none, 0, &raw mut thread, none);
+            assert_eq!(status, STATUS_SUCCESS);
+            assert!(driver.deferred().lock().close(handle.addr()));
+            let ended = dispatcher::wait_for_tests(thread);
+            assert_eq!((ended, counter.load(Ordering::SeqCst)), (STATUS_SUCCESS, 1));
+            assert_eq!(driver.deferred().lock().dereference(thread.addr()), Some(0));
+        });
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn a_dpc_is_queued_once_and_runs_at_dispatch_level() {
+        let driver = Driver::for_tests("dpcs");
+        let (counter, dpc) = (counter(), object());
+        run(&driver, || {
+            ke_initialize_dpc(dpc, count_at_dispatch as *const () as usize, at(counter).expose_provenance());
+            assert_eq!(ke_insert_queue_dpc(dpc, 7, 0), 1);
+            ke_flush_queued_dpcs();
+            assert_eq!(counter.load(Ordering::SeqCst), 207);
+            assert_eq!(ke_remove_queue_dpc(dpc), 0);
+        });
+    }
+
+    #[test]
+    fn a_timer_queues_its_dpc_and_ends_waits_and_one_that_is_cancelled_does_not() {
+        let driver = Driver::for_tests("timers");
+        let (counter, dpc, timer) = (counter(), object(), object());
+        run(&driver, || {
+            ke_initialize_dpc(dpc, count_at_dispatch as *const () as usize, at(counter).expose_provenance());
+            ke_initialize_timer(timer);
+            let far = LARGE_INTEGER { QuadPart: -10_000_000_000 };
+            assert_eq!([ke_set_timer(timer, far, 0), ke_set_timer(timer, far, 0)], [0, 1]);
+            assert_eq!([ke_cancel_timer(timer), ke_cancel_timer(timer)], [1, 0]);
+            ke_set_timer(timer, LARGE_INTEGER { QuadPart: -10 }, dpc.expose_provenance());
+            assert_eq!(dispatcher::wait_for_tests(timer), STATUS_SUCCESS);
+            while counter.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            ke_flush_queued_dpcs();
+            assert_eq!(ke_cancel_timer(timer), 0, "it has expired");
+        });
+    }
+
+    #[test]
+    fn a_driver_that_leaves_a_timer_set_is_found_when_it_is_unloaded() {
+        let driver = Driver::for_tests("leaves");
+        let timer = object();
+        run(&driver, || {
+            ke_initialize_timer(timer);
+            ke_set_timer(timer, LARGE_INTEGER { QuadPart: -10_000_000_000 }, 0);
+        });
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::TIMER_OR_DPC_INVALID);
+    }
+
+    #[test]
+    fn a_work_item_runs_with_its_device_object() {
+        unsafe extern "win64" fn work(device: *mut c_void, counter: *mut c_void) {
+            // SAFETY: the test passes a counter that lives.
+            let counter = unsafe { &*counter.cast::<AtomicUsize>() };
+            counter.store(device.addr(), Ordering::SeqCst);
+        }
+        let driver = Driver::for_tests("work");
+        let counter = counter();
+        run(&driver, || {
+            let item = io_allocate_work_item(pointer(0x40));
+            io_queue_work_item(item, work as *const () as usize, 1, at(counter));
+            while counter.load(Ordering::SeqCst) != 0x40 {
+                std::thread::yield_now();
+            }
+            io_free_work_item(item);
+        });
+        while driver.deferred().lock().threads != 0 {
+            std::thread::yield_now();
+        }
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! A dispatch: a grid of workgroups, run one after the other, within budgets of instructions.
+
+use crate::grid::{Counters, Grid};
+use crate::group::{Group, Surroundings};
+use crate::kernel::Kernel;
+use crate::memory::{Cause, GlobalMemory, ShaderFault};
+use campanile_hw::isa::{LANES, Op, Order, Scope};
+
+/// Reason why a run returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<F> {
+    /// All workgroups have ended.
+    Done,
+    /// The budget is spent, or the run ended at the end of a workgroup as was asked.
+    Paused,
+    /// The program did what it may not. It does not run on.
+    Fault(ShaderFault<F>),
+}
+
+/// A dispatch that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    pub(crate) grid: Grid,
+    /// Workgroups that have ended.
+    pub(crate) done: u64,
+    pub(crate) group: Option<Group>,
+    pub(crate) counters: Counters,
+}
+
+impl Dispatch {
+    /// A dispatch of `size` workgroups in three dimensions, each at most `GRID_MAX`; none at all if one is 0.
+    pub fn new(size: [u32; 3], arguments: u64) -> Self {
+        let size = size.map(|size| size.min(campanile_hw::isa::GRID_MAX));
+        Self { grid: Grid { size, arguments }, done: 0, group: None, counters: Counters::default() }
+    }
+
+    /// The same dispatch without its first `done` workgroups, as if they had ended.
+    #[must_use]
+    pub fn from_workgroup(self, done: u64) -> Self {
+        Self { done, group: None, ..self }
+    }
+
+    /// Counts of the work so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// True if no workgroup has begun that has not ended: [`Dispatch::save`] then writes no registers.
+    pub fn between_workgroups(&self) -> bool {
+        self.group.is_none()
+    }
+
+    /// Workgroups that have ended.
+    pub fn workgroups_done(&self) -> u64 {
+        self.done
+    }
+
+    /// The instruction, workgroup and active lanes of the subgroup that runs, for debuggers.
+    pub fn position(&self) -> Option<(u32, [u32; 3], u32)> {
+        let group = self.group.as_ref()?;
+        group.subgroups.get(group.current).map(|subgroup| (subgroup.pc, group.id, subgroup.active))
+    }
+
+    /// Runs until everything is done, `budget` instructions are spent, or the program faults. `budget` is what is left then.
+    pub fn run<M: GlobalMemory>(&mut self, kernel: &Kernel, memory: &mut M, budget: &mut u64) -> Outcome<M::Fault> {
+        while self.done < self.grid.groups() {
+            if *budget == 0 {
+                return Outcome::Paused;
+            }
+            if self.group.is_none() {
+                self.counters.lanes += u64::from(kernel.header.lanes());
+                self.group = Some(Group::new(kernel, self.grid.place(self.done)));
+            }
+            match self.run_group(kernel, memory, budget) {
+                Ok(true) => {
+                    self.group = None;
+                    self.done += 1;
+                }
+                Ok(false) => return Outcome::Paused,
+                Err(fault) => return Outcome::Fault(fault),
+            }
+        }
+        Outcome::Done
+    }
+
+    /// True when the workgroup has ended.
+    fn run_group<M: GlobalMemory>(
+        &mut self,
+        kernel: &Kernel,
+        memory: &mut M,
+        budget: &mut u64,
+    ) -> Result<bool, ShaderFault<M::Fault>> {
+        let Some(group) = self.group.as_mut() else { return Ok(true) };
+        let mut around = Surroundings { kernel, grid: &self.grid, memory, counters: &mut self.counters };
+        loop {
+            let runs =
+                group.subgroups.get(group.current).is_some_and(|subgroup| subgroup.alive != 0 && !subgroup.waiting);
+            if !runs && !group.next_subgroup() {
+                return Ok(true);
+            }
+            if *budget == 0 {
+                return Ok(false);
+            }
+            *budget -= 1;
+            around.counters.instructions += 1;
+            step(group, &mut around)?;
+        }
+    }
+}
+
+/// Executes one instruction of the current subgroup.
+fn step<M: GlobalMemory>(group: &mut Group, around: &mut Surroundings<'_, M>) -> Result<(), ShaderFault<M::Fault>> {
+    let (current, workgroup) = (group.current, group.id);
+    let fault = |cause, instruction, lane: usize| ShaderFault {
+        cause,
+        instruction,
+        workgroup,
+        lane: (current * LANES + lane) as u32,
+    };
+    let nowhere = fault(Cause::State, 0, 0);
+    let subgroup = group.subgroups.get_mut(current).ok_or(nowhere)?;
+    let pc = subgroup.pc;
+    let first = subgroup.active.trailing_zeros() as usize % LANES;
+    let lost = fault(Cause::State, pc, first);
+    let instruction = around.kernel.code.get(pc as usize).ok_or(lost)?;
+    match instruction.op {
+        Op::Exit
+        | Op::If
+        | Op::Else
+        | Op::EndIf
+        | Op::Loop
+        | Op::Break
+        | Op::BreakIf
+        | Op::Continue
+        | Op::ContinueIf
+        | Op::Continuing
+        | Op::EndLoop
+        | Op::Call
+        | Op::Ret => subgroup.control(instruction, around.kernel).map_err(|_| lost),
+        Op::Barrier => {
+            subgroup.pc += 1;
+            if subgroup.active != 0 {
+                subgroup.waiting = true;
+                let (scope, order) = instruction.ordering().unwrap_or((Scope::Workgroup, Order::AcquireRelease));
+                around.memory.fence(scope, order);
+            }
+            Ok(())
+        }
+        _ => {
+            if subgroup.active != 0 {
+                group
+                    .execute(instruction, around)
+                    .map_err(|lane_fault| fault(lane_fault.cause, pc, lane_fault.lane))?;
+            }
+            if let Some(subgroup) = group.subgroups.get_mut(current) {
+                subgroup.pc += 1;
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A program, decoded.
+
+use campanile_hw::isa::{Instruction, Program, ProgramHeader};
+
+/// A valid program whose instructions are decoded.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub(crate) header: ProgramHeader,
+    pub(crate) code: Vec<Instruction>,
+    pub(crate) functions: Vec<u32>,
+    pub(crate) depth: u32,
+}
+
+impl Kernel {
+    /// Decodes a program.
+    pub fn new(program: &Program<'_>) -> Self {
+        let header = *program.header();
+        Self {
+            header,
+            code: (0..header.code).map_while(|index| program.instruction(index)).collect(),
+            functions: (0..header.functions).map_while(|number| program.function(number)).collect(),
+            depth: program.depth(),
+        }
+    }
+
+    /// The header.
+    pub fn header(&self) -> &ProgramHeader {
+        &self.header
+    }
+}

@@ -1,0 +1,225 @@
+//! The state of a subgroup, and structured control flow on it.
+
+use crate::kernel::Kernel;
+use campanile_hw::isa::{DEPTH_MAX, Instruction, LANES, Op, Operand};
+
+/// What a frame of the stack of blocks belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    If,
+    Loop,
+    Call,
+}
+
+/// An open block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: FrameKind,
+    /// Lanes that go on behind the block.
+    pub(crate) mask: u32,
+    /// Of an IF the lanes that wait for ELSE, of a LOOP those that have not left it.
+    pub(crate) other: u32,
+    /// Of a CALL the instruction behind it.
+    pub(crate) back: u32,
+}
+
+/// The frame that an instruction needs is not there, which only a state that was tampered with can lead to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoFrame;
+
+/// A subgroup of a running workgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subgroup {
+    pub(crate) pc: u32,
+    /// Lanes that execute.
+    pub(crate) active: u32,
+    /// Lanes that have not ended.
+    pub(crate) alive: u32,
+    /// Waits at a BARRIER.
+    pub(crate) waiting: bool,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) predicates: Vec<u32>,
+    pub(crate) words: Vec<[u32; LANES]>,
+    pub(crate) doubles: Vec<[u64; LANES]>,
+    /// Scratch memory, lane after lane.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// Numbers of the lanes of a mask, upwards.
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
+}
+
+impl Subgroup {
+    /// A subgroup before its first instruction, with so many lanes. Everything is zero.
+    pub(crate) fn new(kernel: &Kernel, lanes: u32) -> Self {
+        let header = &kernel.header;
+        let alive = u32::MAX.checked_shr((LANES as u32).saturating_sub(lanes)).unwrap_or(0);
+        Self {
+            pc: 0,
+            active: alive,
+            alive,
+            waiting: false,
+            frames: Vec::with_capacity(kernel.depth as usize),
+            predicates: vec![0; usize::from(header.predicates)],
+            words: vec![[0; LANES]; usize::from(header.words)],
+            doubles: vec![[0; LANES]; usize::from(header.doubles)],
+            scratch: vec![0; header.scratch as usize * LANES],
+        }
+    }
+
+    /// The bits of a register of a file in a lane.
+    pub(crate) fn read(&self, file: Operand, register: u8, lane: usize) -> u64 {
+        let register = usize::from(register);
+        match file {
+            Operand::Predicate => self.predicates.get(register).map_or(0, |mask| u64::from(mask >> lane & 1)),
+            Operand::Word => {
+                self.words.get(register).and_then(|word| word.get(lane)).map_or(0, |word| u64::from(*word))
+            }
+            Operand::Double => self.doubles.get(register).and_then(|double| double.get(lane)).copied().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Sets a register of a file in a lane.
+    pub(crate) fn write(&mut self, file: Operand, register: usize, lane: usize, bits: u64) {
+        match file {
+            Operand::Predicate => {
+                if let Some(mask) = self.predicates.get_mut(register) {
+                    *mask = *mask & !(1 << lane) | (bits as u32 & 1) << lane;
+                }
+            }
+            Operand::Word => {
+                if let Some(word) = self.words.get_mut(register).and_then(|word| word.get_mut(lane)) {
+                    *word = bits as u32;
+                }
+            }
+            Operand::Double => {
+                if let Some(double) = self.doubles.get_mut(register).and_then(|double| double.get_mut(lane)) {
+                    *double = bits;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The mask of a predicate.
+    pub(crate) fn predicate(&self, register: u8) -> u32 {
+        self.predicates.get(usize::from(register)).copied().unwrap_or(0)
+    }
+
+    fn top(&mut self) -> Result<&mut Frame, NoFrame> {
+        self.frames.last_mut().ok_or(NoFrame)
+    }
+
+    fn push(&mut self, kind: FrameKind, other: u32, back: u32) -> Result<(), NoFrame> {
+        if self.frames.len() >= DEPTH_MAX as usize {
+            return Err(NoFrame);
+        }
+        self.frames.push(Frame { kind, mask: self.active, other, back });
+        Ok(())
+    }
+
+    /// Takes lanes out of every frame above the innermost one of `kind`, and returns that.
+    fn leave_to(&mut self, kind: FrameKind, lanes: u32) -> Result<&mut Frame, NoFrame> {
+        let place = self.frames.iter().rposition(|frame| frame.kind == kind).ok_or(NoFrame)?;
+        let (outer, inner) = self.frames.split_at_mut(place + 1);
+        for frame in inner {
+            frame.mask &= !lanes;
+            frame.other &= !lanes;
+        }
+        outer.last_mut().ok_or(NoFrame)
+    }
+
+    /// Where lanes go on that do not all leave by a conditional BREAK or CONTINUE.
+    fn after(&self, target: u32) -> u32 {
+        if self.active == 0 { target } else { self.pc + 1 }
+    }
+
+    /// Executes an instruction of control flow, and sets `pc` to the next one.
+    pub(crate) fn control(&mut self, instruction: &Instruction, kernel: &Kernel) -> Result<(), NoFrame> {
+        let (next, target, active) = (self.pc.saturating_add(1), instruction.immediate as u32, self.active);
+        self.pc = match instruction.op {
+            Op::If => {
+                let taken = self.predicate(instruction.a) & active;
+                self.push(FrameKind::If, active & !taken, 0)?;
+                self.active = taken;
+                if taken == 0 { target } else { next }
+            }
+            Op::Else => {
+                self.active = core::mem::take(&mut self.top()?.other);
+                if self.active == 0 { target } else { next }
+            }
+            Op::EndIf => {
+                self.active = self.frames.pop().ok_or(NoFrame)?.mask;
+                next
+            }
+            Op::Loop => {
+                self.push(FrameKind::Loop, active, 0)?;
+                if active == 0 { target } else { next }
+            }
+            Op::Break | Op::BreakIf | Op::Continue | Op::ContinueIf => return self.leave_loop(instruction),
+            Op::Continuing => {
+                self.active = self.top()?.other;
+                next
+            }
+            Op::EndLoop => {
+                let frame = *self.top()?;
+                if frame.other == 0 {
+                    self.frames.pop();
+                    self.active = frame.mask;
+                    next
+                } else {
+                    self.active = frame.other;
+                    target.saturating_add(1)
+                }
+            }
+            Op::Call if active == 0 => next,
+            Op::Call => {
+                self.push(FrameKind::Call, 0, next)?;
+                kernel.functions.get(target as usize).copied().ok_or(NoFrame)?
+            }
+            Op::Ret => return self.leave_function(next),
+            _ => {
+                self.end_lanes(active);
+                next
+            }
+        };
+        Ok(())
+    }
+
+    fn leave_loop(&mut self, instruction: &Instruction) -> Result<(), NoFrame> {
+        let conditional = matches!(instruction.op, Op::BreakIf | Op::ContinueIf);
+        let leaving = if conditional { self.predicate(instruction.a) & self.active } else { self.active };
+        let for_good = matches!(instruction.op, Op::Break | Op::BreakIf);
+        let frame = self.leave_to(FrameKind::Loop, leaving)?;
+        if for_good {
+            frame.other &= !leaving;
+        }
+        self.active &= !leaving;
+        self.pc = if conditional { self.after(instruction.immediate as u32) } else { self.pc + 1 };
+        Ok(())
+    }
+
+    fn leave_function(&mut self, next: u32) -> Result<(), NoFrame> {
+        let top = *self.top()?;
+        if top.kind == FrameKind::Call {
+            self.frames.pop();
+            (self.active, self.pc) = (top.mask, top.back);
+            return Ok(());
+        }
+        self.leave_to(FrameKind::Call, self.active)?;
+        (self.active, self.pc) = (0, next);
+        Ok(())
+    }
+
+    /// Ends lanes: no frame brings them back.
+    fn end_lanes(&mut self, lanes: u32) {
+        for frame in &mut self.frames {
+            frame.mask &= !lanes;
+            frame.other &= !lanes;
+        }
+        self.alive &= !lanes;
+        self.active &= !lanes;
+    }
+}
