@@ -121,7 +121,7 @@ enum Command {
     Asm {
         /// Text of the program.
         file: PathBuf,
-        /// Where the program goes.
+        /// File that the program is written to
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
     },

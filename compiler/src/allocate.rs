@@ -26,7 +26,7 @@ struct Interval {
     end: usize,
 }
 
-/// Where values lie.
+/// Register or scratch offset of each value.
 #[derive(Default)]
 struct Places {
     registers: HashMap<V, u8>,

@@ -142,7 +142,7 @@ pub(crate) fn straighten(nodes: &mut Vec<Node>, tails: &[(Label, bool)]) {
     }
 }
 
-/// How blocks are left.
+/// Jumps that leave blocks and loops.
 #[derive(Default)]
 struct Leaves {
     /// Labels that something breaks out of.

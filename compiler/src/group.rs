@@ -284,7 +284,7 @@ impl Lower<'_> {
         })
     }
 
-    /// What no table has.
+    /// Error for an instruction that no table has.
     pub(crate) fn unknown(inst: &Inst) -> Result<()> {
         Err(unsupported(inst.op))
     }

@@ -121,7 +121,7 @@ pub(crate) enum Node {
     Continue(Label),
 }
 
-/// What is known of a virtual register.
+/// Properties of a virtual register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register {
     pub(crate) class: Class,

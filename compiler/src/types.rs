@@ -161,7 +161,7 @@ impl Types {
         self.find(id, member, decoration)?.get(1).copied()
     }
 
-    /// How matrices in a member of a struct lie.
+    /// Stride and order of the matrices in a member of a struct.
     pub(crate) fn matrix(&self, id: u32, member: u32) -> MatrixLayout {
         MatrixLayout {
             stride: self.member(id, member, Decoration::MatrixStride).unwrap_or(0),

@@ -438,7 +438,7 @@ impl Engine {
                 let (tlb, programs) = (&mut self.tlb, &mut self.programs);
                 let state = (&mut queue.dispatch, &mut buffer.partial);
                 let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
-                // What it did is a slice.
+                // A dispatch uses up the rest of the time slice.
                 budget.bytes = 0;
                 Ok(Step::of(done))
             }

@@ -12,7 +12,7 @@ static IDS: AtomicU64 = AtomicU64::new(1);
 /// How often somebody who waits looks whether the machine has stopped or the process ends; nothing else depends on it.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
-/// What a keyed mutex keeps for its next owner.
+/// State that a keyed mutex hands to its next owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// Value of the fence that the last owner named.

@@ -172,7 +172,7 @@ pub enum PnpError {
     Stopped(Box<Bugcheck>),
 }
 
-/// How a machine sleeps.
+/// Sleep state of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemSleep {
     /// Devices have little power, and keep the memory that they said they would.
@@ -554,7 +554,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether an adapter is in D3.
+    /// True if the adapter is in D3; false if there is no such adapter.
     pub fn is_powered_down(&self, luid: LUID) -> bool {
         self.adapter(luid).is_some_and(|adapter| adapter.is_asleep())
     }
@@ -697,7 +697,7 @@ impl Machine {
         self.0.adapters.read().clone()
     }
 
-    /// What parts of the machine keep of it.
+    /// Reference to the machine that parts of it keep without keeping it alive.
     pub(crate) fn downgrade(&self) -> Platform {
         let owner: Weak<dyn Owner> = Arc::downgrade(&self.0) as Weak<dyn Owner>;
         Platform::new(
@@ -713,7 +713,7 @@ impl Machine {
         )
     }
 
-    /// What a process keeps of its machine.
+    /// Reference to the machine that a process keeps without keeping it alive.
     pub(crate) fn weak(&self) -> WeakMachine {
         WeakMachine(Arc::downgrade(&self.0))
     }

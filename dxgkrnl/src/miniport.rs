@@ -23,7 +23,7 @@ use nt::driver::Driver;
 use nt::driver_call;
 use nt::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 
-/// What a call answers when it was not made.
+/// Answer of a call that was not made, because the driver has stopped or lacks the DDI.
 pub(crate) trait NotMade {
     fn stopped() -> Self;
     fn absent() -> Self;

@@ -66,7 +66,7 @@ pub(crate) struct AdapterOpen {
     pub(crate) adapter: Arc<Adapter>,
 }
 
-/// What a handle can stand for.
+/// Object behind a D3DKMT handle.
 #[derive(Clone)]
 pub(crate) enum Object {
     Adapter(Arc<AdapterOpen>),
@@ -85,7 +85,7 @@ pub(crate) enum Object {
     BudgetChange(Arc<BudgetRegistration>),
 }
 
-/// What a kernel handle can stand for.
+/// Object behind a shared NT handle.
 #[derive(Clone)]
 pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
@@ -514,7 +514,7 @@ impl Process {
         }
     }
 
-    /// Whether [`Process::exit`] has begun.
+    /// True once [`Process::exit`] has begun.
     pub(crate) fn has_exited(&self) -> bool {
         self.inside.is_closed()
     }

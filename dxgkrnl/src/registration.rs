@@ -163,7 +163,7 @@ fn slot_at(table: &DRIVER_INITIALIZATION_DATA, index: usize) -> bool {
 
 const _: () = assert!(size_of::<DRIVER_INITIALIZATION_DATA>() == 8 + 8 * SLOT_NAMES.len());
 
-/// What DxgkInitialize checks of a table.
+/// Checks of DxgkInitialize: the version, the functions that every driver must have, and the retired slots, which must be NULL.
 pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), LoadError> {
     if table.Version != DXGKDDI_INTERFACE_VERSION_WDDM3_2 {
         return Err(LoadError::Version(table.Version));

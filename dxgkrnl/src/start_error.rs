@@ -12,7 +12,7 @@ const STATUS_DEVICE_CONFIGURATION_ERROR: NTSTATUS = NTSTATUS(0xc000_0182_u32 as 
 /// STATUS_GRAPHICS_INVALID_DRIVER_MODEL. [ntstatus: STATUS_GRAPHICS_INVALID_DRIVER_MODEL]
 const STATUS_GRAPHICS_INVALID_DRIVER_MODEL: NTSTATUS = NTSTATUS(0xc01e_0004_u32 as i32);
 
-/// What Device Manager shows.
+/// Problem code that Device Manager shows for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemCode {
     /// Code 10, CM_PROB_FAILED_START: StartDevice failed.
@@ -108,7 +108,7 @@ start_errors! {
     MissingDdi {
         /// Name of the slot.
         slot: &'static str,
-        /// What needs it.
+        /// Capability or feature that requires the DDI.
         rule: &'static str,
     }, STATUS_INVALID_PARAMETER, FailedPostStart, "{} is NULL, but {} needs it", slot, rule;
     /// A DDI that a compute-only adapter must not have.
@@ -117,7 +117,7 @@ start_errors! {
     Query {
         /// Which query.
         query: &'static str,
-        /// What the driver answered.
+        /// Status that the driver returned.
         status: NTSTATUS,
     }, *status, FailedPostStart, "QueryAdapterInfo({}) failed with {}", query, status;
     /// Two places tell different WDDM versions.
@@ -126,7 +126,7 @@ start_errors! {
         site: &'static str,
         /// The number that the driver reported.
         found: u32,
-        /// What the interface version implies.
+        /// Version that the driver's interface version implies.
         expected: u32,
     }, STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "{} says version 0x{:x}, the DDI table implies 0x{:x}", site, found, expected;
     /// NativeGpuFence although the feature is not enabled.
@@ -145,7 +145,7 @@ start_errors! {
     PerEngineTdrWithoutDdi(slot: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "SupportPerEngineTDR is set, but {} is NULL", slot;
     /// The adapter does not reach all memory.
     HighestAcceptableAddress {
-        /// What the driver said.
+        /// Value that the driver reported.
         found: u64,
         /// Last byte of installed memory.
         needed: u64,
@@ -162,7 +162,7 @@ start_errors! {
     NodeMetadata {
         /// The node.
         node: u32,
-        /// What the driver answered.
+        /// Status that the driver returned.
         status: NTSTATUS,
     }, *status, FailedPostStart, "GetNodeMetadata of node {} failed with {}", node, status;
     /// GpuMmuSupported of the adapter and of a node disagree.
@@ -218,7 +218,7 @@ start_errors! {
     HistoryBufferPrecision {
         /// The node.
         node: u32,
-        /// What the driver answered.
+        /// Value that the driver reported.
         bits: u32,
     }, STATUS_DEVICE_CONFIGURATION_ERROR, FailedPostStart, "history buffer precision of node {} is {} bits; 32 to 64 are allowed", node, bits;
     /// A power component breaks a rule.

@@ -30,7 +30,7 @@ pub struct TraceEvent {
     pub kind: TraceKind,
 }
 
-/// What can happen.
+/// Kind of an event, with its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceKind {
     /// The driver's interrupt routine ran.
@@ -48,7 +48,7 @@ pub enum TraceKind {
         kind: i32,
         /// The node that it names.
         node: Option<u32>,
-        /// How many fences it names.
+        /// Number of fences that the report names.
         fences: u32,
         /// The fence id or value that it names, 0 for none.
         value: u64,
@@ -114,7 +114,7 @@ pub enum TraceKind {
     },
 }
 
-/// What was traced since the last look.
+/// Events since the last call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceLog {
     /// In the order in which the events ended.

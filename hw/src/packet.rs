@@ -305,7 +305,7 @@ packets! {
 }
 
 record! {
-    /// What became of a dispatch.
+    /// Result of a dispatch.
     pub struct DispatchReport[96] {
         /// 1 if all workgroups have ended, 2 if the program faulted.
         0x00 state: u32,

@@ -16,7 +16,7 @@ pub struct AssemblyError {
     pub line: usize,
     /// Column in the line, from 1.
     pub column: usize,
-    /// What is wrong and what was expected.
+    /// The mistake, and the text that was expected in its place.
     pub message: String,
 }
 

@@ -9,7 +9,7 @@ pub struct Bugcheck {
     pub code: u32,
     /// The four parameters as documented for the code.
     pub parameters: [u64; 4],
-    /// What the driver did, naming the rule.
+    /// Mistake of the driver, with the rule that it broke.
     pub reason: String,
     /// Where in its image it did so, if the driver is an image and the place is known. Boxed, because it is rare.
     pub place: Option<Box<Place>>,

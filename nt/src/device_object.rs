@@ -16,7 +16,7 @@ use crate::registry::RegistryKey;
 static NEXT: AtomicUsize = AtomicUsize::new(0xd0de_0000_0000_0010);
 static OBJECTS: RwLock<BTreeMap<usize, Known>> = RwLock::new(BTreeMap::new());
 
-/// Where a function sits.
+/// Position of a function on the PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Bus, the segment in the upper bits.

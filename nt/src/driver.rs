@@ -33,7 +33,7 @@ pub struct ControlDevice {
     pub control: fn(code: u32) -> Option<usize>,
 }
 
-/// What drivers may call.
+/// Kernel functions that drivers may call.
 pub struct Services {
     /// Functions that linked drivers get in a table.
     pub imports: Option<&'static NtImports>,
@@ -49,7 +49,7 @@ impl Services {
     /// Nothing.
     pub const NONE: Self = Self { imports: None, not_exported: &[], exports: &[], device: None };
 
-    /// What only images import.
+    /// Functions that only images import.
     fn exported(&self) -> impl Iterator<Item = &'static Export> {
         self.exports.iter().copied().flatten()
     }
@@ -74,9 +74,9 @@ pub struct Host<'a> {
     pub verifier: &'a Arc<Verifier>,
     /// Its memory.
     pub ram: &'a Arc<Ram>,
-    /// Where pool blocks lie.
+    /// Placement of pool blocks: in the heap, or on pages of their own.
     pub special_pool: SpecialPool,
-    /// What its drivers may call.
+    /// Kernel functions that its drivers may call.
     pub services: &'static Services,
 }
 
@@ -125,7 +125,7 @@ pub struct LoadedImage {
 }
 
 impl LoadedImage {
-    /// What an address in the image is.
+    /// Function, file and line of an address in the image; `None` if the address is outside.
     pub fn place(&self, address: usize) -> Option<Place> {
         let rva = self.image.rva_of(address)?;
         let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
@@ -186,7 +186,7 @@ impl Driver {
         &self.pool
     }
 
-    /// What it has to do with event tracing.
+    /// Event tracing of the driver: its providers and events.
     pub fn etw(&self) -> &Etw {
         &self.etw
     }
@@ -196,7 +196,7 @@ impl Driver {
         &self.keys
     }
 
-    /// What it has running outside its calls.
+    /// Work of the driver outside its calls: timers, DPCs, work items and threads.
     pub fn deferred(&self) -> &Arc<Deferred> {
         &self.deferred
     }

@@ -15,7 +15,7 @@ use crate::image::{Image, ImageError, ImageKind};
 /// Modules that drivers import from: the kernel, and what was a module of its own before Windows 10 and hands all on to the kernel since then.
 const KERNEL: [&str; 2] = ["ntoskrnl.exe", "hal.dll"];
 
-/// Where a driver comes from.
+/// Source of a driver.
 pub enum DriverImage {
     /// A driver linked into this process.
     Linked {

@@ -15,7 +15,7 @@ use crate::range::RangeAllocator;
 /// Translated addresses of device memory start here, far above any physical memory.
 pub const TRANSLATED_BASE: u64 = 1 << 40;
 const TRANSLATED_END: u64 = 1 << 46;
-/// Where 32-bit BARs go on the bus.
+/// Address range that 32-bit BARs are assigned in: start and end.
 const LOW_WINDOW: (u64, u64) = (0xe000_0000, 0xfec0_0000);
 
 const VENDOR: u16 = 0x00;
@@ -57,7 +57,7 @@ pub enum PciError {
     BarMask {
         /// BAR number.
         bar: u8,
-        /// What the BAR read as after writing ones.
+        /// Value that the BAR read as after ones were written.
         mask: u64,
     },
     /// Configuration space and adaptor disagree about a BAR.

@@ -9,7 +9,7 @@ use crate::bugcheck::Bugcheck;
 use crate::calls::Calls;
 use crate::lock::{Innermost, Mutex};
 
-/// What the verifier of one machine has seen.
+/// Violations and messages of one machine.
 #[derive(Default)]
 pub struct Verifier {
     first: OnceLock<Bugcheck>,

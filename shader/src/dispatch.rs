@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::memory::{Cause, GlobalMemory, ShaderFault};
 use campanile_hw::isa::{LANES, Op, Order, Scope};
 
-/// How far a run came.
+/// Reason why a run returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<F> {
     /// All workgroups have ended.
@@ -40,7 +40,7 @@ impl Dispatch {
         Self { done, group: None, ..self }
     }
 
-    /// What was done so far.
+    /// Counts of the work so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -120,7 +120,7 @@ pub fn convert(op: Op, ty: Type, from: Type, bits: u64) -> u64 {
     }
 }
 
-/// What a reduction begins with.
+/// Neutral element of a reduction, as the bits of a register.
 pub fn reduction_start(reduction: Reduction, ty: Type) -> u64 {
     let (ones, sign) = if ty.bits() == 64 { (u64::MAX, 1 << 63) } else { (0xffff_ffff, 1 << 31) };
     // +infinity, -0 and 1 of the floating-point types.

@@ -1,6 +1,6 @@
 //! What all workgroups of a dispatch have in common, and what is counted of them.
 
-/// What was done so far.
+/// Counts of the work of a dispatch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Instructions of subgroups.
@@ -15,7 +15,7 @@ pub struct Counters {
     pub atomics: u64,
 }
 
-/// What is the same for all workgroups.
+/// Parameters that are the same for all workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) size: [u32; 3],

@@ -20,7 +20,7 @@ pub(crate) struct Group {
     pub(crate) current: usize,
 }
 
-/// What a lane may not do, and which lane.
+/// Fault of a lane, and the number of the lane.
 pub(crate) struct LaneFault<F> {
     pub(crate) cause: Cause<F>,
     pub(crate) lane: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Surroundings<'a, M> {
     pub(crate) counters: &'a mut Counters,
 }
 
-/// Where a load or store goes.
+/// Address space of a load or store.
 #[derive(Clone, Copy)]
 enum Space {
     Global,
@@ -128,7 +128,7 @@ fn sources(subgroup: &Subgroup, instruction: &Instruction, lane: usize) -> [u64;
     [subgroup.read(a_file, a, lane), b, subgroup.read(c_file, c, lane)]
 }
 
-/// What concerns each lane by itself.
+/// Executes an operation in which each lane uses its own registers only.
 fn within(subgroup: &mut Subgroup, instruction: &Instruction, arguments: u64) {
     let (file, dst, _) = instruction.registers()[0];
     let (op, ty) = (instruction.op, instruction.ty);

@@ -53,7 +53,7 @@ pub enum Cause<F> {
 /// A fault, and where it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaderFault<F> {
-    /// What happened.
+    /// Cause of the fault.
     pub cause: Cause<F>,
     /// The instruction.
     pub instruction: u32,

@@ -8,7 +8,7 @@ use campanile_isa::{Source, assemble, link};
 use campanile_shader::{Cause, Counters, Dispatch, GlobalMemory, Kernel, Outcome, ShaderFault, save_size};
 use proptest::prelude::*;
 
-/// Where the memory of the tests begins.
+/// First address of the tests' memory.
 const BASE: u64 = 0x1_0000;
 
 #[derive(Clone, PartialEq)]

@@ -136,7 +136,7 @@ const NEW_THUNKS: &[&str] = &[
     "gdi32.dll!D3DKMTOpenNativeFenceFromNtHandle",
 ];
 
-/// What windows-sys has otherwise, by reason.
+/// Functions for which windows-sys names another DLL or none, by reason.
 const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
     ("newer than its metadata", NEW_THUNKS),
     (
@@ -180,7 +180,7 @@ const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What MinGW-w64 10 has otherwise, by reason.
+/// Functions for which MinGW-w64 10 names another DLL or none, by reason.
 const NOT_IN_MINGW: &[(&str, &[&str])] = &[
     ("newer than its libraries", NEW_THUNKS),
     (

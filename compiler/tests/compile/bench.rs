@@ -7,7 +7,7 @@ use campanile_compiler::{Compiled, Options, compile};
 use campanile_hw::isa::{Order, Program, Scope};
 use campanile_shader::{Dispatch, GlobalMemory, Kernel, Outcome};
 
-/// Where the argument block lies.
+/// Address of the argument block.
 const BASE: u64 = 0x1_0000;
 
 static FILES: AtomicU32 = AtomicU32::new(0);

@@ -148,7 +148,7 @@ impl Adapter {
         self.vidsch().note_awake();
     }
 
-    /// Whether the device is in D3.
+    /// True if the device is in D3.
     pub(crate) fn is_asleep(&self) -> bool {
         lock(&self.asleep).is_some()
     }

@@ -32,7 +32,7 @@ impl IdleSince {
     }
 }
 
-/// What was seen at the last look.
+/// State of device and nodes at the last check for idleness.
 #[derive(Default)]
 pub(super) struct Watch {
     device: IdleSince,

@@ -34,7 +34,7 @@ use crate::vidsch::RenderAdapter;
 /// One adapter between StartDevice and StopDevice, as plug and play knows it: the port to its driver, with the scheduler and the memory
 /// manager that start has put upon it, and its power.
 pub(crate) struct Adapter {
-    /// What devices and their objects know of it.
+    /// The part of the adapter that devices and their objects use.
     render: Arc<RenderAdapter>,
     /// The registry keys of its driver.
     pub(crate) installation: Installation,
@@ -59,7 +59,7 @@ impl Deref for Adapter {
 }
 
 impl Adapter {
-    /// What devices and their objects know of it.
+    /// The part of the adapter that devices and their objects use.
     pub(crate) fn render(&self) -> &Arc<RenderAdapter> {
         &self.render
     }

@@ -44,7 +44,7 @@ pub(crate) struct Member {
 
 /// What plug and play knows of an adapter beside its functions.
 pub(crate) struct DeviceSettings {
-    /// What the system is willing to enable.
+    /// Features that the system is willing to enable.
     pub(crate) features: FeaturePolicy,
     /// The registry keys of its driver.
     pub(crate) installation: Installation,

@@ -23,7 +23,7 @@ pub(crate) trait Owner: Send + Sync {
     fn wake_devices(&self);
 }
 
-/// What all parts share.
+/// Services that all parts of the machine share.
 #[derive(Clone)]
 pub(crate) struct Parts {
     /// Physical memory.

@@ -42,7 +42,7 @@ struct DriverInterface {
     query_interface: PDXGKDDI_QUERYFEATUREINTERFACE,
 }
 
-/// What was negotiated so far.
+/// Features negotiated so far.
 #[derive(Default)]
 pub(crate) struct Features {
     interface: OnceLock<Option<DriverInterface>>,

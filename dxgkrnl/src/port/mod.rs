@@ -56,7 +56,7 @@ pub(crate) struct Port {
     /// A function was pulled out.
     gone: AtomicBool,
     interrupts: Arc<Interrupts>,
-    /// What the system is willing to enable here.
+    /// Features that the system is willing to enable here.
     policy: FeaturePolicy,
     power: PowerComponents,
     features: Features,
@@ -110,12 +110,12 @@ impl Port {
         self.running.store(false, Ordering::Release);
     }
 
-    /// Who hears of engines that may be idle.
+    /// Sets the listener that is told of engines that may be idle.
     pub(crate) fn set_idle_engines(&self, listener: Weak<dyn IdleEngines>) {
         let _ = self.idle_engines.set(listener);
     }
 
-    /// Who brings the device back to D0.
+    /// Sets the object that brings the device back to D0.
     pub(crate) fn set_device_power(&self, power: Weak<dyn DevicePower>) {
         let _ = self.device_power.set(power);
     }
@@ -169,7 +169,7 @@ impl Port {
         self.caps.get().expect("capabilities are known before anything else of the adapter exists")
     }
 
-    /// What the system is willing to enable here.
+    /// Features that the system is willing to enable here.
     pub(crate) fn policy(&self) -> &FeaturePolicy {
         &self.policy
     }

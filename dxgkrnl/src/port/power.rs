@@ -61,7 +61,7 @@ impl Uses {
     }
 }
 
-/// How far a transition is.
+/// Progress of a power transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Transition {
     #[default]

@@ -47,7 +47,7 @@ enum Mapping {
     Trap { _range: TrapRange },
 }
 
-/// What a driver holds.
+/// Views and mappings of the device that a driver holds.
 pub(crate) struct Resources {
     function: Arc<Function>,
     views: Vec<View>,

@@ -9,7 +9,7 @@ use super::Process;
 /// How far the suspensions of a context have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspensions {
-    /// How often the driver was asked.
+    /// Number of suspensions of this context that the driver was asked for.
     pub asked: u64,
     /// The request up to which it has answered.
     pub answered: u64,

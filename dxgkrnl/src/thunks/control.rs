@@ -20,7 +20,7 @@ const FEATURE_VERSION: u16 = 1;
 /// Longest name of a device interface, in units of 16 bits.
 const NAME_MAX: usize = 1024;
 /// How often somebody who waits for a device looks at it.
-const GLANCE: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// GUID_COMPUTE_DEVICE_ARRIVAL and GUID_DISPLAY_DEVICE_ARRIVAL, the interfaces of adapters. [ntddvdeo]
 const INTERFACES: [&str; 2] = ["{1024e4c9-47c9-48d3-b4a8-f9df78523b53}", "{1ca05180-a699-450a-9a0c-de4fbe3ddd89}"];
@@ -188,7 +188,7 @@ pub(super) unsafe extern "win64" fn wait_for_idle(args: *mut D3DKMT_WAITFORIDLE)
             device.check()?;
             ends(process)?;
             if !device.adapter.relax() {
-                std::thread::sleep(GLANCE);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         Ok(STATUS_SUCCESS)

@@ -16,7 +16,7 @@ use crate::vidsch::{Device, HwQueue, PacketContext, RenderAdapter};
 
 use super::{enter_read_only, user};
 
-/// What a test command buffer is for.
+/// Device, node and queue or context of a test command buffer.
 struct Target {
     device: Arc<Device>,
     node: u32,
@@ -24,7 +24,7 @@ struct Target {
     _used: Kind,
 }
 
-/// What is used until the answer is there.
+/// Object that is kept from being destroyed until the call is answered.
 enum Kind {
     Queue { _used: Used<HwQueue> },
     Context { _used: Used<PacketContext> },

@@ -69,7 +69,7 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
     })
 }
 
-/// What waits and signals are submitted to.
+/// Queue or context that waits and signals are submitted to.
 pub(super) enum Target {
     Queue(Used<HwQueue>),
     Context(Used<PacketContext>),

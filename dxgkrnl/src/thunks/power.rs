@@ -9,7 +9,7 @@ use nt::lock::RwLockReadGuard;
 use crate::process::Process;
 use crate::rank;
 
-/// What a thunk needs.
+/// Power state that a thunk needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     /// A device in D0.

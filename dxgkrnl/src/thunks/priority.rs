@@ -100,7 +100,7 @@ pub unsafe extern "win64" fn D3DKMTGetContextInProcessSchedulingPriority(
     })
 }
 
-/// What `GetCurrentProcess` returns.
+/// True for the pseudo-handle that `GetCurrentProcess` returns.
 fn is_current(process: HANDLE) -> bool {
     process.addr() == usize::MAX
 }

@@ -48,7 +48,7 @@ pub(super) fn insert(process: &Process, device: &Device, fence: &Arc<SyncObject>
     Ok(handle)
 }
 
-/// Where the process has the values of a fence.
+/// Addresses of a fence's values in the process.
 pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
     D3DDDI_NATIVEFENCEMAPPING {
         CurrentValueCpuVa: core::ptr::with_exposed_provenance_mut(fence.user_address()),

@@ -17,7 +17,7 @@ use nt::ram::{PAGE_SIZE, Pages};
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
 const ZERO_MAX: u64 = 1 << 30;
 
-/// What a GPU may do with a page.
+/// Access rights of a GPU to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// Reads.
@@ -68,7 +68,7 @@ pub(crate) struct MapRequest<'a> {
     pub(crate) driver_protection: u64,
 }
 
-/// What a mapping shows.
+/// Target of a mapping.
 #[derive(Clone, Copy)]
 pub(crate) enum Shows<'a> {
     /// An allocation from a page on.

@@ -414,7 +414,7 @@ impl Allocation {
         *lock(&self.placements) = places;
     }
 
-    /// How the CPU may reach it.
+    /// Access that the CPU has to the allocation.
     pub(crate) fn cpu_access(&self) -> CpuAccess {
         self.cpu_access
     }

@@ -31,7 +31,7 @@ impl Notice for Budget {
 /// A function that was registered for a device.
 pub(crate) type BudgetRegistration = Registration<Budget>;
 
-/// Who is told, and the budget that it knows.
+/// A registration, and the budget that it was told last.
 pub(crate) struct Listener {
     registration: Weak<BudgetRegistration>,
     known: u64,

@@ -73,7 +73,7 @@ impl SharedPages {
 
 /// What the processor has of an allocation in its cache: all of it.
 pub(crate) struct CpuCache {
-    /// What user mode sees.
+    /// Pages as user mode sees them, through the simulated cache.
     seen: Pages,
     /// The bytes as they were when last read from memory. A line that differs is dirty.
     clean: Vec<u8>,

@@ -180,7 +180,7 @@ impl Driver {
     }
 }
 
-/// What leaf entries of an update belong to.
+/// Allocation and first page that leaf entries of an update belong to.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject {
     /// The driver's handle of the allocation, NULL for anything else.

@@ -115,7 +115,7 @@ impl Memory {
     }
 }
 
-/// What came of an attempt.
+/// Result of an attempt to find memory, and the processes and queues that could free more.
 pub(crate) struct Attempt<R, E> {
     pub(crate) result: Result<R, E>,
     /// Where memory was short: processes whose suspension would free some.

@@ -65,7 +65,7 @@ impl Spot {
     }
 }
 
-/// Where a page of fence values is.
+/// Memory of a page of fence values.
 enum At {
     /// In its segment.
     Local { offset: u64 },
@@ -81,7 +81,7 @@ pub(crate) struct FenceState {
     alignment: u64,
     at: At,
     spot: Arc<Spot>,
-    /// What it holds while the device is not in D0.
+    /// Contents that are kept while the device is not in D0; `None` while it is.
     kept: Option<Vec<u8>>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) enum FencePage {
     Local(LocalPage),
 }
 
-/// How the kernel finds a page.
+/// Way by which the kernel reads and writes a page of fence values.
 pub(crate) enum Found {
     /// It is always there.
     Fixed(NonNull<u8>),
@@ -135,7 +135,7 @@ pub(crate) enum Found {
 }
 
 impl FencePage {
-    /// How the kernel finds it.
+    /// Way by which the kernel reads and writes the page.
     pub(crate) fn find(&self) -> Found {
         match self {
             Self::System(pages) => Found::Fixed(pages.seen().kernel_address()),
@@ -151,7 +151,7 @@ impl FencePage {
         }
     }
 
-    /// What a mapping of it shows.
+    /// Source of a mapping of the page.
     pub(super) fn source(&self) -> Source {
         match self {
             Self::System(pages) => Source::Frames { segment: 0, frame: pages.memory().address() / PAGE_SIZE },
@@ -159,7 +159,7 @@ impl FencePage {
         }
     }
 
-    /// What an earlier owner left is gone.
+    /// Fills the page with zeros, so that nothing of an earlier owner is seen.
     fn cleared(self) -> Self {
         let clear = |address: *mut u8| {
             // SAFETY: the page is mapped for the kernel, belongs to this object, and nobody else knows it yet.

@@ -59,7 +59,7 @@ pub(crate) struct Space {
     pub(super) tables: Option<PageTables<Table>>,
     /// Where the contexts of the process find its root, as the driver knows it.
     pub(super) told: Option<(u32, u64)>,
-    /// Where it was when the process worked last.
+    /// Segment and offset of the root page table when the process worked last.
     pub(super) before: (u32, u64),
     pub(super) standing: Standing,
     /// Time when its process last asked for something that needs the tables.
@@ -71,7 +71,7 @@ pub(super) fn flush_of(engine: u32, process: KmdHandle, tables: &PageTables<Tabl
     Flush { engine, process, root: tables.root().address(), start, end }
 }
 
-/// Where the bytes of an allocation are.
+/// Memory that holds the contents of an allocation.
 pub(crate) enum Place {
     /// Nowhere yet: all zero.
     Uncommitted,
@@ -86,7 +86,7 @@ pub(crate) enum Place {
     },
 }
 
-/// What changes about an allocation.
+/// State of an allocation that the memory manager's lock guards.
 pub(crate) struct State {
     pub(crate) allocation: Arc<Allocation>,
     pub(crate) place: Place,
@@ -160,7 +160,7 @@ pub(crate) struct Memory {
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
     pub(crate) counts: ResidencyCounts,
-    /// What processes reserved and wait for.
+    /// Memory that processes reserved, or wait for.
     pub(crate) demands: Demands,
     /// The device was out of D0 since the last periodic trim.
     pub(crate) slept: bool,
@@ -178,7 +178,7 @@ pub(crate) struct Memory {
     next_space: u64,
 }
 
-/// Where pages of a mapping come from.
+/// Source of the pages of a mapping.
 pub(crate) enum Shown<'a> {
     Nothing,
     System { memory: &'a SystemMemory, first: u64 },

@@ -13,7 +13,7 @@ use crate::vidmm::allocation::CpuAccess;
 
 const PAGES: u64 = PAGE_SIZE;
 
-/// What an allocation should look like.
+/// Expected state of an allocation.
 #[derive(Clone)]
 struct Model {
     id: AllocationId,

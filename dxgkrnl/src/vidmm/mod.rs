@@ -99,7 +99,7 @@ pub(crate) struct VidMm {
     stopped: RwLock<bool, rank::MemoryStopped>,
     /// Who wants to be asked when memory should be given back.
     trims: Mutex<Vec<Weak<TrimRegistration>>>,
-    /// Who wants to know when budgets change.
+    /// Registrations that are told when budgets change.
     budget_listeners: Mutex<Vec<budget_change::Listener>, rank::BudgetListeners>,
     /// Requests that need the memory of processes with work.
     requests: request_queue::RequestQueue,

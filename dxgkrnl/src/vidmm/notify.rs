@@ -13,9 +13,9 @@ use wddm_ddi::status::*;
 use crate::vidmm::memory::SpaceId;
 use crate::vidmm::scheduler::MemoryOwner;
 
-/// What is to be told.
+/// Contents of a notification.
 pub(crate) trait Notice: Copy + Send + 'static {
-    /// What the function is called with.
+    /// Argument of the registered function.
     type Arguments;
 
     /// Both in one.

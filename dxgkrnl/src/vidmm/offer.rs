@@ -17,7 +17,7 @@ use crate::vidmm::memory::{IdlePoint, Memory, Place, SpaceId, State};
 use crate::vidmm::paging_queue::ResidencyQueue;
 use crate::vidmm::{VidMm, residency};
 
-/// How soon something is taken, lowest first.
+/// Order in which offered memory is reclaimed by the system, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OfferPriority {
     Low,
@@ -39,7 +39,7 @@ impl OfferPriority {
     }
 }
 
-/// How memory is offered.
+/// Conditions of an offer.
 #[derive(Clone)]
 pub(crate) struct OfferTerms {
     pub(crate) priority: OfferPriority,
@@ -305,7 +305,7 @@ impl Memory {
     }
 }
 
-/// What a group as a whole has become.
+/// Result for a group: the worst of its allocations.
 fn worst(group: &[D3DDDI_RECLAIM_RESULT]) -> D3DDDI_RECLAIM_RESULT {
     let worst = group.iter().copied().max_by_key(|result| result.0);
     worst.unwrap_or(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK)

@@ -12,7 +12,7 @@ use crate::vidmm::page_table::{Fit, MEDIUM};
 use crate::vidmm::segment::Segments;
 use nt::ram::PAGE_SIZE;
 
-/// What decides for all pages of a mapping.
+/// Facts that decide on the page size of a whole mapping.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     allowed: Fit,

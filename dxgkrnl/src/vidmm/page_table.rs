@@ -155,7 +155,7 @@ pub(crate) struct Update<'a, T> {
     pub(crate) start: u32,
     /// New contents.
     pub(crate) entries: Entries<'a>,
-    /// Where the table stands.
+    /// Phase in the life of the table.
     pub(crate) phase: Phase,
     /// First page that the entries translate.
     pub(crate) first_page: u64,
@@ -163,7 +163,7 @@ pub(crate) struct Update<'a, T> {
     pub(crate) subject: Option<Subject>,
 }
 
-/// Where tables live and how they are written.
+/// Memory of page tables, and the way in which they are written.
 pub(crate) trait TableMemory {
     /// A table in memory.
     type Table;
@@ -173,7 +173,7 @@ pub(crate) trait TableMemory {
     fn destroy(&mut self, table: Self::Table);
     /// The entry that points at a table, which if it is a leaf is for pages of this size.
     fn link(&self, table: &Self::Table, pages: PageSize) -> DXGK_PTE;
-    /// What is being written.
+    /// Allocation and first page that the entries being written belong to.
     fn subject(&self) -> Subject;
     /// Changes entries.
     fn update(&mut self, update: Update<'_, Self::Table>) -> Result<(), NTSTATUS>;

@@ -74,7 +74,7 @@ impl Memory {
     }
 }
 
-/// Where zero pages are.
+/// Address of the zero page in these tests.
 const ZERO: u64 = 1 << 40;
 
 fn pte(valid: bool, address: u64) -> DXGK_PTE {
@@ -229,7 +229,7 @@ fn map(tables: &mut PageTables<u64>, memory: &mut Memory, pages: Range<u64>, bas
     map_in(tables, memory, pages, base, (false, false))
 }
 
-/// What changed, and how many tables went.
+/// Unmaps `pages`; returns the changed entries and the number of freed tables.
 fn unmap(tables: &mut PageTables<u64>, memory: &mut Memory, pages: Range<u64>) -> (Changes, usize) {
     let mut effects = Effects::default();
     tables.unmap(pages, memory, &mut effects).unwrap();

@@ -79,7 +79,7 @@ impl Memory {
 }
 
 impl VidMm {
-    /// Where the GPU finds an allocation.
+    /// Segment and offset of an allocation.
     pub(crate) fn whereabouts(&self, allocation: &Allocation) -> Whereabouts {
         lock(&self.memory).allocations.get(&allocation.id()).map_or(Whereabouts::Nowhere, whereabouts)
     }

@@ -301,7 +301,7 @@ impl Memory {
 }
 
 impl VidMm {
-    /// What became of allocations so far.
+    /// Counts of allocations made resident and evicted so far.
     pub(crate) fn residency(&self) -> ResidencyCounts {
         lock(&self.memory).counts
     }

@@ -29,7 +29,7 @@ pub(crate) enum Standing {
 }
 
 impl Space {
-    /// Where its root page table is.
+    /// Segment and offset of the root page table; `None` if there are no tables.
     pub(super) fn root(&self) -> Option<(u32, u64)> {
         self.tables.as_ref().map(|tables| tables.root().address())
     }

@@ -45,7 +45,7 @@ impl Known {
     }
 }
 
-/// What a node is.
+/// Type of a node, with its entries.
 pub(super) enum Kind<T> {
     /// A table of 4-KiB pages.
     Small {

@@ -21,9 +21,9 @@ use nt::ram::PAGE_SIZE;
 pub(crate) enum TableWork {
     /// Entries are written.
     Update {
-        /// What of which table.
+        /// Arguments of the paging operation.
         update: UpdateArguments,
-        /// Where the table is, by a segment among all.
+        /// Segment and offset of the table.
         table: (u32, u64),
         /// Bytes of it.
         len: u64,

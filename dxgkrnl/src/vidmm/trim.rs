@@ -14,7 +14,7 @@ use crate::vidmm::VidMm;
 use crate::vidmm::memory::SpaceId;
 use crate::vidmm::notify::{self, Registration};
 
-/// What is to be told.
+/// Contents of a trim notification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notice {
     flags: D3DDDI_TRIMRESIDENCYSET_FLAGS,

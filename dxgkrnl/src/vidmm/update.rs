@@ -53,7 +53,7 @@ impl Span {
     }
 }
 
-/// What a range shall show.
+/// Change of a range of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     /// Pages `first` to `first + part` of an allocation, over and over.
@@ -140,7 +140,7 @@ impl Update {
         if pages > PAGES_MAX { Err(STATUS_NO_MEMORY) } else { Ok(Self { changes, region, source }) }
     }
 
-    /// How many they are.
+    /// Number of changes.
     pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }

@@ -9,7 +9,7 @@ const REGION: u64 = 48;
 /// Pages of each allocation.
 const SIZE: u64 = 6;
 
-/// What a page shows.
+/// Expected contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Zero,

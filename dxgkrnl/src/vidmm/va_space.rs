@@ -16,7 +16,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// Regions start at multiples of this and take whole multiples. [device-paging-queues: 64 KB reservations]
 pub(crate) const REGION_ALIGN: u64 = 64 << 10;
 
-/// What a mapping shows.
+/// Target of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Pages of an allocation from page `first` on.
@@ -73,7 +73,7 @@ impl Access {
 pub(crate) struct Mapping {
     /// Pages.
     pub(crate) pages: u64,
-    /// What its addresses lead to.
+    /// Target of its addresses.
     pub(crate) source: Source,
     /// Access.
     pub(crate) access: Access,

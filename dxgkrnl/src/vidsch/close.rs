@@ -30,7 +30,7 @@ const SLEEP_LIMIT: Duration = Duration::from_secs(2);
 /// How long the queues of a process that is gone may stand still until they are taken to be blocked.
 const STANDSTILL: Duration = Duration::from_millis(50);
 
-/// What the scheduler has for one device.
+/// The scheduler's objects of one device.
 #[derive(Default)]
 pub(super) struct DeviceWork {
     /// By our handle, which grows.
@@ -48,7 +48,7 @@ struct Remains {
 }
 
 impl Remains {
-    /// How far everything is.
+    /// Progress of all queues and contexts, to see whether anything still moves.
     fn done(&self) -> Vec<u64> {
         let queues = self.queues.iter().map(|queue| queue.progress().current());
         queues.chain(self.contexts.iter().map(|context| context.finished())).collect()

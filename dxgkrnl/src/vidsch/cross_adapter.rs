@@ -29,12 +29,12 @@ use super::sync_object::SyncObject;
 /// MonitoredValue of a member: every signal interrupts.
 pub(super) const MONITORED: u64 = 0;
 
-/// What the members of a fence have in common.
+/// State that the members of a cross-adapter fence share.
 pub(crate) struct CrossAdapter {
     /// Order in which several are locked.
     number: u64,
     current: Arc<FencePage>,
-    /// What its members are like.
+    /// Properties of the members.
     options: FenceOptions,
     /// Held while the fence is opened on an adapter, so that it has one member of a kind there.
     making: Mutex<(), rank::MakingCrossAdapterFence>,

@@ -20,9 +20,9 @@ pub(crate) enum DeviceError {
     PageFault {
         /// GPU virtual address, 0 if not an address fault.
         address: u64,
-        /// What the driver said of it.
+        /// Flags of the driver's report.
         flags: DXGK_PAGE_FAULT_FLAGS,
-        /// What the driver said of it.
+        /// Error code of the driver's report.
         code: DXGK_FAULT_ERROR_CODE,
     },
     /// The driver refused a packet of the device.
@@ -31,7 +31,7 @@ pub(crate) enum DeviceError {
     Hung,
     /// The adapter was reset for somebody else's sake.
     Reset,
-    /// What it must have resident does not fit.
+    /// Its residency list does not fit into memory.
     OutOfMemory,
     /// The adapter is gone or stopped.
     Stopped,

@@ -37,7 +37,7 @@ const SIZE_MAX: u32 = 16384;
 const STATUS_WORD: u64 = 0;
 const LAST_QUEUED: u64 = PAGE_SIZE;
 
-/// What the driver knows of a doorbell.
+/// State of a doorbell in the driver, as far as it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnDriver {
     /// It may believe that it is connected, and must be told before it is gone. Telling it once too often is harmless.
@@ -48,7 +48,7 @@ enum OnDriver {
     Ended,
 }
 
-/// What user mode sees of a doorbell.
+/// State of a doorbell towards user mode and towards the driver.
 struct Shown {
     state: State,
     on_driver: OnDriver,
@@ -259,12 +259,12 @@ impl Doorbell {
         (address(&self.primary), self.secondary.as_ref().map_or(0, address))
     }
 
-    /// Where user mode reads the status.
+    /// User-mode address of the status word.
     pub(crate) fn user_status(&self) -> usize {
         self.status.address().as_ptr().expose_provenance()
     }
 
-    /// Where user mode writes the last-queued value.
+    /// User-mode address of the last-queued value.
     pub(crate) fn user_last_queued(&self) -> usize {
         self.last_queued.address().as_ptr().expose_provenance()
     }
@@ -286,7 +286,7 @@ impl Doorbell {
         self.word(LAST_QUEUED).load(Ordering::Acquire)
     }
 
-    /// What user mode sees.
+    /// State that user mode sees.
     pub(crate) fn state(&self) -> State {
         lock(&self.shown).state
     }

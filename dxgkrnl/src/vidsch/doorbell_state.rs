@@ -29,7 +29,7 @@ pub(crate) enum State {
     Aborted,
 }
 
-/// What happens to a doorbell.
+/// Event in the life of a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// User mode asks for a connection.
@@ -44,7 +44,7 @@ pub(crate) enum Event {
     Abort,
 }
 
-/// What to do about it.
+/// Change that user mode is to see after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Nothing that user mode sees.
@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Hide(D3DDDI_DOORBELLSTATUS),
 }
 
-/// What user mode sees of a doorbell.
+/// The words and the page by which user mode sees a doorbell.
 pub(crate) trait View {
     /// Writes the status word; whoever loads it after seeing anything that follows finds it.
     fn write_status(&self, status: D3DDDI_DOORBELLSTATUS);

@@ -31,7 +31,7 @@ use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
 use super::watch::{Values, Watch};
 
-/// Who waits, and who may.
+/// Waiters of a fence, and the conditions under which further ones are accepted.
 pub(super) struct Waits {
     pub(super) watch: Watch,
     /// Nobody can wait any more.
@@ -69,7 +69,7 @@ pub(crate) struct Fence {
     /// The whole value, where the GPU writes the low half of `current` only.
     fence32: Option<Fence32>,
     monitored: Word,
-    /// Where both lie on their pages.
+    /// Byte offset of both values on their pages.
     offset: u64,
     /// `None` once the fence is destroyed.
     home: Mutex<Option<Home>, rank::FenceHome>,
@@ -216,7 +216,7 @@ impl Fence {
         &self.monitored
     }
 
-    /// Where both values lie on their pages.
+    /// Byte offset of both values on their pages.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }

@@ -266,7 +266,7 @@ struct State {
     traced: Option<u32>,
     /// Queues that are made get no logs.
     off: bool,
-    /// What queues that are gone left for a tracer.
+    /// Logs of destroyed queues that a tracer has not fetched.
     finished: Vec<QueueFenceLog>,
 }
 
@@ -517,7 +517,7 @@ impl VidSch {
     }
 }
 
-/// What is asked about logs from outside.
+/// Questions about fence logs from other parts.
 impl VidSch {
     /// What the queues have logged since the last call.
     pub(crate) fn fence_log(&self) -> Vec<QueueFenceLog> {

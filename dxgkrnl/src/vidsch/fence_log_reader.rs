@@ -18,7 +18,7 @@ pub enum FenceOperation {
 /// One signal or wait that the GPU logged. [d3dukmdt: DXGK_NATIVE_FENCE_LOG_ENTRY]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceLogEntry {
-    /// What was done.
+    /// Operation of the entry: signal or wait.
     pub operation: FenceOperation,
     /// Handle of the fence in its process, as the user-mode driver gave it.
     pub fence: u32,
@@ -30,7 +30,7 @@ pub struct FenceLogEntry {
     pub end: u64,
 }
 
-/// What was read of one log.
+/// Entries that were read of one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FenceLog {
     /// Entries in the order in which they were written.
@@ -49,7 +49,7 @@ pub(super) trait Source {
     fn entry(&self, index: u32) -> [u64; 6];
 }
 
-/// What a reading found.
+/// Counts of one reading of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Entries read.

@@ -67,7 +67,7 @@ impl<T> HeldQueue<T> {
         self.held.pop_front()
     }
 
-    /// What was taken out has to wait after all.
+    /// Returns a request that was taken out to the front, because it has to wait after all.
     pub(super) fn put_back(&mut self, request: T) {
         self.held.push_front(request);
     }
@@ -109,7 +109,7 @@ impl<T> HeldQueue<T> {
         self.waiting.len()
     }
 
-    /// What the threads wait for has come.
+    /// Satisfies the waits of all threads.
     pub(super) fn release_waiters(&mut self) {
         self.waiting.drain(..).for_each(|wait| wait.satisfy());
     }

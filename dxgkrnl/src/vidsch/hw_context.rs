@@ -299,7 +299,7 @@ impl HwContext {
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);
         while suspension.completed < fence {
-            // What was pulled out runs nothing.
+            // A device that was pulled out executes nothing, so its contexts count as suspended.
             if self.adapter.is_gone() {
                 return true;
             }

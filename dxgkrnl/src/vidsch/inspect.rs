@@ -58,7 +58,7 @@ pub struct Holdings {
 }
 
 impl VidSch {
-    /// What the scheduler holds; the rest is 0.
+    /// Number of the scheduler's objects, by type; other fields are 0.
     pub(crate) fn holdings(&self) -> Holdings {
         Holdings {
             contexts: self.contexts.all().len() + self.packet_contexts.all().len() + self.system_contexts.all().len(),

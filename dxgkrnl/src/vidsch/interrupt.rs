@@ -23,7 +23,7 @@ use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, s
 use super::tdr::{Subject, TdrReason};
 use super::worker::Work;
 
-/// What was reported and waits for the DPC.
+/// Reports of interrupts that the DPC has still to handle.
 #[derive(Default)]
 pub(super) struct Pending {
     fences: Vec<Arc<Fence>>,

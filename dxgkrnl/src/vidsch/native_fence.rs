@@ -21,7 +21,7 @@ use super::sync_object::SyncObject;
 /// D3DDDI_NATIVE_FENCE_PDD_SIZE]
 pub(crate) type PrivateData = [u8; 64];
 
-/// What a new fence is like.
+/// Properties of a new fence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceOptions {
     /// CurrentValue at first.
@@ -34,7 +34,7 @@ pub(crate) struct FenceOptions {
     pub(crate) of_queue: bool,
     /// It is for engines only: nothing of it is for the CPU.
     pub(crate) intra_gpu: bool,
-    /// What its creator may do with it.
+    /// Rights of the handle that the creator gets.
     pub(crate) rights: Rights,
     /// The value stays as it is when the devices are lost, instead of becoming all ones. [d3dukmdt:
     /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignalMaxValueOnTdr]
@@ -166,7 +166,7 @@ impl VidSch {
         let storage = self.storage(&device.process);
         fence.open(
             (process, rights.signal),
-            // What the creator was given can be written.
+            // The page is writable through the creator's handle only if that handle may signal.
             |frames| view.filter(|_| rights.signal).map_or_else(|| storage.view(frames, protection), Ok),
             |view| {
                 let local = match fence.global() {

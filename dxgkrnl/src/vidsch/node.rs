@@ -94,7 +94,7 @@ struct Queued {
     packets: VecDeque<Packet>,
 }
 
-/// What the node does next.
+/// Next step of the node.
 pub(super) enum Next {
     /// Nothing until something is reported or submitted.
     Nothing,

@@ -12,7 +12,7 @@ use wddm_ddi::status::*;
 
 use super::sync_object::SyncObject;
 
-/// What user mode made the object as.
+/// Type with which user mode created the object.
 enum Kind {
     Fence,
     /// The event, and how many signals there were.

@@ -194,7 +194,7 @@ impl VidSch {
             let next = node.state().next(preemptible, self.tdr.clock().now());
             match next {
                 Next::Nothing => {
-                    // What was dropped instead of handed over.
+                    // Packets that were dropped instead of submitted have ended: waiters are told.
                     node.announce();
                     if node.state().is_contended() {
                         self.worker.add(Work::LookAtTurns);

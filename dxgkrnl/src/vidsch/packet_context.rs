@@ -222,7 +222,7 @@ impl PacketContext {
         (self.system, self.kmd)
     }
 
-    /// Where its handle in the process is noted.
+    /// Handle of the context in its process; 0 until it is known.
     pub(crate) fn user_handle(&self) -> &AtomicU32 {
         &self.user_handle
     }
@@ -547,7 +547,7 @@ impl PacketContext {
             sch.dispatch(self.node);
             sch.wait_node_within_deadline(self.node, |state| !state.flies(self))
         };
-        // What a preemption brought back of others.
+        // Packets of other contexts that the preemption returned are submitted again.
         sch.dispatch(self.node);
         self.run(&mut lock(&self.software_queue));
         left

@@ -78,7 +78,7 @@ impl PacketFences {
         self.last_completed = self.last_submitted;
     }
 
-    /// What to say about an id that cannot be.
+    /// Description of a reported fence id that no submission can have at this moment.
     pub(crate) fn invalid(&self, id: u32) -> InvalidFence {
         InvalidFence { reported: id, last_completed: self.last_completed, last_submitted: self.last_submitted }
     }

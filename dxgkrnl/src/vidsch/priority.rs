@@ -167,7 +167,7 @@ impl VidSch {
     }
 }
 
-/// What a driver was told of a context.
+/// Priority and class of a context that the driver was told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     priority: Priority,
@@ -235,7 +235,7 @@ impl HwContext {
     /// afterwards, since a change of the class before looks for contexts by their handles.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// Status of DxgkDdiSetContextSchedulingProperties.
     pub(crate) fn follow_class(&self) -> Result<(), NTSTATUS> {
         while lock(&self.told).class != self.class() {
             match self.set_priority(|_| ()) {

@@ -50,7 +50,7 @@ pub(crate) enum FaultTarget {
     Process(HANDLE),
 }
 
-/// What is to be reset.
+/// Extent of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Engine,

@@ -49,7 +49,7 @@ impl Rights {
         Ok(Self { signal: granted & access::SIGNAL != 0, wait: granted & access::WAIT != 0 })
     }
 
-    /// What both allow.
+    /// Intersection of two sets of rights.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { signal: self.signal && other.signal, wait: self.wait && other.wait }
     }

@@ -13,7 +13,7 @@ use crate::vidsch::ProcessAdapter;
 /// What a node has done for a process, or altogether.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeFigures {
-    /// How long its packets have had the node.
+    /// Time for which its packets have run on the node.
     pub(crate) time: Duration,
     /// Packets handed over, again after a preemption.
     pub(crate) submitted: u32,
@@ -80,7 +80,7 @@ impl Running {
         (self.all, self.system)
     }
 
-    /// What it has done for a process.
+    /// Figures of a process on this node; 0 if it never ran there.
     pub(super) fn of_process(&self, process: u64) -> NodeFigures {
         self.processes.get(&process).map_or_else(NodeFigures::default, |(_, figures)| *figures)
     }

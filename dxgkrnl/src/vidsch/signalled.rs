@@ -22,7 +22,7 @@ use super::packet_context::PacketContext;
 use super::report::Limits;
 use super::sync_object::SyncObject;
 
-/// What a reading of logs says about signals.
+/// Fences that a reading of the logs found signalled.
 #[derive(Debug, Default)]
 pub(super) struct Signalled {
     /// Names are of use: interrupts do not tell which fences were signalled.

@@ -42,7 +42,7 @@ unsafe impl Send for Word {}
 // SAFETY: as for Send.
 unsafe impl Sync for Word {}
 
-/// Where a word is, until this is dropped.
+/// Address of a word, which does not move until this is dropped.
 pub(crate) struct Place<'a> {
     address: *mut u64,
     _stay: Option<Stay<'a>>,

@@ -79,7 +79,7 @@ impl SyncObject {
         self.fence.adapter()
     }
 
-    /// What may be done through it.
+    /// Rights of this handle.
     pub(crate) fn rights(&self) -> Rights {
         self.rights
     }
@@ -114,7 +114,7 @@ impl SyncObject {
         self.fence.is_reached(value)
     }
 
-    /// Where user mode reads CurrentValue.
+    /// Address of CurrentValue in the process.
     pub(crate) fn user_address(&self) -> usize {
         self.user_address
     }

@@ -73,9 +73,9 @@ pub(crate) struct Watch {
     pub(crate) list: WaitList,
     /// Satisfied, about to be woken; empty between calls, kept for its memory.
     satisfied: Vec<Arc<Wait>>,
-    /// What MonitoredValue holds.
+    /// Contents of MonitoredValue.
     monitored: u64,
-    /// What it holds for life, whoever waits.
+    /// Contents of MonitoredValue that never change, whoever waits; `None` if they follow the waiters.
     fixed: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Watch {
         Self { fixed: Some(monitored), ..Self::new() }
     }
 
-    /// What MonitoredValue holds.
+    /// Contents of MonitoredValue.
     pub(crate) fn monitored(&self) -> u64 {
         self.monitored
     }

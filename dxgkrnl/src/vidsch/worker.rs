@@ -28,7 +28,7 @@ pub(super) enum Work {
     PutBack,
     /// The adapter is to be reset, unless it was reset more often than so.
     ResetAdapter(TdrReason, u64),
-    /// What held a queue is over.
+    /// The reason for which the queue waited is gone: its next submissions are examined.
     Advance(Weak<HwQueue>),
     /// A packet of a context is done, or what held it over.
     AdvanceContext(Weak<PacketContext>),

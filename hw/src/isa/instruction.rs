@@ -201,7 +201,7 @@ impl Instruction {
         (self.op.form().modifier == kind).then_some(self.modifier)
     }
 
-    /// What CMP compares for.
+    /// Relation that CMP tests; `None` for other operations.
     pub fn comparison(&self) -> Option<Comparison> {
         self.modifier_if(ModifierKind::Comparison).and_then(Comparison::from_number)
     }
@@ -214,22 +214,22 @@ impl Instruction {
             .and_then(Type::from_number)
     }
 
-    /// What a load or store moves.
+    /// Format of a load or store; `None` for other operations.
     pub fn memory(&self) -> Option<MemoryFormat> {
         self.modifier_if(ModifierKind::Memory).and_then(MemoryFormat::from_number)
     }
 
-    /// What an atomic operation does.
+    /// Operation of an atomic access; `None` for other operations.
     pub fn atomic(&self) -> Option<AtomicOperation> {
         self.modifier_if(ModifierKind::Atomic).and_then(AtomicOperation::from_number)
     }
 
-    /// How a reduction or scan combines.
+    /// Operator of a reduction or scan; `None` for other operations.
     pub fn reduction(&self) -> Option<Reduction> {
         self.modifier_if(ModifierKind::Reduction).and_then(Reduction::from_number)
     }
 
-    /// What SYSTEM reads.
+    /// Value that SYSTEM reads; `None` for other operations.
     pub fn system(&self) -> Option<SystemValue> {
         self.modifier_if(ModifierKind::System).and_then(SystemValue::from_number)
     }

@@ -219,7 +219,7 @@ impl Reduction {
 }
 
 numbers! {
-    /// What SYSTEM reads.
+    /// Value that SYSTEM reads.
     pub enum SystemValue: u8 {
         /// Place of the lane in its workgroup, first dimension.
         LocalIdX = 0,
@@ -263,7 +263,7 @@ numbers! {
 }
 
 numbers! {
-    /// Who sees an operation in order.
+    /// Observers for which an operation is ordered.
     pub enum Scope: u8 {
         /// The lanes of the subgroup.
         Subgroup = 0,
@@ -281,9 +281,9 @@ numbers! {
     pub enum Order: u8 {
         /// Nothing but the location itself.
         Relaxed = 0,
-        /// What follows stays behind it.
+        /// Later accesses stay behind the operation.
         Acquire = 1,
-        /// What comes before stays before it.
+        /// Earlier accesses stay before the operation.
         Release = 2,
         /// Both.
         AcquireRelease = 3,

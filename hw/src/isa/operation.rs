@@ -70,13 +70,13 @@ pub struct Form {
     pub name: &'static str,
     /// Types that it may have.
     pub types: Types,
-    /// What its modifier is.
+    /// Type of the modifier.
     pub modifier: ModifierKind,
     /// True if it has scope and order.
     pub ordered: bool,
     /// Destination, then the sources `a`, `b` and `c`.
     pub operands: [Operand; 4],
-    /// What its constant half is.
+    /// Type of the constant half.
     pub immediate: Immediate,
     /// Meaning.
     pub doc: &'static str,

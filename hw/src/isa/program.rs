@@ -194,7 +194,7 @@ impl<'a> Program<'a> {
         self.bytes
     }
 
-    /// How deep blocks and calls can be nested.
+    /// Greatest nesting of blocks and calls.
     pub const fn depth(&self) -> u32 {
         self.depth
     }

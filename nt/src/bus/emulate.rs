@@ -19,7 +19,7 @@ const ZF: u64 = 1 << 6;
 const SF: u64 = 1 << 7;
 const OF: u64 = 1 << 11;
 
-/// Where a full register is saved.
+/// Index of a 64-bit register in the signal context; `None` for other registers.
 fn slot(register: Register) -> Option<usize> {
     let index = match register {
         Register::RAX => libc::REG_RAX,

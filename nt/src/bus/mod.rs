@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// How the CPU reaches a BAR.
+/// Kind of the CPU's access to a BAR.
 pub enum Bar {
     /// Each access is a call; the machine maps no memory, traps the driver's loads and stores and forwards them.
     Trapped {
@@ -21,7 +21,7 @@ pub enum Bar {
     Mapped {
         /// The file with the BAR's memory.
         file: Arc<File>,
-        /// Where the BAR starts in the file.
+        /// Byte offset of the BAR in the file.
         offset: u64,
         /// Bytes.
         size: u64,

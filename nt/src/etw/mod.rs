@@ -28,7 +28,7 @@ pub type Parts = Vec<(u8, Vec<u8>)>;
 pub struct EtwEvent {
     /// Identifier of its provider; that of the event for one of [`EtwEvent::logged`].
     pub provider: GUID,
-    /// What it is.
+    /// Id, version, level, keywords and further numbers of the event.
     pub descriptor: EVENT_DESCRIPTOR,
     /// Its data: type of the part, and bytes.
     pub parts: Vec<(u8, Vec<u8>)>,
@@ -86,7 +86,7 @@ struct State {
     lost: u64,
 }
 
-/// What is known of one driver's events.
+/// Event providers and sessions of one driver.
 #[derive(Default)]
 pub struct Etw(Mutex<State, Innermost>);
 

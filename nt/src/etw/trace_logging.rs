@@ -91,7 +91,7 @@ impl fmt::Display for BadTraceLogging {
 
 impl std::error::Error for BadTraceLogging {}
 
-/// What is left of a description.
+/// The part of a description that was not read yet.
 struct Description<'a>(&'a [u8]);
 
 impl<'a> Description<'a> {

@@ -8,7 +8,7 @@ mod unwind;
 pub use frozen::Frozen;
 pub(crate) use unwind::{Caller, caller};
 
-/// What an instruction did with memory.
+/// Kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,

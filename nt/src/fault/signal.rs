@@ -47,11 +47,11 @@ pub(crate) type Registers = [i64; 23];
 /// Answers for a fault, and changes the registers with which the thread goes on. False if the fault is none of its own.
 pub(crate) type Claimant = fn(&Site, &mut Registers) -> bool;
 
-/// Where an interrupted thread goes on.
+/// Continuation of an interrupted thread.
 pub(crate) enum Interrupted {
     /// The signal is not for this thread's call.
     NotOurs,
-    /// Where it was.
+    /// At the interrupted instruction.
     GoesOn,
     /// At this function, with this argument.
     Lands((usize, usize)),
@@ -93,7 +93,7 @@ static PREVIOUS: [(c_int, OnceLock<libc::sigaction>); 6] = [
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static SETUP: Mutex<()> = Mutex::new(());
 
-/// Where and how a thread faulted.
+/// Signal, address and registers of a fault.
 pub(crate) struct Site {
     pub(crate) signal: c_int,
     /// Address that was accessed, if the processor told.
@@ -127,7 +127,7 @@ impl Site {
         }
     }
 
-    /// What went wrong.
+    /// Cause of the fault.
     pub(crate) fn cause(&self) -> Cause {
         match self.signal {
             libc::SIGILL => Cause::Illegal,

@@ -44,7 +44,7 @@ pub struct PdbIdentity {
     pub file: String,
     /// GUID in its order of bytes.
     pub guid: [u8; 16],
-    /// How often the PDB was written since.
+    /// Number of times that the PDB was written after it was made.
     pub age: u32,
 }
 

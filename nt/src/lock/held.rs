@@ -7,7 +7,7 @@ use std::panic::Location;
 
 use super::Rank;
 
-/// How a lock is taken.
+/// Mode in which a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// No other thread holds it meanwhile.

@@ -73,7 +73,7 @@ struct Block {
     home: Home,
 }
 
-/// What lies around a block.
+/// Memory that a pool block is part of.
 #[derive(Clone, Copy)]
 enum Home {
     /// Memory of this process' heap that begins `before` bytes ahead of the block.

@@ -241,7 +241,7 @@ impl From<Fault> for Unwaitable {
 /// Why a wait cannot go on: a bad pointer, or no object.
 struct Unwaitable(Option<Fault>);
 
-/// What the end of a wait does to the object.
+/// Resets an auto-reset object, or takes one from a semaphore, when a wait for it is satisfied.
 fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
     match read::<u8>(object, 0)? & 0x7f {
         SYNCHRONIZATION_EVENT | SYNCHRONIZATION_TIMER => write(object, SIGNAL_STATE, 0_i32),

@@ -19,7 +19,7 @@ use crate::driver::{ControlDevice, Export};
 use crate::driver_call;
 use crate::fault::guarded;
 
-/// What only images import.
+/// Functions that only images import.
 pub(super) const EXPORTS: &[Export] = &[
     ("memcpy", || memcpy as *const () as usize),
     ("memmove", || memmove as *const () as usize),

@@ -75,7 +75,7 @@ pub const fn services(
     Services { imports: Some(imports), not_exported, exports: EXPORTS, device: Some(device) }
 }
 
-/// What only images import, by families.
+/// Functions that only images import, by families.
 const EXPORTS: &[&[Export]] = &[
     io::EXPORTS,
     debug::EXPORTS,

@@ -17,7 +17,7 @@ impl KernelRing {
         self.0.wrapping_add(offset as usize / 8)
     }
 
-    /// How many entries the driver has written.
+    /// Number of entries that the driver has written: the write pointer.
     pub(crate) fn written(self) -> u64 {
         // SAFETY: a word of the control page.
         unsafe { self.word(CONTROL_WRITE_POINTER).read_volatile() }

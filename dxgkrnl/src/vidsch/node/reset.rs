@@ -25,7 +25,7 @@ pub(in super::super) struct Snapshot {
     pub(in super::super) last_submitted: u32,
 }
 
-/// What a reset of the engine cost.
+/// Work that a reset of the engine gave up.
 pub(in super::super) enum Aborted {
     /// Nothing: what is on the hardware is handed over again.
     Nothing,
@@ -36,7 +36,7 @@ pub(in super::super) enum Aborted {
 }
 
 impl NodeState {
-    /// What is on the hardware, if anything is.
+    /// The oldest packet on the hardware and the preemption that is under way, which a timeout is about; `None` if the node is idle.
     pub(in super::super) fn suspects(&self) -> Option<Suspects> {
         let oldest = self.flight.front()?;
         let preemption = self.preemption.map(|preemption| (preemption.id, preemption.since));

@@ -141,8 +141,8 @@ impl VidSch {
         });
         let mut works = status.is_success();
         if works {
-            // From the moment in which nobody is at device level until the engine is resumed, it says nothing.
-            // What was said of it before is over.
+            // The engine may report nothing from the moment in which nobody is at device level until it is resumed. Reports from
+            // before are handled first.
             adapter.at_device_level(|| {
                 self.tdr.engine_resets(node).fetch_add(1, Ordering::AcqRel);
                 self.tdr.silent.fetch_or(1 << (node & 63), Ordering::AcqRel)

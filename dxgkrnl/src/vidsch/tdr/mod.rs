@@ -111,7 +111,7 @@ impl Complaint {
     }
 }
 
-/// What stands still.
+/// Work without progress that a timeout is about.
 #[derive(Clone)]
 pub(super) enum Subject {
     /// Something on the engine.
@@ -182,12 +182,12 @@ impl Tdr {
         &self.engine_resets[node as usize % NODES]
     }
 
-    /// How often the engine of `node` was reset.
+    /// Number of resets of the engine of `node`.
     pub(super) fn resets_of(&self, node: u32) -> u64 {
         self.engine_resets(node).load(Ordering::Acquire)
     }
 
-    /// What is said now about the engine of `node`.
+    /// A complaint about the engine of `node`, with its state of this moment.
     pub(super) fn complaint(&self, node: u32, reason: TdrReason) -> Complaint {
         self.complaint_about(node, reason, Subject::Engine)
     }
@@ -200,7 +200,7 @@ impl Tdr {
         Complaint { node, reason, resets, subject, lost }
     }
 
-    /// How often the adapter was reset.
+    /// Number of resets of the adapter.
     pub(super) fn adapter_resets(&self) -> u64 {
         self.adapter_resets.load(Ordering::Acquire)
     }
@@ -372,7 +372,7 @@ impl VidSch {
         }
     }
 
-    /// Whether a process may use the adapter.
+    /// Fails if the process is refused the adapter.
     ///
     /// # Errors
     /// STATUS_ACCESS_DENIED after too many timeouts. [tdr-changes-in-windows-8, debugger: 0x142]
@@ -446,7 +446,7 @@ impl VidSch {
         if !status.is_success() {
             return Vec::new();
         }
-        // What the driver left as it was is not kept.
+        // Zeros at the end of the buffer, which the driver did not write, are cut off.
         let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         buffer.truncate(filled.next_multiple_of(8));
         buffer

@@ -34,7 +34,7 @@ struct Held<'a> {
     snapshot: Snapshot,
 }
 
-/// What came of the reset of one engine.
+/// Result of the reset of one engine.
 enum Outcome {
     Done,
     /// The adapter is to be reset.

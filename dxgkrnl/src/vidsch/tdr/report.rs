@@ -45,7 +45,7 @@ impl fmt::Display for TdrReason {
     }
 }
 
-/// What was done.
+/// Recovery that was performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TdrOutcome {
     /// One engine was reset.
@@ -60,7 +60,7 @@ pub enum TdrOutcome {
     Ignored,
 }
 
-/// What became of a queue.
+/// Effect of a timeout on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TdrFate {
     /// Its context caused the timeout.
@@ -105,9 +105,9 @@ pub struct TdrQueue {
     pub kind: TdrKind,
     /// How far it had come: a value of its progress fence, or the number of its packets.
     pub progress: u64,
-    /// What was queued last.
+    /// Progress value that was queued last.
     pub last_queued: u64,
-    /// What became of it.
+    /// Effect of the timeout on the queue.
     pub fate: TdrFate,
 }
 
@@ -129,7 +129,7 @@ pub struct TdrReport {
     pub node: Option<u32>,
     /// Why.
     pub reason: TdrReason,
-    /// What was done.
+    /// Recovery that was performed.
     pub outcome: TdrOutcome,
     /// Whether the driver said that the engine makes progress, where it was asked. [d3dkmddi: DXGK_ENGINESTATUS]
     pub responsive: Option<bool>,
@@ -139,7 +139,7 @@ pub struct TdrReport {
     pub queues: Vec<TdrQueue>,
     /// Processes that may not use the adapter any more, each with a live dump 0x142.
     pub blocked: Vec<String>,
-    /// What DxgkDdiCollectDbgInfo answered.
+    /// Data that DxgkDdiCollectDbgInfo wrote.
     pub debug_information: Vec<u8>,
 }
 

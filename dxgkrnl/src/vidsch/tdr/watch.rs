@@ -24,7 +24,7 @@ const AT_ONCE: Duration = Duration::from_millis(5);
 /// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
 pub(in super::super) const LONG: Duration = Duration::from_secs(1);
 
-/// What was seen at earlier looks.
+/// State of the earlier checks for timeouts.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Queues with work, by the system's handle: progress, and since when it stands.
