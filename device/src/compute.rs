@@ -164,6 +164,16 @@ fn grid(lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<[u32; 3]
     if legal { Ok(grid) } else { Err(Fault::plain(FaultKind::BadGrid, packet.indirect)) }
 }
 
+/// A dispatch before its first workgroup.
+fn begin(
+    programs: &mut Programs,
+    lanes: &mut Lanes<'_, '_>,
+    packet: &packet::Dispatch,
+) -> Result<(Arc<Fetched>, Dispatch), Fault> {
+    let program = fetch(programs, lanes, packet)?;
+    Ok((program, Dispatch::new(grid(lanes, packet)?, packet.arguments)))
+}
+
 /// What the event of a queue says of a program's fault.
 fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
     match fault.cause {
@@ -189,10 +199,13 @@ pub(crate) fn dispatch(
     let mut current = match running.take() {
         Some(running) => running,
         None => {
-            let program = fetch(programs, &mut lanes, packet)?;
-            let dispatch = Dispatch::new(grid(&mut lanes, packet)?, packet.arguments);
+            let begun = context.clock.now();
+            let fetched = begin(programs, &mut lanes, packet);
+            let (program, dispatch) = fetched.inspect_err(|fault| {
+                lanes.report_fault(packet.report, &not_begun(fault, begun, context));
+            })?;
             let dispatch = dispatch.from_workgroup(partial.saturating_sub(1));
-            Box::new(Running { program, dispatch, begun: context.clock.now() })
+            Box::new(Running { program, dispatch, begun })
         }
     };
     let mut budget = SLICE_INSTRUCTIONS;
@@ -224,8 +237,7 @@ pub(crate) fn dispatch(
                 address: fault.address,
                 ..report(&current, context)
             };
-            // The queue has faulted in any case: where the report cannot be written, it is not.
-            let _ = lanes.report(packet.report, &faulted);
+            lanes.report_fault(packet.report, &faulted);
             Err(fault)
         }
     }
@@ -253,7 +265,19 @@ fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
     }
 }
 
+/// The report of a dispatch whose program or grid is none: no lane was started.
+fn not_begun(fault: &Fault, begun: u64, context: &Context<'_>) -> DispatchReport {
+    let (state, address) = (DISPATCH_FAULTED, fault.address);
+    let ended = context.clock.now();
+    DispatchReport { state, fault: fault.kind as u32, address, begun, ended, ..DispatchReport::from_bytes(&[0; 96]) }
+}
+
 impl Lanes<'_, '_> {
+    /// Writes the report of a fault. The queue has faulted in any case: where the report cannot be written, it is not.
+    fn report_fault(&mut self, to: u64, report: &DispatchReport) {
+        let _ = self.report(to, report);
+    }
+
     /// Writes a report, its first word last.
     fn report(&mut self, to: u64, report: &DispatchReport) -> Result<(), Fault> {
         if to == 0 {

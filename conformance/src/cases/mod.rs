@@ -8,6 +8,11 @@ pub mod adapter_registry;
 pub mod budget;
 pub mod caps;
 pub mod coherency;
+pub mod compute;
+pub mod compute_dispatch;
+pub mod compute_faults;
+pub mod compute_lab;
+pub mod compute_lanes;
 pub mod control;
 pub mod destruction;
 pub mod doorbell;
@@ -71,6 +76,10 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     doorbell_ring::CASES,
     submission::CASES,
     packet::CASES,
+    compute::CASES,
+    compute_lanes::CASES,
+    compute_dispatch::CASES,
+    compute_faults::CASES,
     fence::CASES,
     fence_hostile::CASES,
     fence_log::CASES,

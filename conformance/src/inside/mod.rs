@@ -11,6 +11,7 @@ mod budget;
 mod budget_change;
 mod caps;
 mod coherency;
+mod compute;
 mod debug_information;
 mod destruction;
 mod doorbell;
@@ -128,6 +129,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     scheduling::CASES,
     scheduling_priorities::CASES,
     packet::CASES,
+    compute::CASES,
     packet_power::CASES,
     doorbell_churn::CASES,
     doorbell_fallback::CASES,
