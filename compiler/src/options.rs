@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::HashMap;
 
-/// How a module is compiled.
+/// Options of a compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name of the entry point.

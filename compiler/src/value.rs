@@ -5,7 +5,7 @@ use rspirv::spirv::BuiltIn;
 use crate::ir::Src;
 use crate::types::MatrixLayout;
 
-/// What an id stands for.
+/// Meaning of a SPIR-V id: the registers of a value, or a pointer.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// The scalars of a value.
@@ -13,7 +13,7 @@ pub(crate) enum Value {
     Pointer(Pointer),
 }
 
-/// What a pointer points into.
+/// Memory that a pointer points into.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// Registers of a variable, from a scalar on.

@@ -68,6 +68,7 @@ pub(crate) fn print(printed: &Printed, args: &DXGKARG_BUILDPAGINGBUFFER) {
     line.push_hex(u64::from(args.Operation.0.cast_unsigned()));
     line.push(b":");
     push_fields(&mut line, args);
+    line.push(b"\n");
     if let Ok(line) = CStr::from_bytes_until_nul(&line.bytes) {
         nt::print_error(line);
     }

@@ -158,8 +158,8 @@ fn fields_of_records_and_packets_are_aligned_and_do_not_overlap() {
     without_overlap("DoorbellData", DoorbellData::FIELDS, DoorbellData::SIZE, 0);
     without_overlap("DoorbellAnswer", DoorbellAnswer::FIELDS, DoorbellAnswer::SIZE, 0);
     for format in PACKETS {
-        // A fence handle or a count may lie in the second half of the header.
-        let in_header = |field: &Field| ["handle", "count"].contains(&field.name);
+        // A fence handle, a count or a size may lie in the second half of the header.
+        let in_header = |field: &Field| ["handle", "count", "program_size"].contains(&field.name);
         let start = if format.fields.first().is_some_and(in_header) { 4 } else { 8 };
         without_overlap(format.name, format.fields, format.size, start);
         assert_eq!(format.size % 16, 0);

@@ -136,6 +136,16 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
         Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
         Packet::InvalidateTlb(InvalidateTlb { root: 4096, start: 0, end: 0 }),
         Packet::Log(Log { handle: 0, log: 8, value: 1, entry: 2, operation: 1 }),
+        Packet::Dispatch(Dispatch {
+            program_size: 64,
+            program: 4096,
+            arguments: 0,
+            indirect: 0,
+            grid_x: 1,
+            grid_y: 1,
+            grid_z: 1,
+            report: 0,
+        }),
     ];
     assert_eq!(packets.len(), PACKETS.len());
     for packet in packets {

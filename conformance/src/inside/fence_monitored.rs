@@ -169,12 +169,10 @@ fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
         (8, none, STATUS_INVALID_PARAMETER),
         (-1, none, STATUS_INVALID_PARAMETER),
         (Type::D3DDDI_SYNCHRONIZATION_MUTEX.0, none, STATUS_NOT_SUPPORTED),
-        (Type::D3DDDI_FENCE.0, none, STATUS_NOT_SUPPORTED),
         (Type::D3DDDI_NATIVE_FENCE.0, none, STATUS_NOT_SUPPORTED),
         (Type::D3DDDI_MONITORED_FENCE.0, unknown, STATUS_INVALID_PARAMETER),
         (Type::D3DDDI_MONITORED_FENCE.0, none.with_Shared(true), STATUS_INVALID_PARAMETER),
         (Type::D3DDDI_MONITORED_FENCE.0, none.with_NtSecuritySharing(true), STATUS_INVALID_PARAMETER),
-        (Type::D3DDDI_MONITORED_FENCE.0, none.with_NoGPUAccess(true), STATUS_NOT_SUPPORTED),
     ] {
         match rig.create_sync_object(D3DDDI_SYNCHRONIZATIONOBJECT_TYPE(kind), 0, flags) {
             Ok(_) => return Err(Failure::new(format!("an object of kind {kind} with {flags:?} was created"))),

@@ -111,6 +111,7 @@ functions! {
     fn campanile_record_signal(QueueHandle, FenceHandle, u64) -> i32;
     fn campanile_record_wait(QueueHandle, FenceHandle, u64) -> i32;
     fn campanile_record_timestamp(QueueHandle, u64) -> i32;
+    fn campanile_record_dispatch(QueueHandle, *const CDispatch) -> i32;
     fn campanile_record_nop(QueueHandle) -> i32;
     fn campanile_queue_progress(QueueHandle, *mut u64) -> i32;
     fn campanile_queue_last_submitted(QueueHandle, *mut u64) -> i32;
