@@ -75,7 +75,7 @@ impl<'m> Lower<'m> {
         Ok(())
     }
 
-    /// What an id stands for.
+    /// The value of an id; an error if the id has none here.
     pub(crate) fn value(&self, id: u32) -> Result<&Value> {
         self.values.get(&id).ok_or_else(|| malformed(format!("%{id} has no value here")))
     }
