@@ -214,7 +214,7 @@ struct campanile_packet_write {
     uint8_t reserved_0[2];
     /* Words that the packet holds, 1 to 6. */
     uint16_t count;
-    /* How often they are written, at least 1. */
+    /* Number of times that the values are written one behind the other, at least 1. */
     uint16_t repeat;
     /* Destination address, 8-aligned. */
     uint64_t destination;
@@ -242,7 +242,7 @@ struct campanile_packet_writephysical {
     uint8_t reserved_0[2];
     /* Words that the packet holds, 1 to 6. */
     uint16_t count;
-    /* How often they are written, at least 1. */
+    /* Number of times that the values are written one behind the other, at least 1. */
     uint16_t repeat;
     /* Destination, a location, 8-aligned. */
     uint64_t destination;
@@ -294,6 +294,34 @@ struct campanile_packet_log {
     uint32_t entry;
     /* A LogOperation number. */
     uint32_t operation;
+};
+
+#define CAMPANILE_OPCODE_DISPATCH 0x0cu
+/* Runs a program in a grid of workgroups, after every earlier effect of the queue; the next packet begins when all workgroups have ended. The program is fetched, copied and checked whole before its first instruction runs, and not looked at again. Stores release no queue that waits for a fence there. Compute node only. */
+struct campanile_packet_dispatch {
+    /* Opcode number. */
+    uint8_t opcode;
+    /* Length of the packet in units of 16 bytes. */
+    uint8_t length;
+    uint8_t reserved_0[2];
+    /* Bytes of the program. */
+    uint32_t program_size;
+    /* Address of the program, 16-aligned. Its pages may not forbid execution. */
+    uint64_t program;
+    /* Address that ARGUMENTS gives to the program. It is not looked at. */
+    uint64_t arguments;
+    /* Address of the numbers of workgroups in three dimensions, u32 each, 4-aligned, read when the dispatch begins; 0 if the packet has them. */
+    uint64_t indirect;
+    /* Workgroups in the first dimension, at most 65535; with INDIRECT zero, as the next two. Nothing runs if one is zero. */
+    uint32_t grid_x;
+    /* Workgroups in the second dimension. */
+    uint32_t grid_y;
+    /* Workgroups in the third dimension. */
+    uint32_t grid_z;
+    uint8_t reserved_1[4];
+    /* Address of a DispatchReport, 8-aligned, that is written when the dispatch ends or faults; 0 for none. */
+    uint64_t report;
+    uint8_t reserved_2[8];
 };
 
 #endif /* CAMPANILE_GPU_H */

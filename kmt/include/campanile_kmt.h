@@ -157,26 +157,6 @@ typedef UINT64 D3DGPU_SIZE_T;
 typedef SIZE_T D3DKMT_SIZE_T;
 typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 
-/* Segments that an allocation prefers, the first one first */
-typedef struct D3DDDI_SEGMENTPREFERENCE {
-    union {
-        struct {
-            UINT SegmentId0 : 5;
-            UINT Direction0 : 1;
-            UINT SegmentId1 : 5;
-            UINT Direction1 : 1;
-            UINT SegmentId2 : 5;
-            UINT Direction2 : 1;
-            UINT SegmentId3 : 5;
-            UINT Direction3 : 1;
-            UINT SegmentId4 : 5;
-            UINT Direction4 : 1;
-            UINT Reserved : 2;
-        };
-        UINT Value;
-    };
-} D3DDDI_SEGMENTPREFERENCE;
-
 /* State of a doorbell as its process reads it after ringing */
 typedef enum D3DDDI_DOORBELLSTATUS {
     D3DDDI_DOORBELLSTATUS_CONNECTED = 0,
@@ -2140,6 +2120,26 @@ typedef struct D3DDDI_UPDATEALLOCPROPERTY_FLAGS {
         UINT Value;
     };
 } D3DDDI_UPDATEALLOCPROPERTY_FLAGS;
+
+/* Segments in which an allocation should lie, best first; 0 ends the list */
+typedef struct D3DDDI_SEGMENTPREFERENCE {
+    union {
+        struct {
+            UINT SegmentId0 : 5;
+            UINT Direction0 : 1;
+            UINT SegmentId1 : 5;
+            UINT Direction1 : 1;
+            UINT SegmentId2 : 5;
+            UINT Direction2 : 1;
+            UINT SegmentId3 : 5;
+            UINT Direction3 : 1;
+            UINT SegmentId4 : 5;
+            UINT Direction4 : 1;
+            UINT Reserved : 2;
+        };
+        UINT Value;
+    };
+} D3DDDI_SEGMENTPREFERENCE;
 
 typedef struct D3DDDI_UPDATEALLOCPROPERTY {
     D3DKMT_HANDLE hPagingQueue;

@@ -65,7 +65,7 @@
 
 #include <stdint.h>
 
-// What went wrong.
+// Result of a function.
 enum campanile_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -140,7 +140,7 @@ typedef int32_t campanile_status;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Where a buffer lives.
+// Memory of a buffer, and the CPU's access to it.
 enum campanile_placement
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -184,7 +184,7 @@ typedef int32_t campanile_node;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// How a queue submits.
+// Submission model of a queue.
 enum campanile_model
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -234,7 +234,7 @@ typedef int32_t campanile_loss;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What a map is for.
+// Promise of the application about the accesses to a mapping.
 enum campanile_dynamic_mode
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -255,7 +255,7 @@ typedef int32_t campanile_dynamic_mode;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// How soon the system takes offered memory.
+// Order in which the system reclaims offered memory.
 enum campanile_offer_priority
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -297,7 +297,7 @@ typedef int32_t campanile_access;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What a fence is to GPU and operating system.
+// Type of a fence in the operating system.
 enum campanile_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -517,7 +517,7 @@ typedef struct {
   uint64_t report;
 } campanile_dispatch;
 
-// What a queue has done so far.
+// Counts of a queue since it was created.
 typedef struct {
   // Submissions made.
   uint64_t submissions;
@@ -765,7 +765,7 @@ int32_t campanile_queue_model_reason(campanile_queue queue,
                                      uint64_t size,
                                      uint64_t *needed);
 
-// What the queue has done so far.
+// Writes the counts of a queue since it was created to `stats`.
 int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *stats);
 
 // Why a device was lost: a campanile_loss.
