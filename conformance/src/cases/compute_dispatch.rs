@@ -31,6 +31,7 @@ cases! { thunks "Compute", needs HardwareScheduling;
         => copies;
     "Compute.FenceComesBehindTheDispatch" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A fence that is signalled behind a dispatch has its value when all workgroups have ended, for the processor and for a queue that waits for it, and not before."
+        holds [NativeFence 5]
         => fence_behind;
     "Compute.ProgramIsCopiedBeforeItRuns" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "A program that overwrites its own instructions runs on as it was; the next dispatch runs what is in memory then."

@@ -31,9 +31,11 @@ cases! { inside "Compute", needs HardwareScheduling, behind "it is several proce
         => starves_nobody;
     "Compute.EndlessProgramEndsWithItsProcess" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A process that ends while a program without an end runs on its hardware queue takes the program off the node; nobody is reset for it."
+        holds [UserModeSubmission 43]
         => ends_with_process;
     "Compute.EndlessPacketIsATimeout" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A dispatch without an end in a packet, which this GPU cannot preempt between instructions, is found hung: its engine is reset, its device is lost, and another process computes on."
+        holds [Tdr 25]
         => endless_packet;
 }
 
