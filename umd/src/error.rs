@@ -114,7 +114,7 @@ impl fmt::Display for Error {
             Self::CommandMemoryFull => f.write_str("the command memory is full; wait for progress and try again"),
             Self::RecordsFull => f.write_str("as many submissions as are kept for replay are under way; wait for one"),
             Self::WasStillDrawing => f.write_str("queued work still uses the buffer; map it again later, or let the call wait"),
-            Self::AllMapped => f.write_str("every contents of the buffer is mapped; drop a mapping, or create the buffer with more contents"),
+            Self::AllMapped => f.write_str("each copy of the buffer's contents is mapped; drop a mapping, or create the buffer with more copies"),
             Self::Timeout => f.write_str("the time limit passed before the fence reached the value"),
             Self::DoorbellStatus(value) => write!(f, "the doorbell's status word holds the unknown value {value:#x}; create the queue anew"),
         }

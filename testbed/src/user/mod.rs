@@ -2,7 +2,8 @@
 //!
 //! Which of them is decided once, by the kernel-mode driver that was selected ([`DriverChoice`](crate::driver::DriverChoice)): an image
 //! brings its DLL with it. Everything else uses the types here and does not see the difference. They are those of
-//! [`campanile_umd`], with the linked driver behind one branch, and the DLL's C API behind the other.
+//! [`campanile_umd`], with the linked driver behind one branch, and the DLL's C API behind the other. Both branches stay, although the C API could serve
+//! the linked driver too: so every case runs on the Rust API with the linked driver and on the C API with the images, and neither has cases of its own.
 
 mod dll;
 mod error;
