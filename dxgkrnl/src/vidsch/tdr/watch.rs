@@ -187,7 +187,9 @@ impl VidSch {
             return;
         }
         std::thread::sleep(AT_ONCE);
-        let went_on = resumed.iter().filter(|(queue, progress)| queue.progress().current() != *progress).count();
+        // A queue that was taken away meanwhile, or whose device was lost, did not go on: its progress is moved to the end for it.
+        let lives = |queue: &HwQueue| !queue.is_destroyed() && queue.context().device().error().is_none();
+        let went_on = resumed.iter().filter(|(queue, at)| queue.progress().current() != *at && lives(queue)).count();
         if went_on != 0 {
             self.rescued(Rescue::MissedWakeUp, went_on as u64);
         }
