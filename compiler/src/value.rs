@@ -1,4 +1,4 @@
-//! What ids stand for: values and pointers.
+//! Values and pointers: the meanings that the ids of a SPIR-V module can have.
 
 use rspirv::spirv::BuiltIn;
 
