@@ -18,6 +18,7 @@ use crate::rank;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::memory::{Memory, SpaceId};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
 use crate::vidmm::{VidMm, placement};
@@ -246,13 +247,13 @@ impl VidMm {
             STATUS_DRIVER_INTERNAL_ERROR
         })?;
         let places = || answer.places.into_iter().take_while(|id| *id != 0).map(u32::from);
-        let page = self.with_eviction(Some(owner.id()), |memory| {
+        let page = self.with_eviction(Some(owner.id()), |memory, request| {
             for segment in places() {
                 if memory.segments.memory(segment).is_none() {
                     // An aperture: implicit system memory stands behind it.
                     return Ok(None);
                 }
-                if let Some(page) = self.take_page(memory, owner.id(), segment, answer.alignment)? {
+                if let Some(page) = self.take_page(memory, owner.id(), segment, answer.alignment, request)? {
                     return Ok(Some(page));
                 }
             }
@@ -284,8 +285,9 @@ impl VidMm {
         owner: SpaceId,
         segment: u32,
         alignment: u64,
+        request: &mut MemoryRequest,
     ) -> Result<Option<LocalPage>, NTSTATUS> {
-        let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment)? else { return Ok(None) };
+        let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment, request)? else { return Ok(None) };
         let Some(kernel) = memory.segments.page(segment, offset) else {
             memory.segments.release(segment, offset, PAGE_SIZE);
             return Err(STATUS_INTERNAL_ERROR);
@@ -310,13 +312,18 @@ impl Memory {
     }
 
     /// Fence values of a suspended process leave `segment` for system memory. False if none did: there are none, or no memory for them.
-    pub(super) fn evict_fences(&mut self, owner: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
+    pub(super) fn evict_fences(
+        &mut self,
+        owner: SpaceId,
+        segment: u32,
+        request: &mut MemoryRequest,
+    ) -> Result<bool, NTSTATUS> {
         let leaving = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && page.is_in(segment));
         let leaving: Vec<FencePageId> = leaving.map(|(id, _)| *id).collect();
         let mut any = false;
         for id in leaving {
             let Some(to) = self.segments.ram.allocate(PAGE_SIZE, PAGE_SIZE) else { break };
-            any |= self.move_fences(id, to.kernel_address(), At::System(to))?;
+            any |= self.move_fences(id, to.kernel_address(), At::System(to), request)?;
         }
         Ok(any)
     }
@@ -325,14 +332,14 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY; some may be back.
-    pub(super) fn restore_fences(&mut self, owner: SpaceId) -> Result<(), NTSTATUS> {
+    pub(super) fn restore_fences(&mut self, owner: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let away = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && matches!(page.at, At::System(_)));
         let away: Vec<(FencePageId, u32, u64)> = away.map(|(id, page)| (*id, page.segment, page.alignment)).collect();
         for (id, segment, alignment) in away {
-            let offset = self.take_local(segment, PAGE_SIZE, alignment)?.ok_or(STATUS_NO_MEMORY)?;
+            let offset = self.take_local(segment, PAGE_SIZE, alignment, request)?.ok_or(STATUS_NO_MEMORY)?;
             let kernel = self.segments.page(segment, offset).ok_or(STATUS_INTERNAL_ERROR)?;
             // The processor may be using a value for the moment.
-            while !self.move_fences(id, kernel, At::Local { offset })? {
+            while !self.move_fences(id, kernel, At::Local { offset }, request)? {
                 std::thread::yield_now();
             }
         }
@@ -340,7 +347,13 @@ impl Memory {
     }
 
     /// Moves a page of values that no engine reaches, and has it shown where it is mapped. False if somebody is using it.
-    fn move_fences(&mut self, id: FencePageId, kernel: NonNull<u8>, to: At) -> Result<bool, NTSTATUS> {
+    fn move_fences(
+        &mut self,
+        id: FencePageId,
+        kernel: NonNull<u8>,
+        to: At,
+        request: &mut MemoryRequest,
+    ) -> Result<bool, NTSTATUS> {
         let Some(page) = self.fence_pages.get_mut(&id) else { return Ok(true) };
         if !page.spot.move_to(kernel) {
             return Ok(false);
@@ -350,7 +363,7 @@ impl Memory {
         let mapped: Vec<(SpaceId, u64, Mapping)> = self.mappings_of_fences(id);
         for (space, at, mapping) in mapped {
             self.hide(space, at, mapping.pages)?;
-            self.show(space, at, mapping)?;
+            self.show(space, at, mapping, request)?;
         }
         if let At::Local { offset } = from {
             self.segments.release(segment, offset, PAGE_SIZE);

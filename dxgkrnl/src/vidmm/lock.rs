@@ -26,7 +26,8 @@ use crate::bar_place::BarPlace;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
-use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, Place, State};
+use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
 use crate::vidmm::user_mapping::UserMapping;
 use crate::vidmm::{VidMm, residency};
@@ -177,7 +178,8 @@ impl Memory {
         let mut window = None;
         match state.place {
             Place::Uncommitted => {
-                let memory = self.take_system(size / PAGE_SIZE)?.ok_or(STATUS_NO_MEMORY)?;
+                let memory =
+                    self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?;
                 memory.zero();
                 if let Some(state) = self.allocations.get_mut(&id) {
                     state.place = Place::System(memory);
@@ -206,9 +208,9 @@ impl Memory {
 
     fn move_to_system(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        if !residency::may_leave(self, state) {
+        if !residency::may_leave(self, state, None) {
             match (self.has_aperture(&state.allocation), state.allocation.cpu_access()) {
-                (true, _) if self.is_evictable(state.allocation.owner()) => {}
+                (true, _) if self.is_suspended(state.allocation.owner()) => {}
                 (false, CpuAccess::None) if state.listed > 0 => return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE),
                 (false, _) if state.listed > 0 => return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY),
                 _ => return Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
@@ -216,7 +218,7 @@ impl Memory {
         }
         // Room is made for the copy before anything of the allocation changes.
         let pages = state.allocation.size() / PAGE_SIZE;
-        drop(self.take_system(pages)?.ok_or(STATUS_NO_MEMORY)?);
+        drop(self.take_system(pages, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?);
         if self.evict(id)? { Ok(()) } else { Err(STATUS_NO_MEMORY) }
     }
 

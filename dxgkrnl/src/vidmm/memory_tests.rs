@@ -10,8 +10,17 @@ use nt::lock::{Mutex, lock};
 use super::fake_gpu::{self, Fake, FakeGpu, Fault};
 use super::*;
 use crate::vidmm::allocation::CpuAccess;
+use crate::vidmm::residency;
+use crate::vidmm::va_space::{Access, Mapping, Source};
+use nt::ram::PAGE_SIZE;
+use std::time::Duration;
 
 const PAGES: u64 = PAGE_SIZE;
+
+/// A request that is not made again.
+fn waiting() -> MemoryRequest {
+    MemoryRequest::waiting()
+}
 
 /// Expected state of an allocation.
 #[derive(Clone)]
@@ -56,12 +65,12 @@ impl World {
         let (mut memory, fake) = fake_gpu::memory(mode, ram, vram, tables);
         let handle = |id: usize| KmdHandle::new(core::ptr::without_provenance_mut(id));
         let addresses = || VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES));
-        let system = memory.create_space(handle(fake_gpu::PAGING_PROCESS), true, addresses()).unwrap();
+        let system = memory.create_space(handle(fake_gpu::PAGING_PROCESS), true, addresses(), &mut waiting()).unwrap();
         memory.prepare_paging(system).unwrap();
         let root = memory.root(system).unwrap();
         let node = fake_gpu::node(&fake, root);
         memory.set_paging_node(node.clone());
-        let space = memory.create_space(handle(2), false, addresses()).unwrap();
+        let space = memory.create_space(handle(2), false, addresses(), &mut waiting()).unwrap();
         Self { suspended: false, memory, fake, node, space, models: Vec::new(), stale: Vec::new(), next: 100 }
     }
 
@@ -80,7 +89,9 @@ impl World {
         let va = &mut self.memory.spaces.get_mut(&self.space).unwrap().va;
         let at = va.reserve_automatic(0, 0, 0, pages * PAGES).map_err(Refused::status)?;
         let source = Source::Allocation { id, first: 0 };
-        if let Err(status) = self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }) {
+        if let Err(status) =
+            self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting())
+        {
             self.memory.free_region(self.space, at, pages * PAGES)?;
             return Err(status);
         }
@@ -97,7 +108,7 @@ impl World {
     }
 
     fn make_resident(&mut self, index: usize) -> Result<(), NTSTATUS> {
-        self.memory.make_resident(self.models[index].id)?;
+        self.memory.make_resident(self.models[index].id, &mut waiting())?;
         self.models[index].listed += 1;
         Ok(())
     }
@@ -337,7 +348,7 @@ fn queues_that_may_still_use_an_allocation_keep_it_in_place() {
     world.make_resident(a).unwrap();
     let passed = Arc::new(AtomicBool::new(false));
     world.evict(a, &busy_until(&passed));
-    assert_eq!(residency::victim(&world.memory, 2), None);
+    assert_eq!(residency::victim(&world.memory, 2, &MemoryRequest::default()), None);
     let flag = Arc::clone(&passed);
     let queue = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(5));
@@ -541,7 +552,7 @@ fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
     world.make_resident(a).unwrap();
     let mapping = Mapping { pages: 2, source: Source::Zero, access: Access::READ };
     assert!(world.gpu(at, true).is_ok());
-    world.memory.map(world.space, at, mapping).unwrap();
+    world.memory.map(world.space, at, mapping, &mut waiting()).unwrap();
     assert!(lock(&world.fake).is_zero_page(world.root().unwrap(), at));
     assert!(world.gpu(at + 2 * PAGES, true).is_ok(), "the rest is still there");
     world.models[a].mapped = None;
@@ -560,7 +571,12 @@ fn a_new_address_space_knows_nothing_of_the_one_before_it() {
     let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
     world.space = world
         .memory
-        .create_space(process, false, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
+        .create_space(
+            process,
+            false,
+            VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)),
+            &mut waiting(),
+        )
         .unwrap();
     assert_eq!(world.memory.root(world.space), root, "the root table is used again");
     world.models[a].mapped = None;
@@ -614,7 +630,7 @@ fn operations_say_which_part_of_which_allocation_they_are_about_and_where_it_goe
     let part = va.reserve_automatic(0, 0, 0, 2 * PAGES).unwrap();
     let access = Access { driver: 0x5a, ..Access::READ };
     let shown = Mapping { pages: 2, source: Source::Allocation { id, first: 7 }, access };
-    world.memory.map(world.space, part, shown).unwrap();
+    world.memory.map(world.space, part, shown, &mut waiting()).unwrap();
     let initial = std::mem::take(&mut lock(&world.fake).initial);
     assert!(initial > 0, "no table was written for the first time");
     lock(&world.fake).leaves.clear();
@@ -719,7 +735,7 @@ proptest! {
                 10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
                 11 => world.sleep(value % 2 == 0, index, page, value),
                 12 => world.suspend(),
-                13 => if world.suspended { let _ = world.memory.evict_one(tables); },
+                13 => if world.suspended { let _ = world.memory.evict_one(tables, &mut waiting()); },
                 _ => world.destroy(index),
             }
             // The paging node is somewhere in what it was given.

@@ -15,6 +15,7 @@ use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::memory::{IdlePoint, Memory, Place, SpaceId, State};
 use crate::vidmm::paging_queue::ResidencyQueue;
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::{VidMm, residency};
 
 /// Order in which offered memory is reclaimed by the system, lowest first.
@@ -100,14 +101,14 @@ impl Memory {
     }
 
     /// Takes an offered allocation for whoever needs memory in `segment`, 0 for system memory. False if there is none.
-    pub(crate) fn take_offered(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
+    pub(crate) fn take_offered(&mut self, segment: u32, request: &MemoryRequest) -> Result<bool, NTSTATUS> {
         let holds = |state: &State, offered: &Offered| match segment {
             0 => offered.decommit && matches!(state.place, Place::System(_)),
             segment => residency::is_in(state, segment),
         };
         let candidates = self.allocations.iter().filter_map(|(id, state)| {
             let offered = state.offered.as_ref()?;
-            (holds(state, offered) && residency::may_leave(self, state)).then_some((
+            (holds(state, offered) && residency::may_leave(self, state, request.keeps)).then_some((
                 offered.priority,
                 offered.since,
                 *id,
@@ -138,7 +139,7 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not offered; what kept it from its place. It is as it was then.
-    fn reclaim(&mut self, id: AllocationId) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
+    fn reclaim(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let offered = state.offered.take().ok_or(STATUS_INVALID_PARAMETER)?;
         // A suspended process finds it when it is resumed.
@@ -147,7 +148,7 @@ impl Memory {
         if let Some(state) = self.allocations.get_mut(&id) {
             state.away |= away && suspended;
         }
-        let back = if away && !suspended { self.bring_back(id) } else { Ok(()) };
+        let back = if away && !suspended { self.bring_back(id, request) } else { Ok(()) };
         match back {
             Ok(()) if offered.discarded => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED),
             Ok(()) => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK),
@@ -166,8 +167,8 @@ impl Memory {
     }
 
     /// What is on the residency list comes back to where the GPU finds it.
-    fn bring_back(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
-        self.make_resident(id)?;
+    fn bring_back(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
+        self.make_resident(id, request)?;
         self.undo_resident(id);
         Ok(())
     }
@@ -205,7 +206,7 @@ impl VidMm {
         let all = groups.concat();
         let mut memory = lock(&self.memory);
         let before = memory.paging.submitted();
-        let outcomes = memory.reclaim_groups(&all, groups);
+        let outcomes = memory.reclaim_groups(&all, groups, &mut MemoryRequest::waiting());
         let answer = outcomes.and_then(|outcomes| Ok((memory.promise(queue, &all, before)?, outcomes)));
         drop(memory);
         self.bury();
@@ -223,7 +224,7 @@ impl VidMm {
         let all = groups.concat();
         let mut memory = lock(&self.memory);
         let offers = memory.offers_of(&all);
-        let answer = memory.reclaim_groups(&all, groups).and_then(|outcomes| {
+        let answer = memory.reclaim_groups(&all, groups, &mut MemoryRequest::waiting()).and_then(|outcomes| {
             let lacking = outcomes.contains(&D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_NOT_COMMITTED);
             if lacking {
                 all.iter().zip(offers).for_each(|(one, offered)| memory.offer_again(one.id(), offered));
@@ -277,7 +278,7 @@ impl Memory {
     }
 
     fn may_go(&self, id: AllocationId) -> bool {
-        self.allocations.get(&id).is_some_and(|state| residency::may_leave(self, state))
+        self.allocations.get(&id).is_some_and(|state| residency::may_leave(self, state, None))
     }
 
     fn offers_of(&self, list: &[Arc<Allocation>]) -> Vec<Option<Offered>> {
@@ -289,13 +290,16 @@ impl Memory {
         &mut self,
         all: &[Arc<Allocation>],
         groups: &[Vec<Arc<Allocation>>],
+        request: &mut MemoryRequest,
     ) -> Result<Vec<D3DDDI_RECLAIM_RESULT>, NTSTATUS> {
         let offers = self.offers_of(all);
         if offers.iter().any(Option::is_none) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> =
-            groups.iter().map(|group| group.iter().map(|allocation| self.reclaim(allocation.id())).collect()).collect();
+        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> = groups
+            .iter()
+            .map(|group| group.iter().map(|allocation| self.reclaim(allocation.id(), request)).collect())
+            .collect();
         let outcomes = outcomes.inspect_err(|_| {
             for (allocation, offered) in all.iter().zip(offers) {
                 self.offer_again(allocation.id(), offered);

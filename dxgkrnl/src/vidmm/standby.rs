@@ -12,6 +12,7 @@ use wddm_ddi::status::*;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
 use nt::fault::Frozen;
 use nt::ram::PAGE_SIZE;
@@ -38,7 +39,10 @@ impl Memory {
         // Everything that can fail for want of memory comes first.
         let mut places = Vec::with_capacity(leaving.len());
         for (id, size) in leaving {
-            places.push((id, self.take_system(size / PAGE_SIZE)?.ok_or(STATUS_NO_MEMORY)?));
+            places.push((
+                id,
+                self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?,
+            ));
         }
         self.standby = Some(hibernates);
         let mut moving = Vec::with_capacity(places.len());

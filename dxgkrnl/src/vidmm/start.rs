@@ -323,10 +323,10 @@ impl VidMm {
             return Err(STATUS_DRIVER_INTERNAL_ERROR);
         }
         let process = KmdHandle::new(args.hKmdProcess);
-        let made = self.with_eviction(None, |memory| {
+        let made = self.with_eviction(None, |memory, request| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
             let va = va.with_large_pages(self.driver.large_page());
-            memory.create_space(process, flags.SystemProcess(), va)
+            memory.create_space(process, flags.SystemProcess(), va, request)
         });
         match made {
             Ok(id) => {

@@ -15,6 +15,7 @@ use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
 use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State, flush_of};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::Mapping;
@@ -67,9 +68,9 @@ impl Memory {
         self.counts.suspended += 1;
     }
 
-    /// True if the memory of a process may be evicted: it is suspended, and its memory is not just being brought back.
-    pub(super) fn is_evictable(&self, id: SpaceId) -> bool {
-        let suspended = |space: &Space| space.standing != Standing::Running && self.coming != Some(space.first);
+    /// True if the memory of a process may be evicted: it is suspended, and is not the one that the request `keeps` in memory.
+    pub(super) fn is_evictable(&self, id: SpaceId, keeps: Option<SpaceId>) -> bool {
+        let suspended = |space: &Space| space.standing != Standing::Running && keeps != Some(space.first);
         self.spaces.get(&id).is_some_and(suspended)
     }
 
@@ -95,8 +96,8 @@ impl Memory {
 
     /// Has one thing leave `segment` (0 for system memory): what was used longest ago of allocations on no residency list and of
     /// what the engines need of suspended processes. False if nothing may leave.
-    pub(crate) fn evict_one(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
-        let allocation = if segment == 0 { None } else { residency::victim(self, segment) };
+    pub(crate) fn evict_one(&mut self, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
+        let allocation = if segment == 0 { None } else { residency::victim(self, segment, request) };
         let used = allocation.and_then(|id| self.allocations.get(&id)).map_or(u64::MAX, |state| match state.lock {
             Some(_) => u64::MAX,
             None => state.last_use,
@@ -105,14 +106,15 @@ impl Memory {
             .spaces
             .iter()
             .filter(|(id, space)| {
-                self.is_evictable(**id) && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
+                self.is_evictable(**id, request.keeps)
+                    && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
             })
             .map(|(id, space)| (space.last_use, *id))
             .collect();
         spaces.sort_unstable();
         let older = spaces.iter().take_while(|(last_use, _)| *last_use < used);
         for (_, id) in older {
-            if self.evict_space(*id, segment)? {
+            if self.evict_space(*id, segment, request)? {
                 return Ok(true);
             }
         }
@@ -120,19 +122,19 @@ impl Memory {
             return self.evict(id);
         }
         for (_, id) in spaces {
-            if self.evict_space(id, segment)? {
+            if self.evict_space(id, segment, request)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn evict_space(&mut self, id: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
+    fn evict_space(&mut self, id: SpaceId, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
         let tables = self.spaces.get(&id).is_some_and(|space| space.has_tables_in(segment));
         if tables {
             self.evict_tables(id)?;
         }
-        Ok(self.evict_fences(id, segment)? || tables)
+        Ok(self.evict_fences(id, segment, request)? || tables)
     }
 
     /// Evicts the page tables of a suspended process on one engine. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
@@ -166,7 +168,7 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY; what had come back may leave again.
-    pub(crate) fn bring_back_space(&mut self, first: SpaceId) -> Result<(), NTSTATUS> {
+    pub(crate) fn bring_back_space(&mut self, first: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         if !self.spaces.contains_key(&first) {
             return Err(STATUS_DEVICE_REMOVED);
         }
@@ -182,14 +184,13 @@ impl Memory {
             return Ok(());
         }
         // While the others come back, what is back already is not evicted for them.
-        self.coming = Some(first);
+        request.keeps = Some(first);
         // What is large first, while there are large pieces; without tables nothing of it needs any yet.
-        let back = self.restore_list(first);
+        let back = self.restore_list(first, request);
         self.stand(first, Standing::Running);
-        let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id)));
-        let back = back.and_then(|()| self.restore_fences(first));
+        let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id, request)));
+        let back = back.and_then(|()| self.restore_fences(first, request));
         self.stand(first, Standing::Suspended);
-        self.coming = None;
         match back {
             Ok(()) => self.counts.tables_restored += away.len() as u64,
             Err(_) => away.into_iter().try_for_each(|id| self.evict_tables(id))?,
@@ -198,19 +199,18 @@ impl Memory {
     }
 
     /// Brings back what a suspended process needs, which counts as running from now on. If the answer is true, the driver has to be told
-    /// where its root page tables are before its contexts are resumed. With `evicts_own_first`, everything of it that is still in memory is
-    /// evicted first, so that it does not divide the free memory.
+    /// where its root page tables are before its contexts are resumed.
     ///
     /// # Errors
     /// As [`Memory::bring_back_space`]; it stays suspended.
-    pub(crate) fn resume(&mut self, first: SpaceId, evicts_own_first: bool) -> Result<bool, NTSTATUS> {
+    pub(crate) fn resume(&mut self, first: SpaceId, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
         if !self.is_suspended(first) {
             return Ok(false);
         }
-        if evicts_own_first {
-            self.evict_everything(first)?;
+        if request.evicts_own_first {
+            self.evict_everything(first, request)?;
         }
-        self.bring_back_space(first)?;
+        self.bring_back_space(first, request)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
         self.stand(first, Standing::Running);
@@ -226,7 +226,7 @@ impl Memory {
     }
 
     /// Evicts everything of a suspended process that may leave.
-    fn evict_everything(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn evict_everything(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
             Place::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
             _ => None,
@@ -234,29 +234,29 @@ impl Memory {
         let own: Vec<(AllocationId, u32)> = own.collect();
         for (allocation, segment) in own {
             self.evict(allocation)?;
-            self.evict_space(id, segment)?;
+            self.evict_space(id, segment, request)?;
         }
         let spaces: Vec<SpaceId> = self.spaces_of(id).map(|(id, _)| id).collect();
         spaces.into_iter().try_for_each(|id| self.evict_tables(id))
     }
 
-    fn restore_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn restore_tables(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let Some(space) = self.spaces.get(&id) else { return Err(STATUS_DEVICE_REMOVED) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
-        let tables = self.create_tables(engine, process, paging_process).map_err(|status| match status {
+        let tables = self.create_tables(engine, process, paging_process, request).map_err(|status| match status {
             STATUS_GRAPHICS_NO_VIDEO_MEMORY => STATUS_NO_MEMORY,
             status => status,
         })?;
         if let Some(space) = self.spaces.get_mut(&id) {
             space.tables = Some(tables);
         }
-        mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
+        mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping, request))
     }
 
     /// Brings back allocations that were evicted while their process was suspended, and that its engines may use: what is on the
     /// residency list, rings, and what queued work uses still.
-    fn restore_list(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn restore_list(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let away = self
             .allocations
             .iter()
@@ -265,7 +265,7 @@ impl Memory {
             away.map(|(id, state)| (Reverse(state.allocation.size()), *id)).collect();
         away.sort_unstable();
         away.into_iter().try_for_each(|(_, allocation)| {
-            self.lodge(allocation)?;
+            self.lodge(allocation, request)?;
             self.undo_resident(allocation);
             Ok(())
         })

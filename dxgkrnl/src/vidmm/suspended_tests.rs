@@ -13,7 +13,7 @@ impl World {
     /// Resumes the process; false if there is no memory for what it needs.
     pub(super) fn resume(&mut self) -> bool {
         if self.suspended {
-            match self.memory.resume(self.space, false) {
+            match self.memory.resume(self.space, &mut waiting()) {
                 Ok(_) => self.suspended = false,
                 Err(status) => assert_eq!(status, STATUS_NO_MEMORY),
             }
@@ -32,7 +32,7 @@ impl World {
     fn other(&mut self, pages: u64) -> usize {
         let mine = self.space;
         let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
-        self.space = self.memory.create_space(process, false, VaSpace::new(29, (0, 0))).unwrap();
+        self.space = self.memory.create_space(process, false, VaSpace::new(29, (0, 0)), &mut waiting()).unwrap();
         let index = self.create(pages, &[2], CpuAccess::None);
         self.space = mine;
         index
@@ -56,7 +56,7 @@ fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
     assert_eq!(world.memory.root(world.space), None);
     let gone = lock(&world.fake).has_translations_of(root.unwrap());
     assert!(!gone, "the GPU has not forgotten what the tables said");
-    assert_eq!(world.memory.resume(world.space, false), Err(STATUS_NO_MEMORY), "there is no room yet");
+    assert_eq!(world.memory.resume(world.space, &mut waiting()), Err(STATUS_NO_MEMORY), "there is no room yet");
     assert!(world.is_bare());
     world.evict(other, &idle());
     assert!(world.resume());
@@ -92,12 +92,12 @@ fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
         found
     };
     assert!((0..128).any(|_| takes(&mut world)), "the memory of the root is not used again");
-    assert_eq!(world.memory.resume(world.space, false), Ok(true), "the driver has to be told of another root");
+    assert_eq!(world.memory.resume(world.space, &mut waiting()), Ok(true), "the driver has to be told of another root");
     world.suspended = false;
     assert_ne!(world.root(), Some((segment, offset)));
     world.check();
     world.suspend();
-    assert_eq!(world.memory.resume(world.space, false), Ok(false), "it stayed where it was");
+    assert_eq!(world.memory.resume(world.space, &mut waiting()), Ok(false), "it stayed where it was");
     world.suspended = false;
     world.finish();
 }
@@ -163,13 +163,16 @@ fn who_used_its_tables_longest_ago_goes_first() {
     world.make_resident(old).unwrap();
     world.evict(old, &idle());
     world.suspend();
-    assert_eq!(world.memory.evict_one(2), Ok(true));
+    assert_eq!(world.memory.evict_one(2, &mut waiting()), Ok(true));
     assert!(world.is_bare(), "the allocation was used later");
     assert!(world.resume());
     world.suspend();
-    assert_eq!(world.memory.evict_one(2), Ok(true));
+    assert_eq!(world.memory.evict_one(2, &mut waiting()), Ok(true));
     assert!(matches!(world.place(old), Place::System(_)) && !world.is_bare());
-    assert_eq!((world.memory.evict_one(2), world.memory.evict_one(2)), (Ok(true), Ok(false)));
+    assert_eq!(
+        (world.memory.evict_one(2, &mut waiting()), world.memory.evict_one(2, &mut waiting())),
+        (Ok(true), Ok(false))
+    );
     world.finish();
 }
 
