@@ -256,7 +256,7 @@ impl AddressSpace {
                 Some(source) => memory.map(space, at, Mapping { pages: request.pages, source, access }, memory_request),
                 None => memory.unmap(space, at, request.pages),
             };
-            match mapped.and_then(|()| memory.promise_entries(queue, before)) {
+            match mapped.and_then(|()| memory.completion_of_entries(queue, before)) {
                 Ok(value) => Ok((at, value)),
                 Err(status) => {
                     if new {

@@ -32,7 +32,7 @@ pub(crate) type FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE;
 pub(crate) struct FencePageId(u64);
 
 /// Kernel address of a page that may move.
-pub(crate) struct Spot {
+pub(crate) struct MovablePage {
     address: AtomicPtr<u8>,
     /// Held for reading while the page is accessed, for writing while it moves. Nobody waits to write: a reader may read twice.
     /// Device level takes it.
@@ -40,19 +40,19 @@ pub(crate) struct Spot {
 }
 
 /// The page stays where it is until this is dropped.
-pub(crate) struct Stay<'a> {
+pub(crate) struct PagePin<'a> {
     _guard: RwLockReadGuard<'a, (), rank::FencePage>,
 }
 
-impl Spot {
+impl MovablePage {
     fn new(address: NonNull<u8>) -> Arc<Self> {
         Arc::new(Self { address: AtomicPtr::new(address.as_ptr()), moving: RwLock::new(()) })
     }
 
     /// Where the page is until the answer is dropped.
-    pub(crate) fn stay(&self) -> (*mut u8, Stay<'_>) {
+    pub(crate) fn pin(&self) -> (*mut u8, PagePin<'_>) {
         let guard = self.moving.read();
-        (self.address.load(Ordering::Acquire), Stay { _guard: guard })
+        (self.address.load(Ordering::Acquire), PagePin { _guard: guard })
     }
 
     /// Copies the page to `to`, where it is from then on; false if somebody is using it.
@@ -67,7 +67,7 @@ impl Spot {
 }
 
 /// Memory of a page of fence values.
-enum At {
+enum FencePageLocation {
     /// In its segment.
     Local { offset: u64 },
     /// On leave.
@@ -75,28 +75,28 @@ enum At {
 }
 
 /// A page of fence values as the memory manager knows it.
-pub(crate) struct FenceState {
+pub(crate) struct FencePageState {
     /// The process whose fences lie on it.
     owner: SpaceId,
     segment: u32,
     alignment: u64,
-    at: At,
-    spot: Arc<Spot>,
+    at: FencePageLocation,
+    page_address: Arc<MovablePage>,
     /// Contents that are kept while the device is not in D0; `None` while it is.
     kept: Option<Vec<u8>>,
 }
 
-impl FenceState {
+impl FencePageState {
     /// Segment and page frame, for page tables.
     pub(super) fn frame(&self) -> (u32, u64) {
         match &self.at {
-            At::Local { offset } => (self.segment, offset / PAGE_SIZE),
-            At::System(pages) => (0, pages.address() / PAGE_SIZE),
+            FencePageLocation::Local { offset } => (self.segment, offset / PAGE_SIZE),
+            FencePageLocation::System(pages) => (0, pages.address() / PAGE_SIZE),
         }
     }
 
     fn is_in(&self, segment: u32) -> bool {
-        self.segment == segment && matches!(self.at, At::Local { .. })
+        self.segment == segment && matches!(self.at, FencePageLocation::Local { .. })
     }
 }
 
@@ -104,7 +104,7 @@ impl FenceState {
 pub(crate) struct LocalPage {
     vidmm: Weak<VidMm>,
     id: FencePageId,
-    spot: Arc<Spot>,
+    page_address: Arc<MovablePage>,
 }
 
 impl Drop for LocalPage {
@@ -112,7 +112,9 @@ impl Drop for LocalPage {
         // A manager that is gone has no memory to give it back to.
         if let Some(vidmm) = self.vidmm.upgrade() {
             let mut memory = lock(&vidmm.memory);
-            if let Some(FenceState { segment, at: At::Local { offset }, .. }) = memory.fence_pages.remove(&self.id) {
+            if let Some(FencePageState { segment, at: FencePageLocation::Local { offset }, .. }) =
+                memory.fence_pages.remove(&self.id)
+            {
                 memory.segments.release(segment, offset, PAGE_SIZE);
             }
         }
@@ -128,19 +130,19 @@ pub(crate) enum FencePage {
 }
 
 /// Way by which the kernel reads and writes a page of fence values.
-pub(crate) enum Found {
+pub(crate) enum FencePageAccess {
     /// It is always there.
     Fixed(NonNull<u8>),
     /// It may move.
-    Movable(Arc<Spot>),
+    Movable(Arc<MovablePage>),
 }
 
 impl FencePage {
     /// Way by which the kernel reads and writes the page.
-    pub(crate) fn find(&self) -> Found {
+    pub(crate) fn find(&self) -> FencePageAccess {
         match self {
-            Self::System(pages) => Found::Fixed(pages.seen().kernel_address()),
-            Self::Local(page) => Found::Movable(Arc::clone(&page.spot)),
+            Self::System(pages) => FencePageAccess::Fixed(pages.seen().kernel_address()),
+            Self::Local(page) => FencePageAccess::Movable(Arc::clone(&page.page_address)),
         }
     }
 
@@ -167,8 +169,8 @@ impl FencePage {
             unsafe { address.write_bytes(0, PAGE_SIZE as usize) };
         };
         match self.find() {
-            Found::Fixed(address) => clear(address.as_ptr()),
-            Found::Movable(spot) => clear(spot.stay().0),
+            FencePageAccess::Fixed(address) => clear(address.as_ptr()),
+            FencePageAccess::Movable(page_address) => clear(page_address.pin().0),
         }
         self
     }
@@ -292,18 +294,19 @@ impl VidMm {
             memory.segments.release(segment, offset, PAGE_SIZE);
             return Err(STATUS_INTERNAL_ERROR);
         };
-        let (id, spot) = (FencePageId(memory.tick()), Spot::new(kernel));
-        let at = At::Local { offset };
-        let state = FenceState { owner, segment, alignment, at, spot: Arc::clone(&spot), kept: None };
+        let (id, page_address) = (FencePageId(memory.tick()), MovablePage::new(kernel));
+        let at = FencePageLocation::Local { offset };
+        let state =
+            FencePageState { owner, segment, alignment, at, page_address: Arc::clone(&page_address), kept: None };
         memory.fence_pages.insert(id, state);
-        Ok(Some(LocalPage { vidmm: Arc::downgrade(self), id, spot }))
+        Ok(Some(LocalPage { vidmm: Arc::downgrade(self), id, page_address }))
     }
 }
 
 impl Memory {
     /// True if fence values of a process lie in a memory segment.
     pub(super) fn has_local_fences(&self, owner: SpaceId) -> bool {
-        self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, At::Local { .. }))
+        self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, FencePageLocation::Local { .. }))
     }
 
     /// True if fence values of a process lie in this segment.
@@ -323,7 +326,7 @@ impl Memory {
         let mut any = false;
         for id in leaving {
             let Some(to) = self.segments.ram.allocate(PAGE_SIZE, PAGE_SIZE) else { break };
-            any |= self.move_fences(id, to.kernel_address(), At::System(to), request)?;
+            any |= self.move_fences(id, to.kernel_address(), FencePageLocation::System(to), request)?;
         }
         Ok(any)
     }
@@ -333,13 +336,16 @@ impl Memory {
     /// # Errors
     /// STATUS_NO_MEMORY; some may be back.
     pub(super) fn restore_fences(&mut self, owner: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
-        let away = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && matches!(page.at, At::System(_)));
+        let away = self
+            .fence_pages
+            .iter()
+            .filter(|(_, page)| page.owner == owner && matches!(page.at, FencePageLocation::System(_)));
         let away: Vec<(FencePageId, u32, u64)> = away.map(|(id, page)| (*id, page.segment, page.alignment)).collect();
         for (id, segment, alignment) in away {
             let offset = self.take_local(segment, PAGE_SIZE, alignment, request)?.ok_or(STATUS_NO_MEMORY)?;
             let kernel = self.segments.page(segment, offset).ok_or(STATUS_INTERNAL_ERROR)?;
             // The processor may be using a value for the moment.
-            while !self.move_fences(id, kernel, At::Local { offset }, request)? {
+            while !self.move_fences(id, kernel, FencePageLocation::Local { offset }, request)? {
                 std::thread::yield_now();
             }
         }
@@ -351,21 +357,21 @@ impl Memory {
         &mut self,
         id: FencePageId,
         kernel: NonNull<u8>,
-        to: At,
+        to: FencePageLocation,
         request: &mut MemoryRequest,
     ) -> Result<bool, NTSTATUS> {
         let Some(page) = self.fence_pages.get_mut(&id) else { return Ok(true) };
-        if !page.spot.move_to(kernel) {
+        if !page.page_address.move_to(kernel) {
             return Ok(false);
         }
-        let (segment, left) = (page.segment, matches!(to, At::System(_)));
+        let (segment, left) = (page.segment, matches!(to, FencePageLocation::System(_)));
         let from = std::mem::replace(&mut page.at, to);
         let mapped: Vec<(SpaceId, u64, Mapping)> = self.mappings_of_fences(id);
         for (space, at, mapping) in mapped {
             self.hide(space, at, mapping.pages)?;
             self.show(space, at, mapping, request)?;
         }
-        if let At::Local { offset } = from {
+        if let FencePageLocation::Local { offset } = from {
             self.segments.release(segment, offset, PAGE_SIZE);
         }
         if left {
@@ -392,7 +398,7 @@ impl Memory {
         for page in fence_pages.values_mut().filter(|page| page.is_in(page.segment) && is_lost(segments, page.segment))
         {
             let mut bytes = vec![0; PAGE_SIZE as usize];
-            let (from, _stay) = page.spot.stay();
+            let (from, _stay) = page.page_address.pin();
             // SAFETY: the kernel's mapping shows the whole segment, and the page lies in it; no engine writes it now.
             unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
             page.kept = Some(bytes);
@@ -403,7 +409,7 @@ impl Memory {
     pub(super) fn return_fence_pages(&mut self) {
         for page in self.fence_pages.values_mut() {
             let Some(bytes) = page.kept.take() else { continue };
-            let (to, _stay) = page.spot.stay();
+            let (to, _stay) = page.page_address.pin();
             // SAFETY: as for keeping it.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }

@@ -11,8 +11,8 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
-use crate::vidmm::fence_storage::{FencePageId, FenceState};
-use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State, flush_of};
+use crate::vidmm::fence_storage::{FencePageId, FencePageState};
+use crate::vidmm::memory::{AllocationState, Location, Memory, Space, SpaceId, flush_of};
 use crate::vidmm::page_size::Sizes;
 use crate::vidmm::page_table::{Effects, Fit, PageTables};
 use crate::vidmm::reclaim::MemoryRequest;
@@ -61,7 +61,7 @@ impl Memory {
         loop {
             let before = self.segments.free_bytes(segment);
             match self.try_show(id, at, mapping) {
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room_again(segment, before, request)? => {}
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.reclaim_some_again(segment, before, request)? => {}
                 Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => return Err(STATUS_NO_MEMORY),
                 result => return result,
             }
@@ -107,7 +107,7 @@ impl Memory {
             // Written when the tables come back.
             return Ok(());
         }
-        let (shown, subject) = what(allocations, fence_pages, at, mapping);
+        let (shown, subject) = shown_by(allocations, fence_pages, at, mapping);
         let pages = mapping.pages;
         let range = Range { at, pages };
         let shown = write_entries(driver, segments, space, range, &shown, (mapping.access, subject), counts);
@@ -260,9 +260,9 @@ impl Memory {
 }
 
 /// What entries of a mapping show at the moment, and what they belong to.
-pub(super) fn what<'a>(
-    allocations: &'a BTreeMap<AllocationId, State>,
-    fence_pages: &BTreeMap<FencePageId, FenceState>,
+pub(super) fn shown_by<'a>(
+    allocations: &'a BTreeMap<AllocationId, AllocationState>,
+    fence_pages: &BTreeMap<FencePageId, FencePageState>,
     at: u64,
     mapping: Mapping,
 ) -> (Shown<'a>, Subject) {
@@ -279,9 +279,9 @@ pub(super) fn what<'a>(
                 subject.allocation = state.allocation.kmd();
                 subject.offset = first * PAGE_SIZE;
                 match &state.place {
-                    Place::Uncommitted => Shown::Nothing,
-                    Place::System(memory) => Shown::System { memory, first },
-                    Place::Local { segment, offset } => {
+                    Location::Uncommitted => Shown::Nothing,
+                    Location::System(memory) => Shown::System { memory, first },
+                    Location::Local { segment, offset } => {
                         Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first }
                     }
                 }
@@ -326,7 +326,7 @@ pub(super) fn settle(
         let flush = flush_of(writer.engine, writer.process, tables, start, end);
         driver.flush(writer.segments, writer.paging_process, flush)?;
     }
-    tables.bury(effects.dead, writer)
+    tables.free_dead(effects.dead, writer)
 }
 
 fn write_entries(

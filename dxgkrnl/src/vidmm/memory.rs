@@ -9,7 +9,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::budget::Demands;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
-use crate::vidmm::fence_storage::{FencePageId, FenceState};
+use crate::vidmm::fence_storage::{FencePageId, FencePageState};
 use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::offer::Offered;
 use crate::vidmm::page_table::PageTables;
@@ -17,7 +17,7 @@ use crate::vidmm::paging::{Paging, PagingFence};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency::ResidencyCounts;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
-use crate::vidmm::suspended::Standing;
+use crate::vidmm::suspended::ProcessState;
 use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Refused, VaSpace};
 
@@ -54,7 +54,7 @@ pub(crate) struct Space {
     pub(super) told: Option<(u32, u64)>,
     /// Segment and offset of the root page table when the process worked last.
     pub(super) before: (u32, u64),
-    pub(super) standing: Standing,
+    pub(super) process_state: ProcessState,
     /// Time when its process last asked for something that needs the tables.
     pub(super) last_use: u64,
 }
@@ -65,7 +65,7 @@ pub(super) fn flush_of(engine: u32, process: KmdHandle, tables: &PageTables<Tabl
 }
 
 /// Memory that holds the contents of an allocation.
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Nowhere yet: all zero.
     Uncommitted,
     /// In system memory.
@@ -80,9 +80,9 @@ pub(crate) enum Place {
 }
 
 /// State of an allocation that the memory manager's lock guards.
-pub(crate) struct State {
+pub(crate) struct AllocationState {
     pub(crate) allocation: Arc<Allocation>,
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     /// Its page-table entries are valid: it has been made resident and was not evicted since.
     pub(crate) accessible: bool,
     /// It left its place although engines need it there, and comes back when its process works again.
@@ -109,12 +109,12 @@ pub(crate) struct State {
     pub(crate) offered: Option<Offered>,
 }
 
-impl State {
+impl AllocationState {
     /// A new allocation, nowhere yet.
     pub(crate) fn new(allocation: Arc<Allocation>, now: u64) -> Self {
         Self {
             allocation,
-            place: Place::Uncommitted,
+            place: Location::Uncommitted,
             accessible: false,
             away: false,
             listed: 0,
@@ -137,19 +137,19 @@ pub(crate) struct Memory {
     pub(crate) driver: Arc<Driver>,
     pub(crate) segments: Segments,
     pub(crate) spaces: BTreeMap<SpaceId, Space>,
-    pub(crate) allocations: BTreeMap<AllocationId, State>,
+    pub(crate) allocations: BTreeMap<AllocationId, AllocationState>,
     pub(crate) paging: Paging,
     /// Files behind bus addresses, for showing CPU-visible segments to user mode.
     pub(crate) bars: BarFiles,
     /// Destroyed allocations by device, in the order in which they become free.
-    pub(super) dying: BTreeMap<u64, VecDeque<AllocationId>>,
+    pub(super) destroyed: BTreeMap<u64, VecDeque<AllocationId>>,
     /// Destroyed allocations that were looked at.
     #[cfg(test)]
     pub(crate) looks: u64,
     /// Allocations that are gone for everybody but the driver, which must be told without the memory lock.
     pub(crate) gone: Vec<Arc<Allocation>>,
     /// Pages of fence values that belong in memory segments.
-    pub(crate) fence_pages: BTreeMap<FencePageId, FenceState>,
+    pub(crate) fence_pages: BTreeMap<FencePageId, FencePageState>,
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
     pub(crate) counts: ResidencyCounts,
@@ -171,7 +171,7 @@ impl Memory {
             allocations: BTreeMap::new(),
             paging,
             bars,
-            dying: BTreeMap::new(),
+            destroyed: BTreeMap::new(),
             #[cfg(test)]
             looks: 0,
             gone: Vec::new(),
@@ -207,11 +207,21 @@ impl Memory {
         for engine in 0..self.driver.engines {
             match self.create_tables(engine, process, paging_process, request) {
                 Ok(tables) => {
-                    let (va, last_use, standing) = (va.clone(), self.tick(), Standing::Running);
+                    let (va, last_use, process_state) = (va.clone(), self.tick(), ProcessState::Running);
                     let before = tables.root().address();
                     let (told, tables) = (Some(before), Some(tables));
-                    let space =
-                        Space { engine, first, process, paging_process, va, tables, told, before, standing, last_use };
+                    let space = Space {
+                        engine,
+                        first,
+                        process,
+                        paging_process,
+                        va,
+                        tables,
+                        told,
+                        before,
+                        process_state,
+                        last_use,
+                    };
                     self.spaces.insert(first.of_engine(engine), space);
                 }
                 Err(status) => {
@@ -234,7 +244,7 @@ impl Memory {
             let Self { driver, segments, .. } = self;
             let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
             match PageTables::new(driver.shape.clone(), &mut writer) {
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment(engine), request)? => {}
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.reclaim_some(self.table_segment(engine), request)? => {}
                 Err(status) => return Err(status),
                 Ok(tables) => {
                     // Whoever sets a root table finds it written.

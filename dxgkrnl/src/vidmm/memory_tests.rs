@@ -78,7 +78,7 @@ impl World {
         self.next += 1;
         let allocation = Allocation::unknown(self.next, self.space, pages * PAGES, places, access);
         let id = allocation.id();
-        self.memory.allocations.insert(id, State::new(allocation, 0));
+        self.memory.allocations.insert(id, AllocationState::new(allocation, 0));
         let pages = vec![0; pages as usize];
         self.models.push(Model { id, pages, mapped: None, listed: 0, locked: Vec::new(), access });
         self.models.len() - 1
@@ -133,14 +133,14 @@ impl World {
         self.models[index].locked.pop();
     }
 
-    fn place(&self, index: usize) -> &Place {
+    fn place(&self, index: usize) -> &Location {
         &self.memory.allocations[&self.models[index].id].place
     }
 
     fn destroy(&mut self, index: usize) {
         let model = self.models.swap_remove(index);
-        self.memory.doom(model.id, Some(idle()));
-        self.memory.reap().unwrap();
+        self.memory.destroy_when_idle(model.id, Some(idle()));
+        self.memory.free_destroyed().unwrap();
         assert!(!self.memory.allocations.contains_key(&model.id));
         self.settle();
         if let Some(at) = model.mapped {
@@ -303,7 +303,7 @@ fn what_leaves_vram_comes_back_unchanged() {
     }
     world.evict(a, &idle());
     world.make_resident(b).unwrap();
-    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::System(_)));
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::System(_)));
     assert_eq!(world.gpu(world.models[a].mapped.unwrap(), false), Err(Fault));
     world.gpu_write(b, 3, 0x77);
     world.evict(b, &idle());
@@ -318,7 +318,7 @@ fn what_is_wanted_resident_never_leaves_and_the_request_says_what_is_missing() {
     let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     assert_eq!(world.make_resident(b), Err(STATUS_NO_MEMORY));
-    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::Uncommitted));
+    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Location::Uncommitted));
     assert_eq!(world.memory.bytes_missing(world.models[b].id), 16 * PAGES);
     let too_large = world.create(65, &[2], CpuAccess::Visible);
     assert_eq!(world.make_resident(too_large), Err(STATUS_NO_MEMORY));
@@ -334,8 +334,8 @@ fn an_allocation_with_an_aperture_falls_back_to_system_memory() {
         world.map(index).unwrap();
         world.make_resident(index).unwrap();
     }
-    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::Local { .. }));
-    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::System(_)));
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::Local { .. }));
+    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Location::System(_)));
     world.gpu_write(b, 1, 9);
     world.check();
     world.finish();
@@ -368,18 +368,18 @@ fn thousands_of_allocations_destroyed_while_a_queue_is_busy_are_looked_at_a_few_
     for _ in 0..COUNT {
         let index = world.create(1, &[0], CpuAccess::Visible);
         let model = world.models.swap_remove(index);
-        world.memory.doom(model.id, Some(busy_until(&done)));
-        assert!(!world.memory.reap().unwrap(), "freed while a queue may use it");
+        world.memory.destroy_when_idle(model.id, Some(busy_until(&done)));
+        assert!(!world.memory.free_destroyed().unwrap(), "freed while a queue may use it");
     }
     // Those that wait for nothing do not wait behind the others.
     let at_once = world.create(1, &[0], CpuAccess::Visible);
     let at_once = world.models.swap_remove(at_once).id;
-    world.memory.doom(at_once, None);
-    assert!(world.memory.reap().unwrap() && !world.memory.allocations.contains_key(&at_once));
+    world.memory.destroy_when_idle(at_once, None);
+    assert!(world.memory.free_destroyed().unwrap() && !world.memory.allocations.contains_key(&at_once));
     done.store(true, Ordering::Release);
-    assert!(world.memory.reap().unwrap() && world.memory.allocations.is_empty());
+    assert!(world.memory.free_destroyed().unwrap() && world.memory.allocations.is_empty());
     assert!(world.memory.looks <= 2 * COUNT + 8, "{} looks", world.memory.looks);
-    assert!(!world.memory.reap().unwrap(), "nothing is left");
+    assert!(!world.memory.free_destroyed().unwrap(), "nothing is left");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn a_lock_keeps_its_address_while_the_bytes_move() {
     world.cpu_write(a, 8, 2);
     world.evict(a, &idle());
     world.make_resident(b).unwrap();
-    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::System(_)));
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::System(_)));
     world.cpu_write(a, 9, 3);
     world.check();
     world.lock(a).unwrap();
@@ -713,7 +713,7 @@ proptest! {
                 7 => world.evict(index, &idle()),
                 8 => {
                     let access = world.models[index].access;
-                    let seen = access == CpuAccess::Visible && matches!(world.place(index), Place::Local { segment: 2, .. });
+                    let seen = access == CpuAccess::Visible && matches!(world.place(index), Location::Local { segment: 2, .. });
                     let stays = world.models[index].listed > 0 && !seen;
                     let apertures = world.memory.has_aperture(&world.memory.allocations[&world.models[index].id].allocation);
                     let mut result = world.lock(index);

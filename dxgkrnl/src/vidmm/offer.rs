@@ -13,7 +13,7 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{IdlePoint, Memory, Place, SpaceId, State};
+use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
 use crate::vidmm::paging_queue::ResidencyQueue;
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::{VidMm, residency};
@@ -77,9 +77,11 @@ impl Memory {
     fn may_be_offered(&self, id: AllocationId) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
         match state {
-            State { destroyed: true, .. } => Err(STATUS_GRAPHICS_ALLOCATION_CLOSED),
-            State { offered: Some(_), .. } => Err(STATUS_INVALID_PARAMETER),
-            State { references: 1.., .. } | State { lock: Some(_), .. } => Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
+            AllocationState { destroyed: true, .. } => Err(STATUS_GRAPHICS_ALLOCATION_CLOSED),
+            AllocationState { offered: Some(_), .. } => Err(STATUS_INVALID_PARAMETER),
+            AllocationState { references: 1.., .. } | AllocationState { lock: Some(_), .. } => {
+                Err(STATUS_GRAPHICS_ALLOCATION_BUSY)
+            }
             _ => Ok(()),
         }
     }
@@ -102,8 +104,8 @@ impl Memory {
 
     /// Takes an offered allocation for whoever needs memory in `segment`, 0 for system memory. False if there is none.
     pub(crate) fn take_offered(&mut self, segment: u32, request: &MemoryRequest) -> Result<bool, NTSTATUS> {
-        let holds = |state: &State, offered: &Offered| match segment {
-            0 => offered.decommit && matches!(state.place, Place::System(_)),
+        let holds = |state: &AllocationState, offered: &Offered| match segment {
+            0 => offered.decommit && matches!(state.place, Location::System(_)),
             segment => residency::is_in(state, segment),
         };
         let candidates = self.allocations.iter().filter_map(|(id, state)| {
@@ -124,7 +126,7 @@ impl Memory {
         self.hide_everywhere(id)?;
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         state.accessible = false;
-        let place = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let place = std::mem::replace(&mut state.place, Location::Uncommitted);
         let size = state.allocation.size();
         if let Some(offered) = &mut state.offered {
             offered.take();
@@ -207,9 +209,9 @@ impl VidMm {
         let mut memory = lock(&self.memory);
         let before = memory.paging.submitted();
         let outcomes = memory.reclaim_groups(&all, groups, &mut MemoryRequest::waiting());
-        let answer = outcomes.and_then(|outcomes| Ok((memory.promise(queue, &all, before)?, outcomes)));
+        let answer = outcomes.and_then(|outcomes| Ok((memory.completion_of(queue, &all, before)?, outcomes)));
         drop(memory);
-        self.bury();
+        self.report_freed();
         answer
     }
 
@@ -251,7 +253,7 @@ impl VidMm {
             given = given.saturating_add(size);
         }
         drop(memory);
-        self.bury();
+        self.report_freed();
         Ok(given)
     }
 
@@ -271,7 +273,7 @@ impl Memory {
         let of_process = self.allocations.iter().filter(|(_, state)| state.allocation.owner() == process);
         let offered = of_process.filter_map(|(id, state)| {
             let offered =
-                state.offered.filter(|offered| offered.decommit && matches!(state.place, Place::System(_)))?;
+                state.offered.filter(|offered| offered.decommit && matches!(state.place, Location::System(_)))?;
             Some((offered.priority, offered.since, *id, state.allocation.size()))
         });
         offered.collect()

@@ -158,7 +158,7 @@ fn part_of_a_large_page_goes_and_the_rest_stays_where_no_memory_is_left() {
 }
 
 #[test]
-fn pages_keep_to_their_size_over_moves_rest_and_loss_of_power() {
+fn pages_keep_to_their_size_over_moves_suspension_and_loss_of_power() {
     let mut world = World::new(32 << 20, 10 << 20, 2);
     let a = world.fresh(2 * LARGE, &[2]);
     let large = vec![LARGE; 2 * LARGE as usize];

@@ -16,7 +16,7 @@ use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::mapping::Shown;
-use crate::vidmm::memory::{Memory, Place, SpaceId};
+use crate::vidmm::memory::{Location, Memory, SpaceId};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::{SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Source};
@@ -171,10 +171,10 @@ impl Memory {
     }
 
     /// The engine that works on a place: the one whose memory it is.
-    pub(super) fn engine_of(&self, place: &Place) -> u32 {
+    pub(super) fn engine_of(&self, place: &Location) -> u32 {
         match place {
-            Place::Local { segment, .. } => self.driver.segment_of(*segment).1,
-            Place::Uncommitted | Place::System(_) => 0,
+            Location::Local { segment, .. } => self.driver.segment_of(*segment).1,
+            Location::Uncommitted | Location::System(_) => 0,
         }
     }
 
@@ -422,11 +422,11 @@ impl Memory {
     }
 
     /// Gives the memory of a place back after the paging work that was submitted or opened so far.
-    pub(crate) fn release_place(&mut self, place: Place, size: u64) {
+    pub(crate) fn release_place(&mut self, place: Location, size: u64) {
         let release = match place {
-            Place::Uncommitted => return,
-            Place::System(memory) => Release::System(memory),
-            Place::Local { segment, offset } => Release::Local { segment, offset, len: size },
+            Location::Uncommitted => return,
+            Location::System(memory) => Release::System(memory),
+            Location::Local { segment, offset } => Release::Local { segment, offset, len: size },
         };
         self.release_behind(release);
     }

@@ -126,7 +126,7 @@ impl Memory {
                 Err(status) => return Err((status, 0, Vec::new())),
             }
         }
-        self.promise(queue, list, before).map_err(|status| (status, 0, Vec::new()))
+        self.completion_of(queue, list, before).map_err(|status| (status, 0, Vec::new()))
     }
 
     /// The value of a queue's fence at which a request on these allocations is done that began when `before` packets had been submitted; 0
@@ -134,7 +134,7 @@ impl Memory {
     ///
     /// # Errors
     /// The fence cannot be signalled.
-    pub(crate) fn promise(
+    pub(crate) fn completion_of(
         &mut self,
         queue: &ResidencyQueue,
         list: &[Arc<Allocation>],
@@ -167,7 +167,7 @@ impl Memory {
     ///
     /// # Errors
     /// The fence cannot be signalled.
-    pub(crate) fn promise_entries(&mut self, queue: &ResidencyQueue, before: u64) -> Result<u64, NTSTATUS> {
+    pub(crate) fn completion_of_entries(&mut self, queue: &ResidencyQueue, before: u64) -> Result<u64, NTSTATUS> {
         if self.segments.table_work.is_none() || (self.paging.submitted() == before && !self.paging.has_open_work()) {
             return Ok(0);
         }
@@ -227,7 +227,7 @@ impl VidMm {
                 memory.attempt(owner, &search, |memory, request| memory.make_all_resident(queue, list, request));
             let fits = owner.is_some_and(|owner| memory.could_hold(owner, list));
             drop(memory);
-            self.bury();
+            self.report_freed();
             let (status, missing, trims) = match made {
                 Ok(value) => return Ok(value),
                 Err((status, missing, trims)) => (status, missing, trims),

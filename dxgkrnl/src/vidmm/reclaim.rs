@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::memory::{IdlePoint, Memory, Place, SpaceId, State};
+use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
 use crate::vidmm::residency;
 
 /// How long a request waits for queues to go idle before it is told that memory is short.
@@ -45,22 +45,22 @@ impl MemoryRequest {
 }
 
 impl Memory {
-    /// As [`Memory::make_room`], for an attempt that made some tables of several, when `before` bytes of a segment were free. Where the GPU
+    /// As [`Memory::reclaim_some`], for an attempt that made some tables of several, when `before` bytes of a segment were free. Where the GPU
     /// writes tables, what was made is undone when it comes to that: there may be more room then, but that something is under way means
     /// nothing.
-    pub(super) fn make_room_again(
+    pub(super) fn reclaim_some_again(
         &mut self,
         segment: u32,
         before: u64,
         request: &mut MemoryRequest,
     ) -> Result<bool, NTSTATUS> {
         self.finish_tables()?;
-        if self.segments.free_bytes(segment) > before { Ok(true) } else { self.make_room(segment, request) }
+        if self.segments.free_bytes(segment) > before { Ok(true) } else { self.reclaim_some(segment, request) }
     }
 
     /// Does one thing that may lead to free memory in `segment` (0 for system memory). False when nothing is left to try.
-    pub(crate) fn make_room(&mut self, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
-        if self.retire()? || self.reap()? {
+    pub(crate) fn reclaim_some(&mut self, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
+        if self.retire()? || self.free_destroyed()? {
             return Ok(true);
         }
         // What leaves the segment is free once the GPU has copied it, so whatever is under way comes first.
@@ -82,9 +82,9 @@ impl Memory {
 
     /// True if something would free memory in `segment` that queues at work have not let go of yet.
     fn is_idle_soon(&self, segment: u32) -> bool {
-        let waits = |state: &State| {
+        let waits = |state: &AllocationState| {
             let leaves = segment != 0 && residency::is_in(state, segment);
-            let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
+            let holds_here = leaves || (segment == 0 && matches!(state.place, Location::System(_)));
             let given_up = state.listed == 0 || state.offered.is_some();
             // The queues of a suspended process make no progress.
             let works = !self.is_suspended(state.allocation.owner());
@@ -104,7 +104,7 @@ impl Memory {
                 Some(node) => node.pause(),
                 None => return Ok(false),
             }
-            if self.reap()?
+            if self.free_destroyed()?
                 || self.take_offered(segment, request)?
                 || residency::victim(self, segment, request).is_some()
             {
@@ -116,10 +116,10 @@ impl Memory {
 
     /// An allocation is destroyed. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`). Of one device,
     /// what is destroyed later is not idle sooner.
-    pub(crate) fn doom(&mut self, id: AllocationId, idle: Option<IdlePoint>) {
+    pub(crate) fn destroy_when_idle(&mut self, id: AllocationId, idle: Option<IdlePoint>) {
         let Some(state) = self.allocations.get_mut(&id) else { return };
         (state.destroyed, state.listed) = (true, 0);
-        let list = self.dying.entry(state.allocation.device()).or_default();
+        let list = self.destroyed.entry(state.allocation.device()).or_default();
         // What waits for nothing is not behind what waits.
         if idle.is_none() {
             list.push_front(id)
@@ -130,9 +130,9 @@ impl Memory {
     }
 
     /// Frees destroyed allocations that no queue can use any more. True if any was freed.
-    pub(crate) fn reap(&mut self) -> Result<bool, NTSTATUS> {
+    pub(crate) fn free_destroyed(&mut self) -> Result<bool, NTSTATUS> {
         let mut ready = VecDeque::new();
-        for list in self.dying.values_mut() {
+        for list in self.destroyed.values_mut() {
             let mut at = 0;
             while let Some(id) = list.get(at) {
                 #[cfg(test)]
@@ -146,11 +146,11 @@ impl Memory {
                 }
             }
         }
-        self.dying.retain(|_, list| !list.is_empty());
+        self.destroyed.retain(|_, list| !list.is_empty());
         let any = !ready.is_empty();
         while let Some(id) = ready.pop_front() {
             if let Err(status) = self.free(id) {
-                ready.into_iter().chain([id]).for_each(|id| self.doom(id, None));
+                ready.into_iter().chain([id]).for_each(|id| self.destroy_when_idle(id, None));
                 return Err(status);
             }
         }

@@ -183,7 +183,7 @@ impl VidMm {
             driver,
             memory: Mutex::new(memory),
             globals: Mutex::new(HandleTable::new()),
-            burying: Mutex::new(()),
+            reporting_freed: Mutex::new(()),
             system: Mutex::new(None),
             driver_range,
             known: Mutex::default(),
@@ -262,7 +262,7 @@ impl VidMm {
         if !left.is_empty() {
             self.driver.verifier.log(format!("{} allocations were left when the adapter stopped", left.len()));
         }
-        self.bury_now();
+        self.report_freed_now();
         if let Some(system) = system {
             for context in system.contexts.iter().rev() {
                 context.destroy();

@@ -14,7 +14,7 @@ use wddm_ddi::status::*;
 use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State, flush_of};
+use crate::vidmm::memory::{AllocationState, Location, Memory, Space, SpaceId, flush_of};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
@@ -22,7 +22,7 @@ use crate::vidmm::va_space::Mapping;
 
 /// Says if the GPU may be walking the page tables of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ProcessState {
     /// It may: the process is not suspended.
     Running,
     /// It does not, until the process is resumed.
@@ -44,7 +44,7 @@ impl Space {
 impl Memory {
     /// True while the process is suspended.
     pub(crate) fn is_suspended(&self, id: SpaceId) -> bool {
-        self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Running)
+        self.spaces.get(&id).is_some_and(|space| space.process_state != ProcessState::Running)
     }
 
     /// The address spaces of a process.
@@ -53,13 +53,13 @@ impl Memory {
         self.spaces.range_mut(all).filter(move |(_, space)| space.first == first).map(|(id, space)| (*id, space))
     }
 
-    fn stand(&mut self, first: SpaceId, standing: Standing) {
-        self.spaces_of(first).for_each(|(_, space)| space.standing = standing);
+    fn set_process_state(&mut self, first: SpaceId, process_state: ProcessState) {
+        self.spaces_of(first).for_each(|(_, space)| space.process_state = process_state);
     }
 
     /// The scheduler has suspended the process: from now on its memory may be evicted.
     pub(crate) fn note_suspended(&mut self, first: SpaceId) {
-        self.stand(first, Standing::Suspended);
+        self.set_process_state(first, ProcessState::Suspended);
     }
 
     /// As [`Memory::note_suspended`], for a process that was suspended with work to do, which is counted.
@@ -70,13 +70,13 @@ impl Memory {
 
     /// True if the memory of a process may be evicted: it is suspended, and is not the one that the request `keeps` in memory.
     pub(super) fn is_evictable(&self, id: SpaceId, keeps: Option<SpaceId>) -> bool {
-        let suspended = |space: &Space| space.standing != Standing::Running && keeps != Some(space.first);
+        let suspended = |space: &Space| space.process_state != ProcessState::Running && keeps != Some(space.first);
         self.spaces.get(&id).is_some_and(suspended)
     }
 
     /// True if something on the residency list of a process was evicted.
     pub(crate) fn is_list_away(&self, id: SpaceId) -> bool {
-        let away = |state: &State| state.away && state.listed > 0 && state.offered.is_none();
+        let away = |state: &AllocationState| state.away && state.listed > 0 && state.offered.is_none();
         self.allocations.values().any(|state| state.allocation.owner() == id && away(state))
     }
 
@@ -85,12 +85,12 @@ impl Memory {
     pub(super) fn holds_for_work(&self, id: SpaceId, evicts_lists: bool) -> bool {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
         let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
-        let holds = |state: &State| {
+        let holds = |state: &AllocationState| {
             let ring = state.references > 0 && state.listed == 0 && !state.destroyed;
-            let in_segment = matches!(state.place, Place::Local { .. });
+            let in_segment = matches!(state.place, Location::Local { .. });
             state.allocation.owner() == id && if evicts_lists { in_segment } else { ring }
         };
-        space.standing == Standing::Running
+        space.process_state == ProcessState::Running
             && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
     }
 
@@ -143,7 +143,7 @@ impl Memory {
     /// The machine has stopped.
     pub(crate) fn evict_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
-        let Some(space) = spaces.get_mut(&id).filter(|space| space.standing == Standing::Suspended) else {
+        let Some(space) = spaces.get_mut(&id).filter(|space| space.process_state == ProcessState::Suspended) else {
             return Ok(());
         };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
@@ -151,7 +151,7 @@ impl Memory {
         // The driver forgets it with the tables.
         space.told = None;
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let said = tables.say_evicted(&mut writer);
+        let said = tables.notify_evicted(&mut writer);
         // Their memory is used again only when the GPU has forgotten what they said.
         let flush = flush_of(engine, process, &tables, 0, 0);
         let flushed = driver.flush(segments, paging_process, flush);
@@ -187,10 +187,10 @@ impl Memory {
         request.keeps = Some(first);
         // What is large first, while there are large pieces; without tables nothing of it needs any yet.
         let back = self.restore_list(first, request);
-        self.stand(first, Standing::Running);
+        self.set_process_state(first, ProcessState::Running);
         let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id, request)));
         let back = back.and_then(|()| self.restore_fences(first, request));
-        self.stand(first, Standing::Suspended);
+        self.set_process_state(first, ProcessState::Suspended);
         match back {
             Ok(()) => self.counts.tables_restored += away.len() as u64,
             Err(_) => away.into_iter().try_for_each(|id| self.evict_tables(id))?,
@@ -213,7 +213,7 @@ impl Memory {
         self.bring_back_space(first, request)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
-        self.stand(first, Standing::Running);
+        self.set_process_state(first, ProcessState::Running);
         let (mut tell, mut moved) = (false, 0);
         for (_, space) in self.spaces_of(first) {
             let Some(root) = space.root().filter(|root| space.told != Some(*root)) else { continue };
@@ -228,7 +228,7 @@ impl Memory {
     /// Evicts everything of a suspended process that may leave.
     fn evict_everything(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
-            Place::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
+            Location::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
             _ => None,
         });
         let own: Vec<(AllocationId, u32)> = own.collect();
@@ -265,7 +265,7 @@ impl Memory {
             away.map(|(id, state)| (Reverse(state.allocation.size()), *id)).collect();
         away.sort_unstable();
         away.into_iter().try_for_each(|(_, allocation)| {
-            self.lodge(allocation, request)?;
+            self.commit_and_list(allocation, request)?;
             self.undo_resident(allocation);
             Ok(())
         })

@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::mapping::Shown;
-use crate::vidmm::memory::{Memory, Place};
+use crate::vidmm::memory::{Location, Memory};
 use nt::ram::PAGE_SIZE;
 
 /// Largest part of an allocation that one window shows.
@@ -16,18 +16,20 @@ const WINDOW_MAX: u64 = 8 << 20;
 
 impl Memory {
     /// Shows part of a place in a window of an engine.
-    fn look_at(&mut self, engine: u32, window: u64, place: &Place, first: u64, len: u64) -> Result<(), NTSTATUS> {
+    fn look_at(&mut self, engine: u32, window: u64, place: &Location, first: u64, len: u64) -> Result<(), NTSTATUS> {
         let shown = match place {
-            Place::Uncommitted => return Err(STATUS_INTERNAL_ERROR),
-            Place::Local { offset, segment } => Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first },
-            Place::System(memory) => Shown::System { memory, first },
+            Location::Uncommitted => return Err(STATUS_INTERNAL_ERROR),
+            Location::Local { offset, segment } => {
+                Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first }
+            }
+            Location::System(memory) => Shown::System { memory, first },
         };
         let space = self.paging_space(engine)?;
         self.show_frames(space, window, len / PAGE_SIZE, &shown)
     }
 
     /// Fills a place with zero.
-    pub(crate) fn fill_zero(&mut self, allocation: KmdHandle, place: &Place, size: u64) -> Result<(), NTSTATUS> {
+    pub(crate) fn fill_zero(&mut self, allocation: KmdHandle, place: &Location, size: u64) -> Result<(), NTSTATUS> {
         let engine = self.engine_of(place);
         for (at, len) in pieces(size) {
             let [window] = self.take_windows(engine, len, PAGE_SIZE)?;
@@ -47,13 +49,13 @@ impl Memory {
     pub(crate) fn transfer(
         &mut self,
         allocation: KmdHandle,
-        from: &Place,
-        to: &Place,
+        from: &Location,
+        to: &Location,
         size: u64,
     ) -> Result<(), NTSTATUS> {
         let direction = match (from, to) {
-            (Place::System(_), _) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL,
-            (_, Place::System(_)) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM,
+            (Location::System(_), _) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL,
+            (_, Location::System(_)) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM,
             _ => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_LOCAL,
         };
         let engine = self.engine_of(from).max(self.engine_of(to));

@@ -12,7 +12,7 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::mapping::{self, entry, what};
+use crate::vidmm::mapping::{self, entry, shown_by};
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::page_table::{Effects, Fit};
 use crate::vidmm::reclaim::MemoryRequest;
@@ -216,7 +216,7 @@ impl Memory {
             let before = self.segments.free_bytes(segment);
             let failed = match self.try_prepare(id, changes, &mut done) {
                 Ok(()) => return Ok(done),
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.make_room_again(segment, before, request) {
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.reclaim_some_again(segment, before, request) {
                     Ok(true) => continue,
                     Ok(false) => STATUS_NO_MEMORY,
                     Err(status) => status,
@@ -301,7 +301,7 @@ impl Memory {
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         // Written when the tables come back.
         let Some(tables) = &mut space.tables else { return Ok(()) };
-        let shows = mapping.map(|mapping| (what(allocations, fence_pages, to.at, mapping), mapping.access));
+        let shows = mapping.map(|mapping| (shown_by(allocations, fence_pages, to.at, mapping), mapping.access));
         let subject = shows.as_ref().map_or(Subject::NONE, |((_, subject), _)| *subject);
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject };

@@ -392,21 +392,21 @@ impl VidSch {
         {
             doorbell.disconnect();
         }
-        adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
+        adapter.power().enter_f1_if_idle(&adapter, node, || self.is_engine_idle(node));
     }
 
     /// The driver says that an engine is idle. A report about an engine in F1, and a repeated one about an engine whose unfinished work has not moved since
     /// the first, are logged and change nothing; a submission that came after the report is no fault of the driver.
     pub(super) fn engine_reported_idle(&self, node: u32) {
         let Ok(adapter) = self.adapter() else { return };
-        let rests = adapter.power().is_at_rest(node);
+        let below_f0 = adapter.power().is_below_f0(node);
         self.engine_idle(node);
         let unfinished = self.trace_of_work(node);
         let before = match unfinished {
             Some(trace) => lock(&self.claims).insert(node, trace),
             None => lock(&self.claims).remove(&node),
         };
-        if rests {
+        if below_f0 {
             self.verifier.log(format!("the driver reported engine {node} to be in transition to F1, where it is"));
         } else if unfinished.is_some() && unfinished == before {
             self.verifier.log(format!(
@@ -572,7 +572,7 @@ fn mix(sum: u64, name: u64, value: u64) -> u64 {
 }
 
 impl IdleEngines for VidSch {
-    /// The engine's request to rest is to be looked at, on the worker thread.
+    /// The driver reported the engine idle: the worker thread decides whether it enters F1.
     fn note_idle(&self, node: u32) {
         self.worker.add(Work::EngineIdle(node));
     }

@@ -18,7 +18,7 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
 use super::process_suspension::NotRunning;
-use super::tdr::LONG;
+use super::tdr::LONG_STALL;
 use super::update_queue::UpdateQueue;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -231,7 +231,7 @@ impl HwContext {
         let answer = self.begin_suspension();
         self.adapter.flush_interrupts();
         let left = answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence);
-        if left && began.elapsed() >= LONG {
+        if left && began.elapsed() >= LONG_STALL {
             self.sch().rescued(Rescue::UnreportedSuspension, 1);
         }
         left
@@ -314,7 +314,7 @@ impl HwContext {
                 }
                 suspension = lock(&self.suspension);
             } else {
-                let nap = sch.tdr.nap(limit).min(Duration::from_millis(200));
+                let nap = sch.tdr.sleep_time(limit).min(Duration::from_millis(200));
                 suspension = self.suspended.wait_timeout(suspension, nap);
             }
         }

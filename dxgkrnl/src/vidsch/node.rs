@@ -19,7 +19,7 @@ use crate::vidsch::Device;
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;
 use super::packet_fence::{InvalidFence, PacketFences};
-use super::priority::Standing;
+use super::priority::PacketPriority;
 use super::running::Running;
 
 pub(super) use reset::{Aborted, Snapshot, Suspects};
@@ -249,7 +249,8 @@ impl NodeState {
             !lost
         });
         let Some((best, standing)) = self.best() else { return Next::Nothing };
-        let outranked = |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.standing()));
+        let outranked =
+            |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.packet_priority()));
         if preemptible && self.flight.iter().any(outranked) {
             return self.preempt(now);
         }
@@ -266,10 +267,10 @@ impl NodeState {
 
     /// The place of the context that goes next, and where it stands: of the highest ones the first, or one of the same process with a
     /// higher priority in that.
-    fn best(&self) -> Option<(usize, Standing)> {
-        let mut best: Option<(usize, Standing)> = None;
+    fn best(&self) -> Option<(usize, PacketPriority)> {
+        let mut best: Option<(usize, PacketPriority)> = None;
         for (place, queued) in self.queued.iter().enumerate().filter(|(_, queued)| !queued.context.is_away()) {
-            let standing = queued.context.standing();
+            let standing = queued.context.packet_priority();
             if best.is_none_or(|(_, best)| standing.outranks(best)) {
                 best = Some((place, standing));
             }
@@ -277,14 +278,14 @@ impl NodeState {
         best
     }
 
-    /// The context at `place` and those of its process go behind others of their rank: first processes take turns, then their contexts.
-    fn move_behind_equals(&mut self, place: usize, standing: Standing) {
+    /// The context at `place` and those of its process go behind others of their rank: the time slice goes to the next process first, and within a process to the next context.
+    fn move_behind_equals(&mut self, place: usize, standing: PacketPriority) {
         if place >= self.queued.len() {
             return;
         }
         let own = self.queued.remove(place);
         let (ours, mut others): (Vec<Queued>, Vec<Queued>) =
-            self.queued.drain(..).partition(|queued| queued.context.standing().shares_slice(standing));
+            self.queued.drain(..).partition(|queued| queued.context.packet_priority().shares_slice(standing));
         others.extend(ours);
         others.push(own);
         self.queued = others;
@@ -397,18 +398,18 @@ impl NodeState {
     fn end_slice(&mut self, context: &PacketContext) {
         let own = |queued: &Queued| core::ptr::eq(&raw const *queued.context, context);
         if let Some(place) = self.queued.iter().position(own) {
-            self.move_behind_equals(place, context.standing());
+            self.move_behind_equals(place, context.packet_priority());
         }
     }
 
     /// True if a render packet is on the hardware and work of others waits for the node.
     pub(super) fn is_contended(&self) -> bool {
         let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
-        let standing = context.standing();
+        let standing = context.packet_priority();
         let other = |queued: &Queued| {
             !Arc::ptr_eq(&queued.context, context)
                 && !queued.context.is_away()
-                && !standing.outranks(queued.context.standing())
+                && !standing.outranks(queued.context.packet_priority())
         };
         self.preemption.is_none()
             && !self.paused

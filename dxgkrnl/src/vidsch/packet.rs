@@ -197,7 +197,7 @@ impl VidSch {
                     // Packets that were dropped instead of submitted have ended: waiters are told.
                     node.announce();
                     if node.state().is_contended() {
-                        self.worker.add(Work::LookAtTurns);
+                        self.worker.add(Work::CheckTimeSlices);
                     }
                     break;
                 }
@@ -213,7 +213,7 @@ impl VidSch {
     }
 
     /// Preempts contexts that have had their node for their quantum.
-    pub(super) fn end_turns(&self) {
+    pub(super) fn end_time_slices(&self) {
         let now = self.tdr.clock().now();
         for (number, node) in (0..).zip(&self.nodes) {
             if node.state().ends_slice(now) {

@@ -35,7 +35,7 @@ pub(super) enum Work {
     /// Packets of a node wait for the driver.
     Dispatch(u32),
     /// Packet contexts wait for their time slices.
-    LookAtTurns,
+    CheckTimeSlices,
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
 }
@@ -88,10 +88,10 @@ const TICK: Duration = Duration::from_millis(5);
 /// The scheduler stops.
 fn next(receive: &Receiver<Work>, target: &Weak<VidSch>) -> Result<Option<Work>, ()> {
     let sch = target.upgrade();
-    let turns = sch.as_ref().is_some_and(|sch| sch.is_contended()).then_some(TICK);
-    let timeouts = sch.and_then(|sch| sch.tdr.cadence());
-    let cadence = turns.into_iter().chain(timeouts).min();
-    match cadence.map(|cadence| receive.recv_timeout(cadence)) {
+    let slices = sch.as_ref().is_some_and(|sch| sch.is_contended()).then_some(TICK);
+    let timeouts = sch.and_then(|sch| sch.tdr.check_interval());
+    let check_interval = slices.into_iter().chain(timeouts).min();
+    match check_interval.map(|check_interval| receive.recv_timeout(check_interval)) {
         None => receive.recv().map(Some).map_err(|_| ()),
         Some(Ok(work)) => Ok(Some(work)),
         Some(Err(RecvTimeoutError::Timeout)) => Ok(None),
@@ -107,10 +107,10 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             if let Ok(adapter) = sch.adapter()
                 && let Some(_powered) = adapter.machine.gate().enter_awake()
             {
-                sch.end_turns();
+                sch.end_time_slices();
             }
             // With a manual clock the test that moves it looks for timeouts; this wake-up may have been for time slices only.
-            if sch.tdr.cadence().is_some() {
+            if sch.tdr.check_interval().is_some() {
                 sch.look_for_timeouts();
             }
             continue;
@@ -123,7 +123,7 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                 sch.lose_device(&device, error);
             }
             Work::EngineIdle(node) => {
-                // A device that sleeps needs no rest.
+                // A device in D3 has no component in F0.
                 if let Some(_powered) = gate.enter_awake() {
                     sch.engine_reported_idle(node);
                 }
@@ -148,7 +148,7 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                 sch.dispatch(node);
             }
             // Looked at when the next work is waited for.
-            Work::LookAtTurns => {}
+            Work::CheckTimeSlices => {}
             Work::ForgetWaits(fences) => {
                 batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
             }

@@ -59,14 +59,14 @@ impl NodeState {
     /// Holds the node for the reset of its engine, and takes down how far it has come; at device level, so that both are one. From now
     /// on nothing is handed over and nothing that the engine says is heard. `None`, and nothing changed, if the suspects
     /// are off the hardware.
-    pub(in super::super) fn hold(&mut self, suspects: &Suspects) -> Option<Snapshot> {
+    pub(in super::super) fn begin_reset(&mut self, suspects: &Suspects) -> Option<Snapshot> {
         let known = |other: &Suspects| other.oldest == suspects.oldest && other.preemption == suspects.preemption;
         self.suspects().filter(known)?;
-        self.hold_all()
+        self.begin_reset_of_all()
     }
 
-    /// As [`NodeState::hold`], whatever is on the hardware; `None` if nothing is.
-    pub(in super::super) fn hold_all(&mut self) -> Option<Snapshot> {
+    /// As [`NodeState::begin_reset`], whatever is on the hardware; `None` if nothing is.
+    pub(in super::super) fn begin_reset_of_all(&mut self) -> Option<Snapshot> {
         let last_submitted = self.flight.back()?.id;
         self.held = true;
         Some(Snapshot { last_completed: self.fences.last_completed(), last_submitted })

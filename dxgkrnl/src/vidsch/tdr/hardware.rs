@@ -182,7 +182,7 @@ impl VidSch {
             }
             if !collateral
                 && guilty.insert(device.process.owner.clone())
-                && self.offend(&device.process.owner, report.time)
+                && self.count_offence(&device.process.owner, report.time)
             {
                 report.blocked.push(device.process.owner.clone());
             }

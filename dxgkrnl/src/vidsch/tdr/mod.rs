@@ -13,7 +13,7 @@ mod packet;
 mod report;
 mod watch;
 
-pub(super) use watch::LONG;
+pub(super) use watch::LONG_STALL;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 pub use report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 
 use deadline::Deadline;
-use watch::{Probe, Watch};
+use watch::{SuspensionProbe, TimeoutWatch};
 
 /// Nodes that are told apart.
 const NODES: usize = 64;
@@ -69,9 +69,9 @@ pub(super) struct Tdr {
     /// Contexts that the driver has named since a reset began.
     named: Mutex<Option<Vec<Invalidated>>>,
     /// Held while somebody looks for timeouts.
-    watch: Mutex<Watch, rank::TdrWatch>,
+    watch: Mutex<TimeoutWatch, rank::TdrWatch>,
     /// Contexts whose suspension the watchdog has requested.
-    probes: Mutex<Vec<Probe>, rank::TdrProbes>,
+    probes: Mutex<Vec<SuspensionProbe>, rank::TdrProbes>,
     /// The DDI of a recovery that a thread is in, and since when.
     inside: Mutex<Option<(&'static str, Duration)>>,
     /// When the adapter was reset.
@@ -159,7 +159,7 @@ impl Tdr {
     }
 
     /// How long somebody who waits for `limit` sleeps before it looks at the clock again.
-    pub(super) fn nap(&self, limit: Duration) -> Duration {
+    pub(super) fn sleep_time(&self, limit: Duration) -> Duration {
         if self.clock.is_manual() { POLL_INTERVAL } else { limit.saturating_sub(self.clock.now()) }
     }
 
@@ -218,7 +218,7 @@ impl Tdr {
     }
 
     /// How often somebody should look for timeouts; `None` where time is moved by hand, or nobody is to look.
-    pub(super) fn cadence(&self) -> Option<Duration> {
+    pub(super) fn check_interval(&self) -> Option<Duration> {
         let looks = !self.clock.is_manual() && self.settings.level != TdrLevel::Off;
         looks.then(|| self.settings.delay / 4)
     }
@@ -365,7 +365,7 @@ impl VidSch {
         let _waits = self.tdr.clock.deadline(limit);
         loop {
             let left = limit.saturating_sub(self.tdr.clock.now());
-            let status = self.wait(conditions, false, Some(Instant::now() + self.tdr.nap(limit)));
+            let status = self.wait(conditions, false, Some(Instant::now() + self.tdr.sleep_time(limit)));
             if status != STATUS_TIMEOUT || left.is_zero() {
                 return status;
             }
@@ -381,7 +381,7 @@ impl VidSch {
     }
 
     /// Counts the reset of an engine against a process; true if that one is refused from now on. [tdr-changes-in-windows-8]
-    fn offend(&self, process: &str, now: Duration) -> bool {
+    fn count_offence(&self, process: &str, now: Duration) -> bool {
         let mut offences = lock(&self.tdr.offences);
         let count = self.tdr.count_in(offences.entry(process.to_owned()).or_default(), now);
         let allowed = self.tdr.settings.limit_count.saturating_sub(1);

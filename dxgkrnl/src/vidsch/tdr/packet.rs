@@ -53,7 +53,7 @@ impl VidSch {
         mut report: TdrReport,
     ) -> Aftermath {
         let Some(node) = self.nodes.get(number as usize) else { return Aftermath::default() };
-        let Some(snapshot) = adapter.at_device_level(|| node.state().hold(suspects)) else {
+        let Some(snapshot) = adapter.at_device_level(|| node.state().begin_reset(suspects)) else {
             self.tdr.keep(report);
             return Aftermath::default();
         };
@@ -156,7 +156,7 @@ impl VidSch {
         let mut held = Vec::new();
         for &(number, node) in dependent {
             if !self.wait_node(number, DEPENDENT_LIMIT, |state| state.is_off_hardware())
-                && let Some(snapshot) = adapter.at_device_level(|| node.state().hold_all())
+                && let Some(snapshot) = adapter.at_device_level(|| node.state().begin_reset_of_all())
             {
                 held.push(Held { number, node, snapshot });
             }
@@ -220,7 +220,7 @@ impl VidSch {
             for line in report.queues.iter_mut().filter(same) {
                 line.fate = TdrFate::Guilty;
             }
-            if self.offend(owner, report.time) {
+            if self.count_offence(owner, report.time) {
                 report.blocked.push(owner.clone());
             }
         }

@@ -22,11 +22,11 @@ use super::{Complaint, Subject, TdrReason};
 const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
-pub(in super::super) const LONG: Duration = Duration::from_secs(1);
+pub(in super::super) const LONG_STALL: Duration = Duration::from_secs(1);
 
 /// State of the earlier checks for timeouts.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct TimeoutWatch {
     /// Queues with work, by the system's handle: progress, and since when it stands.
     stands: HashMap<usize, (u64, Since)>,
     /// Some work has stood still for TdrDelay at the last look.
@@ -44,7 +44,7 @@ struct Since {
 }
 
 /// A context whose suspension the watchdog has requested.
-pub(super) struct Probe {
+pub(super) struct SuspensionProbe {
     context: Arc<HwContext>,
     /// The suspension that was asked for.
     fence: u64,
@@ -54,11 +54,11 @@ pub(super) struct Probe {
 }
 
 /// A queue with work, and its progress when it was seen to stand still.
-type Standing = (Arc<HwQueue>, u64);
+type StalledQueue = (Arc<HwQueue>, u64);
 
-impl Probe {
+impl SuspensionProbe {
     /// Puts the context back. Returns its queues with work that have stood still for long.
-    fn resume(&self) -> Vec<Standing> {
+    fn resume(&self) -> Vec<StalledQueue> {
         let queues = self.context.queues().into_iter().filter(|queue| self.has_stood_long() && is_watched(queue));
         let standing = queues.map(|queue| (Arc::clone(&queue), queue.progress().current())).collect();
         put_back(&self.context);
@@ -67,13 +67,13 @@ impl Probe {
 
     /// False for one that had no time to do anything, because somebody moves the machine's clock on by hand.
     fn has_stood_long(&self) -> bool {
-        self.stands_since.elapsed() >= LONG
+        self.stands_since.elapsed() >= LONG_STALL
     }
 }
 
 impl VidSch {
     /// Looks at every queue with work. Returns the engines that hang.
-    pub(super) fn watch_progress(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
+    pub(super) fn watch_progress(&self, watch: &mut TimeoutWatch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         adapter.flush_interrupts();
         let hung = self.follow_up(now);
@@ -102,7 +102,7 @@ impl VidSch {
 
     /// Looks at the packets of every node: one without progress is preempted, and one that does not leave the hardware in time is hung. The time of a
     /// preemption that was requested for another reason counts from its own request.
-    pub(super) fn watch_packets(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
+    pub(super) fn watch_packets(&self, watch: &mut TimeoutWatch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
         let delay = self.tdr.delay();
@@ -133,7 +133,7 @@ impl VidSch {
 
     /// True if work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
     /// off its engine.
-    pub(super) fn has_lost_its_work(&self, watch: &Watch) -> bool {
+    pub(super) fn has_lost_its_work(&self, watch: &TimeoutWatch) -> bool {
         watch.stalled
             && self.adapter().is_ok_and(|adapter| adapter.links().iter().any(|link| link.function.was_reset()))
     }
@@ -142,7 +142,7 @@ impl VidSch {
     fn probe(&self, context: &Arc<HwContext>, since: Duration, stands_since: Instant) {
         // One that is off it already is so for somebody else's reason.
         if let Ok(Some(fence)) = context.begin_suspension() {
-            lock(&self.tdr.probes).push(Probe { context: Arc::clone(context), fence, since, stands_since });
+            lock(&self.tdr.probes).push(SuspensionProbe { context: Arc::clone(context), fence, since, stands_since });
         }
     }
 
@@ -182,7 +182,7 @@ impl VidSch {
     }
 
     /// Counts queues that go on at once when they are resumed: an engine that looks at what they wait for as it should finds nothing new there.
-    fn count_missed_wake_ups(&self, resumed: &[Standing]) {
+    fn count_missed_wake_ups(&self, resumed: &[StalledQueue]) {
         if resumed.is_empty() {
             return;
         }
