@@ -529,7 +529,7 @@ impl Doorbell {
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
     fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, NTSTATUS> {
-        let limit = self.adapter.vidsch().tdr.limit();
+        let limit = self.adapter.vidsch().timeouts.limit();
         for _ in 0..ATTEMPTS {
             self.finish();
             let queued = [(Arc::clone(self.queue.progress()), self.queue.last_queued())];

@@ -22,7 +22,7 @@ use super::packet_fence::{InvalidFence, PacketFences};
 use super::priority::PacketPriority;
 use super::running::Running;
 
-pub(super) use reset::{Aborted, Snapshot, Suspects};
+pub(crate) use reset::{Aborted, Snapshot, Suspects};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.
 const RENDER_DEPTH: usize = 2;
@@ -124,7 +124,7 @@ struct Preempting {
 }
 
 /// The state of a node.
-pub(super) struct NodeState {
+pub(crate) struct NodeState {
     pub(super) fences: PacketFences,
     /// On the hardware, in the order of their ids.
     flight: VecDeque<Packet>,
@@ -188,7 +188,7 @@ impl NodeState {
     }
 
     /// The node starts over: every packet counts as done. Those to come run.
-    pub(super) fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         self.fences.start_over();
         self.end_everything();
     }
@@ -466,7 +466,7 @@ impl NodeState {
     }
 
     /// From now on render packets wait, and those on the hardware come back; or they go on.
-    pub(super) fn set_paused(&mut self, paused: bool) {
+    pub(crate) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         self.evicting |= paused;
     }
@@ -477,7 +477,7 @@ impl NodeState {
     }
 
     /// True if nothing is on the hardware.
-    pub(super) fn is_off_hardware(&self) -> bool {
+    pub(crate) fn is_off_hardware(&self) -> bool {
         self.flight.is_empty()
     }
 
@@ -518,12 +518,12 @@ impl Node {
         Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new()), completed: Condvar::new() }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {
         lock(&self.state)
     }
 
     /// Tells contexts of packets that are done, and wakes everyone who waits for one.
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         let finished = core::mem::take(&mut self.state().finished);
         for packet in finished {
             packet.finish();

@@ -233,7 +233,7 @@ impl PacketContext {
     }
 
     /// Packets that are done, run or dropped, and packets submitted.
-    pub(super) fn progress(&self) -> (u64, u64) {
+    pub(crate) fn progress(&self) -> (u64, u64) {
         (self.finished.load(Ordering::Acquire), lock(&self.software_queue).submitted)
     }
 
@@ -269,14 +269,14 @@ impl PacketContext {
     /// True if the hardware has nothing of it when the machine's clock shows `limit` at the latest.
     pub(super) fn has_left(&self, limit: Duration) -> bool {
         let sch = self.sch();
-        let _waits = sch.tdr.clock().deadline(limit);
+        let _waits = sch.timeouts.clock().deadline(limit);
         loop {
             if sch.wait_node(self.node, POLL_INTERVAL, |state| !state.flies(self)) {
                 return true;
             }
             // A report leaves it to the worker to ask for what was asked for meanwhile.
             sch.dispatch(self.node);
-            if sch.tdr.clock().now() >= limit || sch.tdr.is_abandoning() || sch.verifier.is_stopped() {
+            if sch.timeouts.clock().now() >= limit || sch.timeouts.is_abandoning() || sch.verifier.is_stopped() {
                 return false;
             }
         }
@@ -497,8 +497,8 @@ impl PacketContext {
             let (finished, submitted) = self.progress();
             finished != submitted || self.held() != 0
         });
-        let clock = sch.tdr.clock();
-        let (mut seen, mut limit) = (None, sch.tdr.limit());
+        let clock = sch.timeouts.clock();
+        let (mut seen, mut limit) = (None, sch.timeouts.limit());
         loop {
             let look = Wait::of_thread(1);
             let progress = {
@@ -511,13 +511,13 @@ impl PacketContext {
                 return true;
             }
             if seen != Some(progress) {
-                (seen, limit) = (Some(progress), sch.tdr.limit());
+                (seen, limit) = (Some(progress), sch.timeouts.limit());
             }
             if clock.now() >= limit || self.device.error().is_some() || sch.verifier.is_stopped() {
                 return false;
             }
             let _waits = clock.deadline(limit);
-            let _ = look.block(Some(Instant::now() + sch.tdr.sleep_time(limit)), |nap| sch.pause(nap));
+            let _ = look.block(Some(Instant::now() + sch.timeouts.sleep_time(limit)), |nap| sch.pause(nap));
         }
     }
 

@@ -243,7 +243,7 @@ impl HwQueue {
     /// Waits until nothing is held any more, at most until the machine's clock shows `limit`; false if something still is.
     pub(super) fn wait_until_empty(&self, limit: Duration) -> bool {
         let sch = self.sch();
-        let _waits = sch.tdr.clock().deadline(limit);
+        let _waits = sch.timeouts.clock().deadline(limit);
         loop {
             let wait = Wait::of_thread(1);
             {
@@ -253,8 +253,8 @@ impl HwQueue {
                 }
                 software.held.add_waiter(&wait);
             }
-            let over = sch.tdr.clock().now() >= limit;
-            match wait.block(Some(Instant::now() + sch.tdr.sleep_time(limit)), |nap| sch.pause(nap)) {
+            let over = sch.timeouts.clock().now() >= limit;
+            match wait.block(Some(Instant::now() + sch.timeouts.sleep_time(limit)), |nap| sch.pause(nap)) {
                 STATUS_SUCCESS => return true,
                 STATUS_TIMEOUT if !over => {}
                 _ => return false,

@@ -12,17 +12,13 @@ use nt::lock::lock;
 
 use crate::rescue::Rescue;
 
-use super::super::VidSch;
-use super::super::hw_context::HwContext;
-use super::super::hw_queue::HwQueue;
-use super::super::worker::Work;
-use super::{Complaint, Subject, TdrReason};
+use crate::tdr_report::TdrReason;
+use crate::vidsch::{Complaint, HwContext, HwQueue, LONG_STALL, Subject};
+
+use super::Tdr;
 
 /// Real time within which a queue whose engine had missed a wake-up goes on when it is resumed.
 const AT_ONCE: Duration = Duration::from_millis(5);
-
-/// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
-pub(in super::super) const LONG_STALL: Duration = Duration::from_secs(1);
 
 /// State of the earlier checks for timeouts.
 #[derive(Default)]
@@ -71,7 +67,7 @@ impl SuspensionProbe {
     }
 }
 
-impl VidSch {
+impl Tdr {
     /// Looks at every queue with work. Returns the engines that hang.
     pub(super) fn watch_progress(&self, watch: &mut TimeoutWatch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
@@ -79,15 +75,15 @@ impl VidSch {
         let hung = self.follow_up(now);
         let mut stands = HashMap::new();
         watch.stalled = false;
-        for queue in self.queues.all().iter().filter(|queue| is_watched(queue)) {
+        for queue in adapter.vidsch().hw_queues().iter().filter(|queue| is_watched(queue)) {
             let key = queue.handles().0.raw().addr();
             let progress = queue.progress().current();
             let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
             let fresh = Since { clock: now, host: Instant::now() };
             let since = known.map_or(fresh, |(_, since)| since);
-            let stood = now.saturating_sub(since.clock) >= self.tdr.delay();
+            let stood = now.saturating_sub(since.clock) >= self.settings.delay;
             watch.stalled |= stood;
-            let probed = lock(&self.tdr.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
+            let probed = lock(&self.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
             // A context that was suspended and was not hung is given TdrDelay anew.
             stands.insert(key, (progress, if stood && !probed { fresh } else { since }));
             if stood && !probed {
@@ -105,9 +101,9 @@ impl VidSch {
     pub(super) fn watch_packets(&self, watch: &mut TimeoutWatch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
-        let delay = self.tdr.delay();
+        let delay = self.settings.delay;
         let mut hung = Vec::new();
-        for (number, node) in (0..).zip(&self.nodes) {
+        for (number, node) in (0..).zip(adapter.vidsch().nodes()) {
             let Some(suspects) = node.state().suspects().filter(|suspects| !suspects.unlimited) else {
                 watch.packets.remove(&number);
                 continue;
@@ -122,10 +118,14 @@ impl VidSch {
                 None => !preemptible && stood >= 2 * delay,
             };
             if hangs {
-                hung.push(self.tdr.complaint_about(number, TdrReason::EngineTimeout, Subject::Packets(suspects)));
+                hung.push(adapter.vidsch().timeouts().complaint_about(
+                    number,
+                    TdrReason::EngineTimeout,
+                    Subject::Packets(suspects),
+                ));
             } else if suspects.preemption.is_none() && stood >= delay {
                 node.state().probe();
-                self.dispatch(number);
+                adapter.vidsch().dispatch(number);
             }
         }
         hung
@@ -142,16 +142,16 @@ impl VidSch {
     fn probe(&self, context: &Arc<HwContext>, since: Duration, stands_since: Instant) {
         // One that is off it already is so for somebody else's reason.
         if let Ok(Some(fence)) = context.begin_suspension() {
-            lock(&self.tdr.probes).push(SuspensionProbe { context: Arc::clone(context), fence, since, stands_since });
+            lock(&self.probes).push(SuspensionProbe { context: Arc::clone(context), fence, since, stands_since });
         }
     }
 
     /// A context has left its engine, or may be resumed: the contexts that the watchdog suspended and that have left are resumed now, not at its
     /// next look.
-    pub(in super::super) fn put_back_answered(&self) {
+    pub(super) fn put_back_answered(&self) {
         let Ok(adapter) = self.adapter() else { return };
         // A recovery that is in the driver calls this when it is done, and so does the wake-up of the device.
-        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.recovering.try_lock().is_none() {
+        if self.verifier.is_stopped() || adapter.is_gone() || self.recovering.try_lock().is_none() {
             return;
         }
         if let Some(_awake) = adapter.machine.gate().enter_awake() {
@@ -159,15 +159,10 @@ impl VidSch {
         }
     }
 
-    /// The device is in D0 again: contexts that left an engine on the way to D3 may be resumed.
-    pub(crate) fn note_awake(&self) {
-        self.worker.add(Work::PutBack);
-    }
-
     /// Puts back who has left the engine.
     fn release_answered(&self) {
         let mut resumed = Vec::new();
-        lock(&self.tdr.probes).retain(|probe| {
+        lock(&self.probes).retain(|probe| {
             let context = &probe.context;
             if context.is_destroyed() || context.device().error().is_some() {
                 return false;
@@ -195,17 +190,26 @@ impl VidSch {
         }
     }
 
+    /// Counts something that was made good although a driver or a device should have reported it.
+    fn rescued(&self, rescue: Rescue, count: u64) {
+        if let Ok(adapter) = self.adapter() {
+            adapter.vidsch().rescued(rescue, count);
+        }
+    }
+
     /// Probes whose time is over. Returns the engines of those that did not answer.
     fn follow_up(&self, now: Duration) -> Vec<Complaint> {
+        let Ok(adapter) = self.adapter() else { return Vec::new() };
         self.release_answered();
         let mut hung: Vec<Complaint> = Vec::new();
         let (mut resumed, mut unheard) = (Vec::new(), 0);
-        lock(&self.tdr.probes).retain_mut(|probe| {
-            if now.saturating_sub(probe.since) < self.tdr.delay() {
+        lock(&self.probes).retain_mut(|probe| {
+            if now.saturating_sub(probe.since) < self.settings.delay {
                 return true;
             }
             // A reset from here on answers the question below.
-            let complaint = self.tdr.complaint(probe.context.node(), TdrReason::EngineTimeout);
+            let timeouts = adapter.vidsch().timeouts();
+            let complaint = timeouts.complaint(probe.context.node(), TdrReason::EngineTimeout);
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
             match probe.context.begin_suspension() {
                 Ok(None) => {
@@ -216,9 +220,7 @@ impl VidSch {
                 Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
                 Err(_) => return false,
             }
-            if let Ok(adapter) = self.adapter() {
-                adapter.flush_interrupts();
-            }
+            adapter.flush_interrupts();
             if probe.context.has_suspended(probe.fence) {
                 resumed.extend(probe.resume());
                 unheard += u64::from(probe.has_stood_long());
