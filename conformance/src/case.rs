@@ -1,12 +1,11 @@
-//! What a case is, how an area declares its own, and what one over the thunks alone works with.
+//! What a case is, and how an area declares its own.
 
-use std::any::Any;
-use std::sync::Arc;
+#[cfg(feature = "inside")]
+use testbed::setup::{MachineOptions, SystemOptions};
 
-use wddm_ddi::types::LUID;
-
-use crate::kmt::Kmt;
-use crate::rig::Rig;
+#[cfg(feature = "inside")]
+use crate::behind;
+use crate::running::Case;
 use crate::{About, Claim, Failure, Needs};
 
 /// The prefix of the name of every case.
@@ -46,7 +45,7 @@ pub enum Run {
     Thunks(RunThunks),
     /// The simulated machine behind them, too.
     #[cfg(feature = "inside")]
-    Inside(fn(&mut crate::simulated::Case<'_>) -> Result<(), Failure>),
+    Inside(fn(&mut behind::Case<'_>) -> Result<(), Failure>),
 }
 
 /// The system that a case runs on, where there is a choice.
@@ -58,7 +57,23 @@ pub enum Boot {
     Fresh,
     /// A system of its own with these options.
     #[cfg(feature = "inside")]
-    With(fn() -> testbed::setup::SystemOptions),
+    With(fn() -> SystemOptions),
+}
+
+#[cfg(feature = "inside")]
+impl Boot {
+    /// What to boot where the machine is `machine` unless the case has its own.
+    pub(crate) fn options(self, machine: &MachineOptions) -> SystemOptions {
+        match self {
+            Self::Shared | Self::Fresh => machine.system(),
+            Self::With(options) => SystemOptions { bus: machine.bus.clone(), ..options() },
+        }
+    }
+
+    /// True if the case runs on any machine that it is given.
+    pub fn takes_any_machine(self) -> bool {
+        !matches!(self, Self::With(_))
+    }
 }
 
 impl CaseInfo {
@@ -116,59 +131,4 @@ macro_rules! cases {
             )*]
         };
     };
-}
-
-/// Makes the calling thread one of the case's process for as long as the answer lives.
-type Enter = Arc<dyn Fn() -> Box<dyn Any> + Send + Sync>;
-
-/// A running case over the thunks: the adapter that it is about, and the process in which it runs.
-#[derive(Clone)]
-pub struct Case {
-    luid: LUID,
-    enter: Enter,
-}
-
-impl Case {
-    /// A case about an adapter; `enter` makes a thread one of its process, where a program's threads are not that anyway.
-    pub fn new(luid: LUID, enter: Enter) -> Self {
-        Self { luid, enter }
-    }
-
-    /// The adapter.
-    pub fn luid(&self) -> LUID {
-        self.luid
-    }
-
-    /// The thunks.
-    pub fn kmt(&self) -> Kmt {
-        Kmt::new()
-    }
-
-    /// A new device with nothing between it and the case.
-    ///
-    /// # Errors
-    /// The system refuses it.
-    pub fn rig(&self) -> Result<Rig, Failure> {
-        Rig::open(self.luid)
-    }
-
-    /// Makes the calling thread one of the case's process until the answer is dropped.
-    #[must_use]
-    pub fn enter(&self) -> Box<dyn Any> {
-        (self.enter)()
-    }
-
-    /// Runs `work` on another thread of the process and waits for it.
-    ///
-    /// # Errors
-    /// Those of `work`, and its panic.
-    pub fn on_thread<T: Send>(&self, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let _entered = self.enter();
-                work()
-            });
-            thread.join().unwrap_or_else(|_| Err(Failure::new("the other thread panicked")))
-        })
-    }
 }

@@ -259,7 +259,7 @@ impl QueueLogs {
 }
 
 #[derive(Default)]
-struct State {
+struct FenceLogState {
     /// Queues by identity of their device, in the order of their creation.
     devices: HashMap<u64, Vec<QueueLogs>>,
     /// Entries that a tracer asked for.
@@ -270,7 +270,7 @@ struct State {
     finished: Vec<QueueFenceLog>,
 }
 
-impl State {
+impl FenceLogState {
     fn entries(&self) -> u32 {
         self.traced.unwrap_or(ENTRIES)
     }
@@ -290,11 +290,11 @@ impl State {
 pub(super) struct FenceLogs {
     /// Held across DxgkDdiUpdateNativeFenceLogs and
     /// DxgkDdiSetNativeFenceLogBuffer, so that a reader's barrier and its reading belong together.
-    state: Mutex<State, rank::FenceLogReader>,
+    state: Mutex<FenceLogState, rank::FenceLogReader>,
 }
 
 impl FenceLogs {
-    fn state(&self) -> MutexGuard<'_, State, rank::FenceLogReader> {
+    fn state(&self) -> MutexGuard<'_, FenceLogState, rank::FenceLogReader> {
         lock(&self.state)
     }
 }
@@ -377,12 +377,12 @@ impl VidSch {
     }
 
     /// Where a queue's next wait will be logged; `None` without logs.
-    pub(super) fn position_of_waits(&self, queue: &HwQueue) -> Option<u64> {
+    pub(crate) fn position_of_waits(&self, queue: &HwQueue) -> Option<u64> {
         self.fence_logs.state().of(queue).map(|logs| logs.logs[0].buffer.position())
     }
 
     /// The wait that a queue logged at `position`, as long as its log has it. What the logs say of signals is left for whoever reads them.
-    pub(super) fn wait_logged_at(&self, queue: &HwQueue, position: u64) -> Option<FenceLogEntry> {
+    pub(crate) fn wait_logged_at(&self, queue: &HwQueue, position: u64) -> Option<FenceLogEntry> {
         let state = self.fence_logs.state();
         let logs = state.of(queue).filter(|logs| !logs.leaving)?;
         self.complete(&logs.device.adapter, &mut [logs.kmd.raw()]);
@@ -452,7 +452,7 @@ impl VidSch {
         self.read_locked(&mut self.fence_logs.state(), wanted)
     }
 
-    fn read_locked(&self, state: &mut State, wanted: Wanted<'_>) -> Signalled {
+    fn read_locked(&self, state: &mut FenceLogState, wanted: Wanted<'_>) -> Signalled {
         let is_wanted = |device: u64, queue: KmdHandle| match wanted {
             Wanted::All => true,
             Wanted::Devices(devices) => devices.contains(&device),

@@ -94,7 +94,7 @@ impl VidSch {
     }
 
     /// Values of the fences that a process has open, by their handles there.
-    pub(super) fn values_in(&self, process: u64) -> HashMap<D3DKMT_HANDLE, u64> {
+    pub(crate) fn values_in(&self, process: u64) -> HashMap<D3DKMT_HANDLE, u64> {
         let open: Vec<_> = {
             let names = lock(&self.names.open);
             let there = names.iter().filter(|((owner, _), _)| *owner == process);

@@ -12,23 +12,18 @@ use nt::lock::lock;
 
 use crate::rescue::Rescue;
 
-use super::super::VidSch;
-use super::super::fence_log_reader::FenceLogEntry;
-use super::super::hw_context::HwContext;
-use super::super::hw_queue::HwQueue;
-use super::super::worker::Work;
-use super::{Complaint, Subject, TdrReason};
+use crate::tdr_report::TdrReason;
+use crate::vidsch::{Complaint, FenceLogEntry, HwContext, HwQueue, LONG_STALL, Subject, VidSch};
+
+use super::Tdr;
 
 /// Real time within which an engine goes on with a queue: after the signal that the queue waits for, and when it is resumed after one that the engine
 /// had missed.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
-/// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
-pub(in super::super) const LONG: Duration = Duration::from_secs(1);
-
 /// State of the earlier checks for timeouts.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct TimeoutWatch {
     /// Queues with work, by the system's handle: progress, and since when it stands.
     stands: HashMap<usize, (u64, Since)>,
     /// Some work has stood still for TdrDelay at the last look.
@@ -46,7 +41,7 @@ struct Since {
 }
 
 /// A context whose suspension the watchdog has requested.
-pub(super) struct Probe {
+pub(super) struct SuspensionProbe {
     /// The suspension that was asked for.
     fence: u64,
     since: Duration,
@@ -59,14 +54,14 @@ struct Suspect {
     /// Since when the queue stands still, by the host's clock.
     since: Instant,
     /// Its queues with work.
-    standing: Vec<Standing>,
+    standing: Vec<StalledQueue>,
     /// Fences of its process.
     fences: Arc<Fences>,
 }
 
 /// A queue with work that stands still.
 #[derive(Clone)]
-struct Standing {
+struct StalledQueue {
     queue: Arc<HwQueue>,
     progress: u64,
     /// Where its log will have the wait that it is in; `None` for a queue without log.
@@ -86,7 +81,7 @@ impl Fences {
 impl Suspect {
     fn new(sch: &VidSch, context: &Arc<HwContext>, since: Instant) -> Self {
         let queues = context.queues().into_iter().filter(is_watched);
-        let standing = queues.map(|queue| Standing {
+        let standing = queues.map(|queue| StalledQueue {
             progress: queue.progress().current(),
             wait: sch.position_of_waits(&queue),
             queue,
@@ -98,20 +93,20 @@ impl Suspect {
     }
 
     /// The queues that have done nothing since.
-    fn still_standing(&self) -> impl Iterator<Item = &Standing> {
+    fn still_standing(&self) -> impl Iterator<Item = &StalledQueue> {
         self.standing.iter().filter(|it| is_watched(&it.queue) && it.queue.progress().current() == it.progress)
     }
 
     /// False for one that had no time to do anything, because somebody moves the machine's clock on by hand.
     fn has_stood_long(&self) -> bool {
-        self.since.elapsed() >= LONG
+        self.since.elapsed() >= LONG_STALL
     }
 }
 
 /// A queue that has stood still for long and was resumed, and the fences of its process before it was suspended.
-type Resumed = (Standing, Arc<Fences>);
+type Resumed = (StalledQueue, Arc<Fences>);
 
-impl Probe {
+impl SuspensionProbe {
     /// Puts the context back. Returns its queues with work that have stood still for long.
     fn resume(&self) -> Vec<Resumed> {
         let suspect = &self.suspect;
@@ -122,27 +117,27 @@ impl Probe {
     }
 }
 
-impl VidSch {
+impl Tdr {
     /// Looks at every queue with work. Returns the engines that hang.
-    pub(super) fn watch_progress(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
+    pub(super) fn watch_progress(&self, watch: &mut TimeoutWatch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         adapter.flush_interrupts();
         let hung = self.follow_up(now);
         let (mut stands, mut suspects) = (HashMap::new(), Vec::new());
         watch.stalled = false;
-        for queue in self.queues.all().iter().filter(|queue| is_watched(queue)) {
+        for queue in adapter.vidsch().hw_queues().iter().filter(|queue| is_watched(queue)) {
             let key = queue.handles().0.raw().addr();
             let progress = queue.progress().current();
             let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
             let fresh = Since { clock: now, host: Instant::now() };
             let since = known.map_or(fresh, |(_, since)| since);
-            let stood = now.saturating_sub(since.clock) >= self.tdr.delay();
+            let stood = now.saturating_sub(since.clock) >= self.settings.delay;
             watch.stalled |= stood;
             let probed = self.is_probed(queue.context()) || suspects.iter().any(is_of(queue.context()));
             // A context that was suspended and was not hung is given TdrDelay anew.
             stands.insert(key, (progress, if stood && !probed { fresh } else { since }));
             if stood && !probed {
-                suspects.push(Suspect::new(self, queue.context(), since.host));
+                suspects.push(Suspect::new(adapter.vidsch(), queue.context(), since.host));
             }
         }
         watch.stands = stands;
@@ -154,12 +149,12 @@ impl VidSch {
 
     /// Looks at the packets of every node: one without progress is preempted, and one that does not leave the hardware in time is hung. The time of a
     /// preemption that was requested for another reason counts from its own request.
-    pub(super) fn watch_packets(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
+    pub(super) fn watch_packets(&self, watch: &mut TimeoutWatch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
-        let delay = self.tdr.delay();
+        let delay = self.settings.delay;
         let mut hung = Vec::new();
-        for (number, node) in (0..).zip(&self.nodes) {
+        for (number, node) in (0..).zip(adapter.vidsch().nodes()) {
             let Some(suspects) = node.state().suspects().filter(|suspects| !suspects.unlimited) else {
                 watch.packets.remove(&number);
                 continue;
@@ -174,10 +169,14 @@ impl VidSch {
                 None => !preemptible && stood >= 2 * delay,
             };
             if hangs {
-                hung.push(self.tdr.complaint_about(number, TdrReason::EngineTimeout, Subject::Packets(suspects)));
+                hung.push(adapter.vidsch().timeouts().complaint_about(
+                    number,
+                    TdrReason::EngineTimeout,
+                    Subject::Packets(suspects),
+                ));
             } else if suspects.preemption.is_none() && stood >= delay {
                 node.state().probe();
-                self.dispatch(number);
+                adapter.vidsch().dispatch(number);
             }
         }
         hung
@@ -185,13 +184,13 @@ impl VidSch {
 
     /// True if work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
     /// off its engine.
-    pub(super) fn has_lost_its_work(&self, watch: &Watch) -> bool {
+    pub(super) fn has_lost_its_work(&self, watch: &TimeoutWatch) -> bool {
         watch.stalled
             && self.adapter().is_ok_and(|adapter| adapter.links().iter().any(|link| link.function.was_reset()))
     }
 
     fn is_probed(&self, context: &Arc<HwContext>) -> bool {
-        lock(&self.tdr.probes).iter().map(|probe| &probe.suspect).any(is_of(context))
+        lock(&self.probes).iter().map(|probe| &probe.suspect).any(is_of(context))
     }
 
     /// Asks contexts off their engines, but for those that were signalled a moment ago and go on.
@@ -206,17 +205,17 @@ impl VidSch {
             }
             // One that is off it already is so for somebody else's reason.
             if let Ok(Some(fence)) = suspect.context.begin_suspension() {
-                lock(&self.tdr.probes).push(Probe { fence, since: now, suspect });
+                lock(&self.probes).push(SuspensionProbe { fence, since: now, suspect });
             }
         }
     }
 
     /// A context has left its engine, or may be resumed: the contexts that the watchdog suspended and that have left are resumed now, not at its
     /// next look.
-    pub(in super::super) fn put_back_answered(&self) {
+    pub(super) fn put_back_answered(&self) {
         let Ok(adapter) = self.adapter() else { return };
         // A recovery that is in the driver calls this when it is done, and so does the wake-up of the device.
-        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.recovering.try_lock().is_none() {
+        if self.verifier.is_stopped() || adapter.is_gone() || self.recovering.try_lock().is_none() {
             return;
         }
         if let Some(_awake) = adapter.machine.gate().enter_awake() {
@@ -224,15 +223,10 @@ impl VidSch {
         }
     }
 
-    /// The device is in D0 again: contexts that left an engine on the way to D3 may be resumed.
-    pub(crate) fn note_awake(&self) {
-        self.worker.add(Work::PutBack);
-    }
-
     /// Puts back who has left the engine.
     fn release_answered(&self) {
         let mut resumed = Vec::new();
-        lock(&self.tdr.probes).retain(|probe| {
+        lock(&self.probes).retain(|probe| {
             let context = &probe.suspect.context;
             if context.is_destroyed() || context.device().error().is_some() {
                 return false;
@@ -265,23 +259,31 @@ impl VidSch {
         }
     }
 
+    /// Counts something that was made good although a driver or a device should have reported it.
+    fn rescued(&self, rescue: Rescue, count: u64) {
+        if let Ok(adapter) = self.adapter() {
+            adapter.vidsch().rescued(rescue, count);
+        }
+    }
+
     /// The wait in which a queue stood that goes on now; `None` if it stood in none that is logged.
-    fn waited_for(&self, standing: &Standing) -> Option<FenceLogEntry> {
-        self.wait_logged_at(&standing.queue, standing.wait?)
+    fn waited_for(&self, standing: &StalledQueue) -> Option<FenceLogEntry> {
+        self.adapter().ok()?.vidsch().wait_logged_at(&standing.queue, standing.wait?)
     }
 
     /// Probes whose time is over. Returns the engines of those that did not answer.
     fn follow_up(&self, now: Duration) -> Vec<Complaint> {
+        let Ok(adapter) = self.adapter() else { return Vec::new() };
         self.release_answered();
         let mut hung: Vec<Complaint> = Vec::new();
         let (mut resumed, mut unheard) = (Vec::new(), 0);
-        lock(&self.tdr.probes).retain_mut(|probe| {
-            if now.saturating_sub(probe.since) < self.tdr.delay() {
+        lock(&self.probes).retain_mut(|probe| {
+            if now.saturating_sub(probe.since) < self.settings.delay {
                 return true;
             }
             // A reset from here on answers the question below.
             let suspect = &probe.suspect;
-            let complaint = self.tdr.complaint(suspect.context.node(), TdrReason::EngineTimeout);
+            let complaint = adapter.vidsch().timeouts().complaint(suspect.context.node(), TdrReason::EngineTimeout);
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
             match suspect.context.begin_suspension() {
                 Ok(None) => {
@@ -292,9 +294,7 @@ impl VidSch {
                 Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
                 Err(_) => return false,
             }
-            if let Ok(adapter) = self.adapter() {
-                adapter.flush_interrupts();
-            }
+            adapter.flush_interrupts();
             if probe.suspect.context.has_suspended(probe.fence) {
                 resumed.extend(probe.resume());
                 unheard += u64::from(probe.suspect.has_stood_long());
@@ -313,7 +313,7 @@ impl VidSch {
     }
 }
 
-/// Whether a suspect is `context`.
+/// True for the suspect that is `context`.
 fn is_of(context: &Arc<HwContext>) -> impl Fn(&Suspect) -> bool {
     |suspect| Arc::ptr_eq(&suspect.context, context)
 }
