@@ -1,0 +1,297 @@
+//! `services.exe VERB…`: does to kernel services what the verbs say, one line of output for each. For the test of loading, where there is a Wine.
+//!
+//! - `create NAME PATH`, `start NAME`, `query NAME`, `stop NAME`, `delete NAME`: by the service manager. `error` is its error code, 0 for none.
+//! - `log LINK`, `answer NUMBER`, `image FILE`: requests to the stand-in for the graphics kernel (tests/images/standin).
+//! - `library FILE FUNCTION`: loads a DLL and calls a function of it that takes two NULLs and returns a number.
+
+use std::process::ExitCode;
+
+#[cfg(all(windows, feature = "start"))]
+mod start;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    while let Some(verb) = arguments.next() {
+        let mut next = || arguments.next().ok_or_else(|| format!("{verb} of what?"));
+        let done = match &*verb {
+            "create" => next().and_then(|name| os::create(&name, &next()?)),
+            "start" => next().and_then(|name| os::start(&name)),
+            "query" => next().and_then(|name| os::query(&name)),
+            "stop" => next().and_then(|name| os::stop(&name)),
+            "delete" => next().and_then(|name| os::delete(&name)),
+            "log" => next().and_then(|link| os::log(&link)),
+            "answer" => next().and_then(|number| os::answer(&number)),
+            "image" => next().and_then(|file| os::image(&file)),
+            "library" => next().and_then(|file| os::library(&file, &next()?)),
+            _ => Err(format!("{verb} is no verb")),
+        };
+        match done {
+            Ok(line) => println!("{line}"),
+            Err(reason) => {
+                eprintln!("services: {reason}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+type Done = Result<String, String>;
+
+#[cfg(not(windows))]
+mod os {
+    use super::Done;
+
+    fn nowhere() -> Done {
+        Err("only Windows has kernel services".to_owned())
+    }
+
+    pub(crate) fn create(_: &str, _: &str) -> Done {
+        nowhere()
+    }
+    pub(crate) use create as library;
+    pub(crate) use nowhere_of_one as start;
+    pub(crate) use nowhere_of_one as query;
+    pub(crate) use nowhere_of_one as stop;
+    pub(crate) use nowhere_of_one as delete;
+    pub(crate) use nowhere_of_one as log;
+    pub(crate) use nowhere_of_one as answer;
+    pub(crate) use nowhere_of_one as image;
+
+    pub(crate) fn nowhere_of_one(_: &str) -> Done {
+        nowhere()
+    }
+}
+
+#[cfg(windows)]
+mod os {
+    use std::ffi::{CString, c_char, c_void};
+    use std::fs::{File, OpenOptions};
+    use std::os::windows::io::AsRawHandle;
+    use std::ptr::{null, null_mut};
+
+    use super::Done;
+
+    type Handle = *mut c_void;
+
+    /// [winsvc: SERVICE_STATUS]
+    #[repr(C)]
+    #[derive(Default)]
+    struct Status {
+        kind: u32,
+        state: u32,
+        accepted: u32,
+        exit: u32,
+        rest: [u32; 3],
+    }
+
+    #[link(name = "advapi32", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn OpenSCManagerW(machine: *const u16, database: *const u16, access: u32) -> Handle;
+        fn CreateServiceW(
+            manager: Handle,
+            name: *const u16,
+            shown: *const u16,
+            access: u32,
+            kind: u32,
+            start: u32,
+            error: u32,
+            path: *const u16,
+            group: *const u16,
+            tag: *mut u32,
+            dependencies: *const u16,
+            account: *const u16,
+            password: *const u16,
+        ) -> Handle;
+        fn OpenServiceW(manager: Handle, name: *const u16, access: u32) -> Handle;
+        fn StartServiceW(service: Handle, count: u32, arguments: *const *const u16) -> i32;
+        fn QueryServiceStatus(service: Handle, status: *mut Status) -> i32;
+        fn ControlService(service: Handle, control: u32, status: *mut Status) -> i32;
+        fn DeleteService(service: Handle) -> i32;
+        fn CloseServiceHandle(handle: Handle) -> i32;
+    }
+
+    #[link(name = "kernel32", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn DeviceIoControl(
+            device: Handle,
+            code: u32,
+            input: *const c_void,
+            input_bytes: u32,
+            output: *mut c_void,
+            output_bytes: u32,
+            returned: *mut u32,
+            overlapped: *mut c_void,
+        ) -> i32;
+        fn LoadLibraryW(file: *const u16) -> Handle;
+        fn GetProcAddress(module: Handle, name: *const c_char) -> *const c_void;
+    }
+
+    const ALL_ACCESS: u32 = 0x000f_01ff;
+    const MANAGER_ALL_ACCESS: u32 = 0x000f_003f;
+    const SERVICE_KERNEL_DRIVER: u32 = 1;
+    const SERVICE_DEMAND_START: u32 = 3;
+    const SERVICE_CONTROL_STOP: u32 = 1;
+
+    /// The requests of tests/images/standin.
+    const READ_LOG: u32 = 0x8000_2000;
+    const READ_IMAGE: u32 = 0x8000_2004;
+    const ANSWER: u32 = 0x8000_2008;
+
+    fn wide(text: &str) -> Vec<u16> {
+        text.encode_utf16().chain([0]).collect()
+    }
+
+    fn last_error() -> i32 {
+        std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)
+    }
+
+    /// 0, or the error of a function that returned FALSE.
+    fn error_of(result: i32) -> i32 {
+        if result == 0 { last_error() } else { 0 }
+    }
+
+    fn manager() -> Result<Handle, String> {
+        // SAFETY: this machine and its database.
+        let manager = unsafe { OpenSCManagerW(null(), null(), MANAGER_ALL_ACCESS) };
+        if manager.is_null() { Err(format!("no service manager, error {}", last_error())) } else { Ok(manager) }
+    }
+
+    /// Calls a function with the open service; its line begins with `verb` and the name.
+    fn with(verb: &str, name: &str, call: impl FnOnce(Handle) -> String) -> Done {
+        let manager = manager()?;
+        let service_name = wide(name);
+        // SAFETY: an open manager and a terminated name.
+        let service = unsafe { OpenServiceW(manager, service_name.as_ptr(), ALL_ACCESS) };
+        let said = if service.is_null() { format!("error={}", last_error()) } else { call(service) };
+        for handle in [service, manager] {
+            // SAFETY: not used any more; closing NULL fails, and does no more.
+            unsafe { CloseServiceHandle(handle) };
+        }
+        Ok(format!("{verb} {name} {said}"))
+    }
+
+    /// All services are of one group, whose drivers Wine loads into one process.
+    pub(crate) fn create(name: &str, path: &str) -> Done {
+        let manager = manager()?;
+        let (service_name, path, group) = (wide(name), wide(path), wide("Video"));
+        let (start, error) = (SERVICE_DEMAND_START, 1);
+        // SAFETY: an open manager, terminated texts, and NULL where that stands for nothing.
+        let service = unsafe {
+            CreateServiceW(
+                manager,
+                service_name.as_ptr(),
+                null(),
+                ALL_ACCESS,
+                SERVICE_KERNEL_DRIVER,
+                start,
+                error,
+                path.as_ptr(),
+                group.as_ptr(),
+                null_mut(),
+                null(),
+                null(),
+                null(),
+            )
+        };
+        let error = if service.is_null() { last_error() } else { 0 };
+        for handle in [service, manager] {
+            // SAFETY: as in `with`.
+            unsafe { CloseServiceHandle(handle) };
+        }
+        Ok(format!("create {name} error={error}"))
+    }
+
+    pub(crate) fn start(name: &str) -> Done {
+        // SAFETY: an open service, no arguments.
+        with("start", name, |service| format!("error={}", error_of(unsafe { StartServiceW(service, 0, null()) })))
+    }
+
+    pub(crate) fn query(name: &str) -> Done {
+        with("query", name, |service| {
+            let mut status = Status::default();
+            // SAFETY: an open service and a place of this frame.
+            let error = error_of(unsafe { QueryServiceStatus(service, &raw mut status) });
+            format!("error={error} kind={} state={} exit={}", status.kind, status.state, status.exit)
+        })
+    }
+
+    pub(crate) fn stop(name: &str) -> Done {
+        with("stop", name, |service| {
+            let mut status = Status::default();
+            // SAFETY: as in `query`.
+            let error = error_of(unsafe { ControlService(service, SERVICE_CONTROL_STOP, &raw mut status) });
+            format!("error={error} state={}", status.state)
+        })
+    }
+
+    pub(crate) fn delete(name: &str) -> Done {
+        // SAFETY: an open service.
+        with("delete", name, |service| format!("error={}", error_of(unsafe { DeleteService(service) })))
+    }
+
+    /// A request to a stand-in; as many bytes of the output as it wrote.
+    fn request(link: &str, code: u32, input: &[u8], room: usize) -> Result<Vec<u8>, String> {
+        let path = format!(r"\\.\{link}");
+        let device: File =
+            OpenOptions::new().read(true).write(true).open(&path).map_err(|error| format!("{path}: {error}"))?;
+        let mut output = vec![0; room];
+        let mut returned = 0;
+        // SAFETY: an open device, and buffers of these sizes.
+        let done = unsafe {
+            DeviceIoControl(
+                device.as_raw_handle(),
+                code,
+                input.as_ptr().cast(),
+                input.len() as u32,
+                output.as_mut_ptr().cast(),
+                room as u32,
+                &raw mut returned,
+                null_mut(),
+            )
+        };
+        if done == 0 {
+            return Err(format!("{path}: request {code:#x}: error {}", last_error()));
+        }
+        output.truncate(returned as usize);
+        Ok(output)
+    }
+
+    pub(crate) fn log(link: &str) -> Done {
+        let text = request(link, READ_LOG, &[], 1 << 16)?;
+        Ok(format!("log {link}\n{}end", String::from_utf8_lossy(&text)))
+    }
+
+    pub(crate) fn answer(number: &str) -> Done {
+        let bits: u32 = number.parse().map_err(|error| format!("{number}: {error}"))?;
+        request("DxgKrnl", ANSWER, &bits.to_le_bytes(), 0).map(|_| format!("answer {bits}"))
+    }
+
+    pub(crate) fn image(file: &str) -> Done {
+        let bytes = request("DxgKrnl", READ_IMAGE, &[], 1 << 24)?;
+        std::fs::write(file, &bytes).map_err(|error| format!("{file}: {error}"))?;
+        Ok(format!("image bytes={}", bytes.len()))
+    }
+
+    pub(crate) fn library(file: &str, function: &str) -> Done {
+        let path = wide(file);
+        // SAFETY: a terminated path.
+        let module = unsafe { LoadLibraryW(path.as_ptr()) };
+        if module.is_null() {
+            return Ok(format!("library error={}", last_error()));
+        }
+        let name = CString::new(function).map_err(|error| format!("{function}: {error}"))?;
+        // SAFETY: a loaded module and a terminated name.
+        let address = unsafe { GetProcAddress(module, name.as_ptr()) };
+        if address.is_null() {
+            return Ok(format!("library base={:#x} error={}", module.addr(), last_error()));
+        }
+        // SAFETY: whoever names the function vouches for what it takes.
+        let call = unsafe {
+            std::mem::transmute::<*const c_void, unsafe extern "system" fn(*mut c_void, *mut c_void) -> i32>(address)
+        };
+        // SAFETY: as above.
+        let result = unsafe { call(null_mut(), null_mut()) };
+        Ok(format!("library base={:#x} error=0 result={result:#x}", module.addr()))
+    }
+}
