@@ -48,6 +48,14 @@ unsafe extern "win64" {
         context: *mut c_void,
         object: *mut *mut c_void,
     ) -> NTSTATUS;
+    /// Under Wine drivers live in a process, whose pages it protects.
+    fn ZwProtectVirtualMemory(
+        process: HANDLE,
+        address: *mut *mut c_void,
+        size: *mut usize,
+        protection: u32,
+        old: *mut u32,
+    ) -> NTSTATUS;
     static IoDriverObjectType: *mut c_void;
 }
 
@@ -57,21 +65,9 @@ unsafe extern "win64" {
     fn KeQueryPerformanceCounter(frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER;
 }
 
-// Under Wine drivers live in a process, which has this module, and whose pages it protects.
-#[link(name = "ntdll.dll", kind = "raw-dylib", modifiers = "+verbatim")]
-unsafe extern "win64" {
-    fn NtProtectVirtualMemory(
-        process: HANDLE,
-        address: *mut *mut c_void,
-        size: *mut usize,
-        protection: u32,
-        old: *mut u32,
-    ) -> NTSTATUS;
-}
-
 const PAGE_READWRITE: u32 = 4;
 
-/// The process itself. [ntddk: NtCurrentProcess]
+/// The process itself. [wdm: ZwCurrentProcess]
 const CURRENT_PROCESS: HANDLE = core::ptr::without_provenance_mut(usize::MAX);
 
 /// Offsets in an image. [pecoff: PE Header, Optional Header Data Directories, Import Directory Table]
@@ -200,12 +196,12 @@ unsafe fn import(name: &CStr, slot: *mut usize) {
     let (mut address, mut size, mut old) = (slot.cast::<c_void>(), size_of::<usize>(), 0);
     // SAFETY: the page is the image's, and all pointers are to locals.
     let status = unsafe {
-        NtProtectVirtualMemory(CURRENT_PROCESS, &raw mut address, &raw mut size, PAGE_READWRITE, &raw mut old)
+        ZwProtectVirtualMemory(CURRENT_PROCESS, &raw mut address, &raw mut size, PAGE_READWRITE, &raw mut old)
     };
     if status.is_success() {
         // SAFETY: the slot can be written now.
         unsafe { slot.write(replacement()) };
         // SAFETY: as above.
-        let _ = unsafe { NtProtectVirtualMemory(CURRENT_PROCESS, &raw mut address, &raw mut size, old, &raw mut old) };
+        let _ = unsafe { ZwProtectVirtualMemory(CURRENT_PROCESS, &raw mut address, &raw mut size, old, &raw mut old) };
     }
 }
