@@ -2,7 +2,7 @@
 //!
 //! - `create NAME PATH`, `start NAME`, `query NAME`, `stop NAME`, `delete NAME`: by the service manager. `error` is its error code, 0 for none.
 //! - `log LINK`, `answer NUMBER`, `image FILE`: requests to the stand-in for the graphics kernel (tests/images/standin).
-//! - `library FILE FUNCTION`: loads a DLL and calls a function of it that takes two NULLs and returns a number.
+//! - `library FILE FUNCTION`: loads a DLL and calls a function of it that takes NULL and a place for a handle, and returns a number.
 
 use std::process::ExitCode;
 
@@ -288,10 +288,11 @@ mod os {
         }
         // SAFETY: whoever names the function vouches for what it takes.
         let call = unsafe {
-            std::mem::transmute::<*const c_void, unsafe extern "system" fn(*mut c_void, *mut c_void) -> i32>(address)
+            std::mem::transmute::<*const c_void, unsafe extern "system" fn(*const c_void, *mut u64) -> i32>(address)
         };
+        let mut handle = 0;
         // SAFETY: as above.
-        let result = unsafe { call(null_mut(), null_mut()) };
-        Ok(format!("library base={:#x} error=0 result={result:#x}", module.addr()))
+        let result = unsafe { call(null(), &raw mut handle) };
+        Ok(format!("library base={:#x} error=0 result={result} handle={handle:#x}", module.addr()))
     }
 }

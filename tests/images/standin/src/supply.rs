@@ -109,9 +109,10 @@ unsafe extern "win64" fn device_object_pointer(
     // SAFETY: pointers are to locals, or NULL where that is allowed.
     let status =
         unsafe { ObReferenceObjectByName(&raw mut name, 0, null_mut(), 0, kind, 0, null_mut(), &raw mut object) };
-    line(format_args!("looked-for DxgKrnl status={:#x}", status.0.cast_unsigned()));
+    line(format_args!("looked-for DxgKrnl found={}", status.is_success()));
     if !status.is_success() {
-        return status;
+        // Wine says of a driver that it has not that the lookup is not implemented; of a device this is the answer of Windows.
+        return STATUS_OBJECT_NAME_NOT_FOUND;
     }
     // SAFETY: the object is a driver's.
     let first = unsafe { (*object.cast::<DriverObject>()).DeviceObject };
@@ -127,7 +128,7 @@ unsafe extern "win64" fn loaded(name: *mut UNICODE_STRING, _: HANDLE, info: *mut
     if crate::ends_with(unsafe { crate::text(name) }, DRIVER) {
         // SAFETY: the system passes the place of the image.
         let base = unsafe { (*info).ImageBase };
-        line(format_args!("image base={:#x}", base.addr()));
+        line(format_args!("loaded base={:#x}", base.addr()));
         // SAFETY: the image is loaded and not started.
         unsafe { imports(base) };
     }
