@@ -1,6 +1,6 @@
 //! `services.exe VERB…`: does to kernel services what the verbs say, one line of output for each. For the test of loading, where there is a Wine.
 //!
-//! - `create NAME PATH`, `start NAME`, `query NAME`, `stop NAME`, `delete NAME`: by the service manager. `error` is its error code, 0 for none.
+//! - `create NAME PATH`, `start NAME`, `query NAME`, `stop NAME`: by the service manager. `error` is its error code, 0 for none.
 //! - `log LINK`, `answer NUMBER`, `image FILE`: requests to the stand-in for the graphics kernel (tests/images/standin).
 //! - `library FILE FUNCTION`: loads a DLL and calls a function of it that takes NULL and a place for a handle, and returns a number.
 
@@ -13,19 +13,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     while let Some(verb) = arguments.next() {
         let mut next = || arguments.next().ok_or_else(|| format!("{verb} of what?"));
-        let done = match &*verb {
-            "create" => next().and_then(|name| os::create(&name, &next()?)),
-            "start" => next().and_then(|name| os::start(&name)),
-            "query" => next().and_then(|name| os::query(&name)),
-            "stop" => next().and_then(|name| os::stop(&name)),
-            "delete" => next().and_then(|name| os::delete(&name)),
-            "log" => next().and_then(|link| os::log(&link)),
-            "answer" => next().and_then(|number| os::answer(&number)),
-            "image" => next().and_then(|file| os::image(&file)),
-            "library" => next().and_then(|file| os::library(&file, &next()?)),
-            _ => Err(format!("{verb} is no verb")),
-        };
-        match done {
+        match os::carry_out(&verb, &mut next) {
             Ok(line) => println!("{line}"),
             Err(reason) => {
                 eprintln!("services: {reason}");
@@ -36,30 +24,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// What a verb prints, or why it cannot be carried out at all.
 type Done = Result<String, String>;
 
 #[cfg(not(windows))]
 mod os {
     use super::Done;
 
-    fn nowhere() -> Done {
+    pub(crate) fn carry_out(_: &str, _: &mut dyn FnMut() -> Done) -> Done {
         Err("only Windows has kernel services".to_owned())
-    }
-
-    pub(crate) fn create(_: &str, _: &str) -> Done {
-        nowhere()
-    }
-    pub(crate) use create as library;
-    pub(crate) use nowhere_of_one as start;
-    pub(crate) use nowhere_of_one as query;
-    pub(crate) use nowhere_of_one as stop;
-    pub(crate) use nowhere_of_one as delete;
-    pub(crate) use nowhere_of_one as log;
-    pub(crate) use nowhere_of_one as answer;
-    pub(crate) use nowhere_of_one as image;
-
-    pub(crate) fn nowhere_of_one(_: &str) -> Done {
-        nowhere()
     }
 }
 
@@ -107,7 +80,6 @@ mod os {
         fn StartServiceW(service: Handle, count: u32, arguments: *const *const u16) -> i32;
         fn QueryServiceStatus(service: Handle, status: *mut Status) -> i32;
         fn ControlService(service: Handle, control: u32, status: *mut Status) -> i32;
-        fn DeleteService(service: Handle) -> i32;
         fn CloseServiceHandle(handle: Handle) -> i32;
     }
 
@@ -137,6 +109,21 @@ mod os {
     const READ_LOG: u32 = 0x8000_2000;
     const READ_IMAGE: u32 = 0x8000_2004;
     const ANSWER: u32 = 0x8000_2008;
+
+    /// Carries out a verb, whose arguments are `next`.
+    pub(crate) fn carry_out(verb: &str, next: &mut dyn FnMut() -> Done) -> Done {
+        match verb {
+            "create" => create(&next()?, &next()?),
+            "start" => start(&next()?),
+            "query" => query(&next()?),
+            "stop" => stop(&next()?),
+            "log" => log(&next()?),
+            "answer" => answer(&next()?),
+            "image" => image(&next()?),
+            "library" => library(&next()?, &next()?),
+            _ => Err(format!("{verb} is no verb")),
+        }
+    }
 
     fn wide(text: &str) -> Vec<u16> {
         text.encode_utf16().chain([0]).collect()
@@ -172,7 +159,7 @@ mod os {
     }
 
     /// All services are of one group, whose drivers Wine loads into one process.
-    pub(crate) fn create(name: &str, path: &str) -> Done {
+    fn create(name: &str, path: &str) -> Done {
         let manager = manager()?;
         let (service_name, path, group) = (wide(name), wide(path), wide("Video"));
         let (start, error) = (SERVICE_DEMAND_START, 1);
@@ -202,12 +189,12 @@ mod os {
         Ok(format!("create {name} error={error}"))
     }
 
-    pub(crate) fn start(name: &str) -> Done {
+    fn start(name: &str) -> Done {
         // SAFETY: an open service, no arguments.
         with("start", name, |service| format!("error={}", error_of(unsafe { StartServiceW(service, 0, null()) })))
     }
 
-    pub(crate) fn query(name: &str) -> Done {
+    fn query(name: &str) -> Done {
         with("query", name, |service| {
             let mut status = Status::default();
             // SAFETY: an open service and a place of this frame.
@@ -216,18 +203,13 @@ mod os {
         })
     }
 
-    pub(crate) fn stop(name: &str) -> Done {
+    fn stop(name: &str) -> Done {
         with("stop", name, |service| {
             let mut status = Status::default();
             // SAFETY: as in `query`.
             let error = error_of(unsafe { ControlService(service, SERVICE_CONTROL_STOP, &raw mut status) });
             format!("error={error} state={}", status.state)
         })
-    }
-
-    pub(crate) fn delete(name: &str) -> Done {
-        // SAFETY: an open service.
-        with("delete", name, |service| format!("error={}", error_of(unsafe { DeleteService(service) })))
     }
 
     /// A request to a stand-in; as many bytes of the output as it wrote.
@@ -257,23 +239,23 @@ mod os {
         Ok(output)
     }
 
-    pub(crate) fn log(link: &str) -> Done {
+    fn log(link: &str) -> Done {
         let text = request(link, READ_LOG, &[], 1 << 16)?;
         Ok(format!("log {link}\n{}end", String::from_utf8_lossy(&text)))
     }
 
-    pub(crate) fn answer(number: &str) -> Done {
+    fn answer(number: &str) -> Done {
         let bits: u32 = number.parse().map_err(|error| format!("{number}: {error}"))?;
         request("DxgKrnl", ANSWER, &bits.to_le_bytes(), 0).map(|_| format!("answer {bits}"))
     }
 
-    pub(crate) fn image(file: &str) -> Done {
+    fn image(file: &str) -> Done {
         let bytes = request("DxgKrnl", READ_IMAGE, &[], 1 << 24)?;
         std::fs::write(file, &bytes).map_err(|error| format!("{file}: {error}"))?;
         Ok(format!("image bytes={}", bytes.len()))
     }
 
-    pub(crate) fn library(file: &str, function: &str) -> Done {
+    fn library(file: &str, function: &str) -> Done {
         let path = wide(file);
         // SAFETY: a terminated path.
         let module = unsafe { LoadLibraryW(path.as_ptr()) };

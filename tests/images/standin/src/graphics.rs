@@ -74,7 +74,7 @@ unsafe extern "win64" fn initialize(
         Wide(path)
     ));
     // SAFETY: behind the version, the table consists of as many pointers.
-    let slots = unsafe { (&raw const data).byte_add(8).cast::<[usize; SLOT_NAMES.len()]>().read() };
+    let slots = unsafe { (&raw const data).wrapping_byte_add(8).cast::<[usize; SLOT_NAMES.len()]>().read() };
     for (name, slot) in SLOT_NAMES.iter().zip(slots).filter(|(_, slot)| *slot != 0) {
         // An address outside of the image gives a number that no image is large enough for.
         line(format_args!("slot {name} {:#x}", slot.wrapping_sub(start)));

@@ -22,7 +22,7 @@ use wddm_ddi::types::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};
 
 use wdm::{CONTROL, Control, DriverObject, Irp, KeBugCheckEx, utf16};
 
-/// What a role is made of.
+/// One of the two roles: its device, and what is done at the beginning and at the end.
 struct Role {
     /// Name of its device, and of the link by which programs open it; both are terminated.
     device: &'static [u16],

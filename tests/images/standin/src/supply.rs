@@ -16,8 +16,11 @@ use crate::wdm::{self, DriverObject, utf16};
 /// The driver whose imports are looked at.
 const DRIVER: &str = "campanile_kmd.sys";
 
+/// An address that is known when the image is loaded.
+type Address = fn() -> usize;
+
 /// An import that is replaced, and the address of what stands for it.
-const SUPPLIED: [(&CStr, fn() -> usize); 3] = [
+const SUPPLIED: [(&CStr, Address); 3] = [
     (c"IoGetDeviceObjectPointer", || device_object_pointer as *const () as usize),
     (c"KeGetCurrentIrql", || current_irql as *const () as usize),
     (c"KeQueryPerformanceCounter", || KeQueryPerformanceCounter as *const () as usize),
@@ -138,7 +141,7 @@ unsafe extern "win64" fn loaded(name: *mut UNICODE_STRING, _: HANDLE, info: *mut
 /// An image of the loader is at `base`.
 unsafe fn at(base: *mut u8, offset: usize) -> usize {
     // SAFETY: the caller vouches for the image, whose headers have such offsets.
-    unsafe { base.byte_add(offset).cast::<u32>().read_unaligned() as usize }
+    unsafe { base.wrapping_byte_add(offset).cast::<u32>().read_unaligned() as usize }
 }
 
 /// # Safety
@@ -150,10 +153,12 @@ unsafe fn imports(base: *mut u8) {
     let mut descriptor = unsafe { at(base, header + IMPORT_DIRECTORY) };
     loop {
         // SAFETY: as above; the table ends with a descriptor of zeros.
-        let (names, slots) = unsafe { (at(base, descriptor), at(base, descriptor + 16)) };
+        let names = unsafe { at(base, descriptor) };
         if names == 0 {
             return;
         }
+        // SAFETY: as above.
+        let slots = unsafe { at(base, descriptor + 16) };
         for index in 0.. {
             // SAFETY: as above; both lists end with zero.
             let hint = unsafe { at(base, names + 8 * index) };
@@ -161,9 +166,9 @@ unsafe fn imports(base: *mut u8) {
                 break;
             }
             // SAFETY: as above: a hint of two bytes comes before the name.
-            let name = unsafe { CStr::from_ptr(base.byte_add(hint + 2).cast::<c_char>()) };
+            let name = unsafe { CStr::from_ptr(base.wrapping_byte_add(hint + 2).cast::<c_char>()) };
             // SAFETY: as above.
-            unsafe { import(name, base.byte_add(slots + 8 * index).cast()) };
+            unsafe { import(name, base.wrapping_byte_add(slots + 8 * index).cast()) };
         }
         descriptor += DESCRIPTOR;
     }

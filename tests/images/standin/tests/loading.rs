@@ -53,7 +53,7 @@ const RUNNING: u64 = 4;
 /// One at a time: all find their images in the same folder.
 static WINE: Mutex<()> = Mutex::new(());
 
-/// What tasks of xtask have made.
+/// The folder into which `cargo xtask` builds images and unpacks Wine.
 fn target() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../target")
 }
