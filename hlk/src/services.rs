@@ -2,7 +2,7 @@
 //!
 //! - `create NAME PATH`, `start NAME`, `query NAME`, `stop NAME`: by the service manager. `error` is its error code, 0 for none.
 //! - `log LINK`, `answer NUMBER`, `image FILE`: requests to the stand-in for the graphics kernel (tests/images/standin).
-//! - `library FILE FUNCTION`: loads a DLL and calls a function of it that takes NULL and a place for a handle, and returns a number.
+//! - `library FILE`: loads the user-mode driver, and lets it look for an adapter without a table of thunks, and with that of a system that has no adapters.
 
 use std::process::ExitCode;
 
@@ -38,10 +38,13 @@ mod os {
 
 #[cfg(windows)]
 mod os {
-    use std::ffi::{CString, c_char, c_void};
+    use std::ffi::{c_char, c_void};
     use std::fs::{File, OpenOptions};
     use std::os::windows::io::AsRawHandle;
     use std::ptr::{null, null_mut};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use wddm_ddi::kmt::{D3DKMT_ENUMADAPTERS3, Thunks};
 
     use super::Done;
 
@@ -120,7 +123,7 @@ mod os {
             "log" => log(&next()?),
             "answer" => answer(&next()?),
             "image" => image(&next()?),
-            "library" => library(&next()?, &next()?),
+            "library" => library(&next()?),
             _ => Err(format!("{verb} is no verb")),
         }
     }
@@ -255,26 +258,54 @@ mod os {
         Ok(format!("image bytes={}", bytes.len()))
     }
 
-    fn library(file: &str, function: &str) -> Done {
+    /// `campanile_adapter_open` of the user-mode driver.
+    type Open = unsafe extern "system" fn(*const *const c_void, *mut u64) -> i32;
+
+    /// How often adapters were listed.
+    static LISTED: AtomicU32 = AtomicU32::new(0);
+
+    /// D3DKMTEnumAdapters3 of a system without adapters.
+    unsafe extern "system" fn no_adapters(list: *mut D3DKMT_ENUMADAPTERS3) -> i32 {
+        LISTED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller passes its structure.
+        unsafe { (*list).NumAdapters = 0 };
+        0
+    }
+
+    /// Any other thunk: there is no adapter to call it for.
+    extern "system" fn uncalled() -> i32 {
+        panic!("a thunk was called for an adapter that does not exist")
+    }
+
+    fn library(file: &str) -> Done {
         let path = wide(file);
         // SAFETY: a terminated path.
         let module = unsafe { LoadLibraryW(path.as_ptr()) };
         if module.is_null() {
-            return Ok(format!("library error={}", last_error()));
+            return Ok(format!("library base=0 error={}", last_error()));
         }
-        let name = CString::new(function).map_err(|error| format!("{function}: {error}"))?;
         // SAFETY: a loaded module and a terminated name.
-        let address = unsafe { GetProcAddress(module, name.as_ptr()) };
+        let address = unsafe { GetProcAddress(module, c"campanile_adapter_open".as_ptr()) };
         if address.is_null() {
             return Ok(format!("library base={:#x} error={}", module.addr(), last_error()));
         }
-        // SAFETY: whoever names the function vouches for what it takes.
-        let call = unsafe {
-            std::mem::transmute::<*const c_void, unsafe extern "system" fn(*const c_void, *mut u64) -> i32>(address)
-        };
+        // SAFETY: the header of the DLL declares this function so.
+        let open = unsafe { std::mem::transmute::<*const c_void, Open>(address) };
+        let mut thunks = vec![uncalled as *const c_void; Thunks::NAMES.len()];
+        let place = Thunks::NAMES.iter().position(|name| *name == "D3DKMTEnumAdapters3");
+        *place.and_then(|place| thunks.get_mut(place)).ok_or("no D3DKMTEnumAdapters3 in the table")? =
+            no_adapters as *const c_void;
+        // It must stay valid for ever.
+        let thunks: &'static [_] = Vec::leak(thunks);
         let mut handle = 0;
-        // SAFETY: as above.
-        let result = unsafe { call(null(), &raw mut handle) };
-        Ok(format!("library base={:#x} error=0 result={result} handle={handle:#x}", module.addr()))
+        // SAFETY: NULL is refused.
+        let none = unsafe { open(null(), &raw mut handle) };
+        // SAFETY: a table with every thunk that is listed, and a place for a handle.
+        let empty = unsafe { open(thunks.as_ptr(), &raw mut handle) };
+        let listed = LISTED.load(Ordering::Relaxed);
+        Ok(format!(
+            "library base={:#x} error=0 without={none} empty={empty} listed={listed} handle={handle:#x}",
+            module.addr()
+        ))
     }
 }
