@@ -261,7 +261,7 @@ mod os {
     /// `campanile_adapter_open` of the user-mode driver.
     type Open = unsafe extern "system" fn(*const *const c_void, *mut u64) -> i32;
 
-    /// How often adapters were listed.
+    /// Number of calls of [`no_adapters`].
     static LISTED: AtomicU32 = AtomicU32::new(0);
 
     /// D3DKMTEnumAdapters3 of a system without adapters.
