@@ -96,6 +96,25 @@ pub(crate) fn wine() -> Result<(), String> {
     Err(format!("WINE IS MISSING, AND WITH IT THE CHECK OF hlk.exe AND OF THE INF: install it ({why})"))
 }
 
+/// Sees that the Wine under which the kernel driver is loaded is unpacked in `target/wine`; it is newer than what Debian 12 installs, and installed nowhere.
+///
+/// # Errors
+/// One sentence that says what is missing. The suite that needs it fails without.
+pub(crate) fn wine_for_drivers(root: &Path) -> Result<(), String> {
+    // It gets its name when it is whole.
+    if root.join("target/wine").is_dir() {
+        return Ok(());
+    }
+    println!("downloading Wine 10 with apt-get, 130 MB");
+    let fetched = Command::new("bash").current_dir(root).args(["src/qemu/fetch.sh", "target", "wine"]).output();
+    let why = match fetched {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => format!("bash does not start: {error}"),
+    };
+    Err(format!("WINE 10 IS MISSING, AND WITH IT THE TEST THAT LOADS THE DRIVER ({why})"))
+}
+
 /// Sees that Perfetto's trace processor, which the tests let read traces, is in `target/perfetto`, and node, which runs it, is there.
 ///
 /// # Errors
