@@ -3,6 +3,7 @@
 mod compiler;
 mod gpu;
 mod header;
+mod kernel;
 mod kit;
 mod programs;
 mod thunks;
