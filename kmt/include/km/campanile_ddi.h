@@ -3928,9 +3928,9 @@ typedef struct D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER {
     UINT DmaBufferPrivateDataSize;
 } D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER;
 
-/* In displib.lib of the WDK; here the system exports it. */
-NTSYSAPI NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath,
-                                 DRIVER_INITIALIZATION_DATA *DriverInitializationData);
+/* In displib.lib of the WDK; examples/miniport-c/displib.c has one without. */
+NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath,
+                        DRIVER_INITIALIZATION_DATA *DriverInitializationData);
 
 #ifdef __cplusplus
 }

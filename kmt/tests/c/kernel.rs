@@ -35,9 +35,9 @@ typedef SIZE_T DXGK_PAGE_NUMBER;
 ";
 
 const END: &str = "\
-/* In displib.lib of the WDK; here the system exports it. */
-NTSYSAPI NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath,
-                                 DRIVER_INITIALIZATION_DATA *DriverInitializationData);
+/* In displib.lib of the WDK; examples/miniport-c/displib.c has one without. */
+NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath,
+                        DRIVER_INITIALIZATION_DATA *DriverInitializationData);
 
 #ifdef __cplusplus
 }
