@@ -488,7 +488,7 @@ pub fn main() -> ExitCode {
             campanile_conformance::seed::set(arguments.seed);
             if let Some(Err(error)) = arguments.private_data.as_deref().map(campanile_conformance::opaque::read) {
                 testbed::complain!("campanile: {error}");
-                return EXIT_INPUT;
+                return ExitCode::from(EXIT_INPUT);
             }
             hlk::command(&hlk::Options {
                 list,
