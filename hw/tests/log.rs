@@ -89,7 +89,7 @@ fn whoever_is_interrupted_sees_the_entry() {
     }
 }
 
-/// What was written, in order.
+/// The writes, in order.
 #[derive(Default)]
 struct Written(Vec<(&'static str, u32, u64)>);
 

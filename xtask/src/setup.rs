@@ -39,6 +39,33 @@ pub(crate) fn lavapipe() -> Result<(), String> {
     Err(format!("THE BENCH WILL LACK ITS PEER lavapipe: install Mesa's Vulkan drivers and the Vulkan loader ({why})"))
 }
 
+/// Sees that the compilers of Windows images in C, by which the driver of `examples/miniport-c` is built, are there; installs them with apt if they
+/// are not.
+///
+/// # Errors
+/// One sentence that says what to install.
+pub(crate) fn drivers_in_c() -> Result<(), String> {
+    const TOOLS: [[&str; 2]; 4] = [
+        ["clang", "clang"],
+        ["lld-link", "lld"],
+        ["llvm-dlltool", "llvm"],
+        ["x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"],
+    ];
+    for [program, name] in TOOLS {
+        let present =
+            || Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+        if !cfg!(target_os = "linux") || present() {
+            continue;
+        }
+        let installed = package(name);
+        if !present() {
+            let why = installed.err().unwrap_or_else(|| format!("the package {name} does not contain it"));
+            return Err(format!("{program} IS MISSING, AND WITH IT A TEST: install {name} ({why})"));
+        }
+    }
+    Ok(())
+}
+
 /// Sees that openssl and osslsigncode, which sign the driver package, are there; installs them with apt if they are not.
 ///
 /// # Errors
