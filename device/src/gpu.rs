@@ -87,6 +87,8 @@ pub struct Variant {
     pub linked: bool,
     /// True if register writes arrive after a delay and commands take a while, as on a physical bus. Otherwise both are done at once.
     pub posted_writes: bool,
+    /// True if programs are interpreted only. Otherwise those that run long are compiled for the host's processor.
+    pub interpreter: bool,
     /// Ticks (nanoseconds) after which a node without work reports that it is idle; 0 for a function that never does.
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
@@ -132,6 +134,7 @@ impl Default for Variant {
             page_table_updates: PageTableUpdates::Cpu,
             linked: false,
             posted_writes: false,
+            interpreter: false,
             idle_ticks: 0,
             queue_limit: 16_384,
             seed: 1,
@@ -277,6 +280,7 @@ impl Gpu {
             vram: variant.vram_size,
             idle_ticks: variant.idle_ticks,
             linked: variant.linked,
+            interpreter: variant.interpreter,
         };
         Ok(Arc::new(Self {
             memory: Memory::new(vram).on_host(variant.cached_host),
