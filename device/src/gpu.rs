@@ -1,8 +1,8 @@
 //! The function: its BARs, its power and reset, and the slices of its work.
 
+mod access;
 mod posted;
 
-use crate::clock;
 use crate::cmp::power::NextLook;
 use crate::cmp::{Activity, Cmp, Doorbells};
 use crate::context::Features;
@@ -12,193 +12,21 @@ use crate::lock::lock;
 use crate::memory::{self, HostMapping, Memory};
 use crate::msix::MsiX;
 use crate::pci::{ConfigSpace, Effects};
-use crate::registers::{RegisterFile, Selection};
+use crate::registers::RegisterFile;
 use crate::sending::Sending;
+use crate::variant::Variant;
 use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
 use campanile_hw::pci;
-use campanile_hw::registers::{
-    self as reg, Caps, Command, CommandStatus, Control, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
-    VRAM_PAGE_SIZE,
-};
+use campanile_hw::registers::{NODES, VRAM_PAGE_SIZE};
 use posted::Posted;
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 
-/// Largest VRAM in bytes.
-const VRAM_MAX: u64 = 1 << 40;
-/// Most doorbell pages.
-const DOORBELLS_MAX: u32 = 65_536;
-/// Most queues: a global doorbell names a queue in 16 bits.
-const QUEUES_MAX: u32 = 65_536;
-/// Most fences that are reached through the paging process.
-const FENCES_MAX: u32 = 1 << 20;
-
 /// The byte that VRAM is filled with when its contents are lost. A page-table entry or an address of such bytes leads nowhere.
 const LOST: u8 = 0xd3;
-
-/// Properties of a function that differ between pieces of silicon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Variant {
-    /// Size of VRAM in bytes, a multiple of 4096.
-    pub vram_size: u64,
-    /// Size of BAR4, a power of two, at least 4096 and at most `vram_size`. It shows VRAM from offset 0, up to the host aperture.
-    pub vram_window: u64,
-    /// Size of the host aperture at the end of BAR4, a multiple of 4096 and less than `vram_window`; 0 for none.
-    pub host_aperture: u64,
-    /// Number of doorbell pages, at least 1. A function with a global doorbell has one.
-    pub doorbells: u32,
-    /// True: one doorbell page for all queues. False: one for each connected doorbell.
-    pub global_doorbell: bool,
-    /// True if doorbell pages are not polled: only commands make the scheduler look at queues.
-    pub notify_doorbells: bool,
-    /// True if fence values are written as single 64-bit stores. Otherwise only their low halves are written, and there are no native
-    /// fences.
-    pub atomics64: bool,
-    /// True if WAIT, and SIGNAL with a monitored value, are implemented.
-    pub native_fence: bool,
-    /// True if DMA does not snoop CPU caches.
-    pub non_coherent: bool,
-    /// True if the host is simulated as one whose caches never write a line back: DMA that does not snoop sees other contents than the
-    /// processors.
-    pub cached_host: bool,
-    /// True if entries of fence logs stay in the scheduler until FlushFenceLogs, although the position counts them.
-    pub delayed_log_writes: bool,
-    /// True if interrupts of native fences name the queue that signalled, and only its fence log says which fences.
-    pub optimised_fence_interrupt: bool,
-    /// True if interrupts of fences name neither the fence nor its kind.
-    pub one_fence_event: bool,
-    /// True if the scheduler reaches fences and their logs through the paging process.
-    pub system_process_fences: bool,
-    /// Most fences that it can so reach, 1 to 2^20.
-    pub fence_limit: u32,
-    /// Distance in bytes that values of fences are to have, a multiple of 8 up to 4096; 0 leaves it to software.
-    pub fence_stride: u32,
-    /// True if VRAM keeps its contents in D3hot. Otherwise they are lost there.
-    pub vram_kept_in_d3: bool,
-    /// How the memory manager should have page tables written.
-    pub page_table_updates: PageTableUpdates,
-    /// True for one of the two functions of a linked adapter. Each looks again and again at the fences in system memory that its queues
-    /// wait for, as the other may write them.
-    pub linked: bool,
-    /// True if register writes arrive after a delay and commands take a while, as on a physical bus. Otherwise both are done at once.
-    pub posted_writes: bool,
-    /// Ticks (nanoseconds) after which a node without work reports that it is idle; 0 for a function that never does.
-    pub idle_ticks: u64,
-    /// Most queues, 1 to 65536.
-    pub queue_limit: u32,
-    /// Chooses the order in which [`Gpu::step`] offers a slice to the nodes.
-    pub seed: u64,
-}
-
-/// The unit that writes page tables, as CAPS asks the driver to have it; the function accepts every way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum PageTableUpdates {
-    /// The processor.
-    #[default]
-    Cpu = 0,
-    /// The paging node, by addresses of the paging process.
-    GpuVirtual = PAGE_TABLES_BY_WRITE,
-    /// The paging node, by locations.
-    GpuPhysical = PAGE_TABLES_BY_WRITE_PHYSICAL,
-}
-
-impl Default for Variant {
-    /// 256 MiB of VRAM, all of it visible, 64 dedicated doorbells, 16384 queues, every feature.
-    fn default() -> Self {
-        Self {
-            vram_size: 256 << 20,
-            vram_window: 256 << 20,
-            host_aperture: 0,
-            doorbells: 64,
-            global_doorbell: false,
-            notify_doorbells: false,
-            atomics64: true,
-            native_fence: true,
-            non_coherent: false,
-            cached_host: false,
-            delayed_log_writes: false,
-            optimised_fence_interrupt: false,
-            one_fence_event: false,
-            system_process_fences: false,
-            fence_limit: 1 << 18,
-            fence_stride: 0,
-            vram_kept_in_d3: false,
-            page_table_updates: PageTableUpdates::Cpu,
-            linked: false,
-            posted_writes: false,
-            idle_ticks: 0,
-            queue_limit: 16_384,
-            seed: 1,
-        }
-    }
-}
-
-impl Variant {
-    fn check(&self) -> Result<(), &'static str> {
-        if self.vram_size == 0 || !self.vram_size.is_multiple_of(VRAM_PAGE_SIZE) || self.vram_size > VRAM_MAX {
-            return Err("vram_size must be a multiple of 4096, above 0 and at most 1 TiB");
-        }
-        if !self.vram_window.is_power_of_two() || self.vram_window < VRAM_PAGE_SIZE || self.vram_window > self.vram_size
-        {
-            return Err("vram_window must be a power of two from 4096 to vram_size");
-        }
-        if !self.host_aperture.is_multiple_of(VRAM_PAGE_SIZE) || self.host_aperture >= self.vram_window {
-            return Err("host_aperture must be a multiple of 4096 and less than vram_window");
-        }
-        if self.doorbells == 0 || self.doorbells > DOORBELLS_MAX {
-            return Err("doorbells must be 1 to 65536");
-        }
-        if self.queue_limit == 0 || self.queue_limit > QUEUES_MAX {
-            return Err("queue_limit must be 1 to 65536");
-        }
-        if !self.fence_stride.is_multiple_of(8) || self.fence_stride > 4096 {
-            return Err("fence_stride must be a multiple of 8 up to 4096");
-        }
-        if self.fence_limit == 0 || self.fence_limit > FENCES_MAX {
-            return Err("fence_limit must be 1 to 1048576");
-        }
-        Ok(())
-    }
-
-    /// The part of BAR4 that shows VRAM as it is.
-    fn linear_window(&self) -> u64 {
-        self.vram_window - self.host_aperture
-    }
-
-    fn doorbell_count(&self) -> u32 {
-        if self.global_doorbell { 1 } else { self.doorbells }
-    }
-
-    fn fence_limit(&self) -> Option<u32> {
-        self.system_process_fences.then_some(self.fence_limit)
-    }
-
-    /// True if a wait of the GPU compares the whole value.
-    fn has_native_fences(&self) -> bool {
-        self.native_fence && self.atomics64
-    }
-
-    fn caps(&self) -> Caps {
-        Caps::new()
-            .with_global_doorbell(self.global_doorbell)
-            .with_atomics64(self.atomics64)
-            .with_native_fence(self.has_native_fences())
-            .with_non_coherent(self.non_coherent)
-            .with_system_process_fences(self.system_process_fences)
-            .with_log_flush(self.delayed_log_writes)
-            .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
-            .with_one_fence_event(self.one_fence_event)
-            .with_vram_kept_in_d3(self.vram_kept_in_d3)
-            .with_page_table_updates(self.page_table_updates as u8)
-            .with_notify_doorbells(self.notify_doorbells)
-    }
-}
 
 /// Receiver of interrupt messages.
 pub trait Interrupts: Send + Sync {
@@ -476,157 +304,6 @@ impl Gpu {
         *registers = RegisterFile::default();
     }
 
-    /// Reads 4 or 8 bytes of BAR0, naturally aligned; anything else, and everything while memory decoding is off, reads as
-    /// all ones.
-    pub fn register_read(&self, offset: u64, size: u8) -> u64 {
-        let ones = if size == 4 { u64::from(u32::MAX) } else { u64::MAX };
-        let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
-        if !legal || !self.visible.load(Ordering::Acquire) {
-            self.note_missed();
-            return ones;
-        }
-        if let Some(inner) = within(offset, size, pci::MSIX_TABLE_OFFSET, MsiX::table_size()) {
-            let msix = lock(&self.msix);
-            let high = if size == 8 { u64::from(msix.table_word(inner + 4)) << 32 } else { 0 };
-            return u64::from(msix.table_word(inner)) | high;
-        }
-        if let Some(inner) = within(offset, size, pci::MSIX_PBA_OFFSET, MsiX::pending_size()) {
-            let bits = lock(&self.msix).pending_bits(inner & !7) >> (inner % 8 * 8);
-            return bits & ones;
-        }
-        if self.variant.posted_writes
-            && let Some(answer) = self.push_by_read(offset)
-        {
-            return answer;
-        }
-        match Selection::decode(offset, size) {
-            Some(selection) => selection.extract(self.register_value(selection.register.offset)),
-            None => ones,
-        }
-    }
-
-    fn register_value(&self, offset: u64) -> u64 {
-        if let Some(lie) = self.cmp.faults().register(offset) {
-            return lie;
-        }
-        let variant = &self.variant;
-        match offset {
-            reg::ID => u64::from(reg::ID_VALUE),
-            reg::VERSION => u64::from(reg::INTERFACE_VERSION),
-            reg::CAPS => u64::from(variant.caps().into_bits()),
-            reg::NODE_COUNT => u64::from(NODES),
-            reg::VRAM_SIZE => variant.vram_size,
-            reg::VRAM_WINDOW_SIZE => variant.linear_window(),
-            reg::HOST_APERTURE_PAGES => self.host_aperture.pages(),
-            reg::DOORBELL_COUNT => u64::from(variant.doorbell_count()),
-            reg::QUEUE_LIMIT => u64::from(variant.queue_limit),
-            reg::FENCE_LIMIT => u64::from(variant.fence_limit().unwrap_or(0)),
-            reg::FENCE_STRIDE => u64::from(variant.fence_stride),
-            reg::CLOCK_HZ => clock::HZ,
-            reg::TIMESTAMP => self.cmp.now(),
-            reg::CONTROL => u64::from(Control::new().with_run(self.cmp.running()).into_bits()),
-            reg::IDLE_TICKS => variant.idle_ticks,
-            reg::NODE_BUSY => u64::from(self.cmp.busy()),
-            reg::NODE_ASLEEP => u64::from(self.cmp.asleep()),
-            reg::CMP_STATUS => u64::from(lock(&self.registers).status),
-            reg::CMP_RESULT => lock(&self.registers).result,
-            reg::COUNT_DOORBELLS => self.cmp.count_doorbells(),
-            reg::COUNT_WAITS => self.cmp.count(|tallies| &tallies.waits),
-            reg::COUNT_SIGNALS => self.cmp.count(|tallies| &tallies.signals),
-            reg::COUNT_INTERRUPTS => self.messages.load(Ordering::Relaxed),
-            reg::COUNT_RETIRED => self.cmp.count(|tallies| &tallies.retired),
-            reg::PROGRESS_COMPUTE => self.cmp.progress(0),
-            reg::PROGRESS_COPY => self.cmp.progress(1),
-            reg::PROGRESS_PAGING => self.cmp.progress(2),
-            _ => lock(&self.registers).stored(offset).map_or(0, |value| *value),
-        }
-    }
-
-    /// Writes 4 or 8 bytes of BAR0, naturally aligned; anything else, and everything while memory decoding is off, has no effect.
-    /// What it causes is done when it returns, unless the function posts writes.
-    pub fn register_write(&self, offset: u64, size: u8, value: u64) {
-        let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
-        if !legal || !self.visible.load(Ordering::Acquire) {
-            self.note_missed();
-            return;
-        }
-        if let Some(inner) = within(offset, size, pci::MSIX_TABLE_OFFSET, MsiX::table_size()) {
-            let mut msix = lock(&self.msix);
-            msix.set_table_word(inner, value as u32);
-            if size == 8 {
-                msix.set_table_word(inner + 4, (value >> 32) as u32);
-            }
-        } else if self.variant.posted_writes {
-            self.post(offset, size, value);
-        } else {
-            self.hold_reset(offset, value);
-            self.write_now(offset, size, value);
-        }
-        self.deliver();
-        self.nudge();
-    }
-
-    /// Delays the thread that resets a node, if a fault rule says so.
-    pub(crate) fn hold_reset(&self, offset: u64, value: u64) {
-        if offset == reg::CMP_COMMAND && value as u32 == Command::ResetNode as u32 && self.cmp.faults().any() {
-            let [node, ..] = lock(&self.registers).arguments;
-            self.cmp.faults().hold_reset(node as u32);
-        }
-    }
-
-    /// Carries out a write of a register.
-    pub(crate) fn write_now(&self, offset: u64, size: u8, value: u64) {
-        if let Some(selection) = Selection::decode(offset, size).filter(|selection| selection.writable()) {
-            self.write_selected(selection, value);
-        }
-    }
-
-    fn write_selected(&self, selection: Selection, value: u64) {
-        let mut registers = lock(&self.registers);
-        match selection.register.offset {
-            reg::CONTROL => self.control(&mut registers, Control::from_bits(value as u32)),
-            reg::CMP_COMMAND => {
-                let result = self.cmp.command(&self.memory, value as u32, registers.arguments);
-                (registers.status, registers.result) = match result {
-                    Ok(result) => (CommandStatus::Done as u32, result),
-                    Err(status) => (status as u32, 0),
-                };
-            }
-            reg::CLOCK_SET => self.cmp.set_clock(selection.replace(self.cmp.now(), value)),
-            reg::HOST_APERTURE_TARGET => {
-                self.host_aperture.show(registers.aperture_index, value as u32);
-                registers.aperture_index = u64::from((registers.aperture_index as u32).wrapping_add(1));
-            }
-            offset => {
-                if let Some(stored) = registers.stored(offset) {
-                    *stored = selection.replace(*stored, value);
-                }
-                if offset == reg::PAGING_ROOT {
-                    self.cmp.set_paging_root(registers.paging_root);
-                }
-            }
-        }
-    }
-
-    fn control(&self, registers: &mut RegisterFile, control: Control) {
-        if control.reset() {
-            self.reset_registers(registers);
-            if self.cmp.faults().reset_loses_memory() {
-                self.lose_vram();
-            }
-        } else if !control.run() {
-            self.cmp.stop();
-        } else if !self.cmp.running() {
-            self.cmp.start(
-                &self.memory,
-                registers.queue_table_base,
-                registers.queue_table_count as u32,
-                registers.event_ring_base,
-                registers.event_ring_entries as u32,
-            );
-        }
-    }
-
     /// Sends the messages that are due. No lock is taken while one is sent. When this returns, every message has been sent that was due
     /// when it was called.
     pub(crate) fn deliver(&self) {
@@ -780,10 +457,4 @@ impl Gpu {
             thread.unpark();
         }
     }
-}
-
-/// Offset inside an area of BAR0, if the access lies in it entirely.
-fn within(offset: u64, size: u8, start: u64, len: u64) -> Option<u64> {
-    let inner = offset.checked_sub(start)?;
-    (inner + u64::from(size) <= len).then_some(inner)
 }
