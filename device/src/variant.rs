@@ -1,4 +1,4 @@
-//! What pieces of silicon differ in.
+//! What differs between functions, and what of it software reads from registers.
 
 use campanile_hw::registers::{Caps, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL, VRAM_PAGE_SIZE};
 use serde::{Deserialize, Serialize};

@@ -72,10 +72,9 @@ use campanile_hw::trace::event::Event;
 use wddm_ddi::status::STATUS_FAILED_DRIVER_ENTRY;
 use wddm_ddi::types::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};
 
-/// Entry point of the driver: checks the table against [`SLOTS`] and registers it. PASSIVE_LEVEL. [wdm: DRIVER_INITIALIZE]
+/// Entry point of the driver: registers the table of entry points, which [`SLOTS`] describes. PASSIVE_LEVEL. [wdm: DRIVER_INITIALIZE]
 ///
-/// Answers STATUS_FAILED_DRIVER_ENTRY before [`bind_imports`], 0xE0CA00nn when slot nn of the table is not as classed, else what
-/// `DxgkInitialize` answers.
+/// Answers STATUS_FAILED_DRIVER_ENTRY before [`bind_imports`], else what `DxgkInitialize` answers.
 ///
 /// # Safety
 /// The arguments must be those that the operating system passes to a driver's entry point.
@@ -86,10 +85,6 @@ pub unsafe extern "win64" fn DriverEntry(
 ) -> NTSTATUS {
     let Some(imports) = nt::imports() else { return STATUS_FAILED_DRIVER_ENTRY };
     let mut data = table::table();
-    if let Err(status) = table::check(&data) {
-        nt::print(c"campanile: the table of entry points is not as classed");
-        return status;
-    }
     trace::begin();
     // SAFETY: the caller's own arguments; the table may lie on the stack because it is copied.
     let status = unsafe { (imports.DxgkInitialize)(driver_object, registry_path, &raw mut data) };

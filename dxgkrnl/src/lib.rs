@@ -2,6 +2,11 @@
 //!
 //! It knows the interface (`wddm-ddi`) and nothing of any particular GPU or driver. A [`Machine`] owns physical memory and the
 //! functions plugged into it; [`thunks`] is what user mode calls.
+//!
+//! Layers, each of which uses only those after it: the thunks; `process`; `machine`, which is plug and play; `callbacks`, what a miniport calls; `adapter`; `tdr`, which
+//! recovers from timeouts; `vidsch`, the scheduler; `vidmm`, the memory manager; `fence`, the values of fences and who waits for them; `port`, the way to
+//! one driver; `interrupt`; `miniport`, its table of functions. A layer meets one above it as a trait that plug and play hands it: the memory manager the
+//! scheduler as `Scheduler`, the scheduler recovery as `Recovery`. `xtask/layers.toml` has the whole order, and locks have theirs in `rank`.
 
 #![recursion_limit = "256"]
 
@@ -20,6 +25,7 @@ mod callbacks;
 mod caps;
 mod config;
 mod ddi_calls;
+mod fence;
 mod handles;
 mod interrupt;
 mod keyed_mutex;
@@ -49,6 +55,7 @@ pub use config::{
     DRIVER_LIMIT, FeaturePolicy, Idle, Installation, MachineConfig, PowerSettings, RegistrationRequests, RegistryKey,
     RegistryValue, TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings,
 };
+pub use fence::{FenceLog, FenceLogEntry, FenceOperation};
 pub use interrupt::Counters;
 pub use machine::{DeviceId, Error, Machine, PnpError, SystemSleep};
 pub use nt::clock::Clock;
@@ -81,4 +88,4 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
-pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
+pub use vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};

@@ -3,6 +3,8 @@
 mod installed;
 mod observe;
 mod plug;
+mod power;
+mod removal;
 mod shared;
 
 use std::fmt;
@@ -16,16 +18,15 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member};
 use crate::callbacks;
 use crate::config::{FeaturePolicy, Installation, MachineConfig};
 use crate::ddi_calls::DdiCalls;
-use crate::interrupt::Counters;
-use crate::miniport::{DDIS, Miniport};
+use crate::miniport::Miniport;
 use crate::platform::{Owner, Parts, Platform, PowerGate};
 use crate::rank;
 use crate::registration::{self, DriverId, LoadError};
-use crate::rescue::{Rescue, Rescues};
+use crate::rescue::Rescues;
 use crate::start_error::StartError;
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
@@ -414,60 +415,6 @@ impl Machine {
         lock(&self.0.pnp).devices.get(device.0)?.started
     }
 
-    /// Stops an adapter: everything on it ends, then StopDevice. The device can be started again.
-    ///
-    /// # Errors
-    /// The adapter is not started, or the machine stopped.
-    pub fn stop(&self, luid: LUID) -> Result<(), PnpError> {
-        let mut pnp = lock(&self.0.pnp);
-        if !self.stop_nodes(&mut pnp.devices, luid) {
-            return Err(PnpError::NoSuchAdapter);
-        }
-        self.check_stopped()
-    }
-
-    /// Removes an adapter's devices: stop if it is started, then RemoveDevice.
-    ///
-    /// # Errors
-    /// No device has this adapter, or the machine stopped.
-    pub fn remove(&self, luid: LUID) -> Result<(), PnpError> {
-        let mut pnp = lock(&self.0.pnp);
-        self.stop_nodes(&mut pnp.devices, luid);
-        let mut any = false;
-        for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
-            any = true;
-            node.remove();
-        }
-        if !any {
-            return Err(PnpError::NoSuchAdapter);
-        }
-        self.check_stopped()
-    }
-
-    /// Plug and play has found that a function of an adapter was pulled out: the driver is told, all work ends as lost without
-    /// waiting for the function, then the adapter is stopped and its devices removed. What was pulled out never comes back; what is
-    /// plugged in later is another device. Functions that it was linked with stay in their slots.
-    ///
-    /// # Errors
-    /// The adapter is not started, or the machine stopped.
-    pub fn surprise_remove(&self, luid: LUID) -> Result<(), PnpError> {
-        let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
-        // Before anything is waited for: who holds up plug and play may be waiting for the function.
-        adapter.surprise_remove();
-        let gone = adapter.pulled_out();
-        let mut pnp = lock(&self.0.pnp);
-        for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
-            let of_node = |link: &&crate::port::Link| {
-                node.function.as_ref().is_ok_and(|function| Arc::ptr_eq(function, &link.function))
-            };
-            if gone.iter().any(of_node) {
-                node.function = Err(PciError::Absent);
-            }
-        }
-        drop(pnp);
-        self.remove(luid)
-    }
-
     /// Image and pool of a driver, as a debugger would read them now.
     ///
     /// # Errors
@@ -479,107 +426,6 @@ impl Machine {
             loaded.map(|loaded| Arc::clone(&loaded.miniport)).ok_or(io::ErrorKind::NotFound)?
         };
         loaded.driver().memory()
-    }
-
-    /// Unloads a driver that no device belongs to. Pool that it still has is a bugcheck.
-    ///
-    /// # Errors
-    /// The driver is not loaded or in use, or the machine stopped.
-    pub fn unload(&self, driver: DriverId) -> Result<(), PnpError> {
-        let mut pnp = lock(&self.0.pnp);
-        let Pnp { devices, drivers, .. } = &mut *pnp;
-        let slot = drivers.get_mut(driver.0).ok_or(PnpError::NoSuchDriver)?;
-        let loaded = slot.as_ref().ok_or(PnpError::NoSuchDriver)?;
-        let used =
-            |node: &Device| node.stack.as_ref().is_some_and(|stack| Arc::ptr_eq(&stack.miniport, &loaded.miniport));
-        if devices.iter().any(used) {
-            return Err(PnpError::InUse);
-        }
-        self.check_stopped()?;
-        if let Some(loaded) = slot.take() {
-            loaded.miniport.unload();
-            loaded.miniport.driver().check_unloaded();
-        }
-        self.check_stopped()
-    }
-
-    /// Puts an adapter into D3, as the power manager does with a device that is not needed: contexts are suspended, doorbells
-    /// disconnected, then the driver powers it down. Whatever user mode asks of it next wakes it. The adapter keeps registers and
-    /// memory.
-    ///
-    /// # Errors
-    /// The adapter is not started, work did not leave its engine, or the machine stopped.
-    pub fn power_down(&self, luid: LUID) -> Result<(), PnpError> {
-        let _pnp = lock(&self.0.pnp);
-        let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
-        self.put_to_sleep(&[adapter], PowerAction::None)
-    }
-
-    /// Brings an adapter back to D0, as the power manager does with a device that will be needed.
-    ///
-    /// # Errors
-    /// The adapter is not started, or the machine stopped.
-    pub fn power_up(&self, luid: LUID) -> Result<(), PnpError> {
-        let _pnp = lock(&self.0.pnp);
-        self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?.wake(|| ());
-        self.check_stopped()
-    }
-
-    /// Puts every adapter into D3 because the machine goes to sleep. Those that are there already learn of that too: their memory was
-    /// kept for a device that still has power. When the machine is back, whoever needs an adapter wakes it.
-    ///
-    /// # Errors
-    /// As [`Machine::power_down`]; adapters that were in D0 may be in D3 then.
-    pub fn sleep(&self, state: SystemSleep) -> Result<(), PnpError> {
-        let _pnp = lock(&self.0.pnp);
-        let adapters = self.adapters();
-        adapters.iter().for_each(|adapter| adapter.wake(|| ()));
-        let action = match state {
-            SystemSleep::Standby => PowerAction::Sleep,
-            SystemSleep::Hibernate => PowerAction::Hibernate,
-        };
-        self.put_to_sleep(&adapters, action)
-    }
-
-    fn put_to_sleep(&self, adapters: &[Arc<Adapter>], action: PowerAction) -> Result<(), PnpError> {
-        let _closed = self.0.gate.close().ok_or(PnpError::Busy)?;
-        for adapter in adapters {
-            let slept = adapter.sleep(action);
-            self.check_stopped()?;
-            slept.map_err(|reason| match reason {
-                NotAsleep::Busy => PnpError::Busy,
-                NotAsleep::NoMemory => PnpError::NoMemory,
-            })?;
-        }
-        Ok(())
-    }
-
-    /// True if the adapter is in D3; false if there is no such adapter.
-    pub fn is_powered_down(&self, luid: LUID) -> bool {
-        self.adapter(luid).is_some_and(|adapter| adapter.is_asleep())
-    }
-
-    /// Stops an adapter; false if no device belongs to it.
-    fn stop_nodes(&self, devices: &mut [Device], luid: LUID) -> bool {
-        let mut any = false;
-        for node in devices.iter_mut().filter(|node| node.started == Some(luid)) {
-            (node.started, any) = (None, true);
-        }
-        let mut adapters = self.0.adapters.write();
-        let position = adapters.iter().position(|adapter| adapter.luid == luid);
-        let adapter = position.map(|position| adapters.remove(position));
-        drop(adapters);
-        if let Some(adapter) = adapter {
-            adapter.stop();
-        }
-        any
-    }
-
-    fn check_stopped(&self) -> Result<(), PnpError> {
-        match self.0.verifier.bugcheck() {
-            Some(bugcheck) => Err(PnpError::Stopped(Box::new(bugcheck))),
-            None => Ok(()),
-        }
     }
 
     /// Delivers what is pending on a machine without interrupt threads; false when nothing was.
@@ -604,11 +450,6 @@ impl Machine {
         self.look_for_idle();
     }
 
-    /// How often an adapter went from D0 to D3, and back.
-    pub fn power_transitions(&self, luid: LUID) -> (u64, u64) {
-        self.adapter(luid).map_or((0, 0), |adapter| adapter.power_transitions())
-    }
-
     /// The clock that timeouts are measured by.
     pub fn clock(&self) -> &Clock {
         &self.0.config.clock
@@ -629,62 +470,6 @@ impl Machine {
             adapter.links().iter().filter(failed).count()
         };
         self.0.verifier.is_stopped() && self.adapters().iter().map(reset).sum::<usize>() == 0
-    }
-
-    /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.
-    pub fn debug_log(&self) -> Vec<String> {
-        self.0.verifier.log_lines()
-    }
-
-    /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
-    pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
-        self.0.rescues.take()
-    }
-
-    /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
-    pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
-        self.0.ddi_calls.take(DDIS)
-    }
-
-    /// What happened on an adapter since it was started. `None` if it is not started.
-    pub fn counters(&self, luid: LUID) -> Option<Counters> {
-        Some(self.adapter(luid)?.interrupts().counters())
-    }
-
-    /// The DDIs called while an adapter was started, in order. Empty if it is not started.
-    pub fn start_log(&self, luid: LUID) -> Vec<String> {
-        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.start_log().to_vec())
-    }
-
-    /// Watches from now on that no DDI about an object meets the end of that object, and lets such calls take longer.
-    pub fn watch_lifetimes(&self, luid: LUID) {
-        if let Some(adapter) = self.adapter(luid) {
-            adapter.miniport.lifetimes().watch();
-        }
-    }
-
-    /// Ends [`Machine::watch_lifetimes`]; the first calls that met the end of their object, by name.
-    pub fn take_lifetime_breaches(&self, luid: LUID) -> Vec<String> {
-        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.lifetimes().take())
-    }
-
-    /// Notes the DDIs that an adapter's driver is called with from now on, for all adapters of the driver.
-    pub fn start_ddi_log(&self, luid: LUID) {
-        if let Some(adapter) = self.adapter(luid) {
-            adapter.miniport.start_trace();
-        }
-    }
-
-    /// Ends [`Machine::start_ddi_log`] and returns the names in the order of the calls.
-    pub fn take_ddi_log(&self, luid: LUID) -> Vec<String> {
-        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.take_trace())
-    }
-
-    /// As [`Machine::take_ddi_log`], of a driver whose adapters may be gone.
-    pub fn take_driver_ddi_log(&self, driver: DriverId) -> Vec<String> {
-        let pnp = lock(&self.0.pnp);
-        let loaded = pnp.drivers.get(driver.0).and_then(Option::as_ref);
-        loaded.map_or_else(Vec::new, |loaded| loaded.miniport.take_trace())
     }
 
     /// The adapter with this identifier, while it is started.

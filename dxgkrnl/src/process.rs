@@ -20,6 +20,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
+use crate::fence::Rights;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::{KeyedMutex, OpenKeyedMutex};
 use crate::machine::{Machine, WeakMachine};
@@ -30,7 +31,7 @@ use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
-    Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, Rights, SharedFence, SyncObject,
+    Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, SharedFence, SyncObject,
 };
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);

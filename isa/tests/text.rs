@@ -1,8 +1,9 @@
 //! Text and bytes of programs: what is assembled is disassembled, and mistakes are named with their place.
 
-use campanile_hw::isa::{
-    FORMS, Immediate, Instruction, ModifierKind, Op, Operand, OrderWord, Program, ProgramHeader, ProgramRule, Type,
-};
+#[path = "../../hw/tests/kit/drawn.rs"]
+mod drawn;
+
+use campanile_hw::isa::{Instruction, Op, Program, ProgramHeader, ProgramRule, Type};
 use campanile_isa::{LinkError, Source, assemble, disassemble, link};
 use proptest::prelude::*;
 
@@ -93,29 +94,9 @@ fn a_link_that_breaks_a_rule_is_refused() {
     }
 }
 
-/// An instruction without control flow, drawn from the table.
+/// An instruction without control flow, with registers and offsets of every size.
 fn plain(row: usize, numbers: [u8; 8], immediate: u64) -> Option<Instruction> {
-    let form = FORMS[row % FORMS.len()];
-    if form.op as u8 <= Op::Ret as u8 {
-        return None;
-    }
-    let [ty, modifier, order, dst, a, b, c, constant] = numbers;
-    let mut instruction = Instruction::new(form.op, Type::from_number(ty % 7)?);
-    instruction.modifier = if form.modifier == ModifierKind::None { 0 } else { modifier % 19 };
-    instruction.order = OrderWord::from_bits(if form.ordered { order & 0xf } else { 0 });
-    let has_constant = matches!(form.operands[2], Operand::SameOrConstant | Operand::WordOrConstant);
-    instruction.constant = has_constant && constant & 1 != 0;
-    let used = instruction.operands().map(|operand| if operand == Operand::None { 0 } else { 0x7f });
-    [instruction.dst, instruction.a, instruction.b, instruction.c] =
-        [dst & used[0], a & used[1], b & used[2], c & used[3]];
-    instruction.immediate = match form.immediate {
-        Immediate::Operand if !instruction.constant => 0,
-        Immediate::Operand if form.operands[2] == Operand::WordOrConstant => immediate & 0xffff_ffff,
-        Immediate::Operand => immediate & u64::MAX.checked_shr(64 - instruction.ty.bits())?,
-        Immediate::Offset => i64::from(immediate as i32) as u64,
-        _ => immediate & 0xffff_ffff,
-    };
-    instruction.check().is_ok().then_some(instruction)
+    drawn::instruction(row, numbers, immediate, 0x7f, |offset| i64::from(offset as i32) as u64)
 }
 
 proptest! {

@@ -87,7 +87,8 @@ impl Guest<'_> {
                     return Err(format!("the guest was stopped after {seconds} s, {}", self.last).into());
                 }
             };
-            let event: Event = serde_json::from_str(&line).map_err(|_| format!("the guest told nonsense: {line}"))?;
+            let event: Event = serde_json::from_str(&line)
+                .map_err(|_| format!("the guest sent a line that is no event of this program: {line}"))?;
             (self.observe)(Seen::Event(&event));
             match &event {
                 Event::Trouble { text } => return Err(format!("the guest cannot go on: {text}").into()),

@@ -75,7 +75,7 @@ fn same(what: &str, found: impl Into<u64>, expected: impl Into<u64>) -> Result<(
 /// Every statement about a function.
 pub(super) fn checks(found: &Found, expected: &Expected) -> Vec<Check> {
     let Some(config) = Config::parse(&found.config) else {
-        return vec![("IsDescribed", Err("its configuration space makes no sense".to_owned()))];
+        return vec![("IsDescribed", Err("its configuration space is not bytes in hexadecimal".to_owned()))];
     };
     vec![
         ("HasItsIdentity", identity(&config)),

@@ -47,7 +47,7 @@ pub(super) fn probe(device: &CStr) -> Result<(), String> {
 fn judge(left: Left) -> Result<(), String> {
     match left {
         Left::Halted(WORD) => Ok(()),
-        Left::Halted(other) => Err(format!("it computes nonsense: {other:#x} in place of {WORD:#x}")),
+        Left::Halted(other) => Err(format!("a guest computed {other:#x} in place of {WORD:#x}")),
         Left::GaveUp => Err(
             "it gives up at a vector instruction of a guest's kernel; it has no virtualisation of the processor's own"
                 .to_owned(),

@@ -161,7 +161,7 @@ fn notices(lspci: &Path, found: &Found, said: &str) -> Result<(), String> {
         let place = 2 * usize::from(at);
         let mut changed = found.clone();
         let byte = found.config.get(place..place + 2).and_then(|byte| u8::from_str_radix(byte, 16).ok());
-        let byte = byte.ok_or("its configuration space makes no sense")?;
+        let byte = byte.ok_or_else(|| format!("its configuration space has no byte {at:#x}"))?;
         changed.config.replace_range(place..place + 2, &format!("{:02x}", byte ^ bits));
         if compare(&show(lspci, &changed)?, said).is_ok() {
             return Err(format!("bits {bits:#04x} at {at:#04x} may change unnoticed"));

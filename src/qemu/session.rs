@@ -430,7 +430,10 @@ mod tests {
     fn trouble_and_nonsense_end_it() {
         let trouble = r#"echo '{"event":"trouble","text":"no GPU"}'; exec sleep 1000"#;
         assert_eq!(reason(trouble, &mut |_| Ok(())), "the guest cannot go on: no GPU");
-        assert_eq!(reason("echo BUG; exec sleep 1000", &mut |_| Ok(())), "the guest told nonsense: BUG");
+        assert_eq!(
+            reason("echo BUG; exec sleep 1000", &mut |_| Ok(())),
+            "the guest sent a line that is no event of this program: BUG"
+        );
         let refused =
             format!(r#"{UP} read order; echo '{{"event":"wrote","file":"reset","error":"busy"}}'; exec sleep 1000"#);
         let text = reason(&refused, &mut |guest| guest.write("reset", "1"));

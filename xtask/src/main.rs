@@ -1,6 +1,8 @@
 //! Tasks of this repository. `cargo xtask --help` lists them.
 
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod hygiene;
 mod layers;
 mod layout;

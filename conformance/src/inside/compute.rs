@@ -6,7 +6,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COMPUTE;
 use dxgkrnl::{TdrFate, TdrOutcome};
 
-use super::tdr::{ACTIVE, Guest, HUNG, by_hand, only_report, reports, state, time_out_packets};
+use super::hang::{ACTIVE, Guest, HUNG, by_hand, only_report, reports, state, time_out_packets};
 use crate::cases::compute_dispatch::UNTIL_TOLD;
 use crate::cases::compute_lab::{Lab, assembled};
 use crate::cases::fault::{NOWHERE, wait_for_error};

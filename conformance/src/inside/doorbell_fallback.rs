@@ -213,7 +213,7 @@ fn no_room(case: &mut Case<'_>) -> Result<(), Failure> {
         without_memory(worker.queue.submit(|commands| commands.nop()), "one more submission")?;
         ensure_eq!((worker.queue.progress()?, worker.fence.value()), (EACH, EACH), "progress and fence without memory");
     }
-    (0..4).for_each(|_| super::tdr::time_out(case.system));
+    (0..4).for_each(|_| super::hang::time_out(case.system));
     let unused = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true);
     let destroyed = list.into_iter().map(|handle| rig.destroy_allocation_with(handle, unused));
     destroyed.into_iter().try_for_each(|status| granted(status, "destroying one"))?;

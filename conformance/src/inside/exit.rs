@@ -10,7 +10,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 
-use super::tdr::{FATAL, Guest, arm, by_hand};
+use super::hang::{FATAL, Guest, arm, by_hand};
 use crate::rig::{RawQueue, Rig, fill, wait_until};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted};

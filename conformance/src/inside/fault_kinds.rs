@@ -9,7 +9,7 @@ use dxgkrnl::{Rescue, TdrFate, TdrOutcome, TdrReport, TdrSettings};
 use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
 
 use super::fence_interrupts::Event;
-use super::tdr::{ACTIVE, FATAL, HUNG, RESET, by_hand, reports, state, time_out, time_out_packets, works};
+use super::hang::{ACTIVE, FATAL, HUNG, RESET, by_hand, reports, state, time_out, time_out_packets, works};
 use crate::rig::{RawFence, Rig, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted, refused};
@@ -168,7 +168,7 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
         FaultRule::ResetTakesAlong { .. } => {
             let (mut queue, mut taken) = (rig.queue(NODE)?, beside.queue(NODE)?);
             let fence = rig.fence(0)?;
-            let hang = super::tdr::arm(system, NODE, false);
+            let hang = super::hang::arm(system, NODE, false);
             rig.submit(&mut queue, &[fence.signal(FATAL)])?;
             wait_until("the hang", || faults.fired(hang) == 1)?;
             beside.submit(&mut taken, &[])?;
@@ -179,7 +179,7 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
         }
         FaultRule::CompletionRacesReset { .. } => {
             let (mut queue, fence) = (rig.queue(NODE)?, rig.fence(0)?);
-            let hang = super::tdr::arm(system, NODE, false);
+            let hang = super::hang::arm(system, NODE, false);
             let value = rig.submit(&mut queue, &[fence.signal(FATAL)])?;
             wait_until("the hang", || faults.fired(hang) == 1)?;
             time_out(system);
@@ -232,7 +232,7 @@ fn miss_ring(system: &System, rig: &Rig) -> Result<(), Failure> {
 /// A packet that hangs at its signal.
 fn hang_packet(system: &System, rig: &Rig) -> Result<(), Failure> {
     let (mut queue, fence) = (rig.packet_queue(NODE)?, rig.fence(0)?);
-    let hang = super::tdr::arm(system, NODE, false);
+    let hang = super::hang::arm(system, NODE, false);
     rig.packet_submit(&mut queue, &[fence.signal(FATAL)])?;
     wait_until("the hang", || system.gpu().faults().fired(hang) == 1)
 }

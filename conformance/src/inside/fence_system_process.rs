@@ -8,7 +8,7 @@ use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 use wddm_ddi::status::*;
 
 use super::fence_storage::both_kinds_of_progress;
-use super::tdr::adapter_timeout;
+use super::hang::adapter_timeout;
 use crate::rig::{Rig, wait_until};
 use crate::simulated::{Case, with_gpu};
 use crate::{Boot, Failure, granted, refused};

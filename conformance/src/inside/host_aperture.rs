@@ -7,10 +7,10 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use dxgkrnl::Clock;
 
+use super::hang::{ACTIVE, FATAL, state, time_out_packets};
 use super::linked::{arm, gpu};
 use super::lock::{both_see, hidden_vram};
 use super::power_device::power_down;
-use super::tdr::{ACTIVE, FATAL, state, time_out_packets};
 use crate::rig::{Memory, Rig, View, copy, fill, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

@@ -9,8 +9,8 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::NTSTATUS;
 
+use super::hang::{ACTIVE, FATAL, HUNG, RESET, reports, state, time_out, time_out_packets};
 use super::power_device::power_down;
-use super::tdr::{ACTIVE, FATAL, HUNG, RESET, reports, state, time_out, time_out_packets};
 use crate::installed::metadata;
 use crate::kmt::{BAD_ARGUMENT, DEVICE_LOST};
 use crate::rig::{PacketQueue, RawQueue, Rig, copy, fill, wait_until};

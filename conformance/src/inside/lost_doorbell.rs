@@ -4,8 +4,8 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 
+use super::hang::Guest;
 use super::power_device::power_down;
-use super::tdr::Guest;
 use crate::rig::{KernelHandle, RING_ENTRIES, RawFence, RawQueue, Rig, wait_until};
 use crate::simulated::{Case, one_doorbell, with_gpu};
 use crate::{Boot, Failure, granted};

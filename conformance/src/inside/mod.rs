@@ -48,6 +48,7 @@ mod fence_waits;
 mod gpu;
 mod gpu_address;
 mod gpu_update;
+mod hang;
 mod host_aperture;
 mod hostile;
 mod lifecycle;

@@ -6,7 +6,7 @@ use crate::cases::packet::{Plot, begin_halves, prioritise, runs};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use super::tdr::Guest;
+use super::hang::Guest;
 use crate::rig::{Rig, fill};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted};

@@ -12,11 +12,11 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use super::hang::{self, ACTIVE, FATAL, HUNG, time_out};
 use super::power_device::power_down;
 use super::residency_slices::{Busy, EACH, Guest, SIZE, WAYS, Way, request, tiny_vram};
 use super::suspended_process::Hog;
 use super::suspended_process::counts;
-use super::tdr::{self, ACTIVE, FATAL, HUNG, time_out};
 use crate::kmt::DEVICE_LOST;
 use crate::rig::{RawFence, Rig, fill, wait_until};
 use crate::simulated::Case;
@@ -177,7 +177,7 @@ fn armed(system: &System) -> Result<(Guest<Busy>, RawFence), Failure> {
 
 /// Lets the process hang.
 fn hang(system: &System, first: &mut Guest<Busy>, gate: &RawFence) -> Result<(), Failure> {
-    let fault = tdr::arm(system, NODE_COPY, false);
+    let fault = hang::arm(system, NODE_COPY, false);
     first.inside(|busy| granted(busy.rig.signal(&[gate.handle], &[1]), "a signal of the CPU"))?;
     wait_until("the hang", || system.gpu().faults().fired(fault) == 1)
 }
@@ -197,7 +197,7 @@ fn over_an_engine_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     time_out(case.system);
     // Where the hanging context was just being suspended, the wait for that ends by itself when more time has passed.
     while_time_passes(case.system, || {
-        wait_until("the recovery", || first.inside(|busy| tdr::state(&busy.rig)).is_ok_and(|state| state == HUNG))
+        wait_until("the recovery", || first.inside(|busy| hang::state(&busy.rig)).is_ok_and(|state| state == HUNG))
     })?;
     while_time_passes(case.system, || {
         second.inside(|busy| {
@@ -205,8 +205,8 @@ fn over_an_engine_reset(case: &mut Case<'_>) -> Result<(), Failure> {
             busy.finish()
         })
     })?;
-    ensure_eq!(second.inside(|busy| tdr::state(&busy.rig))?, ACTIVE, "state of the other one");
-    let reports = tdr::reports(case.system);
+    ensure_eq!(second.inside(|busy| hang::state(&busy.rig))?, ACTIVE, "state of the other one");
+    let reports = hang::reports(case.system);
     ensure!(reports.len() == 1, "the engine was reset {} times: {reports:#?}", reports.len());
     first.process.terminate();
     Pair::new(case.system, Way::Doorbell)?.goes_on(case.system)
@@ -218,7 +218,7 @@ fn over_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     case.system.gpu().faults().inject(FaultRule::ResetFails { node: NODE_COPY });
     time_out(case.system);
     for guest in [&mut first, &mut second] {
-        let state = guest.inside(|busy| tdr::state(&busy.rig))?;
+        let state = guest.inside(|busy| hang::state(&busy.rig))?;
         ensure!(state != ACTIVE, "a device outlived the reset of its adapter");
         let status = guest.inside(|busy| request(&busy.rig, &busy.handles(), true));
         ensure!(
@@ -245,8 +245,8 @@ fn hung_gives_way(case: &mut Case<'_>) -> Result<(), Failure> {
             busy.finish()
         })
     })?;
-    ensure_eq!(first.inside(|busy| tdr::state(&busy.rig))?, HUNG, "state of the device that hangs");
-    let report = tdr::only_report(system)?;
+    ensure_eq!(first.inside(|busy| hang::state(&busy.rig))?, HUNG, "state of the device that hangs");
+    let report = hang::only_report(system)?;
     ensure_eq!(report.reason, dxgkrnl::TdrReason::SuspensionTimeout, "{report}");
     Ok(())
 }

@@ -13,8 +13,8 @@ use wddm_ddi::status::*;
 
 use super::fence_cross_adapter::{sides, two_native};
 use super::fence_interrupts::Event;
+use super::hang::until_ended;
 use super::power::wait_asleep;
-use super::tdr::until_ended;
 use crate::kmt::{BAD_HANDLE, DEVICE_LOST};
 use crate::rig::{KernelHandle, RawFence, Rig, fill, wait_until};
 use crate::simulated::{Case, on_thread};

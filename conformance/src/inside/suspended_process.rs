@@ -387,8 +387,8 @@ fn nothing_hangs(case: &mut Case<'_>) -> Result<(), Failure> {
         let connected = spread.rig.connect(spread.queue.doorbell);
         refused(connected, &[STATUS_NO_MEMORY], "a connection without room for tables beside the own list")?;
     }
-    (0..4).for_each(|_| super::tdr::time_out(case.system));
-    ensure!(super::tdr::reports(case.system).is_empty(), "a suspended process counts as hung");
+    (0..4).for_each(|_| super::hang::time_out(case.system));
+    ensure!(super::hang::reports(case.system).is_empty(), "a suspended process counts as hung");
     ensure!(spread.queue.progress.load() < value, "work ran without page tables");
     // What is announced may use them as far as anybody knows.
     let unused = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true);
@@ -572,7 +572,7 @@ fn over_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
         (1, 0),
         "address spaces whose tables left and came back"
     );
-    case.in_other_process(super::tdr::adapter_timeout)?;
+    case.in_other_process(super::hang::adapter_timeout)?;
     refused(spread.rig.connect(spread.queue.doorbell), crate::kmt::DEVICE_LOST, "a doorbell of a device that is lost")?;
     granted(spread.rig.destroy(), "destroying the lost device")?;
     let mut fresh = Spread::new(case.rig()?, NODE_COPY, 10, 9)?;

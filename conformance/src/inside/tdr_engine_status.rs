@@ -6,7 +6,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_BUSY, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODE_PROGRESS};
 use dxgkrnl::{TdrOutcome, TdrSettings};
 
-use super::tdr::{FATAL, HUNG, arm, by_hand, reports, state, time_out, time_out_packets, works};
+use super::hang::{FATAL, HUNG, arm, by_hand, reports, state, time_out, time_out_packets, works};
 use crate::rig::{PacketQueue, Rig, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

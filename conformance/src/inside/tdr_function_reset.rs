@@ -6,7 +6,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{CONTROL, NODE_COMPUTE, NODE_COPY, NODE_PAGING};
 use dxgkrnl::{TdrOutcome, TdrReason};
 
-use super::tdr::{ACTIVE, Guest, RESET, by_hand, reports, state, time_out, time_out_packets, until_ended, works};
+use super::hang::{ACTIVE, Guest, RESET, by_hand, reports, state, time_out, time_out_packets, until_ended, works};
 use crate::rig::{Rig, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure};

@@ -4,7 +4,7 @@ use campanile_device::FaultRule;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use dxgkrnl::{TdrOutcome, TdrSettings};
 
-use super::tdr::{ACTIVE, FATAL, HUNG, arm, by_hand, reports, state, time_out_packets, wait_watched};
+use super::hang::{ACTIVE, FATAL, HUNG, arm, by_hand, reports, state, time_out_packets, wait_watched};
 use crate::rig::{PacketQueue, Rig, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

@@ -6,7 +6,7 @@ use campanile_device::FaultRule;
 use campanile_hw::registers::NODE_COMPUTE;
 use dxgkrnl::TdrSettings;
 
-use super::tdr::{ACTIVE, Guest, by_hand, reports, state, works};
+use super::hang::{ACTIVE, Guest, by_hand, reports, state, works};
 use crate::rig::wait_until;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

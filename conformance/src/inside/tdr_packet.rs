@@ -5,7 +5,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{CONTROL, NODE_COMPUTE, NODE_COPY, NODE_PAGING};
 use dxgkrnl::{TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrReason, TdrSettings};
 
-use super::tdr::{
+use super::hang::{
     ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, hold_reset, only_report, reports, state,
     time_out_packets, until_ended, wait_watched, works,
 };

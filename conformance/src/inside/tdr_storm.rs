@@ -8,7 +8,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
 use dxgkrnl::{Holdings, Process, TdrFate, TdrOutcome};
 use fastrand::Rng;
 
-use super::tdr::{ACTIVE, by_hand, time_out_packets, wait_watched};
+use super::hang::{ACTIVE, by_hand, time_out_packets, wait_watched};
 use crate::rig::{PacketQueue, RawFence, RawQueue, Rig, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

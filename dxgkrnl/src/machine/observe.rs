@@ -2,21 +2,81 @@
 
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::km::{DXGK_GPUCLOCKDATA, DXGK_GPUCLOCKDATA_FLAGS};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 use wddm_ddi::types::LUID;
 
 use super::{Machine, PnpError};
+use crate::interrupt::Counters;
 use crate::kmd_handle::KmdHandle;
+use crate::miniport::DDIS;
 use crate::port::PowerComponentState;
 use crate::registered::RegisteredDriver;
 use crate::registration::DriverId;
+use crate::rescue::Rescue;
 use crate::tdr_report::TdrReport;
 use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};
 use crate::vidmm::ResidencyCounts;
 use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
 
 impl Machine {
+    /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.
+    pub fn debug_log(&self) -> Vec<String> {
+        self.0.verifier.log_lines()
+    }
+
+    /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
+    pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
+        self.0.rescues.take()
+    }
+
+    /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
+    pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
+        self.0.ddi_calls.take(DDIS)
+    }
+
+    /// What happened on an adapter since it was started. `None` if it is not started.
+    pub fn counters(&self, luid: LUID) -> Option<Counters> {
+        Some(self.adapter(luid)?.interrupts().counters())
+    }
+
+    /// The DDIs called while an adapter was started, in order. Empty if it is not started.
+    pub fn start_log(&self, luid: LUID) -> Vec<String> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.start_log().to_vec())
+    }
+
+    /// Watches from now on that no DDI about an object meets the end of that object, and lets such calls take longer.
+    pub fn watch_lifetimes(&self, luid: LUID) {
+        if let Some(adapter) = self.adapter(luid) {
+            adapter.miniport.lifetimes().watch();
+        }
+    }
+
+    /// Ends [`Machine::watch_lifetimes`]; the first calls that met the end of their object, by name.
+    pub fn take_lifetime_breaches(&self, luid: LUID) -> Vec<String> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.lifetimes().take())
+    }
+
+    /// Notes the DDIs that an adapter's driver is called with from now on, for all adapters of the driver.
+    pub fn start_ddi_log(&self, luid: LUID) {
+        if let Some(adapter) = self.adapter(luid) {
+            adapter.miniport.start_trace();
+        }
+    }
+
+    /// Ends [`Machine::start_ddi_log`] and returns the names in the order of the calls.
+    pub fn take_ddi_log(&self, luid: LUID) -> Vec<String> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.take_trace())
+    }
+
+    /// As [`Machine::take_ddi_log`], of a driver whose adapters may be gone.
+    pub fn take_driver_ddi_log(&self, driver: DriverId) -> Vec<String> {
+        let pnp = lock(&self.0.pnp);
+        let loaded = pnp.drivers.get(driver.0).and_then(Option::as_ref);
+        loaded.map_or_else(Vec::new, |loaded| loaded.miniport.take_trace())
+    }
+
     /// A loaded driver, to call its DDIs directly.
     ///
     /// # Errors

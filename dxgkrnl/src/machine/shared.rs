@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
+use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
-use crate::vidsch::{Rights, SharedFence};
+use crate::vidsch::SharedFence;
 
 use super::Machine;
 

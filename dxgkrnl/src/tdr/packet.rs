@@ -13,10 +13,9 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::km::*;
 
+use crate::fence::is_after;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
-use crate::vidsch::{
-    Aborted, Device, DeviceError, Node, PacketContext, RenderAdapter, Snapshot, Suspects, is_after, subcode,
-};
+use crate::vidsch::{Aborted, Device, DeviceError, Node, PacketContext, RenderAdapter, Snapshot, Suspects, subcode};
 use nt::bugcheck::Bugcheck;
 
 use super::hardware::ENGINE_TIMEOUT;

@@ -12,8 +12,9 @@ use nt::lock::lock;
 
 use crate::rescue::Rescue;
 
+use crate::fence::FenceLogEntry;
 use crate::tdr_report::TdrReason;
-use crate::vidsch::{Complaint, FenceLogEntry, HwContext, HwQueue, LONG_STALL, Subject, VidSch};
+use crate::vidsch::{Complaint, HwContext, HwQueue, LONG_STALL, Subject, VidSch};
 
 use super::Tdr;
 

@@ -9,10 +9,11 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use crate::fence::Rights;
 use crate::process::Process;
 use crate::rundown::Used;
 use crate::vidsch::Device;
-use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, Rights, SyncObject};
+use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, SyncObject};
 
 use super::{enter, enter_read_only, older_sync, sync, user};
 

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
+use crate::fence::Rights;
 use crate::process::KernelObject;
-use crate::vidsch::Rights;
 
 use super::{enter, user};
 

@@ -7,8 +7,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use crate::fence::Rights;
 use crate::process::{KernelObject, Process};
-use crate::vidsch::{Device, Rights, SharedFence, SyncObject};
+use crate::vidsch::{Device, SharedFence, SyncObject};
 
 use super::{enter, guarded, names, sync, user};
 

@@ -8,8 +8,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use crate::fence::Rights;
 use crate::process::{Object, Process};
-use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, Rights, SyncObject};
+use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, SyncObject};
 
 use super::{enter, enter_read_only, power, user};
 

@@ -20,7 +20,7 @@ use super::fence::{Fence, Waits};
 use super::report::subcode;
 use super::storage::Word;
 use super::sync_object::SyncObject;
-use super::wait::Wait;
+use crate::fence::Wait;
 
 /// Fences whose waits are locked, each once, in the order of their handles.
 struct Locked<'a>(BTreeMap<usize, (&'a Arc<Fence>, MutexGuard<'a, Waits, rank::FenceWaits>)>);

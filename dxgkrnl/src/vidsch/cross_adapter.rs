@@ -22,9 +22,9 @@ use crate::vidsch::Device;
 
 use super::fence::Fence;
 use super::native_fence::{self, FenceOptions, PrivateData};
-use super::rights::Rights;
 use super::storage::{self, FenceKind};
 use super::sync_object::SyncObject;
+use crate::fence::Rights;
 
 /// MonitoredValue of a member: every signal interrupts.
 pub(super) const MONITORED: u64 = 0;

@@ -29,7 +29,7 @@ use super::fence32::Fence32;
 use super::native_fence::FenceOptions;
 use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
-use super::watch::{MonitoredWaits, Values};
+use crate::fence::{MonitoredWaits, Values};
 
 /// Waiters of a fence, and the conditions under which further ones are accepted.
 pub(super) struct Waits {

@@ -21,9 +21,9 @@ use crate::vidsch::{Device, RenderAdapter};
 use nt::ram::{PAGE_SIZE, Pages};
 
 use super::VidSch;
-use super::fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation, Reader, Source};
 use super::hw_queue::HwQueue;
 use super::signalled::Signalled;
+use crate::fence::{FenceLog, FenceLogEntry, FenceOperation, Reader, Source};
 
 const HEADER: usize = size_of::<DXGK_NATIVE_FENCE_LOG_HEADER>();
 const ENTRY: usize = size_of::<DXGK_NATIVE_FENCE_LOG_ENTRY>();

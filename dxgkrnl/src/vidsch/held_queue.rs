@@ -16,7 +16,7 @@ use std::sync::Arc;
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
 
 use super::queue_wait::{FenceValues, QueueWait};
-use super::wait::Wait;
+use crate::fence::Wait;
 
 /// Most submissions that a hardware queue or a context of packets holds, and most packets that a node has of a context.
 pub(super) const HELD_MAX: usize = 4096;

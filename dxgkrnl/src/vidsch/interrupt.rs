@@ -18,10 +18,10 @@ use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
 use super::node::InvalidPreemption;
-use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
 use super::timeouts::Subject;
 use super::worker::Work;
+use crate::fence::InvalidFence;
 use crate::tdr_report::TdrReason;
 
 /// Reports of interrupts that the DPC has still to handle.

@@ -13,9 +13,9 @@ use crate::vidsch::{Device, RenderAdapter};
 use super::VidSch;
 use super::cross_adapter::CrossAdapter;
 use super::fence::Fence;
-use super::rights::Rights;
 use super::storage::{FenceKind, GpuAddresses, Home, View};
 use super::sync_object::SyncObject;
+use crate::fence::Rights;
 
 /// Private data that user-mode driver and kernel-mode driver exchange about a fence. [d3dukmdt:
 /// D3DDDI_NATIVE_FENCE_PDD_SIZE]

@@ -18,9 +18,9 @@ use crate::vidsch::Device;
 
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;
-use super::packet_fence::{InvalidFence, PacketFences};
 use super::priority::PacketPriority;
 use super::running::Running;
+use crate::fence::{InvalidFence, PacketFences};
 
 pub(crate) use reset::{Aborted, Snapshot, Suspects};
 

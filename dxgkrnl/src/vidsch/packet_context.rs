@@ -29,8 +29,8 @@ use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
 use super::queue_wait::FenceValues;
 use super::update_queue::UpdateQueue;
-use super::wait::Wait;
 use super::worker::Work;
+use crate::fence::Wait;
 
 /// How long somebody who waits for packets sleeps at a time.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);

@@ -6,7 +6,7 @@ use wddm_ddi::status::STATUS_CANCELLED;
 
 use super::batch;
 use super::sync_object::SyncObject;
-use super::wait::Wait;
+use crate::fence::Wait;
 
 /// Fences with values.
 pub(super) type FenceValues = Vec<(Arc<SyncObject>, u64)>;

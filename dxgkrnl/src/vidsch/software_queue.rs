@@ -23,8 +23,8 @@ use super::held_queue::HeldQueue;
 use super::hw_queue::HwQueue;
 use super::queue_wait::FenceValues;
 use super::report::subcode;
-use super::wait::Wait;
 use super::worker::Work;
+use crate::fence::Wait;
 
 /// A command buffer.
 pub(crate) struct Commands {

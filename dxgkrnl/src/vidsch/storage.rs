@@ -19,7 +19,7 @@ use crate::vidmm::{AddressSpace, FencePage, FencePageAccess, FenceValueKind, Pag
 use crate::vidsch::{ProcessAdapter, RenderAdapter};
 use nt::ram::PAGE_SIZE;
 
-use super::wait::UNMONITORED;
+use crate::fence::UNMONITORED;
 
 const CURRENT: FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE::D3DKARG_FENCESTORAGETYPE_CURRENTVALUE;
 const MONITORED: FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE;

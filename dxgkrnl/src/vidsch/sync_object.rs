@@ -11,9 +11,9 @@ use crate::vidsch::RenderAdapter;
 
 use super::fence::Fence;
 use super::native_fence;
-use super::rights::Rights;
 use super::storage::{GpuAddresses, View};
-use super::wait::Wait;
+use crate::fence::Rights;
+use crate::fence::Wait;
 
 /// Waits that one list of waiters has room for before it is looked through for those that are over.
 const WAITERS_KEPT: usize = 16;

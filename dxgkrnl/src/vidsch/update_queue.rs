@@ -18,8 +18,8 @@ use crate::vidsch::Device;
 use super::batch;
 use super::held_queue::HeldQueue;
 use super::sync_object::SyncObject;
-use super::wait::Wait;
 use super::{VidSch, is_met};
+use crate::fence::Wait;
 
 /// Most changes that may be queued when another request comes; it waits until there are no more.
 const QUEUED_MAX: usize = 128;

@@ -17,7 +17,7 @@ mod waits;
 mod doorbells;
 
 #[allow(dead_code, reason = "models use a part of it")]
-#[path = "../../../dxgkrnl/src/vidsch/watch.rs"]
+#[path = "../../../dxgkrnl/src/fence/monitored_waits.rs"]
 mod watch;
 
 #[allow(dead_code, reason = "models use a part of it")]
@@ -47,7 +47,7 @@ mod wait_list;
 mod doorbell;
 
 #[allow(dead_code, unreachable_pub, reason = "models use a part of it, and dxgkrnl exports it")]
-#[path = "../../../dxgkrnl/src/vidsch/fence_log_reader.rs"]
+#[path = "../../../dxgkrnl/src/fence/log_reader.rs"]
 mod fence_log_reader;
 
 #[path = "../parts/log.rs"]

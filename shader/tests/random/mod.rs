@@ -1,8 +1,9 @@
 //! Random programs that end, and memory for them. For the tests of every executor.
 
-use campanile_hw::isa::{
-    FORMS, Immediate, Instruction, ModifierKind, Op, Operand, Order, OrderWord, ProgramHeader, Scope, Type,
-};
+#[path = "../../../hw/tests/kit/drawn.rs"]
+mod drawn;
+
+use campanile_hw::isa::{Instruction, Op, Order, ProgramHeader, Scope, Type};
 use campanile_isa::{Source, link};
 use campanile_shader::GlobalMemory;
 use proptest::prelude::*;
@@ -154,27 +155,8 @@ fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
 
 /// An instruction without control flow that does not fault.
 fn straight(row: usize, numbers: [u8; 8], immediate: u64) -> Option<Instruction> {
-    let form = FORMS[row % FORMS.len()];
-    if form.op as u8 <= Op::Ret as u8 {
-        return None;
-    }
-    let [ty, modifier, order, dst, a, b, c, constant] = numbers;
-    let mut instruction = Instruction::new(form.op, Type::from_number(ty % 7)?);
-    instruction.modifier = if form.modifier == ModifierKind::None { 0 } else { modifier % 19 };
-    instruction.order = OrderWord::from_bits(if form.ordered { order & 0xf } else { 0 });
-    let has_constant = matches!(form.operands[2], Operand::SameOrConstant | Operand::WordOrConstant);
-    instruction.constant = has_constant && constant & 1 != 0;
-    let used = instruction.operands().map(|operand| if operand == Operand::None { 0 } else { 0x3 });
-    [instruction.dst, instruction.a, instruction.b, instruction.c] =
-        [dst & used[0], a & used[1], b & used[2], c & used[3]];
-    instruction.immediate = match form.immediate {
-        Immediate::Operand if !instruction.constant => 0,
-        Immediate::Operand if form.operands[2] == Operand::WordOrConstant => immediate & 0xffff_ffff,
-        Immediate::Operand => immediate & u64::MAX.checked_shr(64 - instruction.ty.bits())?,
-        Immediate::Offset => immediate % 4 * 16,
-        _ => immediate & 0xffff_ffff,
-    };
-    match form.op {
+    let mut instruction = drawn::instruction(row, numbers, immediate, 0x3, |offset| offset % 4 * 16)?;
+    match instruction.op {
         Op::Load | Op::Store | Op::Atomic => instruction.a = 7,
         // Word 11 is zero, so that the offset alone counts; scratch memory has only 16 bytes.
         Op::LoadShared | Op::StoreShared | Op::AtomicShared => instruction.a = 11,

@@ -97,7 +97,7 @@ impl<'a> Settings<'a> {
 
     fn needed(&mut self, key: &str) -> Result<u64, String> {
         let kind = self.kind;
-        self.number(key)?.ok_or_else(|| format!("`{kind}` needs `{key}=N`"))
+        self.number(key)?.ok_or_else(|| format!("`{kind}` needs a number, as in `{kind}:{key}=1`"))
     }
 
     fn engine(&mut self) -> Result<u32, String> {
@@ -120,7 +120,7 @@ impl FromStr for FaultOption {
         let mut settings = Settings::new(text);
         let times = settings.number("times")?.unwrap_or(1);
         if times == 0 {
-            return Err("`times` is at least 1".to_owned());
+            return Err("`times=0` would never strike; name a number from 1 on".to_owned());
         }
         let rule = match settings.kind {
             "hang" => {
@@ -145,7 +145,9 @@ impl FromStr for FaultOption {
             kind => return Err(format!("unknown fault `{kind}`; known are {KINDS}")),
         };
         match settings.pairs.first() {
-            Some((key, _)) => Err(format!("`{}` has no `{key}`", settings.kind)),
+            Some((key, _)) => {
+                Err(format!("`{}` takes no `{key}`; `campanile run --help` lists what each fault takes", settings.kind))
+            }
             None => Ok(Self { rule, often: Often::Times(times), text: text.to_owned() }),
         }
     }
@@ -193,9 +195,9 @@ mod tests {
             ("hang:after", "`after` needs a value"),
             ("hang:reported=1", "takes no value"),
             ("hang:after=1,signal=2", "exclude each other"),
-            ("hang:speed=1", "`hang` has no `speed`"),
-            ("late-interrupt", "needs `steps=N`"),
-            ("reset-fails:times=0", "at least 1"),
+            ("hang:speed=1", "`hang` takes no `speed`"),
+            ("late-interrupt", "needs a number, as in `late-interrupt:steps=1`"),
+            ("reset-fails:times=0", "from 1 on"),
             ("lost-interrupts=1", "not a chance"),
             ("lost-interrupts=0%", "not a chance"),
             ("late-interrupts=101%", "not a chance"),

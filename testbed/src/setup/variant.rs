@@ -111,15 +111,21 @@ impl FromStr for VariantOptions {
         }
         let Draft { mut variant, window } = draft;
         if variant.linked && variant.system_process_fences {
-            return Err("linked GPUs have no fences of the system process".to_owned());
+            return Err("`linked` and `system-process-fences` exclude each other: leave one of them out".to_owned());
         }
         // The largest window a BAR can have.
         variant.vram_window = window.unwrap_or(1 << variant.vram_size.ilog2());
         if variant.vram_window > variant.vram_size || !variant.vram_window.is_power_of_two() {
-            return Err("the window must be a power of two and cannot be larger than VRAM".to_owned());
+            return Err(format!(
+                "`window` is {:#x} bytes; it must be a power of two and at most `vram`, which is {:#x}",
+                variant.vram_window, variant.vram_size
+            ));
         }
         if variant.host_aperture >= variant.vram_window {
-            return Err("the host aperture is the end of the window and must be smaller than it".to_owned());
+            return Err(format!(
+                "`host-aperture` is {:#x} bytes; it is the end of the window and must be smaller, and `window` is {:#x}",
+                variant.host_aperture, variant.vram_window
+            ));
         }
         Ok(Self(variant))
     }
@@ -288,9 +294,9 @@ mod tests {
             ("vram=99999999999G", "size"),
             ("vram", "needs a value"),
             ("linked=2", "no value"),
-            ("linked,system-process-fences", "system process"),
-            ("vram=64M,window=128M", "window"),
-            ("window=64M,host-aperture=64M", "host aperture"),
+            ("linked,system-process-fences", "exclude each other"),
+            ("vram=64M,window=128M", "`window` is 0x8000000 bytes"),
+            ("window=64M,host-aperture=64M", "`host-aperture` is 0x4000000 bytes"),
             ("speed=9", "unknown key"),
             ("global-doorbell=1", "no value"),
             ("system-process-fences=1", "no value"),

@@ -81,11 +81,11 @@ fn the_normal_band_runs_what_it_is_owed_and_no_more(_: &mut Case<'_>) -> Result<
     order.sort_unstable();
     let order: Vec<bool> = order.into_iter().map(|(_, slot)| slot < PACKETS).collect();
     let end = order.iter().rposition(|normal| !normal).unwrap_or(0);
-    let turns: Vec<usize> =
-        order[..end].chunk_by(|one, next| one == next).filter(|turn| turn[0]).map(<[_]>::len).collect();
-    ensure!(!turns.is_empty(), "the normal band did not run beside the focus band");
+    let slices: Vec<usize> =
+        order[..end].chunk_by(|one, next| one == next).filter(|slice| slice[0]).map(<[_]>::len).collect();
+    ensure!(!slices.is_empty(), "the normal band did not run beside the focus band");
     // Hundredths of a packet that are left over make up one more at times.
-    ensure!(turns.iter().all(|turn| *turn <= OWED + 1), "packets of the normal band at a time: {turns:?}");
+    ensure!(slices.iter().all(|slice| *slice <= OWED + 1), "packets of the normal band at a time: {slices:?}");
     Ok(())
 }
 

@@ -14,10 +14,10 @@ pub(crate) struct Rights {
 
 /// Access that a kernel handle grants. [wdm: ACCESS_MASK; d3dkmthk: D3DKMTShareObjects]
 mod access {
-    pub(super) const WAIT: u32 = 0x1;
-    pub(super) const SIGNAL: u32 = 0x2;
-    pub(super) const STANDARD_RIGHTS_READ: u32 = 0x0002_0000;
-    pub(super) const GENERIC_ALL: u32 = 0x1000_0000;
+    pub(crate) const WAIT: u32 = 0x1;
+    pub(crate) const SIGNAL: u32 = 0x2;
+    pub(crate) const STANDARD_RIGHTS_READ: u32 = 0x0002_0000;
+    pub(crate) const GENERIC_ALL: u32 = 0x1000_0000;
 }
 
 impl Rights {

@@ -1,4 +1,4 @@
-//! CPU waits: one [`Wait`] for each call; the list of each fence is in [`super::watch`].
+//! CPU waits: one [`Wait`] for each call; the list of each fence is in [`super::monitored_waits`].
 //!
 //! A waiter is woken once, by whoever sees its last condition come true, straight from there to the thread or event;
 //! nobody polls.
@@ -38,7 +38,7 @@ type Hook = Box<dyn Fn() + Send + Sync>;
 /// One wait for one or more fence values.
 pub(crate) struct Wait {
     /// Conditions that must still come true.
-    pub(super) remaining: AtomicU32,
+    pub(crate) remaining: AtomicU32,
     /// [`PENDING`], then the status for good.
     outcome: AtomicI64,
     wake: Wake,

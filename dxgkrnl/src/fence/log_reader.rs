@@ -42,7 +42,7 @@ pub struct FenceLog {
 }
 
 /// A log in memory.
-pub(super) trait Source {
+pub(crate) trait Source {
     /// FirstFreeEntryIndex in the low half, WraparoundCount in the high one, read at once.
     fn position(&self) -> u64;
     /// The words of the entry at `index`, which the buffer has.
@@ -51,18 +51,18 @@ pub(super) trait Source {
 
 /// Counts of one reading of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Entries read.
-    pub(super) read: u64,
+    pub(crate) read: u64,
     /// Entries were overwritten unseen: what happened can only be seen at the fences themselves.
-    pub(super) overrun: bool,
+    pub(crate) overrun: bool,
     /// Time went back, or the log holds what cannot be.
-    pub(super) violations: u64,
+    pub(crate) violations: u64,
 }
 
 /// How far one log was read, and what of it nobody fetched yet.
 #[derive(Clone, Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     operation: FenceOperation,
     entries: u32,
     /// Position up to which everything is read or lost.
@@ -90,23 +90,23 @@ fn distance(from: u64, to: u64, entries: u32) -> Option<u64> {
 
 impl Reader {
     /// A reader of an empty log of `entries`, at least 1, that keeps up to `keep` entries for whoever fetches them.
-    pub(super) fn new(operation: FenceOperation, entries: u32, keep: usize) -> Self {
+    pub(crate) fn new(operation: FenceOperation, entries: u32, keep: usize) -> Self {
         Self { operation, entries, position: 0, last: 0, keep, kept: VecDeque::new(), lost: 0, violations: 0 }
     }
 
     /// The log is replaced by an empty one. What was read is kept, and time still may not go back.
-    pub(super) fn restart(&mut self, entries: u32, keep: usize) {
+    pub(crate) fn restart(&mut self, entries: u32, keep: usize) {
         (self.entries, self.position, self.keep) = (entries, 0, keep);
     }
 
     /// The position, if there is something new; this is what entries are read up to, after the driver's barrier.
-    pub(super) fn peek(&self, source: &impl Source) -> Option<u64> {
+    pub(crate) fn peek(&self, source: &impl Source) -> Option<u64> {
         let position = source.position();
         (position != self.position).then_some(position)
     }
 
     /// Reads up to `position`, which [`Reader::peek`] found before the barrier, and shows each entry to `see`.
-    pub(super) fn read(&mut self, source: &impl Source, position: u64, mut see: impl FnMut(&FenceLogEntry)) -> Outcome {
+    pub(crate) fn read(&mut self, source: &impl Source, position: u64, mut see: impl FnMut(&FenceLogEntry)) -> Outcome {
         let entries = u64::from(self.entries);
         let Some(new) = distance(self.position, position, self.entries) else {
             // Not ours to know how many: at least one, and whatever was signalled is seen at the fences.
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// The entry that was written at position `from`, whatever was read. `None` if there is none yet, or it is overwritten or cannot be.
-    pub(super) fn entry_behind(&self, source: &impl Source, from: u64) -> Option<FenceLogEntry> {
+    pub(crate) fn entry_behind(&self, source: &impl Source, from: u64) -> Option<FenceLogEntry> {
         let is_there = || distance(from, source.position(), self.entries).filter(|new| *new < u64::from(self.entries));
         is_there().filter(|new| *new != 0)?;
         let words = source.entry(from as u32);
@@ -171,7 +171,7 @@ impl Reader {
     }
 
     /// What was read since the last time this was called.
-    pub(super) fn fetch(&mut self) -> FenceLog {
+    pub(crate) fn fetch(&mut self) -> FenceLog {
         FenceLog {
             entries: std::mem::take(&mut self.kept).into(),
             lost: std::mem::take(&mut self.lost),

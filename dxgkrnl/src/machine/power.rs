@@ -1,0 +1,72 @@
+//! Power of adapters and of the machine: D0 and D3, and sleep.
+
+use std::sync::Arc;
+
+use nt::lock::lock;
+use wddm_ddi::types::LUID;
+
+use super::{Machine, PnpError, SystemSleep};
+use crate::adapter::{Adapter, NotAsleep, PowerAction};
+
+impl Machine {
+    /// Puts an adapter into D3, as the power manager does with a device that is not needed: contexts are suspended, doorbells
+    /// disconnected, then the driver powers it down. Whatever user mode asks of it next wakes it. The adapter keeps registers and
+    /// memory.
+    ///
+    /// # Errors
+    /// The adapter is not started, work did not leave its engine, or the machine stopped.
+    pub fn power_down(&self, luid: LUID) -> Result<(), PnpError> {
+        let _pnp = lock(&self.0.pnp);
+        let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
+        self.put_to_sleep(&[adapter], PowerAction::None)
+    }
+
+    /// Brings an adapter back to D0, as the power manager does with a device that will be needed.
+    ///
+    /// # Errors
+    /// The adapter is not started, or the machine stopped.
+    pub fn power_up(&self, luid: LUID) -> Result<(), PnpError> {
+        let _pnp = lock(&self.0.pnp);
+        self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?.wake(|| ());
+        self.check_stopped()
+    }
+
+    /// Puts every adapter into D3 because the machine goes to sleep. Those that are there already learn of that too: their memory was
+    /// kept for a device that still has power. When the machine is back, whoever needs an adapter wakes it.
+    ///
+    /// # Errors
+    /// As [`Machine::power_down`]; adapters that were in D0 may be in D3 then.
+    pub fn sleep(&self, state: SystemSleep) -> Result<(), PnpError> {
+        let _pnp = lock(&self.0.pnp);
+        let adapters = self.adapters();
+        adapters.iter().for_each(|adapter| adapter.wake(|| ()));
+        let action = match state {
+            SystemSleep::Standby => PowerAction::Sleep,
+            SystemSleep::Hibernate => PowerAction::Hibernate,
+        };
+        self.put_to_sleep(&adapters, action)
+    }
+
+    fn put_to_sleep(&self, adapters: &[Arc<Adapter>], action: PowerAction) -> Result<(), PnpError> {
+        let _closed = self.0.gate.close().ok_or(PnpError::Busy)?;
+        for adapter in adapters {
+            let slept = adapter.sleep(action);
+            self.check_stopped()?;
+            slept.map_err(|reason| match reason {
+                NotAsleep::Busy => PnpError::Busy,
+                NotAsleep::NoMemory => PnpError::NoMemory,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// True if the adapter is in D3; false if there is no such adapter.
+    pub fn is_powered_down(&self, luid: LUID) -> bool {
+        self.adapter(luid).is_some_and(|adapter| adapter.is_asleep())
+    }
+
+    /// How often an adapter went from D0 to D3, and back.
+    pub fn power_transitions(&self, luid: LUID) -> (u64, u64) {
+        self.adapter(luid).map_or((0, 0), |adapter| adapter.power_transitions())
+    }
+}
