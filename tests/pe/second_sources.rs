@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
+use ddi_layout::windows_sys;
 use object::read::archive::ArchiveFile;
 
 use crate::image::{built, imports, parse};
@@ -49,45 +49,13 @@ fn compare(list: &str, exports: &Exports, reasons: &[(&str, &[&str])]) {
     assert!(gone.is_empty(), "{list} agrees with these, or no image imports them: {gone:#?}");
 }
 
-/// The sources of the windows-sys that the lock file names, among what cargo has fetched.
-fn windows_sys() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--locked", "--format-version", "1"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo starts");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo describes the packages");
-    let packages = metadata["packages"].as_array().expect("packages");
-    let is = |package: &&serde_json::Value| {
-        package["name"] == "windows-sys"
-            && package["version"].as_str().is_some_and(|version| version.starts_with("0.61."))
-    };
-    let package = packages.iter().find(is).expect("windows-sys is a dependency of these tests");
-    Path::new(package["manifest_path"].as_str().expect("a manifest")).with_file_name("src")
-}
-
-/// Adds the functions that the files below a folder link, which say `link!("MODULE" "ABI" fn NAME(`.
-fn linked(folder: &Path, exports: &mut Exports) {
-    for entry in fs::read_dir(folder).expect("a folder of sources").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            linked(&path, exports);
-            continue;
-        }
-        let text = fs::read_to_string(&path).expect("source text");
-        for rest in text.split("link!(\"").skip(1) {
-            let Some((module, rest)) = rest.split_once('"') else { continue };
-            let Some((_, rest)) = rest.split_once(" fn ") else { continue };
-            let Some((name, _)) = rest.split_once('(') else { continue };
-            exports.entry(name.to_owned()).or_default().insert(module.to_lowercase());
-        }
-    }
-}
-
 #[test]
 fn every_import_is_where_windows_sys_links_it_or_the_reason_is_known() {
     let mut exports = Exports::new();
-    linked(&windows_sys(), &mut exports);
+    let sources = windows_sys::folder(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("a dependency of these tests");
+    for function in windows_sys::linked(&sources).expect("sources that can be read") {
+        exports.entry(function.name).or_default().insert(function.module);
+    }
     assert!(exports.len() > 10_000, "{} functions", exports.len());
     compare("windows-sys", &exports, NOT_IN_WINDOWS_SYS);
 }
@@ -125,27 +93,12 @@ fn every_import_is_in_the_import_library_of_its_module_or_the_reason_is_known() 
     compare("MinGW-w64", &exports, NOT_IN_MINGW);
 }
 
-/// Thunks of Windows 11 24H2, whose metadata and import libraries came later than both lists. Their only source is d3dkmthk.h of kit 10.0.26100.
-const NEW_THUNKS: &[&str] = &[
-    "gdi32.dll!D3DKMTConnectDoorbell",
-    "gdi32.dll!D3DKMTCreateDoorbell",
-    "gdi32.dll!D3DKMTCreateNativeFence",
-    "gdi32.dll!D3DKMTDestroyDoorbell",
-    "gdi32.dll!D3DKMTGetNativeFenceLogDetail",
-    "gdi32.dll!D3DKMTNotifyWorkSubmission",
-    "gdi32.dll!D3DKMTOpenNativeFenceFromNtHandle",
-];
-
 /// Functions for which windows-sys names another DLL or none, by reason.
 const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
-    ("newer than its metadata", NEW_THUNKS),
-    (
-        "it names the API set; Microsoft's page names Gdi32.dll, since Windows 10 2004, and published lists of the exports of gdi32.dll have it",
-        &["gdi32.dll!D3DKMTEnumAdapters3"],
-    ),
     (
         "memory functions and exceptions of C, which are no part of the Windows interface that it describes",
         &[
+            "ntdll.dll!memcmp",
             "ntdll.dll!memcpy",
             "ntdll.dll!memmove",
             "ntdll.dll!memset",
@@ -182,7 +135,6 @@ const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
 
 /// Functions for which MinGW-w64 10 names another DLL or none, by reason.
 const NOT_IN_MINGW: &[(&str, &[&str])] = &[
-    ("newer than its libraries", NEW_THUNKS),
     (
         "newer than its libraries, which are of Windows 8; windows-sys has them",
         &[
@@ -198,6 +150,6 @@ const NOT_IN_MINGW: &[(&str, &[&str])] = &[
     ),
     (
         "it leaves the memory functions of C to its own runtime; ntdll.dll has exported them since Windows NT",
-        &["ntdll.dll!memcpy", "ntdll.dll!memmove", "ntdll.dll!memset"],
+        &["ntdll.dll!memcmp", "ntdll.dll!memcpy", "ntdll.dll!memmove", "ntdll.dll!memset"],
     ),
 ];

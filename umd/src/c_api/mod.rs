@@ -100,6 +100,9 @@ pub enum Status {
     NeedsKernelSubmission = 28,
     /// On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
     OutOfReach = 29,
+    /// The first of a row, one for each function of the table of thunks and in its order: the call needs that function, and the Windows of this
+    /// machine is older than it. campanile_status_text names it.
+    MissingThunk = 256,
 }
 
 impl Status {
@@ -298,7 +301,11 @@ impl Fault {
             Self::Status(status) => status as i32,
             // A failed status is negative; anything else would be taken for success or for a number of ours.
             Self::Error(Error::Status(status, _)) if status.0 < 0 => status.0,
-            Self::Error(error) => error_status(error) as i32,
+            Self::Error(error) => {
+                let name = if let Error::MissingThunk(name) = error { name } else { "" };
+                let of_row = Thunks::NAMES.iter().position(|known| *known == name).unwrap_or(0);
+                error_status(error) as i32 + of_row as i32
+            }
         }
     }
 }
@@ -306,6 +313,7 @@ impl Fault {
 fn error_status(error: Error) -> Status {
     match error {
         Error::Status(..) | Error::BadAnswer(_) => Status::BadAnswer,
+        Error::MissingThunk(_) => Status::MissingThunk,
         Error::DeviceLost => Status::DeviceLost,
         Error::NoAdapter => Status::NoAdapter,
         Error::Version(_) => Status::Version,
@@ -358,10 +366,31 @@ impl<T> Out<T> {
     }
 }
 
+macro_rules! missing {
+    (
+        $(#[doc = $about:literal])*
+        Thunks { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
+        $($others:tt)*
+    ) => {
+        /// What to say of each thunk that the system lacks, in the order of the table.
+        const MISSING: [&CStr; Thunks::NAMES.len()] = [$($({
+            let text = concat!("this Windows does not export ", stringify!($name), "; Windows 11 24H2 is the first that has all thunks\0");
+            match CStr::from_bytes_with_nul(text.as_bytes()) {
+                Ok(text) => text,
+                Err(_) => panic!("the text ends with its only NUL"),
+            }
+        }),*),*];
+    };
+}
+
+wddm_ddi::for_each_thunk!(missing);
+
 /// What a status means, as a sentence that says what to do. Never null; any number is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
-    let known = Status::ALL.iter().find(|(known, _)| *known as i32 == status).map(|(_, text)| *text);
+    let missing = status.checked_sub(Status::MissingThunk as i32).and_then(|number| usize::try_from(number).ok());
+    let missing = missing.and_then(|number| MISSING.get(number)).copied();
+    let known = Status::ALL.iter().find(|(known, _)| *known as i32 == status).map(|(_, text)| *text).or(missing);
     let text = match known {
         Some(text) => text,
         None if status < 0 => c"the operating system refused; the number is its NTSTATUS",
@@ -370,7 +399,9 @@ pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
     text.as_ptr()
 }
 
-/// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows.
+/// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows. The functions are looked up
+/// by the first call. Those that the Windows of this machine lacks answer STATUS_PROCEDURE_NOT_FOUND, and what needs them a status from
+/// CAMPANILE_STATUS_MISSING_THUNK on.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_thunks() -> *const c_void {
     #[cfg(windows)]
