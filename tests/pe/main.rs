@@ -11,6 +11,7 @@ mod driver;
 mod fuzz;
 mod image;
 mod older;
+mod opinions;
 mod program;
 mod second_sources;
 mod unwind;

@@ -124,8 +124,10 @@ impl Session<'_> {
         }
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
         // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows,
-        // without headers of Debian's packages the test of programs in C, and without glslang and spirv-val the tests of the compiler.
-        let fetched = [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root)];
+        // without headers of Debian's packages the test of programs in C, without pefile, lief and signify the one of the package, and without glslang and
+        // spirv-val the tests of the compiler.
+        let python = setup::python(self.root);
+        let fetched = [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root), python];
         let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders()];
         for missing in others.into_iter().chain(fetched).filter_map(Result::err) {
             println!("{missing}");
