@@ -198,4 +198,5 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::queues::CASES,
     miniport::reset::CASES,
     miniport::roots::CASES,
+    miniport::sizes::CASES,
 ];
