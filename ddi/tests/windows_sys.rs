@@ -32,7 +32,7 @@ fn sources() -> PathBuf {
     theirs_source::folder(&root).expect("windows-sys is a dependency of these tests")
 }
 
-/// What was compared, and in what it differs.
+/// Numbers of what was compared, and every difference in words.
 #[derive(Default)]
 struct Compared {
     records: usize,

@@ -130,7 +130,7 @@ pub fn linked(folder: &Path) -> Result<Vec<Linked>, String> {
     Ok(all)
 }
 
-/// What follows `link!("`.
+/// The function of which `link!("` is followed by this text; `None` if it is declared otherwise.
 fn function(text: &str) -> Option<Linked> {
     let (module, rest) = text.split_once('"')?;
     let (name, rest) = rest.split_once(" fn ")?.1.split_once('(')?;

@@ -20,6 +20,7 @@ use crate::{
 
 mod batch;
 mod dynamic;
+mod fault;
 mod fence;
 mod handles;
 mod record;
@@ -29,6 +30,7 @@ mod trace;
 
 pub use batch::*;
 pub use dynamic::*;
+pub(crate) use fault::Fault;
 pub use fence::*;
 use handles::Object;
 pub use record::*;
@@ -277,68 +279,6 @@ pub(crate) struct Recording {
     wait: bool,
 }
 
-/// Why a function of this module fails.
-pub(crate) enum Fault {
-    Status(Status),
-    Error(Error),
-}
-
-impl From<Status> for Fault {
-    fn from(status: Status) -> Self {
-        Self::Status(status)
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl Fault {
-    fn number(self) -> i32 {
-        match self {
-            Self::Status(status) => status as i32,
-            // A failed status is negative; anything else would be taken for success or for a number of ours.
-            Self::Error(Error::Status(status, _)) if status.0 < 0 => status.0,
-            Self::Error(error) => {
-                let name = if let Error::MissingThunk(name) = error { name } else { "" };
-                let of_row = Thunks::NAMES.iter().position(|known| *known == name).unwrap_or(0);
-                error_status(error) as i32 + of_row as i32
-            }
-        }
-    }
-}
-
-fn error_status(error: Error) -> Status {
-    match error {
-        Error::Status(..) | Error::BadAnswer(_) => Status::BadAnswer,
-        Error::MissingThunk(_) => Status::MissingThunk,
-        Error::DeviceLost => Status::DeviceLost,
-        Error::NoAdapter => Status::NoAdapter,
-        Error::Version(_) => Status::Version,
-        Error::NativeFencesDisabled => Status::NativeFencesDisabled,
-        Error::UserSubmissionDisabled => Status::UserSubmissionDisabled,
-        Error::BadArgument(_) => Status::BadArgument,
-        Error::BadPacket(_) => Status::BadPacket,
-        Error::NotMappable => Status::NotMappable,
-        Error::ForeignFence => Status::ForeignFence,
-        Error::WaitOnlyFence => Status::WaitOnlyFence,
-        Error::NotShared => Status::NotShared,
-        Error::SignalOnlyFence => Status::SignalOnlyFence,
-        Error::NeedsKernelSubmission => Status::NeedsKernelSubmission,
-        Error::OutOfReach => Status::OutOfReach,
-        Error::CommandsTooLarge => Status::CommandsTooLarge,
-        // Records are kept for Rust only.
-        Error::RingFull | Error::RecordsFull => Status::RingFull,
-        Error::CommandMemoryFull => Status::CommandMemoryFull,
-        Error::Timeout => Status::Timeout,
-        Error::WasStillDrawing => Status::WasStillDrawing,
-        Error::AllMapped => Status::AllMapped,
-        Error::DoorbellStatus(_) => Status::DoorbellStatus,
-    }
-}
-
 fn size(bytes: u64) -> Result<usize, Fault> {
     Ok(usize::try_from(bytes).map_err(|_| Status::BadArgument)?)
 }
@@ -366,31 +306,11 @@ impl<T> Out<T> {
     }
 }
 
-macro_rules! missing {
-    (
-        $(#[doc = $about:literal])*
-        Thunks { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
-        $($others:tt)*
-    ) => {
-        /// What to say of each thunk that the system lacks, in the order of the table.
-        const MISSING: [&CStr; Thunks::NAMES.len()] = [$($({
-            let text = concat!("this Windows does not export ", stringify!($name), "; Windows 11 24H2 is the first that has all thunks\0");
-            match CStr::from_bytes_with_nul(text.as_bytes()) {
-                Ok(text) => text,
-                Err(_) => panic!("the text ends with its only NUL"),
-            }
-        }),*),*];
-    };
-}
-
-wddm_ddi::for_each_thunk!(missing);
-
 /// What a status means, as a sentence that says what to do. Never null; any number is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
-    let missing = status.checked_sub(Status::MissingThunk as i32).and_then(|number| usize::try_from(number).ok());
-    let missing = missing.and_then(|number| MISSING.get(number)).copied();
-    let known = Status::ALL.iter().find(|(known, _)| *known as i32 == status).map(|(_, text)| *text).or(missing);
+    let known = Status::ALL.iter().find(|(known, _)| *known as i32 == status).map(|(_, text)| *text);
+    let known = known.or_else(|| fault::missing_thunk(status));
     let text = match known {
         Some(text) => text,
         None if status < 0 => c"the operating system refused; the number is its NTSTATUS",
