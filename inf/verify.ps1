@@ -215,7 +215,7 @@ Invoke-Step 'adapter, features and nodes' {
     if (-not (Test-Path -LiteralPath $hlk)) { return Write-Unmade 'the adapter' 'hlk.exe is not beside this script: copy the whole folder of the package' }
     $lines = Save-Output 'adapter.txt' { & $hlk --adapter }
     $code = $LASTEXITCODE
-    Test-Claim 'D3DKMTEnumAdapters3 lists an adapter of this driver' ($code -eq 0) "hlk.exe ended with ${code}: $($lines -join ' ')" 'exit code 3: Windows is older than 24H2; 4: the device has to work first, see above'
+    Test-Claim 'D3DKMTEnumAdapters3 lists an adapter of this driver' ($code -eq 0) "hlk.exe ended with ${code}: $($lines -join ' ')" 'exit code 4: the device has to work first, see above'
     if ($code -ne 0) { return }
     foreach ($line in $lines) { Write-Line "      $line" }
     foreach ($line in Save-Output 'submission.txt' { & $hlk --why }) { Write-Line "      $line" }

@@ -289,6 +289,7 @@ fn base_constants_have_the_values_of_the_windows_headers() {
         (status::STATUS_TIMEOUT, 0x102),
         (status::STATUS_BUFFER_TOO_SMALL, 0xc000_0023),
         (status::STATUS_INVALID_PARAMETER, 0xc000_000d),
+        (status::STATUS_PROCEDURE_NOT_FOUND, 0xc000_007a),
         (status::STATUS_NOT_SUPPORTED, 0xc000_00bb),
         (status::STATUS_REVISION_MISMATCH, 0xc000_0059),
         (status::STATUS_DEVICE_REMOVED, 0xc000_02b6),

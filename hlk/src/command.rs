@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use campanile_conformance::kmt::Kmt;
 use campanile_conformance::report::{self, CaseReport, Report, RunInfo, Status};
-use campanile_conformance::{About, CaseInfo, RunThunks, installed, junit};
+use campanile_conformance::{About, Case, CaseInfo, RunThunks, installed, junit};
 use clap::Parser;
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ Exit codes:
   0  everything done
   1  a conformance case failed
   2  the command line is wrong, or a file cannot be written
-  3  this system lacks thunks that the cases call
+  3  this system is no Windows
   4  there is no adapter of this driver";
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
@@ -188,7 +189,10 @@ fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
             eprint!("\r\x1b[K{} of {}  {}", number + 1, selected.len() * rounds, about.name);
         }
         let mut outcome = match case {
-            Listed::Thunks(case, of) => run(case, *of, found.luid, Duration::from_secs(cli.timeout)),
+            // Every thread of a program on Windows belongs to its process.
+            Listed::Thunks(case, of) => {
+                run(case, *of, Case::new(found.luid, Arc::new(|| Box::new(()))), Duration::from_secs(cli.timeout))
+            }
             Listed::Inside(case) => CaseReport::new(&about, Status::Skipped, Duration::ZERO, Some(case.why())),
         };
         if outcome.status == Status::Failed {

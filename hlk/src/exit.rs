@@ -6,7 +6,7 @@ pub(crate) const EXIT_OK: u8 = 0;
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line is wrong, or a file cannot be written.
 pub(crate) const EXIT_INPUT: u8 = 2;
-/// The thunks are not all there.
+/// This is no Windows.
 pub(crate) const EXIT_SYSTEM: u8 = 3;
 /// There is no adapter of this driver.
 pub(crate) const EXIT_NO_ADAPTER: u8 = 4;

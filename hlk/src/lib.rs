@@ -11,3 +11,4 @@ mod system;
 
 pub use inside::Inside;
 pub use inside_table::INSIDE;
+pub use run::{Skipped, run};

@@ -14,12 +14,18 @@ pub(crate) struct Found {
     pub(crate) luid: LUID,
     /// Version of the interface that its driver speaks.
     pub(crate) version: u32,
+    /// Thunks that this system lacks; the cases that call one of them are skipped.
+    pub(crate) missing: Vec<&'static str>,
 }
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LUID { HighPart: high, LowPart: low } = self.luid;
-        write!(f, "the installed one, interface {:#x}, adapter {high:x}:{low:08x}", self.version)
+        write!(f, "the installed one, interface {:#x}, adapter {high:x}:{low:08x}", self.version)?;
+        match &*self.missing {
+            [] => Ok(()),
+            missing => write!(f, "; this Windows does not export {}", missing.join(", ")),
+        }
     }
 }
 
@@ -29,8 +35,6 @@ impl fmt::Display for Found {
 pub(crate) enum Missing {
     /// This is no Windows.
     Windows,
-    /// Thunks, by name.
-    Thunks(Vec<&'static str>),
     /// The system does not list compute-only adapters.
     Listing,
     /// So many adapters were listed, and none is ours.
@@ -42,7 +46,7 @@ pub(crate) enum Missing {
 impl Missing {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Windows | Self::Thunks(_) => EXIT_SYSTEM,
+            Self::Windows => EXIT_SYSTEM,
             Self::Listing | Self::Adapter(_) | Self::Refused(_) => EXIT_NO_ADAPTER,
         }
     }
@@ -56,11 +60,6 @@ impl fmt::Display for Missing {
         );
         match self {
             Self::Windows => f.write_str("this program runs on Windows; `campanile hlk` runs the same cases here"),
-            Self::Thunks(names) => write!(
-                f,
-                "gdi32.dll and ntdll.dll of this system do not export {}; Windows 11 24H2 is the first that has all thunks",
-                names.join(", ")
-            ),
             Self::Listing => write!(
                 f,
                 "no adapter: gdi32.dll of this system has no D3DKMTEnumAdapters3, without which no compute-only adapter is listed; {what_to_do} on Windows 11 24H2 or later"
@@ -90,7 +89,7 @@ mod os {
 
 #[cfg(windows)]
 mod os {
-    use std::ffi::{CStr, CString, c_char, c_void};
+    use std::ffi::CStr;
 
     use campanile_conformance::kmt::Kmt;
     use campanile_hw::private::{AdapterData, MAGIC};
@@ -99,83 +98,31 @@ mod os {
     use wddm_ddi::types::*;
 
     use super::{Found, Missing};
-
-    #[link(name = "kernel32", kind = "raw-dylib")]
-    unsafe extern "system" {
-        fn LoadLibraryExW(name: *const u16, file: *mut c_void, flags: u32) -> *mut c_void;
-        fn GetProcAddress(module: *mut c_void, name: *const c_char) -> *mut c_void;
-    }
-
-    /// Only the folder of the system's own DLLs is searched. [libloaderapi: LOAD_LIBRARY_SEARCH_SYSTEM32]
-    const SYSTEM32: u32 = 0x800;
-
-    /// The address of an export, null if there is none.
-    fn export(module: &str, name: &CStr) -> *mut c_void {
-        let module: Vec<u16> = format!("{module}.dll\0").encode_utf16().collect();
-        // SAFETY: a terminated name; the system's DLLs stay loaded.
-        let module = unsafe { LoadLibraryExW(module.as_ptr(), std::ptr::null_mut(), SYSTEM32) };
-        if module.is_null() {
-            return module;
-        }
-        // SAFETY: a loaded module and a terminated name.
-        unsafe { GetProcAddress(module, name.as_ptr()) }
-    }
-
-    /// A table of thunks.
-    trait Table: Sized {
-        /// Fills it; all names that are missing otherwise.
-        fn load() -> Result<Self, Vec<&'static str>>;
-    }
-
-    macro_rules! load {
-        ($(
-            $(#[doc = $about:literal])*
-            $table:ident { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
-        )*) => { $(
-            impl Table for $table {
-                fn load() -> Result<Self, Vec<&'static str>> {
-                    let find = |module: &str, name: &'static str| {
-                        let terminated = CString::new(name).unwrap_or_default();
-                        export(module, &terminated)
-                    };
-                    let all = [$($( (stringify!($name), find($module, stringify!($name))) ),*),*];
-                    let missing: Vec<&str> =
-                        all.iter().filter(|(_, address)| address.is_null()).map(|(name, _)| *name).collect();
-                    if !missing.is_empty() {
-                        return Err(missing);
-                    }
-                    let mut addresses = all.into_iter().map(|(_, address)| address);
-                    Ok(Self { $($(
-                        $name: {
-                            let address = addresses.next().ok_or_else(Vec::new)?;
-                            // SAFETY: not null, and what the system exports under this name has this type.
-                            unsafe {
-                                std::mem::transmute::<*mut c_void, unsafe extern "win64" fn($($ty),+) -> NTSTATUS>(address)
-                            }
-                        },
-                    )*)* })
-                }
-            }
-        )* };
-    }
-
-    wddm_ddi::for_each_thunk!(load);
+    use crate::run::Skipped;
 
     /// Takes the thunks of this system for the cases, and finds the first adapter of this driver.
     pub(crate) fn find() -> Result<Found, Missing> {
-        let (thunks, further) = match (Thunks::load(), FurtherThunks::load()) {
-            (Ok(thunks), Ok(further)) => (thunks, further),
-            (thunks, further) => {
-                let missing = [thunks.err(), further.err()].into_iter().flatten().flatten().collect::<Vec<_>>();
-                let listing = missing.contains(&"D3DKMTEnumAdapters3");
-                return Err(if listing { Missing::Listing } else { Missing::Thunks(missing) });
+        let mut missing = Vec::new();
+        let mut find = |module: &CStr, name: &'static CStr| {
+            let address = system_export(module, name);
+            if address.is_null() {
+                missing.push(name.to_str().unwrap_or_default());
             }
+            address
         };
+        // SAFETY: what Windows exports under these names has the types that its headers declare, which are those of the table, and stays.
+        let thunks = unsafe { Thunks::look_up::<Skipped>(&mut find) };
+        // SAFETY: as above.
+        let further = unsafe { FurtherThunks::look_up::<Skipped>(&mut find) };
+        // The first of what finding an adapter takes; a system that has it has the others, which are older.
+        if missing.contains(&"D3DKMTEnumAdapters3") {
+            return Err(Missing::Listing);
+        }
         campanile_conformance::provide(Box::leak(Box::new(thunks)), Box::leak(Box::new(further)));
-        first()
+        first(missing)
     }
 
-    fn first() -> Result<Found, Missing> {
+    fn first(missing: Vec<&'static str>) -> Result<Found, Missing> {
         let kmt = Kmt::new();
         let infos = list(kmt).map_err(Missing::Refused)?;
         let mut found = None;
@@ -184,12 +131,13 @@ mod os {
             let answered = kmt.query(info.hAdapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes);
             let data = AdapterData::from_bytes(&bytes);
             if answered.is_success() && data.magic == MAGIC && found.is_none() {
-                found = Some(Found { luid: info.AdapterLuid, version: data.version });
+                found = Some((info.AdapterLuid, data.version));
             }
             // A handle that the system refuses to close costs nothing that matters here.
             let _ = kmt.close_adapter(info.hAdapter);
         }
-        found.ok_or(Missing::Adapter(infos.len()))
+        let (luid, version) = found.ok_or(Missing::Adapter(infos.len()))?;
+        Ok(Found { luid, version, missing })
     }
 
     /// All adapters, compute-only ones included, each with a handle.

@@ -16,7 +16,7 @@ pub(crate) struct Image {
     pub(crate) sections: &'static [&'static str],
     imports: &'static [(&'static str, &'static [&'static str])],
     exports: &'static [&'static str],
-    /// The C header whose functions and thunks are exported and imported besides.
+    /// The C header whose functions are exported besides.
     header: Option<&'static str>,
 }
 
@@ -77,7 +77,8 @@ pub(crate) const DRIVER: Image = Image {
     header: None,
 };
 
-/// The user-mode driver. Its thunks and its functions are those that its C header names.
+/// The user-mode driver. Its functions are those that its C header names. It imports no thunk: a loader refuses a DLL for a single import that its Windows lacks,
+/// so it looks them up when it runs.
 pub(crate) const DLL: Image = Image {
     file: "campanile_umd.dll",
     pdb: "campanile_umd.pdb",
@@ -89,14 +90,16 @@ pub(crate) const DLL: Image = Image {
             &[
                 "CloseHandle",
                 "CreateEventW",
+                "GetProcAddress",
                 "GetProcessHeap",
                 "HeapAlloc",
                 "HeapFree",
+                "LoadLibraryExA",
                 "RaiseFailFastException",
                 "WaitForSingleObject",
             ],
         ),
-        ("ntdll.dll", &["NtClose", "memcmp", "memcpy", "memmove", "memset", "strlen"]),
+        ("ntdll.dll", &["memcmp", "memcpy", "memmove", "memset", "strlen"]),
     ],
     exports: &[],
     header: Some("umd/include/campanile.h"),
@@ -155,10 +158,8 @@ fn differences(what: &str, found: &BTreeSet<String>, wanted: &BTreeSet<String>) 
 }
 
 fn import_faults(image: &Image, file: &PeFile64<'_>) -> Vec<String> {
-    let listed =
-        image.imports.iter().flat_map(|(module, names)| names.iter().map(move |name| format!("{module}!{name}")));
-    let thunks = image.header.map(|header| header_names(header, "D3DKMT", '\n')).unwrap_or_default();
-    let wanted = listed.chain(thunks.iter().map(|name| format!("gdi32.dll!{name}"))).collect();
+    let wanted = image.imports.iter();
+    let wanted = wanted.flat_map(|(module, names)| names.iter().map(move |name| format!("{module}!{name}"))).collect();
     let found = imports(file);
     let found = found.iter().flat_map(|(module, names)| names.keys().map(move |name| format!("{module}!{name}")));
     let mut faults = differences("import", &found.collect(), &wanted);

@@ -1,12 +1,13 @@
-//! What the images import, against two lists that others keep of what Windows exports: the link metadata of Microsoft's windows-sys, and the import
+//! What the images import and look up, against two lists that others keep of what Windows exports: the link metadata of Microsoft's windows-sys, and the import
 //! libraries of MinGW-w64. A name that a list has elsewhere or not at all stands here with the reason; one that no longer differs must go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
+use ddi_layout::windows_sys;
 use object::read::archive::ArchiveFile;
+use wddm_ddi::kmt::{FurtherThunks, Thunks};
 
 use crate::image::{built, imports, parse};
 
@@ -29,13 +30,20 @@ fn imported() -> BTreeSet<String> {
     all
 }
 
-/// Compares the imports with a list; `reasons` has the names that the list lacks or has in another module, each followed by the reason.
-fn compare(list: &str, exports: &Exports, reasons: &[(&str, &[&str])]) {
+/// The thunks that `campanile_umd.dll` and `hlk.exe` look up when they run, as `module!name`.
+fn looked_up() -> BTreeSet<String> {
+    let tables = [(Thunks::MODULES, Thunks::NAMES), (FurtherThunks::MODULES, FurtherThunks::NAMES)];
+    let names = tables.iter().flat_map(|(modules, names)| modules.iter().zip(*names));
+    names.map(|(module, name)| format!("{module}!{name}")).collect()
+}
+
+/// Compares functions that the images need with a list; `reasons` has the names that the list lacks or has in another module, each followed by the reason.
+fn compare(needed: &BTreeSet<String>, list: &str, exports: &Exports, reasons: &[(&str, &[&str])]) {
     let has = |import: &String| {
         let (module, name) = import.split_once('!').expect("module and name");
         exports.get(name).is_some_and(|modules| modules.contains(module))
     };
-    let differing: BTreeSet<String> = imported().into_iter().filter(|import| !has(import)).collect();
+    let differing: BTreeSet<String> = needed.iter().filter(|import| !has(import)).cloned().collect();
     let known: BTreeSet<String> =
         reasons.iter().flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned())).collect();
     let elsewhere = |import: &String| {
@@ -49,52 +57,27 @@ fn compare(list: &str, exports: &Exports, reasons: &[(&str, &[&str])]) {
     assert!(gone.is_empty(), "{list} agrees with these, or no image imports them: {gone:#?}");
 }
 
-/// The sources of the windows-sys that the lock file names, among what cargo has fetched.
-fn windows_sys() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--locked", "--format-version", "1"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo starts");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo describes the packages");
-    let packages = metadata["packages"].as_array().expect("packages");
-    let is = |package: &&serde_json::Value| {
-        package["name"] == "windows-sys"
-            && package["version"].as_str().is_some_and(|version| version.starts_with("0.61."))
-    };
-    let package = packages.iter().find(is).expect("windows-sys is a dependency of these tests");
-    Path::new(package["manifest_path"].as_str().expect("a manifest")).with_file_name("src")
-}
-
-/// Adds the functions that the files below a folder link, which say `link!("MODULE" "ABI" fn NAME(`.
-fn linked(folder: &Path, exports: &mut Exports) {
-    for entry in fs::read_dir(folder).expect("a folder of sources").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            linked(&path, exports);
-            continue;
-        }
-        let text = fs::read_to_string(&path).expect("source text");
-        for rest in text.split("link!(\"").skip(1) {
-            let Some((module, rest)) = rest.split_once('"') else { continue };
-            let Some((_, rest)) = rest.split_once(" fn ") else { continue };
-            let Some((name, _)) = rest.split_once('(') else { continue };
-            exports.entry(name.to_owned()).or_default().insert(module.to_lowercase());
-        }
-    }
-}
-
 #[test]
 fn every_import_is_where_windows_sys_links_it_or_the_reason_is_known() {
     let mut exports = Exports::new();
-    linked(&windows_sys(), &mut exports);
+    let sources = windows_sys::folder(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("a dependency of these tests");
+    for function in windows_sys::linked(&sources).expect("sources that can be read") {
+        exports.entry(function.name).or_default().insert(function.module);
+    }
     assert!(exports.len() > 10_000, "{} functions", exports.len());
-    compare("windows-sys", &exports, NOT_IN_WINDOWS_SYS);
+    compare(&imported(), "windows-sys", &exports, NOT_IN_WINDOWS_SYS);
 }
 
-/// The names that an import library of MinGW-w64 gives to a module.
-fn library(folder: &Path, file: &str, module: &str, exports: &mut Exports) {
-    let path = folder.join(file);
+/// The names that the import library of MinGW-w64 gives to a module.
+fn library(module: &str, exports: &mut Exports) {
+    // An API set has the import library that its page names, Synchronization.lib.
+    let stem = match module {
+        "api-ms-win-core-synch-l1-2-0.dll" => "synchronization",
+        module => module.trim_end_matches(".dll").trim_end_matches(".exe"),
+    };
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("target/headers/mingw-w64-x86-64-dev/usr/x86_64-w64-mingw32/lib");
+    let path = folder.join(format!("lib{stem}.a"));
     let bytes =
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; `cargo xtask test` unpacks it", path.display()));
     let archive = ArchiveFile::parse(&*bytes).expect("an archive");
@@ -108,44 +91,54 @@ fn library(folder: &Path, file: &str, module: &str, exports: &mut Exports) {
 
 #[test]
 fn every_import_is_in_the_import_library_of_its_module_or_the_reason_is_known() {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("target/headers/mingw-w64-x86-64-dev/usr/x86_64-w64-mingw32/lib");
     let mut exports = Exports::new();
     let modules: BTreeSet<String> =
         imported().iter().filter_map(|import| import.split_once('!')).map(|(module, _)| module.to_owned()).collect();
     for module in &modules {
-        // An API set has the import library that its page names, Synchronization.lib.
-        let stem = match module.as_str() {
-            "api-ms-win-core-synch-l1-2-0.dll" => "synchronization",
-            module => module.trim_end_matches(".dll").trim_end_matches(".exe"),
-        };
-        library(&folder, &format!("lib{stem}.a"), module, &mut exports);
+        library(module, &mut exports);
     }
-    assert!(exports.len() > 3000, "{} functions", exports.len());
-    compare("MinGW-w64", &exports, NOT_IN_MINGW);
+    assert!(exports.len() > 2000, "{} functions", exports.len());
+    compare(&imported(), "MinGW-w64", &exports, NOT_IN_MINGW);
 }
 
-/// Thunks of Windows 11 24H2, whose metadata and import libraries came later than both lists. Their only source is d3dkmthk.h of kit 10.0.26100.
-const NEW_THUNKS: &[&str] = &[
-    "gdi32.dll!D3DKMTConnectDoorbell",
-    "gdi32.dll!D3DKMTCreateDoorbell",
-    "gdi32.dll!D3DKMTCreateNativeFence",
-    "gdi32.dll!D3DKMTDestroyDoorbell",
-    "gdi32.dll!D3DKMTGetNativeFenceLogDetail",
-    "gdi32.dll!D3DKMTNotifyWorkSubmission",
-    "gdi32.dll!D3DKMTOpenNativeFenceFromNtHandle",
+/// With windows-sys these are compared where they are declared, in `ddi/tests/windows_sys.rs`.
+#[test]
+fn every_thunk_that_is_looked_up_is_in_the_import_library_of_its_module_or_the_reason_is_known() {
+    let mut exports = Exports::new();
+    for module in ["gdi32.dll", "ntdll.dll"] {
+        library(module, &mut exports);
+    }
+    assert!(exports.len() > 3000, "{} functions", exports.len());
+    compare(&looked_up(), "MinGW-w64", &exports, THUNKS_NOT_IN_MINGW);
+}
+
+/// Thunks that MinGW-w64 10 lacks, by reason.
+const THUNKS_NOT_IN_MINGW: &[(&str, &[&str])] = &[
+    (
+        "newer than its libraries: their only source is d3dkmthk.h of kit 10.0.26100, of Windows 11 24H2",
+        &[
+            "gdi32.dll!D3DKMTConnectDoorbell",
+            "gdi32.dll!D3DKMTCreateDoorbell",
+            "gdi32.dll!D3DKMTCreateNativeFence",
+            "gdi32.dll!D3DKMTDestroyDoorbell",
+            "gdi32.dll!D3DKMTGetNativeFenceLogDetail",
+            "gdi32.dll!D3DKMTIsFeatureEnabled",
+            "gdi32.dll!D3DKMTNotifyWorkSubmission",
+            "gdi32.dll!D3DKMTOpenNativeFenceFromNtHandle",
+        ],
+    ),
+    (
+        "in no list of exports that was looked at; Microsoft's pages describe them, and d3dkmthk.h declares them",
+        &["gdi32.dll!D3DKMTRegisterBudgetChangeNotification", "gdi32.dll!D3DKMTUnregisterBudgetChangeNotification"],
+    ),
 ];
 
 /// Functions for which windows-sys names another DLL or none, by reason.
 const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
-    ("newer than its metadata", NEW_THUNKS),
-    (
-        "it names the API set; Microsoft's page names Gdi32.dll, since Windows 10 2004, and published lists of the exports of gdi32.dll have it",
-        &["gdi32.dll!D3DKMTEnumAdapters3"],
-    ),
     (
         "memory functions and exceptions of C, which are no part of the Windows interface that it describes",
         &[
+            "ntdll.dll!memcmp",
             "ntdll.dll!memcpy",
             "ntdll.dll!memmove",
             "ntdll.dll!memset",
@@ -182,7 +175,6 @@ const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
 
 /// Functions for which MinGW-w64 10 names another DLL or none, by reason.
 const NOT_IN_MINGW: &[(&str, &[&str])] = &[
-    ("newer than its libraries", NEW_THUNKS),
     (
         "newer than its libraries, which are of Windows 8; windows-sys has them",
         &[
@@ -198,6 +190,6 @@ const NOT_IN_MINGW: &[(&str, &[&str])] = &[
     ),
     (
         "it leaves the memory functions of C to its own runtime; ntdll.dll has exported them since Windows NT",
-        &["ntdll.dll!memcpy", "ntdll.dll!memmove", "ntdll.dll!memset"],
+        &["ntdll.dll!memcmp", "ntdll.dll!memcpy", "ntdll.dll!memmove", "ntdll.dll!memset"],
     ),
 ];

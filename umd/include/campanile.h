@@ -131,6 +131,9 @@ enum campanile_status
   CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION = 28,
   // On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
   CAMPANILE_STATUS_OUT_OF_REACH = 29,
+  // The first of a row, one for each function of the table of thunks and in its order: the call needs that function, and the Windows of this
+  // machine is older than it. campanile_status_text names it.
+  CAMPANILE_STATUS_MISSING_THUNK = 256,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -551,7 +554,9 @@ extern "C" {
 // What a status means, as a sentence that says what to do. Never null; any number is allowed.
 const char *campanile_status_text(int32_t status);
 
-// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows.
+// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows. The functions are looked up
+// by the first call. Those that the Windows of this machine lacks answer STATUS_PROCEDURE_NOT_FOUND, and what needs them a status from
+// CAMPANILE_STATUS_MISSING_THUNK on.
 const void *campanile_thunks(void);
 
 // Opens the first Campanile GPU. `thunks` is the table of D3DKMT functions listed at the top, each with the calling

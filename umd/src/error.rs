@@ -18,6 +18,8 @@ pub enum Error {
     /// The GPU was reset, removed or stopped. Drop every queue, fence, buffer and device, then create them anew, or use what
     /// [`Device::replacement`](crate::Device::replacement) and [`Queue::recover`](crate::Queue::recover) do of it.
     DeviceLost,
+    /// The call needs this thunk, and the Windows of this machine is older than it.
+    MissingThunk(&'static str),
     /// No adapter is driven by the Campanile kernel-mode driver.
     NoAdapter,
     /// The kernel-mode driver speaks this other version of the hardware interface.
@@ -67,6 +69,7 @@ impl Error {
     pub(crate) fn from_status(status: NTSTATUS, what: &'static str) -> Self {
         match status {
             STATUS_DEVICE_REMOVED | STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE => Self::DeviceLost,
+            STATUS_PROCEDURE_NOT_FOUND => Self::MissingThunk(what),
             status => Self::Status(status, what),
         }
     }
@@ -85,6 +88,9 @@ impl fmt::Display for Error {
             Self::BadAnswer(what) => write!(f, "the operating system broke its contract: {what}"),
             Self::DeviceLost => {
                 f.write_str("the GPU was reset or removed; drop all queues, fences, buffers and devices, and create them anew")
+            }
+            Self::MissingThunk(name) => {
+                write!(f, "this Windows does not export {name}; Windows 11 24H2 is the first that has all thunks")
             }
             Self::NoAdapter => f.write_str("no Campanile GPU found; check that its driver is installed and started"),
             Self::Version(found) => write!(

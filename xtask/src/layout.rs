@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ddi_layout::{Facts, Source, generate};
+use ddi_layout::{Facts, Source, generate, windows_sys};
 
 use crate::publish::publish;
 
@@ -23,5 +23,7 @@ pub(crate) fn generate(root: &Path, check: bool) -> Result<(), String> {
     let text = fs::read_to_string(&table).map_err(|error| format!("{}: {error}", table.display()))?;
     let facts = Facts::from_text(&text)?;
     let source = Source::read(&root.join("ddi/src"))?;
-    publish(&root.join("ddi/tests/layout/generated.rs"), &generate::generate(&source, &facts), check)
+    publish(&root.join("ddi/tests/layout/generated.rs"), &generate::generate(&source, &facts), check)?;
+    let theirs = windows_sys::generate(&windows_sys::folder(root)?, &facts)?;
+    publish(&root.join("ddi/tests/windows_sys/generated.rs"), &theirs, check)
 }

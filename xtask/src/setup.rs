@@ -182,6 +182,47 @@ fn fetch_perfetto(root: &Path, folder: &Path) -> Result<(), String> {
     fs::remove_dir_all(&unpacked).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)
 }
 
+/// Sees that pefile, lief and signify, with which a test reads the driver package, are in `target/python`, an environment of Python's own that nothing else uses.
+///
+/// # Errors
+/// One sentence that says what to install. The test that needs it says so too, and fails in CI.
+pub(crate) fn python(root: &Path) -> Result<(), String> {
+    let said = |why: String| {
+        format!("PEFILE, LIEF AND SIGNIFY ARE MISSING, AND WITH THEM A TEST: see tests/python/requirements.txt ({why})")
+    };
+    fetch_python(root, &root.join("target/python")).map_err(said)
+}
+
+fn fetch_python(root: &Path, folder: &Path) -> Result<(), String> {
+    let requirements = root.join("tests/python/requirements.txt");
+    let wanted = fs::read(&requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
+    // Written last, so a folder with the same list is whole.
+    let list = folder.join("installed.txt");
+    if fs::read(&list).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    let run = |program: &Path, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    // Debian has the parts that make an environment in a package of their own.
+    let python = Path::new("python3");
+    if !run(python, &["-c", "import ensurepip, venv"]) {
+        package("python3-venv")?;
+    }
+    println!("downloading pefile, lief and signify");
+    let _ = fs::remove_dir_all(folder);
+    if !run(python, &["-m", "venv", &folder.to_string_lossy()]) {
+        return Err("python3 -m venv failed".into());
+    }
+    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"];
+    let from = format!("--requirement={}", requirements.display());
+    if !run(&folder.join("bin/python"), &[&install[..], &[from.as_str()]].concat()) {
+        return Err("pip failed".into());
+    }
+    fs::write(&list, wanted).map_err(|error| format!("{}: {error}", list.display()))
+}
+
 /// Debian's packages of headers against which the tests compile programs in C, and of import libraries with which they compare what the Windows
 /// images import; and a file of each.
 const HEADERS: [[&str; 2]; 3] = [

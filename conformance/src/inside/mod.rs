@@ -201,4 +201,5 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::reset::CASES,
     miniport::roots::CASES,
     any_driver::CASES,
+    miniport::sizes::CASES,
 ];

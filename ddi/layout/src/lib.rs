@@ -2,7 +2,8 @@
 //!
 //! Three texts meet here: the crate's sources ([`source`]), a table of sizes, offsets, bit ranges and values established
 //! elsewhere ([`facts`]), and what the compiler made of the sources (constants in a generated file, see [`generate`]).
-//! [`check`] compares the last two; the first guarantees that nothing is left out of the comparison.
+//! [`check`] compares the last two; the first guarantees that nothing is left out of the comparison. [`windows_sys`] brings what another source makes of the
+//! same types.
 
 pub mod check;
 pub mod facts;
@@ -10,6 +11,7 @@ pub mod generate;
 pub mod header;
 mod measure;
 pub mod source;
+pub mod windows_sys;
 
 pub use check::{BitRange, Counts, Difference, Enumeration, Field, Measured, Record};
 pub use facts::{Exceptions, Facts};

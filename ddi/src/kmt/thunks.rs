@@ -2,10 +2,15 @@
 //!
 //! On Windows they are exports of `gdi32.dll`, and the service that closes kernel handles is one of `ntdll.dll`; elsewhere whoever
 //! plays the operating system fills the tables. All return `NTSTATUS`; nearly all take one argument structure.
+//!
+//! On Windows the tables are filled when the program runs ([`Thunks::look_up`] with [`system_export`]), not by its loader, which would refuse the whole program on
+//! a Windows that lacks a single one of them.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
+use core::ptr::NonNull;
 
 use crate::kmt::*;
+use crate::status::STATUS_PROCEDURE_NOT_FOUND;
 use crate::types::*;
 
 /// Hands the list of thunks to a macro: name of the table, and for each module of Windows, without `.dll`, the functions that it
@@ -262,6 +267,30 @@ macro_rules! for_each_thunk {
     };
 }
 
+/// What stands in a table for a thunk that the system lacks.
+pub trait Absent {
+    /// Called in place of the thunk `name`; gives the status that the caller gets.
+    fn called(name: &'static str) -> NTSTATUS;
+}
+
+/// Answers STATUS_PROCEDURE_NOT_FOUND, which is what the status is for; no thunk of [d3dkmthk] is documented to answer it.
+#[derive(Clone, Copy, Debug)]
+pub struct NotFound;
+
+impl Absent for NotFound {
+    fn called(_name: &'static str) -> NTSTATUS {
+        STATUS_PROCEDURE_NOT_FOUND
+    }
+}
+
+/// A terminated text as one of C.
+const fn terminated(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("the text ends with its only NUL"),
+    }
+}
+
 macro_rules! thunks {
     ($(
         $(#[doc = $about:literal])*
@@ -281,8 +310,55 @@ macro_rules! thunks {
             /// The module of Windows that exports the thunk at the same place of [`Self::NAMES`].
             pub const MODULES: &'static [&'static str] =
                 &[$($({ let _ = stringify!($name); concat!($module, ".dll") }),*),*];
+
+            /// The table of what `find` knows by module and name. Where it gives null, the table has a function that asks `A` what to answer.
+            ///
+            /// # Safety
+            /// What `find` gives for a name is a function of the type that the table declares for it, for as long as the table is used.
+            pub unsafe fn look_up<A: Absent>(mut find: impl FnMut(&'static CStr, &'static CStr) -> *mut c_void) -> Self {
+                Self { $($($name: {
+                    unsafe extern "win64" fn absent<A: Absent>($($argument: $ty),+) -> NTSTATUS {
+                        let _ = ($($argument),+,);
+                        A::called(stringify!($name))
+                    }
+                    let module = const { terminated(concat!($module, ".dll\0")) };
+                    let name = const { terminated(concat!(stringify!($name), "\0")) };
+                    match NonNull::new(find(module, name)) {
+                        None => absent::<A>,
+                        Some(found) => {
+                            // SAFETY: not null, and of this type, as the caller promises.
+                            unsafe {
+                                core::mem::transmute::<NonNull<c_void>, unsafe extern "win64" fn($($ty),+) -> NTSTATUS>(found)
+                            }
+                        }
+                    }
+                },)*)* }
+            }
         }
     )* };
 }
 
 for_each_thunk!(thunks);
+
+/// What the DLL `module` of this Windows exports as `name`; null if it exports nothing so called, or there is no such DLL.
+#[cfg(windows)]
+pub fn system_export(module: &CStr, name: &CStr) -> *mut c_void {
+    use core::ffi::c_char;
+
+    #[link(name = "kernel32", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn LoadLibraryExA(name: *const c_char, file: HANDLE, flags: u32) -> HANDLE;
+        fn GetProcAddress(module: HANDLE, name: *const c_char) -> *mut c_void;
+    }
+
+    /// Only the folder of the system's own DLLs is searched. [libloaderapi: LOAD_LIBRARY_SEARCH_SYSTEM32]
+    const SYSTEM32: u32 = 0x800;
+
+    // SAFETY: a terminated name and no file. The module is never given back, so that what it exports stays.
+    let module = unsafe { LoadLibraryExA(module.as_ptr(), core::ptr::null_mut(), SYSTEM32) };
+    if module.is_null() {
+        return module;
+    }
+    // SAFETY: a loaded module and a terminated name.
+    unsafe { GetProcAddress(module, name.as_ptr()) }
+}

@@ -4,6 +4,7 @@ use core::ffi::c_void;
 
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
+use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::types::*;
 
@@ -15,7 +16,7 @@ use crate::etw;
 use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::link::Link;
-use crate::refusal::{Ddi, Reason, refused};
+use crate::refusal::{Ddi, Reason, Refused, refused};
 use crate::removal;
 use crate::trace;
 
@@ -59,8 +60,19 @@ pub(crate) unsafe extern "win64" fn start_device(
         let (sources, children) = (arguments(sources)?, arguments(children)?);
         *sources = 0;
         *children = 0;
-        adapter.start(irql, inputs(interface)?)
+        adapter.start(irql, &callbacks(interface)?)
     })
+}
+
+/// The callbacks of the system. Its table ends after `Size` bytes, and that of an older system has fewer callbacks; those that it lacks are absent here.
+fn callbacks(interface: *const DXGKRNL_INTERFACE) -> Result<DXGKRNL_INTERFACE, Refused> {
+    let given = *inputs(interface.cast::<u32>())? as usize;
+    // Half a callback is none.
+    let size = given.min(size_of::<DXGKRNL_INTERFACE>()) / size_of::<usize>() * size_of::<usize>();
+    let mut table = DXGKRNL_INTERFACE::zeroed();
+    // SAFETY: the system's table has `Size` bytes, which do not overlap with this frame's; each of them may be copied, and the rest is zero, which is absent.
+    unsafe { core::ptr::copy_nonoverlapping(interface.cast::<u8>(), (&raw mut table).cast::<u8>(), size) };
+    Ok(table)
 }
 
 pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {

@@ -317,8 +317,8 @@ mod tests {
 
     #[test]
     fn an_import_that_nothing_provides_is_named() {
-        let refusal = refusal_with(b"D3DKMTCreateDoorbell\0", b"D3DKMTCreateDoorbull");
-        assert_eq!(refusal.to_string(), "some.dll: unresolved imports: gdi32.dll!D3DKMTCreateDoorbull");
+        let refusal = refusal_with(b"GetProcAddress\0", b"GetProcAddresz");
+        assert_eq!(refusal.to_string(), "some.dll: unresolved imports: kernel32.dll!GetProcAddresz");
         let refusal = refusal_with(b"kernel32.dll\0", b"ucrtbase.dll");
         assert!(refusal.to_string().contains("ucrtbase.dll!HeapAlloc"), "{refusal}");
     }

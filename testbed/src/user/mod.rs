@@ -21,6 +21,7 @@ pub use campanile_umd::{
 };
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
+pub use windows::on_older_windows;
 
 /// Declares a type of which there are two.
 macro_rules! either {

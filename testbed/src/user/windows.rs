@@ -1,10 +1,11 @@
-//! The part of Windows that the DLL imports: the thunks behind `gdi32.dll` and `ntdll.dll`, and a few functions of `kernel32.dll` and
-//! `ntdll.dll`.
+//! The part of Windows that the DLL needs: a few functions of `kernel32.dll` and `ntdll.dll`, which it imports, and the thunks behind `gdi32.dll` and
+//! `ntdll.dll`, which it looks up.
 //!
 //! Handles of events are numbers of eventfds, as the thunks here expect them. What the DLL has no use for is refused.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 use std::io;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +14,50 @@ use std::time::{Duration, Instant};
 use wddm_ddi::kmt::Thunks;
 use wddm_ddi::types::HANDLE;
 
+thread_local! {
+    /// Thunks that the Windows of this thread lacks.
+    static LACKING: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does something on a Windows that lacks some thunks: a DLL that first asks for them meanwhile does without from then on.
+pub fn on_older_windows<R>(lacking: &[&'static str], work: impl FnOnce() -> R) -> R {
+    let before = LACKING.replace(lacking.to_vec());
+    let result = work();
+    LACKING.set(before);
+    result
+}
+
+/// Modules that export thunks; the place of one, counted from 1, is its handle.
+const MODULES: [&str; 2] = ["gdi32.dll", "ntdll.dll"];
+/// LOAD_LIBRARY_SEARCH_SYSTEM32: the only folder that the DLL may search. [libloaderapi: LoadLibraryExA]
+const SYSTEM32: u32 = 0x800;
+
+unsafe extern "win64" fn load_library_ex_a(name: *const c_char, file: HANDLE, flags: u32) -> HANDLE {
+    // SAFETY: the DLL passes terminated text.
+    let name = unsafe { CStr::from_ptr(name) };
+    let known = MODULES.iter().position(|module| name.to_bytes().eq_ignore_ascii_case(module.as_bytes()));
+    let module = known.filter(|_| file.is_null() && flags == SYSTEM32);
+    without_provenance_mut(module.map_or(0, |index| index + 1))
+}
+
+unsafe extern "win64" fn get_proc_address(module: HANDLE, name: *const c_char) -> *mut c_void {
+    // SAFETY: the DLL passes terminated text and no ordinal.
+    let name = unsafe { CStr::from_ptr(name) };
+    let module = module.addr().checked_sub(1).and_then(|index| MODULES.get(index));
+    let address = module.zip(name.to_str().ok()).and_then(|(module, name)| thunk(module, name));
+    address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut)
+}
+
+/// Address of a thunk that this Windows has.
+fn thunk(module: &str, name: &str) -> Option<usize> {
+    let mut thunks = Thunks::MODULES.iter().zip(Thunks::NAMES).zip(addresses());
+    let (_, address) = thunks.find(|((of, thunk), _)| **of == module && **thunk == name)?;
+    let lacks = LACKING.with_borrow(|lacking| lacking.contains(&name));
+    (!lacks).then_some(*address)
+}
+
 /// Address of a function that the DLL imports.
 pub(super) fn resolve(module: &str, name: &str) -> Option<usize> {
-    let mut thunks = Thunks::MODULES.iter().zip(Thunks::NAMES).zip(addresses());
-    let thunk = |((of, thunk), _): &((&&str, &&str), _)| of.eq_ignore_ascii_case(module) && **thunk == name;
-    if let Some((_, address)) = thunks.find(thunk) {
-        return Some(*address);
-    }
     let export =
         |(export_module, export_name, _): &&Export| export_module.eq_ignore_ascii_case(module) && *export_name == name;
     EXPORTS.iter().find(export).map(|(_, _, address)| address())
@@ -27,16 +65,23 @@ pub(super) fn resolve(module: &str, name: &str) -> Option<usize> {
 
 /// The thunks as plain addresses, in the order of their names.
 fn addresses() -> &'static [usize] {
+    words(dxgkrnl::thunks())
+}
+
+/// A table as plain addresses.
+fn words(table: &Thunks) -> &[usize] {
     const COUNT: usize = Thunks::NAMES.len();
     const { assert!(size_of::<Thunks>() == size_of::<[usize; COUNT]>()) };
-    let table: *const Thunks = dxgkrnl::thunks();
-    // SAFETY: the table consists of exactly this many function pointers, and lives for ever.
+    let table: *const Thunks = table;
+    // SAFETY: the table consists of exactly this many function pointers.
     unsafe { &*table.cast::<[usize; COUNT]>() }
 }
 
 type Export = (&'static str, &'static str, fn() -> usize);
 
 const EXPORTS: &[Export] = &[
+    ("kernel32.dll", "LoadLibraryExA", || load_library_ex_a as *const () as usize),
+    ("kernel32.dll", "GetProcAddress", || get_proc_address as *const () as usize),
     ("kernel32.dll", "GetProcessHeap", || get_process_heap as *const () as usize),
     ("kernel32.dll", "HeapAlloc", || heap_alloc as *const () as usize),
     ("kernel32.dll", "HeapFree", || heap_free as *const () as usize),
@@ -230,20 +275,41 @@ unsafe extern "win64" fn strlen(text: *const u8) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use wddm_ddi::kmt::NotFound;
+    use wddm_ddi::status::STATUS_PROCEDURE_NOT_FOUND;
+
     use super::*;
 
     #[test]
-    fn every_thunk_has_an_address_and_strangers_have_none() {
-        for (module, name) in Thunks::MODULES.iter().zip(Thunks::NAMES) {
-            let address = resolve(&module.to_uppercase(), name);
-            assert!(address.is_some_and(|address| address != 0), "{module}!{name}");
-            assert!(resolve("kernel32.dll", name).is_none(), "{name}");
+    fn every_thunk_is_found_in_its_module_and_strangers_are_not() {
+        let find = |module: &CStr, name: &CStr| {
+            // SAFETY: terminated text and no file.
+            let module = unsafe { load_library_ex_a(module.as_ptr(), null_mut(), SYSTEM32) };
+            // SAFETY: terminated text.
+            unsafe { get_proc_address(module, name.as_ptr()) }
+        };
+        // SAFETY: what is found are the thunks of the operating-system side.
+        let table = unsafe { Thunks::look_up::<NotFound>(find) };
+        assert_eq!(words(&table), addresses());
+        // SAFETY: as above.
+        let older = unsafe {
+            Thunks::look_up::<NotFound>(|module, name| on_older_windows(&["NtClose"], || find(module, name)))
+        };
+        let last = addresses().len() - 1;
+        assert_eq!(words(&older)[..last], addresses()[..last]);
+        // SAFETY: what stands in for it takes anything.
+        assert_eq!(unsafe { (older.NtClose)(null_mut()) }, STATUS_PROCEDURE_NOT_FOUND);
+        for (module, name) in
+            [(c"gdi32.dll", c"NtClose"), (c"gdi32.dll", c"D3DKMTEscape"), (c"kernel32.dll", c"NtClose")]
+        {
+            assert!(find(module, name).is_null(), "{module:?} {name:?}");
         }
-        assert!(resolve("gdi32.dll", "NtClose").is_none());
-        let first = dxgkrnl::thunks().D3DKMTEnumAdapters3 as *const () as usize;
-        assert_eq!(resolve("gdi32.dll", "D3DKMTEnumAdapters3"), Some(first));
-        assert!(resolve("gdi32.dll", "D3DKMTEscape").is_none());
-        assert!(resolve("ntdll.dll", "HeapAlloc").is_none());
+        // SAFETY: terminated text and no file.
+        assert!(
+            unsafe { load_library_ex_a(c"gdi32.dll".as_ptr(), null_mut(), 0) }.is_null(),
+            "other folders are searched"
+        );
+        assert!(resolve("gdi32.dll", "D3DKMTEnumAdapters3").is_none() && resolve("ntdll.dll", "HeapAlloc").is_none());
     }
 
     #[test]

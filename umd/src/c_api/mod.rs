@@ -20,6 +20,7 @@ use crate::{
 
 mod batch;
 mod dynamic;
+mod fault;
 mod fence;
 mod handles;
 mod record;
@@ -29,6 +30,7 @@ mod trace;
 
 pub use batch::*;
 pub use dynamic::*;
+pub(crate) use fault::Fault;
 pub use fence::*;
 use handles::Object;
 pub use record::*;
@@ -100,6 +102,9 @@ pub enum Status {
     NeedsKernelSubmission = 28,
     /// On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
     OutOfReach = 29,
+    /// The first of a row, one for each function of the table of thunks and in its order: the call needs that function, and the Windows of this
+    /// machine is older than it. campanile_status_text names it.
+    MissingThunk = 256,
 }
 
 impl Status {
@@ -274,63 +279,6 @@ pub(crate) struct Recording {
     wait: bool,
 }
 
-/// Why a function of this module fails.
-pub(crate) enum Fault {
-    Status(Status),
-    Error(Error),
-}
-
-impl From<Status> for Fault {
-    fn from(status: Status) -> Self {
-        Self::Status(status)
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl Fault {
-    fn number(self) -> i32 {
-        match self {
-            Self::Status(status) => status as i32,
-            // A failed status is negative; anything else would be taken for success or for a number of ours.
-            Self::Error(Error::Status(status, _)) if status.0 < 0 => status.0,
-            Self::Error(error) => error_status(error) as i32,
-        }
-    }
-}
-
-fn error_status(error: Error) -> Status {
-    match error {
-        Error::Status(..) | Error::BadAnswer(_) => Status::BadAnswer,
-        Error::DeviceLost => Status::DeviceLost,
-        Error::NoAdapter => Status::NoAdapter,
-        Error::Version(_) => Status::Version,
-        Error::NativeFencesDisabled => Status::NativeFencesDisabled,
-        Error::UserSubmissionDisabled => Status::UserSubmissionDisabled,
-        Error::BadArgument(_) => Status::BadArgument,
-        Error::BadPacket(_) => Status::BadPacket,
-        Error::NotMappable => Status::NotMappable,
-        Error::ForeignFence => Status::ForeignFence,
-        Error::WaitOnlyFence => Status::WaitOnlyFence,
-        Error::NotShared => Status::NotShared,
-        Error::SignalOnlyFence => Status::SignalOnlyFence,
-        Error::NeedsKernelSubmission => Status::NeedsKernelSubmission,
-        Error::OutOfReach => Status::OutOfReach,
-        Error::CommandsTooLarge => Status::CommandsTooLarge,
-        // Records are kept for Rust only.
-        Error::RingFull | Error::RecordsFull => Status::RingFull,
-        Error::CommandMemoryFull => Status::CommandMemoryFull,
-        Error::Timeout => Status::Timeout,
-        Error::WasStillDrawing => Status::WasStillDrawing,
-        Error::AllMapped => Status::AllMapped,
-        Error::DoorbellStatus(_) => Status::DoorbellStatus,
-    }
-}
-
 fn size(bytes: u64) -> Result<usize, Fault> {
     Ok(usize::try_from(bytes).map_err(|_| Status::BadArgument)?)
 }
@@ -362,6 +310,7 @@ impl<T> Out<T> {
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
     let known = Status::ALL.iter().find(|(known, _)| *known as i32 == status).map(|(_, text)| *text);
+    let known = known.or_else(|| fault::missing_thunk(status));
     let text = match known {
         Some(text) => text,
         None if status < 0 => c"the operating system refused; the number is its NTSTATUS",
@@ -370,7 +319,9 @@ pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
     text.as_ptr()
 }
 
-/// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows.
+/// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows. The functions are looked up
+/// by the first call. Those that the Windows of this machine lacks answer STATUS_PROCEDURE_NOT_FOUND, and what needs them a status from
+/// CAMPANILE_STATUS_MISSING_THUNK on.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_thunks() -> *const c_void {
     #[cfg(windows)]

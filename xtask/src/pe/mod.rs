@@ -3,6 +3,8 @@
 
 mod imports;
 mod standard;
+#[cfg(test)]
+mod wdk;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

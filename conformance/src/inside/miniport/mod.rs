@@ -20,4 +20,5 @@ mod report;
 pub(super) mod reset;
 mod rig;
 pub(super) mod roots;
+pub(super) mod sizes;
 mod system;

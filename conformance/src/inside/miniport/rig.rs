@@ -44,7 +44,7 @@ impl Rig {
         Self::on(system)
     }
 
-    fn on(system: Box<System>) -> Self {
+    pub(crate) fn on(system: Box<System>) -> Self {
         let (process, device) = process(&system, 0x9000);
         let (fences, allocations) = Default::default();
         Self { system, process, device, fences, allocations }

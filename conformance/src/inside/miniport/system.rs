@@ -208,15 +208,25 @@ impl System {
     }
 
     pub(crate) fn start(&mut self) -> NTSTATUS {
+        self.start_with_table_of(size_of::<DXGKRNL_INTERFACE>())
+    }
+
+    /// Starts the device with a table of callbacks that ends after so many bytes. What lies behind it, and is no callback, faults when it is called.
+    pub(crate) fn start_with_table_of(&mut self, size: usize) -> NTSTATUS {
+        const WORDS: usize = size_of::<DXGKRNL_INTERFACE>() / 8;
+        let table = DXGKRNL_INTERFACE { Size: size as u32, ..self.interface() };
+        let mut interface = [0x0bad_0bad_0bad_0bad_u64; WORDS + 8];
+        let room = size.min(size_of_val(&table));
+        // SAFETY: `room` bytes are in both, which do not overlap.
+        unsafe { (&raw const table).cast::<u8>().copy_to_nonoverlapping(interface.as_mut_ptr().cast(), room) };
         let mut info = DXGK_START_INFO::zeroed();
-        let mut interface = self.interface();
         let (mut sources, mut children) = (9, 9);
         let status = ddi!(
             self,
             DxgkDdiStartDevice,
             self.adapter,
             &raw mut info,
-            &raw mut interface,
+            interface.as_mut_ptr().cast(),
             &raw mut sources,
             &raw mut children
         );

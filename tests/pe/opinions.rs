@@ -1,0 +1,141 @@
+//! The driver package as pefile, lief and signify read it: images, catalog and signatures. What they say is compared with what the tests here read, and with each
+//! other's; none of it is compared with Windows.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::image::{built, imports, parse};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The package that `cargo xtask package` has made.
+fn package() -> PathBuf {
+    let folder = root().join("target/package");
+    assert!(folder.join("campanile.cat").is_file(), "{}: run `cargo xtask package` first", folder.display());
+    folder
+}
+
+/// What the three say about a folder; `None` where they are not installed, which in CI is a failure.
+fn opinions(folder: &Path) -> Option<Value> {
+    let python = root().join("target/python/bin/python");
+    if !root().join("target/python/installed.txt").is_file() {
+        eprintln!(
+            "NOT CHECKED: there are no pefile, lief and signify in {}, so nobody else read the package; `cargo xtask test` installs them",
+            python.display()
+        );
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"), "CI needs them");
+        return None;
+    }
+    let output = Command::new(python).arg(root().join("tests/python/opinions.py")).arg(folder).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}")))
+}
+
+/// A copy of the package in which the byte at `offset` of a file is another.
+fn altered(name: &str, file: &str, offset: usize) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("opinions-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    for entry in fs::read_dir(package()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+    }
+    let mut bytes = fs::read(folder.join(file)).unwrap();
+    bytes[offset] ^= 1;
+    fs::write(folder.join(file), bytes).unwrap();
+    folder
+}
+
+/// An image of the package: what pefile calls it, and what it warns of.
+struct Expected {
+    file: &'static str,
+    kind: &'static str,
+    /// Whether the package signs it; a program that a tester starts by hand needs no signature.
+    signed: bool,
+    warnings: &'static [&'static str],
+}
+
+const IMAGES: [Expected; 3] = [
+    Expected { file: "campanile_kmd.sys", kind: "driver", signed: true, warnings: &[] },
+    Expected {
+        file: "campanile_umd.dll",
+        kind: "dll",
+        signed: true,
+        // A DLL may have no entry point, and then the address of it is 0, which pefile takes for one. [pe: AddressOfEntryPoint] Packers look functions up as this
+        // DLL does its thunks, and have as few other imports.
+        warnings: &[
+            "SizeOfHeaders is smaller than AddressOfEntryPoint: this file cannot run under Windows 8.",
+            "AddressOfEntryPoint lies outside the sections' boundaries. AddressOfEntryPoint: 0x0",
+            "Imported symbols contain entries typical of packed executables.",
+        ],
+    },
+    Expected { file: "hlk.exe", kind: "exe", signed: false, warnings: &[] },
+];
+
+#[test]
+fn others_read_the_images_as_the_tests_here_do_and_find_the_signatures_good() {
+    let Some(found) = opinions(&package()) else { return };
+    for Expected { file, kind, signed, warnings } in IMAGES {
+        let (pefile, lief) = (&found["pefile"][file], &found["lief"][file]);
+        assert_eq!(pefile["warnings"], json!(warnings), "{file}");
+        assert_eq!((&pefile["checksum"], &lief["checksum"]), (&json!(true), &json!(true)), "{file}");
+        // A driver is a DLL to the linker; pefile calls one what imports from the kernel.
+        assert!(pefile["kinds"].as_array().unwrap().contains(&json!(kind)), "{file}: {}", pefile["kinds"]);
+        for part in ["sections", "imports", "exports", "relocations", "pdbs"] {
+            assert_eq!(pefile[part], lief[part], "{part} of {file}");
+        }
+        let ours: BTreeSet<String> = imports(&parse(&built(file)))
+            .into_iter()
+            .flat_map(|(module, names)| names.into_keys().map(move |name| format!("{module}!{name}")))
+            .collect();
+        assert_eq!(pefile["imports"], json!(ours), "{file}");
+        assert_eq!(pefile["pdbs"], json!([Path::new(file).with_extension("pdb")]), "{file}");
+        let (by_lief, by_signify) =
+            if signed { ((1, "OK"), "OK") } else { ((0, "NO_SIGNATURE"), "AuthenticodeNotSignedError") };
+        assert_eq!((&lief["signatures"], &lief["signature"]), (&json!(by_lief.0), &json!(by_lief.1)), "{file}");
+        assert_eq!(found["signify"][file], json!({"embedded": by_signify, "catalog": by_signify}), "{file}");
+    }
+    // The INF is text: the catalog alone signs it.
+    assert_eq!(found["signify"]["campanile.inf"]["catalog"], "OK");
+    let catalog = &found["catalog"];
+    assert_eq!((&catalog["is_catalog"], &catalog["signature"]), (&json!(true), &json!("OK")));
+    assert_eq!(catalog["members"], json!(fs::read_dir(package()).unwrap().flatten().filter(listed).count()));
+}
+
+/// Files of a package that its catalog lists: what the INF copies, and the INF.
+fn listed(entry: &fs::DirEntry) -> bool {
+    ["campanile_kmd.sys", "campanile_umd.dll", "campanile.inf"].iter().any(|name| entry.file_name() == *name)
+}
+
+#[test]
+fn a_signature_of_nobody_who_is_trusted_is_refused() {
+    let Some(found) = opinions(&package()) else { return };
+    assert_eq!(found["catalog"]["stranger"], "CertificateVerificationError");
+    for Expected { file, .. } in IMAGES.iter().filter(|image| image.signed) {
+        let refused = "CertificateVerificationError";
+        assert_eq!(found["strangers"][file], json!({"embedded": refused, "catalog": refused}), "{file}");
+    }
+}
+
+#[test]
+fn one_changed_byte_of_an_image_breaks_its_signatures_and_no_other() {
+    let Some(found) = opinions(&altered("image", "campanile_kmd.sys", 0x1234)) else { return };
+    assert_eq!(found["pefile"]["campanile_kmd.sys"]["checksum"], json!(false));
+    assert_ne!(found["lief"]["campanile_kmd.sys"]["signature"], "OK");
+    let broken = &found["signify"]["campanile_kmd.sys"];
+    assert_ne!((&broken["embedded"], &broken["catalog"]), (&json!("OK"), &json!("OK")));
+    assert_eq!(found["signify"]["campanile_umd.dll"], json!({"embedded": "OK", "catalog": "OK"}));
+}
+
+#[test]
+fn one_changed_byte_of_the_inf_or_the_catalog_breaks_what_the_catalog_says() {
+    let Some(found) = opinions(&altered("inf", "campanile.inf", 10)) else { return };
+    assert_ne!(found["signify"]["campanile.inf"]["catalog"], "OK");
+    assert_eq!(found["signify"]["campanile_kmd.sys"]["catalog"], "OK");
+}
