@@ -190,12 +190,16 @@ fn misaligned_addresses_are_refused() {
     for off in 1..8 {
         refused(Packet::Signal(Signal { handle: 0, current: 64 + off, monitored: 0, value: 0 }), BadPacket::Alignment);
         refused(Packet::Signal(Signal { handle: 0, current: 64, monitored: 64 + off, value: 0 }), BadPacket::Alignment);
+        // Both by the same amount.
+        let both = Signal { handle: 0, current: 64 + off, monitored: 64 + off, value: 0 };
+        refused(Packet::Signal(both), BadPacket::Alignment);
         refused(Packet::Wait(Wait { handle: 0, current: 64 + off, value: 0 }), BadPacket::Alignment);
         refused(Packet::Timestamp(Timestamp { destination: 64 + off }), BadPacket::Alignment);
     }
     for off in 1..4 {
         refused(Packet::Fill(Fill { destination: 64 + off, size: 4, pattern: 0 }), BadPacket::Alignment);
         refused(Packet::Fill(Fill { destination: 64, size: 4 + off, pattern: 0 }), BadPacket::Alignment);
+        refused(Packet::Fill(Fill { destination: 64 + off, size: 4 + off, pattern: 0 }), BadPacket::Alignment);
     }
 }
 

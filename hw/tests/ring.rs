@@ -22,6 +22,7 @@ fn a_ring_has_a_power_of_two_of_entries_between_2_and_65536() {
 #[test]
 fn a_ring_of_bytes_is_exactly_a_ring() {
     assert_eq!(RingGeometry::of_bytes(8192).map(RingGeometry::entries), Some(256));
+    assert_eq!(RingGeometry::of_bytes(2 << 20).map(RingGeometry::entries), Some(65536));
     for bytes in [0, 1, 31, 32, 63, 65, 8191, 8193, 96, RING_ENTRY_SIZE * 131_072, u64::MAX, u64::MAX - 31] {
         assert_eq!(RingGeometry::of_bytes(bytes), None, "{bytes}");
     }

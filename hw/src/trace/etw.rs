@@ -129,6 +129,22 @@ mod tests {
             let bytes = metadata.bytes();
             assert_eq!(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])), bytes.len(), "{}", event.name);
         }
+        // Of a field with a format: 0x88 is a 32-bit number of which the next byte says more, 14 that it is an NTSTATUS.
+        let refused = EVENTS.iter().position(|event| event.name == "Refused").unwrap();
+        let fields = b"\x0aobject\0\x15status\0\x88\x0ereason\0\x06ddi\0\x06";
+        assert!(METADATA[refused].bytes().windows(fields.len() - 1).any(|bytes| bytes == &fields[1..]));
+        for (kind, number) in [
+            (FieldKind::U64, 10),
+            (FieldKind::Hex64, 21),
+            (FieldKind::U32, 8),
+            (FieldKind::Hex32, 20),
+            (FieldKind::U16, 6),
+            (FieldKind::Reason, 6),
+            (FieldKind::Ddi, 6),
+            (FieldKind::U8, 4),
+        ] {
+            assert_eq!(types(kind), (number, 0), "{kind:?}");
+        }
         let stopped = EVENTS.iter().position(|event| event.name == "Stopped").unwrap();
         assert_eq!(METADATA[stopped].bytes(), b"\x24\0\0Stopped\0adapter\0\x15sequence\0\x0airql\0\x04");
     }

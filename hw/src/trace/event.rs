@@ -406,6 +406,35 @@ mod tests {
     }
 
     #[test]
+    fn fields_are_laid_as_in_a_structure_without_padding_that_fits_into_an_entry() {
+        use FieldKind::{Hex64, Status, U8, U16, U32, U64};
+        for (kinds, bytes, fits) in [
+            (&[][..], 0, true),
+            (&[U8], 1, true),
+            (&[U8, U8, U16, U32], 8, true),
+            (&[U8, U16], 3, false),
+            (&[U16, U32], 6, false),
+            (&[U32, U64], 12, false),
+            (&[U64, U32, U16, U8], 15, true),
+            (&[Hex64, U64, Status, U32], 24, true),
+            (&[Hex64, U64, Status, U32, U8], 25, false),
+            (&[U64, U64, U64, U64], 32, false),
+        ] {
+            let fields: Vec<FieldInfo> = kinds.iter().map(|kind| FieldInfo { name: "field", kind: *kind }).collect();
+            assert_eq!((payload_size(&fields), well_laid(&fields)), (bytes, fits), "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_has_the_keywords_of_its_component_and_its_own() {
+        use crate::trace::{Component, KEYWORD_REFUSAL};
+        let refused = EventInfo::of(EventId::Refused as u16).unwrap();
+        assert_eq!(refused.keyword(Component::Queue), Component::Queue.keyword() | KEYWORD_REFUSAL);
+        let added = EventInfo::of(EventId::AdapterAdded as u16).unwrap();
+        assert_eq!(added.keyword(Component::Driver), Component::Driver.keyword());
+    }
+
+    #[test]
     fn fields_come_back_as_they_were_written() {
         let event = Event::Refused { object: u64::MAX, status: 0xc000_000d, reason: 27, ddi: 190 };
         let info = &EVENTS[event.index()];

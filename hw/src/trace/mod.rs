@@ -124,5 +124,10 @@ mod tests {
             assert_eq!(component.keyword() & (KEYWORD_REFUSAL | KEYWORD_WORK), 0);
         }
         assert_eq!(Component::from_number(Component::ALL.len() as u8), None);
+        assert!(KEYWORD_REFUSAL.is_power_of_two() && KEYWORD_WORK.is_power_of_two() && KEYWORD_REFUSAL != KEYWORD_WORK);
+        let names = Component::ALL.map(Component::name);
+        assert_eq!(names, ["driver", "adapter", "queue", "fence", "interrupt", "memory", "reset"]);
+        let levels = [Level::Error, Level::Warning, Level::Information, Level::Verbose].map(Level::name);
+        assert_eq!(levels, ["error", "warning", "information", "verbose"]);
     }
 }

@@ -152,6 +152,19 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_says_what_it_is() {
+        let mut ring = TraceRing::<4>::new(Component::Queue);
+        ring.header.magic = [0; 8];
+        ring.describe(Component::Fence, 10_000_000, 0x1234);
+        let header = &ring.header;
+        assert_eq!((&header.magic, header.version), (b"CPTRACE1", 1));
+        assert_eq!((header.header_size, header.entry_size, header.capacity), (64, 48, 4));
+        assert_eq!(header.component, Component::Fence as u8);
+        let words = [&header.frequency, &header.adapter].map(|word| word.load(Ordering::Relaxed));
+        assert_eq!(words, [10_000_000, 0x1234]);
+    }
+
+    #[test]
     fn the_last_round_is_kept_and_read_in_order() {
         let ring = TraceRing::<4>::new(Component::Queue);
         assert_eq!(numbers(&ring, 9), []);
@@ -176,6 +189,9 @@ mod tests {
         ring.record(EMPTY, 3, [0; 3]);
         assert_eq!((ring.header.dropped.load(Ordering::Relaxed), numbers(&ring, 2)), (1, std::vec![1]));
         assert_eq!(ring.entries[0].read(), None);
+        // An event is written once.
+        assert!(!ring.entries[1].write(1, EMPTY, 7, [0; 3]));
+        assert_eq!(ring.entries[1].read().map(|read| read.event), Some(2));
         // One that is a round behind does not overwrite what is newer.
         let late = TraceRing::<2>::new(Component::Queue);
         late.record(EMPTY, 1, [0; 3]);

@@ -65,32 +65,57 @@ impl Sources {
         self.build(&BTreeMap::from([(mutant.file.clone(), text)]), "one")
     }
 
+    /// The copy.
+    pub(super) fn tree(&self) -> PathBuf {
+        self.folder().join("tree")
+    }
+
+    /// Builds the tests of `packages` with some files `changed`. `unstable` is the crate that may use what is not stable. Returns the copy and cargo's
+    /// messages, the compiler's errors among them.
+    ///
+    /// # Errors
+    /// cargo fails for another reason.
+    pub(super) fn tests(
+        &self,
+        changed: &BTreeMap<String, String>,
+        packages: &BTreeSet<String>,
+        unstable: &str,
+    ) -> Result<(PathBuf, Vec<u8>), String> {
+        let tree = self.tree();
+        self.copy(changed, &tree).map_err(|error| format!("{}: {error}", tree.display()))?;
+        let mut command = self.cargo("tests");
+        command.env("RUSTC_BOOTSTRAP", unstable);
+        command.args(["test", "--no-run", "--message-format=json", "--lib", "--tests"]);
+        command.args(packages.iter().flat_map(|package| ["--package", package]));
+        let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
+        if !output.status.success() && !output.stdout.windows(16).any(|text| text == b"compiler-message") {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok((tree, output.stdout))
+    }
+
+    /// cargo in the copy, with a target folder of its own.
+    fn cargo(&self, target: &str) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(self.tree()).env("CARGO_TARGET_DIR", self.folder().join(target));
+        // Functions that nothing calls any more are no news here, and nobody looks at places in mutants with a debugger.
+        command.env("RUSTFLAGS", "--cap-lints=allow").args(["--config", "profile.dev.debug=false"]);
+        command
+    }
+
     /// Copies the sources with some files `changed`, builds, and returns where the program is kept under `name`.
     fn build(&self, changed: &BTreeMap<String, String>, name: &str) -> Result<PathBuf, String> {
-        let tree = self.folder().join("tree");
+        let tree = self.tree();
         self.copy(changed, &tree).map_err(|error| format!("{}: {error}", tree.display()))?;
-        let target = self.folder().join("build");
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // Functions that nothing calls any more are no news here.
-        command.current_dir(&tree).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cap-lints=allow");
-        // Nobody looks at places in mutants with a debugger.
-        command.args([
-            "build",
-            "--quiet",
-            "--package",
-            "campanile",
-            "--bin",
-            "campanile",
-            "--config",
-            "profile.dev.debug=false",
-        ]);
+        let mut command = self.cargo("build");
+        command.args(["build", "--quiet", "--package", "campanile", "--bin", "campanile"]);
         let status =
             command.stdout(Stdio::null()).status().map_err(|error| format!("cargo does not start: {error}"))?;
         if !status.success() {
             return Err(format!("the mutants do not compile; their sources are in {}", tree.display()));
         }
         let program = self.folder().join(name);
-        let built = target.join("debug/campanile");
+        let built = self.folder().join("build/debug/campanile");
         // One that still runs cannot be written, but removed.
         let _ = fs::remove_file(&program);
         fs::copy(&built, &program).map_err(|error| format!("{}: {error}", built.display()))?;

@@ -1,9 +1,11 @@
-//! `cargo xtask mutants`: whether the conformance cases notice when a sentence of a page no longer holds.
+//! `cargo xtask mutants`: whether the conformance cases notice when a sentence of a page no longer holds, and with `--generated` whether unit tests notice
+//! the changes of cargo-mutants.
 
 mod catalogue;
 mod copy;
 mod document;
 mod functions;
+mod generated;
 mod run;
 mod schemata;
 
@@ -40,6 +42,9 @@ pub(crate) struct Options {
     /// Takes only the mutants that live and of which nobody knows why: those whose reason begins with `Open`
     #[arg(long)]
     open: bool,
+    /// Takes the changes that cargo-mutants thinks of instead of the catalogue, and the crates' own tests instead of the conformance cases
+    #[arg(long, conflicts_with_all = ["open", "json", "widen", "no_baseline"])]
+    generated: bool,
     /// Lists the mutants and builds nothing
     #[arg(long)]
     list: bool,
@@ -132,7 +137,8 @@ impl Outcome<'_> {
 
 /// Runs the command and returns the exit code.
 pub(crate) fn mutants(root: &Path, options: &Options) -> u8 {
-    match judge(root, options) {
+    let judged = if options.generated { generated::judge(root, options) } else { judge(root, options) };
+    match judged {
         Ok(code) => code,
         Err(message) => {
             eprintln!("xtask: {message}");
@@ -350,6 +356,7 @@ mod tests {
             filter: None,
             shard: None,
             open: false,
+            generated: false,
             list: false,
             json: false,
             widen: false,
