@@ -486,10 +486,6 @@ pub fn main() -> ExitCode {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
             let json_lines = arguments.json_lines;
             campanile_conformance::seed::set(arguments.seed);
-            if let Some(Err(error)) = arguments.private_data.as_deref().map(campanile_conformance::opaque::read) {
-                testbed::complain!("campanile: {error}");
-                return ExitCode::from(EXIT_INPUT);
-            }
             hlk::command(&hlk::Options {
                 list,
                 filter,
@@ -502,6 +498,7 @@ pub fn main() -> ExitCode {
                 matrix: arguments.matrix,
                 profiles: arguments.profiles,
                 hangs: arguments.hangs,
+                private_data: arguments.private_data,
                 timeout: arguments.timeout.map(Duration::from_secs),
                 command_line: how_cases_run(std::env::args().skip(2)),
                 machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },

@@ -16,7 +16,7 @@ use campanile_conformance::registry::cases;
 use campanile_conformance::report::{self, About, CaseReport, RunInfo, Status};
 use campanile_conformance::shard::Shard;
 use campanile_conformance::simulated::{release_shared, run_within};
-use campanile_conformance::{CaseInfo, junit, seed};
+use campanile_conformance::{CaseInfo, junit, opaque, seed};
 use matrix::Machine;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
 use testbed::setup::{self, Drivers, MachineOptions};
@@ -53,6 +53,8 @@ pub struct Options {
     pub profiles: bool,
     /// Hangs of the case Tdr.StormCostsOnlyTheGuilty, instead of a few. Where no time is given, each lets every case take a second longer.
     pub hangs: Option<u64>,
+    /// Private data and commands for the driver of another GPU, see [`campanile_conformance::opaque`].
+    pub private_data: Option<PathBuf>,
     /// Longest time a case may take, instead of its own.
     pub timeout: Option<Duration>,
     /// The command line without what picks cases and reports, for the command that runs a case again.
@@ -88,6 +90,10 @@ pub fn command(options: &Options) -> u8 {
         let selected: Vec<About> = selected.iter().map(|case| case.about()).collect();
         print(&if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
         return EXIT_OK;
+    }
+    if let Some(Err(error)) = options.private_data.as_deref().map(opaque::read) {
+        testbed::complain!("campanile: {error}");
+        return EXIT_INPUT;
     }
     // Drivers that cannot be loaded say nothing about the cases.
     if let Err(error) = setup::check_drivers() {

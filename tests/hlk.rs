@@ -104,6 +104,8 @@ impl Machine {
     /// fails.
     fn takes(&self, case: &CaseInfo) -> bool {
         let lacks = |need| match need {
+            Need::Campanile => false,
+            Need::HangingCommands => true,
             Need::HardwareScheduling => self.without.contains(&Feature::HardwareScheduling),
             Need::NativeFence => self.without.contains(&Feature::NativeFence),
             Need::UserModeSubmission => !self.without.is_empty(),

@@ -26,7 +26,7 @@ pub const VARIABLE: &str = "CAMPANILE_PRIVATE_DATA";
 /// Bytes of the longest file that is read.
 const FILE_MAX: usize = 1 << 16;
 
-/// What a case puts into a description.
+/// Values that a case puts into a description.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values {
     /// Bytes.
@@ -180,7 +180,7 @@ impl Opaque {
     pub fn allocation(&self, size: u64, local: bool) -> Option<Vec<u8>> {
         match self {
             Self::Campanile => {
-                let placement = if local { Placement::Vram } else { Placement::System } as u32;
+                let placement = if local { Placement::VramVisible } else { Placement::System } as u32;
                 Some(AllocationData { magic: MAGIC, placement, size, adapter: 0, reserved: 0 }.to_bytes().to_vec())
             }
             Self::Described(described) => {

@@ -58,7 +58,8 @@ macro_rules! start_errors {
                         $( $(let _ = $tuple;)* )? $( $(let _ = $field;)* )?
                         write!(f, concat!($($text),+) $(, $argument)*)
                     } )*
-                }
+                }?;
+                self.page().map_or(Ok(()), |page| write!(f, " [{page}]"))
             }
         }
     };
@@ -230,6 +231,58 @@ start_errors! {
     }, STATUS_INVALID_PARAMETER, FailedPostStart, "power component {}: {}", index, rule;
     /// Memory manager or scheduler could not be set up on the adapter.
     RenderCore(status: NTSTATUS), *status, FailedPostStart, "memory manager and scheduler could not be set up: {}", status;
+}
+
+impl StartError {
+    /// The page that states what the driver did not keep to, as its address has it behind the header; `None` where the driver is not to blame, its own status is
+    /// the reason, or the text names the page.
+    fn page(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoSuchDevice
+            | Self::NoSuchDriver
+            | Self::AlreadyStarted
+            | Self::OtherDriver
+            | Self::Stopped(_)
+            | Self::Pci(_)
+            | Self::Resources(_)
+            | Self::RenderCore(_)
+            | Self::McdmCaps { .. }
+            | Self::McdmQuery(_) => return None,
+            Self::AddDevice(_) | Self::NotSupportedByDriver => "dispmprt: DXGKDDI_ADD_DEVICE",
+            Self::LinkIncomplete { .. } | Self::Linked(_) => "dispmprt: DXGKDDI_LINK_DEVICE",
+            Self::StartDevice(_) | Self::NotRenderOnly { .. } => "dispmprt: DXGKDDI_START_DEVICE",
+            Self::MissingDdi { .. } => "dispmprt: DRIVER_INITIALIZATION_DATA",
+            Self::ForbiddenDdi(_) => "mcdm-implementation-guidelines",
+            Self::Query { .. } => "d3dkmddi: DXGK_QUERYADAPTERINFOTYPE",
+            Self::VersionMismatch { .. } => "d3dkmddi: DXGK_WDDMVERSION",
+            Self::NativeFenceNotEnabled
+            | Self::NativeFenceWithout64BitAtomics
+            | Self::OptimizedInterruptWithoutNativeFence
+            | Self::SchedulingCapWithoutMultiEngine(_) => "d3dkmddi: DXGK_VIDSCHCAPS",
+            Self::NativeFenceCaps(_) => "d3dkmddi: DXGK_NATIVE_FENCE_CAPS",
+            Self::PerEngineTdrRequired | Self::PerEngineTdrWithoutDdi(_) => "tdr-changes-in-windows-8",
+            Self::HighestAcceptableAddress { .. } | Self::NoUserModeDriver => "d3dkmddi: DXGK_DRIVERCAPS",
+            Self::IoMmuSecureModeRequired
+            | Self::GpuMmuWithoutVirtualAddressing
+            | Self::NoGpuMmu
+            | Self::PagingNode(_) => "d3dkmddi: DXGK_VIDMMCAPS",
+            Self::RenderOnlyOnPostDevice => "d3dkmddi: DXGK_DRIVERCAPS",
+            Self::NodeCount(_) => "d3dkmddi: DXGK_GPUENGINETOPOLOGY",
+            Self::NodeMetadata { .. } | Self::NodeGpuMmu(_) => "d3dkmdt: DXGK_NODEMETADATA",
+            Self::UserModeSubmissionNotEnabled(_) | Self::KernelModeTestingNotEnabled(_) => {
+                "d3dkmdt: DXGK_NODEMETADATA_FLAGS"
+            }
+            Self::UserModeSubmissionCaps(_) => "d3dkmddi: DXGK_USERMODESUBMISSION_CAPS",
+            Self::PhysicalAdapterCaps(_) => "d3dkmddi: DXGK_PHYSICALADAPTERCAPS",
+            Self::PageTables(_) => "d3dkmddi: DXGK_GPUMMUCAPS",
+            Self::SegmentCount(_) | Self::PagingBufferSegment(_) => "d3dkmddi: DXGK_QUERYSEGMENTOUT4",
+            Self::Segment { .. } => "d3dkmddi: DXGK_SEGMENTDESCRIPTOR4",
+            Self::DmaBufferSegmentSet { .. } => "d3dkmddi: DXGK_CONTEXTINFO",
+            Self::CpuHostApertureNotLast(_) | Self::CpuHostApertureCpuVisible(_) => "d3dkmddi: DXGK_SEGMENTFLAGS",
+            Self::HistoryBufferPrecision { .. } => "d3dkmddi: DXGKARG_HISTORYBUFFERPRECISION",
+            Self::PowerComponent { .. } => "d3dkmddi: DXGK_POWER_RUNTIME_COMPONENT",
+        })
+    }
 }
 
 impl std::error::Error for StartError {}

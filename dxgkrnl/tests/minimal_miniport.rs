@@ -21,6 +21,8 @@ use wddm_ddi::types::{LARGE_INTEGER, NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};
 fn refused(mutant: Mutant) -> StartError {
     let bench = Bench::new(mutant).unwrap();
     let error = bench.start().expect_err("the mutant must be refused");
+    let text = error.to_string();
+    assert!(text.ends_with(']') && text.contains(" ["), "the page of the rule is not named: {text}");
     assert_eq!(bench.machine.bugcheck(), None);
     assert_eq!(bench.machine.unload(bench.driver), Ok(()), "a refused driver gives everything back");
     error
@@ -240,6 +242,8 @@ fn engine_resets_are_mandatory_and_need_their_ddis() {
 fn missing_and_forbidden_ddis_are_named() {
     let error = refused(Mutant { table: |table| table.DxgkDdiCalibrateGpuClock = None, ..SOUND });
     assert!(matches!(error, StartError::MissingDdi { slot: "DxgkDdiCalibrateGpuClock", .. }));
+    let error = refused(Mutant { table: |table| table.DxgkDdiGetNodeMetadata = None, ..SOUND });
+    assert!(matches!(error, StartError::MissingDdi { slot: "DxgkDdiGetNodeMetadata", .. }), "{error}");
     let error = refused(Mutant { table: |table| table.DxgkDdiSuspendContext = None, ..SOUND });
     let missing = StartError::MissingDdi { slot: "DxgkDdiSuspendContext", rule: "hardware scheduling" };
     assert_eq!(error, missing);

@@ -7,10 +7,12 @@ use wddm_ddi::nt::NtImports;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::{PDRIVER_INITIALIZE, UNICODE_STRING};
 
+use crate::bus::inline;
 use crate::driver::{Driver, Host, LoadedImage};
 use crate::driver_call;
 use crate::image::symbols::Symbols;
 use crate::image::{Image, ImageError, ImageKind};
+use crate::services::INLINE;
 
 /// Modules that drivers import from: the kernel, and what was a module of its own before Windows 10 and hands all on to the kernel since then.
 const KERNEL: [&str; 2] = ["ntoskrnl.exe", "hal.dll"];
@@ -66,6 +68,7 @@ pub fn load(image: DriverImage, host: &Host<'_>) -> Result<(Arc<Driver>, PDRIVER
                     .then(|| host.services.export(name))
                     .flatten()
             };
+            inline::serve_with(INLINE);
             let image = Image::load(&name, &bytes, ImageKind::Driver, &export)?;
             let entry = image.entry().ok_or(ImageError::BadHeader("a driver needs an entry point"))?;
             // SAFETY: the entry point of a driver image is a DRIVER_INITIALIZE; whether the code keeps to it is for the

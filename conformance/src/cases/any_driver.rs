@@ -43,7 +43,7 @@ cases! { neutral "AnyDriver";
     "AnyDriver.FaultCostsItsDevice" on Boot::Fresh, "dxgk_interrupt_dma_page_faulted":
         "Commands that reach an address without memory put their own device into error; another device goes on."
         => fault;
-    "AnyDriver.HangCostsItsDevice" on Boot::Fresh, "timeout-detection-and-recovery":
+    "AnyDriver.HangCostsItsDevice" needs HangingCommands on Boot::Fresh, "timeout-detection-and-recovery":
         "Commands that do not end are ended by the system and put their own device into error; another device goes on."
         => hang;
 }
@@ -138,8 +138,8 @@ impl Lab {
         Ok(Worker { context, fence, commands, view: self.rig.view(commands)?, done: 0 })
     }
 
-    /// Submits commands behind everything of the worker that is done, and a signal of its fence behind them.
-    fn submit(&self, worker: &mut Worker, commands: &[u8]) -> Result<u64, Failure> {
+    /// Submits commands behind everything of the worker that is done.
+    fn hand_over(&self, worker: &Worker, commands: &[u8]) -> Result<(), Failure> {
         ensure!(commands.len() as u64 <= worker.commands.size, "the description's commands are longer than a page");
         worker.view.write(0, commands);
         let mut data = self.opaque.submission();
@@ -151,13 +151,15 @@ impl Lab {
             arguments.pPrivateDriverData = data.as_mut_ptr().cast();
             arguments.PrivateDriverDataSize = data.len() as u32;
         }
-        granted(self.rig.kmt.call(self.rig.kmt.table().D3DKMTSubmitCommand, &mut arguments), "D3DKMTSubmitCommand")?;
+        granted(self.rig.kmt.call(self.rig.kmt.table().D3DKMTSubmitCommand, &mut arguments), "D3DKMTSubmitCommand")
+    }
+
+    /// As [`Lab::hand_over`], with a signal of the worker's fence behind the commands.
+    fn submit(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
+        self.hand_over(worker, commands)?;
         worker.done += 1;
-        granted(
-            self.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]),
-            "the signal behind the packet",
-        )?;
-        Ok(worker.done)
+        let signal = self.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]);
+        granted(signal, "the signal behind the packet")
     }
 
     fn wait(&self, worker: &Worker) -> Result<(), Failure> {
@@ -197,6 +199,11 @@ pub fn holds(view: &View, offset: u64, size: u64, pattern: u32, what: &str) -> R
     let wrong = bytes.chunks_exact(4).position(|word| word != pattern.to_le_bytes());
     ensure!(wrong.is_none(), "{what}: word {} is not {pattern:#x}", wrong.unwrap_or_default());
     Ok(())
+}
+
+/// Whether commands that do not end are described.
+pub fn knows_how_to_hang(case: &Case) -> Result<bool, Failure> {
+    Ok(lab(case)?.opaque.hang().is_some())
 }
 
 fn lab(case: &Case) -> Result<Lab, Failure> {
@@ -379,8 +386,9 @@ fn threads(case: &Case) -> Result<(), Failure> {
 /// Runs commands that must cost the device, beside another device that must not notice.
 fn costs_its_device(lab: &Lab, other: &Lab, commands: &[u8]) -> Result<(), Failure> {
     other.work()?;
-    let mut worker = lab.worker()?;
-    lab.submit(&mut worker, commands)?;
+    let worker = lab.worker()?;
+    // Nothing is asked of the device behind that: it may be in error at once.
+    lab.hand_over(&worker, commands)?;
     wait_until("an error of the device", || lab.is_active().is_ok_and(|active| !active))?;
     ensure!(other.is_active()?, "the other device is in error too");
     other.work()?;
@@ -398,7 +406,6 @@ fn fault(case: &Case) -> Result<(), Failure> {
 
 fn hang(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
-    let none = || Failure::NotApplicable("the description has no line `hang`".to_owned());
-    let commands = lab.opaque.hang().ok_or_else(none)?;
+    let commands = lab.opaque.hang().unwrap_or_default();
     costs_its_device(&lab, &other, &commands)
 }

@@ -215,7 +215,7 @@ fn boot_and_run(
     told: &Sender<Told>,
 ) -> Result<Counted, Ended> {
     if ANOTHER_DRIVER.load(Ordering::Relaxed) && case.needs.concat().contains(&Need::Campanile) {
-        return Err(Need::Campanile.missing().into());
+        return Err(Failure::NotApplicable(format!("the adapter is without {}", Need::Campanile)).into());
     }
     let options = SystemOptions { driver_limit, ..case.boot.options(machine) };
     let bus = match &options.bus {

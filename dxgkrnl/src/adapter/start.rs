@@ -418,6 +418,11 @@ impl Adapter {
     }
 
     fn query_nodes(&self, engine: u32, count: u32) -> Result<Vec<NodeCaps>, StartError> {
+        if self.miniport.table().DxgkDdiGetNodeMetadata.is_none() {
+            // Also checked with the others, behind the segments; here it would be called before.
+            const RULE: &str = "a render or compute adapter with GPU virtual addresses";
+            return Err(StartError::MissingDdi { slot: "DxgkDdiGetNodeMetadata", rule: RULE });
+        }
         (0..count)
             .map(|node| {
                 let mut metadata = DXGK_NODEMETADATA::zeroed();

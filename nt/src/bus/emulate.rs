@@ -57,7 +57,7 @@ impl Registers<'_> {
         usize::try_from(index).ok().and_then(|index| self.0.get(index)).map_or(0, |word| *word as u64)
     }
 
-    fn set_word(&mut self, index: i32, value: u64) {
+    pub(super) fn set_word(&mut self, index: i32, value: u64) {
         if let Some(word) = usize::try_from(index).ok().and_then(|index| self.0.get_mut(index)) {
             *word = value as i64;
         }
@@ -78,14 +78,14 @@ impl Registers<'_> {
         })
     }
 
-    fn get(&self, register: Register) -> Option<u64> {
+    pub(super) fn get(&self, register: Register) -> Option<u64> {
         let full = self.0.get(slot(register.full_register())?).map(|word| *word as u64)?;
         let full = if is_high_byte(register) { full >> 8 } else { full };
         Some(full & mask(u8::try_from(register.size()).ok()?))
     }
 
     /// Writes a register as an instruction does: 32-bit results clear the upper half, smaller ones leave the other bits as they are.
-    fn set(&mut self, register: Register, value: u64) -> Option<()> {
+    pub(super) fn set(&mut self, register: Register, value: u64) -> Option<()> {
         let word = self.0.get_mut(slot(register.full_register())?)?;
         let old = *word as u64;
         let new = match register.size() {

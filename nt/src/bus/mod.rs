@@ -4,6 +4,7 @@
 //! behind Linux' vfio. Nothing here knows what device it is.
 
 mod emulate;
+pub(crate) mod inline;
 pub mod trap;
 
 use std::fs::File;

@@ -216,7 +216,7 @@ fn unanswered(site: &Site, gregs: &mut signal::Registers) -> bool {
 }
 
 /// Decodes the instruction at `rip`, reading no byte of a page that it does not lie in.
-fn decode(rip: u64) -> Option<Instruction> {
+pub(super) fn decode(rip: u64) -> Option<Instruction> {
     let to_page_end = (PAGE_SIZE - rip % PAGE_SIZE) as usize;
     decode_bytes(rip, to_page_end.min(LONGEST)).or_else(|| decode_bytes(rip, LONGEST))
 }

@@ -31,6 +31,8 @@ pub(crate) enum Claim {
     TrappedBar,
     /// A store to user memory that is being moved; it waits and is made again.
     FrozenPage,
+    /// An instruction that reaches processor or kernel without a call, as code of the WDK has some; it is carried out.
+    Inline,
     /// A guarded access; the thread goes on with an error.
     GuardedAccess,
     /// An access to device memory that the device does not answer; it is carried out as one without a device.
@@ -66,7 +68,7 @@ pub(crate) struct Caller {
     pub(crate) describe: fn(&Site, &mut [u8]) -> usize,
 }
 
-static CLAIMANTS: [OnceLock<Claimant>; 6] = [const { OnceLock::new() }; 6];
+static CLAIMANTS: [OnceLock<Claimant>; 7] = [const { OnceLock::new() }; 7];
 static CALLER: OnceLock<Caller> = OnceLock::new();
 
 /// Has faults of this kind offered to `claimant` from now on. The first one stays.

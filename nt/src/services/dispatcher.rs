@@ -387,8 +387,13 @@ extern "win64" fn ke_query_system_time(time: *mut LARGE_INTEGER) {
     put("KeQuerySystemTimePrecise", time, LARGE_INTEGER { QuadPart: system_time() });
 }
 
-extern "win64" fn ke_query_interrupt_time() -> u64 {
+/// Units of 100 ns.
+pub(super) fn interrupt_time() -> u64 {
     nanoseconds() / 100
+}
+
+extern "win64" fn ke_query_interrupt_time() -> u64 {
+    interrupt_time()
 }
 
 extern "win64" fn ke_query_interrupt_time_precise(counter: *mut u64) -> u64 {

@@ -31,6 +31,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_SUCCESS};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS, UNICODE_STRING};
 
 use crate::bugcheck::Bugcheck;
+use crate::bus::inline;
 use crate::device_object;
 use crate::driver::{ControlDevice, Driver, Export, Services};
 use crate::driver_call::{self, stop};
@@ -74,6 +75,13 @@ pub const fn services(
 ) -> Services {
     Services { imports: Some(imports), not_exported, exports: EXPORTS, device: Some(device) }
 }
+
+/// What code of the WDK reads without a call of these services.
+pub(crate) const INLINE: inline::Kernel = inline::Kernel {
+    current_thread: || dispatcher::ke_get_current_thread().addr(),
+    interrupt_time: dispatcher::interrupt_time,
+    system_time: dispatcher::system_time,
+};
 
 /// Functions that only images import, by families.
 const EXPORTS: &[&[Export]] = &[

@@ -150,7 +150,7 @@ fn undefined() {
 #[inline(never)]
 fn privileged() {
     // SAFETY: changes nothing here, where it may not be run.
-    unsafe { core::arch::asm!("mov {0}, cr8", out(reg) _) }; // privileged
+    unsafe { core::arch::asm!("mov {0}, cr0", out(reg) _) }; // privileged
 }
 
 #[inline(never)]
