@@ -340,7 +340,7 @@ pub(super) fn put_back(context: &Arc<HwContext>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vidsch::FenceOperation;
+    use crate::fence::FenceOperation;
 
     #[test]
     fn a_queue_waits_for_what_was_not_signalled_when_the_watchdog_looked() {
