@@ -27,7 +27,7 @@ pub struct CaseInfo {
     pub behind: &'static str,
     /// The system it runs on.
     pub boot: Boot,
-    /// What the adapter must have: for every case of the area, and for this one.
+    /// What the adapter must have: this project's driver, for every case of the area, and for this one.
     pub needs: Needs,
     /// Sentences of the specification pages that it holds.
     pub holds: &'static [Claim],
@@ -106,14 +106,17 @@ impl CaseInfo {
 /// Declares an area's table: `thunks "Area"; "Name" on Boot, "page": "requirement" => function;` for cases over the thunks alone, `inside "Area"; …` for those
 /// that look at the simulated machine behind them. What these do there, for which they cannot run on Windows, is said after the area with
 /// `behind "…"`; `hlk.exe` lists it. What the adapter must have is said there too, for all of the area's cases, or after a
-/// name: `needs HardwareScheduling`. Behind the requirement stand the sentences of the specification pages that the case holds:
+/// name: `needs HardwareScheduling`. A table that begins with `neutral` is for the driver of any GPU; all others are for this project's. Behind the requirement stand the sentences of the specification pages that the case holds:
 /// `holds [Tdr 1, NativeFence 20]`.
 macro_rules! cases {
-    (thunks $($table:tt)*) => { cases! { @table Thunks $($table)* } };
-    (inside $($table:tt)*) => { cases! { @table Inside $($table)* } };
-    (@table $kind:ident $area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
+    (thunks $($table:tt)*) => { cases! { @table Thunks [$crate::Need::Campanile] $($table)* } };
+    (inside $($table:tt)*) => { cases! { @table Inside [$crate::Need::Campanile] $($table)* } };
+    (neutral inside $($table:tt)*) => { cases! { @table Inside [] $($table)* } };
+    (neutral $($table:tt)*) => { cases! { @table Thunks [] $($table)* } };
+    (@table $kind:ident [$($driver:expr)?] $area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
         /// The cases of this area.
         pub(crate) const CASES: &[$crate::CaseInfo] = {
+            const DRIVER: &[$crate::Need] = &[$($driver)?];
             const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
             const BEHIND: &str = concat!($($reason)?);
             &[$(
@@ -124,7 +127,7 @@ macro_rules! cases {
                     requirement: $requirement,
                     behind: BEHIND,
                     boot: $boot,
-                    needs: [AREA, &[$($($crate::Need::$one),+)?]],
+                    needs: [DRIVER, AREA, &[$($($crate::Need::$one),+)?]],
                     holds: &[$($($crate::Claim::$claim($number)),*)?],
                     run: $crate::Run::$kind($run),
                 },

@@ -26,6 +26,7 @@ pub mod junit;
 pub mod kmt;
 pub mod merge;
 mod need;
+pub mod opaque;
 pub mod registry;
 pub mod report;
 pub mod rig;

@@ -7,6 +7,7 @@
 mod adapter;
 #[cfg(test)]
 mod address_model;
+mod any_driver;
 mod budget;
 mod budget_change;
 mod caps;
@@ -199,4 +200,5 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::queues::CASES,
     miniport::reset::CASES,
     miniport::roots::CASES,
+    any_driver::CASES,
 ];

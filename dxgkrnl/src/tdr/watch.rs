@@ -12,12 +12,14 @@ use nt::lock::lock;
 
 use crate::rescue::Rescue;
 
+use crate::fence::FenceLogEntry;
 use crate::tdr_report::TdrReason;
-use crate::vidsch::{Complaint, HwContext, HwQueue, LONG_STALL, Subject};
+use crate::vidsch::{Complaint, HwContext, HwQueue, LONG_STALL, Subject, VidSch};
 
 use super::Tdr;
 
-/// Real time within which a queue whose engine had missed a wake-up goes on when it is resumed.
+/// Real time within which an engine goes on with a queue: after the signal that the queue waits for, and when it is resumed after one that the engine
+/// had missed.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// State of the earlier checks for timeouts.
@@ -41,29 +43,78 @@ struct Since {
 
 /// A context whose suspension the watchdog has requested.
 pub(super) struct SuspensionProbe {
-    context: Arc<HwContext>,
     /// The suspension that was asked for.
     fence: u64,
     since: Duration,
-    /// Since when one of its queues stands still, by the host's clock.
-    stands_since: Instant,
+    suspect: Suspect,
 }
 
-/// A queue with work, and its progress when it was seen to stand still.
-type StalledQueue = (Arc<HwQueue>, u64);
+/// A context of which a queue has stood still for TdrDelay, as it was before it was asked off its engine.
+struct Suspect {
+    context: Arc<HwContext>,
+    /// Since when the queue stands still, by the host's clock.
+    since: Instant,
+    /// Its queues with work.
+    standing: Vec<StalledQueue>,
+    /// Fences of its process.
+    fences: Arc<Fences>,
+}
 
-impl SuspensionProbe {
-    /// Puts the context back. Returns its queues with work that have stood still for long.
-    fn resume(&self) -> Vec<StalledQueue> {
-        let queues = self.context.queues().into_iter().filter(|queue| self.has_stood_long() && is_watched(queue));
-        let standing = queues.map(|queue| (Arc::clone(&queue), queue.progress().current())).collect();
-        put_back(&self.context);
-        standing
+/// A queue with work that stands still.
+#[derive(Clone)]
+struct StalledQueue {
+    queue: Arc<HwQueue>,
+    progress: u64,
+    /// Where its log will have the wait that it is in; `None` for a queue without log.
+    wait: Option<u64>,
+}
+
+/// Values of the fences of a process at one moment, by their handles there.
+struct Fences(HashMap<u32, u64>);
+
+impl Fences {
+    /// True if `wait` was for a value that its fence did not have. A fence that nobody knows may have had it.
+    fn left_waiting(&self, wait: &FenceLogEntry) -> bool {
+        self.0.get(&wait.fence).is_some_and(|value| *value < wait.value)
+    }
+}
+
+impl Suspect {
+    fn new(sch: &VidSch, context: &Arc<HwContext>, since: Instant) -> Self {
+        let queues = context.queues().into_iter().filter(is_watched);
+        let standing = queues.map(|queue| StalledQueue {
+            progress: queue.progress().current(),
+            wait: sch.position_of_waits(&queue),
+            queue,
+        });
+        // The fences after the logs: a queue whose next wait is satisfied by then has been signalled.
+        let standing = standing.collect();
+        let fences = Arc::new(Fences(sch.values_in(context.device().process.id)));
+        Self { context: Arc::clone(context), since, standing, fences }
+    }
+
+    /// The queues that have done nothing since.
+    fn still_standing(&self) -> impl Iterator<Item = &StalledQueue> {
+        self.standing.iter().filter(|it| is_watched(&it.queue) && it.queue.progress().current() == it.progress)
     }
 
     /// False for one that had no time to do anything, because somebody moves the machine's clock on by hand.
     fn has_stood_long(&self) -> bool {
-        self.stands_since.elapsed() >= LONG_STALL
+        self.since.elapsed() >= LONG_STALL
+    }
+}
+
+/// A queue that has stood still for long and was resumed, and the fences of its process before it was suspended.
+type Resumed = (StalledQueue, Arc<Fences>);
+
+impl SuspensionProbe {
+    /// Puts the context back. Returns its queues with work that have stood still for long.
+    fn resume(&self) -> Vec<Resumed> {
+        let suspect = &self.suspect;
+        let standing = suspect.still_standing().filter(|_| suspect.has_stood_long());
+        let standing = standing.map(|it| (it.clone(), Arc::clone(&suspect.fences))).collect();
+        put_back(&suspect.context);
+        standing
     }
 }
 
@@ -73,7 +124,7 @@ impl Tdr {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         adapter.flush_interrupts();
         let hung = self.follow_up(now);
-        let mut stands = HashMap::new();
+        let (mut stands, mut suspects) = (HashMap::new(), Vec::new());
         watch.stalled = false;
         for queue in adapter.vidsch().hw_queues().iter().filter(|queue| is_watched(queue)) {
             let key = queue.handles().0.raw().addr();
@@ -83,14 +134,15 @@ impl Tdr {
             let since = known.map_or(fresh, |(_, since)| since);
             let stood = now.saturating_sub(since.clock) >= self.settings.delay;
             watch.stalled |= stood;
-            let probed = lock(&self.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
+            let probed = self.is_probed(queue.context()) || suspects.iter().any(is_of(queue.context()));
             // A context that was suspended and was not hung is given TdrDelay anew.
             stands.insert(key, (progress, if stood && !probed { fresh } else { since }));
             if stood && !probed {
-                self.probe(queue.context(), now, since.host);
+                suspects.push(Suspect::new(adapter.vidsch(), queue.context(), since.host));
             }
         }
         watch.stands = stands;
+        self.probe(suspects, now);
         adapter.flush_interrupts();
         self.release_answered();
         hung
@@ -138,11 +190,24 @@ impl Tdr {
             && self.adapter().is_ok_and(|adapter| adapter.links().iter().any(|link| link.function.was_reset()))
     }
 
-    /// Asks a context off its engine.
-    fn probe(&self, context: &Arc<HwContext>, since: Duration, stands_since: Instant) {
-        // One that is off it already is so for somebody else's reason.
-        if let Ok(Some(fence)) = context.begin_suspension() {
-            lock(&self.probes).push(SuspensionProbe { context: Arc::clone(context), fence, since, stands_since });
+    fn is_probed(&self, context: &Arc<HwContext>) -> bool {
+        lock(&self.probes).iter().map(|probe| &probe.suspect).any(is_of(context))
+    }
+
+    /// Asks contexts off their engines, but for those that were signalled a moment ago and go on.
+    fn probe(&self, suspects: Vec<Suspect>, now: Duration) {
+        if suspects.is_empty() {
+            return;
+        }
+        std::thread::sleep(AT_ONCE);
+        for suspect in suspects {
+            if suspect.still_standing().next().is_none() {
+                continue;
+            }
+            // One that is off it already is so for somebody else's reason.
+            if let Ok(Some(fence)) = suspect.context.begin_suspension() {
+                lock(&self.probes).push(SuspensionProbe { fence, since: now, suspect });
+            }
         }
     }
 
@@ -163,7 +228,7 @@ impl Tdr {
     fn release_answered(&self) {
         let mut resumed = Vec::new();
         lock(&self.probes).retain(|probe| {
-            let context = &probe.context;
+            let context = &probe.suspect.context;
             if context.is_destroyed() || context.device().error().is_some() {
                 return false;
             }
@@ -176,18 +241,28 @@ impl Tdr {
         self.count_missed_wake_ups(&resumed);
     }
 
-    /// Counts queues that go on at once when they are resumed: an engine that looks at what they wait for as it should finds nothing new there.
-    fn count_missed_wake_ups(&self, resumed: &[StalledQueue]) {
+    /// Counts queues that go on at once when they are resumed, although what they waited for had come before they were suspended: the engine had missed
+    /// it. One that is signalled after that goes on by itself.
+    fn count_missed_wake_ups(&self, resumed: &[Resumed]) {
         if resumed.is_empty() {
             return;
         }
         std::thread::sleep(AT_ONCE);
-        // A queue that was taken away meanwhile, or whose device was lost, did not go on: its progress is moved to the end for it.
-        let lives = |queue: &HwQueue| !queue.is_destroyed() && queue.context().device().error().is_none();
-        let went_on = resumed.iter().filter(|(queue, at)| queue.progress().current() != *at && lives(queue)).count();
-        if went_on != 0 {
-            self.rescued(Rescue::MissedWakeUp, went_on as u64);
+        let missed = resumed.iter().filter(|(it, fences)| {
+            // A queue that was taken away meanwhile, or whose device was lost, did not go on: its progress is moved to the end for it.
+            let lives = !it.queue.is_destroyed() && it.queue.context().device().error().is_none();
+            let went_on = it.queue.progress().current() != it.progress;
+            went_on && lives && !self.waited_for(it).is_some_and(|wait| fences.left_waiting(&wait))
+        });
+        let missed = missed.count();
+        if missed != 0 {
+            self.rescued(Rescue::MissedWakeUp, missed as u64);
         }
+    }
+
+    /// The wait in which a queue stood that goes on now; `None` if it stood in none that is logged.
+    fn waited_for(&self, standing: &StalledQueue) -> Option<FenceLogEntry> {
+        self.adapter().ok()?.vidsch().wait_logged_at(&standing.queue, standing.wait?)
     }
 
     /// Counts something that was made good although a driver or a device should have reported it.
@@ -208,22 +283,23 @@ impl Tdr {
                 return true;
             }
             // A reset from here on answers the question below.
+            let suspect = &probe.suspect;
             let timeouts = adapter.vidsch().timeouts();
-            let complaint = timeouts.complaint(probe.context.node(), TdrReason::EngineTimeout);
+            let complaint = timeouts.complaint(suspect.context.node(), TdrReason::EngineTimeout);
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
-            match probe.context.begin_suspension() {
+            match suspect.context.begin_suspension() {
                 Ok(None) => {
                     resumed.extend(probe.resume());
-                    unheard += u64::from(probe.has_stood_long());
+                    unheard += u64::from(suspect.has_stood_long());
                     return false;
                 }
                 Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
                 Err(_) => return false,
             }
             adapter.flush_interrupts();
-            if probe.context.has_suspended(probe.fence) {
+            if probe.suspect.context.has_suspended(probe.fence) {
                 resumed.extend(probe.resume());
-                unheard += u64::from(probe.has_stood_long());
+                unheard += u64::from(probe.suspect.has_stood_long());
                 return false;
             }
             if hung.iter().all(|other| other.node != complaint.node) {
@@ -237,6 +313,11 @@ impl Tdr {
         self.count_missed_wake_ups(&resumed);
         hung
     }
+}
+
+/// Whether a suspect is `context`.
+fn is_of(context: &Arc<HwContext>) -> impl Fn(&Suspect) -> bool {
+    |suspect| Arc::ptr_eq(&suspect.context, context)
 }
 
 /// True if a queue has work on its engine that must end some day.
@@ -254,5 +335,32 @@ pub(super) fn put_back(context: &Arc<HwContext>) {
     context.device().process.space.suspension.resume_with_process(context);
     if context.device().error().is_some() {
         let _ = context.begin_suspension();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::FenceOperation;
+
+    #[test]
+    fn a_queue_waits_for_what_was_not_signalled_when_the_watchdog_looked() {
+        let fences = Fences([(1, 4), (2, u64::MAX)].into());
+        let entry = |fence, value| FenceLogEntry {
+            operation: FenceOperation::WaitUnblocked,
+            fence,
+            value,
+            observed: 7,
+            end: 9,
+        };
+        for (what, fence, value, waits) in [
+            ("a value that had not come", 1, 5, true),
+            ("the value of that moment", 1, 4, false),
+            ("a value that had passed", 1, 1, false),
+            ("the end of a lost device", 2, u64::MAX, false),
+            ("a fence that nobody knows", 3, 1, false),
+        ] {
+            assert_eq!(fences.left_waiting(&entry(fence, value)), waits, "{what}");
+        }
     }
 }
