@@ -26,7 +26,7 @@ pub const VARIABLE: &str = "CAMPANILE_PRIVATE_DATA";
 /// Bytes of the longest file that is read.
 const FILE_MAX: usize = 1 << 16;
 
-/// What a case puts into a description.
+/// A value that a case writes into the description of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values {
     /// Bytes.

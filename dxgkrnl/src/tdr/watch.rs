@@ -315,7 +315,7 @@ impl Tdr {
     }
 }
 
-/// Whether a suspect is `context`.
+/// True for a suspect whose context is `context`.
 fn is_of(context: &Arc<HwContext>) -> impl Fn(&Suspect) -> bool {
     |suspect| Arc::ptr_eq(&suspect.context, context)
 }
