@@ -26,7 +26,7 @@ pub const VARIABLE: &str = "CAMPANILE_PRIVATE_DATA";
 /// Bytes of the longest file that is read.
 const FILE_MAX: usize = 1 << 16;
 
-/// A value that a case writes into the description of an object.
+/// The values that a case fills into a description.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values {
     /// Bytes.
