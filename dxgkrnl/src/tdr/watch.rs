@@ -260,16 +260,16 @@ impl Tdr {
         }
     }
 
+    /// The wait in which a queue stood that goes on now; `None` if it stood in none that is logged.
+    fn waited_for(&self, standing: &StalledQueue) -> Option<FenceLogEntry> {
+        self.adapter().ok()?.vidsch().wait_logged_at(&standing.queue, standing.wait?)
+    }
+
     /// Counts something that was made good although a driver or a device should have reported it.
     fn rescued(&self, rescue: Rescue, count: u64) {
         if let Ok(adapter) = self.adapter() {
             adapter.vidsch().rescued(rescue, count);
         }
-    }
-
-    /// The wait in which a queue stood that goes on now; `None` if it stood in none that is logged.
-    fn waited_for(&self, standing: &StalledQueue) -> Option<FenceLogEntry> {
-        self.adapter().ok()?.vidsch().wait_logged_at(&standing.queue, standing.wait?)
     }
 
     /// Probes whose time is over. Returns the engines of those that did not answer.
@@ -284,7 +284,8 @@ impl Tdr {
             }
             // A reset from here on answers the question below.
             let suspect = &probe.suspect;
-            let complaint = adapter.vidsch().timeouts().complaint(suspect.context.node(), TdrReason::EngineTimeout);
+            let timeouts = adapter.vidsch().timeouts();
+            let complaint = timeouts.complaint(suspect.context.node(), TdrReason::EngineTimeout);
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
             match suspect.context.begin_suspension() {
                 Ok(None) => {
@@ -314,7 +315,7 @@ impl Tdr {
     }
 }
 
-/// True for the suspect that is `context`.
+/// True for a suspect whose context is `context`.
 fn is_of(context: &Arc<HwContext>) -> impl Fn(&Suspect) -> bool {
     |suspect| Arc::ptr_eq(&suspect.context, context)
 }

@@ -31,7 +31,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
 pub(crate) const LONG_STALL: Duration = Duration::from_secs(1);
 
-/// Who finds timeouts and recovers from them.
+/// Finds timeouts and recovers from them: the scheduler complains to it of work that does not leave its engine.
 pub(crate) trait Recovery: Send + Sync {
     /// Finds what has timed out by the machine's clock, and recovers from it.
     fn look_for_timeouts(&self);
@@ -234,7 +234,7 @@ impl VidSch {
         &self.timeouts
     }
 
-    /// Who recovers from timeouts.
+    /// Recovery from timeouts, as plug and play handed it to the scheduler at start.
     pub(crate) fn recovery(&self) -> &dyn Recovery {
         &*self.timeouts.recovery
     }
