@@ -201,7 +201,7 @@ pub fn holds(view: &View, offset: u64, size: u64, pattern: u32, what: &str) -> R
     Ok(())
 }
 
-/// Whether commands that do not end are described.
+/// True if the description has commands that do not end.
 pub fn knows_how_to_hang(case: &Case) -> Result<bool, Failure> {
     Ok(lab(case)?.opaque.hang().is_some())
 }

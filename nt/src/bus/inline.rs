@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use iced_x86::{Instruction, Mnemonic, Register};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
 use super::emulate::{Outcome, Registers, emulate};
 use super::trap::decode;
@@ -38,6 +38,8 @@ static KERNEL: OnceLock<Kernel> = OnceLock::new();
 /// Has such instructions of drivers carried out from now on.
 pub(crate) fn serve_with(kernel: Kernel) {
     KERNEL.get_or_init(|| kernel);
+    // Makes the decoder's tables, for which the stack of a signal handler is too small.
+    let _ = Decoder::new(64, &[0x90], DecoderOptions::NONE).decode();
     signal::claim(Claim::Inline, serve);
 }
 
@@ -56,9 +58,10 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
         let thread = KERNEL.get().map_or(0, |kernel| (kernel.current_thread)());
         return only_reads(&instruction) && done(emulate(&instruction, &mut registers, |_| thread as u64, |_, _| ()));
     }
-    let Some(offset) = address.checked_sub(SHARED).filter(|offset| *offset < SHARED_BYTES as u64) else { return false };
+    // By the operand: of an address in the upper half not every host tells which it was.
+    let offset = registers.effective_address(&instruction).and_then(|address| address.checked_sub(SHARED));
+    let Some(offset) = offset.filter(|offset| *offset < SHARED_BYTES as u64) else { return false };
     only_reads(&instruction)
-        && registers.effective_address(&instruction) == Some(address)
         && done(emulate(&instruction, &mut registers, |size| field(offset as usize, size), |_, _| ()))
 }
 
@@ -93,38 +96,27 @@ fn level(instruction: &Instruction, registers: &mut Registers<'_>) -> bool {
     true
 }
 
-/// `size` bytes of the shared page as it is now.
+/// `size` bytes of the shared page as it is now. Everything but these fields is 0. [ntddk: KUSER_SHARED_DATA]
 fn field(offset: usize, size: u8) -> u64 {
-    let page = page();
-    let mut bytes = [0; 8];
-    for (byte, place) in bytes.iter_mut().take(size.into()).zip(offset..) {
-        *byte = page.get(place).copied().unwrap_or(0);
-    }
-    u64::from_le_bytes(bytes)
-}
-
-/// The page. Everything but these fields is 0. [ntddk: KUSER_SHARED_DATA]
-fn page() -> [u8; SHARED_BYTES] {
-    let mut page = [0; SHARED_BYTES];
-    let Some(kernel) = KERNEL.get() else { return page };
-    let mut put = |offset: usize, bytes: &[u8]| {
-        if let Some(place) = page.get_mut(offset..offset + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
+    let Some(kernel) = KERNEL.get() else { return 0 };
+    let (interrupt, system) = ((kernel.interrupt_time)(), (kernel.system_time)().cast_unsigned());
+    // High2Time stands behind a time, with which a reader of two halves finds out whether they belong together.
+    let time = |time: u64| u128::from(time) | u128::from(time >> 32) << 64;
+    let fields: [(usize, u128); 8] = [
+        (0x004, u128::from((TICK << 24) / 10_000) & 0xffff_ffff),
+        (0x008, time(interrupt)),
+        (0x014, time(system)),
+        (0x260, 26_100),
+        (0x26c, 10),
+        (0x320, time(interrupt / TICK)),
+        (0x3c0, processors().into()),
+        (0x3c4, 0),
+    ];
+    let byte = |at: usize| {
+        let (start, value) = fields.iter().rfind(|(start, _)| *start <= at).copied().unwrap_or((at, 0));
+        u32::try_from(8 * (at - start)).ok().and_then(|shift| value.checked_shr(shift)).unwrap_or(0) as u8
     };
-    let system = (kernel.system_time)().cast_unsigned();
-    let interrupt = (kernel.interrupt_time)();
-    let ticks = interrupt / TICK;
-    put(0x004, &(((TICK << 24) / 10_000) as u32).to_le_bytes());
-    for (offset, time) in [(0x008, interrupt), (0x014, system), (0x320, ticks)] {
-        put(offset, &time.to_le_bytes());
-        // High2Time, with which a reader of two halves finds out whether they belong together.
-        put(offset + 8, &((time >> 32) as u32).to_le_bytes());
-    }
-    for (offset, number) in [(0x260, 26_100_u32), (0x26c, 10), (0x270, 0), (0x3c0, processors())] {
-        put(offset, &number.to_le_bytes());
-    }
-    page
+    (offset..offset + usize::from(size)).rev().fold(0, |word, at| word << 8 | u64::from(byte(at)))
 }
 
 fn processors() -> u32 {
