@@ -14,8 +14,7 @@ use wddm_ddi::types::LUID;
 
 use crate::buffer::{OfferPriority, Reclaimed};
 use crate::{
-    Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, SubmissionModel, Thunks,
-    thunks,
+    Adapter, Buffer, Device, Fence, Mapping, Node, Placement, Queue, QueueOptions, SubmissionModel, Thunks, thunks,
 };
 
 mod batch;
