@@ -89,7 +89,7 @@ fn whoever_is_interrupted_sees_the_entry() {
     }
 }
 
-/// What was written, in order.
+/// Takes down what is written: the kind of word, where it is written, and its value or, of a position, how often it went back to 0.
 #[derive(Default)]
 struct Written(Vec<(&'static str, u32, u64)>);
 

@@ -313,7 +313,7 @@ impl VidSch {
     }
 }
 
-/// Whether a suspect is `context`.
+/// Tells the suspect that is `context` from others; a context is suspected once.
 fn is_of(context: &Arc<HwContext>) -> impl Fn(&Suspect) -> bool {
     |suspect| Arc::ptr_eq(&suspect.context, context)
 }
