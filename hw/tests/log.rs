@@ -89,7 +89,7 @@ fn whoever_is_interrupted_sees_the_entry() {
     }
 }
 
-/// The writes, in order.
+/// The writes, in order: the kind of word, where it is written, and its value or, of a position, how often it went back to 0.
 #[derive(Default)]
 struct Written(Vec<(&'static str, u32, u64)>);
 

@@ -321,6 +321,8 @@ fn dispatch() -> Dispatch {
 
 #[test]
 fn a_dispatch_has_an_aligned_program_of_a_legal_size_inside_the_address_space() {
+    // Header, functions, code and lines, each as long as can be.
+    assert_eq!(PROGRAM_SIZE_MAX, 64 + 256 * 4 + 65536 * 16 + 65536 * 8);
     let with = |program, program_size| Packet::Dispatch(Dispatch { program, program_size, ..dispatch() });
     (1..16).for_each(|off| refused(with(4096 + off, 64), BadPacket::Alignment));
     for (program, size) in [(0, 64), (16, 64), (TOP - 64, 64), (0, PROGRAM_SIZE_MAX)] {

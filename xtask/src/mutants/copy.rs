@@ -14,6 +14,17 @@ pub(super) struct Sources {
     files: Vec<String>,
 }
 
+/// What came of building tests.
+pub(super) struct Built {
+    /// The copy that was built.
+    pub(super) tree: PathBuf,
+    pub(super) compiles: bool,
+    /// cargo's messages as lines of JSON, the compiler's errors among them.
+    pub(super) messages: Vec<u8>,
+    /// What cargo says to people.
+    pub(super) errors: Vec<u8>,
+}
+
 impl Sources {
     /// The files under version control, and new ones that are not ignored.
     pub(super) fn of(root: &Path) -> Result<Self, String> {
@@ -70,17 +81,13 @@ impl Sources {
         self.folder().join("tree")
     }
 
-    /// Builds the tests of `packages` with some files `changed`. `unstable` is the crate that may use what is not stable. Returns the copy and cargo's
-    /// messages, the compiler's errors among them.
-    ///
-    /// # Errors
-    /// cargo fails for another reason.
+    /// Builds the tests of `packages` with some files `changed`. `unstable` is the crate that may use what is not stable.
     pub(super) fn tests(
         &self,
         changed: &BTreeMap<String, String>,
         packages: &BTreeSet<String>,
         unstable: &str,
-    ) -> Result<(PathBuf, Vec<u8>), String> {
+    ) -> Result<Built, String> {
         let tree = self.tree();
         self.copy(changed, &tree).map_err(|error| format!("{}: {error}", tree.display()))?;
         let mut command = self.cargo("tests");
@@ -88,10 +95,7 @@ impl Sources {
         command.args(["test", "--no-run", "--message-format=json", "--lib", "--tests"]);
         command.args(packages.iter().flat_map(|package| ["--package", package]));
         let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
-        if !output.status.success() && !output.stdout.windows(16).any(|text| text == b"compiler-message") {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        Ok((tree, output.stdout))
+        Ok(Built { tree, compiles: output.status.success(), messages: output.stdout, errors: output.stderr })
     }
 
     /// cargo in the copy, with a target folder of its own.

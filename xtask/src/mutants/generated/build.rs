@@ -70,12 +70,12 @@ pub(super) fn together(sources: &Sources, candidates: &[Candidate]) -> Result<To
     for _ in 0..ATTEMPTS {
         let taken = |number: &usize| !alone.contains(number) && !unviable.contains(number);
         let changed = changed(sources, candidates.iter().enumerate().filter(|(number, _)| taken(number)))?;
-        let (tree, messages) = sources.tests(&changed, &packages(candidates), CRATE)?;
-        let messages = parse(&messages);
-        let errors: Vec<&Diagnostic> = messages.iter().filter_map(Message::error).collect();
-        if errors.is_empty() {
-            return Ok(Together { tests: programs(&tree, &messages), unviable, alone });
+        let built = sources.tests(&changed, &packages(candidates), CRATE)?;
+        let messages = parse(&built.messages);
+        if built.compiles {
+            return Ok(Together { tests: programs(&built.tree, &messages), unviable, alone });
         }
+        let errors: Vec<&Diagnostic> = messages.iter().filter_map(Message::error).collect();
         let before = unviable.len() + alone.len();
         for place in errors.iter().flat_map(|error| &error.spans).filter(|place| place.is_primary) {
             let Some(text) = changed.get(&place.file_name) else { continue };
@@ -87,7 +87,7 @@ pub(super) fn together(sources: &Sources, candidates: &[Candidate]) -> Result<To
         }
         eprintln!("{} errors, {} mutants do not compile", errors.len(), unviable.len());
         if unviable.len() + alone.len() == before {
-            return Err(errors.iter().map(|error| error.rendered.as_deref().unwrap_or_default()).collect());
+            return Err(String::from_utf8_lossy(&built.errors).into_owned());
         }
     }
     Err(format!(
@@ -123,10 +123,13 @@ pub(super) fn alone(sources: &Sources, candidate: &Candidate) -> Result<Option<T
     let text = [&text[..place.start], &mutant.replacement, &text[place.end..]].concat();
     let changed = BTreeMap::from([(mutant.file.clone(), text)]);
     let packages = mutant.test_packages().into_iter().map(str::to_owned).collect();
-    let (tree, messages) = sources.tests(&changed, &packages, CRATE)?;
-    let messages = parse(&messages);
-    let compiles = messages.iter().all(|message| message.error().is_none());
-    Ok(compiles.then(|| programs(&tree, &messages)))
+    let built = sources.tests(&changed, &packages, CRATE)?;
+    let messages = parse(&built.messages);
+    if !built.compiles && messages.iter().all(|message| message.error().is_none()) {
+        // A full disk, say: that is no word about the change.
+        return Err(String::from_utf8_lossy(&built.errors).into_owned());
+    }
+    Ok(built.compiles.then(|| programs(&built.tree, &messages)))
 }
 
 fn packages(candidates: &[Candidate]) -> BTreeSet<String> {
@@ -142,7 +145,7 @@ fn with_features(text: &str) -> String {
 /// The text of a file with each function as it is and as each mutant has it.
 fn rewrite(text: &str, file: &str, mutants: &[(usize, &Candidate)]) -> String {
     let chooser = if file.starts_with("hw/") { "crate::mutant" } else { "::campanile_hw::mutant" };
-    let mut groups: BTreeMap<usize, (Range<usize>, Vec<(usize, &Candidate)>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, usize), Vec<(usize, &Candidate)>> = BTreeMap::new();
     let ranges: Vec<Range<usize>> =
         mutants.iter().filter_map(|(_, candidate)| Some(candidate.body.as_ref()?.range.clone())).collect();
     for (number, candidate) in mutants {
@@ -150,20 +153,20 @@ fn rewrite(text: &str, file: &str, mutants: &[(usize, &Candidate)]) -> String {
         // What lies in a function that another mutant changes is compiled with that one.
         let around = ranges.iter().filter(|outer| outer.start <= body.range.start && body.range.end <= outer.end);
         let outer = around.max_by_key(|outer| outer.len()).unwrap_or(&body.range);
-        let (_, group) = groups.entry(outer.start).or_insert_with(|| (outer.clone(), Vec::new()));
-        group.push((*number, candidate));
+        groups.entry((outer.start, outer.end)).or_default().push((*number, candidate));
     }
     let mut out = String::new();
     let mut rest = 0;
-    for (range, group) in groups.values() {
-        out.push_str(&text[rest..range.start]);
+    for ((start, end), group) in groups {
+        let range = start..end;
+        out.push_str(&text[rest..start]);
         out.push_str(&format!("{{ match {chooser}::active() {MATCH}\n"));
         for (number, Candidate { mutant, place, .. }) in group {
             let (before, after) = (&text[range.start..place.start], &text[place.end..range.end]);
             out.push_str(&format!("{} {ARM} {before}{}{after} }}\n", number + 1, mutant.replacement));
         }
         out.push_str(&format!("_ {ARM} {} }} }} }}", &text[range.clone()]));
-        rest = range.end;
+        rest = end;
     }
     out + &text[rest..]
 }
@@ -199,7 +202,6 @@ struct Message {
 struct Diagnostic {
     level: String,
     spans: Vec<Place>,
-    rendered: Option<String>,
 }
 
 #[derive(Deserialize)]
