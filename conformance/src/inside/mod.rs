@@ -77,6 +77,7 @@ mod residency_slices_trouble;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
+mod shared_resource;
 mod submission;
 mod surprise;
 mod suspended_process;
@@ -119,6 +120,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     budget::CASES,
     budget_change::CASES,
     offer::CASES,
+    shared_resource::CASES,
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,
