@@ -7,6 +7,7 @@
 mod adapter;
 #[cfg(test)]
 mod address_model;
+mod bad_pointers;
 mod budget;
 mod budget_change;
 mod caps;
@@ -159,6 +160,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_system_process::CASES,
     fault::CASES,
     hostile::CASES,
+    bad_pointers::CASES,
     debug_information::CASES,
     lifecycle::CASES,
     races::CASES,
