@@ -235,6 +235,9 @@ struct HlkArguments {
     /// Longest time one case may take [default: a minute, more for a long storm].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
+    /// What the cases of the area AnyDriver tell a driver that is not this project's: private data and commands of its GPU, see docs/porting.md.
+    #[arg(long, value_name = "FILE")]
+    private_data: Option<PathBuf>,
     /// Lets something go wrong with the first GPU of each case's machine, see `campanile run --help`. A case that a lost, late or doubled report
     /// must not disturb fails if the system had to make it good.
     #[arg(long, value_name = "FAULT")]
@@ -483,6 +486,10 @@ pub fn main() -> ExitCode {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
             let json_lines = arguments.json_lines;
             campanile_conformance::seed::set(arguments.seed);
+            if let Some(Err(error)) = arguments.private_data.as_deref().map(campanile_conformance::opaque::read) {
+                testbed::complain!("campanile: {error}");
+                return ExitCode::from(EXIT_INPUT);
+            }
             hlk::command(&hlk::Options {
                 list,
                 filter,

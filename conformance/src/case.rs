@@ -1,12 +1,11 @@
-//! What a case is, how an area declares its own, and what one over the thunks alone works with.
+//! What a case is, and how an area declares its own.
 
-use std::any::Any;
-use std::sync::Arc;
+#[cfg(feature = "inside")]
+use testbed::setup::{MachineOptions, SystemOptions};
 
-use wddm_ddi::types::LUID;
-
-use crate::kmt::Kmt;
-use crate::rig::Rig;
+#[cfg(feature = "inside")]
+use crate::behind;
+use crate::running::Case;
 use crate::{About, Claim, Failure, Needs};
 
 /// The prefix of the name of every case.
@@ -28,7 +27,7 @@ pub struct CaseInfo {
     pub behind: &'static str,
     /// The system it runs on.
     pub boot: Boot,
-    /// What the adapter must have: for every case of the area, and for this one.
+    /// What the adapter must have: this project's driver, for every case of the area, and for this one.
     pub needs: Needs,
     /// Sentences of the specification pages that it holds.
     pub holds: &'static [Claim],
@@ -46,7 +45,7 @@ pub enum Run {
     Thunks(RunThunks),
     /// The simulated machine behind them, too.
     #[cfg(feature = "inside")]
-    Inside(fn(&mut crate::simulated::Case<'_>) -> Result<(), Failure>),
+    Inside(fn(&mut behind::Case<'_>) -> Result<(), Failure>),
 }
 
 /// The system that a case runs on, where there is a choice.
@@ -58,7 +57,23 @@ pub enum Boot {
     Fresh,
     /// A system of its own with these options.
     #[cfg(feature = "inside")]
-    With(fn() -> testbed::setup::SystemOptions),
+    With(fn() -> SystemOptions),
+}
+
+#[cfg(feature = "inside")]
+impl Boot {
+    /// What to boot where the machine is `machine` unless the case has its own.
+    pub(crate) fn options(self, machine: &MachineOptions) -> SystemOptions {
+        match self {
+            Self::Shared | Self::Fresh => machine.system(),
+            Self::With(options) => SystemOptions { bus: machine.bus.clone(), ..options() },
+        }
+    }
+
+    /// True if the case runs on any machine that it is given.
+    pub fn takes_any_machine(self) -> bool {
+        !matches!(self, Self::With(_))
+    }
 }
 
 impl CaseInfo {
@@ -91,14 +106,17 @@ impl CaseInfo {
 /// Declares an area's table: `thunks "Area"; "Name" on Boot, "page": "requirement" => function;` for cases over the thunks alone, `inside "Area"; …` for those
 /// that look at the simulated machine behind them. What these do there, for which they cannot run on Windows, is said after the area with
 /// `behind "…"`; `hlk.exe` lists it. What the adapter must have is said there too, for all of the area's cases, or after a
-/// name: `needs HardwareScheduling`. Behind the requirement stand the sentences of the specification pages that the case holds:
+/// name: `needs HardwareScheduling`. A table that begins with `neutral` is for the driver of any GPU; all others are for this project's. Behind the requirement stand the sentences of the specification pages that the case holds:
 /// `holds [Tdr 1, NativeFence 20]`.
 macro_rules! cases {
-    (thunks $($table:tt)*) => { cases! { @table Thunks $($table)* } };
-    (inside $($table:tt)*) => { cases! { @table Inside $($table)* } };
-    (@table $kind:ident $area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
+    (thunks $($table:tt)*) => { cases! { @table Thunks [$crate::Need::Campanile] $($table)* } };
+    (inside $($table:tt)*) => { cases! { @table Inside [$crate::Need::Campanile] $($table)* } };
+    (neutral inside $($table:tt)*) => { cases! { @table Inside [] $($table)* } };
+    (neutral $($table:tt)*) => { cases! { @table Thunks [] $($table)* } };
+    (@table $kind:ident [$($driver:expr)?] $area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
         /// The cases of this area.
         pub(crate) const CASES: &[$crate::CaseInfo] = {
+            const DRIVER: &[$crate::Need] = &[$($driver)?];
             const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
             const BEHIND: &str = concat!($($reason)?);
             &[$(
@@ -109,66 +127,11 @@ macro_rules! cases {
                     requirement: $requirement,
                     behind: BEHIND,
                     boot: $boot,
-                    needs: [AREA, &[$($($crate::Need::$one),+)?]],
+                    needs: [DRIVER, AREA, &[$($($crate::Need::$one),+)?]],
                     holds: &[$($($crate::Claim::$claim($number)),*)?],
                     run: $crate::Run::$kind($run),
                 },
             )*]
         };
     };
-}
-
-/// Makes the calling thread one of the case's process for as long as the answer lives.
-type Enter = Arc<dyn Fn() -> Box<dyn Any> + Send + Sync>;
-
-/// A running case over the thunks: the adapter that it is about, and the process in which it runs.
-#[derive(Clone)]
-pub struct Case {
-    luid: LUID,
-    enter: Enter,
-}
-
-impl Case {
-    /// A case about an adapter; `enter` makes a thread one of its process, where a program's threads are not that anyway.
-    pub fn new(luid: LUID, enter: Enter) -> Self {
-        Self { luid, enter }
-    }
-
-    /// The adapter.
-    pub fn luid(&self) -> LUID {
-        self.luid
-    }
-
-    /// The thunks.
-    pub fn kmt(&self) -> Kmt {
-        Kmt::new()
-    }
-
-    /// A new device with nothing between it and the case.
-    ///
-    /// # Errors
-    /// The system refuses it.
-    pub fn rig(&self) -> Result<Rig, Failure> {
-        Rig::open(self.luid)
-    }
-
-    /// Makes the calling thread one of the case's process until the answer is dropped.
-    #[must_use]
-    pub fn enter(&self) -> Box<dyn Any> {
-        (self.enter)()
-    }
-
-    /// Runs `work` on another thread of the process and waits for it.
-    ///
-    /// # Errors
-    /// Those of `work`, and its panic.
-    pub fn on_thread<T: Send>(&self, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let _entered = self.enter();
-                work()
-            });
-            thread.join().unwrap_or_else(|_| Err(Failure::new("the other thread panicked")))
-        })
-    }
 }

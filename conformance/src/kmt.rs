@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use campanile_hw::private::AdapterData;
+use campanile_hw::private::{AdapterData, MAGIC};
 use campanile_hw::registers::Caps;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
@@ -123,12 +123,16 @@ impl Kmt {
         Ok(u32::from_le_bytes(word))
     }
 
-    /// Asks the driver whether the GPU snoops the caches of the processor.
+    /// Asks the driver whether the GPU snoops the caches of the processor. Of another driver's GPU only that driver knows: it is taken to snoop.
     pub fn is_coherent(self, adapter: D3DKMT_HANDLE) -> Result<bool, Failure> {
         let mut bytes = [0; AdapterData::SIZE];
         let status = self.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes);
+        if status == STATUS_NOT_SUPPORTED {
+            return Ok(true);
+        }
         granted(status, "asking the driver for its private data")?;
-        Ok(!Caps::from_bits(AdapterData::from_bytes(&bytes).caps).non_coherent())
+        let data = AdapterData::from_bytes(&bytes);
+        Ok(data.magic != MAGIC || !Caps::from_bits(data.caps).non_coherent())
     }
 
     /// Asks a device how it is.

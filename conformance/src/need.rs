@@ -4,10 +4,14 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::Failure;
+
 /// Something that an adapter may lack without breaking the contract. A case that needs it says so in its table, and is skipped where it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
+    /// Driver and GPU of this project: the case records packets of that GPU, passes private data of its driver, or counts on its capabilities.
+    Campanile,
     /// Hardware scheduling is enabled: without it there are no hardware contexts, hardware queues and doorbells, and engines neither wait for nor
     /// signal native fences. [d3dukmdt: D3DKMT_WDDM_2_7_CAPS, HwSchEnabled]
     HardwareScheduling,
@@ -19,12 +23,20 @@ pub enum Need {
     IoCoherency,
 }
 
-/// What a case needs: for every case of its area, and for itself.
-pub type Needs = [&'static [Need]; 2];
+impl Need {
+    /// The outcome of a case on an adapter that lacks it.
+    pub fn missing(self) -> Failure {
+        Failure::NotApplicable(format!("the adapter is without {self}"))
+    }
+}
+
+/// What a case needs: by the driver that its area is for, for every case of its area, and for itself.
+pub type Needs = [&'static [Need]; 3];
 
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Campanile => "the GPU whose packets and private data the case is made of (cases of the area AnyDriver are for every driver)",
             Self::HardwareScheduling => "hardware scheduling",
             Self::NativeFence => "native fences",
             Self::UserModeSubmission => "user-mode submission",

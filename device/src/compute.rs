@@ -10,12 +10,20 @@ use campanile_hw::event::FaultKind;
 use campanile_hw::isa::{GRID_MAX, INSTRUCTION_SIZE, NO_INSTRUCTION, Order, Program, Scope};
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
+use campanile_jit::Compiled;
 use campanile_shader::{Cause, Dispatch, GlobalMemory, Kernel, Outcome, ShaderFault};
-use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
-/// Instructions of subgroups that one slice runs: so long a command may have to wait for the node.
+/// Instructions of subgroups that one slice interprets: so long a command may have to wait for the node.
 const SLICE_INSTRUCTIONS: u64 = 256;
+/// The same for a program that is compiled, whose instructions take a fraction of the time.
+const SLICE_COMPILED: u64 = 1024;
+/// Instructions of subgroups after which a program is worth compiling.
+const COMPILED_AFTER: u64 = 4096;
+/// Programs that a node remembers.
+const PROGRAMS: usize = 8;
 
 /// A dispatch that has begun.
 #[derive(Debug)]
@@ -30,12 +38,56 @@ pub(crate) struct Running {
 struct Fetched {
     bytes: Vec<u8>,
     kernel: Kernel,
+    /// Instructions of subgroups that were interpreted so far.
+    interpreted: AtomicU64,
+    /// Code of its blocks, once it is worth compiling; `None` if the host cannot.
+    compiled: OnceLock<Option<Compiled>>,
 }
 
-/// The program that a node fetched last: the next dispatch often has the same.
+impl Fetched {
+    /// Goes on with a dispatch of this program for a slice.
+    fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, compiles: bool) -> Outcome<Fault> {
+        if compiles
+            && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER
+            && let Some(code) = self.compiled.get_or_init(|| Compiled::new(&self.kernel).ok())
+        {
+            return dispatch.run_with(&self.kernel, code, lanes, &mut { SLICE_COMPILED });
+        }
+        let mut budget = SLICE_INSTRUCTIONS;
+        let outcome = dispatch.run(&self.kernel, lanes, &mut budget);
+        self.interpreted.fetch_add(SLICE_INSTRUCTIONS - budget, Ordering::Relaxed);
+        outcome
+    }
+}
+
+/// The programs that a node fetched last, the latest first: the next dispatch often has one of them.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    last: Option<Arc<Fetched>>,
+    recent: VecDeque<Arc<Fetched>>,
+}
+
+impl Programs {
+    /// A program with these bytes, if it is remembered.
+    fn find(&mut self, bytes: &[u8]) -> Option<Arc<Fetched>> {
+        let place = self.recent.iter().position(|program| program.bytes == bytes)?;
+        let found = self.recent.remove(place)?;
+        self.recent.push_front(found.clone());
+        Some(found)
+    }
+
+    fn remember(&mut self, program: Arc<Fetched>) {
+        self.recent.truncate(PROGRAMS - 1);
+        self.recent.push_front(program);
+    }
+}
+
+/// A piece of memory that an access went to, from its address on.
+#[derive(Clone, Copy)]
+struct Near<'b> {
+    start: u64,
+    run: u64,
+    span: Option<Span<'b>>,
+    write: bool,
 }
 
 /// Memory as the lanes of a dispatch reach it.
@@ -43,16 +95,33 @@ struct Lanes<'a, 'b> {
     tlb: &'a mut Tlb,
     memory: &'b Access<'b>,
     root: Location,
+    /// Where the last access went; the next lane's is often behind it. Within one slice no translation is forgotten.
+    near: Option<Near<'b>>,
 }
 
 impl<'b> Lanes<'_, 'b> {
     /// The memory at an address, up to the end of its page; `None` reads as zero and drops writes, for so many bytes.
     fn reach(&mut self, va: u64, intent: Intent) -> Result<(Option<Span<'b>>, u64), Fault> {
+        if let Some(Near { start, run, span, write }) = self.near
+            && va.wrapping_sub(start) < run
+            && (intent == Intent::Read || write && intent == Intent::Write)
+        {
+            let offset = va.wrapping_sub(start);
+            return Ok((span.and_then(|span| span.after(offset)), run - offset));
+        }
         let translation = self.tlb.translate(self.memory, self.root, va, intent)?;
-        let Some(location) = translation.location else { return Ok((None, translation.run)) };
-        let span = self.memory.resolve(location, translation.run, intent == Intent::Write);
-        let span = span.ok_or(Fault::nowhere(location, intent))?;
-        Ok((Some(span), span.len()))
+        let (span, run) = match translation.location {
+            None => (None, translation.run),
+            Some(location) => {
+                let span = self.memory.resolve(location, translation.run, intent == Intent::Write);
+                let span = span.ok_or(Fault::nowhere(location, intent))?;
+                (Some(span), span.len())
+            }
+        };
+        if intent != Intent::Execute {
+            self.near = Some(Near { start: va, run, span, write: intent == Intent::Write });
+        }
+        Ok((span, run))
     }
 
     /// Reads bytes of any length, for instance of a program.
@@ -132,8 +201,8 @@ impl GlobalMemory for Lanes<'_, '_> {
 fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<Arc<Fetched>, Fault> {
     let mut bytes = vec![0; packet.program_size as usize];
     lanes.read(packet.program, &mut bytes, Intent::Execute)?;
-    if let Some(last) = programs.last.as_ref().filter(|last| last.bytes == bytes) {
-        return Ok(last.clone());
+    if let Some(known) = programs.find(&bytes) {
+        return Ok(known);
     }
     let kernel = Program::validate(&bytes).map(|program| Kernel::new(&program)).map_err(|bad| {
         let functions = bytes.get(12..16).and_then(|raw| raw.first_chunk()).map_or(0, |raw| u32::from_le_bytes(*raw));
@@ -144,8 +213,8 @@ fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Di
         };
         Fault { rule: bad.rule as u8, ..Fault::plain(FaultKind::BadProgram, packet.program + offset) }
     })?;
-    let fetched = Arc::new(Fetched { bytes, kernel });
-    programs.last = Some(fetched.clone());
+    let fetched = Arc::new(Fetched { bytes, kernel, interpreted: AtomicU64::new(0), compiled: OnceLock::new() });
+    programs.remember(fetched.clone());
     Ok(fetched)
 }
 
@@ -195,7 +264,7 @@ pub(crate) fn dispatch(
     (running, partial): (&mut Option<Box<Running>>, &mut u64),
     context: &Context<'_>,
 ) -> Result<bool, Fault> {
-    let mut lanes = Lanes { tlb, memory: context.memory, root };
+    let mut lanes = Lanes { tlb, memory: context.memory, root, near: None };
     let mut current = match running.take() {
         Some(running) => running,
         None => {
@@ -208,9 +277,8 @@ pub(crate) fn dispatch(
             Box::new(Running { program, dispatch, begun })
         }
     };
-    let mut budget = SLICE_INSTRUCTIONS;
-    let outcome = current.dispatch.run(&current.program.kernel, &mut lanes, &mut budget);
-    match outcome {
+    let Running { program, dispatch, .. } = &mut *current;
+    match program.run(dispatch, &mut lanes, !context.features.interpreter) {
         Outcome::Paused => {
             *partial = current.dispatch.workgroups_done() + 1;
             *running = Some(current);

@@ -41,10 +41,12 @@ mod sending;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transfer;
+mod variant;
 
 pub use clock::counter_is_invariant;
 pub use cmp::Activity;
 pub use fault::{FaultId, FaultRule, Faults, HangAt, Often};
-pub use gpu::{Gpu, Interrupts, PageTableUpdates, Variant};
+pub use gpu::{Gpu, Interrupts};
 pub use held::Held;
 pub use runner::Runner;
+pub use variant::{PageTableUpdates, Variant};

@@ -9,7 +9,7 @@ pub use nt::{bus, irql};
 
 /// The verifier's verdicts and settings.
 pub mod verifier {
-    pub use nt::bugcheck::{Bugcheck, Place};
+    pub use nt::bugcheck::{Bugcheck, CodeLocation};
     pub use nt::pool::SpecialPool;
     pub use nt::verifier::show_log;
 }
@@ -38,6 +38,8 @@ mod rescue;
 mod rundown;
 mod start_error;
 mod suspension;
+mod tdr;
+mod tdr_report;
 mod thunks;
 mod trace;
 mod vidmm;
@@ -62,6 +64,7 @@ pub use registered::{ContiguousMemory, RegisteredDriver};
 pub use registration::{DriverId, LoadError};
 pub use rescue::Rescue;
 pub use start_error::{ProblemCode, StartError};
+pub use tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
 pub use thunks::escape::D3DKMTEscape;
 pub use thunks::monitored::{
@@ -79,4 +82,3 @@ pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
 pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
-pub use vidsch::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};

@@ -598,7 +598,7 @@ impl Machine {
         self.0.config.clock.advance(time);
         for adapter in self.adapters() {
             if let Some(scheduler) = adapter.scheduler() {
-                scheduler.look_for_timeouts();
+                scheduler.recovery().look_for_timeouts();
             }
         }
         self.look_for_idle();

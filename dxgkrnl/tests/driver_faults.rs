@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dxgkrnl::verifier::{Bugcheck, Place, SpecialPool};
+use dxgkrnl::verifier::{Bugcheck, CodeLocation, SpecialPool};
 use dxgkrnl::{DriverImage, ImageError, LoadError, Machine, MachineConfig};
 use object::{Object, ObjectSection};
 use wddm_ddi::status::{STATUS_OBJECT_NAME_NOT_FOUND, STATUS_UNSUCCESSFUL};
@@ -137,7 +137,7 @@ const VERIFY_START: &[Case] = &[
 ];
 
 /// The place of a bugcheck: in this module, in code.
-fn place<'a>(name: &str, bugcheck: &'a Bugcheck) -> &'a Place {
+fn place<'a>(name: &str, bugcheck: &'a Bugcheck) -> &'a CodeLocation {
     let place = bugcheck.place.as_deref().unwrap_or_else(|| panic!("{name}: no place: {bugcheck}"));
     assert_eq!(place.module, name);
     let image = built("sys");

@@ -98,6 +98,13 @@ fn the_image_that_all_others_are_made_from_loads() {
 }
 
 #[test]
+fn an_image_that_needs_no_relocations_loads_at_any_address() {
+    let (outcome, _) = load(&driver(|i| i.u32(at::DIRECTORIES + 5 * 8, 0)), ImageKind::Driver);
+    let image = outcome.expect("nothing is wrong with it");
+    assert_eq!(image.entry(), Some(image.base() + 0x1000));
+}
+
+#[test]
 fn what_is_no_image_is_refused() {
     let cut = |len: usize| Minimal::new().0[..len].to_vec();
     for (what, bytes) in [
@@ -132,7 +139,13 @@ fn headers_out_of_range_are_refused_by_name() {
         (driver(|i| i.u32(at::ENTRY, rva(at::RDATA))), "the entry point is not in executable code"),
         (driver(|i| i.u32(at::ENTRY, 0xffff_ffff)), "the entry point is not in executable code"),
         (driver(|i| i.u16(at::SECTIONS, 0)), "no sections"),
-        (driver(|i| i.u32(at::DIRECTORIES + 5 * 8, 0)), "no relocations"),
+        (
+            driver(|i| {
+                i.u32(at::DIRECTORIES + 5 * 8, 0);
+                i.u16(at::CHARACTERISTICS, 0x0023);
+            }),
+            "its relocations were stripped (IMAGE_FILE_RELOCS_STRIPPED), so it runs at one address only",
+        ),
         (driver(|i| i.u32(at::RDATA + 16, 0x4000)), "data outside the image"),
         (driver(|i| i.u32(at::RDATA + 16, 0xffff_fffc)), "data outside the image"),
     ] {

@@ -31,8 +31,8 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Lets the system look at turns some times, which it does in the host's time.
-fn let_it_look() {
+/// Lets the scheduler check time slices a few times, which it does by the host's clock.
+fn let_it_check() {
     std::thread::sleep(Duration::from_millis(40));
 }
 
@@ -114,19 +114,19 @@ fn a_packet_on_the_hardware_behind_another_context_gets_its_turn_and_so_does_one
     other.submit(behind, 2 << 16);
     let first = machine.engine.rendered(2);
     // Long before anything is taken to hang.
-    let turn = |count: usize| {
+    let end_of_slice = |count: usize| {
         let mut passed = Duration::ZERO;
-        until("the end of the turn", || {
+        until("the end of the time slice", || {
             if passed < Duration::from_secs(1) {
                 passed += Duration::from_millis(11);
                 machine.bench.machine.advance(Duration::from_millis(11));
             }
-            let_it_look();
+            let_it_check();
             machine.engine.preemptions(0).len() >= count
         });
         machine.engine.preemptions(count)[count - 1]
     };
-    machine.engine.preempted(turn(1), first[0].fence - 1);
+    machine.engine.preempted(end_of_slice(1), first[0].fence - 1);
     let all = machine.engine.rendered(4);
     assert_eq!([all[2].address, all[3].address], [2 << 16, 1 << 16]);
     machine.engine.complete(all[3].fence);
@@ -137,7 +137,7 @@ fn a_packet_on_the_hardware_behind_another_context_gets_its_turn_and_so_does_one
     }
     let all = machine.engine.rendered(6);
     app.submit(second, 9 << 16);
-    machine.engine.preempted(turn(2), all[4].fence - 1);
+    machine.engine.preempted(end_of_slice(2), all[4].fence - 1);
     let all = machine.engine.rendered(8);
     assert_eq!([all[6].address, all[7].address], [9 << 16, 3 << 16], "whoever had the engine goes behind");
     machine.engine.complete(all[7].fence);
@@ -159,18 +159,18 @@ fn work_of_lower_priority_ends_no_turn_and_a_turn_begins_when_somebody_waits() {
     app.submit(lower, 3 << 16);
     for _ in 0..10 {
         machine.bench.machine.advance(Duration::from_millis(11));
-        let_it_look();
+        let_it_check();
     }
     assert_eq!(machine.engine.preemptions(0), [], "for work of lower priority");
     // Somebody waits, and goes away.
     gone.submit(gone.context(), 4 << 16);
-    let_it_look();
+    let_it_check();
     gone.process.terminate();
     machine.bench.machine.advance(Duration::from_millis(100));
-    let_it_look();
+    let_it_check();
     let waits = late.context();
     late.submit(waits, 5 << 16);
-    let_it_look();
+    let_it_check();
     assert_eq!(machine.engine.preemptions(0), [], "the time before somebody waited");
     machine.engine.complete(first[1].fence);
     let all = machine.engine.rendered(4);

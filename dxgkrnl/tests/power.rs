@@ -158,7 +158,7 @@ fn an_adapter_without_runtime_power_management_declares_nothing() {
 }
 
 #[test]
-fn an_idle_engine_rests_whoever_completes_the_transition() {
+fn an_idle_engine_enters_f1_whoever_completes_the_transition() {
     for (component, table) in [
         (
             (|| vec![engine()]) as fn() -> _,
@@ -171,7 +171,7 @@ fn an_idle_engine_rests_whoever_completes_the_transition() {
         interrupt(&bench);
         eventually("F1", || bench.machine.power_components(luid)[0].fstate == 1);
         let state = bench.machine.power_components(luid)[0];
-        assert_eq!((state.node, state.rests), (Some(0), state.wakes + 1));
+        assert_eq!((state.node, state.left_f0), (Some(0), state.wakes + 1));
         bench.machine.remove(luid).unwrap();
         assert_eq!(bench.machine.bugcheck(), None);
     }
@@ -328,7 +328,7 @@ fn an_active_component_does_not_rest_until_the_driver_lets_go() {
         eventually("the DPC", || CALLS.load(Ordering::SeqCst) >= call);
     }
     let state = bench.machine.power_components(luid)[0];
-    assert_eq!((state.fstate, state.rests), (0, 0));
+    assert_eq!((state.fstate, state.left_f0), (0, 0));
     bench.machine.remove(luid).unwrap();
     assert_eq!(bench.machine.bugcheck(), None);
 }

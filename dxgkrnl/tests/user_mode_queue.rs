@@ -420,7 +420,7 @@ fn memory_is_freed_and_engines_rest_without_a_look_at_queues_that_are_idle() {
     // Each queue is found idle once, and only the one that has the doorbell may get work without a call.
     assert!(rest() <= QUEUES + 1);
     let looks = rest();
-    assert!(looks <= 4, "{looks} looks for an engine that rests");
+    assert!(looks <= 4, "{looks} looks for an engine that is idle");
     let before = bench.machine.queue_looks(bench.luid);
     for queue in &queues {
         let attached = app.process.attach();

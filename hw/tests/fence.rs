@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 
 use campanile_hw::fence::{
-    Barrier, FenceWord, SIGNALED_FOR_GOOD, Signaled, SignaledWord, UNMONITORED, monitor, signal,
+    Barrier, FenceWord, SIGNALED_FOR_GOOD, Signaled, SignaledWord, UNMONITORED, monitor, signal, wait,
 };
 
 struct Word<'a> {
@@ -177,4 +177,33 @@ fn in_every_order_the_waiter_sees_the_value_or_is_told() {
         tried += 1;
     }
     assert_eq!(tried, 6);
+}
+
+#[test]
+fn a_queue_that_waits_looks_again_when_it_is_on_the_list_and_leaves_it_if_the_value_has_come() {
+    const VALUE: u64 = 5;
+    for (before, meanwhile, reached, steps) in [
+        (5, 5, true, "look"),
+        (u64::MAX, 0, true, "look"),
+        (4, 4, false, "look enter look"),
+        (0, 0, false, "look enter look"),
+        (4, 5, true, "look enter look leave"),
+        (4, 6, true, "look enter look leave"),
+    ] {
+        let (current, log) = (Cell::new(before), RefCell::new(Vec::new()));
+        let word = Word { name: "", value: &current, log: &log };
+        let mut places = 0;
+        let enter = || {
+            log.borrow_mut().push("enter".into());
+            current.set(meanwhile);
+            "place"
+        };
+        let leave = |place| {
+            log.borrow_mut().push("leave".into());
+            places += usize::from(place == "place");
+        };
+        assert_eq!(wait(&word, VALUE, enter, leave), reached, "{before}, then {meanwhile}");
+        let log = log.borrow().join(" ").replace("load ", "look");
+        assert_eq!((log.as_str(), places), (steps, steps.matches("leave").count()), "{before}, then {meanwhile}");
+    }
 }

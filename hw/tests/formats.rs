@@ -1,5 +1,6 @@
 //! Words, records and registers: positions are where the manual says, nothing overlaps, everything has a meaning.
 
+use campanile_hw::debug::{self, Section};
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::packet::{BadPacket, Header, PACKETS};
@@ -185,4 +186,100 @@ fn a_number_and_its_name_find_each_other() {
     assert_eq!(CommandStatus::from_number(0), Some(CommandStatus::Done));
     assert_eq!(CommandStatus::from_number(CommandStatus::ALL.len() as u32), None);
     assert_eq!((0..8).map(Placement::from_number).filter(Option::is_some).count(), 5);
+}
+
+#[test]
+fn a_doorbell_is_rung_with_the_write_pointer_modulo_2_to_the_48() {
+    for (write_pointer, value) in [
+        (0, 0),
+        (1, 1),
+        ((1 << 48) - 1, 0x0000_ffff_ffff_ffff),
+        (1 << 48, 0),
+        (u64::MAX, 0x0000_ffff_ffff_ffff),
+        (0x1234_5678_9abc_def0, 0x0000_5678_9abc_def0),
+    ] {
+        assert_eq!(DoorbellValue::of_write_pointer(write_pointer).into_bits(), value, "{write_pointer:#x}");
+    }
+}
+
+#[test]
+fn entries_of_each_level_may_have_the_bits_that_the_manual_says() {
+    const VALID: u64 = 1 << 0;
+    const ACCESS: u64 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
+    const SYSTEM: u64 = 1 << 5;
+    const LARGE: u64 = 1 << 6;
+    const LEAF_64K: u64 = 1 << 7;
+    const IGNORED_AND_FRAME: u64 = 0x000f_ffff_ffff_ff00;
+    let common = VALID | SYSTEM | IGNORED_AND_FRAME;
+    for (level, directory, leaf) in [
+        (0, 0, common | ACCESS),
+        (1, common | LEAF_64K, common | ACCESS | LARGE),
+        (2, common, common | ACCESS | LARGE),
+        (3, common, common | ACCESS | LARGE),
+    ] {
+        assert_eq!((directory_bits(level), leaf_bits(level)), (directory, leaf), "level {level}");
+    }
+}
+
+#[test]
+fn the_parts_of_an_address_are_its_indices() {
+    // 9 bits for each level, above the 12 of the page.
+    let va = 0x1ff << 39 | 0x0aa << 30 | 0x155 << 21 | 0x111 << 12 | 0xfff;
+    assert_eq!((0..LEVELS).map(|level| index(va, level)).collect::<Vec<_>>(), [0x111, 0x155, 0x0aa, 0x1ff]);
+    assert_eq!((index_64k(va), index_64k(31 << 16), index_64k(32 << 16)), (0x11, 31, 0));
+    assert_eq!((0..LEVELS).map(coverage).collect::<Vec<_>>(), [4 << 10, 2 << 20, 1 << 30, 512 << 30]);
+}
+
+#[test]
+fn words_of_debug_information_are_as_many_as_its_sections_say() {
+    let flags = [debug::RUNNING, debug::POWERED, debug::CUT];
+    // The low half of the word is the reason.
+    assert!(flags.iter().all(|flag| flag.is_power_of_two() && *flag > u64::from(u32::MAX)));
+    assert_eq!(flags.iter().fold(0, |all, flag| all | flag).count_ones(), 3);
+    for (section, words) in [
+        (Section::Device, 5),
+        (Section::Nodes, 2),
+        (Section::Reasons, 3),
+        (Section::Rings, 3),
+        (Section::Queues, 6),
+        (Section::Doorbells, 4),
+        (Section::Fences, 3),
+        (Section::OpenFences, 5),
+        (Section::Events, 6),
+    ] {
+        assert_eq!(section.words(), words, "{section:?}");
+    }
+}
+
+#[test]
+fn a_command_may_answer_what_the_manual_names_for_it_and_nothing_else() {
+    use CommandStatus::{BadArgument, BadDoorbell, BadQueue, BadState, Done, NoRoom, PageFault, UnknownCommand};
+    let all = [BadArgument, BadDoorbell, BadQueue, BadState, NoRoom, PageFault, UnknownCommand];
+    for (command, refusals) in [
+        (Command::RescanWaits, &[][..]),
+        (Command::DisconnectDoorbell, &[BadDoorbell, BadQueue]),
+        (Command::FenceChanged, &[BadArgument, PageFault]),
+        (Command::ResetNode, &[BadArgument, BadState]),
+        (Command::SetFenceLog, &[BadArgument, BadQueue, BadState, PageFault]),
+        (Command::UnmapFence, &[BadArgument, UnknownCommand]),
+        (Command::SetQueueRoot, &[BadArgument, BadQueue, BadState]),
+    ] {
+        assert!(command.may_answer(Done), "{command:?}");
+        let found: Vec<CommandStatus> = all.into_iter().filter(|status| command.may_answer(*status)).collect();
+        assert_eq!(found, refusals, "{command:?}");
+    }
+}
+
+#[test]
+fn placements_have_the_numbers_of_the_private_data() {
+    let all = [
+        Placement::System,
+        Placement::VramVisible,
+        Placement::Vram,
+        Placement::VramLockable,
+        Placement::SystemUncached,
+    ];
+    for (number, placement) in (0..).zip(all) {
+        assert_eq!((placement as u32, Placement::from_number(number)), (number, Some(placement)));
+    }
 }

@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 
 use campanile_hw::fence::{Barrier, FenceWord, SignaledWord, signal_and_log};
-use campanile_hw::log::{LOG_ENTRIES_MAX, LogEntry, LogHeader, LogPosition, bytes_of, entries_in};
+use campanile_hw::log::{
+    LOG_ENTRIES_MAX, LogEntry, LogHeader, LogPosition, LogWriter, append, bytes_of, entries_in, entry_offset,
+};
 use proptest::prelude::*;
 
 proptest! {
@@ -84,5 +86,64 @@ fn whoever_is_interrupted_sees_the_entry() {
         let told = signal_and_log(&Word(&memory, "value"), &Word(&memory, "monitored"), &memory, 1, log);
         assert_eq!(told.announce, interrupts);
         assert_eq!(*memory.steps.borrow(), ["value", "entry", "position", "barrier", "compare"]);
+    }
+}
+
+/// The writes, in order.
+#[derive(Default)]
+struct Written(Vec<(&'static str, u32, u64)>);
+
+impl LogWriter for Written {
+    fn entry(&mut self, index: u32, entry: &LogEntry) {
+        self.0.push(("entry", index, entry.value));
+    }
+
+    fn position(&mut self, position: LogPosition) {
+        self.0.push(("position", position.index(), position.wraps().into()));
+    }
+}
+
+#[test]
+fn an_entry_is_written_at_the_position_and_then_the_position_behind_it() {
+    let entry = |value| LogEntry { value, handle: 1, operation: 0, observed: 0, end: 7 };
+    let (mut written, mut position) = (Written::default(), LogPosition::new());
+    for value in 10..13 {
+        position = append(&mut written, position, 2, &entry(value));
+    }
+    let expected = [
+        ("entry", 0, 10),
+        ("position", 1, 0),
+        ("entry", 1, 11),
+        ("position", 0, 1),
+        ("entry", 0, 12),
+        ("position", 1, 1),
+    ];
+    assert_eq!(written.0, expected);
+    assert_eq!(position, LogPosition::new().with_index(1).with_wraps(1));
+}
+
+#[test]
+fn positions_of_no_log_and_half_of_all_wraps_ahead_have_no_distance() {
+    let at = |index, wraps| LogPosition::new().with_index(index).with_wraps(wraps);
+    for (what, position, earlier, distance) in [
+        ("the same position", at(3, 9), at(3, 9), Some(0)),
+        ("a whole round", at(3, 10), at(3, 9), Some(4)),
+        ("the last index of a round, and the first of the next", at(0, 10), at(3, 9), Some(1)),
+        ("an index that the log does not have", at(4, 9), at(3, 9), None),
+        ("an earlier index that the log does not have", at(3, 10), at(4, 9), None),
+        ("one behind", at(2, 9), at(3, 9), None),
+        ("a round behind", at(3, 8), at(3, 9), None),
+        ("as far ahead as can be told", at(0, i32::MAX as u32), at(0, 0), Some(4 * i32::MAX as u64)),
+        ("one round more", at(0, 1 << 31), at(0, 0), None),
+        ("a wrap of the wraps", at(0, 1), at(0, u32::MAX), Some(8)),
+    ] {
+        assert_eq!(position.since(earlier, 4), distance, "{what}");
+    }
+}
+
+#[test]
+fn entries_lie_behind_the_header_one_behind_the_other() {
+    for (index, offset) in [(0, 40), (1, 88), (84, 4072), (LOG_ENTRIES_MAX, 50_331_688)] {
+        assert_eq!((entry_offset(index), bytes_of(index)), (offset, offset));
     }
 }

@@ -300,3 +300,103 @@ fn translations_are_forgotten_of_a_root_in_order_and_inside_the_address_space() 
     refused(invalidate(4088, 0, 0), BadPacket::Alignment);
     refused(invalidate(1 << 53, 0, 0), BadPacket::Reserved);
 }
+
+/// A dispatch that breaks no rule.
+fn dispatch() -> Dispatch {
+    Dispatch {
+        program_size: 64,
+        program: 4096,
+        arguments: u64::MAX,
+        indirect: 0,
+        grid_x: 1,
+        grid_y: 1,
+        grid_z: 1,
+        report: 0,
+    }
+}
+
+#[test]
+fn a_dispatch_has_an_aligned_program_of_a_legal_size_inside_the_address_space() {
+    let with = |program, program_size| Packet::Dispatch(Dispatch { program, program_size, ..dispatch() });
+    (1..16).for_each(|off| refused(with(4096 + off, 64), BadPacket::Alignment));
+    for (program, size) in [(0, 64), (16, 64), (TOP - 64, 64), (0, PROGRAM_SIZE_MAX)] {
+        accepted(with(program, size));
+    }
+    for (program, size) in
+        [(0, 0), (0, 63), (0, PROGRAM_SIZE_MAX + 1), (0, u32::MAX), (TOP - 48, 64), (TOP, 64), (u64::MAX - 15, 64)]
+    {
+        refused(with(program, size), BadPacket::Range);
+    }
+}
+
+#[test]
+fn a_dispatch_has_one_grid_of_at_most_65535_workgroups_in_a_dimension() {
+    let with = |grid: [u32; 3], indirect| {
+        let [grid_x, grid_y, grid_z] = grid;
+        Packet::Dispatch(Dispatch { grid_x, grid_y, grid_z, indirect, ..dispatch() })
+    };
+    for grid in [[0; 3], [65535; 3], [65535, 1, 0]] {
+        accepted(with(grid, 0));
+    }
+    for dimension in 0..3 {
+        for size in [65536, u32::MAX] {
+            let mut grid = [1; 3];
+            grid[dimension] = size;
+            refused(with(grid, 0), BadPacket::Range);
+        }
+        let mut grid = [0; 3];
+        grid[dimension] = 1;
+        refused(with(grid, 64), BadPacket::Reserved);
+    }
+    for indirect in [4, 64, TOP - 12] {
+        accepted(with([0; 3], indirect));
+    }
+    (1..4).for_each(|off| refused(with([0; 3], 64 + off), BadPacket::Alignment));
+    refused(with([0; 3], TOP - 8), BadPacket::Range);
+}
+
+#[test]
+fn the_report_of_a_dispatch_is_aligned_and_inside_the_address_space() {
+    let with = |report| Packet::Dispatch(Dispatch { report, ..dispatch() });
+    assert_eq!(DispatchReport::SIZE, 96);
+    accepted(with(TOP - 96));
+    (1..8).for_each(|off| refused(with(64 + off), BadPacket::Alignment));
+    refused(with(TOP - 88), BadPacket::Range);
+}
+
+#[test]
+fn a_log_packet_names_an_aligned_log_inside_the_address_space_and_an_operation() {
+    let with = |log, operation| Packet::Log(Log { handle: 1, log, value: 1, entry: 0, operation });
+    for operation in [0, 1] {
+        accepted(with(TOP - 40, operation));
+    }
+    (1..8).for_each(|off| refused(with(64 + off, 0), BadPacket::Alignment));
+    refused(with(TOP - 32, 0), BadPacket::Range);
+    for operation in [2, u32::MAX] {
+        refused(with(64, operation), BadPacket::Range);
+    }
+}
+
+#[test]
+fn only_packets_of_the_memory_manager_are_privileged() {
+    let privileged: Vec<u8> = [
+        Packet::Nop(Nop {}),
+        copy(0, 64, 1, 1, 0),
+        Packet::Fill(Fill { destination: 0, size: 4, pattern: 0 }),
+        Packet::Signal(Signal { handle: 0, current: 8, monitored: 0, value: 1 }),
+        Packet::Wait(Wait { handle: 0, current: 8, value: 1 }),
+        Packet::Progress(Progress { handle: 0, value: 1 }),
+        Packet::Timestamp(Timestamp { destination: 8 }),
+        Packet::Write(Write::of(8, &[1], 1)),
+        Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
+        Packet::InvalidateTlb(InvalidateTlb { root: 4096, start: 0, end: 0 }),
+        Packet::Log(Log { handle: 0, log: 8, value: 1, entry: 2, operation: 1 }),
+        Packet::Dispatch(dispatch()),
+    ]
+    .into_iter()
+    .filter(Packet::is_privileged)
+    .map(|packet| packet.encode()[0])
+    .collect();
+    // WRITEPHYSICAL and INVALIDATETLB.
+    assert_eq!(privileged, [0x09, 0x0a]);
+}

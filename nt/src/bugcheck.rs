@@ -12,12 +12,12 @@ pub struct Bugcheck {
     /// Mistake of the driver, with the rule that it broke.
     pub reason: String,
     /// Where in its image it did so, if the driver is an image and the place is known. Boxed, because it is rare.
-    pub place: Option<Box<Place>>,
+    pub place: Option<Box<CodeLocation>>,
 }
 
 /// A place in a driver image. Function, file and line come from its PDB.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CodeLocation {
     /// Name of the module.
     pub module: String,
     /// Offset in the loaded image.
@@ -30,7 +30,7 @@ pub struct Place {
     pub line: Option<u32>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CodeLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+0x{:x} ", self.module, self.rva)?;
         match (&self.function, &self.file, self.line) {
@@ -110,7 +110,7 @@ impl Bugcheck {
 
     /// The same, at this place of a driver image.
     #[must_use]
-    pub fn at(mut self, place: Option<Place>) -> Self {
+    pub fn at(mut self, place: Option<CodeLocation>) -> Self {
         self.place = place.map(Box::new);
         self
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wddm_ddi::nt::NtImports;
 
-use crate::bugcheck::{Bugcheck, Place};
+use crate::bugcheck::{Bugcheck, CodeLocation};
 use crate::calls::UnderWay;
 use crate::deferred::Deferred;
 use crate::etw::Etw;
@@ -126,11 +126,11 @@ pub struct LoadedImage {
 
 impl LoadedImage {
     /// Function, file and line of an address in the image; `None` if the address is outside.
-    pub fn place(&self, address: usize) -> Option<Place> {
+    pub fn place(&self, address: usize) -> Option<CodeLocation> {
         let rva = self.image.rva_of(address)?;
         let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
         let Source { function, file, line } = source;
-        Some(Place { module: self.image.name().to_owned(), rva, function, file, line })
+        Some(CodeLocation { module: self.image.name().to_owned(), rva, function, file, line })
     }
 }
 

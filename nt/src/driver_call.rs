@@ -23,7 +23,7 @@ use std::sync::{Arc, Once};
 
 use wddm_ddi::types::KIRQL;
 
-use crate::bugcheck::{Bugcheck, Place};
+use crate::bugcheck::{Bugcheck, CodeLocation};
 use crate::bus::trap;
 use crate::calls;
 use crate::driver::Driver;
@@ -276,7 +276,7 @@ fn stop_with(bugcheck: impl FnOnce(&Driver) -> Bugcheck) -> ! {
     abandon("a kernel service was called wrongly")
 }
 
-fn place(driver: &Driver, caller: Option<Caller>) -> Option<Place> {
+fn place(driver: &Driver, caller: Option<Caller>) -> Option<CodeLocation> {
     driver.image()?.place(caller?.instruction)
 }
 

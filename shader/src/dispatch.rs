@@ -1,9 +1,11 @@
 //! A dispatch: a grid of workgroups, run one after the other, within budgets of instructions.
 
+use crate::blocks::{Blocks, NoBlocks, Registers};
 use crate::grid::{Counters, Grid};
 use crate::group::{Group, Surroundings};
 use crate::kernel::Kernel;
 use crate::memory::{Cause, GlobalMemory, ShaderFault};
+use crate::subgroup::Subgroup;
 use campanile_hw::isa::{LANES, Op, Order, Scope};
 
 /// Reason why a run returned.
@@ -63,6 +65,18 @@ impl Dispatch {
 
     /// Runs until everything is done, `budget` instructions are spent, or the program faults. `budget` is what is left then.
     pub fn run<M: GlobalMemory>(&mut self, kernel: &Kernel, memory: &mut M, budget: &mut u64) -> Outcome<M::Fault> {
+        self.run_with(kernel, &NoBlocks, memory, budget)
+    }
+
+    /// As [`Dispatch::run`], with another executor for the blocks of the program. A run also ends before a block that is longer than what is left of its budget, unless it has done nothing yet.
+    pub fn run_with<M: GlobalMemory>(
+        &mut self,
+        kernel: &Kernel,
+        blocks: &dyn Blocks,
+        memory: &mut M,
+        budget: &mut u64,
+    ) -> Outcome<M::Fault> {
+        let whole = *budget;
         while self.done < self.grid.groups() {
             if *budget == 0 {
                 return Outcome::Paused;
@@ -71,7 +85,7 @@ impl Dispatch {
                 self.counters.lanes += u64::from(kernel.header.lanes());
                 self.group = Some(Group::new(kernel, self.grid.place(self.done)));
             }
-            match self.run_group(kernel, memory, budget) {
+            match self.run_group(kernel, blocks, memory, whole, budget) {
                 Ok(true) => {
                     self.group = None;
                     self.done += 1;
@@ -87,7 +101,9 @@ impl Dispatch {
     fn run_group<M: GlobalMemory>(
         &mut self,
         kernel: &Kernel,
+        blocks: &dyn Blocks,
         memory: &mut M,
+        whole: u64,
         budget: &mut u64,
     ) -> Result<bool, ShaderFault<M::Fault>> {
         let Some(group) = self.group.as_mut() else { return Ok(true) };
@@ -101,11 +117,32 @@ impl Dispatch {
             if *budget == 0 {
                 return Ok(false);
             }
+            let length = group.subgroups.get(group.current).map_or(0, |subgroup| blocks.length(subgroup.pc));
+            let length = u64::from(length);
+            if length > *budget && *budget < whole {
+                return Ok(false);
+            }
+            if (1..=*budget).contains(&length) {
+                *budget -= length;
+                around.counters.instructions += length;
+                run_block(group, blocks, length as u32, around.grid.arguments);
+                continue;
+            }
             *budget -= 1;
             around.counters.instructions += 1;
             step(group, &mut around)?;
         }
     }
+}
+
+/// Executes the block at which the current subgroup stands.
+fn run_block(group: &mut Group, blocks: &dyn Blocks, length: u32, arguments: u64) {
+    let Some(subgroup) = group.subgroups.get_mut(group.current) else { return };
+    if subgroup.active != 0 {
+        let Subgroup { pc, active, words, doubles, predicates, .. } = subgroup;
+        blocks.run(*pc, Registers { words, doubles, predicates, active: *active, arguments });
+    }
+    subgroup.pc += length;
 }
 
 /// Executes one instruction of the current subgroup.

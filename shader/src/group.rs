@@ -121,19 +121,23 @@ impl Group {
     }
 }
 
+/// The registers of an instruction, destination first: file, number and count of each.
+type Fields = [(Operand, u8, u32); 4];
+
 /// The sources of an instruction in a lane.
-fn sources(subgroup: &Subgroup, instruction: &Instruction, lane: usize) -> [u64; 3] {
-    let [_, (a_file, a, _), (b_file, b, _), (c_file, c, _)] = instruction.registers();
+fn sources(subgroup: &Subgroup, instruction: &Instruction, fields: &Fields, lane: usize) -> [u64; 3] {
+    let [_, (a_file, a, _), (b_file, b, _), (c_file, c, _)] = *fields;
     let b = if instruction.constant { instruction.immediate } else { subgroup.read(b_file, b, lane) };
     [subgroup.read(a_file, a, lane), b, subgroup.read(c_file, c, lane)]
 }
 
 /// Executes an operation in which each lane uses its own registers only.
 fn within(subgroup: &mut Subgroup, instruction: &Instruction, arguments: u64) {
-    let (file, dst, _) = instruction.registers()[0];
+    let fields = instruction.registers();
+    let (file, dst, _) = fields[0];
     let (op, ty) = (instruction.op, instruction.ty);
     for lane in lanes(subgroup.active) {
-        let [a, b, c] = sources(subgroup, instruction, lane);
+        let [a, b, c] = sources(subgroup, instruction, &fields, lane);
         let result = match op {
             Op::Arguments => arguments,
             Op::Select if c != 0 => a,
@@ -152,7 +156,8 @@ fn within(subgroup: &mut Subgroup, instruction: &Instruction, arguments: u64) {
 /// What looks at other lanes. All values are read before one is written.
 fn across(subgroup: &mut Subgroup, instruction: &Instruction) {
     let active = subgroup.active;
-    let values: [[u64; 3]; LANES] = core::array::from_fn(|lane| sources(subgroup, instruction, lane));
+    let fields = instruction.registers();
+    let values: [[u64; 3]; LANES] = core::array::from_fn(|lane| sources(subgroup, instruction, &fields, lane));
     let first = |lane: usize| values.get(lane).map_or(0, |[a, ..]| *a);
     let set = lanes(active).filter(|lane| first(*lane) & 1 != 0).fold(0u32, |mask, lane| mask | 1 << lane);
     let of = |lane: usize| if active >> lane & 1 != 0 { first(lane) } else { 0 };
@@ -163,7 +168,7 @@ fn across(subgroup: &mut Subgroup, instruction: &Instruction) {
     };
     let below = |lane: usize| (1u32 << lane) - 1;
     let whole = if instruction.op == Op::Reduce { all(u32::MAX) } else { 0 };
-    let (file, dst, _) = instruction.registers()[0];
+    let (file, dst, _) = fields[0];
     for lane in lanes(active) {
         let other = values.get(lane).map_or(0, |[_, b, _]| *b as usize);
         let result = match instruction.op {
@@ -210,11 +215,17 @@ fn system<M>(value: SystemValue, index: u32, id: [u32; 3], around: &Surroundings
 }
 
 /// The address of an access in a lane, aligned to `element`.
-fn address<F>(subgroup: &Subgroup, instruction: &Instruction, lane: usize, element: u32) -> Result<u64, Cause<F>> {
-    let (file, a, _) = instruction.registers()[1];
+fn address<F>(
+    subgroup: &Subgroup,
+    instruction: &Instruction,
+    fields: &Fields,
+    lane: usize,
+    element: u32,
+) -> Result<u64, Cause<F>> {
+    let (file, a, _) = fields[1];
     debug_assert_eq!(instruction.op.form().immediate, Immediate::Offset);
     let address = subgroup.read(file, a, lane).wrapping_add(instruction.immediate);
-    if address.is_multiple_of(u64::from(element)) { Ok(address) } else { Err(Cause::Misaligned(address)) }
+    if address & u64::from(element - 1) == 0 { Ok(address) } else { Err(Cause::Misaligned(address)) }
 }
 
 /// The `size` bytes at a place of workgroup or scratch memory.
@@ -233,14 +244,15 @@ fn memory<M: GlobalMemory>(
     let format = instruction.memory().unwrap_or(MemoryFormat::W1);
     let store = matches!(instruction.op, Op::Store | Op::StoreShared | Op::StoreScratch);
     let scratch_size = around.kernel.header.scratch as usize;
+    let fields = instruction.registers();
+    let (size, element) = (format.bytes() as usize, format.element() as usize);
     for lane in lanes(subgroup.active) {
         let mut one = || -> Result<(), Cause<M::Fault>> {
-            let address = address(subgroup, instruction, lane, format.element())?;
-            let (size, element) = (format.bytes() as usize, format.element() as usize);
+            let address = address(subgroup, instruction, &fields, lane, format.element())?;
             let mut buffer = [0u8; 16];
             let bytes = buffer.get_mut(..size).ok_or(Cause::State)?;
             if store {
-                gather(subgroup, instruction, format, lane, bytes);
+                gather(subgroup, &fields, format, lane, bytes);
             }
             let local = match space {
                 Space::Global if store => {
@@ -263,7 +275,7 @@ fn memory<M: GlobalMemory>(
                 None => {}
             }
             if !store {
-                scatter(subgroup, instruction, format, lane, bytes);
+                scatter(subgroup, &fields, format, lane, bytes);
             }
             Ok(())
         };
@@ -276,8 +288,8 @@ fn memory<M: GlobalMemory>(
 }
 
 /// The bytes that a store takes from the registers of a lane.
-fn gather(subgroup: &Subgroup, instruction: &Instruction, format: MemoryFormat, lane: usize, bytes: &mut [u8]) {
-    let (file, first, _) = instruction.registers()[3];
+fn gather(subgroup: &Subgroup, fields: &Fields, format: MemoryFormat, lane: usize, bytes: &mut [u8]) {
+    let (file, first, _) = fields[3];
     for (place, piece) in bytes.chunks_mut(format.element() as usize).enumerate() {
         let value = subgroup.read(file, first.wrapping_add(place as u8), lane).to_le_bytes();
         piece.copy_from_slice(value.get(..piece.len()).unwrap_or(&value));
@@ -285,8 +297,8 @@ fn gather(subgroup: &Subgroup, instruction: &Instruction, format: MemoryFormat, 
 }
 
 /// The bytes of a load to the registers of a lane.
-fn scatter(subgroup: &mut Subgroup, instruction: &Instruction, format: MemoryFormat, lane: usize, bytes: &[u8]) {
-    let (file, first, _) = instruction.registers()[0];
+fn scatter(subgroup: &mut Subgroup, fields: &Fields, format: MemoryFormat, lane: usize, bytes: &[u8]) {
+    let (file, first, _) = fields[0];
     for (place, piece) in bytes.chunks(format.element() as usize).enumerate() {
         let mut value = [0u8; 8];
         value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
@@ -308,12 +320,13 @@ fn atomic<M: GlobalMemory>(
 ) -> Result<(), LaneFault<M::Fault>> {
     let Some(operation) = instruction.atomic() else { return Ok(()) };
     let (ty, size) = (instruction.ty, instruction.ty.bits() / 8);
-    let (file, dst, _) = instruction.registers()[0];
+    let fields = instruction.registers();
+    let (file, dst, _) = fields[0];
     for lane in lanes(subgroup.active) {
-        let [_, b, c] = sources(subgroup, instruction, lane);
+        let [_, b, c] = sources(subgroup, instruction, &fields, lane);
         let mut new = |old| update(operation, ty, old, b, c);
         let mut one = || -> Result<u64, Cause<M::Fault>> {
-            let address = address(subgroup, instruction, lane, size)?;
+            let address = address(subgroup, instruction, &fields, lane, size)?;
             if instruction.op == Op::Atomic {
                 return around.memory.atomic(address, size as usize, &mut new).map_err(Cause::Memory);
             }

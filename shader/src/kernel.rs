@@ -23,6 +23,11 @@ impl Kernel {
         }
     }
 
+    /// The instructions.
+    pub fn code(&self) -> &[Instruction] {
+        &self.code
+    }
+
     /// The header.
     pub fn header(&self) -> &ProgramHeader {
         &self.header

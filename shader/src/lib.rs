@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod dispatch;
 mod evaluate;
 mod float;
@@ -21,6 +22,7 @@ mod memory;
 mod save;
 mod subgroup;
 
+pub use blocks::{Blocks, NoBlocks, Registers};
 pub use dispatch::{Dispatch, Outcome};
 pub use evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
 pub use grid::Counters;

@@ -17,6 +17,7 @@ const PROPERTIES: &[&[&str]] = &[
     &["", "page-tables=gpu-virtual", "page-tables=gpu-physical"],
     &["", "idle=5us"],
     &["", "posted-writes"],
+    &["", "interpreter"],
     &["", LOCAL_FENCES],
     &["", "linked"],
 ];

@@ -1,6 +1,7 @@
 #!/bin/bash
 # fetch.sh FOLDER WHAT…: unpacks QEMU (`qemu`: qemu-system-x86 10.1 or later), a small guest kernel (`kernel`), UEFI (`firmware`) and lspci (`lspci`,
-# of one version, because each words what it finds in its own way) of Debian into FOLDER, without installing anything and without root.
+# of one version, because each words what it finds in its own way) of Debian into FOLDER, without installing anything and without root. `wine` is Wine 10, under
+# which the tests load the kernel driver.
 #
 # The packages come from the mirror that this machine's apt uses, or from $CAMPANILE_DEBIAN_MIRROR. apt checks the signature of each suite's index with
 # Debian's keyring, and every package against the hash in it; what was unpacked is listed with its SHA-256 in FOLDER/WHAT/packages.
@@ -10,15 +11,22 @@ QEMU_SUITES="trixie-backports sid"
 QEMU_BASE="trixie"
 KERNEL_SUITES="bookworm trixie"
 LSPCI_SUITE="bookworm"
+WINE_SUITE="trixie"
+# libwine depends on 190 packages, for sound, video and screens; these are the ones that programs without any of it need.
+WINE_PACKAGES="libwine wine64 libc6 libgcc-s1 libunwind8 liblzma5 libz-mingw-w64"
+# And these are the modules, of 751, that start a program of the console and kernel services. Wine makes a copy of all that are there for each of its Windows.
+WINE_MODULES="advapi32.dll apisetschema.dll bcrypt.dll bcryptprimitives.dll combase.dll coml2.dll conhost.exe crypt32.dll gdi32.dll hal.dll imm32.dll
+kernel32.dll kernelbase.dll msvcrt.dll newdev.dll ntdll.dll ntoskrnl.exe ole32.dll plugplay.exe rpcrt4.dll rundll32.exe sechost.dll services.exe setupapi.dll
+shcore.dll shell32.dll shlwapi.dll ucrtbase.dll user32.dll userenv.dll version.dll win32u.dll wineboot.exe winedevice.exe wintrust.dll ws2_32.dll"
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 fail() { echo "$*" >&2; exit 1; }
 
-[ $# -ge 2 ] || fail "usage: fetch.sh FOLDER qemu|kernel|firmware|lspci…"
+[ $# -ge 2 ] || fail "usage: fetch.sh FOLDER qemu|kernel|firmware|lspci|wine…"
 folder=$(realpath -m "$1")
 shift
 for tool in apt-get apt-cache dpkg-deb tar sha256sum; do
-    command -v "$tool" > /dev/null || fail "the program $tool is missing, with which packages of Debian are unpacked; install QEMU 10.1 or later with the package manager of this system"
+    command -v "$tool" > /dev/null || fail "the program $tool is missing, with which packages of Debian are unpacked; where there is no apt, install what is asked for ($*) with the package manager of this system"
 done
 [ "$(dpkg --print-architecture)" = amd64 ] || fail "only packages for amd64 are unpacked, and this system is $(dpkg --print-architecture)"
 [ -r "$KEYRING" ] || fail "$KEYRING is missing, with which packages are checked; install the package debian-archive-keyring"
@@ -134,10 +142,59 @@ RUN
     "$part/lspci" --version > /dev/null || fail "the lspci of $LSPCI_SUITE does not run here"
 }
 
+fetch_wine() {
+    local part=$folder/wine.part root=$folder/wine.part/root modules=usr/lib/x86_64-linux-gnu/wine/x86_64-windows zlib=usr/x86_64-w64-mingw32/lib/zlib1.dll
+    # shellcheck disable=SC2086 # Several packages.
+    { prepare "$WINE_SUITE" && (cd "$apt/cache/archives" && apt-get -qq download $WINE_PACKAGES > "$apt/log" 2>&1); } || fail "Wine could not be downloaded from $mirror (suite $WINE_SUITE); apt says: $(told)"
+    mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/tmp"
+    unpack "$root" "$part/packages"
+    ln -s usr/lib "$root/lib"
+    ln -s usr/lib64 "$root/lib64"
+    mkdir "$part/kept"
+    for module in $WINE_MODULES; do
+        mv "$root/$modules/$module" "$part/kept" || fail "the package libwine of $WINE_SUITE has no $module"
+    done
+    # As the package's own script does when it is installed: the DLL of another package gets the mark of Wine's own.
+    { head -c 64 "$root/$zlib"; printf 'Wine builtin DLL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; tail -c +97 "$root/$zlib"; } > "$part/kept/zlib1.dll"
+    rm -rf "${root:?}/$modules" "${root:?}/usr/i686-w64-mingw32" "${root:?}/usr/x86_64-w64-mingw32ucrt"
+    mv "$part/kept" "$root/$modules"
+    cat > "$part/wine" <<'RUN'
+#!/bin/sh
+# wine PROGRAM ARGUMENT…: runs a program for Windows under the Wine in root, where / is that folder. It is the first process of namespaces of its own: what it
+# leaves running ends with it, and the registry is as before. `wine --boot` makes the folders of Windows. Debian's Wine looks for its parts in /usr alone.
+root=$(dirname "$(realpath "$0")")/root
+for user in "" "--user --map-root-user"; do
+    # shellcheck disable=SC2086 # Several options, or none.
+    if refused=$(unshare $user --mount --pid --fork sh -c "mount -t proc proc '$root/proc' && mount --rbind /dev '$root/dev'" 2>&1); then
+        # shellcheck disable=SC2086,SC2016 # As above; the inner shell expands the rest.
+        exec unshare $user --mount --pid --fork --kill-child sh -c '
+            root=$1
+            shift
+            mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" || exit 125
+            inside() {
+                env -i PATH=/usr/bin HOME=/tmp WINEPREFIX=/windows WINELOADER=/usr/lib/wine/wine64 WINESERVER=/usr/lib/wine/wineserver64 WINEDLLOVERRIDES=mscoree,mshtml= WINEDEBUG="${WINEDEBUG:--all}" \
+                    "$chroot" "$root" "$@"
+            }
+            chroot=$(PATH=$PATH:/usr/sbin:/sbin command -v chroot) || exit 125
+            if [ "$1" = --boot ]; then
+                inside /usr/lib/wine/wine64 "C:\\windows\\system32\\wineboot.exe" --init && inside /usr/lib/wine/wineserver64 -k
+            else
+                inside /usr/lib/wine/wine64 "$@"
+            fi' wine "$root" "$@"
+    fi
+done
+echo "wine: this system lets no namespaces be made ($refused); a container needs the capability SYS_ADMIN for that, and no filter of system calls against it" >&2
+exit 125
+RUN
+    chmod +x "$part/wine"
+    "$part/wine" --boot > "$part/boot.log" 2>&1 || fail "the Wine of $WINE_SUITE does not start here: $(tail -n 2 "$part/boot.log" | tr '\n' ' ')"
+    [ -f "$root/windows/system.reg" ] || fail "the Wine of $WINE_SUITE left no registry; $part/boot.log has what it said"
+}
+
 for what in "$@"; do
     case $what in
-    qemu | kernel | firmware | lspci) ;;
-    *) fail "$what is neither qemu, kernel, firmware nor lspci" ;;
+    qemu | kernel | firmware | lspci | wine) ;;
+    *) fail "$what is neither qemu, kernel, firmware, lspci nor wine" ;;
     esac
     apt=$folder/$what.part/apt
     rm -rf "${folder:?}/$what.part"

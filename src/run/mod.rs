@@ -18,11 +18,14 @@ use crate::clock::{self, Clock};
 use crate::memory_image::MemoryImage;
 use crate::print::print;
 use crate::trace::{Trace, perfetto};
+use campanile_conformance::cases::any_driver::is_campanile;
+use campanile_conformance::installed::describe;
+use campanile_conformance::rig::Rig;
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, Report, SubmitReport, Totals};
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-use testbed::setup::{Drivers, FaultOption, MachineOptions, SetupError, System};
+use testbed::setup::{DriverChoice, Drivers, FaultOption, MachineOptions, SetupError, System};
 use testbed::user::{self, Adapter};
 use tracing::Tracing;
 pub use transform::CHUNK;
@@ -58,6 +61,8 @@ pub enum RunError {
     Driver(user::Error),
     /// The driver's memory cannot be kept.
     MemoryImage(String),
+    /// The driver is started, and is another one than this project's: what the adapter tells of itself.
+    AnotherDriver(Vec<String>),
 }
 
 impl fmt::Display for RunError {
@@ -66,6 +71,14 @@ impl fmt::Display for RunError {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
             Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
+            Self::AnotherDriver(lines) => {
+                writeln!(f, "the driver {} is started:", DriverChoice::selected())?;
+                lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+                f.write_str(
+                    "`run` cannot do more with it: its packets are those of Campanile's GPU. For the driver of any GPU there are `campanile hlk --filter \
+                     AnyDriver --private-data FILE` and programs with libcampanile_kmt.so, see docs/porting.md",
+                )
+            }
         }
     }
 }
@@ -136,7 +149,7 @@ pub fn command(options: &Options) -> u8 {
             return match &error {
                 RunError::Setup(error) => error.exit_code(),
                 RunError::Driver(_) => EXIT_MACHINE,
-                RunError::MemoryImage(_) => EXIT_INPUT,
+                RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
             };
         }
     };
@@ -195,7 +208,10 @@ fn stream_attached(
     tracing: Option<&Tracing>,
 ) -> Result<Outcome, RunError> {
     let show = options.progress && !options.json;
-    let adapter = Adapter::open_luid(system.luid())?;
+    let adapter = match Adapter::open_luid(system.luid()) {
+        Ok(adapter) => adapter,
+        Err(error) => return Err(another_driver(system).unwrap_or_else(|| error.into())),
+    };
     let pipeline = Pipeline::new(&adapter, tracing)?;
     for fault in &options.faults {
         fault.arm(system.faulty_gpu()?.faults(), campanile_conformance::seed::get());
@@ -219,6 +235,12 @@ fn stream_attached(
     }
     let gpu = system.counters().since(&before);
     streamer.outcome(gpu)
+}
+
+/// What the adapter tells of itself, if its driver is not this project's.
+fn another_driver(system: &System) -> Option<RunError> {
+    let rig = Rig::open(system.luid()).ok().filter(|rig| !is_campanile(rig))?;
+    Some(RunError::AnotherDriver(describe(rig.kmt, system.luid()).ok()?))
 }
 
 fn keep_memory(system: &System, path: &Path) -> Result<(), String> {

@@ -39,6 +39,33 @@ pub(crate) fn lavapipe() -> Result<(), String> {
     Err(format!("THE BENCH WILL LACK ITS PEER lavapipe: install Mesa's Vulkan drivers and the Vulkan loader ({why})"))
 }
 
+/// Sees that the compilers of Windows images in C, by which the driver of `examples/miniport-c` is built, are there; installs them with apt if they
+/// are not.
+///
+/// # Errors
+/// One sentence that says what to install.
+pub(crate) fn drivers_in_c() -> Result<(), String> {
+    const TOOLS: [[&str; 2]; 4] = [
+        ["clang", "clang"],
+        ["lld-link", "lld"],
+        ["llvm-dlltool", "llvm"],
+        ["x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"],
+    ];
+    for [program, name] in TOOLS {
+        let present =
+            || Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+        if !cfg!(target_os = "linux") || present() {
+            continue;
+        }
+        let installed = package(name);
+        if !present() {
+            let why = installed.err().unwrap_or_else(|| format!("the package {name} does not contain it"));
+            return Err(format!("{program} IS MISSING, AND WITH IT A TEST: install {name} ({why})"));
+        }
+    }
+    Ok(())
+}
+
 /// Sees that openssl and osslsigncode, which sign the driver package, are there; installs them with apt if they are not.
 ///
 /// # Errors
@@ -94,6 +121,25 @@ pub(crate) fn wine() -> Result<(), String> {
     }
     let why = installed.err().unwrap_or_else(|| "the packages wine64 and wine do not contain it".into());
     Err(format!("WINE IS MISSING, AND WITH IT THE CHECK OF hlk.exe AND OF THE INF: install it ({why})"))
+}
+
+/// Sees that the Wine under which the kernel driver is loaded is unpacked in `target/wine`; it is newer than what Debian 12 installs, and installed nowhere.
+///
+/// # Errors
+/// One sentence that says what is missing. The suite that needs it fails without.
+pub(crate) fn wine_for_drivers(root: &Path) -> Result<(), String> {
+    // It gets its name when it is whole.
+    if root.join("target/wine").is_dir() {
+        return Ok(());
+    }
+    println!("downloading Wine 10 with apt-get, 130 MB");
+    let fetched = Command::new("bash").current_dir(root).args(["src/qemu/fetch.sh", "target", "wine"]).output();
+    let why = match fetched {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => format!("bash does not start: {error}"),
+    };
+    Err(format!("WINE 10 IS MISSING, AND WITH IT THE TEST THAT LOADS THE DRIVER ({why})"))
 }
 
 /// Sees that Perfetto's trace processor, which the tests let read traces, is in `target/perfetto`, and node, which runs it, is there.

@@ -1,4 +1,4 @@
-//! Shaders from source to results: glslangValidator or naga makes the module, spirv-val accepts it, the interpreter runs the program.
+//! Shaders from source to results: glslangValidator or naga makes the module, spirv-val accepts it, both executors run the program and leave the same bytes.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -148,8 +148,17 @@ pub(crate) fn run_with(
     let compiled = program(module, options);
     let (addresses, mut memory) = place(&compiled, push, buffers);
     let valid = Program::validate(&compiled.program).expect("valid");
-    let outcome = Dispatch::new(grid, BASE).run(&Kernel::new(&valid), &mut memory, &mut 200_000_000);
+    let kernel = Kernel::new(&valid);
+    let mut again = Flat(memory.0.clone());
+    let outcome = Dispatch::new(grid, BASE).run(&kernel, &mut memory, &mut 200_000_000);
     assert_eq!(outcome, Outcome::Done, "{}", campanile_isa::disassemble(&valid));
+    let code = campanile_jit::Compiled::new(&kernel).expect("compiled for the host");
+    let outcome = Dispatch::new(grid, BASE).run_with(&kernel, &code, &mut again, &mut 200_000_000);
+    assert!(
+        outcome == Outcome::Done && again.0 == memory.0,
+        "the executors differ: {}",
+        campanile_isa::disassemble(&valid)
+    );
     let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
         let start = (address - BASE) as usize;
         memory.0[start..start + buffer.len()].to_vec()

@@ -6,6 +6,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::cases::any_driver::is_campanile;
 use crate::installed::metadata;
 use crate::kmt::BAD_ARGUMENT;
 use crate::rig::user_mode_flags;
@@ -46,12 +47,13 @@ impl Need {
     /// [`Failure::NotApplicable`] if the adapter does not have it; [`Failure::Unmet`] if the adapter cannot be asked.
     pub fn check(self, case: &Case) -> Result<(), Failure> {
         let met = match self {
+            Self::Campanile => is_campanile(&case.rig()?),
             Self::HardwareScheduling => scheduling(case)?.HwSchEnabled(),
             Self::NativeFence => fences_supported(case)?,
             Self::UserModeSubmission => submits_from_user_mode(case)?,
             Self::IoCoherency => case.rig()?.is_coherent(),
         };
-        if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
+        if met { Ok(()) } else { Err(self.missing()) }
     }
 }
 

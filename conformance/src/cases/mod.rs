@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod adapter_info;
 pub mod adapter_registry;
+pub mod any_driver;
 pub mod budget;
 pub mod caps;
 pub mod coherency;
@@ -100,4 +101,5 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     races::CASES,
     exit::CASES,
     testing::CASES,
+    any_driver::CASES,
 ];

@@ -78,7 +78,7 @@ cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs 
     "FenceLog.ReplacedBufferIsNotWrittenAgain" needs UserModeSubmission on Boot::Fresh, "dxgkddi_setnativefencelogbuffer":
         "Nothing is written to a log buffer once DxgkDdiSetNativeFenceLogBuffer has put another in its place, though its queue signals on."
         holds [NativeFence 61]
-        => replaced_buffer_rests;
+        => replaced_buffer_is_left_alone;
     "FenceLog.QueueWithoutLogsWorks" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
         "A queue that was given no log buffers signals, waits and wakes waiters all the same."
         holds [NativeFence 54]
@@ -102,7 +102,7 @@ cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs 
     "FenceLog.DelayedWritesNeverReachReplacedBuffer" on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
         "On hardware that delays log writes, none of them reaches a buffer after DxgkDdiSetNativeFenceLogBuffer has put another in its place."
         holds [NativeFence 61]
-        => replaced_buffer_rests;
+        => replaced_buffer_is_left_alone;
     "FenceLog.DelayedWritesSurviveReplacement" on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
         "On hardware that delays log writes, a buffer that is replaced is complete when DxgkDdiSetNativeFenceLogBuffer returns."
         holds [NativeFence 65]
@@ -539,7 +539,7 @@ fn timestamps_never_go_back(case: &mut Case<'_>) -> Result<(), Failure> {
 
 /// The system fills a buffer that it takes away, keeps it until the next one is taken away, and stops the machine if it was
 /// written to meanwhile.
-fn replaced_buffer_rests(case: &mut Case<'_>) -> Result<(), Failure> {
+fn replaced_buffer_is_left_alone(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
     let fences = [rig.fence(0)?, rig.fence(0)?];

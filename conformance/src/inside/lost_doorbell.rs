@@ -167,9 +167,9 @@ fn ddis_of_end(case: &Case<'_>, end: impl FnOnce(&Guest)) -> Result<(Vec<String>
     let never = guest.inside(|rig| rig.queue(NODE_COPY))?;
     let fences = fences(case, &watcher, &guest, queues.len() + 1)?;
     // The status is written before the hardware looks at the ring, which may find what is written at once.
-    let rests =
+    let in_f1 =
         |node| system.machine().power_components(system.luid()).iter().any(|one| one.node == node && one.fstate == 1);
-    wait_until("F1", || [NODE_COMPUTE, NODE_COPY].into_iter().all(|node| rests(Some(node))))?;
+    wait_until("F1", || [NODE_COMPUTE, NODE_COPY].into_iter().all(|node| in_f1(Some(node))))?;
     wait_for_retry(&queues)?;
     queues.push(never);
     for (queue, (_, fence)) in queues.iter_mut().zip(&fences) {

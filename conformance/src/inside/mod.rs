@@ -7,6 +7,7 @@
 mod adapter;
 #[cfg(test)]
 mod address_model;
+mod any_driver;
 mod bad_pointers;
 mod budget;
 mod budget_change;
@@ -202,4 +203,5 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::queues::CASES,
     miniport::reset::CASES,
     miniport::roots::CASES,
+    any_driver::CASES,
 ];

@@ -91,8 +91,8 @@ fn every_engine_is_a_component(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!(found, expected, "nodes of the components, and transitions to D3");
     // An engine that says at once that it is idle has been in F0 before.
     let idle = case.system.reports_idle_engines();
-    let began_in_f0 = |fstate, rests| (fstate, rests) == (0, 0) || idle && rests > 0;
-    ensure!(components.iter().all(|component| began_in_f0(component.fstate, component.rests)), "{components:?}");
+    let began_in_f0 = |fstate, left_f0| (fstate, left_f0) == (0, 0) || idle && left_f0 > 0;
+    ensure!(components.iter().all(|component| began_in_f0(component.fstate, component.left_f0)), "{components:?}");
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn idle_engine_enters_f1(case: &mut Case<'_>) -> Result<(), Failure> {
         rig.execute(queue, &[])?;
     }
     let asleep = wait_asleep(case.system, NODE_COMPUTE)?;
-    ensure!(asleep.rests > asleep.wakes, "{asleep:?}");
+    ensure!(asleep.left_f0 > asleep.wakes, "{asleep:?}");
     for queue in &queues {
         ensure_eq!(queue.doorbell.state(), RETRY, "status of a doorbell of an engine in F1");
     }
@@ -281,8 +281,8 @@ fn no_submission_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
     let counted = case.system.counters().since(&before);
     ensure_eq!(executed.load(Ordering::Relaxed), WORKERS * SUBMISSIONS, "submissions executed");
     ensure_eq!(counted.signals, WORKERS * SUBMISSIONS, "signals executed");
-    let rests = component(case.system, NODE_COMPUTE)?.rests + component(case.system, NODE_COPY)?.rests;
-    ensure!(rests >= WORKERS, "only {rests} rests: the race did not happen");
+    let left_f0 = component(case.system, NODE_COMPUTE)?.left_f0 + component(case.system, NODE_COPY)?.left_f0;
+    ensure!(left_f0 >= WORKERS, "engines left F0 only {left_f0} times: the race did not happen");
     Ok(())
 }
 

@@ -102,7 +102,7 @@ fn idle_device_sleeps(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(machine.power_transitions(luid), (round, round - 1), "ways to D3 and back");
         let components = machine.power_components(luid);
         let transition = components.iter().find(|component| component.is_d3_transition);
-        let seen = transition.map(|component| (component.fstate, component.rests, component.wakes));
+        let seen = transition.map(|component| (component.fstate, component.left_f0, component.wakes));
         ensure_eq!(seen, Some((1, round, round - 1)), "F-state of the D3 transition, ways to F1 and back");
     }
     Ok(())

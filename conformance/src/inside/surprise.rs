@@ -336,7 +336,7 @@ fn order(case: &mut Case<'_>) -> Result<(), Failure> {
     rig.submit(&mut queue, &[fence.wait(1)])?;
     let witness = case.system.adapters().get(1).map(|adapter| adapter.luid());
     let witness = witness.ok_or_else(|| Failure::new("the case needs two adapters"))?;
-    // Both adapters have one driver, and the other one rests.
+    // Both adapters have one driver, and the other one has no work.
     case.system.machine().start_ddi_log(witness);
     let removed = pull_out(case);
     let log = case.system.machine().take_ddi_log(witness);

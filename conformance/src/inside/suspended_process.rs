@@ -42,7 +42,7 @@ cases! { inside "Residency";
         "Three busy processes whose page tables do not fit into VRAM together find every byte right at every address, in any order."
         => tables_of_three;
     "Residency.RingLeavesWithItsProcess" on Boot::With(small_vram), "user-mode-work-submission":
-        "A ring in VRAM that is off the residency list stays as long as its queue may be looked at; it leaves when the process rests, what user mode stores to it meanwhile is kept, and it is back before its doorbell is connected."
+        "A ring in VRAM that is off the residency list stays as long as its queue may be looked at; it leaves when the process is suspended, what user mode stores to it meanwhile is kept, and it is back before its doorbell is connected."
         holds [UserModeSubmission 24]
         => ring_leaves;
     "Residency.EvictedFencesKeepTheirValues" on Boot::With(small_vram), "native-gpu-fence-objects":

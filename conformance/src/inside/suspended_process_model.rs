@@ -29,7 +29,7 @@ cases! { inside "Residency", behind "it is several processes on a GPU whose memo
         "The same on a GPU that moves only while somebody waits for it."
         => packets;
     "Residency.RootsMoveOnLinkedGpus" on Boot::With(linked), "linked-display-adapter":
-        "A process rests on all GPUs of a linked adapter and gives up its page tables on that which is short of memory; when it works, each engine finds its own tables, wherever their roots are."
+        "A process is suspended on all GPUs of a linked adapter and gives up its page tables on that which is short of memory; when it works, each engine finds its own tables, wherever their roots are."
         => linked_gpus;
 }
 

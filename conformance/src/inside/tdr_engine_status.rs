@@ -193,13 +193,13 @@ fn status_is_progress(case: &mut Case<'_>) -> Result<(), Failure> {
         Ok::<(), Failure>(())
     };
     // Work that came and was not begun between two looks would be no progress.
-    let rests = || wait_until("the engines to rest", || system.gpu().register_read(NODE_BUSY, 4) == 0);
+    let all_idle = || wait_until("the engines to be idle", || system.gpu().register_read(NODE_BUSY, 4) == 0);
     let rig = case.rig()?;
-    rests()?;
+    all_idle()?;
     (0..2).try_for_each(|_| all([true; 3], "idle"))?;
     let (gate, mut waiting) = (rig.fence(0)?, rig.packet_queue(NODE_COMPUTE)?);
     let value = rig.packet_submit(&mut waiting, &[gate.wait(1)])?;
-    rests()?;
+    all_idle()?;
     (0..2).try_for_each(|_| all([true; 3], "one waiting for a fence"))?;
     granted(rig.signal(&[gate.handle], &[1]), "the signal")?;
     rig.packet_wait(&waiting, value)?;
@@ -221,6 +221,6 @@ fn status_is_progress(case: &mut Case<'_>) -> Result<(), Failure> {
     wait_until("the loss of the device", || state(&rig).is_ok_and(|state| state == HUNG))?;
     time_out_packets(system);
     works(&case.rig()?)?;
-    rests()?;
+    all_idle()?;
     (0..2).try_for_each(|_| all([true; 3], "after the resets"))
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::did;
 use crate::report::{CaseReport, Status};
 use crate::simulated::Case;
-use crate::{Boot, CaseInfo, Failure, Run, seed};
+use crate::{Boot, CaseInfo, Failure, Need, Run, seed};
 use testbed::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
 
 /// Events of the driver that the state of a failed case shows.
@@ -193,12 +194,29 @@ fn guarded(
     })
 }
 
+/// The driver of this process is not this project's, which one case found out for all.
+static ANOTHER_DRIVER: AtomicBool = AtomicBool::new(false);
+
+/// Asks the adapter for what the case needs.
+fn check_needs(case: &CaseInfo, taken: &crate::Case) -> Result<(), Failure> {
+    case.needs.concat().into_iter().try_for_each(|need| {
+        let checked = need.check(taken);
+        if need == Need::Campanile && matches!(checked, Err(Failure::NotApplicable(_))) {
+            ANOTHER_DRIVER.store(true, Ordering::Relaxed);
+        }
+        checked
+    })
+}
+
 fn boot_and_run(
     case: &CaseInfo,
     machine: &MachineOptions,
     driver_limit: Duration,
     told: &Sender<Told>,
 ) -> Result<Counted, Ended> {
+    if ANOTHER_DRIVER.load(Ordering::Relaxed) && case.needs.concat().contains(&Need::Campanile) {
+        return Err(Need::Campanile.missing().into());
+    }
     let options = SystemOptions { driver_limit, ..case.boot.options(machine) };
     let bus = match &options.bus {
         Some(bus) => bus,
@@ -257,7 +275,7 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         let _attached = process.attach();
         let mut taken = Case::new(system, &process);
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            case.needs.concat().into_iter().try_for_each(|need| need.check(&taken))?;
+            check_needs(case, &taken)?;
             match case.run {
                 Run::Thunks(run) => run(&taken),
                 Run::Inside(run) => run(&mut taken),

@@ -1,10 +1,10 @@
-//! Writes the thunks' types as C declares them, for programs in C.
+//! Writes types and prototypes as C declares them: those of the thunks for programs, those of the DDIs for drivers in C.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::facts::{Facts, TypeFacts};
-use crate::source::{Bit, Declared, Member, Shape, Source, prose};
+use crate::source::{Bit, Declared, Member, Shape, Source, citation, prose, text_of};
 
 /// Declarations in C of the types that `wanted` accepts and of all that they are made of, each behind what it needs.
 ///
@@ -17,7 +17,7 @@ pub fn declarations(source: &Source, facts: &Facts, wanted: &dyn Fn(&Declared) -
     let mut writer = Writer { source, facts, done: BTreeSet::new(), text: String::new() };
     for name in &source.order {
         let Some(declared) = source.types.get(name) else { continue };
-        if wanted(declared) && facts.types.contains_key(name) {
+        if wanted(declared) && facts.types.contains_key(name) && !writer.is_base(declared) {
             writer.declare(declared)?;
         }
     }
@@ -37,6 +37,9 @@ pub fn c_type(rust: &str) -> Result<(String, String), String> {
         let (element, tail) = c_type(element.trim())?;
         return Ok((element, format!("[{}]{tail}", length.trim())));
     }
+    if let Some(function) = rust.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')) {
+        return Ok((pointer_name(function.trim()).to_owned(), String::new()));
+    }
     if let Some(target) = rust.strip_prefix("*const ") {
         return Ok((format!("const {} *", c_type(target.trim())?.0), String::new()));
     }
@@ -44,6 +47,7 @@ pub fn c_type(rust: &str) -> Result<(String, String), String> {
         return Ok((format!("{} *", c_type(target.trim())?.0), String::new()));
     }
     let name = match rust {
+        "i8" => "CHAR",
         "u8" => "UCHAR",
         "i16" => "SHORT",
         "u16" => "USHORT",
@@ -53,10 +57,33 @@ pub fn c_type(rust: &str) -> Result<(String, String), String> {
         "i64" => "INT64",
         "usize" => "SIZE_T",
         "c_void" => "VOID",
+        "UnusedSlot" => "PVOID",
         _ if rust.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => rust,
         _ => return Err(format!("C has no {rust}")),
     };
     Ok((name.to_owned(), String::new()))
+}
+
+/// The name that C has for a type of function pointers: Microsoft's headers name callbacks without the P in front.
+fn pointer_name(name: &str) -> &str {
+    name.strip_prefix('P').filter(|name| name.starts_with("DXGKCB_")).unwrap_or(name)
+}
+
+/// An argument as the header of its function declares it. dispmprt.h has ULONG where d3dkmddi.h has UINT; to C these are different types, and a
+/// function of the one is no function of the other.
+fn argument(header: &str, name: &str, rust: &str) -> Result<String, String> {
+    let (ty, tail) = match name {
+        "PhysicalDeviceObject" => ("PDEVICE_OBJECT".to_owned(), String::new()),
+        "MiniportDeviceContext" if rust.matches('*').count() == 1 => ("PVOID".to_owned(), String::new()),
+        "ActionType" => ("POWER_ACTION".to_owned(), String::new()),
+        _ => c_type(rust)?,
+    };
+    let ty = match ty.strip_prefix("UINT") {
+        Some(rest) if header == "dispmprt" && !rest.starts_with("64") => format!("ULONG{rest}"),
+        _ => ty,
+    };
+    let blank = if ty.ends_with('*') { "" } else { " " };
+    Ok(format!("{ty}{blank}{name}{tail}"))
 }
 
 struct Writer<'a> {
@@ -76,6 +103,14 @@ struct MemberPath<'a> {
 impl MemberPath<'_> {
     fn has(&self, name: &str) -> bool {
         self.of.row(&format!("{}{name}", self.prefix)).is_some()
+    }
+
+    /// Whether the table has all of these members at the same offset.
+    fn all_at_one(&self, fields: &[Member]) -> bool {
+        let mut offsets =
+            fields.iter().map(|field| Some(self.of.row(&format!("{}{}", self.prefix, field.name))?.offset));
+        let Some(Some(first)) = offsets.next() else { return false };
+        fields.len() > 1 && offsets.all(|offset| offset == Some(first))
     }
 
     fn indent(&self) -> String {
@@ -126,8 +161,9 @@ impl<'a> Writer<'a> {
             let ty = field.ty.trim_start_matches("*mut ").trim_start_matches("*const ");
             let ty = ty.strip_prefix('[').and_then(|rest| rest.rsplit_once(';')).map_or(ty, |(element, _)| element);
             self.callback(ty)?;
+            self.prototype(ty)?;
             let Some(inner) = self.source.types.get(ty.trim()) else { continue };
-            if self.facts.types.get(ty.trim()).is_some_and(|of| of.header == "base") {
+            if self.is_base(inner) {
                 continue;
             }
             if self.is_inline(inner) { self.needs(inner)? } else { self.declare(inner)? }
@@ -139,7 +175,11 @@ impl<'a> Writer<'a> {
     fn callback(&mut self, name: &str) -> Result<(), String> {
         let Some(alias) = self.source.aliases.iter().find(|alias| alias.name == name) else { return Ok(()) };
         let inner = alias.ty.split_once("fn").and_then(|(_, rest)| rest.split_once('(')?.1.split_once(')'));
-        let Some((argument, _)) = inner.filter(|_| alias.ty.starts_with("Option")) else { return Ok(()) };
+        if name == "UnusedSlot" {
+            return Ok(());
+        }
+        let is_base = citation(&alias.doc).is_some_and(|(header, _)| header == "wdm");
+        let Some((argument, _)) = inner.filter(|_| alias.ty.starts_with("Option") && !is_base) else { return Ok(()) };
         if !self.done.insert(&alias.name) {
             return Ok(());
         }
@@ -149,6 +189,48 @@ impl<'a> Writer<'a> {
         }
         let argument = c_type(argument.trim())?.0;
         let _ = writeln!(self.text, "typedef VOID (CALLBACK *{name})({});\n", argument.trim_end());
+        Ok(())
+    }
+
+    /// True for types of Windows' base headers.
+    fn is_base(&self, declared: &Declared) -> bool {
+        matches!(declared.file.as_str(), "types.rs" | "status.rs")
+            || self.facts.types.get(&declared.name).is_some_and(|of| of.header == "base")
+    }
+
+    /// Declares the type of a function between system and driver, and of pointers to it, if this is one.
+    fn prototype(&mut self, ty: &str) -> Result<(), String> {
+        let Some(name) = ty.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')) else { return Ok(()) };
+        let name = name.trim();
+        let Some(alias) = self.source.aliases.iter().find(|alias| alias.name == name) else { return Ok(()) };
+        if !self.done.insert(&alias.name) {
+            return Ok(());
+        }
+        let bad = |error: syn::Error| format!("{name}: {error}");
+        let function: syn::TypeFnPtr = syn::parse_str(&alias.ty).map_err(bad)?;
+        let (header, _) = citation(&alias.doc).ok_or_else(|| format!("{name} does not name its page"))?;
+        let mut arguments = Vec::new();
+        for input in &function.inputs {
+            let rust = text_of(&input.ty);
+            let target = rust.trim_start_matches("*mut ").trim_start_matches("*const ");
+            if let Some(target) = self.source.types.get(target).filter(|target| !self.is_base(target)) {
+                self.declare(target)?;
+            }
+            let of = input.name.as_ref().map(|(name, _)| name.to_string()).unwrap_or_default();
+            arguments.push(argument(header, &of, &rust)?);
+        }
+        let result = match &function.output {
+            syn::ReturnType::Default => "VOID".to_owned(),
+            syn::ReturnType::Type(_, ty) => c_type(&text_of(&**ty))?.0,
+        };
+        let arguments = if arguments.is_empty() { "VOID".to_owned() } else { arguments.join(", ") };
+        let pointer = pointer_name(name);
+        let _ = match pointer.strip_prefix('P') {
+            Some(role) => {
+                writeln!(self.text, "typedef {result} {role}({arguments});\ntypedef {role} *{pointer};\n")
+            }
+            None => writeln!(self.text, "typedef {result} (*{pointer})({arguments});\n"),
+        };
         Ok(())
     }
 
@@ -187,7 +269,7 @@ impl<'a> Writer<'a> {
             let sibling = fields.iter().any(|other| other.name == "Value") && !named;
             match &inner.shape {
                 Shape::Record { fields } => {
-                    let kind = if is_helper_union(inner) { "union" } else { "struct" };
+                    let kind = if is_helper_union(inner) || within.all_at_one(fields) { "union" } else { "struct" };
                     let _ = writeln!(text, "{indent}{kind} {{");
                     self.members(fields, &within, text)?;
                 }
@@ -230,7 +312,10 @@ fn bit_word(bits: &[Bit], place: &MemberPath<'_>, whole: bool, text: &mut String
         let _ = writeln!(text, "{indent}union {{\n{indent}    struct {{");
     }
     for bit in bits {
-        let _ = writeln!(text, "{deeper}{unit} {} : {};", bit.name.trim_start_matches("__"), bit.count);
+        // Reserved bits have a number in Rust where C leaves them without a name.
+        let name = bit.name.trim_start_matches("__");
+        let name = if name.starts_with(|c: char| c.is_ascii_digit()) { "" } else { name };
+        let _ = writeln!(text, "{deeper}{unit} {name}{}: {};", if name.is_empty() { "" } else { " " }, bit.count);
     }
     if whole {
         let _ = writeln!(text, "{indent}    }};\n{indent}    {unit} Value;\n{indent}}};");

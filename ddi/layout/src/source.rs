@@ -221,7 +221,7 @@ fn public(visibility: &Visibility) -> bool {
 }
 
 /// Tokens as a reader would write them.
-fn text_of(tokens: &impl ToTokens) -> String {
+pub(crate) fn text_of(tokens: &impl ToTokens) -> String {
     let mut text = tokens.to_token_stream().to_string();
     for (from, to) in
         [(" :: ", "::"), ("* mut ", "*mut "), ("* const ", "*const "), (" < ", "<"), (" >", ">"), (" ;", ";")]

@@ -37,6 +37,8 @@ pub(crate) struct Features {
     pub(crate) idle_ticks: u64,
     /// True if another function writes fences that queues here wait for.
     pub(crate) linked: bool,
+    /// True if programs are never compiled for the host.
+    pub(crate) interpreter: bool,
 }
 
 /// Counters of one node, written under its lock and read without it.

@@ -169,7 +169,7 @@ fn priorities_within_a_process_order_its_own_queues_only() {
             (descriptor.rank, descriptor.process) = (word(1, 0, own), process);
         })
     });
-    // The three processes take turns; of the first one only the higher queue moves.
+    // The three processes run in turn, each for a time slice; of the first one only the higher queue moves.
     while done(&host, &queues)[0] != 60 {
         let [first, second, third, fourth] = done(&host, &queues).try_into().expect("four");
         assert!(second == 0 && first.abs_diff(third) <= 8 && first.abs_diff(fourth) <= 8, "{:?}", done(&host, &queues));
@@ -392,7 +392,7 @@ fn a_long_fill_takes_turns_with_another() {
     while done(&host, &queues) == [0, 0] {
         assert!(host.gpu.step());
     }
-    // The other one is a turn behind, not the whole of its fill.
+    // The other one is a time slice behind, not the whole of its fill.
     assert!(host.gpu.step());
     host.gpu.step();
     assert_eq!(done(&host, &queues), [1, 1]);

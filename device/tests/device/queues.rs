@@ -677,8 +677,8 @@ fn queues_of_one_band_take_turns_of_their_quantum() {
     host.run();
     let order = order(&host, space, &(0..30).collect::<Vec<_>>());
     let ran: Vec<usize> = order.iter().map(|slot| slot / 15).collect();
-    let turns: Vec<usize> = ran.chunk_by(|left, right| left == right).map(<[usize]>::len).collect();
-    assert_eq!(turns, [3, 5, 3, 5, 3, 5, 6]);
+    let slices: Vec<usize> = ran.chunk_by(|left, right| left == right).map(<[usize]>::len).collect();
+    assert_eq!(slices, [3, 5, 3, 5, 3, 5, 6]);
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn started_over(name: &str, busy: &mut Busy, kept: &[Vec<u8>; 3]) {
     busy.host.command(Command::FenceChanged, busy.space.root.into_bits(), GATE, 0);
     let steps = busy.host.gpu.steps();
     until("steps", || {
-        // Wakes a runner that rests.
+        // Wakes a runner that waits for work.
         busy.host.set(reg::CMP_ARG0, 8, 0);
         busy.host.gpu.steps() > steps + 100
     });

@@ -80,7 +80,7 @@ fn vram_is_lost_in_d3_or_kept_as_caps_say() {
 }
 
 #[test]
-fn a_runner_rests_in_d3() {
+fn a_runner_sleeps_in_d3() {
     let host = Host::new();
     let runner = Runner::start(host.gpu.clone());
     sleep(&host);

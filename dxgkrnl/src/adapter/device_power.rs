@@ -145,7 +145,7 @@ impl Adapter {
         }
         self.vidsch().pause_packets(false);
         self.machine.gate().note_awake();
-        self.vidsch().note_awake();
+        self.vidsch().resume_suspended_soon();
     }
 
     /// True if the device is in D3.

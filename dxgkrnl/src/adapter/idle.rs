@@ -34,7 +34,7 @@ impl IdleSince {
 
 /// State of device and nodes at the last check for idleness.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct IdleState {
     device: IdleSince,
     nodes: Vec<IdleSince>,
 }

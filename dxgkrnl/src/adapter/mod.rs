@@ -44,7 +44,7 @@ pub(crate) struct Adapter {
     /// Ways from D0 to D3, and back.
     transitions: (AtomicU64, AtomicU64),
     /// Since when nothing happens.
-    idle: Mutex<idle::Watch, rank::IdlePolicy>,
+    idle: Mutex<idle::IdleState, rank::IdlePolicy>,
     start_log: OnceLock<Vec<String>>,
     /// Tokens of DxgkCbAcquireHandleData that were not released.
     pub(crate) acquired: Mutex<HashSet<usize>>,

@@ -20,6 +20,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
 use crate::port::{IdleEngines, Port, Resources};
+use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
@@ -255,7 +256,7 @@ impl Adapter {
         let caps = self.query_caps()?;
         self.run(caps);
         let failed = |status| self.take_refusal().unwrap_or(StartError::RenderCore(status));
-        let vidsch = VidSch::new(self.render());
+        let vidsch = VidSch::new(self.render(), Tdr::new(self.render()));
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
         self.set_scheduler(vidsch);

@@ -15,7 +15,7 @@ pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB
         // SAFETY: handles, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
         Ok(match named_adapter(NAME, driver, data.hAdapter)?.scheduler() {
-            Some(scheduler) => scheduler.invalidate_hw_context(&data),
+            Some(scheduler) => scheduler.recovery().invalidate_hw_context(&data),
             None => STATUS_INVALID_PARAMETER,
         })
     })

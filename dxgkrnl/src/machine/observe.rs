@@ -11,9 +11,10 @@ use crate::kmd_handle::KmdHandle;
 use crate::port::PowerComponentState;
 use crate::registered::RegisteredDriver;
 use crate::registration::DriverId;
+use crate::tdr_report::TdrReport;
 use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};
 use crate::vidmm::ResidencyCounts;
-use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, TdrReport, Tree};
+use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
 
 impl Machine {
     /// A loaded driver, to call its DDIs directly.
@@ -51,11 +52,11 @@ impl Machine {
     pub fn engine_responds(&self, luid: LUID, node: u32) -> Option<bool> {
         let adapter = self.adapter(luid)?;
         let _awake = adapter.machine.gate().enter_awake()?;
-        adapter.scheduler()?.engine_responds(&adapter, node)
+        adapter.scheduler()?.engine_responds(node)
     }
 
     /// How often a queue of an adapter was asked what it has queued, for memory that is freed when that is done and for engines that
-    /// would rest; 0 if there is no such adapter.
+    /// may enter F1; 0 if there is no such adapter.
     pub fn queue_looks(&self, luid: LUID) -> u64 {
         self.adapter(luid).map_or(0, |adapter| adapter.scheduler().map_or(0, |scheduler| scheduler.queue_looks()))
     }
@@ -134,7 +135,7 @@ impl Machine {
     pub fn tdr_reports(&self, luid: LUID) -> Vec<TdrReport> {
         let adapter = self.adapter(luid);
         let scheduler = adapter.as_ref().and_then(|adapter| adapter.scheduler());
-        scheduler.map_or_else(Vec::new, |scheduler| scheduler.tdr_reports())
+        scheduler.map_or_else(Vec::new, |scheduler| scheduler.recovery().reports())
     }
 
     /// A period of the memory manager of an adapter ends: devices that registered for it are asked to give back what they have not used

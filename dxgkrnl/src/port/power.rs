@@ -1,7 +1,7 @@
 //! Power components of an adapter: their F-states, who keeps them working, and the order of a transition.
 //!
 //! A component leaves F1 as soon as somebody uses it ([`PowerComponents::use_node`]), and enters it only when asked
-//! ([`PowerComponents::rest_node`]) and nobody does. Transitions of one component follow each other; between
+//! ([`PowerComponents::enter_f1_if_idle`]) and nobody does. Transitions of one component follow each other; between
 //! DxgkDdiSetPowerComponentFState and DxgkCbCompleteFStateTransition it is in neither state.
 //! [gpu-power-management-of-idle-and-active-power]
 
@@ -38,7 +38,7 @@ pub struct PowerComponentState {
     /// F-state; 0 works.
     pub fstate: u32,
     /// Times it was put into a low state.
-    pub rests: u64,
+    pub left_f0: u64,
     /// Times it was brought back to F0.
     pub wakes: u64,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Component {
     uses: Mutex<Uses, rank::PowerComponent>,
     transition: Mutex<Transition>,
     completed: Condvar,
-    rests: AtomicU64,
+    left_f0: AtomicU64,
     wakes: AtomicU64,
 }
 
@@ -108,9 +108,9 @@ impl Drop for NodeUse<'_> {
         let Some((adapter, component)) = self.0 else { return };
         let mut uses = lock(&component.uses);
         uses.system -= 1;
-        let rests = uses.is_unused() && core::mem::take(&mut uses.asked);
+        let enters = uses.is_unused() && core::mem::take(&mut uses.asked);
         drop(uses);
-        if rests {
+        if enters {
             component.ask_again(adapter);
         }
     }
@@ -158,7 +158,7 @@ pub(crate) fn check_component(
         uses: Mutex::default(),
         transition: Mutex::default(),
         completed: Condvar::new(),
-        rests: AtomicU64::new(0),
+        left_f0: AtomicU64::new(0),
         wakes: AtomicU64::new(0),
     })
 }
@@ -215,7 +215,7 @@ impl PowerComponents {
             node: component.node,
             is_d3_transition: component.is_d3_transition,
             fstate: lock(&component.uses).fstate,
-            rests: component.rests.load(Ordering::Relaxed),
+            left_f0: component.left_f0.load(Ordering::Relaxed),
             wakes: component.wakes.load(Ordering::Relaxed),
         };
         self.list().iter().map(state).collect()
@@ -227,7 +227,7 @@ impl PowerComponents {
     }
 
     /// Whether the component of `node` is in a low state.
-    pub(crate) fn is_at_rest(&self, node: u32) -> bool {
+    pub(crate) fn is_below_f0(&self, node: u32) -> bool {
         self.of_node(node).is_some_and(|(_, component)| lock(&component.uses).fstate != F0)
     }
 
@@ -264,17 +264,17 @@ impl PowerComponents {
 
     /// Puts the component of `node` into F1 if it has that state, nobody uses it and `is_idle` says that nothing is under way; asked
     /// while nobody can begin to use it. False if it stays as it is.
-    pub(crate) fn rest_node(&self, adapter: &Port, node: u32, is_idle: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn enter_f1_if_idle(&self, adapter: &Port, node: u32, is_idle: impl FnOnce() -> bool) -> bool {
         let Some((index, component)) = self.of_node(node).filter(|(_, component)| component.states > F1) else {
             return false;
         };
         let mut uses = lock(&component.uses);
         uses.asked = uses.fstate == F0 && !uses.is_unused();
-        let rests = uses.fstate == F0 && uses.is_unused() && is_idle();
-        if rests {
+        let enters = uses.fstate == F0 && uses.is_unused() && is_idle();
+        if enters {
             component.bring(adapter, index, &mut uses, F1);
         }
-        rests
+        enters
     }
 
     /// DxgkCbSetPowerComponentActive: the driver needs the component. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
@@ -304,9 +304,9 @@ impl PowerComponents {
         uses.driver = uses.driver.checked_sub(1).ok_or_else(|| {
             Bugcheck::fatal(format!("DxgkCbSetPowerComponentIdle({index}) without DxgkCbSetPowerComponentActive"))
         })?;
-        let rests = uses.is_unused() && core::mem::take(&mut uses.asked);
+        let enters = uses.is_unused() && core::mem::take(&mut uses.asked);
         drop(uses);
-        if rests {
+        if enters {
             component.ask_again(adapter);
         }
         Ok(STATUS_SUCCESS)
@@ -370,7 +370,7 @@ impl Component {
         }
         *lock(&self.transition) = Transition::None;
         uses.fstate = fstate;
-        let counter = if fstate == F0 { &self.wakes } else { &self.rests };
+        let counter = if fstate == F0 { &self.wakes } else { &self.left_f0 };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 

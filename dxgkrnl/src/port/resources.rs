@@ -13,7 +13,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_P
 use crate::bar_place::BarPlace;
 use crate::rank;
 use nt::bus::Bar;
-use nt::bus::trap::{TrapRange, Window};
+use nt::bus::trap::{FunctionMapping, TrapRange};
 use nt::pci::Function;
 use nt::ram::{PAGE_SIZE, Pages, map_shared};
 
@@ -23,7 +23,7 @@ struct View {
     base: NonNull<u8>,
     len: u64,
     /// A function that sleeps does not answer there.
-    window: Option<Window>,
+    window: Option<FunctionMapping>,
 }
 
 // SAFETY: the view is a shared mapping that lives as long as this object; nobody holds references into it.
@@ -66,7 +66,7 @@ impl Resources {
             if let Bar::Mapped { file, offset, size, .. } = &window.bar {
                 let base = map_shared(file, *offset, *size, true)?;
                 let mut view = View { bar: index, base, len: *size, window: None };
-                view.window = Some(Window::new(base.as_ptr().addr(), *size)?);
+                view.window = Some(FunctionMapping::new(base.as_ptr().addr(), *size)?);
                 views.push(view);
             }
         }

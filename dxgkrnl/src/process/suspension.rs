@@ -33,7 +33,7 @@ impl Process {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process; STATUS_NO_MEMORY when what its work needs
-    /// finds no room.
+    /// does not fit.
     pub fn resume_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
         let context = self.get_hw_context(context)?;

@@ -229,7 +229,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
             Ok(STATUS_SUCCESS)
         }
         Err(status) => {
-            // What was doomed earlier goes along, and may be in page tables. Whoever destroys the device meanwhile destroys these too.
+            // What was destroyed earlier goes along, and may be in page tables. Whoever destroys the device meanwhile destroys these too.
             let device = device.let_go();
             drop(inside);
             let _powered = power::where_needed(process, || true);

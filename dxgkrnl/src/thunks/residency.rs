@@ -7,7 +7,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::process::Process;
-use crate::vidmm::{Allocation, Whereabouts};
+use crate::vidmm::{Allocation, ResidencyStatus};
 use crate::vidsch::Device;
 
 use super::memory::{allocations, read_handles};
@@ -45,14 +45,15 @@ pub(super) unsafe extern "win64" fn query_allocation_residency(args: *mut D3DKMT
         device.check()?;
         let (list, together) = named(process, &device, args.hResource, (args.phAllocationList, args.AllocationCount))?;
         let vidmm = device.adapter.vidmm();
-        let mut places: Vec<Whereabouts> = list.iter().map(|allocation| vidmm.whereabouts(allocation)).collect();
+        let mut places: Vec<ResidencyStatus> =
+            list.iter().map(|allocation| vidmm.residency_status(allocation)).collect();
         if together {
-            places = vec![places.into_iter().max().unwrap_or(Whereabouts::Nowhere)];
+            places = vec![places.into_iter().max().unwrap_or(ResidencyStatus::NotResident)];
         }
         let told = places.iter().map(|place| match place {
-            Whereabouts::Device => Status::D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY,
-            Whereabouts::Machine => Status::D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY,
-            Whereabouts::Nowhere => Status::D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT,
+            ResidencyStatus::GpuMemory => Status::D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY,
+            ResidencyStatus::SharedMemory => Status::D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY,
+            ResidencyStatus::NotResident => Status::D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT,
         });
         let told: Vec<u32> = told.map(|status| status.0.cast_unsigned()).collect();
         user::write_array(args.pResidencyStatus.cast(), &told)?;

@@ -104,7 +104,7 @@ fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTIC
     let here = |segment: &&Segment| engine.is_none_or(|engine| segment.engine == engine);
     told.NbSegments = count(caps.segments.iter().filter(here).count());
     told.NodeCount = engine.map_or(count(caps.nodes.len()), |_| caps.nodes_of_engine());
-    told.TdrDetectedCount = count(adapter.vidsch().tdr_reports().len());
+    told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().len());
     told.Flags.set_NumberOfMemoryGroups(2);
     let counts = adapter.vidmm().residency();
     told.PagingFault.Evictions.Count = u32::try_from(counts.evicted).unwrap_or(u32::MAX);

@@ -159,10 +159,10 @@ impl AddressSpace {
             Protection::ReadWrite => Access::WRITE,
         };
         let mapping = Mapping { pages, source, access };
-        vidmm.with_eviction(Some(self.id), |memory| {
+        vidmm.with_eviction(Some(self.id), |memory, request| {
             let at = memory.reserve_everywhere(self.id, 0, (least, most), pages * PAGE_SIZE, true)?;
             let mut engines = 0..vidmm.driver.engines;
-            let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping));
+            let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping, request));
             match mapped.and_then(|()| memory.finish_tables()) {
                 Ok(()) => Ok(at),
                 Err(status) => {
@@ -197,7 +197,7 @@ impl AddressSpace {
         if zero && len > ZERO_MAX {
             return Err(STATUS_NO_MEMORY);
         }
-        vidmm.with_eviction(Some(self.id), |memory| {
+        vidmm.with_eviction(Some(self.id), |memory, request| {
             let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
             if zero {
                 for engine in 0..vidmm.driver.engines {
@@ -205,7 +205,7 @@ impl AddressSpace {
                 }
                 let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
                 let mut engines = 0..vidmm.driver.engines;
-                let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping));
+                let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping, request));
                 if let Err(status) = mapped.and_then(|()| memory.finish_tables()) {
                     memory.free_everywhere(self.id, at, len)?;
                     return Err(status);
@@ -240,7 +240,7 @@ impl AddressSpace {
             Shows::Nothing => None,
         };
         let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
-        vidmm.with_eviction(Some(self.id), |memory| {
+        vidmm.with_eviction(Some(self.id), |memory, memory_request| {
             let space = va(memory, self.id)?;
             let new = request.base == 0 || !space.in_region(request.base, len);
             let at = if new {
@@ -253,10 +253,10 @@ impl AddressSpace {
             let space = self.id.of_engine(queue.engine());
             let before = memory.paging.submitted();
             let mapped = match source {
-                Some(source) => memory.map(space, at, Mapping { pages: request.pages, source, access }),
+                Some(source) => memory.map(space, at, Mapping { pages: request.pages, source, access }, memory_request),
                 None => memory.unmap(space, at, request.pages),
             };
-            match mapped.and_then(|()| memory.promise_entries(queue, before)) {
+            match mapped.and_then(|()| memory.completion_of_entries(queue, before)) {
                 Ok(value) => Ok((at, value)),
                 Err(status) => {
                     if new {
@@ -286,7 +286,7 @@ impl AddressSpace {
     /// STATUS_NO_MEMORY without room for page tables; nothing has changed.
     pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
-        vidmm.with_eviction(Some(self.id), |memory| memory.update(self.id.of_engine(engine), update))
+        vidmm.with_eviction(Some(self.id), |memory, request| memory.update(self.id.of_engine(engine), update, request))
     }
 
     /// Gives a whole region back; when the call returns, the GPU finds nothing there. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]

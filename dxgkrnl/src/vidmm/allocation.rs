@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::memory::{IdlePoint, PRIORITY_NORMAL, SpaceId, State};
+use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId};
 use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::segment::Segments;
@@ -319,7 +319,7 @@ impl VidMm {
             allocation.sharing = Some((Sharing::new(), 0));
         }
         let allocation = Arc::new(allocation);
-        let mut state = State::new(Arc::clone(&allocation), id.0);
+        let mut state = AllocationState::new(Arc::clone(&allocation), id.0);
         state.priority = answer.priority;
         memory.allocations.insert(id, state);
         allocation.opened_by(device, open).unwrap_or(allocation)
@@ -351,16 +351,16 @@ impl VidMm {
     }
 
     /// Tells the driver of allocations that are gone, and processes of budgets that have changed. Called without the memory lock.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn report_freed(&self) {
         if let Ok(_running) = self.enter() {
-            self.bury_now();
+            self.report_freed_now();
         }
         self.tell_budgets();
     }
 
-    /// As [`VidMm::bury`], for whoever keeps the adapter from stopping or stops it.
-    pub(super) fn bury_now(&self) {
-        let _alone = lock(&self.burying);
+    /// As [`VidMm::report_freed`], for whoever keeps the adapter from stopping or stops it.
+    pub(super) fn report_freed_now(&self) {
+        let _alone = lock(&self.reporting_freed);
         let gone = std::mem::take(&mut lock(&self.memory).gone);
         for allocation in gone {
             self.close_on_driver(allocation.kmd_device, allocation.open);
@@ -382,12 +382,12 @@ impl VidMm {
         }
         let mut memory = lock(&self.memory);
         memory.end_lock(allocation.id);
-        memory.doom(allocation.id, idle);
-        let freed = memory.reap().and_then(|_| memory.submit());
+        memory.destroy_when_idle(allocation.id, idle);
+        let freed = memory.free_destroyed().and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing an allocation", freed);
         allocation.kept.end(allocation.id);
-        self.bury();
+        self.report_freed();
     }
 
     /// True if a destroyed allocation still holds memory.
@@ -397,11 +397,11 @@ impl VidMm {
             return false;
         }
         let mut memory = lock(&self.memory);
-        let reaped = memory.reap().and_then(|_| memory.submit());
+        let freed = memory.free_destroyed().and_then(|_| memory.submit());
         let exists = memory.allocations.contains_key(&allocation.id);
         drop(memory);
-        self.note_failure("freeing an allocation", reaped);
-        self.bury();
+        self.note_failure("freeing an allocation", freed);
+        self.report_freed();
         exists
     }
 }
@@ -483,7 +483,7 @@ impl Allocation {
         }))
     }
 
-    fn with_state<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
+    fn with_state<R>(&self, act: impl FnOnce(&mut AllocationState) -> R) -> Option<R> {
         let vidmm = self.vidmm.upgrade()?;
         let mut memory = lock(&vidmm.memory);
         memory.allocations.get_mut(&self.id).map(act)

@@ -16,7 +16,7 @@ use wddm_ddi::status::*;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{Memory, Place, SpaceId, State};
+use crate::vidmm::memory::{AllocationState, Location, Memory, SpaceId};
 
 /// What a budget is about. [d3dkmthk: D3DKMT_MEMORY_SEGMENT_GROUP]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ pub(crate) struct MemoryInfo {
 
 impl Memory {
     /// What an allocation on a residency list counts for.
-    fn group_of(&self, state: &State) -> Option<Group> {
+    fn group_of(&self, state: &AllocationState) -> Option<Group> {
         let of_segment = |segment: u32| match self.segments.memory(segment) {
             Some(memory) => memory.group,
             None => Some(Group::NonLocal),
@@ -90,9 +90,9 @@ impl Memory {
         match &state.place {
             // While its process is suspended it counts where it would be.
             _ if !state.accessible => of_segment(state.allocation.placements().next()?),
-            Place::Uncommitted => None,
-            Place::System(_) => Some(Group::NonLocal),
-            Place::Local { segment, .. } => of_segment(*segment),
+            Location::Uncommitted => None,
+            Location::System(_) => Some(Group::NonLocal),
+            Location::Local { segment, .. } => of_segment(*segment),
         }
     }
 
@@ -128,8 +128,8 @@ impl Memory {
         let segments: Vec<u32> = self.segments.of_group(group).collect();
         let of_machine = if group == Group::NonLocal { self.segments.ram.size() / 2 } else { 0 };
         let free = segments.iter().map(|segment| self.segments.free_bytes(*segment) + self.paging.leaving(*segment));
-        let place = |state: &State| match state.place {
-            Place::Local { segment, .. } if segments.contains(&segment) => state.allocation.size(),
+        let place = |state: &AllocationState| match state.place {
+            Location::Local { segment, .. } if segments.contains(&segment) => state.allocation.size(),
             _ => 0,
         };
         free.chain(self.allocations.values().map(place)).fold(of_machine, u64::saturating_add)

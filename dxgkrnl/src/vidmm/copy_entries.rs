@@ -4,7 +4,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::vidmm::driver::{Operation, Subject, TableWriter};
-use crate::vidmm::memory::{Memory, Shown, SpaceId};
+use crate::vidmm::mapping::Shown;
+use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::page_table::Effects;
 use crate::vidmm::segment::Table;
 use nt::ram::PAGE_SIZE;

@@ -16,7 +16,7 @@ use nt::ram::{PAGE_SIZE, Pages, Ram};
 
 /// Bytes of a cache line: what is written back and invalidated at least.
 const LINE: u64 = 64;
-type Line = [u8; LINE as usize];
+type CacheLine = [u8; LINE as usize];
 
 /// How the processor reaches memory that it shares with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,16 +80,16 @@ pub(crate) struct CpuCache {
 }
 
 /// Copies one line, which user mode may be writing.
-fn read_line(pages: &Pages, at: u64) -> Line {
+fn read_line(pages: &Pages, at: u64) -> CacheLine {
     // SAFETY: `at` is a line of the pages, of which the kernel's mapping shows all.
-    let line = unsafe { pages.kernel_address().add(at as usize) }.cast::<Line>();
+    let line = unsafe { pages.kernel_address().add(at as usize) }.cast::<CacheLine>();
     // SAFETY: mapped, aligned to its size; racing stores leave any of their bytes, which is what a cache sees too.
     unsafe { line.as_ptr().read_volatile() }
 }
 
-fn write_line(pages: &Pages, at: u64, bytes: Line) {
+fn write_line(pages: &Pages, at: u64, bytes: CacheLine) {
     // SAFETY: as in `read_line`.
-    let line = unsafe { pages.kernel_address().add(at as usize) }.cast::<Line>();
+    let line = unsafe { pages.kernel_address().add(at as usize) }.cast::<CacheLine>();
     // SAFETY: as in `read_line`.
     unsafe { line.as_ptr().write_volatile(bytes) };
 }

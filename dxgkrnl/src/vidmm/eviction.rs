@@ -15,7 +15,8 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
-use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, SpaceId};
+use crate::vidmm::memory::{Memory, SpaceId};
+use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::request_queue::QueuePlace;
 use crate::vidmm::scheduler::{Scheduler, SuspendOutcome};
 
@@ -101,17 +102,15 @@ impl Memory {
         &mut self,
         owner: Option<SpaceId>,
         search: &EvictionSearch,
-        act: impl FnOnce(&mut Self) -> Result<R, E>,
+        act: impl FnOnce(&mut Self, &mut MemoryRequest) -> Result<R, E>,
     ) -> Attempt<R, E> {
-        (self.short, self.idle_soon, self.waits) = (false, false, false);
-        self.evicts_lists = search.evicts_lists();
-        let result = act(self);
+        let mut request = MemoryRequest::without_waiting(search.evicts_lists(), search.evicts_own_first);
+        let result = act(self, &mut request);
         // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
         let _ = self.submit();
-        let short = result.is_err() && self.short;
+        let short = result.is_err() && request.short;
         let candidates = short.then(|| self.could_be_suspended(owner, search.evicts_lists()));
-        (self.evicts_lists, self.waits) = (false, true);
-        Attempt { result, candidates, idle_soon: self.idle_soon }
+        Attempt { result, candidates, idle_soon: request.idle_soon }
     }
 }
 
@@ -133,11 +132,11 @@ impl VidMm {
     pub(crate) fn with_eviction<R>(
         &self,
         owner: Option<SpaceId>,
-        mut act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
+        mut act: impl FnMut(&mut Memory, &mut MemoryRequest) -> Result<R, NTSTATUS>,
     ) -> Result<R, NTSTATUS> {
         let mut search = EvictionSearch::default();
         loop {
-            match self.try_with_eviction(owner, &mut search, &mut |memory, _| act(memory)) {
+            match self.try_with_eviction(owner, &mut search, &mut act) {
                 Some(result) => return result,
                 None => self.pause_for_memory(),
             }
@@ -147,19 +146,18 @@ impl VidMm {
         }
     }
 
-    /// As [`VidMm::with_eviction`], without waiting; `None` if something has to be waited for. `act` learns how far the search has come.
+    /// As [`VidMm::with_eviction`], without waiting; `None` if something has to be waited for.
     fn try_with_eviction<R>(
         &self,
         owner: Option<SpaceId>,
         search: &mut EvictionSearch,
-        act: &mut impl FnMut(&mut Memory, &EvictionSearch) -> Result<R, NTSTATUS>,
+        act: &mut impl FnMut(&mut Memory, &mut MemoryRequest) -> Result<R, NTSTATUS>,
     ) -> Option<Result<R, NTSTATUS>> {
         loop {
             if search.is_queued_behind() {
                 return None;
             }
-            let Attempt { result, candidates, idle_soon } =
-                lock(&self.memory).attempt(owner, search, |memory| act(memory, search));
+            let Attempt { result, candidates, idle_soon } = lock(&self.memory).attempt(owner, search, &mut *act);
             let Some(candidates) = candidates else { return Some(result) };
             match self.suspend_others(search, &candidates) {
                 Next::Again => {}
@@ -245,8 +243,6 @@ impl VidMm {
         space: &AddressSpace,
         search: &mut EvictionSearch,
     ) -> Option<Result<bool, NTSTATUS>> {
-        self.try_with_eviction(Some(space.id()), search, &mut |memory, search| {
-            memory.resume(space.id(), search.evicts_own_first)
-        })
+        self.try_with_eviction(Some(space.id()), search, &mut |memory, request| memory.resume(space.id(), request))
     }
 }

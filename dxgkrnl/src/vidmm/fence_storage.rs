@@ -18,6 +18,7 @@ use crate::rank;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::memory::{Memory, SpaceId};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
 use crate::vidmm::{VidMm, placement};
@@ -31,7 +32,7 @@ pub(crate) type FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE;
 pub(crate) struct FencePageId(u64);
 
 /// Kernel address of a page that may move.
-pub(crate) struct Spot {
+pub(crate) struct MovablePage {
     address: AtomicPtr<u8>,
     /// Held for reading while the page is accessed, for writing while it moves. Nobody waits to write: a reader may read twice.
     /// Device level takes it.
@@ -39,19 +40,19 @@ pub(crate) struct Spot {
 }
 
 /// The page stays where it is until this is dropped.
-pub(crate) struct Stay<'a> {
+pub(crate) struct PagePin<'a> {
     _guard: RwLockReadGuard<'a, (), rank::FencePage>,
 }
 
-impl Spot {
+impl MovablePage {
     fn new(address: NonNull<u8>) -> Arc<Self> {
         Arc::new(Self { address: AtomicPtr::new(address.as_ptr()), moving: RwLock::new(()) })
     }
 
     /// Where the page is until the answer is dropped.
-    pub(crate) fn stay(&self) -> (*mut u8, Stay<'_>) {
+    pub(crate) fn pin(&self) -> (*mut u8, PagePin<'_>) {
         let guard = self.moving.read();
-        (self.address.load(Ordering::Acquire), Stay { _guard: guard })
+        (self.address.load(Ordering::Acquire), PagePin { _guard: guard })
     }
 
     /// Copies the page to `to`, where it is from then on; false if somebody is using it.
@@ -66,7 +67,7 @@ impl Spot {
 }
 
 /// Memory of a page of fence values.
-enum At {
+enum FencePageLocation {
     /// In its segment.
     Local { offset: u64 },
     /// On leave.
@@ -74,28 +75,28 @@ enum At {
 }
 
 /// A page of fence values as the memory manager knows it.
-pub(crate) struct FenceState {
+pub(crate) struct FencePageState {
     /// The process whose fences lie on it.
     owner: SpaceId,
     segment: u32,
     alignment: u64,
-    at: At,
-    spot: Arc<Spot>,
+    at: FencePageLocation,
+    page_address: Arc<MovablePage>,
     /// Contents that are kept while the device is not in D0; `None` while it is.
     kept: Option<Vec<u8>>,
 }
 
-impl FenceState {
+impl FencePageState {
     /// Segment and page frame, for page tables.
     pub(super) fn frame(&self) -> (u32, u64) {
         match &self.at {
-            At::Local { offset } => (self.segment, offset / PAGE_SIZE),
-            At::System(pages) => (0, pages.address() / PAGE_SIZE),
+            FencePageLocation::Local { offset } => (self.segment, offset / PAGE_SIZE),
+            FencePageLocation::System(pages) => (0, pages.address() / PAGE_SIZE),
         }
     }
 
     fn is_in(&self, segment: u32) -> bool {
-        self.segment == segment && matches!(self.at, At::Local { .. })
+        self.segment == segment && matches!(self.at, FencePageLocation::Local { .. })
     }
 }
 
@@ -103,7 +104,7 @@ impl FenceState {
 pub(crate) struct LocalPage {
     vidmm: Weak<VidMm>,
     id: FencePageId,
-    spot: Arc<Spot>,
+    page_address: Arc<MovablePage>,
 }
 
 impl Drop for LocalPage {
@@ -111,7 +112,9 @@ impl Drop for LocalPage {
         // A manager that is gone has no memory to give it back to.
         if let Some(vidmm) = self.vidmm.upgrade() {
             let mut memory = lock(&vidmm.memory);
-            if let Some(FenceState { segment, at: At::Local { offset }, .. }) = memory.fence_pages.remove(&self.id) {
+            if let Some(FencePageState { segment, at: FencePageLocation::Local { offset }, .. }) =
+                memory.fence_pages.remove(&self.id)
+            {
                 memory.segments.release(segment, offset, PAGE_SIZE);
             }
         }
@@ -127,19 +130,19 @@ pub(crate) enum FencePage {
 }
 
 /// Way by which the kernel reads and writes a page of fence values.
-pub(crate) enum Found {
+pub(crate) enum FencePageAccess {
     /// It is always there.
     Fixed(NonNull<u8>),
     /// It may move.
-    Movable(Arc<Spot>),
+    Movable(Arc<MovablePage>),
 }
 
 impl FencePage {
     /// Way by which the kernel reads and writes the page.
-    pub(crate) fn find(&self) -> Found {
+    pub(crate) fn find(&self) -> FencePageAccess {
         match self {
-            Self::System(pages) => Found::Fixed(pages.seen().kernel_address()),
-            Self::Local(page) => Found::Movable(Arc::clone(&page.spot)),
+            Self::System(pages) => FencePageAccess::Fixed(pages.seen().kernel_address()),
+            Self::Local(page) => FencePageAccess::Movable(Arc::clone(&page.page_address)),
         }
     }
 
@@ -166,8 +169,8 @@ impl FencePage {
             unsafe { address.write_bytes(0, PAGE_SIZE as usize) };
         };
         match self.find() {
-            Found::Fixed(address) => clear(address.as_ptr()),
-            Found::Movable(spot) => clear(spot.stay().0),
+            FencePageAccess::Fixed(address) => clear(address.as_ptr()),
+            FencePageAccess::Movable(page_address) => clear(page_address.pin().0),
         }
         self
     }
@@ -246,13 +249,13 @@ impl VidMm {
             STATUS_DRIVER_INTERNAL_ERROR
         })?;
         let places = || answer.places.into_iter().take_while(|id| *id != 0).map(u32::from);
-        let page = self.with_eviction(Some(owner.id()), |memory| {
+        let page = self.with_eviction(Some(owner.id()), |memory, request| {
             for segment in places() {
                 if memory.segments.memory(segment).is_none() {
                     // An aperture: implicit system memory stands behind it.
                     return Ok(None);
                 }
-                if let Some(page) = self.take_page(memory, owner.id(), segment, answer.alignment)? {
+                if let Some(page) = self.take_page(memory, owner.id(), segment, answer.alignment, request)? {
                     return Ok(Some(page));
                 }
             }
@@ -284,24 +287,26 @@ impl VidMm {
         owner: SpaceId,
         segment: u32,
         alignment: u64,
+        request: &mut MemoryRequest,
     ) -> Result<Option<LocalPage>, NTSTATUS> {
-        let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment)? else { return Ok(None) };
+        let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment, request)? else { return Ok(None) };
         let Some(kernel) = memory.segments.page(segment, offset) else {
             memory.segments.release(segment, offset, PAGE_SIZE);
             return Err(STATUS_INTERNAL_ERROR);
         };
-        let (id, spot) = (FencePageId(memory.tick()), Spot::new(kernel));
-        let at = At::Local { offset };
-        let state = FenceState { owner, segment, alignment, at, spot: Arc::clone(&spot), kept: None };
+        let (id, page_address) = (FencePageId(memory.tick()), MovablePage::new(kernel));
+        let at = FencePageLocation::Local { offset };
+        let state =
+            FencePageState { owner, segment, alignment, at, page_address: Arc::clone(&page_address), kept: None };
         memory.fence_pages.insert(id, state);
-        Ok(Some(LocalPage { vidmm: Arc::downgrade(self), id, spot }))
+        Ok(Some(LocalPage { vidmm: Arc::downgrade(self), id, page_address }))
     }
 }
 
 impl Memory {
     /// True if fence values of a process lie in a memory segment.
     pub(super) fn has_local_fences(&self, owner: SpaceId) -> bool {
-        self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, At::Local { .. }))
+        self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, FencePageLocation::Local { .. }))
     }
 
     /// True if fence values of a process lie in this segment.
@@ -310,13 +315,18 @@ impl Memory {
     }
 
     /// Fence values of a suspended process leave `segment` for system memory. False if none did: there are none, or no memory for them.
-    pub(super) fn evict_fences(&mut self, owner: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
+    pub(super) fn evict_fences(
+        &mut self,
+        owner: SpaceId,
+        segment: u32,
+        request: &mut MemoryRequest,
+    ) -> Result<bool, NTSTATUS> {
         let leaving = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && page.is_in(segment));
         let leaving: Vec<FencePageId> = leaving.map(|(id, _)| *id).collect();
         let mut any = false;
         for id in leaving {
             let Some(to) = self.segments.ram.allocate(PAGE_SIZE, PAGE_SIZE) else { break };
-            any |= self.move_fences(id, to.kernel_address(), At::System(to))?;
+            any |= self.move_fences(id, to.kernel_address(), FencePageLocation::System(to), request)?;
         }
         Ok(any)
     }
@@ -325,14 +335,17 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY; some may be back.
-    pub(super) fn restore_fences(&mut self, owner: SpaceId) -> Result<(), NTSTATUS> {
-        let away = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && matches!(page.at, At::System(_)));
+    pub(super) fn restore_fences(&mut self, owner: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
+        let away = self
+            .fence_pages
+            .iter()
+            .filter(|(_, page)| page.owner == owner && matches!(page.at, FencePageLocation::System(_)));
         let away: Vec<(FencePageId, u32, u64)> = away.map(|(id, page)| (*id, page.segment, page.alignment)).collect();
         for (id, segment, alignment) in away {
-            let offset = self.take_local(segment, PAGE_SIZE, alignment)?.ok_or(STATUS_NO_MEMORY)?;
+            let offset = self.take_local(segment, PAGE_SIZE, alignment, request)?.ok_or(STATUS_NO_MEMORY)?;
             let kernel = self.segments.page(segment, offset).ok_or(STATUS_INTERNAL_ERROR)?;
             // The processor may be using a value for the moment.
-            while !self.move_fences(id, kernel, At::Local { offset })? {
+            while !self.move_fences(id, kernel, FencePageLocation::Local { offset }, request)? {
                 std::thread::yield_now();
             }
         }
@@ -340,19 +353,25 @@ impl Memory {
     }
 
     /// Moves a page of values that no engine reaches, and has it shown where it is mapped. False if somebody is using it.
-    fn move_fences(&mut self, id: FencePageId, kernel: NonNull<u8>, to: At) -> Result<bool, NTSTATUS> {
+    fn move_fences(
+        &mut self,
+        id: FencePageId,
+        kernel: NonNull<u8>,
+        to: FencePageLocation,
+        request: &mut MemoryRequest,
+    ) -> Result<bool, NTSTATUS> {
         let Some(page) = self.fence_pages.get_mut(&id) else { return Ok(true) };
-        if !page.spot.move_to(kernel) {
+        if !page.page_address.move_to(kernel) {
             return Ok(false);
         }
-        let (segment, left) = (page.segment, matches!(to, At::System(_)));
+        let (segment, left) = (page.segment, matches!(to, FencePageLocation::System(_)));
         let from = std::mem::replace(&mut page.at, to);
         let mapped: Vec<(SpaceId, u64, Mapping)> = self.mappings_of_fences(id);
         for (space, at, mapping) in mapped {
             self.hide(space, at, mapping.pages)?;
-            self.show(space, at, mapping)?;
+            self.show(space, at, mapping, request)?;
         }
-        if let At::Local { offset } = from {
+        if let FencePageLocation::Local { offset } = from {
             self.segments.release(segment, offset, PAGE_SIZE);
         }
         if left {
@@ -379,7 +398,7 @@ impl Memory {
         for page in fence_pages.values_mut().filter(|page| page.is_in(page.segment) && is_lost(segments, page.segment))
         {
             let mut bytes = vec![0; PAGE_SIZE as usize];
-            let (from, _stay) = page.spot.stay();
+            let (from, _stay) = page.page_address.pin();
             // SAFETY: the kernel's mapping shows the whole segment, and the page lies in it; no engine writes it now.
             unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
             page.kept = Some(bytes);
@@ -390,7 +409,7 @@ impl Memory {
     pub(super) fn return_fence_pages(&mut self) {
         for page in self.fence_pages.values_mut() {
             let Some(bytes) = page.kept.take() else { continue };
-            let (to, _stay) = page.spot.stay();
+            let (to, _stay) = page.page_address.pin();
             // SAFETY: as for keeping it.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }

@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::lock::BarFiles;
-use crate::vidmm::memory::{Memory, Place};
+use crate::vidmm::memory::{Location, Memory};
 use crate::vidmm::user_mapping::UserMapping;
 use nt::bugcheck::Bugcheck;
 use nt::ram::PAGE_SIZE;
@@ -41,13 +41,13 @@ impl HostAperture {
 
 /// Pages of a window that show an allocation.
 #[must_use]
-pub(crate) struct Window {
+pub(crate) struct ApertureWindow {
     segment: u32,
     address: u64,
     pages: Vec<u32>,
 }
 
-impl Window {
+impl ApertureWindow {
     /// Makes a user address show what the window shows.
     ///
     /// # Errors
@@ -72,16 +72,16 @@ impl Memory {
 
     /// Opens a window on an allocation that is in a segment with one; `None` when the window, or what the driver needs for it, is
     /// exhausted. Any other failure of the driver stops the machine.
-    pub(crate) fn open_window(&mut self, id: AllocationId) -> Result<Option<Window>, NTSTATUS> {
+    pub(crate) fn open_window(&mut self, id: AllocationId) -> Result<Option<ApertureWindow>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        let Place::Local { segment, offset } = state.place else { return Ok(None) };
+        let Location::Local { segment, offset } = state.place else { return Ok(None) };
         let (kmd, count) = (state.allocation.kmd(), state.allocation.size() / PAGE_SIZE);
         let Some(aperture) = self.segments.memory_mut(segment).and_then(|memory| memory.host_aperture.as_mut()) else {
             return Ok(None);
         };
         let address = aperture.address;
         let Some(pages) = aperture.take(count) else { return Ok(None) };
-        let mut window = Window { segment, address, pages };
+        let mut window = ApertureWindow { segment, address, pages };
         let mut shown: Vec<u64> = (0..count).map(|page| offset / PAGE_SIZE + page).collect();
         let status = self.map_window(kmd, &mut window, &mut shown);
         if status == STATUS_SUCCESS {
@@ -95,7 +95,7 @@ impl Memory {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    fn map_window(&self, kmd: KmdHandle, window: &mut Window, shown: &mut [u64]) -> NTSTATUS {
+    fn map_window(&self, kmd: KmdHandle, window: &mut ApertureWindow, shown: &mut [u64]) -> NTSTATUS {
         let mut args = DXGKARG_MAPCPUHOSTAPERTURE::zeroed();
         args.hAllocation = kmd.raw();
         let (segment, engine) = self.driver.segment_of(window.segment);
@@ -107,7 +107,7 @@ impl Memory {
     }
 
     /// Closes a window. No user address shows it any more.
-    pub(crate) fn close_window(&mut self, mut window: Window) {
+    pub(crate) fn close_window(&mut self, mut window: ApertureWindow) {
         let mut args = DXGKARG_UNMAPCPUHOSTAPERTURE::zeroed();
         args.NumberOfPages = window.pages.len() as u64;
         args.pCpuHostAperturePages = window.pages.as_mut_ptr();
@@ -120,7 +120,7 @@ impl Memory {
         self.give_back(window);
     }
 
-    fn give_back(&mut self, window: Window) {
+    fn give_back(&mut self, window: ApertureWindow) {
         let memory = self.segments.memory_mut(window.segment);
         if let Some(aperture) = memory.and_then(|memory| memory.host_aperture.as_mut()) {
             aperture.free.extend(window.pages.iter().rev());

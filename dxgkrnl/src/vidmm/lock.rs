@@ -25,8 +25,9 @@ use wddm_ddi::status::*;
 use crate::bar_place::BarPlace;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
-use crate::vidmm::host_aperture::Window;
-use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, Place, State};
+use crate::vidmm::host_aperture::ApertureWindow;
+use crate::vidmm::memory::{AllocationState, Location, Memory};
+use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
 use crate::vidmm::user_mapping::UserMapping;
 use crate::vidmm::{VidMm, residency};
@@ -40,7 +41,7 @@ pub(crate) struct Lock {
     mapping: UserMapping,
     count: u32,
     /// Pages of a host aperture that the address goes through.
-    window: Option<Window>,
+    window: Option<ApertureWindow>,
     /// The processor's cache, where the device does not snoop it.
     cache: Option<CpuCache>,
     /// The address shows nothing, because its new place could not be shown.
@@ -54,7 +55,7 @@ impl Lock {
     }
 
     /// The pages of a host aperture that the address does not go through any more.
-    pub(crate) fn take_window(&mut self) -> Option<Window> {
+    pub(crate) fn take_window(&mut self) -> Option<ApertureWindow> {
         self.window.take()
     }
 }
@@ -127,7 +128,7 @@ impl Memory {
     pub(crate) fn end_lock(&mut self, id: AllocationId) {
         let Some(state) = self.allocations.get_mut(&id) else { return };
         let Some(lock) = state.lock.take() else { return };
-        if let (Some(cache), Place::System(memory)) = (lock.cache, &state.place) {
+        if let (Some(cache), Location::System(memory)) = (lock.cache, &state.place) {
             cache.end(memory);
         }
         drop(lock.mapping);
@@ -139,14 +140,14 @@ impl Memory {
     pub(crate) fn leave_lock(&mut self, id: AllocationId) {
         let Some(state) = self.allocations.get_mut(&id) else { return };
         let Some(lock) = state.lock.take() else { return };
-        let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Place::System(_)));
+        let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Location::System(_)));
         state.allocation.kept().keep_locked(lock.mapping, id, lock.count, of_machine);
         lock.window.into_iter().for_each(|window| self.close_window(window));
     }
 
     /// True if an allocation is in system memory, not for the time of D3 alone, and no paging work on it is under way.
     pub(crate) fn is_in_system_memory(&self, id: AllocationId) -> bool {
-        let settled = |state: &State| matches!(state.place, Place::System(_)) && state.parked.is_none();
+        let settled = |state: &AllocationState| matches!(state.place, Location::System(_)) && state.parked.is_none();
         self.allocations.get(&id).is_some_and(|state| settled(state) && state.busy.is_none())
     }
 
@@ -171,19 +172,20 @@ impl Memory {
 
     /// Puts an allocation where the CPU reaches it, and waits until the GPU has written what it should see. The answer is the window
     /// that it is seen through, if it is.
-    fn bring_to_cpu(&mut self, id: AllocationId) -> Result<Option<Window>, NTSTATUS> {
+    fn bring_to_cpu(&mut self, id: AllocationId) -> Result<Option<ApertureWindow>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let size = state.allocation.size();
         let mut window = None;
         match state.place {
-            Place::Uncommitted => {
-                let memory = self.take_system(size / PAGE_SIZE)?.ok_or(STATUS_NO_MEMORY)?;
+            Location::Uncommitted => {
+                let memory =
+                    self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?;
                 memory.zero();
                 if let Some(state) = self.allocations.get_mut(&id) {
-                    state.place = Place::System(memory);
+                    state.place = Location::System(memory);
                 }
             }
-            Place::Local { segment, .. } => match self.reach(state.allocation.cpu_access(), segment) {
+            Location::Local { segment, .. } => match self.reach(state.allocation.cpu_access(), segment) {
                 Reach::Direct => {}
                 Reach::Window => {
                     window = self.open_window(id)?;
@@ -193,7 +195,7 @@ impl Memory {
                 }
                 Reach::No => self.move_to_system(id)?,
             },
-            Place::System(_) => {}
+            Location::System(_) => {}
         }
         match self.wait_until_quiet(id) {
             Ok(()) => Ok(window),
@@ -206,9 +208,9 @@ impl Memory {
 
     fn move_to_system(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        if !residency::may_leave(self, state) {
+        if !residency::may_leave(self, state, None) {
             match (self.has_aperture(&state.allocation), state.allocation.cpu_access()) {
-                (true, _) if self.is_evictable(state.allocation.owner()) => {}
+                (true, _) if self.is_suspended(state.allocation.owner()) => {}
                 (false, CpuAccess::None) if state.listed > 0 => return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE),
                 (false, _) if state.listed > 0 => return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY),
                 _ => return Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
@@ -216,7 +218,7 @@ impl Memory {
         }
         // Room is made for the copy before anything of the allocation changes.
         let pages = state.allocation.size() / PAGE_SIZE;
-        drop(self.take_system(pages)?.ok_or(STATUS_NO_MEMORY)?);
+        drop(self.take_system(pages, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?);
         if self.evict(id)? { Ok(()) } else { Err(STATUS_NO_MEMORY) }
     }
 
@@ -252,7 +254,7 @@ impl Memory {
         self.wait_until_quiet(id).inspect_err(|_| self.keep_lock(id))?;
         let Some(state) = self.allocations.get(&id) else { return Ok(()) };
         let window = match state.place {
-            Place::Local { segment, .. } if self.reach(state.allocation.cpu_access(), segment) == Reach::Window => {
+            Location::Local { segment, .. } if self.reach(state.allocation.cpu_access(), segment) == Reach::Window => {
                 let window = self.open_window(id);
                 window.and_then(|window| window.ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)).map(Some)
             }
@@ -284,7 +286,7 @@ impl Memory {
     fn cache_of(&self, id: AllocationId) -> Result<Option<CpuCache>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
         match &state.place {
-            Place::System(memory) if self.is_cached_without_coherence(state.allocation.cpu_access()) => {
+            Location::System(memory) if self.is_cached_without_coherence(state.allocation.cpu_access()) => {
                 CpuCache::new(memory, state.allocation.size()).map(Some)
             }
             _ => Ok(None),
@@ -305,7 +307,7 @@ impl Memory {
         if offset.checked_add(len).is_none_or(|end| end > state.allocation.size()) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        if let (Some(cache), Place::System(memory)) =
+        if let (Some(cache), Location::System(memory)) =
             (state.lock.as_mut().and_then(|lock| lock.cache.as_mut()), &state.place)
         {
             cache.invalidate(memory, offset, len);
@@ -317,7 +319,7 @@ impl Memory {
         &self,
         id: AllocationId,
         mapping: &UserMapping,
-        window: Option<&Window>,
+        window: Option<&ApertureWindow>,
         cache: Option<&CpuCache>,
     ) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
@@ -325,10 +327,10 @@ impl Memory {
             return cache.show(mapping);
         }
         match (&state.place, window) {
-            (Place::Uncommitted, _) => Err(STATUS_INTERNAL_ERROR),
-            (Place::System(memory), _) => mapping.show_memory(memory),
-            (Place::Local { .. }, Some(window)) => window.show(mapping, &self.bars),
-            (Place::Local { segment, offset }, None) => {
+            (Location::Uncommitted, _) => Err(STATUS_INTERNAL_ERROR),
+            (Location::System(memory), _) => mapping.show_memory(memory),
+            (Location::Local { .. }, Some(window)) => window.show(mapping, &self.bars),
+            (Location::Local { segment, offset }, None) => {
                 let start = self.segments.memory(*segment).and_then(|segment| segment.cpu_address);
                 let bus = start.and_then(|start| start.checked_add(*offset)).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
                 let bar = (self.bars)(bus).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
@@ -362,7 +364,7 @@ impl VidMm {
                 let mut memory = lock(&self.memory);
                 (memory.lock(allocation.id()), memory.has_aperture(allocation))
             };
-            self.bury();
+            self.report_freed();
             if locked != Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
                 return note_lock(allocation, locked);
             }

@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     /// Locks as a thunk does: the process is off its engines, and goes on behind that.
-    fn lock_at_rest(&mut self, index: usize) -> Result<usize, NTSTATUS> {
+    fn lock_while_suspended(&mut self, index: usize) -> Result<usize, NTSTATUS> {
         self.suspend();
         let locked = self.lock(index);
         assert!(self.resume());
@@ -22,14 +22,18 @@ fn memory_that_is_not_for_the_cpu_is_locked_in_system_memory_and_stays_there() {
         world.gpu_write(index, 1, 3);
     }
     assert_eq!(world.lock(local), Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE));
-    assert_eq!(world.lock_at_rest(local), Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE), "it is wanted resident");
+    assert_eq!(
+        world.lock_while_suspended(local),
+        Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE),
+        "it is wanted resident"
+    );
     assert_eq!(world.lock(either), Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "engines may be using it");
-    world.lock_at_rest(either).unwrap();
+    world.lock_while_suspended(either).unwrap();
     world.evict(local, &idle());
     world.lock(local).unwrap();
     world.check();
     for index in [local, either] {
-        assert!(matches!(world.place(index), Place::System(_)));
+        assert!(matches!(world.place(index), Location::System(_)));
     }
     assert_eq!(world.make_resident(local), Err(STATUS_NO_MEMORY), "it would be committed to a memory segment");
     world.gpu_write(either, 2, 4);
@@ -49,16 +53,16 @@ fn cached_memory_is_never_shown_in_a_memory_segment() {
         world.make_resident(index).unwrap();
         world.gpu_write(index, 0, 9);
     }
-    assert_eq!(world.lock_at_rest(local), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
-    world.lock_at_rest(a).unwrap();
-    assert!(matches!(world.place(a), Place::System(_)));
+    assert_eq!(world.lock_while_suspended(local), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
+    world.lock_while_suspended(a).unwrap();
+    assert!(matches!(world.place(a), Location::System(_)));
     world.cpu_write(a, 1, 8);
     world.check();
     world.unlock(a);
     world.evict(a, &idle());
     world.lock(a).unwrap();
     world.make_resident(a).unwrap();
-    assert!(matches!(world.place(a), Place::System(_)));
+    assert!(matches!(world.place(a), Location::System(_)));
     world.check();
     world.finish();
 }
@@ -74,12 +78,12 @@ fn an_exhausted_host_aperture_sends_a_lock_to_system_memory() {
     }
     world.lock(a).unwrap();
     assert_eq!(world.lock(b), Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "engines may be using it");
-    world.lock_at_rest(b).unwrap();
+    world.lock_while_suspended(b).unwrap();
     world.evict(c, &idle());
     world.lock(c).unwrap();
     world.make_resident(c).unwrap();
     for index in [b, c] {
-        assert!(matches!(world.place(index), Place::System(_)), "the aperture is still full");
+        assert!(matches!(world.place(index), Location::System(_)), "the aperture is still full");
     }
     world.check();
     world.finish();
@@ -97,8 +101,12 @@ fn what_queued_work_may_use_does_not_move_for_a_lock_before_that_is_done_or_off_
         world.evict(index, &busy_until(&done));
         assert_eq!(world.lock(index), Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
     }
-    assert_eq!(world.lock_at_rest(local), Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "its work would not find it any more");
-    world.lock_at_rest(either).unwrap();
+    assert_eq!(
+        world.lock_while_suspended(local),
+        Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
+        "its work would not find it any more"
+    );
+    world.lock_while_suspended(either).unwrap();
     // The work goes on, and finds it in system memory.
     let (_, at) = (world.settle(), world.models[either].mapped.unwrap());
     assert!(world.gpu(at, true).is_ok());
@@ -117,11 +125,11 @@ fn without_memory_for_it_nothing_moves_for_a_lock() {
     world.gpu_write(a, 3, 9);
     let ram = Arc::clone(&world.memory.segments.ram);
     let taken: Vec<_> = std::iter::from_fn(|| ram.allocate(PAGES, PAGES)).collect();
-    assert_eq!(world.lock_at_rest(a), Err(STATUS_NO_MEMORY));
-    assert!(matches!(world.place(a), Place::Local { .. }));
+    assert_eq!(world.lock_while_suspended(a), Err(STATUS_NO_MEMORY));
+    assert!(matches!(world.place(a), Location::Local { .. }));
     world.check();
     drop(taken);
-    world.lock_at_rest(a).unwrap();
+    world.lock_while_suspended(a).unwrap();
     world.check();
     world.finish();
 }

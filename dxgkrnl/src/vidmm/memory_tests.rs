@@ -10,8 +10,17 @@ use nt::lock::{Mutex, lock};
 use super::fake_gpu::{self, Fake, FakeGpu, Fault};
 use super::*;
 use crate::vidmm::allocation::CpuAccess;
+use crate::vidmm::residency;
+use crate::vidmm::va_space::{Access, Mapping, Source};
+use nt::ram::PAGE_SIZE;
+use std::time::Duration;
 
 const PAGES: u64 = PAGE_SIZE;
+
+/// A request that is not made again.
+fn waiting() -> MemoryRequest {
+    MemoryRequest::waiting()
+}
 
 /// Expected state of an allocation.
 #[derive(Clone)]
@@ -56,12 +65,12 @@ impl World {
         let (mut memory, fake) = fake_gpu::memory(mode, ram, vram, tables);
         let handle = |id: usize| KmdHandle::new(core::ptr::without_provenance_mut(id));
         let addresses = || VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES));
-        let system = memory.create_space(handle(fake_gpu::PAGING_PROCESS), true, addresses()).unwrap();
+        let system = memory.create_space(handle(fake_gpu::PAGING_PROCESS), true, addresses(), &mut waiting()).unwrap();
         memory.prepare_paging(system).unwrap();
         let root = memory.root(system).unwrap();
         let node = fake_gpu::node(&fake, root);
         memory.set_paging_node(node.clone());
-        let space = memory.create_space(handle(2), false, addresses()).unwrap();
+        let space = memory.create_space(handle(2), false, addresses(), &mut waiting()).unwrap();
         Self { suspended: false, memory, fake, node, space, models: Vec::new(), stale: Vec::new(), next: 100 }
     }
 
@@ -69,7 +78,7 @@ impl World {
         self.next += 1;
         let allocation = Allocation::unknown(self.next, self.space, pages * PAGES, places, access);
         let id = allocation.id();
-        self.memory.allocations.insert(id, State::new(allocation, 0));
+        self.memory.allocations.insert(id, AllocationState::new(allocation, 0));
         let pages = vec![0; pages as usize];
         self.models.push(Model { id, pages, mapped: None, listed: 0, locked: Vec::new(), access });
         self.models.len() - 1
@@ -80,7 +89,9 @@ impl World {
         let va = &mut self.memory.spaces.get_mut(&self.space).unwrap().va;
         let at = va.reserve_automatic(0, 0, 0, pages * PAGES).map_err(Refused::status)?;
         let source = Source::Allocation { id, first: 0 };
-        if let Err(status) = self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }) {
+        if let Err(status) =
+            self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting())
+        {
             self.memory.free_region(self.space, at, pages * PAGES)?;
             return Err(status);
         }
@@ -97,7 +108,7 @@ impl World {
     }
 
     fn make_resident(&mut self, index: usize) -> Result<(), NTSTATUS> {
-        self.memory.make_resident(self.models[index].id)?;
+        self.memory.make_resident(self.models[index].id, &mut waiting())?;
         self.models[index].listed += 1;
         Ok(())
     }
@@ -122,14 +133,14 @@ impl World {
         self.models[index].locked.pop();
     }
 
-    fn place(&self, index: usize) -> &Place {
+    fn place(&self, index: usize) -> &Location {
         &self.memory.allocations[&self.models[index].id].place
     }
 
     fn destroy(&mut self, index: usize) {
         let model = self.models.swap_remove(index);
-        self.memory.doom(model.id, Some(idle()));
-        self.memory.reap().unwrap();
+        self.memory.destroy_when_idle(model.id, Some(idle()));
+        self.memory.free_destroyed().unwrap();
         assert!(!self.memory.allocations.contains_key(&model.id));
         self.settle();
         if let Some(at) = model.mapped {
@@ -292,7 +303,7 @@ fn what_leaves_vram_comes_back_unchanged() {
     }
     world.evict(a, &idle());
     world.make_resident(b).unwrap();
-    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::System(_)));
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::System(_)));
     assert_eq!(world.gpu(world.models[a].mapped.unwrap(), false), Err(Fault));
     world.gpu_write(b, 3, 0x77);
     world.evict(b, &idle());
@@ -307,7 +318,7 @@ fn what_is_wanted_resident_never_leaves_and_the_request_says_what_is_missing() {
     let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     assert_eq!(world.make_resident(b), Err(STATUS_NO_MEMORY));
-    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::Uncommitted));
+    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Location::Uncommitted));
     assert_eq!(world.memory.bytes_missing(world.models[b].id), 16 * PAGES);
     let too_large = world.create(65, &[2], CpuAccess::Visible);
     assert_eq!(world.make_resident(too_large), Err(STATUS_NO_MEMORY));
@@ -323,8 +334,8 @@ fn an_allocation_with_an_aperture_falls_back_to_system_memory() {
         world.map(index).unwrap();
         world.make_resident(index).unwrap();
     }
-    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::Local { .. }));
-    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::System(_)));
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::Local { .. }));
+    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Location::System(_)));
     world.gpu_write(b, 1, 9);
     world.check();
     world.finish();
@@ -337,7 +348,7 @@ fn queues_that_may_still_use_an_allocation_keep_it_in_place() {
     world.make_resident(a).unwrap();
     let passed = Arc::new(AtomicBool::new(false));
     world.evict(a, &busy_until(&passed));
-    assert_eq!(residency::victim(&world.memory, 2), None);
+    assert_eq!(residency::victim(&world.memory, 2, &MemoryRequest::default()), None);
     let flag = Arc::clone(&passed);
     let queue = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(5));
@@ -357,18 +368,18 @@ fn thousands_of_allocations_destroyed_while_a_queue_is_busy_are_looked_at_a_few_
     for _ in 0..COUNT {
         let index = world.create(1, &[0], CpuAccess::Visible);
         let model = world.models.swap_remove(index);
-        world.memory.doom(model.id, Some(busy_until(&done)));
-        assert!(!world.memory.reap().unwrap(), "freed while a queue may use it");
+        world.memory.destroy_when_idle(model.id, Some(busy_until(&done)));
+        assert!(!world.memory.free_destroyed().unwrap(), "freed while a queue may use it");
     }
     // Those that wait for nothing do not wait behind the others.
     let at_once = world.create(1, &[0], CpuAccess::Visible);
     let at_once = world.models.swap_remove(at_once).id;
-    world.memory.doom(at_once, None);
-    assert!(world.memory.reap().unwrap() && !world.memory.allocations.contains_key(&at_once));
+    world.memory.destroy_when_idle(at_once, None);
+    assert!(world.memory.free_destroyed().unwrap() && !world.memory.allocations.contains_key(&at_once));
     done.store(true, Ordering::Release);
-    assert!(world.memory.reap().unwrap() && world.memory.allocations.is_empty());
+    assert!(world.memory.free_destroyed().unwrap() && world.memory.allocations.is_empty());
     assert!(world.memory.looks <= 2 * COUNT + 8, "{} looks", world.memory.looks);
-    assert!(!world.memory.reap().unwrap(), "nothing is left");
+    assert!(!world.memory.free_destroyed().unwrap(), "nothing is left");
 }
 
 #[test]
@@ -395,7 +406,7 @@ fn a_lock_keeps_its_address_while_the_bytes_move() {
     world.cpu_write(a, 8, 2);
     world.evict(a, &idle());
     world.make_resident(b).unwrap();
-    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::System(_)));
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::System(_)));
     world.cpu_write(a, 9, 3);
     world.check();
     world.lock(a).unwrap();
@@ -541,7 +552,7 @@ fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
     world.make_resident(a).unwrap();
     let mapping = Mapping { pages: 2, source: Source::Zero, access: Access::READ };
     assert!(world.gpu(at, true).is_ok());
-    world.memory.map(world.space, at, mapping).unwrap();
+    world.memory.map(world.space, at, mapping, &mut waiting()).unwrap();
     assert!(lock(&world.fake).is_zero_page(world.root().unwrap(), at));
     assert!(world.gpu(at + 2 * PAGES, true).is_ok(), "the rest is still there");
     world.models[a].mapped = None;
@@ -560,7 +571,12 @@ fn a_new_address_space_knows_nothing_of_the_one_before_it() {
     let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
     world.space = world
         .memory
-        .create_space(process, false, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
+        .create_space(
+            process,
+            false,
+            VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)),
+            &mut waiting(),
+        )
         .unwrap();
     assert_eq!(world.memory.root(world.space), root, "the root table is used again");
     world.models[a].mapped = None;
@@ -614,7 +630,7 @@ fn operations_say_which_part_of_which_allocation_they_are_about_and_where_it_goe
     let part = va.reserve_automatic(0, 0, 0, 2 * PAGES).unwrap();
     let access = Access { driver: 0x5a, ..Access::READ };
     let shown = Mapping { pages: 2, source: Source::Allocation { id, first: 7 }, access };
-    world.memory.map(world.space, part, shown).unwrap();
+    world.memory.map(world.space, part, shown, &mut waiting()).unwrap();
     let initial = std::mem::take(&mut lock(&world.fake).initial);
     assert!(initial > 0, "no table was written for the first time");
     lock(&world.fake).leaves.clear();
@@ -697,7 +713,7 @@ proptest! {
                 7 => world.evict(index, &idle()),
                 8 => {
                     let access = world.models[index].access;
-                    let seen = access == CpuAccess::Visible && matches!(world.place(index), Place::Local { segment: 2, .. });
+                    let seen = access == CpuAccess::Visible && matches!(world.place(index), Location::Local { segment: 2, .. });
                     let stays = world.models[index].listed > 0 && !seen;
                     let apertures = world.memory.has_aperture(&world.memory.allocations[&world.models[index].id].allocation);
                     let mut result = world.lock(index);
@@ -719,7 +735,7 @@ proptest! {
                 10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
                 11 => world.sleep(value % 2 == 0, index, page, value),
                 12 => world.suspend(),
-                13 => if world.suspended { let _ = world.memory.evict_one(tables); },
+                13 => if world.suspended { let _ = world.memory.evict_one(tables, &mut waiting()); },
                 _ => world.destroy(index),
             }
             // The paging node is somewhere in what it was given.

@@ -22,6 +22,7 @@ mod eviction;
 mod fence_storage;
 mod host_aperture;
 mod lock;
+mod mapping;
 mod memory;
 mod notify;
 mod offer;
@@ -31,6 +32,7 @@ mod paging;
 mod paging_queue;
 mod placement;
 mod query;
+mod reclaim;
 mod request_queue;
 mod reset;
 mod residency;
@@ -42,6 +44,7 @@ mod start;
 mod suspended;
 mod table_tree;
 mod table_work;
+mod transfer;
 mod trim;
 mod update;
 mod user_mapping;
@@ -66,12 +69,12 @@ pub(crate) use budget::Group;
 pub(crate) use budget_change::BudgetRegistration;
 pub(crate) use cpu_cache::SharedPages;
 pub(crate) use eviction::EvictionSearch;
-pub(crate) use fence_storage::{FencePage, FenceValueKind, Found, Stay};
+pub(crate) use fence_storage::{FencePage, FencePageAccess, FenceValueKind, PagePin};
 pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use notify::InProcess;
 pub(crate) use offer::{OfferPriority, OfferTerms};
 pub(crate) use paging_queue::ResidencyQueue;
-pub(crate) use query::{SegmentFigures, Whereabouts};
+pub(crate) use query::{ResidencyStatus, SegmentFigures};
 pub use residency::ResidencyCounts;
 pub(crate) use scheduler::{MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
 pub(crate) use sharing::{ResourceData, ResourceHandle, SharedResource};
@@ -83,7 +86,7 @@ pub(crate) use va_space::{Access, REGION_ALIGN};
 
 use allocation::AllocationId;
 use driver::Driver;
-use memory::{Memory, State};
+use memory::{AllocationState, Memory};
 use start::System;
 
 /// The memory manager of one adapter.
@@ -93,7 +96,7 @@ pub(crate) struct VidMm {
     /// What the driver's handles of DxgkCbGetHandleData mean. The driver asks from inside DDIs.
     globals: Mutex<HandleTable<Global>>,
     /// Whoever tells the driver of allocations that are gone: when a device is destroyed, nobody does that any more of one of its allocations.
-    burying: Mutex<(), rank::FreeingAllocations>,
+    reporting_freed: Mutex<(), rank::FreeingAllocations>,
     system: Mutex<Option<System>, rank::SystemProcess>,
     /// Devices by identity and processes that the driver knows.
     known: Mutex<Known>,
@@ -162,14 +165,14 @@ impl VidMm {
     /// Ends what is left of a device's memory. Its queues are gone.
     pub(crate) fn release_device(&self, device: u64) {
         let mut memory = nt::lock::lock(&self.memory);
-        let of_device = |(id, state): (&_, &State)| (state.allocation.device() == device).then_some(*id);
+        let of_device = |(id, state): (&_, &AllocationState)| (state.allocation.device() == device).then_some(*id);
         let ids: Vec<AllocationId> = memory.allocations.iter().filter_map(of_device).collect();
         for id in ids {
             memory.end_lock(id);
             if let Some(state) = memory.allocations.get_mut(&id) {
                 state.references = 0;
             }
-            memory.doom(id, None);
+            memory.destroy_when_idle(id, None);
         }
         drop(memory);
         self.collect();
@@ -178,10 +181,10 @@ impl VidMm {
     /// Frees destroyed allocations that no queue can use any more, and what finished paging work held.
     pub(crate) fn collect(&self) {
         let mut memory = nt::lock::lock(&self.memory);
-        let collected = memory.retire().and_then(|_| memory.reap()).and_then(|_| memory.submit());
+        let collected = memory.retire().and_then(|_| memory.free_destroyed()).and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing memory", collected);
-        self.bury();
+        self.report_freed();
     }
 
     /// Waits until no paging work is under way.
@@ -193,7 +196,7 @@ impl VidMm {
         });
         drop(memory);
         self.note_failure("finishing paging work", finished);
-        self.bury();
+        self.report_freed();
     }
 
     /// Work that nobody waits for could not be done.

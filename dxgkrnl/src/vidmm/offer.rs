@@ -13,8 +13,9 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{IdlePoint, Memory, Place, SpaceId, State};
+use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
 use crate::vidmm::paging_queue::ResidencyQueue;
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::{VidMm, residency};
 
 /// Order in which offered memory is reclaimed by the system, lowest first.
@@ -76,9 +77,11 @@ impl Memory {
     fn may_be_offered(&self, id: AllocationId) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
         match state {
-            State { destroyed: true, .. } => Err(STATUS_GRAPHICS_ALLOCATION_CLOSED),
-            State { offered: Some(_), .. } => Err(STATUS_INVALID_PARAMETER),
-            State { references: 1.., .. } | State { lock: Some(_), .. } => Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
+            AllocationState { destroyed: true, .. } => Err(STATUS_GRAPHICS_ALLOCATION_CLOSED),
+            AllocationState { offered: Some(_), .. } => Err(STATUS_INVALID_PARAMETER),
+            AllocationState { references: 1.., .. } | AllocationState { lock: Some(_), .. } => {
+                Err(STATUS_GRAPHICS_ALLOCATION_BUSY)
+            }
             _ => Ok(()),
         }
     }
@@ -100,14 +103,14 @@ impl Memory {
     }
 
     /// Takes an offered allocation for whoever needs memory in `segment`, 0 for system memory. False if there is none.
-    pub(crate) fn take_offered(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
-        let holds = |state: &State, offered: &Offered| match segment {
-            0 => offered.decommit && matches!(state.place, Place::System(_)),
+    pub(crate) fn take_offered(&mut self, segment: u32, request: &MemoryRequest) -> Result<bool, NTSTATUS> {
+        let holds = |state: &AllocationState, offered: &Offered| match segment {
+            0 => offered.decommit && matches!(state.place, Location::System(_)),
             segment => residency::is_in(state, segment),
         };
         let candidates = self.allocations.iter().filter_map(|(id, state)| {
             let offered = state.offered.as_ref()?;
-            (holds(state, offered) && residency::may_leave(self, state)).then_some((
+            (holds(state, offered) && residency::may_leave(self, state, request.keeps)).then_some((
                 offered.priority,
                 offered.since,
                 *id,
@@ -123,7 +126,7 @@ impl Memory {
         self.hide_everywhere(id)?;
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         state.accessible = false;
-        let place = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let place = std::mem::replace(&mut state.place, Location::Uncommitted);
         let size = state.allocation.size();
         if let Some(offered) = &mut state.offered {
             offered.take();
@@ -138,7 +141,7 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not offered; what kept it from its place. It is as it was then.
-    fn reclaim(&mut self, id: AllocationId) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
+    fn reclaim(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let offered = state.offered.take().ok_or(STATUS_INVALID_PARAMETER)?;
         // A suspended process finds it when it is resumed.
@@ -147,7 +150,7 @@ impl Memory {
         if let Some(state) = self.allocations.get_mut(&id) {
             state.away |= away && suspended;
         }
-        let back = if away && !suspended { self.bring_back(id) } else { Ok(()) };
+        let back = if away && !suspended { self.bring_back(id, request) } else { Ok(()) };
         match back {
             Ok(()) if offered.discarded => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED),
             Ok(()) => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK),
@@ -166,8 +169,8 @@ impl Memory {
     }
 
     /// What is on the residency list comes back to where the GPU finds it.
-    fn bring_back(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
-        self.make_resident(id)?;
+    fn bring_back(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
+        self.make_resident(id, request)?;
         self.undo_resident(id);
         Ok(())
     }
@@ -205,10 +208,10 @@ impl VidMm {
         let all = groups.concat();
         let mut memory = lock(&self.memory);
         let before = memory.paging.submitted();
-        let outcomes = memory.reclaim_groups(&all, groups);
-        let answer = outcomes.and_then(|outcomes| Ok((memory.promise(queue, &all, before)?, outcomes)));
+        let outcomes = memory.reclaim_groups(&all, groups, &mut MemoryRequest::waiting());
+        let answer = outcomes.and_then(|outcomes| Ok((memory.completion_of(queue, &all, before)?, outcomes)));
         drop(memory);
-        self.bury();
+        self.report_freed();
         answer
     }
 
@@ -223,7 +226,7 @@ impl VidMm {
         let all = groups.concat();
         let mut memory = lock(&self.memory);
         let offers = memory.offers_of(&all);
-        let answer = memory.reclaim_groups(&all, groups).and_then(|outcomes| {
+        let answer = memory.reclaim_groups(&all, groups, &mut MemoryRequest::waiting()).and_then(|outcomes| {
             let lacking = outcomes.contains(&D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_NOT_COMMITTED);
             if lacking {
                 all.iter().zip(offers).for_each(|(one, offered)| memory.offer_again(one.id(), offered));
@@ -250,7 +253,7 @@ impl VidMm {
             given = given.saturating_add(size);
         }
         drop(memory);
-        self.bury();
+        self.report_freed();
         Ok(given)
     }
 
@@ -270,14 +273,14 @@ impl Memory {
         let of_process = self.allocations.iter().filter(|(_, state)| state.allocation.owner() == process);
         let offered = of_process.filter_map(|(id, state)| {
             let offered =
-                state.offered.filter(|offered| offered.decommit && matches!(state.place, Place::System(_)))?;
+                state.offered.filter(|offered| offered.decommit && matches!(state.place, Location::System(_)))?;
             Some((offered.priority, offered.since, *id, state.allocation.size()))
         });
         offered.collect()
     }
 
     fn may_go(&self, id: AllocationId) -> bool {
-        self.allocations.get(&id).is_some_and(|state| residency::may_leave(self, state))
+        self.allocations.get(&id).is_some_and(|state| residency::may_leave(self, state, None))
     }
 
     fn offers_of(&self, list: &[Arc<Allocation>]) -> Vec<Option<Offered>> {
@@ -289,13 +292,16 @@ impl Memory {
         &mut self,
         all: &[Arc<Allocation>],
         groups: &[Vec<Arc<Allocation>>],
+        request: &mut MemoryRequest,
     ) -> Result<Vec<D3DDDI_RECLAIM_RESULT>, NTSTATUS> {
         let offers = self.offers_of(all);
         if offers.iter().any(Option::is_none) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> =
-            groups.iter().map(|group| group.iter().map(|allocation| self.reclaim(allocation.id())).collect()).collect();
+        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> = groups
+            .iter()
+            .map(|group| group.iter().map(|allocation| self.reclaim(allocation.id(), request)).collect())
+            .collect();
         let outcomes = outcomes.inspect_err(|_| {
             for (allocation, offered) in all.iter().zip(offers) {
                 self.offer_again(allocation.id(), offered);

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::vidmm::driver::Driver;
-use crate::vidmm::memory::Shown;
+use crate::vidmm::mapping::Shown;
 use crate::vidmm::page_table::{Fit, MEDIUM};
 use crate::vidmm::segment::Segments;
 use nt::ram::PAGE_SIZE;

@@ -42,7 +42,7 @@ impl World {
         let (id, at) = (self.models[index].id, self.models[index].mapped.unwrap());
         let pages = self.models[index].pages.len() as u64;
         let source = Source::Allocation { id, first: 0 };
-        self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }).unwrap();
+        self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting()).unwrap();
     }
 
     /// Does what a step says, and looks at every page.
@@ -76,7 +76,8 @@ impl World {
                 let one = Source::Allocation { id, first: source };
                 let (pages, at) = if value % 2 == 0 { (1, at + page * PAGES) } else { (pages, at) };
                 let source = if pages == 1 { one } else { Source::Allocation { id, first: 0 } };
-                match self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }) {
+                match self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting())
+                {
                     Ok(()) => {}
                     Err(status) => {
                         prop_assert_eq!(status, STATUS_NO_MEMORY);
@@ -94,7 +95,7 @@ impl World {
             5 => self.sleep(value % 2 == 0, index, page as usize, value),
             6 => {
                 self.suspend();
-                let _ = self.memory.evict_one(tables);
+                let _ = self.memory.evict_one(tables, &mut waiting());
             }
             7 => self.destroy(index),
             _ => {}
@@ -157,7 +158,7 @@ fn part_of_a_large_page_goes_and_the_rest_stays_where_no_memory_is_left() {
 }
 
 #[test]
-fn pages_keep_to_their_size_over_moves_rest_and_loss_of_power() {
+fn pages_keep_to_their_size_over_moves_suspension_and_loss_of_power() {
     let mut world = World::new(32 << 20, 10 << 20, 2);
     let a = world.fresh(2 * LARGE, &[2]);
     let large = vec![LARGE; 2 * LARGE as usize];

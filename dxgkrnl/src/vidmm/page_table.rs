@@ -208,7 +208,7 @@ pub(crate) struct Dead<T> {
 pub(crate) struct Effects<T> {
     /// For the decision whether to flush.
     pub(crate) changes: Changes,
-    /// Tables to [`PageTables::bury`] after that.
+    /// Tables to [`PageTables::free_dead`] after that.
     pub(crate) dead: Vec<Dead<T>>,
 }
 
@@ -343,7 +343,11 @@ impl<T> PageTables<T> {
     }
 
     /// Gives tables back that the GPU has forgotten.
-    pub(crate) fn bury(&self, dead: Vec<Dead<T>>, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
+    pub(crate) fn free_dead(
+        &self,
+        dead: Vec<Dead<T>>,
+        memory: &mut impl TableMemory<Table = T>,
+    ) -> Result<(), NTSTATUS> {
         let mut buried = Ok(());
         for Dead { table, stale } in dead {
             if let Some(first_page) = stale {
@@ -364,8 +368,8 @@ impl<T> PageTables<T> {
     }
 
     /// Says of every table that it goes, of the root first; each says until then what it did, and nothing afterwards.
-    pub(crate) fn say_evicted(&self, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
-        tree::say_evicted(&self.shape, &self.root, self.shape.root(), 0, memory)
+    pub(crate) fn notify_evicted(&self, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
+        tree::notify_evicted(&self.shape, &self.root, self.shape.root(), 0, memory)
     }
 
     /// True if a table is one of those that `wanted` names.

@@ -197,7 +197,7 @@ fn fit_of(shape: &Shape, (medium, large): (bool, bool), first: u64, base: u64, p
 /// Takes effect at once.
 fn settle(tables: &mut PageTables<u64>, memory: &mut Memory, effects: Effects<u64>) -> Changes {
     let changes = effects.changes;
-    tables.bury(effects.dead, memory).unwrap();
+    tables.free_dead(effects.dead, memory).unwrap();
     changes
 }
 
@@ -405,7 +405,7 @@ proptest! {
             let base = if base < 20 { ZERO } else { base * unit };
             if leave && len < 20 {
                 // All leave and come back, the root elsewhere.
-                tables.say_evicted(&mut memory).unwrap();
+                tables.notify_evicted(&mut memory).unwrap();
                 for table in tables.into_tables() {
                     memory.destroy(table);
                 }

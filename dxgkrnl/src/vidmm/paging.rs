@@ -12,11 +12,12 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::driver::Operation;
-use crate::vidmm::memory::{Memory, Place, Shown, SpaceId};
+use crate::vidmm::mapping::Shown;
+use crate::vidmm::memory::{Location, Memory, SpaceId};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::{SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Source};
 use nt::bugcheck::Bugcheck;
@@ -25,8 +26,6 @@ use nt::range::RangeAllocator;
 
 /// Addresses of the paging process through which memory is moved; their page tables always exist.
 const WINDOWS_LEN: u64 = 32 << 20;
-/// Largest part of an allocation that one window shows.
-const WINDOW_MAX: u64 = 8 << 20;
 /// Bytes behind a paging buffer that must stay untouched.
 const GUARD: [u8; 64] = [0xc5; 64];
 /// Buffers that are made at start; taking one later must not need memory, because memory may be what is short.
@@ -172,10 +171,10 @@ impl Memory {
     }
 
     /// The engine that works on a place: the one whose memory it is.
-    fn engine_of(&self, place: &Place) -> u32 {
+    pub(super) fn engine_of(&self, place: &Location) -> u32 {
         match place {
-            Place::Local { segment, .. } => self.driver.segment_of(*segment).1,
-            Place::Uncommitted | Place::System(_) => 0,
+            Location::Local { segment, .. } => self.driver.segment_of(*segment).1,
+            Location::Uncommitted | Location::System(_) => 0,
         }
     }
 
@@ -204,8 +203,9 @@ impl Memory {
         let address = self.reserve_everywhere(space, 0, (0, 0), len, false)?;
         let source = Source::Frames { segment: 0, frame: pages.memory().address() / PAGE_SIZE };
         let mapping = Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE };
-        let mut engines = 0..self.driver.engines;
-        if let Err(status) = engines.try_for_each(|engine| self.map(space.of_engine(engine), address, mapping)) {
+        let (mut engines, request) = (0..self.driver.engines, &mut MemoryRequest::waiting());
+        if let Err(status) = engines.try_for_each(|engine| self.map(space.of_engine(engine), address, mapping, request))
+        {
             self.free_everywhere(space, address, len)?;
             return Err(status);
         }
@@ -422,11 +422,11 @@ impl Memory {
     }
 
     /// Gives the memory of a place back after the paging work that was submitted or opened so far.
-    pub(crate) fn release_place(&mut self, place: Place, size: u64) {
+    pub(crate) fn release_place(&mut self, place: Location, size: u64) {
         let release = match place {
-            Place::Uncommitted => return,
-            Place::System(memory) => Release::System(memory),
-            Place::Local { segment, offset } => Release::Local { segment, offset, len: size },
+            Location::Uncommitted => return,
+            Location::System(memory) => Release::System(memory),
+            Location::Local { segment, offset } => Release::Local { segment, offset, len: size },
         };
         self.release_behind(release);
     }
@@ -507,65 +507,6 @@ impl Memory {
         }
     }
 
-    /// Shows part of a place in a window of an engine.
-    fn look_at(&mut self, engine: u32, window: u64, place: &Place, first: u64, len: u64) -> Result<(), NTSTATUS> {
-        let shown = match place {
-            Place::Uncommitted => return Err(STATUS_INTERNAL_ERROR),
-            Place::Local { offset, segment } => Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first },
-            Place::System(memory) => Shown::System { memory, first },
-        };
-        let space = self.paging_space(engine)?;
-        self.show_frames(space, window, len / PAGE_SIZE, &shown)
-    }
-
-    /// Fills a place with zero.
-    pub(crate) fn fill_zero(&mut self, allocation: KmdHandle, place: &Place, size: u64) -> Result<(), NTSTATUS> {
-        let engine = self.engine_of(place);
-        for (at, len) in pieces(size) {
-            let [window] = self.take_windows(engine, len, PAGE_SIZE)?;
-            self.look_at(engine, window, place, at / PAGE_SIZE, len)?;
-            let mut fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
-            fill.DestinationVirtualAddress = window;
-            fill.hAllocation = allocation.raw();
-            fill.AllocationOffsetInBytes = at;
-            fill.FillSizeInBytes = len;
-            let u = DXGKARG_BUILDPAGINGBUFFER_Union { FillVirtual: fill };
-            self.emit(engine, Operation::DXGK_OPERATION_VIRTUAL_FILL, u)?;
-        }
-        Ok(())
-    }
-
-    /// Copies one place to another of the same size.
-    pub(crate) fn transfer(
-        &mut self,
-        allocation: KmdHandle,
-        from: &Place,
-        to: &Place,
-        size: u64,
-    ) -> Result<(), NTSTATUS> {
-        let direction = match (from, to) {
-            (Place::System(_), _) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL,
-            (_, Place::System(_)) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM,
-            _ => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_LOCAL,
-        };
-        let engine = self.engine_of(from).max(self.engine_of(to));
-        for (at, len) in pieces(size) {
-            let [source, destination] = self.take_windows(engine, len, PAGE_SIZE)?;
-            self.look_at(engine, source, from, at / PAGE_SIZE, len)?;
-            self.look_at(engine, destination, to, at / PAGE_SIZE, len)?;
-            let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
-            transfer.SourceVirtualAddress = source;
-            transfer.DestinationVirtualAddress = destination;
-            transfer.hAllocation = allocation.raw();
-            transfer.AllocationOffsetInBytes = at;
-            transfer.TransferSizeInBytes = len;
-            transfer.TransferDirection = direction;
-            let u = DXGKARG_BUILDPAGINGBUFFER_Union { TransferVirtual: transfer };
-            self.emit(engine, Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, u)?;
-        }
-        Ok(())
-    }
-
     /// Has an engine write a monitored fence once everything before that it works on is done. `address` is in the paging process.
     pub(crate) fn signal_fence(&mut self, engine: u32, address: u64, value: u64) -> Result<(), NTSTATUS> {
         let signal =
@@ -583,14 +524,6 @@ fn leaves(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> bool {
         let transfer = unsafe { u.TransferVirtual };
         transfer.TransferDirection == outwards
     }
-}
-
-/// Cuts a size into parts that a window can show.
-fn pieces(size: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..size.div_ceil(WINDOW_MAX)).map(move |piece| {
-        let at = piece * WINDOW_MAX;
-        (at, WINDOW_MAX.min(size - at))
-    })
 }
 
 impl Buffer {

@@ -13,6 +13,7 @@ use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::eviction::{Attempt, EvictionSearch, Next};
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::scheduler::MemoryOwner;
 use nt::ram::PAGE_SIZE;
 
@@ -85,10 +86,14 @@ impl ResidencyQueue {
 
 impl Memory {
     /// As [`Memory::list_all`]. What is on the residency list of the process already does not make room for more of it.
-    fn make_all_resident(&mut self, queue: &ResidencyQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
-        self.coming = list.first().map(|allocation| allocation.owner());
-        let made = self.list_all(queue, list);
-        self.coming = None;
+    fn make_all_resident(
+        &mut self,
+        queue: &ResidencyQueue,
+        list: &[Arc<Allocation>],
+        request: &mut MemoryRequest,
+    ) -> Result<u64, Refusal> {
+        request.keeps = list.first().map(|allocation| allocation.owner());
+        let made = self.list_all(queue, list, request);
         if made.is_ok() {
             list.iter().filter_map(|allocation| allocation.sharing()).for_each(|(sharing, user)| sharing.list(user));
         }
@@ -96,10 +101,15 @@ impl Memory {
     }
 
     /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
-    fn list_all(&mut self, queue: &ResidencyQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
+    fn list_all(
+        &mut self,
+        queue: &ResidencyQueue,
+        list: &[Arc<Allocation>],
+        request: &mut MemoryRequest,
+    ) -> Result<u64, Refusal> {
         let before = self.paging.submitted();
         for (done, allocation) in list.iter().enumerate() {
-            if let Err(status) = self.make_resident(allocation.id()) {
+            if let Err(status) = self.make_resident(allocation.id(), request) {
                 for other in list.iter().take(done) {
                     self.undo_resident(other.id());
                 }
@@ -115,12 +125,12 @@ impl Memory {
         if let Some(allocation) = list.first() {
             self.demands.satisfy(allocation.owner());
             // What a suspended process needs comes back where there is memory for it; else when it is resumed.
-            match self.bring_back_space(allocation.owner()) {
+            match self.bring_back_space(allocation.owner(), request) {
                 Ok(()) | Err(STATUS_NO_MEMORY) => {}
                 Err(status) => return Err((status, 0, Vec::new())),
             }
         }
-        self.promise(queue, list, before).map_err(|status| (status, 0, Vec::new()))
+        self.completion_of(queue, list, before).map_err(|status| (status, 0, Vec::new()))
     }
 
     /// The value of a queue's fence at which a request on these allocations is done that began when `before` packets had been submitted; 0
@@ -128,7 +138,7 @@ impl Memory {
     ///
     /// # Errors
     /// The fence cannot be signalled.
-    pub(crate) fn promise(
+    pub(crate) fn completion_of(
         &mut self,
         queue: &ResidencyQueue,
         list: &[Arc<Allocation>],
@@ -161,7 +171,7 @@ impl Memory {
     ///
     /// # Errors
     /// The fence cannot be signalled.
-    pub(crate) fn promise_entries(&mut self, queue: &ResidencyQueue, before: u64) -> Result<u64, NTSTATUS> {
+    pub(crate) fn completion_of_entries(&mut self, queue: &ResidencyQueue, before: u64) -> Result<u64, NTSTATUS> {
         if self.segments.table_work.is_none() || (self.paging.submitted() == before && !self.paging.has_open_work()) {
             return Ok(0);
         }
@@ -218,10 +228,10 @@ impl VidMm {
                 continue;
             }
             let Attempt { result: made, candidates, idle_soon } =
-                memory.attempt(owner, &search, |memory| memory.make_all_resident(queue, list));
+                memory.attempt(owner, &search, |memory, request| memory.make_all_resident(queue, list, request));
             let fits = owner.is_some_and(|owner| memory.could_hold(owner, list));
             drop(memory);
-            self.bury();
+            self.report_freed();
             let (status, missing, trims) = match made {
                 Ok(value) => return Ok(value),
                 Err((status, missing, trims)) => (status, missing, trims),

@@ -7,18 +7,18 @@ use wddm_ddi::km::D3DDDI_SEGMENTPREFERENCE;
 use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::Allocation;
-use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::{AddressSpace, VidMm};
 
 /// Where the GPU finds an allocation, the best place first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Whereabouts {
+pub(crate) enum ResidencyStatus {
     /// In memory of the device.
-    Device,
+    GpuMemory,
     /// In memory of the machine.
-    Machine,
+    SharedMemory,
     /// Nowhere.
-    Nowhere,
+    NotResident,
 }
 
 /// How full a segment is. Bytes, and numbers of allocations.
@@ -36,36 +36,37 @@ pub(crate) struct SegmentFigures {
     pub(crate) taken: u64,
 }
 
-fn whereabouts(state: &State) -> Whereabouts {
+fn residency_status(state: &AllocationState) -> ResidencyStatus {
     match &state.place {
-        _ if !state.accessible => Whereabouts::Nowhere,
-        Place::Local { .. } => Whereabouts::Device,
-        Place::System(_) => Whereabouts::Machine,
-        Place::Uncommitted => Whereabouts::Nowhere,
+        _ if !state.accessible => ResidencyStatus::NotResident,
+        Location::Local { .. } => ResidencyStatus::GpuMemory,
+        Location::System(_) => ResidencyStatus::SharedMemory,
+        Location::Uncommitted => ResidencyStatus::NotResident,
     }
 }
 
 impl Memory {
     /// The segment that an allocation counts for. What is in memory of the machine counts for its aperture.
-    fn segment_of(&self, state: &State) -> Option<u32> {
-        let aperture =
-            |state: &State| state.allocation.placements().find(|segment| self.segments.memory(*segment).is_none());
+    fn segment_of(&self, state: &AllocationState) -> Option<u32> {
+        let aperture = |state: &AllocationState| {
+            state.allocation.placements().find(|segment| self.segments.memory(*segment).is_none())
+        };
         match &state.place {
-            Place::Local { segment, .. } => Some(*segment),
-            Place::System(_) => aperture(state).or_else(|| state.allocation.placements().next()),
-            Place::Uncommitted => state.allocation.placements().next(),
+            Location::Local { segment, .. } => Some(*segment),
+            Location::System(_) => aperture(state).or_else(|| state.allocation.placements().next()),
+            Location::Uncommitted => state.allocation.placements().next(),
         }
     }
 
     fn figures(&self, segment: u32, process: Option<&AddressSpace>) -> SegmentFigures {
         let mut figures = SegmentFigures::default();
-        let of_process = |state: &&State| process.is_none_or(|space| state.allocation.is_of(space.id()));
+        let of_process = |state: &&AllocationState| process.is_none_or(|space| state.allocation.is_of(space.id()));
         let here = self.allocations.values().filter(of_process).filter(|state| !state.destroyed);
         for state in here.filter(|state| self.segment_of(state) == Some(segment)) {
             let size = state.allocation.size();
             figures.committed = figures.committed.saturating_add(size);
             figures.allocations_committed += 1;
-            if whereabouts(state) != Whereabouts::Nowhere {
+            if residency_status(state) != ResidencyStatus::NotResident {
                 figures.resident = figures.resident.saturating_add(size);
                 figures.allocations_resident += 1;
             }
@@ -80,8 +81,8 @@ impl Memory {
 
 impl VidMm {
     /// Segment and offset of an allocation.
-    pub(crate) fn whereabouts(&self, allocation: &Allocation) -> Whereabouts {
-        lock(&self.memory).allocations.get(&allocation.id()).map_or(Whereabouts::Nowhere, whereabouts)
+    pub(crate) fn residency_status(&self, allocation: &Allocation) -> ResidencyStatus {
+        lock(&self.memory).allocations.get(&allocation.id()).map_or(ResidencyStatus::NotResident, residency_status)
     }
 
     /// How dear an allocation is: what has a lower number leaves memory earlier. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY]
@@ -126,7 +127,7 @@ impl VidMm {
             None => now.clone(),
             Some(set) => (0..32).filter(|bit| set >> bit & 1 != 0).map(|bit| first + bit).collect(),
         };
-        let stays = matches!(state.place, Place::Uncommitted)
+        let stays = matches!(state.place, Location::Uncommitted)
             || memory.segment_of(state).is_some_and(|at| wanted.contains(&at));
         if wanted.is_empty() || wanted.iter().any(|id| !allowed.contains(id)) {
             return Err(STATUS_INVALID_PARAMETER);

@@ -14,7 +14,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::Operation;
-use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::memory::{AllocationState, Location, Memory};
 use nt::bugcheck::Bugcheck;
 
 impl Memory {
@@ -23,7 +23,7 @@ impl Memory {
     /// # Errors
     /// The machine has stopped.
     fn lose_contents(&mut self) -> Result<(), NTSTATUS> {
-        let is_lost = |state: &State| matches!(state.place, Place::Local { .. }) && state.lock.is_none();
+        let is_lost = |state: &AllocationState| matches!(state.place, Location::Local { .. }) && state.lock.is_none();
         let lost = self.allocations.iter().filter(|(_, state)| is_lost(state)).map(|(id, _)| *id);
         let lost: Vec<AllocationId> = lost.collect();
         // Every device is lost: nobody waits for what has left.
@@ -36,13 +36,13 @@ impl Memory {
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
         // Page tables are written anew when the adapter works again, without its entries.
         (state.accessible, state.busy) = (false, None);
-        let place = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let place = std::mem::replace(&mut state.place, Location::Uncommitted);
         if let Some(offered) = &mut state.offered {
             offered.take();
         }
         let engine = match &place {
-            Place::Local { segment, .. } => self.driver.segment_of(*segment).1,
-            Place::Uncommitted | Place::System(_) => 0,
+            Location::Local { segment, .. } => self.driver.segment_of(*segment).1,
+            Location::Uncommitted | Location::System(_) => 0,
         };
         self.release_place(place, size);
         self.tell_of_loss(engine, kmd)

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::kmd_handle::KmdHandle;
 use crate::trace::TraceKind;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
+use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
 use nt::ram::PAGE_SIZE;
 
@@ -60,37 +60,39 @@ fn choose(candidates: impl Iterator<Item = Candidate>) -> Option<AllocationId> {
 }
 
 /// True if an allocation's bytes are in a segment.
-pub(crate) fn is_in(state: &State, segment: u32) -> bool {
-    matches!(&state.place, Place::Local { segment: here, .. } if *here == segment)
+pub(crate) fn is_in(state: &AllocationState, segment: u32) -> bool {
+    matches!(&state.place, Location::Local { segment: here, .. } if *here == segment)
 }
 
 /// True if an allocation may be evicted: it is on no residency list or offered, and no queue can be using it. A ring stays as long as the
-/// engines may look at it, which is until its process is suspended.
-pub(crate) fn may_leave(memory: &Memory, state: &State) -> bool {
+/// engines may look at it, which is until its process is suspended. `keeps` is as for [`Memory::is_evictable`].
+pub(crate) fn may_leave(memory: &Memory, state: &AllocationState, keeps: Option<SpaceId>) -> bool {
     (state.listed == 0 || state.offered.is_some())
-        && (state.references == 0 || memory.is_evictable(state.allocation.owner()))
+        && (state.references == 0 || memory.is_evictable(state.allocation.owner(), keeps))
         && !state.destroyed
         && state.idle.as_ref().is_none_or(|is_idle| is_idle())
 }
 
-/// True if an allocation may be evicted although it is on a residency list: the request that is under way allows it, and its process is
+/// True if an allocation may be evicted for `request` although it is on a residency list: the request allows it, and its process is
 /// suspended, so that nothing uses the allocation before the process is resumed.
-fn is_evicted_with_its_process(memory: &Memory, state: &State) -> bool {
-    memory.evicts_lists && memory.is_evictable(state.allocation.owner())
+fn is_evicted_with_its_process(memory: &Memory, state: &AllocationState, request: &MemoryRequest) -> bool {
+    request.evicts_lists && memory.is_evictable(state.allocation.owner(), request.keeps)
 }
 
 /// True if an allocation must be in its place when its process works: somebody wants it resident, a doorbell uses it, or work that was
 /// queued before it was given up.
-pub(super) fn is_needed(state: &State) -> bool {
+pub(super) fn is_needed(state: &AllocationState) -> bool {
     let wanted = state.listed > 0 && state.offered.is_none();
     let dropped = state.offered.as_ref().is_some_and(|offered| offered.is_discarded());
     let in_use = state.references > 0 && !state.destroyed || state.idle.as_ref().is_some_and(|is_idle| !is_idle());
     wanted || in_use && !dropped
 }
 
-/// The allocation that should leave `segment`, if any may.
-pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
-    let may = |state: &State| may_leave(memory, state) || is_evicted_with_its_process(memory, state);
+/// The allocation that should leave `segment` for `request`, if any may.
+pub(crate) fn victim(memory: &Memory, segment: u32, request: &MemoryRequest) -> Option<AllocationId> {
+    let may = |state: &AllocationState| {
+        may_leave(memory, state, request.keeps) || is_evicted_with_its_process(memory, state, request)
+    };
     let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may(state));
     choose(candidates.map(|(id, state)| Candidate {
         id: *id,
@@ -101,7 +103,7 @@ pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
 }
 
 impl Memory {
-    fn state(&mut self, id: AllocationId) -> Result<&mut State, NTSTATUS> {
+    fn state(&mut self, id: AllocationId) -> Result<&mut AllocationState, NTSTATUS> {
         self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)
     }
 
@@ -110,7 +112,7 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for what is offered; STATUS_NO_MEMORY. The allocation is as it was.
-    pub(crate) fn make_resident(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+    pub(crate) fn make_resident(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let now = self.tick();
         let state = self.state(id)?;
         if state.offered.is_some() {
@@ -121,17 +123,17 @@ impl Memory {
             state.listed += 1;
             return Ok(());
         }
-        self.lodge(id)
+        self.commit_and_list(id, request)
     }
 
     /// Brings an allocation to its memory and lists it, whatever else is the case.
-    pub(super) fn lodge(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+    pub(super) fn commit_and_list(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let state = self.state(id)?;
-        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
-        let to = self.find_place(id, size)?;
-        let Some(place) = to else { return self.bring(id, kmd, size, None) };
+        let size = state.allocation.size();
+        let to = self.find_place(id, size, request)?;
+        let Some(place) = to else { return self.bring(id, None, request) };
         match self.freeze(id) {
-            Ok(_moving) => self.bring(id, kmd, size, Some(place)),
+            Ok(_moving) => self.bring(id, Some(place), request),
             Err(status) => {
                 self.release_place(place, size);
                 Err(status)
@@ -140,16 +142,17 @@ impl Memory {
     }
 
     /// Moves the bytes of an allocation to `to`, unless they already are where they should be, and shows it to the GPU.
-    fn bring(&mut self, id: AllocationId, kmd: KmdHandle, size: u64, to: Option<Place>) -> Result<(), NTSTATUS> {
+    fn bring(&mut self, id: AllocationId, to: Option<Location>, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let state = self.state(id)?;
-        let from = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        let from = std::mem::replace(&mut state.place, Location::Uncommitted);
         let before = self.paging.submitted();
         let (place, moved) = match (from, to) {
             (from, None) => (from, Ok(())),
-            (Place::Uncommitted, Some(to @ Place::System(_))) => (to, Ok(())),
+            (Location::Uncommitted, Some(to @ Location::System(_))) => (to, Ok(())),
             (from, Some(to)) => {
                 let moved = match from {
-                    Place::Uncommitted => self.fill_zero(kmd, &to, size),
+                    Location::Uncommitted => self.fill_zero(kmd, &to, size),
                     _ => self.transfer(kmd, &from, &to, size),
                 };
                 let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
@@ -170,7 +173,7 @@ impl Memory {
         // Listed first, so that it is not evicted for its own page tables.
         let state = self.state(id)?;
         (state.accessible, state.listed, state.away) = (true, state.listed + 1, false);
-        if let Err(status) = self.show_everywhere(id) {
+        if let Err(status) = self.show_everywhere(id, request) {
             let state = self.state(id)?;
             (state.accessible, state.listed) = (false, state.listed - 1);
             self.hide_everywhere(id)?;
@@ -181,10 +184,15 @@ impl Memory {
 
     /// Takes memory in the first segment that has room, in the order the driver prefers; `None` if the allocation already is
     /// where it should be. Where the CPU does not reach it, a locked one does not go.
-    fn find_place(&mut self, id: AllocationId, size: u64) -> Result<Option<Place>, NTSTATUS> {
+    fn find_place(
+        &mut self,
+        id: AllocationId,
+        size: u64,
+        request: &mut MemoryRequest,
+    ) -> Result<Option<Location>, NTSTATUS> {
         let state = self.state(id)?;
         let allocation = Arc::clone(&state.allocation);
-        let in_system = matches!(state.place, Place::System(_));
+        let in_system = matches!(state.place, Location::System(_));
         let locked = state.lock.is_some();
         for segment in allocation.placements() {
             if locked && self.segments.memory(segment).is_some() && !self.may_be_locked_in(id, segment) {
@@ -195,19 +203,25 @@ impl Memory {
                 if in_system {
                     return Ok(None);
                 }
-                if let Some(memory) = self.take_system(size / PAGE_SIZE)? {
+                if let Some(memory) = self.take_system(size / PAGE_SIZE, request)? {
                     memory.zero();
-                    return Ok(Some(Place::System(memory)));
+                    return Ok(Some(Location::System(memory)));
                 }
-            } else if let Some(offset) = self.take_local(segment, size, allocation.alignment())? {
-                return Ok(Some(Place::Local { segment, offset }));
+            } else if let Some(offset) = self.take_local(segment, size, allocation.alignment(), request)? {
+                return Ok(Some(Location::Local { segment, offset }));
             }
         }
         Err(STATUS_NO_MEMORY)
     }
 
     /// Takes a range of a segment, making others leave if it must.
-    pub(crate) fn take_local(&mut self, segment: u32, len: u64, align: u64) -> Result<Option<u64>, NTSTATUS> {
+    pub(crate) fn take_local(
+        &mut self,
+        segment: u32,
+        len: u64,
+        align: u64,
+        request: &mut MemoryRequest,
+    ) -> Result<Option<u64>, NTSTATUS> {
         if self.segments.memory(segment).is_none_or(|memory| len > memory.size) {
             return Ok(None);
         }
@@ -215,19 +229,23 @@ impl Memory {
             if let Some(offset) = self.segments.allocate(segment, len, align) {
                 return Ok(Some(offset));
             }
-            if !self.make_room(segment)? {
+            if !self.reclaim_some(segment, request)? {
                 return Ok(None);
             }
         }
     }
 
     /// Takes system memory, waiting for what is about to be freed if there is not enough.
-    pub(crate) fn take_system(&mut self, pages: u64) -> Result<Option<SystemMemory>, NTSTATUS> {
+    pub(crate) fn take_system(
+        &mut self,
+        pages: u64,
+        request: &mut MemoryRequest,
+    ) -> Result<Option<SystemMemory>, NTSTATUS> {
         loop {
             if let Some(memory) = SystemMemory::allocate(&self.segments.ram, pages) {
                 return Ok(Some(memory));
             }
-            if pages * PAGE_SIZE > self.segments.ram.size() || !self.make_room(0)? {
+            if pages * PAGE_SIZE > self.segments.ram.size() || !self.reclaim_some(0, request)? {
                 return Ok(None);
             }
         }
@@ -237,7 +255,7 @@ impl Memory {
     /// free once the GPU has copied it.
     pub(crate) fn evict(&mut self, id: AllocationId) -> Result<bool, NTSTATUS> {
         let state = self.state(id)?;
-        if !matches!(state.place, Place::Local { .. }) {
+        if !matches!(state.place, Location::Local { .. }) {
             return Ok(false);
         }
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
@@ -246,9 +264,9 @@ impl Memory {
         self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
         let state = self.state(id)?;
         (state.accessible, state.away) = (false, is_needed(state));
-        let from = std::mem::replace(&mut state.place, Place::Uncommitted);
-        let left = if let Place::Local { segment, .. } = &from { Some(*segment) } else { None };
-        let to = Place::System(memory);
+        let from = std::mem::replace(&mut state.place, Location::Uncommitted);
+        let left = if let Location::Local { segment, .. } = &from { Some(*segment) } else { None };
+        let to = Location::System(memory);
         let before = self.paging.submitted();
         let moved = self.transfer(kmd, &from, &to, size);
         let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };

@@ -267,11 +267,11 @@ impl VidMm {
         }
         let mut memory = lock(&self.memory);
         memory.end_lock(id);
-        memory.doom(id, sharing.idle_point(None));
-        let freed = memory.reap().and_then(|_| memory.submit());
+        memory.destroy_when_idle(id, sharing.idle_point(None));
+        let freed = memory.free_destroyed().and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing a shared allocation", freed);
-        self.bury();
+        self.report_freed();
     }
 
     /// A device closes a shared allocation: what it kept resident or locked is given up, and the driver is told.

@@ -11,7 +11,8 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::memory::{AllocationState, Location, Memory};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
 use nt::fault::Frozen;
 use nt::ram::PAGE_SIZE;
@@ -29,16 +30,19 @@ impl Memory {
     /// # Errors
     /// STATUS_NO_MEMORY; everything is as it was.
     pub(crate) fn park(&mut self, hibernates: bool) -> Result<(), NTSTATUS> {
-        let leaves = |state: &State| match state.place {
-            Place::Local { segment, .. } => state.lock.is_some() || self.segments.loses(segment, hibernates),
-            Place::Uncommitted | Place::System(_) => false,
+        let leaves = |state: &AllocationState| match state.place {
+            Location::Local { segment, .. } => state.lock.is_some() || self.segments.loses(segment, hibernates),
+            Location::Uncommitted | Location::System(_) => false,
         };
         let leaving = self.allocations.iter().filter(|(_, state)| leaves(state));
         let leaving: Vec<(AllocationId, u64)> = leaving.map(|(id, state)| (*id, state.allocation.size())).collect();
         // Everything that can fail for want of memory comes first.
         let mut places = Vec::with_capacity(leaving.len());
         for (id, size) in leaving {
-            places.push((id, self.take_system(size / PAGE_SIZE)?.ok_or(STATUS_NO_MEMORY)?));
+            places.push((
+                id,
+                self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?,
+            ));
         }
         self.standby = Some(hibernates);
         let mut moving = Vec::with_capacity(places.len());
@@ -117,23 +121,23 @@ impl Memory {
     fn leave(&mut self, id: AllocationId, memory: SystemMemory) -> Result<(), NTSTATUS> {
         let Some(state) = self.allocations.get(&id) else { return Ok(()) };
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
-        let Place::Local { segment, offset } = state.place else { return Ok(()) };
-        let (from, to) = (Place::Local { segment, offset }, Place::System(memory));
+        let Location::Local { segment, offset } = state.place else { return Ok(()) };
+        let (from, to) = (Location::Local { segment, offset }, Location::System(memory));
         let moved = self.transfer(kmd, &from, &to, size);
-        if let (Place::System(memory), Some(state)) = (to, self.allocations.get_mut(&id)) {
+        if let (Location::System(memory), Some(state)) = (to, self.allocations.get_mut(&id)) {
             state.parked = Some(memory);
         }
         moved
     }
 
     /// The answer is what the bytes are copied from, for which nobody else has a use.
-    fn come_back(&mut self, id: AllocationId) -> Result<Place, NTSTATUS> {
-        let Some(state) = self.allocations.get_mut(&id) else { return Ok(Place::Uncommitted) };
+    fn come_back(&mut self, id: AllocationId) -> Result<Location, NTSTATUS> {
+        let Some(state) = self.allocations.get_mut(&id) else { return Ok(Location::Uncommitted) };
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
-        let (Place::Local { segment, offset }, Some(memory)) = (&state.place, state.parked.take()) else {
-            return Ok(Place::Uncommitted);
+        let (Location::Local { segment, offset }, Some(memory)) = (&state.place, state.parked.take()) else {
+            return Ok(Location::Uncommitted);
         };
-        let (from, to) = (Place::System(memory), Place::Local { segment: *segment, offset: *offset });
+        let (from, to) = (Location::System(memory), Location::Local { segment: *segment, offset: *offset });
         self.transfer(kmd, &from, &to, size).map(|()| from)
     }
 

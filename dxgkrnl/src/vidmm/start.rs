@@ -183,7 +183,7 @@ impl VidMm {
             driver,
             memory: Mutex::new(memory),
             globals: Mutex::new(HandleTable::new()),
-            burying: Mutex::new(()),
+            reporting_freed: Mutex::new(()),
             system: Mutex::new(None),
             driver_range,
             known: Mutex::default(),
@@ -262,7 +262,7 @@ impl VidMm {
         if !left.is_empty() {
             self.driver.verifier.log(format!("{} allocations were left when the adapter stopped", left.len()));
         }
-        self.bury_now();
+        self.report_freed_now();
         if let Some(system) = system {
             for context in system.contexts.iter().rev() {
                 context.destroy();
@@ -323,10 +323,10 @@ impl VidMm {
             return Err(STATUS_DRIVER_INTERNAL_ERROR);
         }
         let process = KmdHandle::new(args.hKmdProcess);
-        let made = self.with_eviction(None, |memory| {
+        let made = self.with_eviction(None, |memory, request| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
             let va = va.with_large_pages(self.driver.large_page());
-            memory.create_space(process, flags.SystemProcess(), va)
+            memory.create_space(process, flags.SystemProcess(), va, request)
         });
         match made {
             Ok(id) => {

@@ -14,14 +14,15 @@ use wddm_ddi::status::*;
 use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State, flush_of};
+use crate::vidmm::memory::{AllocationState, Location, Memory, Space, SpaceId, flush_of};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::Mapping;
 
 /// Says if the GPU may be walking the page tables of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ProcessState {
     /// It may: the process is not suspended.
     Running,
     /// It does not, until the process is resumed.
@@ -43,7 +44,7 @@ impl Space {
 impl Memory {
     /// True while the process is suspended.
     pub(crate) fn is_suspended(&self, id: SpaceId) -> bool {
-        self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Running)
+        self.spaces.get(&id).is_some_and(|space| space.process_state != ProcessState::Running)
     }
 
     /// The address spaces of a process.
@@ -52,13 +53,13 @@ impl Memory {
         self.spaces.range_mut(all).filter(move |(_, space)| space.first == first).map(|(id, space)| (*id, space))
     }
 
-    fn stand(&mut self, first: SpaceId, standing: Standing) {
-        self.spaces_of(first).for_each(|(_, space)| space.standing = standing);
+    fn set_process_state(&mut self, first: SpaceId, process_state: ProcessState) {
+        self.spaces_of(first).for_each(|(_, space)| space.process_state = process_state);
     }
 
     /// The scheduler has suspended the process: from now on its memory may be evicted.
     pub(crate) fn note_suspended(&mut self, first: SpaceId) {
-        self.stand(first, Standing::Suspended);
+        self.set_process_state(first, ProcessState::Suspended);
     }
 
     /// As [`Memory::note_suspended`], for a process that was suspended with work to do, which is counted.
@@ -67,15 +68,15 @@ impl Memory {
         self.counts.suspended += 1;
     }
 
-    /// True if the memory of a process may be evicted: it is suspended, and its memory is not just being brought back.
-    pub(super) fn is_evictable(&self, id: SpaceId) -> bool {
-        let suspended = |space: &Space| space.standing != Standing::Running && self.coming != Some(space.first);
+    /// True if the memory of a process may be evicted: it is suspended, and is not the one that the request `keeps` in memory.
+    pub(super) fn is_evictable(&self, id: SpaceId, keeps: Option<SpaceId>) -> bool {
+        let suspended = |space: &Space| space.process_state != ProcessState::Running && keeps != Some(space.first);
         self.spaces.get(&id).is_some_and(suspended)
     }
 
     /// True if something on the residency list of a process was evicted.
     pub(crate) fn is_list_away(&self, id: SpaceId) -> bool {
-        let away = |state: &State| state.away && state.listed > 0 && state.offered.is_none();
+        let away = |state: &AllocationState| state.away && state.listed > 0 && state.offered.is_none();
         self.allocations.values().any(|state| state.allocation.owner() == id && away(state))
     }
 
@@ -84,19 +85,19 @@ impl Memory {
     pub(super) fn holds_for_work(&self, id: SpaceId, evicts_lists: bool) -> bool {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
         let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
-        let holds = |state: &State| {
+        let holds = |state: &AllocationState| {
             let ring = state.references > 0 && state.listed == 0 && !state.destroyed;
-            let in_segment = matches!(state.place, Place::Local { .. });
+            let in_segment = matches!(state.place, Location::Local { .. });
             state.allocation.owner() == id && if evicts_lists { in_segment } else { ring }
         };
-        space.standing == Standing::Running
+        space.process_state == ProcessState::Running
             && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
     }
 
     /// Has one thing leave `segment` (0 for system memory): what was used longest ago of allocations on no residency list and of
     /// what the engines need of suspended processes. False if nothing may leave.
-    pub(crate) fn evict_one(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
-        let allocation = if segment == 0 { None } else { residency::victim(self, segment) };
+    pub(crate) fn evict_one(&mut self, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
+        let allocation = if segment == 0 { None } else { residency::victim(self, segment, request) };
         let used = allocation.and_then(|id| self.allocations.get(&id)).map_or(u64::MAX, |state| match state.lock {
             Some(_) => u64::MAX,
             None => state.last_use,
@@ -105,14 +106,15 @@ impl Memory {
             .spaces
             .iter()
             .filter(|(id, space)| {
-                self.is_evictable(**id) && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
+                self.is_evictable(**id, request.keeps)
+                    && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
             })
             .map(|(id, space)| (space.last_use, *id))
             .collect();
         spaces.sort_unstable();
         let older = spaces.iter().take_while(|(last_use, _)| *last_use < used);
         for (_, id) in older {
-            if self.evict_space(*id, segment)? {
+            if self.evict_space(*id, segment, request)? {
                 return Ok(true);
             }
         }
@@ -120,19 +122,19 @@ impl Memory {
             return self.evict(id);
         }
         for (_, id) in spaces {
-            if self.evict_space(id, segment)? {
+            if self.evict_space(id, segment, request)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn evict_space(&mut self, id: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
+    fn evict_space(&mut self, id: SpaceId, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
         let tables = self.spaces.get(&id).is_some_and(|space| space.has_tables_in(segment));
         if tables {
             self.evict_tables(id)?;
         }
-        Ok(self.evict_fences(id, segment)? || tables)
+        Ok(self.evict_fences(id, segment, request)? || tables)
     }
 
     /// Evicts the page tables of a suspended process on one engine. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
@@ -141,7 +143,7 @@ impl Memory {
     /// The machine has stopped.
     pub(crate) fn evict_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
-        let Some(space) = spaces.get_mut(&id).filter(|space| space.standing == Standing::Suspended) else {
+        let Some(space) = spaces.get_mut(&id).filter(|space| space.process_state == ProcessState::Suspended) else {
             return Ok(());
         };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
@@ -149,7 +151,7 @@ impl Memory {
         // The driver forgets it with the tables.
         space.told = None;
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let said = tables.say_evicted(&mut writer);
+        let said = tables.notify_evicted(&mut writer);
         // Their memory is used again only when the GPU has forgotten what they said.
         let flush = flush_of(engine, process, &tables, 0, 0);
         let flushed = driver.flush(segments, paging_process, flush);
@@ -166,7 +168,7 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY; what had come back may leave again.
-    pub(crate) fn bring_back_space(&mut self, first: SpaceId) -> Result<(), NTSTATUS> {
+    pub(crate) fn bring_back_space(&mut self, first: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         if !self.spaces.contains_key(&first) {
             return Err(STATUS_DEVICE_REMOVED);
         }
@@ -182,14 +184,13 @@ impl Memory {
             return Ok(());
         }
         // While the others come back, what is back already is not evicted for them.
-        self.coming = Some(first);
+        request.keeps = Some(first);
         // What is large first, while there are large pieces; without tables nothing of it needs any yet.
-        let back = self.restore_list(first);
-        self.stand(first, Standing::Running);
-        let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id)));
-        let back = back.and_then(|()| self.restore_fences(first));
-        self.stand(first, Standing::Suspended);
-        self.coming = None;
+        let back = self.restore_list(first, request);
+        self.set_process_state(first, ProcessState::Running);
+        let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id, request)));
+        let back = back.and_then(|()| self.restore_fences(first, request));
+        self.set_process_state(first, ProcessState::Suspended);
         match back {
             Ok(()) => self.counts.tables_restored += away.len() as u64,
             Err(_) => away.into_iter().try_for_each(|id| self.evict_tables(id))?,
@@ -198,22 +199,21 @@ impl Memory {
     }
 
     /// Brings back what a suspended process needs, which counts as running from now on. If the answer is true, the driver has to be told
-    /// where its root page tables are before its contexts are resumed. With `evicts_own_first`, everything of it that is still in memory is
-    /// evicted first, so that it does not divide the free memory.
+    /// where its root page tables are before its contexts are resumed.
     ///
     /// # Errors
     /// As [`Memory::bring_back_space`]; it stays suspended.
-    pub(crate) fn resume(&mut self, first: SpaceId, evicts_own_first: bool) -> Result<bool, NTSTATUS> {
+    pub(crate) fn resume(&mut self, first: SpaceId, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
         if !self.is_suspended(first) {
             return Ok(false);
         }
-        if evicts_own_first {
-            self.evict_everything(first)?;
+        if request.evicts_own_first {
+            self.evict_everything(first, request)?;
         }
-        self.bring_back_space(first)?;
+        self.bring_back_space(first, request)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
-        self.stand(first, Standing::Running);
+        self.set_process_state(first, ProcessState::Running);
         let (mut tell, mut moved) = (false, 0);
         for (_, space) in self.spaces_of(first) {
             let Some(root) = space.root().filter(|root| space.told != Some(*root)) else { continue };
@@ -226,37 +226,37 @@ impl Memory {
     }
 
     /// Evicts everything of a suspended process that may leave.
-    fn evict_everything(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn evict_everything(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
-            Place::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
+            Location::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
             _ => None,
         });
         let own: Vec<(AllocationId, u32)> = own.collect();
         for (allocation, segment) in own {
             self.evict(allocation)?;
-            self.evict_space(id, segment)?;
+            self.evict_space(id, segment, request)?;
         }
         let spaces: Vec<SpaceId> = self.spaces_of(id).map(|(id, _)| id).collect();
         spaces.into_iter().try_for_each(|id| self.evict_tables(id))
     }
 
-    fn restore_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn restore_tables(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let Some(space) = self.spaces.get(&id) else { return Err(STATUS_DEVICE_REMOVED) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
-        let tables = self.create_tables(engine, process, paging_process).map_err(|status| match status {
+        let tables = self.create_tables(engine, process, paging_process, request).map_err(|status| match status {
             STATUS_GRAPHICS_NO_VIDEO_MEMORY => STATUS_NO_MEMORY,
             status => status,
         })?;
         if let Some(space) = self.spaces.get_mut(&id) {
             space.tables = Some(tables);
         }
-        mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
+        mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping, request))
     }
 
     /// Brings back allocations that were evicted while their process was suspended, and that its engines may use: what is on the
     /// residency list, rings, and what queued work uses still.
-    fn restore_list(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn restore_list(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let away = self
             .allocations
             .iter()
@@ -265,7 +265,7 @@ impl Memory {
             away.map(|(id, state)| (Reverse(state.allocation.size()), *id)).collect();
         away.sort_unstable();
         away.into_iter().try_for_each(|(_, allocation)| {
-            self.lodge(allocation)?;
+            self.commit_and_list(allocation, request)?;
             self.undo_resident(allocation);
             Ok(())
         })

@@ -1,7 +1,7 @@
 //! Page tables and rings of suspended processes are evicted and come back.
 
 use super::*;
-use crate::vidmm::suspended::Standing;
+use crate::vidmm::suspended::ProcessState;
 
 impl World {
     /// The work of the process is done, and more comes only through [`World::resume`].
@@ -13,7 +13,7 @@ impl World {
     /// Resumes the process; false if there is no memory for what it needs.
     pub(super) fn resume(&mut self) -> bool {
         if self.suspended {
-            match self.memory.resume(self.space, false) {
+            match self.memory.resume(self.space, &mut waiting()) {
                 Ok(_) => self.suspended = false,
                 Err(status) => assert_eq!(status, STATUS_NO_MEMORY),
             }
@@ -25,14 +25,14 @@ impl World {
     /// True while the page tables are evicted.
     fn is_bare(&self) -> bool {
         let space = &self.memory.spaces[&self.space];
-        space.standing == Standing::Suspended && space.tables.is_none()
+        space.process_state == ProcessState::Suspended && space.tables.is_none()
     }
 
     /// Another process, which wants `pages` pages of VRAM and nothing else.
     fn other(&mut self, pages: u64) -> usize {
         let mine = self.space;
         let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
-        self.space = self.memory.create_space(process, false, VaSpace::new(29, (0, 0))).unwrap();
+        self.space = self.memory.create_space(process, false, VaSpace::new(29, (0, 0)), &mut waiting()).unwrap();
         let index = self.create(pages, &[2], CpuAccess::None);
         self.space = mine;
         index
@@ -40,7 +40,7 @@ impl World {
 }
 
 #[test]
-fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
+fn tables_of_a_suspended_process_are_evicted_and_are_back_when_it_works() {
     let mut world = World::new(16 << 20, 128 * PAGES, 2);
     // All there is beside the roots.
     let other = world.other(world.memory.segments.free_bytes(2) / PAGES - 1);
@@ -56,7 +56,7 @@ fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
     assert_eq!(world.memory.root(world.space), None);
     let gone = lock(&world.fake).has_translations_of(root.unwrap());
     assert!(!gone, "the GPU has not forgotten what the tables said");
-    assert_eq!(world.memory.resume(world.space, false), Err(STATUS_NO_MEMORY), "there is no room yet");
+    assert_eq!(world.memory.resume(world.space, &mut waiting()), Err(STATUS_NO_MEMORY), "there is no room yet");
     assert!(world.is_bare());
     world.evict(other, &idle());
     assert!(world.resume());
@@ -84,7 +84,7 @@ fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
     let takes = |world: &mut World| {
         let page = world.create(1, &[2], CpuAccess::None);
         world.make_resident(page).unwrap();
-        let there = |place: &Place| matches!(place, Place::Local { segment: at, offset: place } if (*at, *place) == (segment, offset));
+        let there = |place: &Location| matches!(place, Location::Local { segment: at, offset: place } if (*at, *place) == (segment, offset));
         let found = there(world.place(page));
         if !found {
             world.evict(page, &idle());
@@ -92,12 +92,12 @@ fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
         found
     };
     assert!((0..128).any(|_| takes(&mut world)), "the memory of the root is not used again");
-    assert_eq!(world.memory.resume(world.space, false), Ok(true), "the driver has to be told of another root");
+    assert_eq!(world.memory.resume(world.space, &mut waiting()), Ok(true), "the driver has to be told of another root");
     world.suspended = false;
     assert_ne!(world.root(), Some((segment, offset)));
     world.check();
     world.suspend();
-    assert_eq!(world.memory.resume(world.space, false), Ok(false), "it stayed where it was");
+    assert_eq!(world.memory.resume(world.space, &mut waiting()), Ok(false), "it stayed where it was");
     world.suspended = false;
     world.finish();
 }
@@ -128,7 +128,7 @@ fn what_is_asked_of_an_address_space_without_tables_is_there_when_they_are_back(
 }
 
 #[test]
-fn a_ring_leaves_only_while_its_process_rests_and_is_back_before_it_works() {
+fn a_ring_leaves_only_while_its_process_is_suspended_and_is_back_before_it_works() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
     let ring = world.create(40, &[2], CpuAccess::Visible);
     world.map(ring).unwrap();
@@ -143,11 +143,11 @@ fn a_ring_leaves_only_while_its_process_rests_and_is_back_before_it_works() {
     assert_eq!(world.make_resident(other), Err(STATUS_NO_MEMORY), "the process works");
     world.suspend();
     world.make_resident(other).unwrap();
-    assert!(matches!(world.place(ring), Place::System(_)));
+    assert!(matches!(world.place(ring), Location::System(_)));
     assert!(!world.resume(), "it does not work without its ring");
     world.evict(other, &idle());
     assert!(world.resume());
-    assert!(matches!(world.place(ring), Place::Local { .. }) && !world.memory.is_busy(world.models[ring].id));
+    assert!(matches!(world.place(ring), Location::Local { .. }) && !world.memory.is_busy(world.models[ring].id));
     world.check();
     world.memory.allocations.get_mut(&world.models[ring].id).unwrap().references = 0;
     world.finish();
@@ -163,13 +163,16 @@ fn who_used_its_tables_longest_ago_goes_first() {
     world.make_resident(old).unwrap();
     world.evict(old, &idle());
     world.suspend();
-    assert_eq!(world.memory.evict_one(2), Ok(true));
+    assert_eq!(world.memory.evict_one(2, &mut waiting()), Ok(true));
     assert!(world.is_bare(), "the allocation was used later");
     assert!(world.resume());
     world.suspend();
-    assert_eq!(world.memory.evict_one(2), Ok(true));
-    assert!(matches!(world.place(old), Place::System(_)) && !world.is_bare());
-    assert_eq!((world.memory.evict_one(2), world.memory.evict_one(2)), (Ok(true), Ok(false)));
+    assert_eq!(world.memory.evict_one(2, &mut waiting()), Ok(true));
+    assert!(matches!(world.place(old), Location::System(_)) && !world.is_bare());
+    assert_eq!(
+        (world.memory.evict_one(2, &mut waiting()), world.memory.evict_one(2, &mut waiting())),
+        (Ok(true), Ok(false))
+    );
     world.finish();
 }
 

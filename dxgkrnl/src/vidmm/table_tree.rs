@@ -211,7 +211,7 @@ fn name<M: TableMemory>(
 }
 
 /// Says of a table and those below it that they go.
-pub(super) fn say_evicted<M: TableMemory>(
+pub(super) fn notify_evicted<M: TableMemory>(
     shape: &Shape,
     node: &Node<M::Table>,
     level: u32,
@@ -224,7 +224,7 @@ pub(super) fn say_evicted<M: TableMemory>(
     node.blank(shape, level, first_page, Phase::Eviction, memory)?;
     let Kind::Directory(children) = &node.kind else { return Ok(()) };
     children.iter().try_for_each(|(index, child)| {
-        say_evicted(shape, child, level - 1, first_page + (u64::from(*index) << shape.shift(level)), memory)
+        notify_evicted(shape, child, level - 1, first_page + (u64::from(*index) << shape.shift(level)), memory)
     })
 }
 

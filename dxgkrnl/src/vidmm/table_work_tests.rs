@@ -36,11 +36,11 @@ impl World {
                 for (id, state) in self.memory.allocations.iter().filter(|(id, _)| **id != model.id) {
                     let pages = state.allocation.size() / PAGES;
                     let inside = match &state.place {
-                        Place::Uncommitted => false,
-                        Place::System(memory) => {
+                        Location::Uncommitted => false,
+                        Location::System(memory) => {
                             led.0 == 0 && (0..pages).any(|page| memory.frame(page) * PAGES == led.1)
                         }
-                        Place::Local { segment, offset } => {
+                        Location::Local { segment, offset } => {
                             led.0 == *segment && (*offset..offset + pages * PAGES).contains(&led.1)
                         }
                     };
@@ -69,7 +69,7 @@ fn entries_are_valid_only_behind_the_bytes_that_they_show_and_invalid_before_tho
         world.memory.finish_tables().unwrap();
         world.make_resident(a).unwrap();
         let leads = |world: &World| lock(&world.fake).leads_to(world.root()?, at + 39 * PAGES);
-        let Place::Local { segment, offset } = *world.place(a) else { panic!("it is in VRAM") };
+        let Location::Local { segment, offset } = *world.place(a) else { panic!("it is in VRAM") };
         assert_eq!(leads(&world), None, "nothing has run yet");
         let mut moments = Vec::new();
         world.run_slowly(|world| moments.push(leads(world)));

@@ -12,8 +12,10 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{self, Memory, SpaceId, entry, what};
+use crate::vidmm::mapping::{self, entry, shown_by};
+use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::page_table::{Effects, Fit};
+use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
 use nt::ram::PAGE_SIZE;
@@ -166,7 +168,7 @@ impl Memory {
     ///
     /// # Errors
     /// See there.
-    pub(crate) fn update(&mut self, id: SpaceId, update: &Update) -> Result<(), NTSTATUS> {
+    pub(crate) fn update(&mut self, id: SpaceId, update: &Update, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let space = self.spaces.get(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         let changes: Vec<Change> = update.alive(&space.va).copied().collect();
         let (Some(start), Some(end)) = (
@@ -175,7 +177,7 @@ impl Memory {
         ) else {
             return Ok(());
         };
-        let mut done = self.prepare(id, &changes, start..end)?;
+        let mut done = self.prepare(id, &changes, start..end, request)?;
         let mut replaced = Vec::new();
         for change in &changes {
             let pieces = self.pieces(id, change);
@@ -200,7 +202,13 @@ impl Memory {
 
     /// Makes the page tables that the changes need, all or none. Whoever leaves to make room may take empty tables along, so that all of
     /// them are looked for again.
-    fn prepare(&mut self, id: SpaceId, changes: &[Change], all: Range<u64>) -> Result<Effects<Table>, NTSTATUS> {
+    fn prepare(
+        &mut self,
+        id: SpaceId,
+        changes: &[Change],
+        all: Range<u64>,
+        request: &mut MemoryRequest,
+    ) -> Result<Effects<Table>, NTSTATUS> {
         let engine = self.spaces.get(&id).map_or(0, |space| space.engine);
         let segment = self.table_segment(engine);
         let mut done = Effects::default();
@@ -208,7 +216,7 @@ impl Memory {
             let before = self.segments.free_bytes(segment);
             let failed = match self.try_prepare(id, changes, &mut done) {
                 Ok(()) => return Ok(done),
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.make_room_again(segment, before) {
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.reclaim_some_again(segment, before, request) {
                     Ok(true) => continue,
                     Ok(false) => STATUS_NO_MEMORY,
                     Err(status) => status,
@@ -293,7 +301,7 @@ impl Memory {
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         // Written when the tables come back.
         let Some(tables) = &mut space.tables else { return Ok(()) };
-        let shows = mapping.map(|mapping| (what(allocations, fence_pages, to.at, mapping), mapping.access));
+        let shows = mapping.map(|mapping| (shown_by(allocations, fence_pages, to.at, mapping), mapping.access));
         let subject = shows.as_ref().map_or(Subject::NONE, |((_, subject), _)| *subject);
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject };
@@ -313,8 +321,8 @@ impl Memory {
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let pruned = tables.prune(pages.clone(), &mut writer, &mut done);
-        let range = memory::Range { at: pages.start * PAGE_SIZE, pages: pages.end - pages.start };
-        let settled = pruned.and(memory::settle(tables, &mut writer, range, done, counts));
+        let range = mapping::Range { at: pages.start * PAGE_SIZE, pages: pages.end - pages.start };
+        let settled = pruned.and(mapping::settle(tables, &mut writer, range, done, counts));
         settled.and(self.finish_tables())
     }
 }

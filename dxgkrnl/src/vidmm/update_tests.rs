@@ -22,7 +22,7 @@ fn reserve(world: &mut World, pages: u64) -> u64 {
     let space = world.space;
     let base = world.memory.reserve_everywhere(space, 0, (0, 0), pages * PAGES, false).unwrap();
     world.memory.spaces.get_mut(&space).unwrap().va.set_zero(base);
-    world.memory.map(space, base, zeros(pages)).unwrap();
+    world.memory.map(space, base, zeros(pages), &mut waiting()).unwrap();
     base
 }
 
@@ -145,7 +145,7 @@ proptest! {
                     let changes: Vec<Change> =
                         numbers.into_iter().map(|step| change(&world, base, &mut pages, step)).collect();
                     let update = world.update(changes);
-                    world.memory.update(world.space, &update).unwrap();
+                    world.memory.update(world.space, &update, &mut waiting()).unwrap();
                 }
             }
             if world.resume() {
@@ -183,12 +183,12 @@ fn entries_that_the_driver_copies_are_those_that_updates_write() {
             world.show(span(from + 900 * PAGES, 6), a, (0, 6), false),
             Change::Hide(span(from + 700 * PAGES, 50)),
         ];
-        world.memory.update(world.space, &world.update(source.to_vec())).unwrap();
+        world.memory.update(world.space, &world.update(source.to_vec()), &mut waiting()).unwrap();
         if busy {
             lock(&world.fake).refuse.extend([STATUS_GRAPHICS_ALLOCATION_BUSY; 2]);
         }
         let copy = Change::Copy { from: from + 13 * PAGES, to: span(to + 200 * PAGES, LEN) };
-        world.memory.update(world.space, &world.update(vec![copy])).unwrap();
+        world.memory.update(world.space, &world.update(vec![copy]), &mut waiting()).unwrap();
         // The copy lives on without its source.
         world.memory.free_region(world.space, from, (LEN + 13) * PAGES).unwrap();
         let copies = lock(&world.fake).copies;
@@ -228,18 +228,18 @@ fn changes_without_room_for_page_tables_change_nothing() {
     let base = world.memory.reserve_everywhere(space, 0, (0, 0), FAR * PAGES, false).unwrap();
     world.memory.spaces.get_mut(&space).unwrap().va.set_zero(base);
     let before = world.show(span(base, 2), a, (0, 2), true);
-    world.memory.update(space, &world.update(vec![before])).unwrap();
+    world.memory.update(space, &world.update(vec![before]), &mut waiting()).unwrap();
     let free = world.memory.segments.free_bytes(2);
     let taken = world.memory.segments.allocate(2, free, PAGES).unwrap();
     let last = span(base + (FAR - 2) * PAGES, 2);
     let changes = vec![Change::Zero(span(base, 2)), Change::Copy { from: base, to: last }];
     let update = world.update(changes);
-    assert_eq!(world.memory.update(space, &update), Err(STATUS_NO_MEMORY));
+    assert_eq!(world.memory.update(space, &update, &mut waiting()), Err(STATUS_NO_MEMORY));
     let of = |page| Page::Of { model: a, page, write: true };
     world.check_region(base, &[of(0), of(1), Page::Nothing]);
     world.check_region(last.at, &[Page::Nothing, Page::Nothing]);
     world.memory.segments.release(2, taken, free);
-    world.memory.update(space, &update).unwrap();
+    world.memory.update(space, &update, &mut waiting()).unwrap();
     world.check_region(base, &[Page::Zero, Page::Zero, Page::Nothing]);
     world.check_region(last.at, &[Page::Zero, Page::Zero]);
     world.finish();
@@ -252,7 +252,7 @@ fn tables_that_changes_leave_empty_are_given_back() {
     let base = reserve(&mut world, REGION);
     assert!(world.memory.segments.free_bytes(2) < free);
     let update = world.update(vec![Change::Zero(span(base, 3)), Change::Hide(span(base, REGION))]);
-    world.memory.update(world.space, &update).unwrap();
+    world.memory.update(world.space, &update, &mut waiting()).unwrap();
     assert_eq!(world.memory.segments.free_bytes(2), free);
     world.finish();
 }
@@ -267,11 +267,11 @@ fn what_was_freed_or_destroyed_meanwhile_is_left_alone() {
     // The same place again, for somebody else.
     world.memory.free_region(world.space, base, 16 * PAGES).unwrap();
     assert_eq!(reserve(&mut world, 16), base);
-    world.memory.update(world.space, &late).unwrap();
+    world.memory.update(world.space, &late, &mut waiting()).unwrap();
     world.check_region(base, &[Page::Zero; 16]);
     let gone = world.update(vec![world.show(span(base, SIZE), a, (0, SIZE), true)]);
     world.destroy(a);
-    world.memory.update(world.space, &gone).unwrap();
+    world.memory.update(world.space, &gone, &mut waiting()).unwrap();
     world.check_region(base, &[Page::Nothing; SIZE as usize]);
     world.finish();
 }

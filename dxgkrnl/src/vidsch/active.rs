@@ -38,12 +38,12 @@ impl Active {
             let Some(queue) = queue.upgrade() else { return false };
             // Cleared first: work that is given to the queue meanwhile either lists it again or is seen by the look below.
             queue.listed.0.store(false, Ordering::SeqCst);
-            let rests = queue.is_at_rest();
-            if !rests {
+            let inactive = queue.is_inactive();
+            if !inactive {
                 queue.listed.0.store(true, Ordering::SeqCst);
                 left.push(queue);
             }
-            !rests
+            !inactive
         });
         left
     }
@@ -67,7 +67,7 @@ impl HwQueue {
     }
 
     /// Nothing is under way, and nothing can come without [`HwQueue::note_active`].
-    fn is_at_rest(&self) -> bool {
+    fn is_inactive(&self) -> bool {
         // The doorbell before the value: what came through it was counted before it was disconnected.
         self.doorbell().is_none_or(|doorbell| doorbell.is_disconnected()) && self.is_done()
     }

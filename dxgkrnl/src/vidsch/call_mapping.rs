@@ -13,7 +13,7 @@ use crate::vidsch::RenderAdapter;
 use nt::ram::PAGE_SIZE;
 
 use super::VidSch;
-use super::storage::{Place, Word};
+use super::storage::{Word, WordAddress};
 
 /// Pages of addresses, used one after the other, so that an address that was unmapped is not soon used again.
 const PAGES: u64 = 16 * 1024;
@@ -34,7 +34,11 @@ impl CallMappings {
     }
 
     /// Maps the page of a word until the answer is dropped; gives `place` back where that is not possible.
-    fn map_for_call<'a>(&'a self, adapter: &RenderAdapter, place: Place<'a>) -> Result<CallMapping<'a>, Place<'a>> {
+    fn map_for_call<'a>(
+        &'a self,
+        adapter: &RenderAdapter,
+        place: WordAddress<'a>,
+    ) -> Result<CallMapping<'a>, WordAddress<'a>> {
         match self.show(adapter, place.address()) {
             Some((address, at)) => Ok(CallMapping { address, from: Some((self, at)), _place: place }),
             None => Err(place),
@@ -68,7 +72,7 @@ impl CallMappings {
 pub(super) struct CallMapping<'a> {
     address: *mut u64,
     from: Option<(&'a CallMappings, u64)>,
-    _place: Place<'a>,
+    _place: WordAddress<'a>,
 }
 
 impl CallMapping<'_> {
@@ -90,7 +94,7 @@ impl Drop for CallMapping<'_> {
 impl VidSch {
     /// A kernel address of `word` for one DDI call, during which the word stays where it is.
     pub(super) fn map_for_call<'a>(&'a self, word: &'a Word) -> CallMapping<'a> {
-        let permanent = |place: Place<'a>| CallMapping { address: place.address(), from: None, _place: place };
+        let permanent = |place: WordAddress<'a>| CallMapping { address: place.address(), from: None, _place: place };
         let Some((mappings, adapter)) = self.call_mappings.as_ref().zip(self.adapter().ok()) else {
             return permanent(word.place());
         };

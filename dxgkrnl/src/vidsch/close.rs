@@ -21,7 +21,7 @@ use super::hw_queue::HwQueue;
 use super::node::NodeState;
 use super::packet_context::PacketContext;
 use super::sync_object::SyncObject;
-use super::tdr::Subject;
+use super::timeouts::Subject;
 use super::worker::Work;
 
 /// How long a device that is going to sleep waits for packets.
@@ -190,7 +190,7 @@ impl VidSch {
         let device = first.context().device();
         let _running = self.keep_running_if_work(device, || queues.iter().any(|queue| !queue.is_done()));
         // Queued work may still run for as long as an engine may stand still. [tdr-registry-keys: TdrDelay]
-        let limit = self.tdr.limit();
+        let limit = self.timeouts.limit();
         for queue in queues {
             queue.check_order();
             if let Some(error) = device.error() {
@@ -224,7 +224,7 @@ impl VidSch {
     pub(crate) fn close_device_of_exit(&self, device: &Arc<Device>) {
         let work = Remains { queues: self.disconnect_device(device), contexts: self.packet_contexts_of(device) };
         let _running = self.keep_running_if_work(device, || !work.has_ended() || work.is_holding());
-        let mut limit = self.tdr.limit();
+        let mut limit = self.timeouts.limit();
         let (mut before, mut stands) = (work.done(), false);
         while device.error().is_none() && !self.verifier.is_stopped() {
             // What is let go of may signal what holds more, without anything for the hardware between them.
@@ -238,12 +238,12 @@ impl VidSch {
             let ended = self.await_progress(&work, limit);
             let done = work.done();
             if done != before {
-                limit = self.tdr.limit();
+                limit = self.timeouts.limit();
             } else if !ended && stands {
                 self.fall_through(device);
             }
             (stands, before) = (done == before && !ended, done);
-            if stands && self.tdr.clock().now() >= limit {
+            if stands && self.timeouts.clock().now() >= limit {
                 self.verifier.log(format!("work of a process that is gone stands still at {before:?}"));
                 device.set_error(DeviceError::Hung);
             }
@@ -253,7 +253,7 @@ impl VidSch {
 
     /// Waits for a while until what the hardware has of a device is done; true if it is.
     fn await_progress(&self, work: &Remains, limit: Duration) -> bool {
-        let _waits = self.tdr.clock().deadline(limit);
+        let _waits = self.timeouts.clock().deadline(limit);
         let end = Instant::now() + STANDSTILL;
         let conditions: Vec<_> =
             work.queues.iter().map(|queue| (Arc::clone(queue.progress()), queue.on_hardware())).collect();
@@ -322,7 +322,7 @@ impl VidSch {
     /// The device is in error: its doorbells say ABORT, then its waiters are released, then its contexts leave the hardware
     /// and its doorbells are disconnected there. When the call returns, nothing of the device touches memory any more, as
     /// far as its engines obey.
-    pub(super) fn lose_device(&self, device: &Arc<Device>, error: DeviceError) {
+    pub(crate) fn lose_device(&self, device: &Arc<Device>, error: DeviceError) {
         device.set_error(error);
         let work = self.device_work(device);
         let mut lost = work.as_ref().map(|work| lock(&work.lost));
@@ -332,13 +332,13 @@ impl VidSch {
         let contexts = self.contexts_of(device);
         let fences = self.release(device);
         // All of them are asked before the first is waited for, so that engines which hang cost no more time than one.
-        let limit = self.tdr.limit();
+        let limit = self.timeouts.limit();
         let asked: Vec<_> = contexts.iter().map(|context| context.ask_off()).collect();
         for (context, asked) in contexts.iter().zip(&asked) {
             if !context.leaves(asked, limit) {
                 self.verifier
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
-                self.recover_while_losing(device, context.node(), Subject::Context(Arc::clone(context)));
+                self.recovery().recover_while_losing(device, context.node(), Subject::Context(Arc::clone(context)));
             }
             for queue in context.queues() {
                 queue.drop_held();
@@ -354,7 +354,7 @@ impl VidSch {
                 self.verifier.log(format!("packets of a lost device did not leave node {}", context.node()));
                 let suspects = self.nodes.get(context.node() as usize).and_then(|node| node.state().suspects());
                 if let Some(suspects) = suspects {
-                    self.recover_while_losing(device, context.node(), Subject::Packets(suspects));
+                    self.recovery().recover_while_losing(device, context.node(), Subject::Packets(suspects));
                 }
             }
         }
@@ -367,7 +367,7 @@ impl VidSch {
     }
 
     /// Ends every wait that a device in error keeps, after its doorbells say ABORT. Its open fences.
-    pub(super) fn release(&self, device: &Device) -> Vec<Arc<SyncObject>> {
+    pub(crate) fn release(&self, device: &Device) -> Vec<Arc<SyncObject>> {
         // Whoever is released below finds the reason at its doorbell.
         self.show_aborts(device);
         for queue in self.contexts_of(device).iter().flat_map(|context| context.queues()) {
@@ -392,21 +392,21 @@ impl VidSch {
         {
             doorbell.disconnect();
         }
-        adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
+        adapter.power().enter_f1_if_idle(&adapter, node, || self.is_engine_idle(node));
     }
 
     /// The driver says that an engine is idle. A report about an engine in F1, and a repeated one about an engine whose unfinished work has not moved since
     /// the first, are logged and change nothing; a submission that came after the report is no fault of the driver.
     pub(super) fn engine_reported_idle(&self, node: u32) {
         let Ok(adapter) = self.adapter() else { return };
-        let rests = adapter.power().is_at_rest(node);
+        let below_f0 = adapter.power().is_below_f0(node);
         self.engine_idle(node);
         let unfinished = self.trace_of_work(node);
         let before = match unfinished {
             Some(trace) => lock(&self.claims).insert(node, trace),
             None => lock(&self.claims).remove(&node),
         };
-        if rests {
+        if below_f0 {
             self.verifier.log(format!("the driver reported engine {node} to be in transition to F1, where it is"));
         } else if unfinished.is_some() && unfinished == before {
             self.verifier.log(format!(
@@ -494,10 +494,10 @@ impl VidSch {
             }
         }
         self.pause_packets(true);
-        let limit = self.tdr.limit();
+        let limit = self.timeouts.limit();
         let left = waits.iter().all(|(context, asked)| context.leaves(asked, limit));
         let packets = (0..self.nodes.len() as u32)
-            .all(|node| self.wait_node(node, self.tdr.delay(), |state| !state.is_rendering()));
+            .all(|node| self.wait_node(node, self.timeouts.delay(), |state| !state.is_rendering()));
         if left && packets { Ok(suspended) } else { Err(suspended) }
     }
 
@@ -572,7 +572,7 @@ fn mix(sum: u64, name: u64, value: u64) -> u64 {
 }
 
 impl IdleEngines for VidSch {
-    /// The engine's request to rest is to be looked at, on the worker thread.
+    /// The driver reported the engine idle: the worker thread decides whether it enters F1.
     fn note_idle(&self, node: u32) {
         self.worker.add(Work::EngineIdle(node));
     }

@@ -17,8 +17,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use super::VidSch;
-use super::doorbell_memory::{Rings, Window};
-use super::doorbell_state::{Action, Event, State, View};
+use super::doorbell_memory::{DoorbellWindow, Rings};
+use super::doorbell_state::{Action, DoorbellEvent, DoorbellState, View};
 use super::hw_queue::HwQueue;
 use super::process_suspension::KeptRunning;
 use crate::bar_place::BarPlace;
@@ -50,7 +50,7 @@ enum OnDriver {
 
 /// State of a doorbell towards user mode and towards the driver.
 struct Shown {
-    state: State,
+    state: DoorbellState,
     on_driver: OnDriver,
 }
 
@@ -61,8 +61,8 @@ pub(crate) struct Doorbell {
     system: KmdHandle,
     kmd: KmdHandle,
     rings: Rings,
-    primary: Window,
-    secondary: Option<Window>,
+    primary: DoorbellWindow,
+    secondary: Option<DoorbellWindow>,
     /// Two pages: the status word, the last-queued value.
     words: Pages,
     status: UserMapping,
@@ -107,9 +107,9 @@ impl VidSch {
         // They stay where they are from here on, and the driver knows them.
         let rings = Rings::new([&request.ring, &request.control])?;
         let caps = check_request(queue, &request)?;
-        let primary = Window::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
+        let primary = DoorbellWindow::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
         let secondary = match request.secondary {
-            true => Some(Window::new(adapter, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
+            true => Some(DoorbellWindow::new(adapter, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
             false => None,
         };
         let ram = adapter.machine.ram();
@@ -138,7 +138,7 @@ impl VidSch {
             status,
             last_queued,
             exists: Mutex::new(true),
-            shown: Mutex::new(Shown { state: State::Disconnected, on_driver: OnDriver::Disconnected }),
+            shown: Mutex::new(Shown { state: DoorbellState::Disconnected, on_driver: OnDriver::Disconnected }),
         });
         doorbell.write_status(D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
         // Progress goes on where it was; user mode raises this before the first work of the new ring.
@@ -183,8 +183,8 @@ impl VidSch {
     /// when the call returns. Either handle of queue or doorbell names it.
     pub(crate) fn disconnect_doorbell(&self, args: &DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
         let event = match args.DisconnectReason {
-            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => Event::Taken,
-            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => Event::Abort,
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => DoorbellEvent::Taken,
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => DoorbellEvent::Abort,
             _ => return STATUS_INVALID_PARAMETER,
         };
         let queue = (!args.hHwQueue.is_null()).then(|| self.find_queue(args.hHwQueue));
@@ -200,7 +200,7 @@ impl VidSch {
         };
         let mut shown = lock(&doorbell.shown);
         // While it is being connected, the page that is taken may be that of an earlier connection.
-        if shown.state == State::Connected {
+        if shown.state == DoorbellState::Connected {
             shown.on_driver = OnDriver::Disconnected;
         }
         doorbell.apply(&mut shown, event);
@@ -255,7 +255,7 @@ impl Doorbell {
 
     /// Where user mode rings, and the second place if it asked for one.
     pub(crate) fn user_addresses(&self) -> (usize, usize) {
-        let address = |window: &Window| window.mapping.address().as_ptr().expose_provenance();
+        let address = |window: &DoorbellWindow| window.mapping.address().as_ptr().expose_provenance();
         (address(&self.primary), self.secondary.as_ref().map_or(0, address))
     }
 
@@ -287,17 +287,17 @@ impl Doorbell {
     }
 
     /// State that user mode sees.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> DoorbellState {
         lock(&self.shown).state
     }
 
     /// True if no physical doorbell is shown or about to be.
     pub(crate) fn is_disconnected(&self) -> bool {
-        matches!(self.state(), State::Disconnected | State::Aborted)
+        matches!(self.state(), DoorbellState::Disconnected | DoorbellState::Aborted)
     }
 
     /// Follows the table for every event but a connection that is to be shown.
-    fn apply(&self, shown: &mut Shown, event: Event) -> Action {
+    fn apply(&self, shown: &mut Shown, event: DoorbellEvent) -> Action {
         let action = shown.state.apply(event, self);
         if let Action::Hide(status) = action {
             self.note(TraceKind::DoorbellDisconnected { queue: self.queue_id(), status: status.0 });
@@ -340,15 +340,15 @@ impl Doorbell {
             if !*exists {
                 return Err(STATUS_INVALID_HANDLE);
             }
-            if !self.is_current() && self.state() != State::Aborted {
+            if !self.is_current() && self.state() != DoorbellState::Aborted {
                 return Err(STATUS_INVALID_PARAMETER);
             }
             {
                 let mut shown = lock(&self.shown);
                 match shown.state {
-                    State::Aborted => return Err(STATUS_DEVICE_REMOVED),
-                    State::Connected => return Ok(()),
-                    _ => self.apply(&mut shown, Event::Connect),
+                    DoorbellState::Aborted => return Err(STATUS_DEVICE_REMOVED),
+                    DoorbellState::Connected => return Ok(()),
+                    _ => self.apply(&mut shown, DoorbellEvent::Connect),
                 };
                 // From here on the driver may say that it took the doorbell away.
                 shown.on_driver = OnDriver::Connected;
@@ -369,7 +369,7 @@ impl Doorbell {
         let places = match places {
             Ok(places) => places,
             Err(status) => {
-                self.apply(&mut shown, Event::Refused);
+                self.apply(&mut shown, DoorbellEvent::Refused);
                 // A driver that answered with nonsense believes it is connected.
                 let on_driver = core::mem::replace(&mut shown.on_driver, OnDriver::Disconnected);
                 drop(shown);
@@ -379,12 +379,12 @@ impl Doorbell {
                 return Err(status);
             }
         };
-        match self.apply(&mut shown, Event::Shown) {
+        match self.apply(&mut shown, DoorbellEvent::Shown) {
             Action::Show => {
                 let windows = [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten();
                 let rotated = windows.zip(&places).try_for_each(|(window, place)| window.show(place));
                 if rotated.is_err() {
-                    self.apply(&mut shown, Event::Taken);
+                    self.apply(&mut shown, DoorbellEvent::Taken);
                     shown.on_driver = OnDriver::Disconnected;
                     drop(shown);
                     self.disconnect_on_driver();
@@ -394,9 +394,9 @@ impl Doorbell {
                 self.note(TraceKind::DoorbellConnected { queue: self.queue_id() });
                 Ok(())
             }
-            _ if shown.state == State::Aborted => {
+            _ if shown.state == DoorbellState::Aborted => {
                 drop(shown);
-                self.take_away(Event::Abort);
+                self.take_away(DoorbellEvent::Abort);
                 Err(STATUS_DEVICE_REMOVED)
             }
             _ => Ok(()),
@@ -455,7 +455,7 @@ impl Doorbell {
     pub(crate) fn disconnect(&self) {
         let exists = self.lock_exists();
         if *exists {
-            self.take_away(Event::Taken);
+            self.take_away(DoorbellEvent::Taken);
         }
     }
 
@@ -468,14 +468,14 @@ impl Doorbell {
         if *exists {
             let _working = self.adapter.use_node(self.queue.context().node());
             self.queue.note_active();
-            self.take_away_for_good(Event::Taken);
+            self.take_away_for_good(DoorbellEvent::Taken);
         }
     }
 
     /// The device is lost: user mode sees that from now on. At once, even while another thread is connecting it: that one sees
     /// the state and undoes its part.
     pub(crate) fn show_abort(&self) {
-        self.apply(&mut lock(&self.shown), Event::Abort);
+        self.apply(&mut lock(&self.shown), DoorbellEvent::Abort);
     }
 
     /// The device is lost: takes the doorbell away for good.
@@ -483,12 +483,12 @@ impl Doorbell {
         self.show_abort();
         let exists = self.lock_exists();
         if *exists {
-            self.take_away_for_good(Event::Abort);
+            self.take_away_for_good(DoorbellEvent::Abort);
         }
     }
 
     /// With `exists` held.
-    fn take_away(&self, event: Event) {
+    fn take_away(&self, event: DoorbellEvent) {
         let mut shown = lock(&self.shown);
         self.apply(&mut shown, event);
         if shown.on_driver == OnDriver::Connected {
@@ -500,7 +500,7 @@ impl Doorbell {
 
     /// As [`Doorbell::take_away`], and the driver is told whatever it was told before; once is enough for a ring without work. What is
     /// in the ring of a suspended process is looked at when that is resumed, and may not be in memory before.
-    fn take_away_for_good(&self, event: Event) {
+    fn take_away_for_good(&self, event: DoorbellEvent) {
         let mut shown = lock(&self.shown);
         self.apply(&mut shown, event);
         let suspended = self.queue.context().device().process.space.suspension.is_suspended();
@@ -508,7 +508,7 @@ impl Doorbell {
             OnDriver::Connected => true,
             OnDriver::Disconnected => !suspended,
             OnDriver::Ended => {
-                !suspended && shown.state != State::Aborted && self.is_current() && !self.queue.is_done()
+                !suspended && shown.state != DoorbellState::Aborted && self.is_current() && !self.queue.is_done()
             }
         };
         shown.on_driver = if tells { OnDriver::Ended } else { shown.on_driver };
@@ -529,7 +529,7 @@ impl Doorbell {
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
     fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, NTSTATUS> {
-        let limit = self.adapter.vidsch().tdr.limit();
+        let limit = self.adapter.vidsch().timeouts.limit();
         for _ in 0..ATTEMPTS {
             self.finish();
             let queued = [(Arc::clone(self.queue.progress()), self.queue.last_queued())];
@@ -543,7 +543,7 @@ impl Doorbell {
                 return Err(STATUS_INVALID_HANDLE);
             }
             // It may have been connected and rung once more before the lock was taken.
-            self.take_away(Event::Taken);
+            self.take_away(DoorbellEvent::Taken);
             if self.queue.is_idle() {
                 return Ok(exists);
             }
@@ -563,7 +563,7 @@ impl Doorbell {
         if !*exists {
             return Err(STATUS_INVALID_HANDLE);
         }
-        if self.state() == State::Aborted {
+        if self.state() == DoorbellState::Aborted {
             return Err(STATUS_DEVICE_REMOVED);
         }
         self.queue.check_order();
@@ -586,7 +586,7 @@ impl Doorbell {
             return;
         }
         // It may have been connected once more before the lock was taken.
-        self.take_away(Event::Abort);
+        self.take_away(DoorbellEvent::Abort);
         let mut args = DXGKARG_DESTROYDOORBELL::zeroed();
         args.hDoorbell = self.kmd.raw();
         let status = self.adapter.miniport.destroy_doorbell(&args);

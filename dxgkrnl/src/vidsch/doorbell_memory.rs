@@ -12,14 +12,14 @@ use nt::bus::trap;
 use nt::ram::{PAGE_SIZE, Pages};
 
 /// A user range that shows a physical doorbell or the dummy page.
-pub(super) struct Window {
+pub(super) struct DoorbellWindow {
     dummy: Pages,
     /// Who rings a function that sleeps or is gone, before the doorbell is taken away, stores nowhere.
-    _unanswered: trap::Window,
+    _unanswered: trap::FunctionMapping,
     pub(super) mapping: UserMapping,
 }
 
-impl Window {
+impl DoorbellWindow {
     /// One of `size` bytes that shows the dummy page.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Window {
         dummy.zero();
         let mapping = UserMapping::of_pages(&dummy, true).map_err(|_| STATUS_NO_MEMORY)?;
         let base = mapping.address().as_ptr().addr();
-        let unanswered = trap::Window::new(base, mapping.len()).map_err(|_| STATUS_NO_MEMORY)?;
+        let unanswered = trap::FunctionMapping::new(base, mapping.len()).map_err(|_| STATUS_NO_MEMORY)?;
         Ok(Self { dummy, _unanswered: unanswered, mapping })
     }
 

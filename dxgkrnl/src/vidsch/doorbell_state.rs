@@ -16,7 +16,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
 /// State of a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum DoorbellState {
     /// User mode sees the dummy page and RETRY.
     Disconnected,
     /// The driver is being asked for a physical doorbell.
@@ -31,7 +31,7 @@ pub(crate) enum State {
 
 /// Event in the life of a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum DoorbellEvent {
     /// User mode asks for a connection.
     Connect,
     /// The driver answered with a physical doorbell.
@@ -65,9 +65,9 @@ pub(crate) trait View {
     fn hide(&self);
 }
 
-impl State {
+impl DoorbellState {
     /// Follows the table for `event`, and hides the doorbell from `view` where that says so. To show it is the caller's part.
-    pub(crate) fn apply(&mut self, event: Event, view: &impl View) -> Action {
+    pub(crate) fn apply(&mut self, event: DoorbellEvent, view: &impl View) -> Action {
         let (next, action) = self.after(event);
         *self = next;
         if let Action::Hide(status) = action {
@@ -78,22 +78,24 @@ impl State {
     }
 
     /// The state after `event`, and what to do.
-    pub(crate) fn after(self, event: Event) -> (Self, Action) {
+    pub(crate) fn after(self, event: DoorbellEvent) -> (Self, Action) {
         use Action::{Hide, Nothing, Show};
-        use State::{Aborted, Connected, Connecting, Disconnected, Lost};
+        use DoorbellState::{Aborted, Connected, Connecting, Disconnected, Lost};
         const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
         const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
         match (self, event) {
             (Aborted, _) => (Aborted, Nothing),
-            (_, Event::Abort) => (Aborted, Hide(ABORT)),
-            (Disconnected, Event::Connect) => (Connecting, Nothing),
-            (Connecting, Event::Shown) => (Connected, Show),
-            (Connecting, Event::Refused) | (Lost, Event::Shown | Event::Refused) => (Disconnected, Nothing),
-            (Connecting, Event::Taken) => (Lost, Nothing),
-            (Connected, Event::Taken) => (Disconnected, Hide(RETRY)),
-            (Disconnected | Lost, Event::Taken)
-            | (Connecting | Lost | Connected, Event::Connect)
-            | (Disconnected | Connected, Event::Shown | Event::Refused) => (self, Nothing),
+            (_, DoorbellEvent::Abort) => (Aborted, Hide(ABORT)),
+            (Disconnected, DoorbellEvent::Connect) => (Connecting, Nothing),
+            (Connecting, DoorbellEvent::Shown) => (Connected, Show),
+            (Connecting, DoorbellEvent::Refused) | (Lost, DoorbellEvent::Shown | DoorbellEvent::Refused) => {
+                (Disconnected, Nothing)
+            }
+            (Connecting, DoorbellEvent::Taken) => (Lost, Nothing),
+            (Connected, DoorbellEvent::Taken) => (Disconnected, Hide(RETRY)),
+            (Disconnected | Lost, DoorbellEvent::Taken)
+            | (Connecting | Lost | Connected, DoorbellEvent::Connect)
+            | (Disconnected | Connected, DoorbellEvent::Shown | DoorbellEvent::Refused) => (self, Nothing),
         }
     }
 }
@@ -104,12 +106,24 @@ mod tests {
 
     const RETRY: Action = Action::Hide(D3DDDI_DOORBELLSTATUS(2));
     const ABORT: Action = Action::Hide(D3DDDI_DOORBELLSTATUS(3));
-    const STATES: [State; 5] = [State::Disconnected, State::Connecting, State::Lost, State::Connected, State::Aborted];
-    const EVENTS: [Event; 5] = [Event::Connect, Event::Shown, Event::Refused, Event::Taken, Event::Abort];
+    const STATES: [DoorbellState; 5] = [
+        DoorbellState::Disconnected,
+        DoorbellState::Connecting,
+        DoorbellState::Lost,
+        DoorbellState::Connected,
+        DoorbellState::Aborted,
+    ];
+    const EVENTS: [DoorbellEvent; 5] = [
+        DoorbellEvent::Connect,
+        DoorbellEvent::Shown,
+        DoorbellEvent::Refused,
+        DoorbellEvent::Taken,
+        DoorbellEvent::Abort,
+    ];
 
     #[test]
     fn transitions_are_those_of_the_table() {
-        use State::{Aborted as A, Connected as C, Connecting as G, Disconnected as D, Lost as L};
+        use DoorbellState::{Aborted as A, Connected as C, Connecting as G, Disconnected as D, Lost as L};
         let no = Action::Nothing;
         let table = [
             [(G, no), (D, no), (D, no), (D, no), (A, ABORT)],
@@ -129,13 +143,13 @@ mod tests {
     fn a_doorbell_taken_at_any_moment_is_never_left_shown() {
         // All sequences of six events: after Taken or Abort the page is hidden until the next Connect and Shown.
         for sequence in 0..5usize.pow(6) {
-            let (mut state, mut shown, mut asked) = (State::Disconnected, false, false);
+            let (mut state, mut shown, mut asked) = (DoorbellState::Disconnected, false, false);
             for step in 0..6 {
                 let event = EVENTS[sequence / 5usize.pow(step) % 5];
                 let (next, action) = state.after(event);
                 match event {
-                    Event::Connect if state == State::Disconnected => asked = true,
-                    Event::Taken | Event::Abort => asked = false,
+                    DoorbellEvent::Connect if state == DoorbellState::Disconnected => asked = true,
+                    DoorbellEvent::Taken | DoorbellEvent::Abort => asked = false,
                     _ => {}
                 }
                 match action {
@@ -147,7 +161,7 @@ mod tests {
                     Action::Nothing => {}
                 }
                 state = next;
-                assert_eq!(shown, state == State::Connected);
+                assert_eq!(shown, state == DoorbellState::Connected);
             }
         }
     }

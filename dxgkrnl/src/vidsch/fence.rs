@@ -4,7 +4,7 @@
 //! compares with, so that only signals somebody waits for interrupt. A *monitored* fence has none: its interrupt says
 //! that some fence was written, and everyone who waits is looked at.
 //!
-//! The race between a CPU that starts to wait and a GPU that signals is settled in [`Watch`]: write MonitoredValue
+//! The race between a CPU that starts to wait and a GPU that signals is settled in [`MonitoredWaits`]: write MonitoredValue
 //! (through the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects: synchronization between
 //! GPU and CPU]
 //!
@@ -29,11 +29,11 @@ use super::fence32::Fence32;
 use super::native_fence::FenceOptions;
 use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
-use super::watch::{Values, Watch};
+use super::watch::{MonitoredWaits, Values};
 
 /// Waiters of a fence, and the conditions under which further ones are accepted.
 pub(super) struct Waits {
-    pub(super) watch: Watch,
+    pub(super) watch: MonitoredWaits,
     /// Nobody can wait any more.
     pub(super) closed: bool,
     /// Every condition is true for good: the devices are lost.
@@ -101,7 +101,8 @@ impl Fence {
         options: FenceOptions,
         cross: Option<&Arc<CrossAdapter>>,
     ) -> Arc<Self> {
-        let watch = if cross.is_some() { Watch::fixed(cross_adapter::MONITORED) } else { Watch::new() };
+        let watch =
+            if cross.is_some() { MonitoredWaits::fixed(cross_adapter::MONITORED) } else { MonitoredWaits::new() };
         let fence32 = (cross.is_none() && !adapter.has_64_bit_fences()).then(|| Fence32::new(options.initial));
         let watched = cross.is_some() || fence32.is_some();
         let fence = Arc::new(Self {

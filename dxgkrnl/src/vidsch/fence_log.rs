@@ -21,7 +21,7 @@ use crate::vidsch::{Device, RenderAdapter};
 use nt::ram::{PAGE_SIZE, Pages};
 
 use super::VidSch;
-use super::fence_log_reader::{FenceLog, FenceOperation, Reader, Source};
+use super::fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation, Reader, Source};
 use super::hw_queue::HwQueue;
 use super::signalled::Signalled;
 
@@ -259,7 +259,7 @@ impl QueueLogs {
 }
 
 #[derive(Default)]
-struct State {
+struct FenceLogState {
     /// Queues by identity of their device, in the order of their creation.
     devices: HashMap<u64, Vec<QueueLogs>>,
     /// Entries that a tracer asked for.
@@ -270,9 +270,14 @@ struct State {
     finished: Vec<QueueFenceLog>,
 }
 
-impl State {
+impl FenceLogState {
     fn entries(&self) -> u32 {
         self.traced.unwrap_or(ENTRIES)
+    }
+
+    fn of(&self, queue: &HwQueue) -> Option<&QueueLogs> {
+        let of_device = self.devices.get(&queue.context().device().id())?;
+        of_device.iter().find(|logs| logs.system == queue.handles().0)
     }
 
     fn keep(&self) -> usize {
@@ -285,11 +290,11 @@ impl State {
 pub(super) struct FenceLogs {
     /// Held across DxgkDdiUpdateNativeFenceLogs and
     /// DxgkDdiSetNativeFenceLogBuffer, so that a reader's barrier and its reading belong together.
-    state: Mutex<State, rank::FenceLogReader>,
+    state: Mutex<FenceLogState, rank::FenceLogReader>,
 }
 
 impl FenceLogs {
-    fn state(&self) -> MutexGuard<'_, State, rank::FenceLogReader> {
+    fn state(&self) -> MutexGuard<'_, FenceLogState, rank::FenceLogReader> {
         lock(&self.state)
     }
 }
@@ -366,12 +371,32 @@ impl VidSch {
 
     /// Address in the process and number of entries of a queue's logs of waits and of signals; zero without logs.
     pub(crate) fn fence_log_places(&self, queue: &HwQueue) -> [(u64, u32); 2] {
-        let state = self.fence_logs.state();
-        let of_device = state.devices.get(&queue.context().device().id());
-        let logs = of_device.and_then(|queues| queues.iter().find(|logs| logs.system == queue.handles().0));
-        logs.map_or([(0, 0); 2], |logs| {
+        self.fence_logs.state().of(queue).map_or([(0, 0); 2], |logs| {
             logs.logs.each_ref().map(|log| (log.buffer.process.address, log.buffer.entries))
         })
+    }
+
+    /// Where a queue's next wait will be logged; `None` without logs.
+    pub(crate) fn position_of_waits(&self, queue: &HwQueue) -> Option<u64> {
+        self.fence_logs.state().of(queue).map(|logs| logs.logs[0].buffer.position())
+    }
+
+    /// The wait that a queue logged at `position`, as long as its log has it. What the logs say of signals is left for whoever reads them.
+    pub(crate) fn wait_logged_at(&self, queue: &HwQueue, position: u64) -> Option<FenceLogEntry> {
+        let state = self.fence_logs.state();
+        let logs = state.of(queue).filter(|logs| !logs.leaving)?;
+        self.complete(&logs.device.adapter, &mut [logs.kmd.raw()]);
+        let [waits, _] = &logs.logs;
+        waits.reader.entry_behind(&waits.buffer, position)
+    }
+
+    /// Has the driver complete the logs of these queues.
+    fn complete(&self, adapter: &RenderAdapter, queues: &mut [HANDLE]) {
+        let mut args = DXGKARG_UPDATENATIVEFENCELOGS::zeroed();
+        args.NumberOfQueues = queues.len() as u32;
+        args.hHWQueue = queues.as_mut_ptr();
+        let status = adapter.miniport.update_native_fence_logs(&args);
+        self.must_not_fail("DxgkDdiUpdateNativeFenceLogs", status);
     }
 
     /// The driver is about to be asked to destroy a queue: nobody asks it about the logs of that queue any more.
@@ -427,7 +452,7 @@ impl VidSch {
         self.read_locked(&mut self.fence_logs.state(), wanted)
     }
 
-    fn read_locked(&self, state: &mut State, wanted: Wanted<'_>) -> Signalled {
+    fn read_locked(&self, state: &mut FenceLogState, wanted: Wanted<'_>) -> Signalled {
         let is_wanted = |device: u64, queue: KmdHandle| match wanted {
             Wanted::All => true,
             Wanted::Devices(devices) => devices.contains(&device),
@@ -448,11 +473,7 @@ impl VidSch {
         }
         let mut signalled = Signalled::new(self.limits);
         let Some(adapter) = adapter else { return signalled };
-        let mut args = DXGKARG_UPDATENATIVEFENCELOGS::zeroed();
-        args.NumberOfQueues = handles.len() as u32;
-        args.hHWQueue = handles.as_mut_ptr();
-        let status = adapter.miniport.update_native_fence_logs(&args);
-        self.must_not_fail("DxgkDdiUpdateNativeFenceLogs", status);
+        self.complete(&adapter, &mut handles);
         for (id, at, positions) in news {
             let Some(logs) = state.devices.get_mut(&id).and_then(|queues| queues.get_mut(at)) else { continue };
             let violations = logs.read(positions, &mut signalled);

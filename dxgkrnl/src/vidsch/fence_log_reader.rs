@@ -135,23 +135,36 @@ impl Reader {
         outcome
     }
 
-    fn take(&mut self, words: &[u64; 6], see: &mut impl FnMut(&FenceLogEntry)) -> u64 {
+    /// The entry that was written at position `from`, whatever was read. `None` if there is none yet, or it is overwritten or cannot be.
+    pub(super) fn entry_behind(&self, source: &impl Source, from: u64) -> Option<FenceLogEntry> {
+        let is_there = || distance(from, source.position(), self.entries).filter(|new| *new < u64::from(self.entries));
+        is_there().filter(|new| *new != 0)?;
+        let words = source.entry(from as u32);
+        is_there()?;
+        self.decode(&words)
+    }
+
+    /// The entry in these words; `None` if they are no operation of this log.
+    fn decode(&self, words: &[u64; 6]) -> Option<FenceLogEntry> {
         let &[value, handle_and_operation, _, observed, _, end] = words;
         let operation = match handle_and_operation >> 32 {
             0 => FenceOperation::SignalExecuted,
             1 => FenceOperation::WaitUnblocked,
-            _ => return 1,
+            _ => return None,
         };
-        if operation != self.operation {
-            return 1;
-        }
+        let entry = FenceLogEntry { operation, fence: handle_and_operation as u32, value, observed, end };
+        (operation == self.operation).then_some(entry)
+    }
+
+    fn take(&mut self, words: &[u64; 6], see: &mut impl FnMut(&FenceLogEntry)) -> u64 {
+        let Some(entry) = self.decode(words) else { return 1 };
+        let FenceLogEntry { observed, end, .. } = entry;
         let back = end != 0 && (end < self.last || observed > end);
         self.last = self.last.max(end);
         if self.kept.len() >= self.keep {
             self.kept.pop_front();
             self.lost += 1;
         }
-        let entry = FenceLogEntry { operation, fence: handle_and_operation as u32, value, observed, end };
         see(&entry);
         self.kept.push_back(entry);
         u64::from(back)
@@ -282,6 +295,28 @@ mod tests {
         assert_eq!(read(&mut reader, &log).violations, 0);
         let found = reader.fetch();
         assert_eq!((found.entries.len(), found.lost, found.violations), (8, 0, 1));
+    }
+
+    #[test]
+    fn the_entry_behind_a_position_is_found_until_it_may_be_overwritten() {
+        let (log, mut reader) = (Log::new(5), reader(5));
+        (1..=4).for_each(|value| log.signal(value));
+        let from = log.position.get();
+        let behind = |reader: &Reader| reader.entry_behind(&log, from).map(|entry| entry.value);
+        assert_eq!(behind(&reader), None, "nothing was written behind it");
+        for value in 5..=8 {
+            log.signal(value);
+            assert_eq!(behind(&reader), Some(5), "{value} entries");
+        }
+        read(&mut reader, &log);
+        assert_eq!(behind(&reader), Some(5), "what was read does not matter");
+        log.meanwhile.set(1);
+        assert_eq!(behind(&reader), None, "it may be half written when it is read");
+        log.signal(9);
+        assert_eq!(behind(&reader), None, "it is overwritten");
+        assert_eq!(reader.entry_behind(&log, 5), None, "no position of the log");
+        log.position.set(0);
+        assert_eq!(behind(&reader), None, "a log that began anew");
     }
 
     #[test]

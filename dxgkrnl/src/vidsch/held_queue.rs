@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
 
-use super::hold::{Hold, Pairs};
+use super::queue_wait::{FenceValues, QueueWait};
 use super::wait::Wait;
 
 /// Most submissions that a hardware queue or a context of packets holds, and most packets that a node has of a context.
@@ -24,13 +24,13 @@ pub(super) const HELD_MAX: usize = 4096;
 /// Requests that are held, the first of them perhaps by a wait.
 pub(super) struct HeldQueue<T> {
     held: VecDeque<T>,
-    hold: Option<Hold>,
+    wait: Option<QueueWait>,
     waiting: Vec<Arc<Wait>>,
 }
 
 impl<T> Default for HeldQueue<T> {
     fn default() -> Self {
-        Self { held: VecDeque::new(), hold: None, waiting: Vec::new() }
+        Self { held: VecDeque::new(), wait: None, waiting: Vec::new() }
     }
 }
 
@@ -74,13 +74,13 @@ impl<T> HeldQueue<T> {
 
     /// `None` while the first request waits; else whether it did, and need not again.
     pub(super) fn end_wait(&mut self) -> Option<bool> {
-        let is_over = self.hold.as_ref().map(Hold::is_over);
-        if is_over == Some(false) { None } else { Some(self.hold.take().is_some()) }
+        let is_over = self.wait.as_ref().map(QueueWait::is_over);
+        if is_over == Some(false) { None } else { Some(self.wait.take().is_some()) }
     }
 
     /// The first request waits for these; `over` is called when they have come, perhaps before this returns.
-    pub(super) fn hold(&mut self, conditions: Pairs, over: impl Fn() + Send + Sync + 'static) {
-        self.hold = Some(Hold::new(conditions, over));
+    pub(super) fn wait_for(&mut self, conditions: FenceValues, over: impl Fn() + Send + Sync + 'static) {
+        self.wait = Some(QueueWait::new(conditions, over));
     }
 
     /// Takes every request out.
@@ -89,8 +89,8 @@ impl<T> HeldQueue<T> {
     }
 
     /// The wait of the first request, to be cancelled without the lock of the queue.
-    pub(super) fn take_hold(&mut self) -> Option<Hold> {
-        self.hold.take()
+    pub(super) fn take_hold(&mut self) -> Option<QueueWait> {
+        self.wait.take()
     }
 
     /// A thread waits for the queue.

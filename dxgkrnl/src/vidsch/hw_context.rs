@@ -18,7 +18,7 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
 use super::process_suspension::NotRunning;
-use super::tdr::LONG;
+use super::timeouts::LONG_STALL;
 use super::update_queue::UpdateQueue;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -198,7 +198,7 @@ impl HwContext {
 
     /// As [`HwContext::begin_suspension`], for whoever waits until the context has left its engine.
     pub(super) fn ask_off(&self) -> Asked {
-        let resets = self.sch().tdr.resets_of(self.node);
+        let resets = self.sch().timeouts.resets_of(self.node);
         Asked { answer: self.begin_suspension(), resets }
     }
 
@@ -214,11 +214,11 @@ impl HwContext {
             if self.wait_suspended(fence, limit) || self.has_left_unheard(fence, began) {
                 return true;
             }
-            let known = core::mem::replace(&mut resets, self.sch().tdr.resets_of(self.node));
+            let known = core::mem::replace(&mut resets, self.sch().timeouts.resets_of(self.node));
             if known == resets || self.is_given_up() || self.device().error().is_some() {
                 return false;
             }
-            limit = self.sch().tdr.limit();
+            limit = self.sch().timeouts.limit();
         }
     }
 
@@ -231,7 +231,7 @@ impl HwContext {
         let answer = self.begin_suspension();
         self.adapter.flush_interrupts();
         let left = answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence);
-        if left && began.elapsed() >= LONG {
+        if left && began.elapsed() >= LONG_STALL {
             self.sch().rescued(Rescue::UnreportedSuspension, 1);
         }
         left
@@ -240,7 +240,7 @@ impl HwContext {
     /// A reset of the adapter takes everything off its engines; a machine that has stopped takes nothing.
     fn is_given_up(&self) -> bool {
         let sch = self.sch();
-        sch.tdr.is_abandoning() || sch.verifier.is_stopped()
+        sch.timeouts.is_abandoning() || sch.verifier.is_stopped()
     }
 
     /// Asks the driver to take the context off its engine; the value that it will report, or `None` if the context was
@@ -294,7 +294,7 @@ impl HwContext {
     /// Waits until a suspension is complete, at most until the machine's clock shows `limit`.
     fn wait_suspended(&self, fence: u64, limit: Duration) -> bool {
         let sch = self.sch();
-        let clock = sch.tdr.clock();
+        let clock = sch.timeouts.clock();
         let _waits = clock.deadline(limit);
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);
@@ -314,7 +314,7 @@ impl HwContext {
                 }
                 suspension = lock(&self.suspension);
             } else {
-                let nap = sch.tdr.nap(limit).min(Duration::from_millis(200));
+                let nap = sch.timeouts.sleep_time(limit).min(Duration::from_millis(200));
                 suspension = self.suspended.wait_timeout(suspension, nap);
             }
         }
@@ -322,7 +322,7 @@ impl HwContext {
     }
 
     /// True if a suspension that was asked for is complete, or a later one is.
-    pub(super) fn has_suspended(&self, fence: u64) -> bool {
+    pub(crate) fn has_suspended(&self, fence: u64) -> bool {
         let suspension = lock(&self.suspension);
         suspension.completed >= fence || suspension.granted >= fence
     }

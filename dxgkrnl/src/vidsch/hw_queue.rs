@@ -309,7 +309,7 @@ impl HwQueue {
     /// Notes, once, a user-mode driver that shows work to the GPU before the last queued value tells of it: the system
     /// would take the queue for idle while it works, and put the engine to sleep or miss a hang.
     /// [user-mode-work-submission: progress fence of a queue]
-    pub(super) fn check_order(&self) {
+    pub(crate) fn check_order(&self) {
         if !self.flags.UserModeSubmission() {
             return;
         }

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use crate::vidsch::RenderAdapter;
-
 use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::running::NodeFigures;
@@ -88,9 +86,9 @@ impl VidSch {
     }
 
     /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.
-    pub(crate) fn engine_responds(&self, adapter: &RenderAdapter, node: u32) -> Option<bool> {
+    pub(crate) fn engine_responds(&self, node: u32) -> Option<bool> {
         self.nodes.get(node as usize)?;
-        self.query_engine_status(adapter, node)
+        self.recovery().query_engine_status(node)
     }
 
     /// Progress, and the last queued value that user mode wrote, of each queue for user-mode submission, the progress read first.

@@ -20,8 +20,9 @@ use super::hw_queue::HwQueue;
 use super::node::InvalidPreemption;
 use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
-use super::tdr::{Subject, TdrReason};
+use super::timeouts::Subject;
 use super::worker::Work;
+use crate::tdr_report::TdrReason;
 
 /// Reports of interrupts that the DPC has still to handle.
 #[derive(Default)]
@@ -131,7 +132,7 @@ impl VidSch {
             }
             Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
             Report::EngineHung { node } => {
-                lock(&self.pending).work.push(Work::Recover(self.tdr.complaint(node, TdrReason::ReportedHung)));
+                lock(&self.pending).work.push(Work::Recover(self.timeouts.complaint(node, TdrReason::ReportedHung)));
             }
             Report::Nothing => {}
         }
@@ -303,8 +304,8 @@ impl VidSch {
     /// The reset that a fault of this node asks for.
     fn reset_after(&self, node: u32, subject: Subject, scope: Option<Scope>) -> Option<Work> {
         Some(match scope? {
-            Scope::Engine => Work::Recover(self.tdr.complaint_about(node, TdrReason::PageFault, subject)),
-            Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault, self.tdr.adapter_resets()),
+            Scope::Engine => Work::Recover(self.timeouts.complaint_about(node, TdrReason::PageFault, subject)),
+            Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault, self.timeouts.adapter_resets()),
         })
     }
 

@@ -5,8 +5,8 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
-//! It stands above the memory manager and the [`port`](crate::port) to the driver, and below the adapter of plug and play. Devices and
-//! their objects reach all three through their [`RenderAdapter`]. The memory manager, which knows nothing of the scheduler's types, meets it as
+//! It stands above the memory manager and the [`port`](crate::port) to the driver, and below recovery from timeouts ([`tdr`](crate::tdr)) and the
+//! adapter of plug and play. Devices and their objects reach all three through their [`RenderAdapter`]. The memory manager, which knows nothing of the scheduler's types, meets it as
 //! [`Scheduler`](crate::vidmm::Scheduler), and a device as [`MemoryOwner`](crate::vidmm::MemoryOwner).
 //!
 //! The order of its locks is in [`rank`](crate::rank).
@@ -16,6 +16,7 @@ mod batch;
 mod call_mapping;
 mod close;
 mod cross_adapter;
+mod deadline;
 mod device;
 mod doorbell;
 mod doorbell_memory;
@@ -26,7 +27,6 @@ mod fence_log;
 mod fence_log_reader;
 mod for_memory;
 mod held_queue;
-mod hold;
 mod hw_context;
 mod hw_queue;
 mod inspect;
@@ -41,6 +41,7 @@ mod packet_fence;
 pub(crate) mod priority;
 mod process_adapter;
 mod process_suspension;
+mod queue_wait;
 mod registry;
 mod render_adapter;
 mod report;
@@ -52,7 +53,7 @@ mod signalled;
 mod software_queue;
 mod storage;
 mod sync_object;
-mod tdr;
+mod timeouts;
 mod update_queue;
 mod wait;
 mod watch;
@@ -75,6 +76,7 @@ use nt::bugcheck::Bugcheck;
 use nt::verifier::Verifier;
 
 pub(crate) use batch::signal;
+pub(crate) use deadline::while_looking;
 pub(crate) use device::{Device, DeviceError};
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
@@ -85,18 +87,21 @@ pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
+pub(crate) use node::{Aborted, Node, Snapshot, Suspects};
 pub(crate) use older_sync::OlderSync;
 use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
+pub(crate) use packet_fence::is_after;
 pub(crate) use process_adapter::ProcessAdapter;
 pub(crate) use render_adapter::RenderAdapter;
+pub(crate) use report::subcode;
 use residency_slices::ResidencySlices;
 pub(crate) use rights::Rights;
 pub(crate) use running::NodeFigures;
 pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
 pub(crate) use sync_object::SyncObject;
-pub use tdr::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
+pub(crate) use timeouts::{Complaint, LONG_STALL, Recovery, Subject};
 pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};
 
 use call_mapping::CallMappings;
@@ -104,13 +109,12 @@ use close::DeviceWork;
 use fence::Fence;
 use fence_log::FenceLogs;
 use interrupt::Pending;
-use node::Node;
 use overdue::Overdue;
 use registry::Registry;
 use report::Limits;
 use signalled::Names;
 use storage::Storage;
-use tdr::Tdr;
+use timeouts::Timeouts;
 use wait::Wait;
 use worker::{Work, Worker};
 
@@ -162,7 +166,7 @@ pub(crate) struct VidSch {
     residency_slices: ResidencySlices,
     fence_logs: FenceLogs,
     names: Names,
-    tdr: Tdr,
+    timeouts: Timeouts,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
     call_mappings: Option<CallMappings>,
     /// True once stopping has begun. Held for reading while objects are created. Never taken twice by a thread.
@@ -170,8 +174,8 @@ pub(crate) struct VidSch {
 }
 
 impl VidSch {
-    /// The scheduler of an adapter whose capabilities are known.
-    pub(crate) fn new(adapter: &Arc<RenderAdapter>) -> Arc<Self> {
+    /// The scheduler of an adapter whose capabilities are known, and from whose timeouts `recovery` recovers.
+    pub(crate) fn new(adapter: &Arc<RenderAdapter>, recovery: Arc<dyn Recovery>) -> Arc<Self> {
         let caps = adapter.caps();
         let nodes = caps.nodes.len();
         let sch = Arc::new(Self {
@@ -208,7 +212,7 @@ impl VidSch {
             residency_slices: ResidencySlices::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),
-            tdr: Tdr::new(&adapter.machine),
+            timeouts: Timeouts::new(&adapter.machine, recovery),
             call_mappings: adapter.machine.config().short_lived_addresses.then(CallMappings::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });
@@ -224,6 +228,39 @@ impl VidSch {
     /// STATUS_DEVICE_REMOVED when it is gone.
     fn adapter(&self) -> Result<Arc<RenderAdapter>, NTSTATUS> {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
+    }
+
+    /// The nodes of the adapter, by number.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Every hardware context.
+    pub(crate) fn hw_contexts(&self) -> Vec<Arc<HwContext>> {
+        self.contexts.all()
+    }
+
+    /// The hardware context with this handle of ours.
+    pub(crate) fn hw_context_of(&self, handle: HANDLE) -> Option<Arc<HwContext>> {
+        self.contexts.get(handle)
+    }
+
+    /// Every hardware queue.
+    pub(crate) fn hw_queues(&self) -> Vec<Arc<HwQueue>> {
+        self.queues.all()
+    }
+
+    /// Every context of packets.
+    pub(crate) fn packet_contexts(&self) -> Vec<Arc<PacketContext>> {
+        self.packet_contexts.all()
+    }
+
+    /// Everything that was submitted counts as complete. [tdr-changes-in-windows-8]
+    pub(crate) fn abandon_packets(&self) {
+        for node in &self.nodes {
+            node.state().start_over();
+            node.announce();
+        }
     }
 
     /// Keeps the scheduler from stopping while something is created that stopping would not find.
@@ -260,7 +297,7 @@ impl VidSch {
     }
 
     /// As [`VidSch::must_succeed`], for DDIs whose failure has no documented parameters.
-    fn must_not_fail(&self, name: &str, status: NTSTATUS) {
+    pub(crate) fn must_not_fail(&self, name: &str, status: NTSTATUS) {
         self.must_succeed(status, || {
             Bugcheck::new(
                 Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
@@ -271,7 +308,7 @@ impl VidSch {
     }
 
     /// Counts something that was made good although a driver or a device should have reported it.
-    fn rescued(&self, rescue: Rescue, count: u64) {
+    pub(crate) fn rescued(&self, rescue: Rescue, count: u64) {
         self.rescues.add(rescue, count);
         self.verifier.log(format!("made good: {rescue}, {count} times"));
     }

@@ -19,10 +19,10 @@ use crate::vidsch::Device;
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;
 use super::packet_fence::{InvalidFence, PacketFences};
-use super::priority::Standing;
+use super::priority::PacketPriority;
 use super::running::Running;
 
-pub(super) use reset::{Aborted, Snapshot, Suspects};
+pub(crate) use reset::{Aborted, Snapshot, Suspects};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.
 const RENDER_DEPTH: usize = 2;
@@ -124,7 +124,7 @@ struct Preempting {
 }
 
 /// The state of a node.
-pub(super) struct NodeState {
+pub(crate) struct NodeState {
     pub(super) fences: PacketFences,
     /// On the hardware, in the order of their ids.
     flight: VecDeque<Packet>,
@@ -188,7 +188,7 @@ impl NodeState {
     }
 
     /// The node starts over: every packet counts as done. Those to come run.
-    pub(super) fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         self.fences.start_over();
         self.end_everything();
     }
@@ -249,7 +249,8 @@ impl NodeState {
             !lost
         });
         let Some((best, standing)) = self.best() else { return Next::Nothing };
-        let outranked = |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.standing()));
+        let outranked =
+            |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.packet_priority()));
         if preemptible && self.flight.iter().any(outranked) {
             return self.preempt(now);
         }
@@ -266,10 +267,10 @@ impl NodeState {
 
     /// The place of the context that goes next, and where it stands: of the highest ones the first, or one of the same process with a
     /// higher priority in that.
-    fn best(&self) -> Option<(usize, Standing)> {
-        let mut best: Option<(usize, Standing)> = None;
+    fn best(&self) -> Option<(usize, PacketPriority)> {
+        let mut best: Option<(usize, PacketPriority)> = None;
         for (place, queued) in self.queued.iter().enumerate().filter(|(_, queued)| !queued.context.is_away()) {
-            let standing = queued.context.standing();
+            let standing = queued.context.packet_priority();
             if best.is_none_or(|(_, best)| standing.outranks(best)) {
                 best = Some((place, standing));
             }
@@ -277,14 +278,14 @@ impl NodeState {
         best
     }
 
-    /// The context at `place` and those of its process go behind others of their rank: first processes take turns, then their contexts.
-    fn move_behind_equals(&mut self, place: usize, standing: Standing) {
+    /// The context at `place` and those of its process go behind others of their rank: the time slice goes to the next process first, and within a process to the next context.
+    fn move_behind_equals(&mut self, place: usize, standing: PacketPriority) {
         if place >= self.queued.len() {
             return;
         }
         let own = self.queued.remove(place);
         let (ours, mut others): (Vec<Queued>, Vec<Queued>) =
-            self.queued.drain(..).partition(|queued| queued.context.standing().shares_slice(standing));
+            self.queued.drain(..).partition(|queued| queued.context.packet_priority().shares_slice(standing));
         others.extend(ours);
         others.push(own);
         self.queued = others;
@@ -397,18 +398,18 @@ impl NodeState {
     fn end_slice(&mut self, context: &PacketContext) {
         let own = |queued: &Queued| core::ptr::eq(&raw const *queued.context, context);
         if let Some(place) = self.queued.iter().position(own) {
-            self.move_behind_equals(place, context.standing());
+            self.move_behind_equals(place, context.packet_priority());
         }
     }
 
     /// True if a render packet is on the hardware and work of others waits for the node.
     pub(super) fn is_contended(&self) -> bool {
         let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
-        let standing = context.standing();
+        let standing = context.packet_priority();
         let other = |queued: &Queued| {
             !Arc::ptr_eq(&queued.context, context)
                 && !queued.context.is_away()
-                && !standing.outranks(queued.context.standing())
+                && !standing.outranks(queued.context.packet_priority())
         };
         self.preemption.is_none()
             && !self.paused
@@ -465,7 +466,7 @@ impl NodeState {
     }
 
     /// From now on render packets wait, and those on the hardware come back; or they go on.
-    pub(super) fn set_paused(&mut self, paused: bool) {
+    pub(crate) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         self.evicting |= paused;
     }
@@ -476,7 +477,7 @@ impl NodeState {
     }
 
     /// True if nothing is on the hardware.
-    pub(super) fn is_off_hardware(&self) -> bool {
+    pub(crate) fn is_off_hardware(&self) -> bool {
         self.flight.is_empty()
     }
 
@@ -517,12 +518,12 @@ impl Node {
         Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new()), completed: Condvar::new() }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {
         lock(&self.state)
     }
 
     /// Tells contexts of packets that are done, and wakes everyone who waits for one.
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         let finished = core::mem::take(&mut self.state().finished);
         for packet in finished {
             packet.finish();

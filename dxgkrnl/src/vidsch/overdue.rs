@@ -55,7 +55,7 @@ impl Overdue {
 
 impl VidSch {
     /// Wakes those whose fences were signalled without a report, and tells other adapters of such signals.
-    pub(super) fn make_good_unreported_signals(&self) {
+    pub(crate) fn make_good_unreported_signals(&self) {
         let fences: Vec<Arc<Fence>> =
             [true, false].into_iter().flat_map(|native| self.watched_fences(native)).collect();
         let overdue = fences.iter().filter_map(|fence| {

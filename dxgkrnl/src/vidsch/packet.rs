@@ -19,7 +19,7 @@ use super::VidSch;
 use super::node::{Next, Node, NodeState, Owner, Packet};
 use super::process_suspension::NotRunning;
 use super::report::subcode;
-use super::tdr::POLL_INTERVAL;
+use super::timeouts::POLL_INTERVAL;
 use super::worker::Work;
 
 /// A packet that takes longer than this will never end.
@@ -160,7 +160,7 @@ impl VidSch {
         private_data: &[u8],
     ) -> Result<u32, NTSTATUS> {
         let node = self.nodes.get(context.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        if self.tdr.is_abandoning() {
+        if self.timeouts.is_abandoning() {
             // Whatever it did, the reset would undo.
             return Err(STATUS_DEVICE_REMOVED);
         }
@@ -182,7 +182,7 @@ impl VidSch {
 
     /// Hands packets of a node to the driver, or asks it for a preemption, until there is nothing more to do for now. At
     /// PASSIVE_LEVEL, with no lock held that comes after `Node::dispatching`.
-    pub(super) fn dispatch(&self, number: u32) {
+    pub(crate) fn dispatch(&self, number: u32) {
         let (Some(node), Ok(adapter)) = (self.nodes.get(number as usize), self.adapter()) else { return };
         if !node.state().has_waiting() {
             return;
@@ -191,13 +191,13 @@ impl VidSch {
         let _dispatching = lock(&node.dispatching);
         let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
         while !self.verifier.is_stopped() {
-            let next = node.state().next(preemptible, self.tdr.clock().now());
+            let next = node.state().next(preemptible, self.timeouts.clock().now());
             match next {
                 Next::Nothing => {
                     // Packets that were dropped instead of submitted have ended: waiters are told.
                     node.announce();
                     if node.state().is_contended() {
-                        self.worker.add(Work::LookAtTurns);
+                        self.worker.add(Work::CheckTimeSlices);
                     }
                     break;
                 }
@@ -213,8 +213,8 @@ impl VidSch {
     }
 
     /// Preempts contexts that have had their node for their quantum.
-    pub(super) fn end_turns(&self) {
-        let now = self.tdr.clock().now();
+    pub(super) fn end_time_slices(&self) {
+        let now = self.timeouts.clock().now();
         for (number, node) in (0..).zip(&self.nodes) {
             if node.state().ends_slice(now) {
                 self.dispatch(number);
@@ -290,7 +290,7 @@ impl VidSch {
     }
 
     /// Waits until `done`, at most for `limit`; false if it does not come, or the machine has stopped.
-    pub(super) fn wait_node(&self, number: u32, limit: Duration, done: impl Fn(&NodeState) -> bool) -> bool {
+    pub(crate) fn wait_node(&self, number: u32, limit: Duration, done: impl Fn(&NodeState) -> bool) -> bool {
         let (Some(node), Ok(adapter)) = (self.nodes.get(number as usize), self.adapter()) else { return false };
         let end = Instant::now() + limit;
         let pumped = !adapter.machine.config().interrupt_thread;
@@ -309,13 +309,13 @@ impl VidSch {
 
     /// Waits until `done`, at most for TdrDelay; false if it does not come, or everything is taken off the engines.
     pub(super) fn wait_node_within_deadline(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
-        let deadline = self.tdr.deadline();
+        let deadline = self.timeouts.deadline();
         loop {
             let left = deadline.left();
             if self.wait_node(number, left.min(POLL_INTERVAL), &done) {
                 return true;
             }
-            if left.is_zero() || self.tdr.is_abandoning() || self.verifier.is_stopped() {
+            if left.is_zero() || self.timeouts.is_abandoning() || self.verifier.is_stopped() {
                 return false;
             }
         }

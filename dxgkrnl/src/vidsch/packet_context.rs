@@ -24,10 +24,10 @@ use crate::vidsch::{Device, RenderAdapter};
 use super::VidSch;
 use super::batch;
 use super::held_queue::{HELD_MAX, HeldQueue};
-use super::hold::Pairs;
 use super::node::{Owner, Packet};
-use super::priority::{Priority, Standing};
+use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
+use super::queue_wait::FenceValues;
 use super::update_queue::UpdateQueue;
 use super::wait::Wait;
 use super::worker::Work;
@@ -48,10 +48,10 @@ pub(crate) struct PacketCommands {
 enum Item {
     /// With its number among the packets of the context.
     Commands(PacketCommands, u64),
-    Wait(Pairs),
+    Wait(FenceValues),
     /// To be written when the packet with this number is done.
     Signal {
-        signals: Pairs,
+        signals: FenceValues,
         after: u64,
     },
 }
@@ -233,7 +233,7 @@ impl PacketContext {
     }
 
     /// Packets that are done, run or dropped, and packets submitted.
-    pub(super) fn progress(&self) -> (u64, u64) {
+    pub(crate) fn progress(&self) -> (u64, u64) {
         (self.finished.load(Ordering::Acquire), lock(&self.software_queue).submitted)
     }
 
@@ -269,14 +269,14 @@ impl PacketContext {
     /// True if the hardware has nothing of it when the machine's clock shows `limit` at the latest.
     pub(super) fn has_left(&self, limit: Duration) -> bool {
         let sch = self.sch();
-        let _waits = sch.tdr.clock().deadline(limit);
+        let _waits = sch.timeouts.clock().deadline(limit);
         loop {
             if sch.wait_node(self.node, POLL_INTERVAL, |state| !state.flies(self)) {
                 return true;
             }
             // A report leaves it to the worker to ask for what was asked for meanwhile.
             sch.dispatch(self.node);
-            if sch.tdr.clock().now() >= limit || sch.tdr.is_abandoning() || sch.verifier.is_stopped() {
+            if sch.timeouts.clock().now() >= limit || sch.timeouts.is_abandoning() || sch.verifier.is_stopped() {
                 return false;
             }
         }
@@ -288,10 +288,10 @@ impl PacketContext {
     }
 
     /// Whose packets go before whose.
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn packet_priority(&self) -> PacketPriority {
         let priority = self.priority();
         let process = &self.device.process;
-        Standing {
+        PacketPriority {
             among_all: priority.among_all(process.class.get()),
             process: Arc::as_ptr(process).addr(),
             in_process: priority.in_process,
@@ -340,7 +340,7 @@ impl PacketContext {
     ///
     /// # Errors
     /// Why a fence is ended; as [`PacketContext::submit`].
-    pub(crate) fn submit_wait(&self, conditions: Pairs) -> Result<(), NTSTATUS> {
+    pub(crate) fn submit_wait(&self, conditions: FenceValues) -> Result<(), NTSTATUS> {
         conditions.iter().try_for_each(|(fence, _)| fence.check())?;
         self.submit_item(|_| Item::Wait(conditions))
     }
@@ -350,7 +350,7 @@ impl PacketContext {
     ///
     /// # Errors
     /// As for [`PacketContext::submit_wait`].
-    pub(crate) fn submit_signal(&self, signals: Pairs, at_submission: bool) -> Result<(), NTSTATUS> {
+    pub(crate) fn submit_signal(&self, signals: FenceValues, at_submission: bool) -> Result<(), NTSTATUS> {
         signals.iter().try_for_each(|(fence, _)| fence.check())?;
         self.submit_item(|software| {
             let after = if at_submission { 0 } else { software.submitted };
@@ -404,7 +404,7 @@ impl PacketContext {
                 Item::Commands(commands, number) => self.release(software, commands, number),
                 Item::Wait(conditions) if !waited && !super::is_met(&conditions, false) => {
                     software.held.put_back(Item::Wait(conditions.clone()));
-                    return self.hold(software, conditions);
+                    return self.wait_for(software, conditions);
                 }
                 Item::Wait(_) => waited = false,
                 Item::Signal { after, .. } if self.finished.load(Ordering::SeqCst) < after => {
@@ -416,9 +416,9 @@ impl PacketContext {
         }
     }
 
-    fn hold(&self, software: &mut SoftwareQueue, conditions: Pairs) {
+    fn wait_for(&self, software: &mut SoftwareQueue, conditions: FenceValues) {
         let (sch, context) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
-        software.held.hold(conditions, move || {
+        software.held.wait_for(conditions, move || {
             if let Some(sch) = sch.upgrade() {
                 sch.worker.add(Work::AdvanceContext(Weak::clone(&context)));
             }
@@ -497,8 +497,8 @@ impl PacketContext {
             let (finished, submitted) = self.progress();
             finished != submitted || self.held() != 0
         });
-        let clock = sch.tdr.clock();
-        let (mut seen, mut limit) = (None, sch.tdr.limit());
+        let clock = sch.timeouts.clock();
+        let (mut seen, mut limit) = (None, sch.timeouts.limit());
         loop {
             let look = Wait::of_thread(1);
             let progress = {
@@ -511,25 +511,25 @@ impl PacketContext {
                 return true;
             }
             if seen != Some(progress) {
-                (seen, limit) = (Some(progress), sch.tdr.limit());
+                (seen, limit) = (Some(progress), sch.timeouts.limit());
             }
             if clock.now() >= limit || self.device.error().is_some() || sch.verifier.is_stopped() {
                 return false;
             }
             let _waits = clock.deadline(limit);
-            let _ = look.block(Some(Instant::now() + sch.tdr.nap(limit)), |nap| sch.pause(nap));
+            let _ = look.block(Some(Instant::now() + sch.timeouts.sleep_time(limit)), |nap| sch.pause(nap));
         }
     }
 
     /// Drops what is held: nobody is left whose work it is, or nothing of the context runs any more.
     pub(super) fn drop_held(&self) {
-        let hold = {
+        let wait = {
             let mut software = lock(&self.software_queue);
             drop(software.held.drain());
             software.held.take_hold()
         };
-        if let Some(hold) = hold {
-            hold.cancel();
+        if let Some(wait) = wait {
+            wait.cancel();
         }
         self.run(&mut lock(&self.software_queue));
     }

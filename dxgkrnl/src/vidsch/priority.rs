@@ -182,14 +182,14 @@ impl Default for Told {
 
 /// Where a context stands among those with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct PacketPriority {
     pub(super) among_all: i32,
     /// Names the process while it lives.
     pub(super) process: usize,
     pub(super) in_process: i32,
 }
 
-impl Standing {
+impl PacketPriority {
     /// Its packets run before those of the other one. Priorities within a process mean nothing to others.
     pub(super) fn outranks(self, other: Self) -> bool {
         self.among_all > other.among_all || self.shares_slice(other) && self.in_process > other.in_process

@@ -26,8 +26,9 @@ use super::hw_context::HwContext;
 use super::packet_context::PacketContext;
 use super::priority::Priority;
 use super::residency_slices::{SLICE, SLICE_WORK};
-use super::tdr::{Subject, TdrReason};
+use super::timeouts::Subject;
 use super::worker::Work;
+use crate::tdr_report::TdrReason;
 
 /// How long a thread sleeps between two looks at a process that another thread suspends or resumes.
 const NAP: Duration = Duration::from_micros(50);
@@ -214,7 +215,7 @@ impl VidSch {
         {
             let mut slice = lock(&space.suspension.time_slice);
             if matches!(*slice, TimeSlice::Queued) {
-                *slice = TimeSlice::Current { since: self.tdr.clock().now(), done: contexts.done() };
+                *slice = TimeSlice::Current { since: self.timeouts.clock().now(), done: contexts.done() };
             }
         }
         **suspended = false;
@@ -267,7 +268,7 @@ impl VidSch {
         }
         let contexts = self.of_process(space);
         if let TimeSlice::Current { since, done } = *lock(&space.suspension.time_slice)
-            && self.tdr.clock().now().saturating_sub(since) < SLICE
+            && self.timeouts.clock().now().saturating_sub(since) < SLICE
             && contexts.done().saturating_sub(done) < SLICE_WORK
             && !contexts.are_done()
         {
@@ -310,13 +311,14 @@ impl VidSch {
     }
 
     fn may_suspend(&self) -> bool {
-        self.adapter()
-            .is_ok_and(|adapter| !adapter.machine.gate().is_asleep() && !self.tdr.is_abandoning() && !adapter.is_gone())
+        self.adapter().is_ok_and(|adapter| {
+            !adapter.machine.gate().is_asleep() && !self.timeouts.is_abandoning() && !adapter.is_gone()
+        })
     }
 
     /// Takes everything of a process off its engines; true when nothing of it touches memory any more. Else its contexts are resumed.
     fn take_off(&self, space: &AddressSpace, contexts: &Contexts) -> bool {
-        let limit = self.tdr.limit();
+        let limit = self.timeouts.limit();
         space.suspension.hold_contexts();
         let asked: Vec<_> = contexts.hardware.iter().map(|context| (context, context.ask_off())).collect();
         for context in &contexts.packets {
@@ -342,9 +344,9 @@ impl VidSch {
     /// Reports a timeout of a context that did not leave its engine, unless one of its queues has no time limit (DisableGpuTimeout).
     fn complain(&self, context: &Arc<HwContext>) {
         let unlimited = context.queues().iter().any(|queue| queue.flags().DisableGpuTimeout());
-        let abandons = self.tdr.is_abandoning() || self.verifier.is_stopped();
+        let abandons = self.timeouts.is_abandoning() || self.verifier.is_stopped();
         let subject = Subject::Context(Arc::clone(context));
-        let complaint = self.tdr.complaint_about(context.node(), TdrReason::SuspensionTimeout, subject);
+        let complaint = self.timeouts.complaint_about(context.node(), TdrReason::SuspensionTimeout, subject);
         if !unlimited && !abandons && !complaint.is_of_lost_device() {
             self.worker.add(Work::Recover(complaint));
         }

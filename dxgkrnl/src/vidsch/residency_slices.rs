@@ -66,7 +66,7 @@ impl ResidencySlices {
 impl VidSch {
     /// True while it makes sense to wait for memory: the adapter is there, and recovery has not given it up.
     pub(crate) fn may_wait(&self) -> bool {
-        !self.tdr.is_abandoning() && self.adapter().is_ok_and(|adapter| !adapter.is_gone())
+        !self.timeouts.is_abandoning() && self.adapter().is_ok_and(|adapter| !adapter.is_gone())
     }
 
     /// A process was suspended with work to do: it is queued for a time slice.
@@ -125,7 +125,7 @@ impl VidSch {
     /// What a process must have resident does not fit into memory any more: its devices are lost (OutOfMemory).
     fn starve(&self, space: &AddressSpace, status: NTSTATUS) {
         let Ok(adapter) = self.adapter() else { return };
-        if self.verifier.is_stopped() || self.tdr.is_abandoning() || adapter.is_gone() {
+        if self.verifier.is_stopped() || self.timeouts.is_abandoning() || adapter.is_gone() {
             return;
         }
         self.verifier.log(format!("the memory of a process that was suspended does not come back: {status}"));

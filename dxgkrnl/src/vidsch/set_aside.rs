@@ -104,7 +104,7 @@ impl VidSch {
     }
 
     /// DxgkDdiResetEngine has returned: what was set aside is acted on, for which no interrupt comes any more.
-    pub(super) fn hear_again(&self) {
+    pub(crate) fn hear_again(&self) {
         if !lock(&self.aside).is_empty() {
             let _raised = Raised::to(DISPATCH_LEVEL);
             self.notify_dpc();

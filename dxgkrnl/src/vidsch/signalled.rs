@@ -93,6 +93,16 @@ impl VidSch {
         lock(&self.names.open).remove(&name);
     }
 
+    /// Values of the fences that a process has open, by their handles there.
+    pub(crate) fn values_in(&self, process: u64) -> HashMap<D3DKMT_HANDLE, u64> {
+        let open: Vec<_> = {
+            let names = lock(&self.names.open);
+            let there = names.iter().filter(|((owner, _), _)| *owner == process);
+            there.filter_map(|((_, handle), open)| Some((*handle, open.upgrade()?))).collect()
+        };
+        open.into_iter().map(|(handle, open)| (handle, open.current())).collect()
+    }
+
     /// The native fence of this adapter that a process knows by a handle.
     fn named(&self, name: (u64, D3DKMT_HANDLE)) -> Option<Arc<Fence>> {
         let open = lock(&self.names.open).get(&name).and_then(Weak::upgrade)?;

@@ -20,8 +20,8 @@ use nt::bugcheck::Bugcheck;
 
 use super::batch;
 use super::held_queue::HeldQueue;
-use super::hold::Pairs;
 use super::hw_queue::HwQueue;
+use super::queue_wait::FenceValues;
 use super::report::subcode;
 use super::wait::Wait;
 use super::worker::Work;
@@ -38,10 +38,10 @@ pub(crate) struct Commands {
 /// One submission.
 enum Item {
     Commands(Commands),
-    Wait(Pairs),
+    Wait(FenceValues),
     /// To be written when the queue's progress has reached `after`.
     Signal {
-        signals: Pairs,
+        signals: FenceValues,
         after: u64,
     },
 }
@@ -106,7 +106,7 @@ impl HwQueue {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, whose waits are commands of its own; why a fence is ended;
     /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much.
-    pub(crate) fn submit_wait(&self, conditions: Pairs) -> Result<(), NTSTATUS> {
+    pub(crate) fn submit_wait(&self, conditions: FenceValues) -> Result<(), NTSTATUS> {
         conditions.iter().try_for_each(|(fence, _)| fence.check())?;
         self.submit_software(|_| Item::Wait(conditions))
     }
@@ -116,7 +116,7 @@ impl HwQueue {
     ///
     /// # Errors
     /// As for [`HwQueue::submit_wait`].
-    pub(crate) fn submit_signal(&self, signals: Pairs, at_submission: bool) -> Result<(), NTSTATUS> {
+    pub(crate) fn submit_signal(&self, signals: FenceValues, at_submission: bool) -> Result<(), NTSTATUS> {
         signals.iter().try_for_each(|(fence, _)| fence.check())?;
         self.submit_software(|queue| {
             let after = if at_submission { 0 } else { queue.last_submitted.load(Ordering::Acquire) };
@@ -159,7 +159,7 @@ impl HwQueue {
             let conditions = if waited { Vec::new() } else { self.needs(&item, software) };
             if !super::is_met(&conditions, false) {
                 software.held.put_back(item);
-                return self.hold(software, conditions);
+                return self.wait_for(software, conditions);
             }
             waited = false;
             match item {
@@ -177,7 +177,7 @@ impl HwQueue {
     }
 
     /// What must have happened before this submission runs.
-    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> Pairs {
+    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> FenceValues {
         let own = |value| vec![(Arc::clone(self.progress()), value)];
         match item {
             Item::Commands(_) => self.oldest_in_the_way(software).ok().flatten().map(own).unwrap_or_default(),
@@ -187,14 +187,14 @@ impl HwQueue {
     }
 
     /// The first submission waits for these; the worker moves it on.
-    fn hold(&self, software: &mut SoftwareQueue, conditions: Pairs) {
+    fn wait_for(&self, software: &mut SoftwareQueue, conditions: FenceValues) {
         let (sch, queue) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
         let over = move || {
             if let Some(sch) = sch.upgrade() {
                 sch.worker.add(Work::Advance(Weak::clone(&queue)));
             }
         };
-        software.held.hold(conditions, over);
+        software.held.wait_for(conditions, over);
     }
 
     /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
@@ -243,7 +243,7 @@ impl HwQueue {
     /// Waits until nothing is held any more, at most until the machine's clock shows `limit`; false if something still is.
     pub(super) fn wait_until_empty(&self, limit: Duration) -> bool {
         let sch = self.sch();
-        let _waits = sch.tdr.clock().deadline(limit);
+        let _waits = sch.timeouts.clock().deadline(limit);
         loop {
             let wait = Wait::of_thread(1);
             {
@@ -253,8 +253,8 @@ impl HwQueue {
                 }
                 software.held.add_waiter(&wait);
             }
-            let over = sch.tdr.clock().now() >= limit;
-            match wait.block(Some(Instant::now() + sch.tdr.nap(limit)), |nap| sch.pause(nap)) {
+            let over = sch.timeouts.clock().now() >= limit;
+            match wait.block(Some(Instant::now() + sch.timeouts.sleep_time(limit)), |nap| sch.pause(nap)) {
                 STATUS_SUCCESS => return true,
                 STATUS_TIMEOUT if !over => {}
                 _ => return false,
@@ -269,7 +269,7 @@ impl HwQueue {
 
     /// Drops what is held: the device is lost, or nobody is left whose work it is, or the queue is gone.
     pub(super) fn drop_held(&self) {
-        let hold = {
+        let wait = {
             let mut software = lock(&self.software_queue);
             software.empty();
             self.held.store(0, Ordering::Release);
@@ -278,8 +278,8 @@ impl HwQueue {
             }
             software.held.take_hold()
         };
-        if let Some(hold) = hold {
-            hold.cancel();
+        if let Some(wait) = wait {
+            wait.cancel();
         }
     }
 }

@@ -15,7 +15,7 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::config::FeaturePolicy;
 use crate::rank;
-use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Found, Protection, Stay, UserMapping};
+use crate::vidmm::{AddressSpace, FencePage, FencePageAccess, FenceValueKind, PagePin, Protection, UserMapping};
 use crate::vidsch::{ProcessAdapter, RenderAdapter};
 use nt::ram::PAGE_SIZE;
 
@@ -32,7 +32,7 @@ const STRIDE: u64 = 64;
 
 /// A 64-bit fence value, read and written whole.
 pub(crate) struct Word {
-    page: Found,
+    page: FencePageAccess,
     offset: usize,
 }
 
@@ -43,12 +43,12 @@ unsafe impl Send for Word {}
 unsafe impl Sync for Word {}
 
 /// Address of a word, which does not move until this is dropped.
-pub(crate) struct Place<'a> {
+pub(crate) struct WordAddress<'a> {
     address: *mut u64,
-    _stay: Option<Stay<'a>>,
+    _stay: Option<PagePin<'a>>,
 }
 
-impl Place<'_> {
+impl WordAddress<'_> {
     /// Kernel address, as DDIs get it.
     pub(crate) fn address(&self) -> *mut u64 {
         self.address
@@ -75,16 +75,16 @@ impl Word {
     }
 
     /// Where it is, and stays until the answer is dropped.
-    pub(crate) fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> WordAddress<'_> {
         let (page, stay) = match &self.page {
-            Found::Fixed(page) => (page.as_ptr(), None),
-            Found::Movable(spot) => {
-                let (page, stay) = spot.stay();
+            FencePageAccess::Fixed(page) => (page.as_ptr(), None),
+            FencePageAccess::Movable(page) => {
+                let (page, stay) = page.pin();
                 (page, Some(stay))
             }
         };
         // Slots are multiples of 8 within the page.
-        Place { address: page.wrapping_add(self.offset).cast(), _stay: stay }
+        WordAddress { address: page.wrapping_add(self.offset).cast(), _stay: stay }
     }
 
     /// Reads it; ordered after everything before.

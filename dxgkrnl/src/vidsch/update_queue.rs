@@ -150,7 +150,7 @@ impl UpdateQueue {
         let condition = [(Arc::clone(&first.fence), first.value)];
         if !waited && !first.at_once && !is_met(&condition, false) {
             let (sch, this) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
-            state.held.hold(condition.to_vec(), move || {
+            state.held.wait_for(condition.to_vec(), move || {
                 if let Some(sch) = sch.upgrade() {
                     sch.updates.add(Weak::clone(&this));
                 }
@@ -164,14 +164,14 @@ impl UpdateQueue {
     /// The context is about to go, its work is done: makes the requests whose waits that has ended, and drops the others.
     pub(super) fn close(&self) {
         self.advance();
-        let hold = {
+        let wait = {
             let mut state = lock(&self.state);
             state.closed = true;
             state.drop_held();
             state.held.take_hold()
         };
-        if let Some(hold) = hold {
-            hold.cancel();
+        if let Some(wait) = wait {
+            wait.cancel();
         }
     }
 }

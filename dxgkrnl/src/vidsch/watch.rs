@@ -69,7 +69,7 @@ pub(crate) trait Values {
 }
 
 /// The waits on a fence, and the MonitoredValue that goes with them.
-pub(crate) struct Watch {
+pub(crate) struct MonitoredWaits {
     pub(crate) list: WaitList,
     /// Satisfied, about to be woken; empty between calls, kept for its memory.
     satisfied: Vec<Arc<Wait>>,
@@ -79,13 +79,13 @@ pub(crate) struct Watch {
     fixed: Option<u64>,
 }
 
-impl Watch {
+impl MonitoredWaits {
     /// Nobody waits.
     pub(crate) fn new() -> Self {
         Self { list: WaitList::default(), satisfied: Vec::new(), monitored: UNMONITORED, fixed: None }
     }
 
-    /// Nobody waits; MonitoredValue gets a value for life from the first [`Watch::settle`].
+    /// Nobody waits; MonitoredValue gets a value for life from the first [`MonitoredWaits::settle`].
     pub(crate) fn fixed(monitored: u64) -> Self {
         Self { fixed: Some(monitored), ..Self::new() }
     }
@@ -105,8 +105,8 @@ impl Watch {
         self.wake()
     }
 
-    /// One step of [`Watch::settle`], for those who write the MonitoredValue of several fences in one call: the value to be
-    /// written, `None` when the one that is written matches. [`Watch::wake`] follows when nothing is left to be written.
+    /// One step of [`MonitoredWaits::settle`], for those who write the MonitoredValue of several fences in one call: the value to be
+    /// written, `None` when the one that is written matches. [`MonitoredWaits::wake`] follows when nothing is left to be written.
     pub(crate) fn plan(&mut self, current: u64) -> Option<u64> {
         self.satisfied.extend(self.list.take_satisfied(current));
         let monitored = self.fixed.unwrap_or_else(|| self.list.monitored_value());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     impl Model {
-        fn signal(&self, value: u64, watch: &Mutex<Watch>) {
+        fn signal(&self, value: u64, watch: &Mutex<MonitoredWaits>) {
             self.current.store(value, Ordering::SeqCst);
             if value > self.monitored.load(Ordering::SeqCst) {
                 self.interrupts.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +171,7 @@ mod tests {
     fn no_wait_is_missed_while_signals_race_with_waiters() {
         const LAST: u64 = 20_000;
         let model = Model { monitored: AtomicU64::new(UNMONITORED), ..Model::default() };
-        let (watch, wanted) = (Mutex::new(Watch::new()), AtomicU64::new(0));
+        let (watch, wanted) = (Mutex::new(MonitoredWaits::new()), AtomicU64::new(0));
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 for value in 1..=LAST {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_fence_nobody_waits_for_raises_nothing_and_is_told_nothing() {
         let model = Model { monitored: AtomicU64::new(UNMONITORED), ..Model::default() };
-        let watch = Mutex::new(Watch::new());
+        let watch = Mutex::new(MonitoredWaits::new());
         (1..=1000).for_each(|value| model.signal(value, &watch));
         model.signal(UNMONITORED, &watch);
         assert_eq!((model.interrupts.into_inner(), model.updates.into_inner()), (0, 0));
@@ -226,7 +226,7 @@ mod tests {
                 self.0.store(5, Ordering::SeqCst);
             }
         }
-        let (late, mut watch) = (Late(AtomicU64::new(0), AtomicU64::new(UNMONITORED)), Watch::new());
+        let (late, mut watch) = (Late(AtomicU64::new(0), AtomicU64::new(UNMONITORED)), MonitoredWaits::new());
         let (passed, beyond) = (Wait::of_thread(1), Wait::of_thread(1));
         watch.list.add(5, Arc::clone(&passed));
         watch.list.add(9, Arc::clone(&beyond));

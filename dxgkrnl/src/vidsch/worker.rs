@@ -14,7 +14,8 @@ use super::batch;
 use super::fence::Fence;
 use super::hw_queue::HwQueue;
 use super::packet_context::PacketContext;
-use super::tdr::{Complaint, TdrReason};
+use super::timeouts::Complaint;
+use crate::tdr_report::TdrReason;
 
 /// One piece of work.
 pub(super) enum Work {
@@ -35,7 +36,7 @@ pub(super) enum Work {
     /// Packets of a node wait for the driver.
     Dispatch(u32),
     /// Packet contexts wait for their time slices.
-    LookAtTurns,
+    CheckTimeSlices,
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
 }
@@ -88,10 +89,10 @@ const TICK: Duration = Duration::from_millis(5);
 /// The scheduler stops.
 fn next(receive: &Receiver<Work>, target: &Weak<VidSch>) -> Result<Option<Work>, ()> {
     let sch = target.upgrade();
-    let turns = sch.as_ref().is_some_and(|sch| sch.is_contended()).then_some(TICK);
-    let timeouts = sch.and_then(|sch| sch.tdr.cadence());
-    let cadence = turns.into_iter().chain(timeouts).min();
-    match cadence.map(|cadence| receive.recv_timeout(cadence)) {
+    let slices = sch.as_ref().is_some_and(|sch| sch.is_contended()).then_some(TICK);
+    let timeouts = sch.and_then(|sch| sch.timeouts.check_interval());
+    let check_interval = slices.into_iter().chain(timeouts).min();
+    match check_interval.map(|check_interval| receive.recv_timeout(check_interval)) {
         None => receive.recv().map(Some).map_err(|_| ()),
         Some(Ok(work)) => Ok(Some(work)),
         Some(Err(RecvTimeoutError::Timeout)) => Ok(None),
@@ -107,11 +108,11 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             if let Ok(adapter) = sch.adapter()
                 && let Some(_powered) = adapter.machine.gate().enter_awake()
             {
-                sch.end_turns();
+                sch.end_time_slices();
             }
             // With a manual clock the test that moves it looks for timeouts; this wake-up may have been for time slices only.
-            if sch.tdr.cadence().is_some() {
-                sch.look_for_timeouts();
+            if sch.timeouts.check_interval().is_some() {
+                sch.recovery().look_for_timeouts();
             }
             continue;
         };
@@ -123,14 +124,14 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                 sch.lose_device(&device, error);
             }
             Work::EngineIdle(node) => {
-                // A device that sleeps needs no rest.
+                // A device in D3 has no component in F0.
                 if let Some(_powered) = gate.enter_awake() {
                     sch.engine_reported_idle(node);
                 }
             }
-            Work::Recover(complaint) => sch.recover(&[complaint]),
-            Work::PutBack => sch.put_back_answered(),
-            Work::ResetAdapter(reason, resets) => sch.reset_adapter(reason, resets),
+            Work::Recover(complaint) => sch.recovery().recover(&[complaint]),
+            Work::PutBack => sch.recovery().resume_suspended(),
+            Work::ResetAdapter(reason, resets) => sch.recovery().reset_adapter(reason, resets),
             Work::Advance(queue) => {
                 let _powered = gate.enter(&adapter.machine);
                 if let Some(queue) = queue.upgrade() {
@@ -148,10 +149,28 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                 sch.dispatch(node);
             }
             // Looked at when the next work is waited for.
-            Work::LookAtTurns => {}
+            Work::CheckTimeSlices => {}
             Work::ForgetWaits(fences) => {
                 batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
             }
         }
+    }
+}
+
+impl VidSch {
+    /// Has the worker thread lose a device.
+    pub(crate) fn lose_soon(&self, device: Arc<Device>, error: DeviceError) {
+        self.worker.add(Work::Lose(device, error));
+    }
+
+    /// Has the worker thread reset the adapter, unless it was reset more often than `resets`.
+    pub(crate) fn reset_adapter_soon(&self, reason: TdrReason, resets: u64) {
+        self.worker.add(Work::ResetAdapter(reason, resets));
+    }
+
+    /// Has the worker thread resume the contexts that the watchdog had suspended and that have left their engines: one may have, or the device is
+    /// in D0 again.
+    pub(crate) fn resume_suspended_soon(&self) {
+        self.worker.add(Work::PutBack);
     }
 }

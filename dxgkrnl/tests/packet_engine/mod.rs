@@ -296,7 +296,7 @@ impl Machine {
         };
         let bench = Bench::with_config(
             Mutant { table: kind.table, allocation: in_vram, caps, ..SOUND },
-            // No time passes, so that no turn ends of itself.
+            // No time passes, so that no time slice ends by itself.
             MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() },
         )
         .unwrap();

@@ -5,7 +5,7 @@ use std::{env, fs};
 use ddi_layout::{Facts, Source};
 
 use crate::compiler::{Language, compile, include, passes, root};
-use crate::{gpu, thunks};
+use crate::{gpu, kernel, thunks};
 
 pub(crate) fn source() -> Source {
     Source::read(&root().join("ddi/src")).expect("the declarations are readable")
@@ -32,6 +32,7 @@ fn is_current(file: &str, fresh: &str) {
 fn headers_are_up_to_date() {
     is_current("campanile_kmt.h", &thunks::header(&source(), &facts()));
     is_current("campanile_gpu.h", &gpu::header());
+    is_current("km/campanile_ddi.h", &kernel::header(&source(), &facts()));
 }
 
 #[test]
@@ -40,6 +41,14 @@ fn c_lays_every_type_out_as_the_table_says() {
     assert!(text.matches("_Static_assert").count() > 500 && text.matches("wrong +=").count() > 100);
     passes("layout", &Language::C11, &text);
     passes("layout", &Language::CPP17, &text.replace("_Static_assert(", "static_assert("));
+}
+
+#[test]
+fn c_lays_every_type_of_the_ddis_out_as_the_table_says() {
+    let declared = kernel::declarations(&source(), &facts());
+    let text = thunks::layout_of(&source(), &facts(), "km/campanile_ddi.h", &declared);
+    assert!(text.matches("_Static_assert").count() > 1000 && text.matches("wrong +=").count() > 200);
+    passes("ddi-layout", &Language::C11, &text);
 }
 
 #[test]

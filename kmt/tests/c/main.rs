@@ -1,8 +1,10 @@
 //! The library as C sees it: its headers, and programs that use it.
 
 mod compiler;
+mod foreign;
 mod gpu;
 mod header;
+mod kernel;
 mod kit;
 mod programs;
 mod thunks;

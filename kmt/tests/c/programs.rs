@@ -10,7 +10,7 @@ use testbed::setup::LIMIT_VARIABLE;
 use crate::compiler::{Language, Program, compile_file, library, root};
 
 /// A program of a file of the repository, linked with the library as users link it.
-fn program(file: &str) -> Option<Program> {
+pub(crate) fn program(file: &str) -> Option<Program> {
     let path = root().join(file);
     let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let folder = library();
@@ -24,7 +24,7 @@ fn program(file: &str) -> Option<Program> {
 }
 
 /// A command without what the environment of the test says about machines.
-fn clean(program: &Program) -> Command {
+pub(crate) fn clean(program: &Program) -> Command {
     let mut command = program.command();
     for variable in
         ["CAMPANILE_DRIVER", "CAMPANILE_BUS", "CAMPANILE_DEVICE_VARIANT", "CAMPANILE_SPECIAL_POOL", LIMIT_VARIABLE]
@@ -36,7 +36,7 @@ fn clean(program: &Program) -> Command {
     command
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

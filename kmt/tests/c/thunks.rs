@@ -93,10 +93,15 @@ pub(crate) fn header(source: &Source, facts: &Facts) -> String {
     text
 }
 
-/// A program that compiles only if every declaration has the layout of the table.
+/// A program that compiles only if every declaration of the thunks' header has the layout of the table.
 pub(crate) fn layout_program(source: &Source, facts: &Facts) -> String {
-    let mut text = String::from("#include <campanile_kmt.h>\n#include <stddef.h>\n");
     let declared = header::declarations(source, facts, &wanted).expect("C has every type");
+    layout_of(source, facts, "campanile_kmt.h", &declared)
+}
+
+/// As [`layout_program`], for these declarations in this header.
+pub(crate) fn layout_of(source: &Source, facts: &Facts, header: &str, declared: &str) -> String {
+    let mut text = format!("#include <{header}>\n#include <stddef.h>\n");
     for (name, of) in &facts.types {
         if !declared.contains(&format!("}} {name};")) {
             continue;

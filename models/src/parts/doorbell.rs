@@ -6,7 +6,7 @@
 //! `Doorbells` of the driver.
 
 use super::buffer::Mapping;
-use super::doorbell_state::{Action, Event, State, View};
+use super::doorbell_state::{Action, DoorbellEvent, DoorbellState, View};
 use super::doorbells::Doorbells;
 use super::mailbox::Mailbox;
 use super::memory::HostMapping;
@@ -42,7 +42,7 @@ struct Memory {
 
 /// The page behind a doorbell's user address: the hardware's page by its state, or the driver's dummy page.
 struct Shown {
-    state: State,
+    state: DoorbellState,
     on_driver: bool,
 }
 
@@ -128,7 +128,7 @@ impl Machine {
                 status: UserMemory::zero(),
                 last_queued: UserMemory::zero(),
             };
-            let shown = Mutex::new(Shown { state: State::Disconnected, on_driver: false });
+            let shown = Mutex::new(Shown { state: DoorbellState::Disconnected, on_driver: false });
             let doorbell = Doorbell { memory, exists: Mutex::new(()), shown };
             doorbell.late_retry();
             doorbell
@@ -183,15 +183,15 @@ impl Machine {
         for _ in 0..ATTEMPTS {
             {
                 let mut shown = lock(&doorbell.shown);
-                if shown.state == State::Connected {
+                if shown.state == DoorbellState::Connected {
                     return;
                 }
-                shown.state.apply(Event::Connect, doorbell);
+                shown.state.apply(DoorbellEvent::Connect, doorbell);
                 shown.on_driver = true;
             }
             self.lend(queue);
             let mut shown = lock(&doorbell.shown);
-            if shown.state.apply(Event::Shown, doorbell) == Action::Show {
+            if shown.state.apply(DoorbellEvent::Shown, doorbell) == Action::Show {
                 doorbell.turn(true);
                 let connected = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
                 doorbell.memory.status.store(connected.0 as u64, Ordering::SeqCst);
@@ -204,7 +204,7 @@ impl Machine {
         let doorbell = &self.queues[queue as usize];
         let _exists = lock(&doorbell.exists);
         let mut shown = lock(&doorbell.shown);
-        shown.state.apply(Event::Taken, doorbell);
+        shown.state.apply(DoorbellEvent::Taken, doorbell);
         let on_driver = std::mem::replace(&mut shown.on_driver, false);
         drop(shown);
         if on_driver {
@@ -224,10 +224,10 @@ impl Machine {
     fn driver_takes(&self, queue: u32) {
         let doorbell = &self.queues[queue as usize];
         let mut shown = lock(&doorbell.shown);
-        if shown.state == State::Connected {
+        if shown.state == DoorbellState::Connected {
             shown.on_driver = false;
         }
-        shown.state.apply(Event::Taken, doorbell);
+        shown.state.apply(DoorbellEvent::Taken, doorbell);
     }
 
     // The driver.

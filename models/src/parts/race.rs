@@ -2,7 +2,7 @@
 
 use super::sync::{AtomicBool, AtomicU64, Mutex, lock};
 use super::wait::Wait;
-use super::watch::{Values, Watch};
+use super::watch::{Values, MonitoredWaits};
 use crate::{Fault, left_out};
 use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledWord, UNMONITORED};
 use std::cell::Cell;
@@ -51,12 +51,12 @@ impl Barrier for Full {
 pub(crate) struct Race {
     current: AtomicU64,
     monitored: AtomicU64,
-    watch: Mutex<Watch>,
+    watch: Mutex<MonitoredWaits>,
     /// An interrupt is raised and was not taken yet: another one is the same.
     raised: AtomicBool,
 }
 
-/// The values during one [`Watch::settle`].
+/// The values during one [`MonitoredWaits::settle`].
 struct Settling<'a> {
     race: &'a Race,
     sample: Cell<Option<u64>>,
@@ -86,7 +86,7 @@ impl Race {
         Self {
             current: AtomicU64::new(0),
             monitored: AtomicU64::new(UNMONITORED),
-            watch: Mutex::new(Watch::new()),
+            watch: Mutex::new(MonitoredWaits::new()),
             raised: AtomicBool::new(false),
         }
     }
@@ -107,7 +107,7 @@ impl Race {
         self.settle(&mut lock(&self.watch));
     }
 
-    fn settle(&self, watch: &mut Watch) {
+    fn settle(&self, watch: &mut MonitoredWaits) {
         watch.settle(&Settling { race: self, sample: Cell::new(None) });
     }
 

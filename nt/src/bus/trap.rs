@@ -6,7 +6,7 @@
 //! registers and continues behind the instruction. Drivers therefore use plain volatile loads and stores.
 //!
 //! Memory that is mapped as it is needs no trap, but a host that maps a real function answers accesses to one that sleeps with SIGBUS, which
-//! `Window` turns into what a bus without a device answers.
+//! `FunctionMapping` turns into what a bus without a device answers.
 //!
 //! Understood are `mov` in all its plain forms, `movzx`, `movsx`, `movsxd`, `movnti`, and the arithmetic that compilers fold a
 //! volatile load or store into: `cmp`, `test`, `and`, `or`, `xor`, `add`, `sub` without a lock prefix.
@@ -173,12 +173,12 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
 
 /// Memory of a function that is mapped as it is. An access there that the function does not answer, because it sleeps or is gone, ends as
 /// such accesses do on a machine without traps: a load is all ones, a store is dropped.
-pub struct Window(usize);
+pub struct FunctionMapping(usize);
 
 /// Length by first address.
-static WINDOWS: RwLock<BTreeMap<usize, u64>> = RwLock::new(BTreeMap::new());
+static MAPPINGS: RwLock<BTreeMap<usize, u64>> = RwLock::new(BTreeMap::new());
 
-impl Window {
+impl FunctionMapping {
     /// Looks after a mapping of `len` bytes, which stays as long as this does.
     ///
     /// # Errors
@@ -186,25 +186,25 @@ impl Window {
     pub fn new(base: usize, len: u64) -> io::Result<Self> {
         signal::claim(Claim::UnansweredBar, unanswered);
         signal::install()?;
-        WINDOWS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(base, len);
+        MAPPINGS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(base, len);
         Ok(Self(base))
     }
 }
 
-impl Drop for Window {
+impl Drop for FunctionMapping {
     fn drop(&mut self) {
-        WINDOWS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.0);
+        MAPPINGS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.0);
     }
 }
 
-/// Carries out an access to a [`Window`] that the host answered with a bus error; false if it is none, or not understood.
+/// Carries out an access to a [`FunctionMapping`] that the host answered with a bus error; false if it is none, or not understood.
 fn unanswered(site: &Site, gregs: &mut signal::Registers) -> bool {
     let address = site.address;
     if site.signal != libc::SIGBUS {
         return false;
     }
     let inside = {
-        let windows = WINDOWS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let windows = MAPPINGS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         windows.range(..=address).next_back().is_some_and(|(base, len)| ((address - base) as u64) < *len)
     };
     let mut registers = Registers(gregs);
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn memory_that_does_not_answer_reads_as_ones_and_takes_stores_until_it_answers_again() {
         let (file, base) = mapped_file();
-        let _window = Window::new(base.addr(), 0x2000).unwrap();
+        let _window = FunctionMapping::new(base.addr(), 0x2000).unwrap();
         let register = base.cast::<u32>().wrapping_byte_add(0x1008);
         // SAFETY: the mapping is two pages long.
         unsafe { register.write_volatile(5) };
@@ -400,7 +400,7 @@ mod tests {
         const MARK: &str = "DXGKRNL_TEST_FOREIGN_BUS_ERROR";
         if std::env::var_os(MARK).is_some() {
             let (file, base) = mapped_file();
-            drop(Window::new(base.addr(), 0x2000).unwrap());
+            drop(FunctionMapping::new(base.addr(), 0x2000).unwrap());
             file.set_len(0).unwrap();
             // SAFETY: none; the fault is what the test is about.
             unsafe { base.cast::<u32>().write_volatile(1) };

@@ -197,7 +197,12 @@ impl Image {
     fn relocate(&self, file: &PeFile64<'_>, preferred: u64) -> Result<(), ImageError> {
         let delta = (self.base() as u64).wrapping_sub(preferred);
         let Some(mut blocks) = file.data_directories().relocation_blocks(file.data(), &file.section_table())? else {
-            return Err(ImageError::BadHeader("no relocations"));
+            // Code that finds everything by its distance needs none. The linker says whether there were some. [pe-format: IMAGE_FILE_RELOCS_STRIPPED]
+            let stripped =
+                file.nt_headers().file_header().characteristics.get(LE).0 & pe::IMAGE_FILE_RELOCS_STRIPPED.0 != 0;
+            const STRIPPED: &str =
+                "its relocations were stripped (IMAGE_FILE_RELOCS_STRIPPED), so it runs at one address only";
+            return if stripped { Err(ImageError::BadHeader(STRIPPED)) } else { Ok(()) };
         };
         while let Some(block) = blocks.next()? {
             for relocation in block {

@@ -74,6 +74,9 @@ keys! {
     "posted-writes": "register writes and commands take their time, as on a bus of metal", |draft, _| {
         draft.variant.posted_writes = true;
     };
+    "interpreter": "programs are interpreted; otherwise those that run long are compiled for the processor", |draft, _| {
+        draft.variant.interpreter = true;
+    };
     "linked": "two GPUs that are one adapter", |draft, _| draft.variant.linked = true;
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, Item, UseTree};
+use syn::{Attribute, Item, Type, UseTree};
 
 /// A path in one module of a crate that begins with another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,31 @@ impl fmt::Display for Import {
     }
 }
 
+/// An `impl` block of a type itself, not of a trait.
+pub(super) struct Methods {
+    /// Name of the type.
+    pub(super) item: String,
+    /// The module of the crate's root that the block is in.
+    pub(super) module: String,
+    pub(super) file: PathBuf,
+    pub(super) line: usize,
+}
+
+impl fmt::Display for Methods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { item, module, file, line } = self;
+        write!(f, "{}:{line}: {module} has an impl of {item}", file.display())
+    }
+}
+
 /// Modules of a crate, and the imports between them.
 pub(super) struct Imports {
     /// The modules of its root.
     pub(super) modules: BTreeSet<String>,
     pub(super) list: Vec<Import>,
+    /// The types of the crate by name, and the modules of its root that have one of that name.
+    pub(super) types: BTreeMap<String, BTreeSet<String>>,
+    pub(super) impls: Vec<Methods>,
 }
 
 /// The imports between the modules of the crate whose sources are in a folder, with `lib.rs` or `main.rs` as its root.
@@ -51,20 +71,21 @@ pub(super) fn of(sources: &Path) -> Result<Imports, String> {
             }
         }
     }
-    let mut list = Vec::new();
+    let mut found = Found::default();
     for module in &modules {
         let file = sources.join(format!("{module}.rs"));
         let folder = sources.join(module);
         let file = if file.exists() { file } else { folder.join("mod.rs") };
-        walk(&file, &folder, &mut TokenPosition { top: module, depth: 0, list: &mut list })?;
+        walk(&file, &folder, &mut TokenPosition { top: module, depth: 0, found: &mut found })?;
     }
     // An item that the root shows is one of the module that it comes from.
-    for import in &mut list {
+    for import in &mut found.list {
         if let Some(module) = shown.get(&import.to).filter(|module| modules.contains(*module)) {
             import.to.clone_from(module);
         }
     }
-    Ok(Imports { modules, list })
+    let Found { list, types, impls } = found;
+    Ok(Imports { modules, list, types, impls })
 }
 
 /// The names that a `use` of the root brings in, and the first name of their paths.
@@ -82,13 +103,43 @@ fn reexports(tree: &UseTree, first: Option<&str>, shown: &mut BTreeMap<String, S
     }
 }
 
+/// Imports, types and `impl` blocks of the modules that were read so far.
+#[derive(Default)]
+struct Found {
+    list: Vec<Import>,
+    types: BTreeMap<String, BTreeSet<String>>,
+    impls: Vec<Methods>,
+}
+
+impl Found {
+    /// Notes a type, or a block with functions of one.
+    fn note(&mut self, item: &Item, module: &str, file: &Path) {
+        let name = match item {
+            Item::Struct(item) => &item.ident,
+            Item::Enum(item) => &item.ident,
+            Item::Union(item) => &item.ident,
+            Item::Impl(block) if block.trait_.is_none() => {
+                if let Type::Path(path) = &*block.self_ty
+                    && let Some(name) = path.path.get_ident().or(path.path.segments.last().map(|last| &last.ident))
+                {
+                    let (item, line) = (name.to_string(), name.span().start().line);
+                    self.impls.push(Methods { item, module: module.to_owned(), file: file.to_owned(), line });
+                }
+                return;
+            }
+            _ => return,
+        };
+        self.types.entry(name.to_string()).or_default().insert(module.to_owned());
+    }
+}
+
 /// Position of a token in the tree of modules.
 struct TokenPosition<'a> {
     /// The module of the crate's root.
     top: &'a str,
     /// Modules between that one and the one that the token is in.
     depth: usize,
-    list: &'a mut Vec<Import>,
+    found: &'a mut Found,
 }
 
 /// Walks a module in a file, and those below it in a folder.
@@ -116,7 +167,10 @@ fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut TokenPositio
                 place.depth -= 1;
             }
             Item::Fn(function) if is_test(&function.attrs) => {}
-            other => tokens(other.to_token_stream(), file, place),
+            other => {
+                place.found.note(other, place.top, file);
+                tokens(other.to_token_stream(), file, place);
+            }
         }
     }
     Ok(())
@@ -169,7 +223,7 @@ fn note(tokens: &[TokenTree], at: usize, file: &Path, place: &mut TokenPosition<
         _ => Vec::new(),
     };
     for (to, line) in names {
-        place.list.push(Import { from: place.top.to_owned(), to, file: file.to_owned(), line });
+        place.found.list.push(Import { from: place.top.to_owned(), to, file: file.to_owned(), line });
     }
 }
 
@@ -210,11 +264,11 @@ mod tests {
 
     /// The modules that a source imports, which is of module `top` and so deep below it.
     fn imported(source: &str, depth: usize) -> Vec<String> {
-        let mut list = Vec::new();
+        let mut found = Found::default();
         let parsed = syn::parse_file(source).unwrap();
         let path = Path::new("a.rs");
-        items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, list: &mut list }).unwrap();
-        list.into_iter().map(|import| import.to).collect()
+        items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, found: &mut found }).unwrap();
+        found.list.into_iter().map(|import| import.to).collect()
     }
 
     #[test]

@@ -1,7 +1,6 @@
-//! `cargo xtask layers`: modules import only what stands below them, and files and functions stay readable.
+//! `cargo xtask layers`: modules import only what stands below them, types have their functions in one module, and files and functions stay readable.
 //!
-//! The order is a table, `xtask/layers.toml`: for each crate its modules from the top down, strangers to each other side by side. Modules that still import one another
-//! are told as a circle, so that what is left to untie is in one place, and nothing joins it unseen.
+//! The order is a table, `xtask/layers.toml`: for each crate its modules from the top down, strangers to each other side by side.
 
 mod imports;
 mod sizes;
@@ -11,7 +10,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use imports::Import;
+use imports::{Import, Imports, Methods};
 
 /// The table.
 #[derive(Deserialize)]
@@ -32,17 +31,17 @@ struct Crate {
     sources: String,
     /// From the top down. Modules of one layer are strangers to each other.
     layers: Vec<Vec<String>>,
-    /// Layers, by one of their modules, whose modules may import each other.
+    /// Types whose functions stand in several modules.
     #[serde(default)]
-    circles: Vec<Circle>,
+    spread: Vec<Spread>,
 }
 
-/// Modules that import one another.
+/// A type with `impl` blocks outside the module that has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Circle {
-    modules: BTreeSet<String>,
-    /// Reason why the modules import one another.
+struct Spread {
+    item: String,
+    /// Reason why its functions stand in several modules.
     #[serde(rename = "why")]
     _why: String,
 }
@@ -61,6 +60,7 @@ pub(crate) fn layers(root: &Path) -> Result<(), String> {
         let imports = imports::of(&root.join(&known.sources))?;
         imports_seen += imports.list.len();
         wrong.extend(known.check(&imports.modules, &imports.list));
+        wrong.extend(known.strayed(&imports));
     }
     let measured = sizes::measure(root)?;
     wrong.extend(table.sizes.check(&measured, &table.exceptions));
@@ -97,13 +97,6 @@ impl Crate {
                 wrong.push(format!("{}: module {module} has no layer", self.sources));
             }
         }
-        for circle in &self.circles {
-            let places: BTreeSet<_> = circle.modules.iter().map(|module| depth.get(module.as_str())).collect();
-            if places.len() != 1 {
-                wrong.push(format!("{}: the modules of a circle are not of one layer", self.sources));
-            }
-            wrong.extend(self.untied(circle, imports));
-        }
         for import in imports.iter().filter(|import| import.from != import.to) {
             let (Some(from), to) = (depth.get(import.from.as_str()), depth.get(import.to.as_str())) else { continue };
             let Some(to) = to else {
@@ -114,41 +107,38 @@ impl Crate {
                 wrong.push(format!("{import}, which is an item of the crate's root and no module"));
                 continue;
             };
-            let tied = self
-                .circles
-                .iter()
-                .any(|circle| circle.modules.contains(&import.from) && circle.modules.contains(&import.to));
             if to < from {
                 wrong.push(format!("{import}, which stands above it"));
-            } else if to == from && !tied {
+            } else if to == from {
                 wrong.push(format!("{import}, which is a stranger to it"));
             }
         }
         wrong
     }
 
-    /// Modules of a circle that cannot come back to themselves within it, and so have a layer of their own.
-    fn untied(&self, circle: &Circle, imports: &[Import]) -> Vec<String> {
-        let inside = |import: &&Import| circle.modules.contains(&import.from) && circle.modules.contains(&import.to);
-        let edges: BTreeSet<_> = imports.iter().filter(inside).map(|import| (&import.from, &import.to)).collect();
-        let comes_back = |module: &String| {
-            let mut reached = BTreeSet::new();
-            let mut open = vec![module];
-            while let Some(at) = open.pop() {
-                for (_, to) in edges.iter().filter(|(from, to)| *from == at && from != to) {
-                    if *to == module {
-                        return true;
-                    }
-                    if reached.insert(*to) {
-                        open.push(to);
-                    }
-                }
+    /// The `impl` blocks that stand outside the module of their type, unless the table says why those of the type may.
+    fn strayed(&self, imports: &Imports) -> Vec<String> {
+        let is_spread = |name: &str| self.spread.iter().any(|spread| spread.item == name);
+        let mut wrong: Vec<String> = Vec::new();
+        for methods in &imports.impls {
+            let Some(homes) = imports.types.get(&methods.item) else { continue };
+            if !homes.contains(&methods.module) && !is_spread(&methods.item) {
+                wrong.push(format!("{methods}, which is a type of another module"));
             }
-            false
-        };
-        let free = circle.modules.iter().filter(|module| !comes_back(module));
-        free.map(|module| format!("{}: module {module} is in no circle any more, give it a layer", self.sources))
-            .collect()
+        }
+        for spread in &self.spread {
+            let strays = |methods: &Methods| {
+                methods.item == spread.item
+                    && imports.types.get(&methods.item).is_some_and(|homes| !homes.contains(&methods.module))
+            };
+            if !imports.impls.iter().any(strays) {
+                wrong.push(format!(
+                    "{}: every impl of {} is in its module, take it off `spread`",
+                    self.sources, spread.item
+                ));
+            }
+        }
+        wrong
     }
 }
 
@@ -167,35 +157,45 @@ mod tests {
         Import { from: from.to_owned(), to: to.to_owned(), file: "a.rs".into(), line: 1 }
     }
 
-    fn check(layers: &[&[&str]], circle: &[&str], imports: &[(&str, &str)]) -> Vec<String> {
+    fn check(layers: &[&[&str]], imports: &[(&str, &str)]) -> Vec<String> {
         let layers: Vec<Vec<String>> =
             layers.iter().map(|layer| layer.iter().map(|module| (*module).to_owned()).collect()).collect();
         let modules = layers.iter().flatten().cloned().collect();
-        let circle = circle.iter().map(|module| (*module).to_owned()).collect::<BTreeSet<_>>();
-        let circles =
-            if circle.is_empty() { Vec::new() } else { vec![Circle { modules: circle, _why: String::new() }] };
         let imports: Vec<_> = imports.iter().map(|(from, to)| import(from, to)).collect();
-        Crate { sources: "x".to_owned(), layers, circles }.check(&modules, &imports)
+        Crate { sources: "x".to_owned(), layers, spread: Vec::new() }.check(&modules, &imports)
     }
 
     #[test]
     fn imports_run_down_and_strangers_do_not_meet() {
         let layers: &[&[&str]] = &[&["top"], &["left", "right"], &["ground"]];
-        assert!(
-            check(layers, &[], &[("top", "ground"), ("left", "ground"), ("top", "right"), ("top", "top")]).is_empty()
-        );
-        assert_eq!(check(layers, &[], &[("ground", "top")]), ["a.rs:1: ground imports top, which stands above it"]);
-        assert_eq!(check(layers, &[], &[("left", "right")]), ["a.rs:1: left imports right, which is a stranger to it"]);
-        let of_root = check(layers, &[], &[("left", "Item")]);
+        assert!(check(layers, &[("top", "ground"), ("left", "ground"), ("top", "right"), ("top", "top")]).is_empty());
+        assert_eq!(check(layers, &[("ground", "top")]), ["a.rs:1: ground imports top, which stands above it"]);
+        assert_eq!(check(layers, &[("left", "right")]), ["a.rs:1: left imports right, which is a stranger to it"]);
+        let of_root = check(layers, &[("left", "Item")]);
         assert_eq!(of_root, ["a.rs:1: left imports Item, which is an item of the crate's root and no module"]);
     }
 
     #[test]
-    fn a_circle_is_told_and_whoever_has_left_it_too() {
-        let layers: &[&[&str]] = &[&["a", "b", "c"]];
-        assert!(check(layers, &["a", "b", "c"], &[("a", "b"), ("b", "c"), ("c", "a")]).is_empty());
-        let left = check(layers, &["a", "b", "c"], &[("a", "b"), ("b", "a"), ("b", "c")]);
-        assert_eq!(left, ["x: module c is in no circle any more, give it a layer"]);
+    fn an_impl_stands_in_the_module_of_its_type() {
+        let methods = |item: &str, module: &str| Methods {
+            item: item.to_owned(),
+            module: module.to_owned(),
+            file: "a.rs".into(),
+            line: 1,
+        };
+        let spread = |item: &str| Spread { item: item.to_owned(), _why: String::new() };
+        let strayed = |module: &str, spread: Vec<Spread>| {
+            let types = BTreeMap::from([("Machine".to_owned(), BTreeSet::from(["machine".to_owned()]))]);
+            let impls = vec![methods("Machine", module), methods("u32", "machine")];
+            let imports = Imports { modules: BTreeSet::new(), list: Vec::new(), types, impls };
+            Crate { sources: "x".to_owned(), layers: Vec::new(), spread }.strayed(&imports)
+        };
+        assert!(strayed("machine", Vec::new()).is_empty());
+        let away = "a.rs:1: adapter has an impl of Machine, which is a type of another module";
+        assert_eq!(strayed("adapter", Vec::new()), [away]);
+        assert!(strayed("adapter", vec![spread("Machine")]).is_empty());
+        let needless = "x: every impl of Machine is in its module, take it off `spread`";
+        assert_eq!(strayed("machine", vec![spread("Machine")]), [needless]);
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         let known = Crate {
             sources: "x".to_owned(),
             layers: vec![vec!["a".to_owned(), "gone".to_owned()]],
-            circles: Vec::new(),
+            spread: Vec::new(),
         };
         let modules = ["a".to_owned(), "new".to_owned()].into();
         let wrong = known.check(&modules, &[]);

@@ -18,14 +18,16 @@ struct Image {
     file: &'static str,
 }
 
-const IMAGES: [Image; 3] = [
+const IMAGES: [Image; 4] = [
     Image { package: "campanile_kmd", file: "campanile_kmd.sys" },
     Image { package: "campanile_umd", file: "campanile_umd.dll" },
     Image { package: "faulty", file: "test/faulty.sys" },
+    Image { package: "standin", file: "test/standin.sys" },
 ];
 
-/// The conformance cases for the installed driver, and what tests ask about the package's INF.
-const PROGRAMS: [(&str, &str); 2] = [("hlk", "hlk.exe"), ("openinf", "test/openinf.exe")];
+/// The conformance cases for the installed driver, what tests ask about the package's INF, and how they start services.
+const PROGRAMS: [(&str, &str); 3] =
+    [("hlk", "hlk.exe"), ("openinf", "test/openinf.exe"), ("services", "test/services.exe")];
 
 /// Builds the images into `target/pe` and returns that folder. With `from_source` the standard library is built too, even if the
 /// toolchain has it.

@@ -49,7 +49,7 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+            "left out by --quick: the kernel driver under Wine, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
@@ -88,6 +88,9 @@ const PROFILES: [&str; 7] = [
     "native-fence,user-mode-submission,hardware-scheduling",
 ];
 
+/// The suite that loads the kernel driver under a Wine of its own, which is downloaded for it alone.
+const LOADING: &str = "standin: test loading";
+
 /// Cases that do not run a third time with special pool, and how many run at a time.
 const SPECIAL_POOL_ARGUMENTS: [&str; 8] = [
     "--test-threads",
@@ -124,10 +127,12 @@ impl Session<'_> {
         }
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
         // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows,
-        // without headers of Debian's packages the test of programs in C, and without glslang and spirv-val the tests of the compiler.
+        // without headers of Debian's packages the test of programs in C, without clang and MinGW-w64 that of the driver in C, without glslang and spirv-val the tests of the
+        // compiler, and without the newer Wine the suite that loads the kernel driver.
         let fetched = [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root)];
-        let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders()];
-        for missing in others.into_iter().chain(fetched).filter_map(Result::err) {
+        let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders(), setup::drivers_in_c()];
+        let newer_wine = if self.quick { Ok(()) } else { setup::wine_for_drivers(self.root) };
+        for missing in others.into_iter().chain(fetched).chain([newer_wine]).filter_map(Result::err) {
             println!("{missing}");
         }
     }
@@ -189,7 +194,8 @@ impl Session<'_> {
         if !built.finished && built.broken.is_empty() {
             self.record("build", Tally::one(false), start, Some("cargo could not build the tests".into()));
         }
-        for suite in &built.suites {
+        let quick = self.quick;
+        for suite in built.suites.iter().filter(|suite| !(quick && suite.name == LOADING)) {
             self.suite(suite, "", &Setting::LINKED);
         }
     }

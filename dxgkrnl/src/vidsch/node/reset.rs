@@ -9,24 +9,24 @@ use super::{InvalidFence, NodeState, PacketContext};
 
 /// What stands still on the hardware. Whatever was taken off or ended meanwhile is no longer this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Suspects {
+pub(crate) struct Suspects {
     /// Id of the oldest packet on the hardware.
-    pub(in super::super) oldest: u32,
+    pub(crate) oldest: u32,
     /// The preemption that is not answered, and since when.
-    pub(in super::super) preemption: Option<(u32, Duration)>,
+    pub(crate) preemption: Option<(u32, Duration)>,
     /// The oldest packet is of a context that may run as long as it likes.
-    pub(in super::super) unlimited: bool,
+    pub(crate) unlimited: bool,
 }
 
 /// Ids of a node when its engine was taken to hang: what the driver calls aborted lies between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Snapshot {
-    pub(in super::super) last_completed: u32,
-    pub(in super::super) last_submitted: u32,
+pub(crate) struct Snapshot {
+    pub(crate) last_completed: u32,
+    pub(crate) last_submitted: u32,
 }
 
 /// Work that a reset of the engine gave up.
-pub(in super::super) enum Aborted {
+pub(crate) enum Aborted {
     /// Nothing: what is on the hardware is handed over again.
     Nothing,
     /// A packet of this context.
@@ -37,7 +37,7 @@ pub(in super::super) enum Aborted {
 
 impl NodeState {
     /// The oldest packet on the hardware and the preemption that is under way, which a timeout is about; `None` if the node is idle.
-    pub(in super::super) fn suspects(&self) -> Option<Suspects> {
+    pub(crate) fn suspects(&self) -> Option<Suspects> {
         let oldest = self.flight.front()?;
         let preemption = self.preemption.map(|preemption| (preemption.id, preemption.since));
         let unlimited = oldest.context().is_some_and(|context| context.is_unlimited());
@@ -45,35 +45,35 @@ impl NodeState {
     }
 
     /// The preemption under way counts from now.
-    pub(in super::super) fn renew_preemption(&mut self, now: Duration) {
+    pub(crate) fn renew_preemption(&mut self, now: Duration) {
         if let Some(preemption) = self.preemption.as_mut() {
             preemption.since = now;
         }
     }
 
     /// Whatever is on the hardware is to be taken off it once, to see whether it goes.
-    pub(in super::super) fn probe(&mut self) {
+    pub(crate) fn probe(&mut self) {
         self.probing = self.preemption.is_none() && !self.flight.is_empty();
     }
 
     /// Holds the node for the reset of its engine, and takes down how far it has come; at device level, so that both are one. From now
     /// on nothing is handed over and nothing that the engine says is heard. `None`, and nothing changed, if the suspects
     /// are off the hardware.
-    pub(in super::super) fn hold(&mut self, suspects: &Suspects) -> Option<Snapshot> {
+    pub(crate) fn begin_reset(&mut self, suspects: &Suspects) -> Option<Snapshot> {
         let known = |other: &Suspects| other.oldest == suspects.oldest && other.preemption == suspects.preemption;
         self.suspects().filter(known)?;
-        self.hold_all()
+        self.begin_reset_of_all()
     }
 
-    /// As [`NodeState::hold`], whatever is on the hardware; `None` if nothing is.
-    pub(in super::super) fn hold_all(&mut self) -> Option<Snapshot> {
+    /// As [`NodeState::begin_reset`], whatever is on the hardware; `None` if nothing is.
+    pub(crate) fn begin_reset_of_all(&mut self) -> Option<Snapshot> {
         let last_submitted = self.flight.back()?.id;
         self.held = true;
         Some(Snapshot { last_completed: self.fences.last_completed(), last_submitted })
     }
 
     /// True if the engine is being reset.
-    pub(in super::super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.held
     }
 
@@ -83,7 +83,7 @@ impl NodeState {
     ///
     /// # Errors
     /// The id is neither that of a packet on the hardware nor the last one completed; nothing is changed.
-    pub(in super::super) fn end_reset(&mut self, aborted: u32) -> Result<Aborted, InvalidFence> {
+    pub(crate) fn end_reset(&mut self, aborted: u32) -> Result<Aborted, InvalidFence> {
         if self.fences.is_abandoned() {
             self.held = false;
             return Ok(Aborted::Nothing);

@@ -7,111 +7,87 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::vidsch::{Device, DeviceError};
+use crate::tdr_report::{TdrFate, TdrOutcome, TdrReason, TdrReport};
+use crate::vidsch::{Device, DeviceError, RenderAdapter, VidSch};
 
-use super::super::VidSch;
-use super::{TdrFate, TdrOutcome, TdrReason};
+use super::Tdr;
 
 /// VIDEO_TDR_TIMEOUT_DETECTED, a live dump. [debugger: 0x117]
 const ADAPTER_TIMEOUT: u32 = 0x117;
 
-impl VidSch {
+impl Tdr {
     /// Stops the adapter and starts it again. Every device is lost, with the reason that it had or `Reset`; the system's own work goes
     /// on. Called with nothing held. Nothing happens if the adapter was reset more often than `resets`: whoever asked for it meant what
     /// that has ended.
     ///
     /// More than TdrLimitCount of these within TdrLimitTime, a thread that does not leave the driver within TdrDdiDelay, and a driver
     /// that does not come back are bug check 0x116.
-    pub(in super::super) fn reset_adapter(&self, reason: TdrReason, resets: u64) {
+    pub(super) fn reset(&self, reason: TdrReason, resets: u64) {
         let Ok(adapter) = self.adapter() else { return };
-        let one = lock(&self.tdr.recovering);
+        let sch = adapter.vidsch();
+        let one = lock(&self.recovering);
         // Nobody brings back what was pulled out.
-        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.adapter_resets() != resets {
+        if self.verifier.is_stopped() || adapter.is_gone() || sch.timeouts().adapter_resets() != resets {
             return;
         }
         // A function that does not answer in configuration space is not reset: plug and play is about to tell of its removal.
         if !adapter.is_there() {
             drop(one);
-            self.abandon_hardware(&adapter);
+            sch.abandon_hardware(&adapter);
             return;
         }
-        let now = self.tdr.clock.now();
-        let count = self.tdr.count_in(&mut lock(&self.tdr.resets), now);
-        if count > self.tdr.settings.limit_count {
+        let now = self.clock.now();
+        let count = self.count_in(&mut lock(&self.resets), now);
+        if count > self.settings.limit_count {
             self.fail(
                 STATUS_TIMEOUT,
                 format!("{count} timeouts of the adapter within TdrLimitTime are more than TdrLimitCount"),
             );
             return;
         }
-        let mut report = self.describe(None, reason);
+        let mut report = self.describe(sch, None, reason);
         // Whoever comes now waits until the adapter works again; whoever waits in here is released below.
         let barred = adapter.machine.gate().bar();
-        self.tdr.abandoning.store(true, Ordering::Release);
+        sch.timeouts().set_abandoning(true);
         let devices = self.devices();
         for device in &devices {
             device.set_error(DeviceError::Reset);
-            self.release(device);
+            sch.release(device);
         }
-        let contexts = self.contexts.all();
-        for queue in contexts.iter().flat_map(|context| context.queues()) {
-            let owner = &queue.context().device().process.owner;
-            let handle = queue.user_handle().load(Ordering::Acquire);
-            let guilty = queue.context().device().error() == Some(DeviceError::Hung);
-            let same = |line: &&mut super::TdrQueue| line.process == *owner && line.handle == handle;
-            for line in report.queues.iter_mut().filter(same) {
-                line.fate = if guilty { TdrFate::Guilty } else { TdrFate::Collateral };
-            }
-        }
-        for context in self.packet_contexts.all() {
-            let owner = &context.device().process.owner;
-            let handle = context.user_handle().load(Ordering::Acquire);
-            let guilty = context.device().error() == Some(DeviceError::Hung);
-            let same = |line: &&mut super::TdrQueue| line.process == *owner && line.handle == handle;
-            for line in report.queues.iter_mut().filter(same) {
-                line.fate = if guilty { TdrFate::Guilty } else { TdrFate::Collateral };
-            }
-        }
-        let done = self.restart(&mut report);
-        self.tdr.abandoning.store(false, Ordering::Release);
+        note_fates(sch, &mut report);
+        let done = self.restart(&adapter, &mut report);
+        sch.timeouts().set_abandoning(false);
         drop(barred);
         if !done {
             return;
         }
         report.outcome = TdrOutcome::AdapterReset;
         self.verifier.log(report.to_string());
-        self.tdr.keep(report);
+        self.keep(report);
         let _powered = adapter.machine.gate().enter(&adapter.machine);
         for device in &devices {
-            self.lose_device(device, DeviceError::Reset);
+            sch.lose_device(device, DeviceError::Reset);
         }
     }
 
     /// Every device of the adapter.
     fn devices(&self) -> Vec<Arc<Device>> {
-        let mut devices = lock(&self.tdr.devices);
+        let mut devices = lock(&self.devices);
         devices.retain(|device| device.strong_count() != 0);
         devices.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A device was created.
-    pub(crate) fn note_device(&self, device: &Arc<Device>) {
-        let mut devices = lock(&self.tdr.devices);
-        devices.retain(|device| device.strong_count() != 0);
-        devices.push(Arc::downgrade(device));
-    }
-
     /// With nobody else in the driver: information, stop, every packet complete, start. False after the bugcheck.
-    fn restart(&self, report: &mut super::TdrReport) -> bool {
-        let Ok(adapter) = self.adapter() else { return false };
-        let begun = self.tdr.clock.now();
+    fn restart(&self, adapter: &RenderAdapter, report: &mut TdrReport) -> bool {
+        let sch = adapter.vidsch();
+        let begun = self.clock.now();
         let _closed = loop {
             // Whoever waits for a packet in here leaves.
-            self.abandon_packets();
+            sch.abandon_packets();
             if let Some(closed) = adapter.machine.gate().try_close() {
                 break closed;
             }
-            if self.tdr.clock.now().saturating_sub(begun) > self.tdr.settings.ddi_delay {
+            if self.clock.now().saturating_sub(begun) > self.settings.ddi_delay {
                 self.fail(STATUS_TIMEOUT, "a thread did not leave the driver within TdrDdiDelay".to_owned());
                 return false;
             }
@@ -131,7 +107,7 @@ impl VidSch {
             self.fail(status, format!("DxgkDdiResetFromTimeout answered {status}"));
             return false;
         }
-        self.abandon_packets();
+        sch.abandon_packets();
         if let Some(memory) = adapter.memory_manager() {
             memory.lose_contents();
         }
@@ -143,25 +119,29 @@ impl VidSch {
             return false;
         }
         // What is handed over from here on is not for the engines that were stopped: page tables may be written by the GPU.
-        self.tdr.abandoning.store(false, Ordering::Release);
+        sch.timeouts().set_abandoning(false);
         if let Some(memory) = adapter.memory_manager() {
             memory.end_reset();
         }
         adapter.flush_interrupts();
-        self.hear_again();
-        adapter.at_device_level(|| {
-            for resets in self.tdr.engine_resets.iter().chain([&self.tdr.adapter_resets]) {
-                resets.fetch_add(1, Ordering::AcqRel);
-            }
-        });
+        sch.hear_again();
+        adapter.at_device_level(|| sch.timeouts().note_adapter_reset());
         !self.verifier.is_stopped()
     }
+}
 
-    /// Everything that was submitted counts as complete. [tdr-changes-in-windows-8]
-    fn abandon_packets(&self) {
-        for node in &self.nodes {
-            node.state().start_over();
-            node.announce();
-        }
+/// Writes down for every queue and context whether its device was in error as the cause of a timeout already, or is lost with the adapter.
+fn note_fates(sch: &VidSch, report: &mut TdrReport) {
+    let fate_of = |device: &Device| match device.error() {
+        Some(DeviceError::Hung) => TdrFate::Guilty,
+        _ => TdrFate::Collateral,
+    };
+    for queue in sch.hw_contexts().iter().flat_map(|context| context.queues()) {
+        let device = queue.context().device();
+        report.set_fate(&device.process.owner, queue.user_handle().load(Ordering::Acquire), fate_of(device));
+    }
+    for context in sch.packet_contexts() {
+        let device = context.device();
+        report.set_fate(&device.process.owner, context.user_handle().load(Ordering::Acquire), fate_of(device));
     }
 }

@@ -11,20 +11,16 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::rank;
-use crate::vidsch::{DeviceError, RenderAdapter};
-use nt::bugcheck::Bugcheck;
+use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
+use crate::vidsch::{Complaint, Device, DeviceError, HwContext, RenderAdapter, Subject, Suspects};
 
-use super::super::VidSch;
-use super::super::hw_context::HwContext;
-use super::super::node::Suspects;
-use super::super::report::subcode;
 use super::watch::put_back;
-use super::{Aftermath, Complaint, Invalidated, Subject, TdrFate, TdrKind, TdrOutcome, TdrReason, TdrReport};
+use super::{Aftermath, Invalidated, Tdr};
 
 /// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
 pub(super) const ENGINE_TIMEOUT: u32 = 0x141;
 
-impl VidSch {
+impl Tdr {
     /// Resets an engine, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
     /// error when this returns; the caller loses them.
     pub(super) fn reset_engine(&self, complaint: &Complaint) -> Aftermath {
@@ -33,13 +29,14 @@ impl VidSch {
         if adapter.is_gone() {
             return Aftermath::default();
         }
-        let Some(_one) = self.begin_recovery() else { return Aftermath::default() };
+        let sch = adapter.vidsch();
+        let Some(_one) = self.begin_recovery(&adapter) else { return Aftermath::default() };
         // Reports that are on their way are heard before anybody is judged.
         adapter.flush_interrupts();
-        if self.verifier.is_stopped() || self.tdr.is_over(complaint) || !self.may_recover(node, reason) {
+        if self.verifier.is_stopped() || sch.timeouts().is_over(complaint) || !self.may_recover(sch, node, reason) {
             return Aftermath::default();
         }
-        let mut report = self.describe(Some(node), reason);
+        let mut report = self.describe(sch, Some(node), reason);
         let _working = adapter.use_node(node);
         let mut probed = Vec::new();
         let suspects = match subject {
@@ -53,27 +50,27 @@ impl VidSch {
                 None => self.keep_report(report),
             };
         }
-        let works = |queue: &super::TdrQueue| queue.kind != TdrKind::Packets && queue.is_busy();
+        let works = |queue: &TdrQueue| queue.kind != TdrKind::Packets && queue.is_busy();
         let idle = reason == TdrReason::EngineTimeout && !report.queues.iter().any(works);
         if idle || !adapter.caps().features.hardware_scheduling {
             return self.keep_report(report);
         }
-        report.responsive = self.query_engine_status(&adapter, node);
+        report.responsive = self.ask_engine_status(&adapter, node);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
         let (works, named) = self.reset_and_resume(&adapter, node);
         report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
         let lost = self.judge(&mut report, &named);
         self.verifier.log(report.to_string());
-        self.tdr.keep(report);
+        self.keep(report);
         // The contexts that were suspended because packets on the same engine made no progress are resumed.
         probed.iter().filter(|context| context.device().error().is_none()).for_each(put_back);
-        Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
+        Aftermath { lost, promoted: (!works).then(|| sch.timeouts().adapter_resets()) }
     }
 
     /// Nothing is to be reset.
     fn keep_report(&self, report: TdrReport) -> Aftermath {
-        self.tdr.keep(report);
+        self.keep(report);
         Aftermath::default()
     }
 
@@ -85,9 +82,9 @@ impl VidSch {
         number: u32,
         probed: &mut Vec<Arc<HwContext>>,
     ) -> Option<Suspects> {
-        let suspects = self.nodes.get(number as usize)?.state().suspects()?;
+        let suspects = adapter.vidsch().nodes().get(number as usize)?.state().suspects()?;
         let mut asked = Vec::new();
-        for context in self.contexts.all() {
+        for context in adapter.vidsch().hw_contexts() {
             if context.node() != number || context.is_destroyed() || context.device().error().is_some() {
                 continue;
             }
@@ -109,21 +106,21 @@ impl VidSch {
 
     /// A preemption is tried before packets count as hung. What of the suspects does not go; `None` if they are off the hardware.
     fn ask_packets_off(&self, adapter: &RenderAdapter, number: u32, suspects: Suspects) -> Option<Suspects> {
-        let node = self.nodes.get(number as usize)?;
+        let node = adapter.vidsch().nodes().get(number as usize)?;
         if suspects.preemption.is_some() {
             return Some(suspects);
         }
         node.state().probe();
-        self.dispatch(number);
+        adapter.vidsch().dispatch(number);
         adapter.flush_interrupts();
         node.state().suspects().filter(|now| now.oldest == suspects.oldest)
     }
 
     /// One recovery at a time; `None` while the adapter is being reset, which ends what was to be recovered from. Whoever resets the
     /// adapter waits for the caller to leave, so the caller does not wait for that.
-    fn begin_recovery(&self) -> Option<MutexGuard<'_, (), rank::Recovering>> {
-        while !self.tdr.is_abandoning() {
-            match self.tdr.recovering.try_lock() {
+    fn begin_recovery(&self, adapter: &RenderAdapter) -> Option<MutexGuard<'_, (), rank::Recovering>> {
+        while !adapter.vidsch().timeouts().is_abandoning() {
+            match self.recovering.try_lock() {
                 Some(one) => return Some(one),
                 None => std::thread::sleep(Duration::from_micros(50)),
             }
@@ -133,7 +130,7 @@ impl VidSch {
 
     /// The two DDIs, and the contexts that the driver has named in between.
     fn reset_and_resume(&self, adapter: &RenderAdapter, node: u32) -> (bool, Vec<Invalidated>) {
-        *lock(&self.tdr.named) = Some(Vec::new());
+        *lock(&self.named) = Some(Vec::new());
         let (ordinal, engine) = adapter.caps().ordinals(node);
         let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine };
         let status = self.within_delay("DxgkDdiResetHwEngine", || {
@@ -143,46 +140,40 @@ impl VidSch {
         if works {
             // The engine may report nothing from the moment in which nobody is at device level until it is resumed. Reports from
             // before are handled first.
+            let timeouts = adapter.vidsch().timeouts();
             adapter.at_device_level(|| {
-                self.tdr.engine_resets(node).fetch_add(1, Ordering::AcqRel);
-                self.tdr.silent.fetch_or(1 << (node & 63), Ordering::AcqRel)
+                timeouts.note_engine_reset(node);
+                timeouts.set_silent(node, true);
             });
             adapter.flush_interrupts();
-            adapter.at_device_level(|| self.tdr.silent.fetch_and(!(1 << (node & 63)), Ordering::AcqRel));
+            adapter.at_device_level(|| timeouts.set_silent(node, false));
             let mut args = DXGKARG_RESUMEHWENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine };
             let status = self.within_delay("DxgkDdiResumeHwEngine", || {
                 adapter.miniport.resume_hw_engine(adapter.context().raw(), &mut args)
             });
             works = status.is_success();
         }
-        if let Some(node) = self.nodes.get(node as usize) {
+        if let Some(node) = adapter.vidsch().nodes().get(node as usize) {
             // Packets could not leave an engine that hung.
-            node.state().renew_preemption(self.tdr.clock().now());
+            node.state().renew_preemption(self.clock.now());
         }
         adapter.flush_interrupts();
-        (works, lock(&self.tdr.named).take().unwrap_or_default())
+        (works, lock(&self.named).take().unwrap_or_default())
     }
 
     /// Writes down who lost what, and returns the devices that are lost by it.
-    pub(super) fn judge(
-        &self,
-        report: &mut TdrReport,
-        named: &[Invalidated],
-    ) -> Vec<(Arc<crate::vidsch::Device>, DeviceError)> {
+    pub(super) fn judge(&self, report: &mut TdrReport, named: &[Invalidated]) -> Vec<(Arc<Device>, DeviceError)> {
         let mut lost = Vec::new();
         let mut guilty = HashSet::new();
         for Invalidated { context, collateral } in named {
             let device = context.device();
             for queue in context.queues() {
-                let handle = queue.user_handle().load(Ordering::Acquire);
-                let same = |line: &&mut super::TdrQueue| line.process == device.process.owner && line.handle == handle;
-                for line in report.queues.iter_mut().filter(same) {
-                    line.fate = if *collateral { TdrFate::Collateral } else { TdrFate::Guilty };
-                }
+                let fate = if *collateral { TdrFate::Collateral } else { TdrFate::Guilty };
+                report.set_fate(&device.process.owner, queue.user_handle().load(Ordering::Acquire), fate);
             }
             if !collateral
                 && guilty.insert(device.process.owner.clone())
-                && self.offend(&device.process.owner, report.time)
+                && self.count_offence(&device.process.owner, report.time)
             {
                 report.blocked.push(device.process.owner.clone());
             }
@@ -193,69 +184,18 @@ impl VidSch {
 
     /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. The one that caused it and those it
     /// took along both lose their device; what differs is the reason. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
-    pub(crate) fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
+    pub(super) fn invalidate(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
         // The driver names contexts by the handle that it was given. [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]
-        let Some(context) = self.contexts.get(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
+        let Ok(adapter) = self.adapter() else { return STATUS_INVALID_PARAMETER };
+        let Some(context) = adapter.vidsch().hw_context_of(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
         let collateral = args.Flags.CollateralDamage();
         let error = if collateral { DeviceError::Reset } else { DeviceError::Hung };
         let device = Arc::clone(context.device());
         device.set_error(error);
-        match lock(&self.tdr.named).as_mut() {
+        match lock(&self.named).as_mut() {
             Some(named) => named.push(Invalidated { context, collateral }),
-            None => self.worker.add(super::super::worker::Work::Lose(device, error)),
+            None => adapter.vidsch().lose_soon(device, error),
         }
         STATUS_SUCCESS
-    }
-
-    /// A report of an engine between its reset and its resumption. [debugger: 0x119]
-    ///
-    /// # Errors
-    /// The bugcheck that it is.
-    pub(in super::super) fn check_silence(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<(), Bugcheck> {
-        if self.tdr.silent.load(Ordering::Acquire) == 0 {
-            return Ok(());
-        }
-        match self.node_of_report(data).filter(|node| self.is_silent(*node)) {
-            None => Ok(()),
-            Some(node) => Err(Bugcheck::scheduler(
-                subcode::REPORT_BEFORE_RESUME,
-                u64::from(node),
-                data.InterruptType.0 as u64,
-                0,
-                format!(
-                    "interrupt type {} of node {node} between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine",
-                    data.InterruptType.0
-                ),
-            )),
-        }
-    }
-
-    /// The node that a report is about, if it is about one.
-    pub(in super::super) fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
-        type T = DXGK_INTERRUPT_TYPE;
-        macro_rules! node {
-            ($arm:ident) => {{
-                // SAFETY: the arm is numbers, handles and addresses, which any bytes are.
-                let arm = unsafe { &data.u.$arm };
-                (arm.NodeOrdinal, arm.EngineOrdinal)
-            }};
-        }
-        let (node, engine) = match data.InterruptType {
-            T::DXGK_INTERRUPT_DMA_COMPLETED => node!(DmaCompleted),
-            T::DXGK_INTERRUPT_DMA_PREEMPTED => node!(DmaPreempted),
-            T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => node!(DmaPageFaulted),
-            T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => node!(MonitoredFenceSignaled),
-            T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => node!(NativeFenceSignaled),
-            T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => node!(HwQueuePageFaulted),
-            T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => node!(GpuEngineTimeout),
-            T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => node!(EngineStateChange),
-            T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
-                // SAFETY: as above.
-                let context = unsafe { data.u.SuspendContextCompleted.hContext };
-                return Some(self.find_context(context)?.node());
-            }
-            _ => return None,
-        };
-        self.limits.node(data.InterruptType, node, engine).ok()
     }
 }

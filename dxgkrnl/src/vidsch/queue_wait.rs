@@ -9,18 +9,18 @@ use super::sync_object::SyncObject;
 use super::wait::Wait;
 
 /// Fences with values.
-pub(super) type Pairs = Vec<(Arc<SyncObject>, u64)>;
+pub(super) type FenceValues = Vec<(Arc<SyncObject>, u64)>;
 
 /// A wait of a software queue for fences.
-pub(super) struct Hold {
+pub(super) struct QueueWait {
     wait: Arc<Wait>,
-    conditions: Pairs,
+    conditions: FenceValues,
 }
 
-impl Hold {
+impl QueueWait {
     /// A wait for all of `conditions`; `over` is called when it is over, perhaps before this returns. A fence that nobody can wait
     /// for any more ends it.
-    pub(super) fn new(conditions: Pairs, over: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(super) fn new(conditions: FenceValues, over: impl Fn() + Send + Sync + 'static) -> Self {
         let wait = Wait::of_hook(conditions.len() as u32, Box::new(over));
         if let Err(status) = batch::add_waits(&conditions, &wait) {
             batch::remove_waits(&conditions, &wait);

@@ -1,31 +1,17 @@
-//! What a case works with that looks behind the thunks, and the machines that such cases ask for.
+//! What a running case works with that looks behind the thunks, and the machines that such cases ask for.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::Failure;
 use crate::rig::Rig;
-use crate::{Boot, Failure};
+use crate::running;
 use campanile_device::Variant;
 use campanile_hw::registers::{CAPS, Caps, DOORBELL_COUNT};
 use dxgkrnl::{Process, Rescue};
 
-use testbed::setup::{MachineOptions, System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 use testbed::user::{Adapter, Device};
-
-impl Boot {
-    /// What to boot where the machine is `machine` unless the case has its own.
-    pub(crate) fn options(self, machine: &MachineOptions) -> SystemOptions {
-        match self {
-            Self::Shared | Self::Fresh => machine.system(),
-            Self::With(options) => SystemOptions { bus: machine.bus.clone(), ..options() },
-        }
-    }
-
-    /// Whether the case runs on whichever machine it is given.
-    pub fn takes_any_machine(self) -> bool {
-        !matches!(self, Self::With(_))
-    }
-}
 
 /// A machine with a GPU that differs from the default in what `change` sets.
 pub(crate) fn with_gpu(change: impl FnOnce(&mut Variant)) -> SystemOptions {
@@ -41,7 +27,7 @@ pub(crate) fn one_doorbell() -> SystemOptions {
 
 /// A running case that looks behind the thunks: its system and its process, to which the thread is attached.
 pub struct Case<'s> {
-    pub(crate) thunks: crate::Case,
+    pub(crate) thunks: running::Case,
     pub(crate) system: &'s mut System,
     pub(crate) process: Arc<Process>,
     /// Rescues of the operating-system side that this case expects.
@@ -52,14 +38,14 @@ impl<'s> Case<'s> {
     /// A case in `process` of a system.
     pub(crate) fn new(system: &'s mut System, process: &Arc<Process>) -> Self {
         let entered = Arc::clone(process);
-        let thunks = crate::Case::new(system.luid(), Arc::new(move || Box::new(entered.attach())));
+        let thunks = running::Case::new(system.luid(), Arc::new(move || Box::new(entered.attach())));
         Self { thunks, system, process: Arc::clone(process), announced: Vec::new() }
     }
 }
 
 /// A case that looks behind the thunks can do everything that one over the thunks alone can.
 impl Deref for Case<'_> {
-    type Target = crate::Case;
+    type Target = running::Case;
 
     fn deref(&self) -> &Self::Target {
         &self.thunks

@@ -13,16 +13,14 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::km::*;
 
-use crate::vidsch::{Device, DeviceError, RenderAdapter};
+use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
+use crate::vidsch::{
+    Aborted, Device, DeviceError, Node, PacketContext, RenderAdapter, Snapshot, Suspects, is_after, subcode,
+};
 use nt::bugcheck::Bugcheck;
 
-use super::super::VidSch;
-use super::super::node::{Aborted, Node, Snapshot, Suspects};
-use super::super::packet_context::PacketContext;
-use super::super::packet_fence::is_after;
-use super::super::report::subcode;
 use super::hardware::ENGINE_TIMEOUT;
-use super::{Aftermath, TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
+use super::{Aftermath, Tdr};
 
 /// How long engines that a reset hits too may take to let go of their packets. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
 const DEPENDENT_LIMIT: Duration = Duration::from_millis(500);
@@ -43,7 +41,7 @@ enum Outcome {
     Stopped,
 }
 
-impl VidSch {
+impl Tdr {
     /// Steps 3 to 7 for packets that are taken to hang on `number`, and what follows from them. `report` describes the engine.
     pub(super) fn reset_packet_engine(
         &self,
@@ -52,13 +50,14 @@ impl VidSch {
         suspects: &Suspects,
         mut report: TdrReport,
     ) -> Aftermath {
-        let Some(node) = self.nodes.get(number as usize) else { return Aftermath::default() };
-        let Some(snapshot) = adapter.at_device_level(|| node.state().hold(suspects)) else {
-            self.tdr.keep(report);
+        let sch = adapter.vidsch();
+        let Some(node) = sch.nodes().get(number as usize) else { return Aftermath::default() };
+        let Some(snapshot) = adapter.at_device_level(|| node.state().begin_reset(suspects)) else {
+            self.keep(report);
             return Aftermath::default();
         };
         adapter.flush_interrupts();
-        report.responsive = self.query_engine_status(adapter, number);
+        report.responsive = self.ask_engine_status(adapter, number);
         let Some(mask) = self.query_dependent_engines(adapter, number) else { return Aftermath::default() };
         let dependent = self.nodes_of(adapter, number, mask);
         let mut held = self.hold_dependent(adapter, &dependent);
@@ -67,7 +66,7 @@ impl VidSch {
         held.sort_by_key(|held| held.number);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
-        *lock(&self.tdr.named) = Some(Vec::new());
+        *lock(&self.named) = Some(Vec::new());
         let mut aborted = Vec::new();
         let mut works = true;
         for held in &held {
@@ -78,23 +77,23 @@ impl VidSch {
             }
         }
         adapter.flush_interrupts();
-        let named = lock(&self.tdr.named).take().unwrap_or_default();
+        let named = lock(&self.named).take().unwrap_or_default();
         report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
         let mut lost = self.judge(&mut report, &named);
         lost.extend(self.judge_packets(&mut report, &aborted));
         for (number, node) in dependent.into_iter().chain([(number, node)]) {
             node.state().set_paused(false);
             node.announce();
-            self.dispatch(number);
+            sch.dispatch(number);
         }
-        self.hear_again();
+        sch.hear_again();
         self.verifier.log(report.to_string());
-        self.tdr.keep(report);
-        Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
+        self.keep(report);
+        Aftermath { lost, promoted: (!works).then(|| sch.timeouts().adapter_resets()) }
     }
 
-    /// Whether the driver says that the engine makes progress; `None` if it does not say.
-    pub(in super::super) fn query_engine_status(&self, adapter: &RenderAdapter, number: u32) -> Option<bool> {
+    /// True if the driver says that the engine makes progress; `None` if it does not say.
+    pub(super) fn ask_engine_status(&self, adapter: &RenderAdapter, number: u32) -> Option<bool> {
         let (node, engine) = adapter.caps().ordinals(number);
         let mut args = DXGKARG_QUERYENGINESTATUS {
             NodeOrdinal: node,
@@ -102,10 +101,10 @@ impl VidSch {
             EngineStatus: DXGK_ENGINESTATUS::new(),
         };
         let status = self.within_delay("DxgkDdiQueryEngineStatus", || {
-            let _class = self.scheduler_class();
+            let _class = adapter.vidsch().scheduler_class();
             adapter.miniport.query_engine_status(adapter.context().raw(), &mut args)
         });
-        self.must_not_fail("DxgkDdiQueryEngineStatus", status);
+        adapter.vidsch().must_not_fail("DxgkDdiQueryEngineStatus", status);
         status.is_success().then(|| args.EngineStatus.Responsive())
     }
 
@@ -115,10 +114,10 @@ impl VidSch {
         let mut args =
             DXGKARG_QUERYDEPENDENTENGINEGROUP { NodeOrdinal: node, EngineOrdinal: engine, DependentNodeOrdinalMask: 0 };
         let status = self.within_delay("DxgkDdiQueryDependentEngineGroup", || {
-            let _class = self.scheduler_class();
+            let _class = adapter.vidsch().scheduler_class();
             adapter.miniport.query_dependent_engine_group(adapter.context().raw(), &mut args)
         });
-        self.must_not_fail("DxgkDdiQueryDependentEngineGroup", status);
+        adapter.vidsch().must_not_fail("DxgkDdiQueryDependentEngineGroup", status);
         if !status.is_success() {
             return None;
         }
@@ -137,26 +136,26 @@ impl VidSch {
     }
 
     /// Nodes by ordinal on the engine of node `number`.
-    fn nodes_of(&self, adapter: &RenderAdapter, number: u32, mask: u64) -> Vec<(u32, &Node)> {
+    fn nodes_of<'a>(&self, adapter: &'a RenderAdapter, number: u32, mask: u64) -> Vec<(u32, &'a Node)> {
         let caps = adapter.caps();
         let (_, engine) = caps.ordinals(number);
         let ordinals = (0..caps.nodes_of_engine().min(64)).filter(|ordinal| mask >> ordinal & 1 != 0);
         let nodes = ordinals.filter_map(|ordinal| caps.node_at(ordinal, engine));
-        nodes.filter_map(|node| Some((node, self.nodes.get(node as usize)?))).collect()
+        nodes.filter_map(|node| Some((node, adapter.vidsch().nodes().get(node as usize)?))).collect()
     }
 
     /// Takes packets off nodes that the reset hits too, and keeps them off; those that did not let go in time are held, and reset with it.
-    fn hold_dependent<'a>(&'a self, adapter: &RenderAdapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
+    fn hold_dependent<'a>(&self, adapter: &RenderAdapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
         for (number, node) in dependent {
             node.state().set_paused(true);
             node.state().probe();
-            self.dispatch(*number);
+            adapter.vidsch().dispatch(*number);
         }
         adapter.flush_interrupts();
         let mut held = Vec::new();
         for &(number, node) in dependent {
-            if !self.wait_node(number, DEPENDENT_LIMIT, |state| state.is_off_hardware())
-                && let Some(snapshot) = adapter.at_device_level(|| node.state().hold_all())
+            if !adapter.vidsch().wait_node(number, DEPENDENT_LIMIT, |state| state.is_off_hardware())
+                && let Some(snapshot) = adapter.at_device_level(|| node.state().begin_reset_of_all())
             {
                 held.push(Held { number, node, snapshot });
             }
@@ -170,7 +169,7 @@ impl VidSch {
         let (ordinal, engine) = adapter.caps().ordinals(*number);
         let mut args = DXGKARG_RESETENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine, LastAbortedFenceId: 0 };
         let status = self.within_delay("DxgkDdiResetEngine", || {
-            let _class = self.scheduler_class();
+            let _class = adapter.vidsch().scheduler_class();
             adapter.miniport.reset_engine(adapter.context().raw(), &mut args)
         });
         if self.verifier.is_stopped() {
@@ -183,7 +182,7 @@ impl VidSch {
         let Snapshot { last_completed, last_submitted } = *snapshot;
         let within = !is_after(last_completed, id) && !is_after(id, last_submitted);
         let ended = adapter.at_device_level(|| {
-            self.tdr.engine_resets(*number).fetch_add(1, Ordering::AcqRel);
+            adapter.vidsch().timeouts().note_engine_reset(*number);
             node.state().end_reset(id)
         });
         match ended {
@@ -220,7 +219,7 @@ impl VidSch {
             for line in report.queues.iter_mut().filter(same) {
                 line.fate = TdrFate::Guilty;
             }
-            if self.offend(owner, report.time) {
+            if self.count_offence(owner, report.time) {
                 report.blocked.push(owner.clone());
             }
         }

@@ -144,6 +144,13 @@ pub struct TdrReport {
 }
 
 impl TdrReport {
+    /// Writes down what became of the queue or context of `process` that user mode knows by `handle`.
+    pub(crate) fn set_fate(&mut self, process: &str, handle: D3DKMT_HANDLE, fate: TdrFate) {
+        for queue in self.queues.iter_mut().filter(|queue| queue.process == process && queue.handle == handle) {
+            queue.fate = fate;
+        }
+    }
+
     /// The queues with one fate.
     pub fn with(&self, fate: TdrFate) -> impl Iterator<Item = &TdrQueue> {
         self.queues.iter().filter(move |queue| queue.fate == fate)

@@ -11,7 +11,7 @@ thread_local! {
 }
 
 /// Runs `work` on a thread that looks for timeouts.
-pub(super) fn while_looking<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn while_looking<R>(work: impl FnOnce() -> R) -> R {
     let before = LOOKING.replace(true);
     let result = work();
     LOOKING.set(before);
@@ -23,7 +23,7 @@ const ABANDONED: Duration = Duration::from_secs(30);
 
 /// The end of a wait, by the machine's clock. Where that is manual the host's clock ends the wait as well: after TdrDelay on the thread
 /// for which the machine's stands still, after [`ABANDONED`] on others, so that no wait is without end when the clock is not moved any more.
-pub(in super::super) struct Deadline {
+pub(super) struct Deadline {
     clock: Clock,
     end: Duration,
     host: Option<Instant>,
@@ -37,7 +37,7 @@ impl Deadline {
     }
 
     /// What is left; how long to sleep until the next look is not more than that.
-    pub(in super::super) fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         let left = self.end.saturating_sub(self.clock.now());
         self.host.map_or(left, |host| left.min(host.saturating_duration_since(Instant::now())))
     }

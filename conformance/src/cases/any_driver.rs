@@ -1,0 +1,404 @@
+//! Cases for the driver of any GPU: nothing is known of it but what a file of a few lines says, see [`crate::opaque`].
+
+use campanile_hw::private::{AdapterData, MAGIC};
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::installed::metadata;
+use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
+use crate::opaque::{Opaque, Values, described};
+use crate::rig::{Memory, RawFence, Rig, View, wait_until};
+use crate::{Boot, Case, Failure, granted, refused};
+
+cases! { neutral "AnyDriver";
+    "AnyDriver.AdapterTellsWhatItIs" on Boot::Shared, "mcdm-implementation-guidelines":
+        "The adapter is compute-only, each of its nodes describes itself, and one that it does not have is refused."
+        => tells;
+    "AnyDriver.DevicesAndContextsComeAndGo" on Boot::Shared, "d3dkmtcreatecontextvirtual":
+        "Devices and contexts are made and destroyed in any order, time after time; a handle of a destroyed one is refused."
+        => come_and_go;
+    "AnyDriver.BadPrivateDataIsRefusedOrTaken" on Boot::Shared, "dxgkddi_createallocation":
+        "Private data of user mode that is missing, short or made of anything is refused or taken; the system goes on either way."
+        => bad_data;
+    "AnyDriver.MemoryKeepsWhatTheProcessorWrites" on Boot::Shared, "d3dkmtlock2":
+        "What the processor writes into an allocation of each kind of memory is there after an eviction and after it became resident again."
+        => processor_writes;
+    "AnyDriver.MappingsHaveAnySize" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+        "Commands reach each page of mappings of one page, of several and of part of an allocation, and nothing beside them."
+        => mappings;
+    "AnyDriver.CommandsRunInTheirOrder" on Boot::Shared, "d3dkmtsubmitcommand":
+        "Packets of a context run in the order in which they were submitted, and the fence behind each says when it is done."
+        => in_order;
+    "AnyDriver.WorkWaitsForItsFence" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
+        "A packet behind a wait does nothing before the fence has its value, whoever signals it."
+        => waits;
+    "AnyDriver.EvictedMemoryComesBack" on Boot::Shared, "dxgkddi_buildpagingbuffer":
+        "More memory than the GPU has of its own keeps its contents while parts of it are resident in turn."
+        => pressure;
+    "AnyDriver.ThreadsWorkAtOnce" on Boot::Shared, "threading-and-synchronization-first-level":
+        "Threads with devices of their own, which create, page, submit and destroy at the same time, do not disturb each other."
+        => threads;
+    "AnyDriver.FaultCostsItsDevice" on Boot::Fresh, "dxgk_interrupt_dma_page_faulted":
+        "Commands that reach an address without memory put their own device into error; another device goes on."
+        => fault;
+    "AnyDriver.HangCostsItsDevice" on Boot::Fresh, "timeout-detection-and-recovery":
+        "Commands that do not end are ended by the system and put their own device into error; another device goes on."
+        => hang;
+}
+
+/// Bytes of the memory that most cases work with.
+const SIZE: u64 = 64 << 10;
+
+/// A device of a driver of which only the description is known.
+pub struct Lab {
+    pub rig: Rig,
+    opaque: Opaque,
+}
+
+/// A context with a fence that says how far it is, and memory for its commands.
+pub struct Worker {
+    context: D3DKMT_HANDLE,
+    fence: RawFence,
+    commands: Memory,
+    view: View,
+    done: u64,
+}
+
+/// Whether the driver of an adapter is this project's.
+pub fn is_campanile(rig: &Rig) -> bool {
+    let mut bytes = [0; AdapterData::SIZE];
+    let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE;
+    rig.kmt.query(rig.adapter, kind, &mut bytes).is_success() && AdapterData::from_bytes(&bytes).magic == MAGIC
+}
+
+impl Lab {
+    /// # Errors
+    /// [`Failure::NotApplicable`] if nobody has described what the driver wants.
+    pub fn new(rig: Rig) -> Result<Self, Failure> {
+        const NONE: &str =
+            "nothing says what private data and commands the driver takes: --private-data FILE, see docs/porting.md";
+        let opaque = if is_campanile(&rig) {
+            Opaque::Campanile
+        } else {
+            let file = described().map_err(Failure::new)?;
+            Opaque::Described(file.ok_or_else(|| Failure::NotApplicable(NONE.to_owned()))?)
+        };
+        Ok(Self { rig, opaque })
+    }
+
+    fn create(&self, size: u64, local: bool) -> Result<D3DKMT_HANDLE, Failure> {
+        let none = || Failure::NotApplicable("the description has no line `local`".to_owned());
+        let mut data = self.opaque.allocation(size, local).ok_or_else(none)?;
+        let created = self.rig.create_raw(&mut data);
+        created.map_err(|status| Failure::new(format!("an allocation of {size} bytes, local {local}: {status}")))
+    }
+
+    /// An allocation, resident and mapped.
+    pub fn memory(&self, size: u64, local: bool) -> Result<Memory, Failure> {
+        let handle = self.create(size, local)?;
+        self.rig.make_resident(handle)?;
+        let address = self.rig.map(self.rig.map_request(handle, size))?;
+        Ok(Memory { handle, address, size })
+    }
+
+    /// As [`Lab::memory`], in system memory and at this address.
+    #[cfg(feature = "inside")]
+    pub fn memory_at(&self, size: u64, address: u64) -> Result<Memory, Failure> {
+        let handle = self.create(size, false)?;
+        self.rig.make_resident(handle)?;
+        let mut request = self.rig.map_request(handle, size);
+        request.BaseAddress = address;
+        Ok(Memory { handle, address: self.rig.map(request)?, size })
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = bool> {
+        [false, true].into_iter().filter(|local| self.opaque.allocation(1, *local).is_some())
+    }
+
+    fn context(&self) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut data = self.opaque.context();
+        let mut arguments = D3DKMT_CREATECONTEXTVIRTUAL::zeroed();
+        (arguments.hDevice, arguments.NodeOrdinal, arguments.EngineAffinity) =
+            (self.rig.device, self.opaque.node(), self.rig.affinity());
+        (arguments.pPrivateDriverData, arguments.PrivateDriverDataSize) = (data.as_mut_ptr().cast(), data.len() as u32);
+        if data.is_empty() {
+            arguments.pPrivateDriverData = std::ptr::null_mut();
+        }
+        self.rig.kmt.call(self.rig.kmt.table().D3DKMTCreateContextVirtual, &mut arguments).ok()?;
+        Ok(arguments.hContext)
+    }
+
+    pub fn worker(&self) -> Result<Worker, Failure> {
+        let context = self.context();
+        let context = context.map_err(|status| Failure::new(format!("D3DKMTCreateContextVirtual: {status}")))?;
+        let fence = self.rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+        let commands = self.memory(4096, false)?;
+        Ok(Worker { context, fence, commands, view: self.rig.view(commands)?, done: 0 })
+    }
+
+    /// Submits commands behind everything of the worker that is done, and a signal of its fence behind them.
+    fn submit(&self, worker: &mut Worker, commands: &[u8]) -> Result<u64, Failure> {
+        ensure!(commands.len() as u64 <= worker.commands.size, "the description's commands are longer than a page");
+        worker.view.write(0, commands);
+        let mut data = self.opaque.submission();
+        let mut arguments = D3DKMT_SUBMITCOMMAND::zeroed();
+        (arguments.Commands, arguments.CommandLength) = (worker.commands.address, commands.len() as u32);
+        arguments.BroadcastContextCount = 1;
+        arguments.BroadcastContext[0] = worker.context;
+        if !data.is_empty() {
+            arguments.pPrivateDriverData = data.as_mut_ptr().cast();
+            arguments.PrivateDriverDataSize = data.len() as u32;
+        }
+        granted(self.rig.kmt.call(self.rig.kmt.table().D3DKMTSubmitCommand, &mut arguments), "D3DKMTSubmitCommand")?;
+        worker.done += 1;
+        granted(
+            self.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]),
+            "the signal behind the packet",
+        )?;
+        Ok(worker.done)
+    }
+
+    fn wait(&self, worker: &Worker) -> Result<(), Failure> {
+        granted(self.rig.wait(&[worker.fence.handle], &[worker.done], false), "the wait for the packet")
+    }
+
+    /// Fills part of memory with a word, and waits.
+    pub fn fill(&self, worker: &mut Worker, target: u64, size: u64, pattern: u32) -> Result<(), Failure> {
+        let commands = self.opaque.fill(Values { size, target, pattern });
+        self.submit(worker, &commands)?;
+        self.wait(worker)
+    }
+
+    /// Work as a program would do it: memory, a context, a packet, the result.
+    pub fn work(&self) -> Result<(), Failure> {
+        let mut worker = self.worker()?;
+        for local in self.kinds() {
+            let memory = self.memory(SIZE, local)?;
+            let view = self.rig.view(memory)?;
+            view.fill(0);
+            self.fill(&mut worker, memory.address, SIZE, 0x5a5a_0001)?;
+            holds(&view, 0, SIZE, 0x5a5a_0001, "memory that was filled")?;
+            granted(self.rig.destroy_allocation(memory.handle), "destroying the memory")?;
+        }
+        granted(self.rig.destroy_packet_context(worker.context), "destroying the context")
+    }
+
+    fn is_active(&self) -> Result<bool, Failure> {
+        let state = self.rig.kmt.execution_state(self.rig.device)?;
+        Ok(state == D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE)
+    }
+}
+
+/// Whether every word of part of a view is the pattern.
+pub fn holds(view: &View, offset: u64, size: u64, pattern: u32, what: &str) -> Result<(), Failure> {
+    let bytes = view.read(offset, size);
+    let wrong = bytes.chunks_exact(4).position(|word| word != pattern.to_le_bytes());
+    ensure!(wrong.is_none(), "{what}: word {} is not {pattern:#x}", wrong.unwrap_or_default());
+    Ok(())
+}
+
+fn lab(case: &Case) -> Result<Lab, Failure> {
+    Lab::new(case.rig()?)
+}
+
+fn tells(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let word = rig.kmt.query_word(rig.adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_ADAPTERTYPE);
+    let word = word.map_err(|status| Failure::new(format!("the adapter type: {status}")))?;
+    let kind = D3DKMT_ADAPTERTYPE::from_bits(word);
+    ensure!(kind.ComputeOnly() && kind.RenderSupported() && !kind.DisplaySupported(), "the adapter type is {kind:?}");
+    let mut nodes = 0;
+    while let Ok(node) = metadata(rig.kmt, rig.adapter, nodes) {
+        ensure!(node.NodeData.GpuMmuSupported != 0, "node {nodes} has no GPU virtual addresses");
+        nodes += 1;
+        ensure!(nodes <= 64, "the nodes do not end");
+    }
+    ensure!(nodes > 0, "the adapter has no node");
+    match metadata(rig.kmt, rig.adapter, nodes) {
+        Ok(_) => Err(Failure::new("a node that there is not describes itself")),
+        Err(status) => refused(status, BAD_ARGUMENT, "metadata of a node that there is not"),
+    }
+}
+
+fn come_and_go(case: &Case) -> Result<(), Failure> {
+    let made = |status| Failure::new(format!("D3DKMTCreateContextVirtual: {status}"));
+    for round in 0..8_u32 {
+        let labs = [lab(case)?, lab(case)?];
+        for lab in &labs {
+            let contexts = [lab.context().map_err(made)?, lab.context().map_err(made)?, lab.context().map_err(made)?];
+            let order = if round % 2 == 0 { [0, 1, 2] } else { [2, 0, 1] };
+            for context in order.map(|place| contexts[place]) {
+                granted(lab.rig.destroy_packet_context(context), "destroying a context")?;
+                refused(lab.rig.destroy_packet_context(context), BAD_HANDLE, "destroying it again")?;
+            }
+        }
+        // The one with a context left takes it along.
+        labs[0].context().map_err(made)?;
+        for lab in &labs {
+            granted(lab.rig.destroy(), "destroying a device")?;
+        }
+    }
+    Ok(())
+}
+
+fn bad_data(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let good = lab.opaque.allocation(SIZE, false).unwrap_or_default();
+    let mut bad = vec![Vec::new(), vec![0; good.len()], vec![0xff; good.len()], vec![0xff; 4096]];
+    bad.extend((0..good.len()).map(|len| good[..len].to_vec()));
+    for mut data in bad {
+        if let Ok(handle) = lab.rig.create_raw(&mut data) {
+            granted(lab.rig.destroy_allocation(handle), "destroying an allocation of odd private data")?;
+        }
+    }
+    lab.work()
+}
+
+fn processor_writes(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    for local in lab.kinds() {
+        let memory = lab.memory(SIZE, local)?;
+        let bytes: Vec<u8> = (0..SIZE).map(|at| (at * 7 + at / 4096) as u8).collect();
+        lab.rig.view(memory)?.write(0, &bytes);
+        for _ in 0..3 {
+            granted(lab.rig.unlock(memory.handle), "unlocking")?;
+            granted(lab.rig.evict(memory.handle), "evicting")?;
+            lab.rig.make_resident(memory.handle)?;
+            ensure!(lab.rig.view(memory)?.read(0, SIZE) == bytes, "bytes changed, local {local}");
+        }
+    }
+    Ok(())
+}
+
+fn mappings(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let mut worker = lab.worker()?;
+    for local in lab.kinds() {
+        let memory = lab.memory(SIZE, local)?;
+        let view = lab.rig.view(memory)?;
+        for (first, pages) in [(0, 1), (3, 1), (1, 2), (2, 7), (0, SIZE / 4096)] {
+            view.fill(0x11);
+            let mut request = lab.rig.map_request(memory.handle, pages * 4096);
+            request.OffsetInPages = first;
+            let address = lab.rig.map(request)?;
+            lab.fill(&mut worker, address, pages * 4096, 0x2233_4455)?;
+            let (from, size) = (first * 4096, pages * 4096);
+            holds(&view, 0, from, 0x1111_1111, "the part before the mapping")?;
+            holds(&view, from, size, 0x2233_4455, "the part that was mapped")?;
+            holds(&view, from + size, SIZE - from - size, 0x1111_1111, "the part behind the mapping")?;
+            granted(lab.rig.free(address, size), "freeing the addresses")?;
+        }
+    }
+    Ok(())
+}
+
+fn in_order(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let memory = lab.memory(SIZE, false)?;
+    let view = lab.rig.view(memory)?;
+    let mut workers = [lab.worker()?, lab.worker()?];
+    for round in 1..=50_u32 {
+        for (half, worker) in workers.iter_mut().enumerate() {
+            let offset = half as u64 * SIZE / 2;
+            lab.fill(worker, memory.address + offset, SIZE / 2, round)?;
+            ensure_eq!(worker.fence.value.load(), u64::from(round), "the fence behind packet {round}");
+            holds(&view, offset, SIZE / 2, round, "what the packet filled")?;
+        }
+    }
+    Ok(())
+}
+
+fn waits(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let memory = lab.memory(SIZE, false)?;
+    let view = lab.rig.view(memory)?;
+    let gate = lab.rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+    let (mut held, mut other) = (lab.worker()?, lab.worker()?);
+    for round in 1..=10_u32 {
+        granted(lab.rig.context_wait(held.context, &[(gate.handle, round.into())]), "the wait of a context")?;
+        let commands = lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: round });
+        lab.submit(&mut held, &commands)?;
+        lab.fill(&mut other, memory.address, SIZE, 0x7700)?;
+        holds(&view, 0, SIZE, 0x7700, "memory while the packet waits")?;
+        if round % 2 == 0 {
+            granted(lab.rig.signal(&[gate.handle], &[round.into()]), "the signal of the processor")?;
+        } else {
+            granted(lab.rig.context_signal(other.context, &[(gate.handle, round.into())]), "the signal of a context")?;
+        }
+        lab.wait(&held)?;
+        holds(&view, 0, SIZE, round, "memory behind the wait")?;
+    }
+    Ok(())
+}
+
+fn pressure(case: &Case) -> Result<(), Failure> {
+    const PART: u64 = 1 << 20;
+    let lab = lab(case)?;
+    let mut worker = lab.worker()?;
+    for local in lab.kinds() {
+        let mut parts = Vec::new();
+        for number in 0..24_u32 {
+            let memory = lab.memory(PART, local)?;
+            lab.fill(&mut worker, memory.address, PART, number)?;
+            granted(lab.rig.evict(memory.handle), "evicting")?;
+            parts.push(memory);
+        }
+        for (number, memory) in (0..).zip(&parts) {
+            lab.rig.make_resident(memory.handle)?;
+            // The half that the GPU writes again, and the half that only came back.
+            lab.fill(&mut worker, memory.address, PART / 2, number + 1000)?;
+            let view = lab.rig.view(*memory)?;
+            holds(&view, 0, PART / 2, number + 1000, "the half that was filled again")?;
+            holds(&view, PART / 2, PART / 2, number, "the half that came back")?;
+            granted(lab.rig.destroy_allocation(memory.handle), "destroying a part")?;
+        }
+    }
+    Ok(())
+}
+
+fn threads(case: &Case) -> Result<(), Failure> {
+    let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
+        let work = || -> Result<(), Failure> {
+            let _entered = case.enter();
+            for _ in 0..4 {
+                let lab = lab(case)?;
+                lab.work()?;
+                granted(lab.rig.destroy(), "destroying the device")?;
+            }
+            Ok(())
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|outcome| outcome.unwrap_or_else(|_| Err(Failure::new("a thread panicked")))).collect()
+    });
+    outcomes.into_iter().collect()
+}
+
+/// Runs commands that must cost the device, beside another device that must not notice.
+fn costs_its_device(lab: &Lab, other: &Lab, commands: &[u8]) -> Result<(), Failure> {
+    other.work()?;
+    let mut worker = lab.worker()?;
+    lab.submit(&mut worker, commands)?;
+    wait_until("an error of the device", || lab.is_active().is_ok_and(|active| !active))?;
+    ensure!(other.is_active()?, "the other device is in error too");
+    other.work()?;
+    granted(lab.rig.destroy(), "destroying the device in error")?;
+    other.work()
+}
+
+fn fault(case: &Case) -> Result<(), Failure> {
+    let (lab, other) = (lab(case)?, lab(case)?);
+    let memory = lab.memory(SIZE, false)?;
+    granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
+    let commands = lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1 });
+    costs_its_device(&lab, &other, &commands)
+}
+
+fn hang(case: &Case) -> Result<(), Failure> {
+    let (lab, other) = (lab(case)?, lab(case)?);
+    let none = || Failure::NotApplicable("the description has no line `hang`".to_owned());
+    let commands = lab.opaque.hang().ok_or_else(none)?;
+    costs_its_device(&lab, &other, &commands)
+}

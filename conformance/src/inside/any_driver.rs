@@ -1,0 +1,84 @@
+//! Cases for the driver of any GPU that stop, start and power it.
+
+use crate::cases::any_driver::{Lab, holds};
+use crate::simulated::Case;
+use crate::{Boot, Failure};
+
+cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the adapter, or ends processes";
+    "AnyDriver.AdapterStopsAndStartsAgain" on Boot::Fresh, "stop_device":
+        "An adapter that was stopped, or stopped and removed, starts again and works as before, time after time."
+        => stops_and_starts;
+    "AnyDriver.MemorySurvivesD3" on Boot::Fresh, "set_power_state":
+        "What is in memory of each kind is there when the adapter was in D3 and has come back to D0."
+        => power;
+    "AnyDriver.ProcessesEndWithEverythingOpen" on Boot::Fresh, "dxgkddi_destroyprocess":
+        "Processes that end with devices, contexts and memory open, and work under way, leave nothing behind: more of them fit than memory."
+        => exits;
+    "AnyDriver.AddressesBelongToTheirProcess" on Boot::Fresh, "gpu-virtual-memory-in-wddm-2-0":
+        "What a process has at a GPU virtual address is nothing to another process with memory at the same address."
+        => address_spaces;
+}
+
+fn in_new_process(case: &Case<'_>) -> Result<(), Failure> {
+    case.in_other_process(|system| Lab::new(crate::rig::Rig::open(system.luid())?)?.work())
+}
+
+fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
+    for round in 0..4 {
+        in_new_process(case)?;
+        if round % 2 == 0 {
+            case.system.stop()?;
+        } else {
+            case.system.remove()?;
+        }
+        case.system.start()?;
+    }
+    in_new_process(case)
+}
+
+fn power(case: &mut Case<'_>) -> Result<(), Failure> {
+    let lab = Lab::new(case.rig()?)?;
+    let mut worker = lab.worker()?;
+    const SIZE: u64 = 64 << 10;
+    let memory = lab.memory(SIZE, false)?;
+    for round in 1..=3 {
+        lab.fill(&mut worker, memory.address, SIZE, round)?;
+        let machine = case.system.machine();
+        let down = machine.power_down(case.system.luid());
+        down.map_err(|error| Failure::new(format!("the way to D3: {error}")))?;
+        ensure!(machine.is_powered_down(case.system.luid()), "the device is not in D3");
+        holds(&lab.rig.view(memory)?, 0, SIZE, round, "memory while the device is in D3")?;
+        lab.work()?;
+        holds(&lab.rig.view(memory)?, 0, SIZE, round, "memory after D3")?;
+    }
+    Ok(())
+}
+
+fn exits(case: &mut Case<'_>) -> Result<(), Failure> {
+    for _ in 0..20 {
+        case.in_other_process(|system| {
+            let lab = Lab::new(crate::rig::Rig::open(system.luid())?)?;
+            lab.memory(1 << 20, false)?;
+            lab.work()?;
+            lab.worker().map(drop)
+        })?;
+    }
+    in_new_process(case)
+}
+
+fn address_spaces(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let lab = Lab::new(case.rig()?)?;
+    let mut worker = lab.worker()?;
+    let memory = lab.memory(SIZE, false)?;
+    lab.fill(&mut worker, memory.address, SIZE, 0x0101_0101)?;
+    let address = memory.address;
+    case.in_other_process(|system| {
+        let lab = Lab::new(crate::rig::Rig::open(system.luid())?)?;
+        let mut worker = lab.worker()?;
+        let memory = lab.memory_at(SIZE, address)?;
+        lab.fill(&mut worker, address, SIZE, 0x0202_0202)?;
+        holds(&lab.rig.view(memory)?, 0, SIZE, 0x0202_0202, "memory of the other process")
+    })?;
+    holds(&lab.rig.view(memory)?, 0, SIZE, 0x0101_0101, "memory at the same address of this process")
+}

@@ -1,0 +1,360 @@
+//! Timeout detection and recovery. [tdr-changes-in-windows-8]
+//!
+//! If work makes no progress for TdrDelay, its context is suspended or its packet preempted ([`watch`]). If it does not leave the engine within another
+//! TdrDelay, the engine is reset, which takes other DDIs for hardware queues ([`hardware`]) than for packets ([`packet`]), and if that does not help,
+//! the adapter is ([`adapter`]).
+//!
+//! It stands above the scheduler, which complains of work that does not leave its engine and knows this as [`Recovery`]. No thread waits for
+//! `Tdr::recovering`: it is tried. [`Tdr::recover_from`] loses the devices that a reset has named when it is free again.
+
+mod adapter;
+mod hardware;
+mod packet;
+mod watch;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use nt::lock::{Mutex, lock};
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::NTSTATUS;
+
+use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
+use crate::rank;
+use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
+use crate::vidsch::{
+    Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, VidSch, while_looking,
+};
+use nt::bugcheck::Bugcheck;
+use nt::clock::Clock;
+use nt::verifier::Verifier;
+
+use watch::{SuspensionProbe, TimeoutWatch};
+
+/// Reports that are kept, newest last.
+const REPORTS: usize = 256;
+/// Bytes that a driver may fill in DxgkDdiCollectDbgInfo.
+const DEBUG_BYTES: usize = 64 << 10;
+
+/// Recovery from timeouts of an adapter, and the watchdog that finds them.
+pub(crate) struct Tdr {
+    adapter: Weak<RenderAdapter>,
+    verifier: Arc<Verifier>,
+    settings: TdrSettings,
+    clock: Clock,
+    /// One recovery at a time.
+    recovering: Mutex<(), rank::Recovering>,
+    /// Contexts that the driver has named since a reset began.
+    named: Mutex<Option<Vec<Invalidated>>>,
+    /// Held while somebody looks for timeouts.
+    watch: Mutex<TimeoutWatch, rank::TdrWatch>,
+    /// Contexts whose suspension the watchdog has requested.
+    probes: Mutex<Vec<SuspensionProbe>, rank::TdrProbes>,
+    /// The DDI of a recovery that a thread is in, and since when.
+    inside: Mutex<Option<(&'static str, Duration)>>,
+    /// Times of the resets of the adapter.
+    resets: Mutex<VecDeque<Duration>>,
+    /// Times of the resets of engines that each process caused.
+    offences: Mutex<HashMap<String, VecDeque<Duration>>, rank::Offences>,
+    /// Processes that may not use the adapter any more.
+    blocked: Mutex<HashSet<String>>,
+    /// Every device of the adapter.
+    devices: Mutex<Vec<Weak<Device>>>,
+    reports: Mutex<VecDeque<TdrReport>>,
+    count: AtomicU64,
+}
+
+/// A context that lost its state.
+struct Invalidated {
+    context: Arc<HwContext>,
+    /// Another one caused the reset.
+    collateral: bool,
+}
+
+/// What is left to do after the reset of an engine, without its lock.
+#[derive(Default)]
+pub(super) struct Aftermath {
+    lost: Vec<(Arc<Device>, DeviceError)>,
+    /// The engine could not be reset, or that was not enough; resets of the adapter until then.
+    promoted: Option<u64>,
+}
+
+impl Tdr {
+    /// Recovery of an adapter whose scheduler is about to be made.
+    pub(crate) fn new(adapter: &Arc<RenderAdapter>) -> Arc<Self> {
+        let config = adapter.machine.config();
+        Arc::new(Self {
+            adapter: Arc::downgrade(adapter),
+            verifier: Arc::clone(adapter.machine.verifier()),
+            settings: config.tdr,
+            clock: config.clock.clone(),
+            recovering: Mutex::new(()),
+            named: Mutex::new(None),
+            watch: Mutex::default(),
+            probes: Mutex::default(),
+            inside: Mutex::new(None),
+            resets: Mutex::default(),
+            offences: Mutex::default(),
+            blocked: Mutex::default(),
+            devices: Mutex::default(),
+            reports: Mutex::default(),
+            count: AtomicU64::new(0),
+        })
+    }
+
+    /// The adapter.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED when it is gone.
+    fn adapter(&self) -> Result<Arc<RenderAdapter>, NTSTATUS> {
+        self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Counts an event at `now` and returns how many there were in TdrLimitTime.
+    fn count_in(&self, times: &mut VecDeque<Duration>, now: Duration) -> u32 {
+        times.retain(|time| now.saturating_sub(*time) <= self.settings.limit_time);
+        times.push_back(now);
+        u32::try_from(times.len()).unwrap_or(u32::MAX)
+    }
+
+    fn keep(&self, mut report: TdrReport) {
+        report.number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut reports = lock(&self.reports);
+        if reports.len() == REPORTS {
+            reports.pop_front();
+        }
+        reports.push_back(report);
+    }
+}
+
+impl Recovery for Tdr {
+    fn look_for_timeouts(&self) {
+        self.look();
+    }
+
+    fn recover(&self, complaints: &[Complaint]) {
+        self.recover_from(complaints);
+    }
+
+    fn recover_while_losing(&self, device: &Device, node: u32, subject: Subject) {
+        self.recover_beside(device, node, subject);
+    }
+
+    fn reset_adapter(&self, reason: TdrReason, resets: u64) {
+        self.reset(reason, resets);
+    }
+
+    fn resume_suspended(&self) {
+        self.put_back_answered();
+    }
+
+    fn note_device(&self, device: &Arc<Device>) {
+        let mut devices = lock(&self.devices);
+        devices.retain(|device| device.strong_count() != 0);
+        devices.push(Arc::downgrade(device));
+    }
+
+    fn check_not_blocked(&self, process: &str) -> Result<(), NTSTATUS> {
+        if lock(&self.blocked).contains(process) { Err(STATUS_ACCESS_DENIED) } else { Ok(()) }
+    }
+
+    fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
+        self.invalidate(args)
+    }
+
+    fn query_engine_status(&self, node: u32) -> Option<bool> {
+        self.ask_engine_status(&*self.adapter().ok()?, node)
+    }
+
+    fn reports(&self) -> Vec<TdrReport> {
+        lock(&self.reports).iter().cloned().collect()
+    }
+}
+
+impl Tdr {
+    /// Finds what has timed out by the machine's clock, and recovers from it.
+    fn look(&self) {
+        self.check_inside();
+        let Ok(adapter) = self.adapter() else { return };
+        if self.settings.level == TdrLevel::Off || self.verifier.is_stopped() || adapter.is_gone() {
+            return;
+        }
+        // While a recovery is in the driver, no other DDI about engines is called.
+        if self.recovering.try_lock().is_none() {
+            return;
+        }
+        let (hung, forgotten) = {
+            // Nothing is under way on a device that sleeps.
+            let Some(_awake) = adapter.machine.gate().enter_awake() else { return };
+            let Some(mut watch) = self.watch.try_lock() else { return };
+            let now = self.clock.now();
+            let mut hung = self.watch_progress(&mut watch, now);
+            // A hardware context that does not let go of its engine keeps the packets there from doing so.
+            let packets = self.watch_packets(&mut watch, now);
+            hung.extend(packets);
+            (hung, self.has_lost_its_work(&watch).then(|| adapter.vidsch().timeouts().adapter_resets()))
+        };
+        while_looking(|| match forgotten {
+            Some(resets) => self.reset(TdrReason::FunctionReset, resets),
+            None => self.recover_from(&hung),
+        });
+        adapter.vidsch().make_good_unreported_signals();
+    }
+
+    /// A DDI of a recovery that lasts longer than TdrDdiDelay will not return. [debugger: 0x116]
+    fn check_inside(&self) {
+        let inside = *lock(&self.inside);
+        if let Some((name, since)) = inside
+            && self.clock.now().saturating_sub(since) > self.settings.ddi_delay
+        {
+            self.fail(STATUS_TIMEOUT, format!("{name} did not return within TdrDdiDelay"));
+        }
+    }
+
+    /// VIDEO_TDR_FAILURE: number of the recovery, nothing, status, nothing. [debugger: 0x116]
+    fn fail(&self, status: NTSTATUS, reason: String) {
+        let number = self.count.load(Ordering::Acquire) + 1;
+        let parameters = [number, 0, u64::from(status.0 as u32), 0];
+        self.verifier.raise(Bugcheck::new(Bugcheck::VIDEO_TDR_FAILURE, parameters, reason));
+    }
+
+    /// Calls a DDI of a recovery, which may take TdrDdiDelay.
+    fn within_delay<R>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
+        *lock(&self.inside) = Some((name, self.clock.now()));
+        let result = call();
+        self.check_inside();
+        *lock(&self.inside) = None;
+        result
+    }
+
+    /// True if recovery may go on; TdrLevel and TdrDebugMode decide. Notes a timeout that is not recovered from.
+    fn may_recover(&self, sch: &VidSch, node: u32, reason: TdrReason) -> bool {
+        match (self.settings.level, self.settings.debug_mode) {
+            (TdrLevel::Recover, TdrDebugMode::Ignore) => {
+                let mut report = self.describe(sch, Some(node), reason);
+                report.outcome = TdrOutcome::Ignored;
+                self.keep(report);
+                false
+            }
+            (TdrLevel::Recover, _) => true,
+            (TdrLevel::Off, _) => false,
+            (TdrLevel::BugCheck | TdrLevel::RecoverVga, _) => {
+                self.fail(
+                    STATUS_TIMEOUT,
+                    format!("engine {node} timed out, and TdrLevel asks for a bugcheck: {reason}"),
+                );
+                false
+            }
+        }
+    }
+
+    /// Resets engines, and the adapter if that fails; then loses the devices that a reset costs, which may need several engines to go
+    /// on. Called with nothing held.
+    fn recover_from(&self, complaints: &[Complaint]) {
+        let Ok(adapter) = self.adapter() else { return };
+        if complaints.is_empty() {
+            return;
+        }
+        let promoted = {
+            let _powered = adapter.machine.gate().enter(&adapter.machine);
+            let after: Vec<_> = complaints.iter().map(|complaint| self.reset_engine(complaint)).collect();
+            for (device, error) in after.iter().flat_map(|after| &after.lost) {
+                adapter.vidsch().lose_device(device, *error);
+            }
+            after.iter().find_map(|after| after.promoted)
+        };
+        adapter.vidsch().resume_suspended_soon();
+        if let Some(resets) = promoted {
+            self.reset(TdrReason::EngineTimeoutPromotedToAdapterReset, resets);
+        }
+    }
+
+    /// As [`Tdr::recover_from`], for a thread that is losing `device`, of which `subject` does not leave the engine of `node`, and whose
+    /// other work may be done later.
+    fn recover_beside(&self, device: &Device, node: u32, subject: Subject) {
+        let Ok(adapter) = self.adapter() else { return };
+        let sch = adapter.vidsch();
+        let after = self.reset_engine(&sch.timeouts().complaint_about(node, TdrReason::SuspensionTimeout, subject));
+        for (other, error) in after.lost.into_iter().filter(|(other, _)| other.id() != device.id()) {
+            sch.lose_soon(other, error);
+        }
+        if let Some(resets) = after.promoted {
+            sch.reset_adapter_soon(TdrReason::EngineTimeoutPromotedToAdapterReset, resets);
+        }
+    }
+
+    /// Counts the reset of an engine against a process; true if that one is refused from now on. [tdr-changes-in-windows-8]
+    fn count_offence(&self, process: &str, now: Duration) -> bool {
+        let mut offences = lock(&self.offences);
+        let count = self.count_in(offences.entry(process.to_owned()).or_default(), now);
+        let allowed = self.settings.limit_count.saturating_sub(1);
+        count > allowed && lock(&self.blocked).insert(process.to_owned())
+    }
+
+    /// The state of an engine, or of the adapter, with everybody innocent.
+    fn describe(&self, sch: &VidSch, node: Option<u32>, reason: TdrReason) -> TdrReport {
+        let concerned = |context: &Arc<HwContext>| node.is_none_or(|node| context.node() == node);
+        let contexts = sch.hw_contexts();
+        let queues = contexts.iter().filter(|context| concerned(context)).flat_map(|context| context.queues());
+        let queues = queues.map(|queue| TdrQueue {
+            process: queue.context().device().process.owner.clone(),
+            handle: queue.user_handle().load(Ordering::Acquire),
+            node: queue.context().node(),
+            kind: if queue.flags().UserModeSubmission() { TdrKind::UserQueue } else { TdrKind::KernelQueue },
+            progress: queue.progress().current(),
+            last_queued: queue.last_queued(),
+            fate: TdrFate::Innocent,
+        });
+        let packets = sch.packet_contexts();
+        let packets = packets.iter().filter(|context| node.is_none_or(|node| context.node() == node)).map(|context| {
+            let (finished, submitted) = context.progress();
+            TdrQueue {
+                process: context.device().process.owner.clone(),
+                handle: context.user_handle().load(Ordering::Acquire),
+                node: context.node(),
+                kind: TdrKind::Packets,
+                progress: finished,
+                last_queued: submitted,
+                fate: TdrFate::Innocent,
+            }
+        });
+        TdrReport {
+            number: 0,
+            time: self.clock.now(),
+            node,
+            reason,
+            outcome: TdrOutcome::NothingToReset,
+            responsive: None,
+            live_dump: None,
+            queues: queues.chain(packets).collect(),
+            blocked: Vec::new(),
+            debug_information: Vec::new(),
+        }
+    }
+
+    /// DxgkDdiCollectDbgInfo for a live dump. [d3dkmddi: DXGKARG_COLLECTDBGINFO]
+    fn collect_debug_information(&self, reason: u32) -> Vec<u8> {
+        let Ok(adapter) = self.adapter() else { return Vec::new() };
+        let mut buffer = vec![0_u8; DEBUG_BYTES];
+        let mut extension = <DXGKARG_COLLECTDBGINFO_EXT as wddm_ddi::Zeroed>::zeroed();
+        let args = DXGKARG_COLLECTDBGINFO {
+            Reason: reason,
+            pBuffer: buffer.as_mut_ptr().cast(),
+            BufferSize: buffer.len(),
+            pExtension: &raw mut extension,
+        };
+        let status = self.within_delay("DxgkDdiCollectDbgInfo", || {
+            adapter.miniport.collect_dbg_info(adapter.context().raw(), &args)
+        });
+        if !status.is_success() {
+            return Vec::new();
+        }
+        // Zeros at the end of the buffer, which the driver did not write, are cut off.
+        let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        buffer.truncate(filled.next_multiple_of(8));
+        buffer
+    }
+}

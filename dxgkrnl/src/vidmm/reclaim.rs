@@ -1,0 +1,170 @@
+//! Memory for a request that finds none: one step after the other that may free some, and the end of destroyed allocations.
+//!
+//! What may be evicted for a request, and what became of the search, travels with it as a [`MemoryRequest`].
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use wddm_ddi::status::*;
+
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
+use crate::vidmm::residency;
+
+/// How long a request waits for queues to go idle before it is told that memory is short.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A request that may need memory: what may be done to free some, and what was found out when that was not enough. It is an argument of
+/// every function that may have to free memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryRequest {
+    /// It waits, with the memory lock, for queues that are about to finish with memory they use.
+    waits_for_idle_queues: bool,
+    /// Residency lists of suspended processes may be evicted for it.
+    pub(super) evicts_lists: bool,
+    /// What is still in memory of the process that is resumed leaves first, so that it does not divide the free memory.
+    pub(super) evicts_own_first: bool,
+    /// The process whose memory the request brings back: none of it is evicted for the rest of it.
+    pub(super) keeps: Option<SpaceId>,
+    /// Memory was not found, and nothing was left to try.
+    pub(super) short: bool,
+    /// Memory was not found that queues are about to let go of.
+    pub(super) idle_soon: bool,
+}
+
+impl MemoryRequest {
+    /// A request that waits for queues which are about to finish, because nobody asks for it again; it evicts no residency list.
+    pub(crate) fn waiting() -> Self {
+        Self { waits_for_idle_queues: true, ..Self::default() }
+    }
+
+    /// A request that fails at once where queues have to be waited for.
+    pub(super) fn without_waiting(evicts_lists: bool, evicts_own_first: bool) -> Self {
+        Self { evicts_lists, evicts_own_first, ..Self::default() }
+    }
+}
+
+impl Memory {
+    /// As [`Memory::reclaim_some`], for an attempt that made some tables of several, when `before` bytes of a segment were free. Where the GPU
+    /// writes tables, what was made is undone when it comes to that: there may be more room then, but that something is under way means
+    /// nothing.
+    pub(super) fn reclaim_some_again(
+        &mut self,
+        segment: u32,
+        before: u64,
+        request: &mut MemoryRequest,
+    ) -> Result<bool, NTSTATUS> {
+        self.finish_tables()?;
+        if self.segments.free_bytes(segment) > before { Ok(true) } else { self.reclaim_some(segment, request) }
+    }
+
+    /// Does one thing that may lead to free memory in `segment` (0 for system memory). False when nothing is left to try.
+    pub(crate) fn reclaim_some(&mut self, segment: u32, request: &mut MemoryRequest) -> Result<bool, NTSTATUS> {
+        if self.retire()? || self.free_destroyed()? {
+            return Ok(true);
+        }
+        // What leaves the segment is free once the GPU has copied it, so whatever is under way comes first.
+        self.submit()?;
+        if self.wait_oldest()? {
+            return Ok(true);
+        }
+        if self.take_offered(segment, request)? {
+            return Ok(true);
+        }
+        if self.evict_one(segment, request)? {
+            return Ok(true);
+        }
+        let found = request.waits_for_idle_queues && self.wait_for_idle(segment, request)?;
+        request.short |= !found;
+        request.idle_soon |= !found && self.is_idle_soon(segment);
+        Ok(found)
+    }
+
+    /// True if something would free memory in `segment` that queues at work have not let go of yet.
+    fn is_idle_soon(&self, segment: u32) -> bool {
+        let waits = |state: &AllocationState| {
+            let leaves = segment != 0 && residency::is_in(state, segment);
+            let holds_here = leaves || (segment == 0 && matches!(state.place, Location::System(_)));
+            let given_up = state.listed == 0 || state.offered.is_some();
+            // The queues of a suspended process make no progress.
+            let works = !self.is_suspended(state.allocation.owner());
+            given_up && works && state.references == 0 && holds_here && (state.destroyed || leaves)
+        };
+        self.allocations.values().any(|state| waits(state) && state.idle.as_ref().is_some_and(|idle| !idle()))
+    }
+
+    /// Waits until queues have let go of something that would free memory in `segment`, within bounds.
+    fn wait_for_idle(&mut self, segment: u32, request: &MemoryRequest) -> Result<bool, NTSTATUS> {
+        let deadline = Instant::now() + IDLE_TIMEOUT;
+        while self.is_idle_soon(segment) {
+            if Instant::now() > deadline || self.driver.verifier.is_stopped() {
+                break;
+            }
+            match self.paging.node() {
+                Some(node) => node.pause(),
+                None => return Ok(false),
+            }
+            if self.free_destroyed()?
+                || self.take_offered(segment, request)?
+                || residency::victim(self, segment, request).is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// An allocation is destroyed. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`). Of one device,
+    /// what is destroyed later is not idle sooner.
+    pub(crate) fn destroy_when_idle(&mut self, id: AllocationId, idle: Option<IdlePoint>) {
+        let Some(state) = self.allocations.get_mut(&id) else { return };
+        (state.destroyed, state.listed) = (true, 0);
+        let list = self.destroyed.entry(state.allocation.device()).or_default();
+        // What waits for nothing is not behind what waits.
+        if idle.is_none() {
+            list.push_front(id)
+        } else {
+            list.push_back(id)
+        }
+        state.idle = idle;
+    }
+
+    /// Frees destroyed allocations that no queue can use any more. True if any was freed.
+    pub(crate) fn free_destroyed(&mut self) -> Result<bool, NTSTATUS> {
+        let mut ready = VecDeque::new();
+        for list in self.destroyed.values_mut() {
+            let mut at = 0;
+            while let Some(id) = list.get(at) {
+                #[cfg(test)]
+                (self.looks += 1);
+                match self.allocations.get(id) {
+                    None => drop(list.remove(at)),
+                    Some(state) if state.references != 0 => at += 1,
+                    // Whatever is behind it waits for as much at least.
+                    Some(state) if state.idle.as_ref().is_some_and(|idle| !idle()) => break,
+                    Some(_) => ready.extend(list.remove(at)),
+                }
+            }
+        }
+        self.destroyed.retain(|_, list| !list.is_empty());
+        let any = !ready.is_empty();
+        while let Some(id) = ready.pop_front() {
+            if let Err(status) = self.free(id) {
+                ready.into_iter().chain([id]).for_each(|id| self.destroy_when_idle(id, None));
+                return Err(status);
+            }
+        }
+        Ok(any)
+    }
+
+    /// Frees what an allocation holds, now. Its memory is used again only after the paging work on it.
+    pub(crate) fn free(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        self.end_lock(id);
+        self.unmap_everywhere(id)?;
+        let Some(state) = self.allocations.remove(&id) else { return Ok(()) };
+        let size = state.allocation.size();
+        self.release_place(state.place, size);
+        self.gone.push(state.allocation);
+        Ok(())
+    }
+}

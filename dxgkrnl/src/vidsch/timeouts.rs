@@ -1,0 +1,310 @@
+//! What the scheduler knows of timeouts: the machine's clock, how often engines were reset, and who recovers from one.
+//!
+//! Recovery stands above the scheduler, in [`tdr`](crate::tdr). The scheduler complains of work that does not leave its engine, and meets recovery as
+//! [`Recovery`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::NTSTATUS;
+
+use crate::config::{TdrLevel, TdrSettings};
+use crate::platform::Platform;
+use crate::tdr_report::{TdrReason, TdrReport};
+use nt::bugcheck::Bugcheck;
+use nt::clock::Clock;
+
+use super::deadline::Deadline;
+use super::hw_context::HwContext;
+use super::node::Suspects;
+use super::report::subcode;
+use super::sync_object::SyncObject;
+use super::{Device, VidSch};
+
+/// Nodes that are told apart.
+const NODES: usize = 64;
+/// How often a wait by a manual clock looks at it.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
+pub(crate) const LONG_STALL: Duration = Duration::from_secs(1);
+
+/// Who finds timeouts and recovers from them.
+pub(crate) trait Recovery: Send + Sync {
+    /// Finds what has timed out by the machine's clock, and recovers from it.
+    fn look_for_timeouts(&self);
+
+    /// Resets engines, and the adapter if that fails; then loses the devices that a reset costs. Called with nothing held.
+    fn recover(&self, complaints: &[Complaint]);
+
+    /// As [`Recovery::recover`], for a thread that is losing `device`, of which `subject` does not leave the engine of `node`, and whose
+    /// other work may be done later.
+    fn recover_while_losing(&self, device: &Device, node: u32, subject: Subject);
+
+    /// Resets the adapter, unless it was reset more often than `resets`. Called with nothing held.
+    fn reset_adapter(&self, reason: TdrReason, resets: u64);
+
+    /// Resumes the contexts that the watchdog had suspended and that have left their engines.
+    fn resume_suspended(&self);
+
+    /// A device was created.
+    fn note_device(&self, device: &Arc<Device>);
+
+    /// Fails if the process is refused the adapter.
+    ///
+    /// # Errors
+    /// STATUS_ACCESS_DENIED after too many timeouts. [tdr-changes-in-windows-8, debugger: 0x142]
+    fn check_not_blocked(&self, process: &str) -> Result<(), NTSTATUS>;
+
+    /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
+    fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS;
+
+    /// True if the driver says that the engine of `node` makes progress; `None` if it does not say.
+    fn query_engine_status(&self, node: u32) -> Option<bool>;
+
+    /// Reports of the recoveries so far, oldest first; the last few hundred are kept.
+    fn reports(&self) -> Vec<TdrReport>;
+}
+
+/// What the scheduler of an adapter knows about timeouts.
+pub(crate) struct Timeouts {
+    settings: TdrSettings,
+    clock: Clock,
+    /// Nodes between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, a bit each. Written at device level.
+    silent: AtomicU64,
+    /// How often the engine of each node was reset, alone or with the adapter. Counted at device level.
+    engine_resets: [AtomicU64; NODES],
+    /// How often the adapter was. Counted at device level.
+    adapter_resets: AtomicU64,
+    /// Packets count as complete: the adapter is being reset.
+    abandoning: AtomicBool,
+    recovery: Arc<dyn Recovery>,
+}
+
+/// Why an engine is to be reset. It is void once the engine was reset for another reason: other work runs there then.
+pub(crate) struct Complaint {
+    pub(crate) node: u32,
+    pub(crate) reason: TdrReason,
+    /// Resets of the engine until it was made.
+    resets: u64,
+    pub(crate) subject: Subject,
+    /// The device of the context that it is about was in error already when it was made.
+    lost: bool,
+}
+
+impl Complaint {
+    /// True if it is about a context whose device was in error already when it was made.
+    pub(super) fn is_of_lost_device(&self) -> bool {
+        self.lost
+    }
+}
+
+/// Work without progress that a timeout is about.
+#[derive(Clone)]
+pub(crate) enum Subject {
+    /// Something on the engine.
+    Engine,
+    /// A hardware context that does not leave it.
+    Context(Arc<HwContext>),
+    /// Packets.
+    Packets(Suspects),
+}
+
+impl Timeouts {
+    pub(super) fn new(machine: &Platform, recovery: Arc<dyn Recovery>) -> Self {
+        Self {
+            settings: machine.config().tdr,
+            clock: machine.config().clock.clone(),
+            silent: AtomicU64::new(0),
+            engine_resets: [const { AtomicU64::new(0) }; NODES],
+            adapter_resets: AtomicU64::new(0),
+            abandoning: AtomicBool::new(false),
+            recovery,
+        }
+    }
+
+    /// When what begins to wait now gives up.
+    pub(super) fn limit(&self) -> Duration {
+        self.clock.now() + self.settings.delay
+    }
+
+    /// How long somebody who waits for `limit` sleeps before it looks at the clock again.
+    pub(super) fn sleep_time(&self, limit: Duration) -> Duration {
+        if self.clock.is_manual() { POLL_INTERVAL } else { limit.saturating_sub(self.clock.now()) }
+    }
+
+    /// How long an engine may take to let go of a context.
+    pub(crate) fn delay(&self) -> Duration {
+        self.settings.delay
+    }
+
+    /// A wait of TdrDelay that begins now.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::new(&self.clock, self.settings.delay)
+    }
+
+    /// The machine's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn engine_resets(&self, node: u32) -> &AtomicU64 {
+        &self.engine_resets[node as usize % NODES]
+    }
+
+    /// Number of resets of the engine of `node`.
+    pub(crate) fn resets_of(&self, node: u32) -> u64 {
+        self.engine_resets(node).load(Ordering::Acquire)
+    }
+
+    /// A complaint about the engine of `node`, with its state of this moment.
+    pub(crate) fn complaint(&self, node: u32, reason: TdrReason) -> Complaint {
+        self.complaint_about(node, reason, Subject::Engine)
+    }
+
+    /// As [`Tdr::complaint`], of what stands still there.
+    pub(crate) fn complaint_about(&self, node: u32, reason: TdrReason, subject: Subject) -> Complaint {
+        // In this order: a reset puts devices in error before it is counted, so that one which costs this device from now on is counted later.
+        let resets = self.resets_of(node);
+        let lost = matches!(&subject, Subject::Context(context) if context.device().error().is_some());
+        Complaint { node, reason, resets, subject, lost }
+    }
+
+    /// Number of resets of the adapter.
+    pub(crate) fn adapter_resets(&self) -> u64 {
+        self.adapter_resets.load(Ordering::Acquire)
+    }
+
+    /// True if a reset that came between has ended what is complained of.
+    pub(crate) fn is_over(&self, complaint: &Complaint) -> bool {
+        let was_reset = self.resets_of(complaint.node) != complaint.resets;
+        match &complaint.subject {
+            // Another reset that came between has lost the device and stopped the context; that recovery takes the context off the engine.
+            Subject::Context(context) => {
+                context.has_left() || was_reset && !complaint.lost && context.device().error().is_some()
+            }
+            Subject::Engine | Subject::Packets(_) => was_reset,
+        }
+    }
+
+    /// How often somebody should look for timeouts; `None` where time is moved by hand, or nobody is to look.
+    pub(super) fn check_interval(&self) -> Option<Duration> {
+        let looks = !self.clock.is_manual() && self.settings.level != TdrLevel::Off;
+        looks.then(|| self.settings.delay / 4)
+    }
+
+    /// True if packets count as complete because the adapter is being reset.
+    pub(crate) fn is_abandoning(&self) -> bool {
+        self.abandoning.load(Ordering::Acquire)
+    }
+
+    /// The engine of `node` was reset, alone or with the adapter. Called at device level.
+    pub(crate) fn note_engine_reset(&self, node: u32) {
+        self.engine_resets(node).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The adapter was reset, and with it every engine. Called at device level.
+    pub(crate) fn note_adapter_reset(&self) {
+        for resets in self.engine_resets.iter().chain([&self.adapter_resets]) {
+            resets.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// From now on the node must say nothing until it is resumed, or may say something again. Called at device level.
+    pub(crate) fn set_silent(&self, node: u32, silent: bool) {
+        let bit = 1 << (node & 63);
+        if silent {
+            self.silent.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            self.silent.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Packets count as complete from now on, or no longer.
+    pub(crate) fn set_abandoning(&self, abandoning: bool) {
+        self.abandoning.store(abandoning, Ordering::Release);
+    }
+}
+
+impl VidSch {
+    /// Timeouts as the scheduler knows them.
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
+    }
+
+    /// Who recovers from timeouts.
+    pub(crate) fn recovery(&self) -> &dyn Recovery {
+        &*self.timeouts.recovery
+    }
+
+    /// Blocks until the fences have reached their values, or the machine's clock `limit`.
+    pub(super) fn wait_by_clock(&self, conditions: &[(Arc<SyncObject>, u64)], limit: Duration) -> NTSTATUS {
+        let _waits = self.timeouts.clock.deadline(limit);
+        loop {
+            let left = limit.saturating_sub(self.timeouts.clock.now());
+            let status = self.wait(conditions, false, Some(Instant::now() + self.timeouts.sleep_time(limit)));
+            if status != STATUS_TIMEOUT || left.is_zero() {
+                return status;
+            }
+        }
+    }
+
+    /// A report of an engine between its reset and its resumption. [debugger: 0x119]
+    ///
+    /// # Errors
+    /// The bugcheck that it is.
+    pub(super) fn check_silence(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<(), Bugcheck> {
+        if self.timeouts.silent.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        match self.node_of_report(data).filter(|node| self.is_silent(*node)) {
+            None => Ok(()),
+            Some(node) => Err(Bugcheck::scheduler(
+                subcode::REPORT_BEFORE_RESUME,
+                u64::from(node),
+                data.InterruptType.0 as u64,
+                0,
+                format!(
+                    "interrupt type {} of node {node} between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine",
+                    data.InterruptType.0
+                ),
+            )),
+        }
+    }
+
+    /// The node that a report is about, if it is about one.
+    pub(super) fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
+        type T = DXGK_INTERRUPT_TYPE;
+        macro_rules! node {
+            ($arm:ident) => {{
+                // SAFETY: the arm is numbers, handles and addresses, which any bytes are.
+                let arm = unsafe { &data.u.$arm };
+                (arm.NodeOrdinal, arm.EngineOrdinal)
+            }};
+        }
+        let (node, engine) = match data.InterruptType {
+            T::DXGK_INTERRUPT_DMA_COMPLETED => node!(DmaCompleted),
+            T::DXGK_INTERRUPT_DMA_PREEMPTED => node!(DmaPreempted),
+            T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => node!(DmaPageFaulted),
+            T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => node!(MonitoredFenceSignaled),
+            T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => node!(NativeFenceSignaled),
+            T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => node!(HwQueuePageFaulted),
+            T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => node!(GpuEngineTimeout),
+            T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => node!(EngineStateChange),
+            T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
+                // SAFETY: as above.
+                let context = unsafe { data.u.SuspendContextCompleted.hContext };
+                return Some(self.find_context(context)?.node());
+            }
+            _ => return None,
+        };
+        self.limits.node(data.InterruptType, node, engine).ok()
+    }
+
+    /// Bits of the nodes that must say nothing at the moment.
+    pub(super) fn is_silent(&self, node: u32) -> bool {
+        self.timeouts.silent.load(Ordering::Acquire) >> (node & 63) & 1 != 0
+    }
+}

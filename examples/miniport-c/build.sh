@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds toy.sys without a WDK: `build.sh OUT` with clang and lld, `build.sh OUT mingw` with MinGW-w64. OUT is a folder.
+# With the WDK, compile toy.c alone against its headers and link displib.lib and ntoskrnl.lib.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd) out=$1
+flags="-std=gnu11 -O2 -g -Wall -Wextra -Wno-multichar -ffreestanding -fno-builtin -fno-stack-protector -mno-red-zone -mgeneral-regs-only"
+flags="$flags -I $here/../../kmt/include/km"
+mkdir -p "$out"
+# shellcheck disable=SC2086
+if [ "${2-clang}" = clang ]; then
+    for file in toy displib; do clang --target=x86_64-pc-windows-msvc $flags -gcodeview -c "$here/$file.c" -o "$out/$file.obj"; done
+    llvm-dlltool -m i386:x86-64 -d "$here/kernel.def" -l "$out/kernel.lib"
+    lld-link /nologo /driver /subsystem:native /nodefaultlib /entry:DriverEntry /debug "/out:$out/toy.sys" "$out/toy.obj" "$out/displib.obj" "$out/kernel.lib"
+else
+    for file in toy displib; do x86_64-w64-mingw32-gcc $flags -c "$here/$file.c" -o "$out/$file.o"; done
+    x86_64-w64-mingw32-dlltool -d "$here/kernel.def" -l "$out/libkernel.a"
+    x86_64-w64-mingw32-gcc -shared -nostdlib -Wl,--subsystem,native -Wl,--entry,DriverEntry -Wl,--dynamicbase -Wl,--exclude-all-symbols \
+        -o "$out/toy.sys" "$out/toy.o" "$out/displib.o" "$out/libkernel.a"
+fi

@@ -1,0 +1,280 @@
+//! The code of one block.
+
+use crate::lanes::{Lanes, mask_of_bits, narrow, registers, splat, widen_signed, widen_unsigned};
+use crate::{convert, float, integer};
+use campanile_hw::isa::{Instruction, LANES, Op, Operand, Type};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
+use cranelift_codegen::ir::{Function, InstBuilder, Value};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::collections::BTreeMap;
+
+/// Bytes of four words.
+const CHUNK: i64 = 16;
+/// Bytes of a word of all lanes.
+const WORD: i32 = LANES as i32 * 4;
+/// Bytes of a double of all lanes.
+const DOUBLE: i32 = LANES as i32 * 8;
+
+/// The file of the registers for which a constant stands.
+fn constant_file(instruction: &Instruction) -> File {
+    match (instruction.op.form().operands[2], instruction.ty) {
+        (Operand::WordOrConstant, _) => File::Word,
+        (_, Type::B1) => File::Predicate,
+        (_, Type::I64 | Type::F64) => File::Double,
+        _ => File::Word,
+    }
+}
+
+/// A register: its file and number.
+type Register = (File, u8);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum File {
+    Predicate,
+    Word,
+    Double,
+}
+
+impl File {
+    fn of(operand: Operand) -> Option<Self> {
+        match operand {
+            Operand::Predicate => Some(Self::Predicate),
+            Operand::Word => Some(Self::Word),
+            Operand::Double => Some(Self::Double),
+            _ => None,
+        }
+    }
+}
+
+/// Four lanes on their way through a block.
+struct Chunk {
+    /// Addresses of their first words and doubles, and of the predicates.
+    words: Value,
+    doubles: Value,
+    predicates: Value,
+    /// Number of the first lane.
+    lane: Value,
+    arguments: Value,
+    /// Registers that were read or written; a predicate is a mask of words.
+    values: BTreeMap<Register, Lanes>,
+    /// Those that were written.
+    written: Vec<Register>,
+}
+
+impl Chunk {
+    fn load(&self, b: &mut FunctionBuilder<'_>, (file, number): Register) -> Lanes {
+        match file {
+            File::Word => Lanes::Words(b.ins().load(I32X4, registers(), self.words, i32::from(number) * WORD)),
+            File::Double => {
+                let offset = i32::from(number) * DOUBLE;
+                Lanes::Doubles(
+                    [offset, offset + 16].map(|offset| b.ins().load(I64X2, registers(), self.doubles, offset)),
+                )
+            }
+            File::Predicate => {
+                let all = b.ins().load(I32, registers(), self.predicates, i32::from(number) * 4);
+                let own = b.ins().ushr(all, self.lane);
+                Lanes::Words(mask_of_bits(b, own))
+            }
+        }
+    }
+
+    fn read(&mut self, b: &mut FunctionBuilder<'_>, register: Register) -> Lanes {
+        if let Some(value) = self.values.get(&register) {
+            return *value;
+        }
+        let value = self.load(b, register);
+        self.values.insert(register, value);
+        value
+    }
+
+    fn write(&mut self, register: Register, value: Lanes) {
+        if !self.written.contains(&register) {
+            self.written.push(register);
+        }
+        self.values.insert(register, value);
+    }
+
+    /// Stores what was written, in the lanes whose bits are set in `active`.
+    fn store(&self, b: &mut FunctionBuilder<'_>, active: Value) {
+        let mask = mask_of_bits(b, active);
+        let masks = widen_signed(b, mask);
+        let shifted = b.ins().ishl(active, self.lane);
+        for register in &self.written {
+            let Some(value) = self.values.get(register) else { continue };
+            let number = i32::from(register.1);
+            match (register.0, *value) {
+                (File::Predicate, Lanes::Words(value)) => {
+                    let bits = b.ins().vhigh_bits(I32, value);
+                    let bits = b.ins().ishl(bits, self.lane);
+                    let bits = b.ins().band(bits, shifted);
+                    let old = b.ins().load(I32, registers(), self.predicates, number * 4);
+                    let kept = b.ins().band_not(old, shifted);
+                    let new = b.ins().bor(kept, bits);
+                    b.ins().store(registers(), new, self.predicates, number * 4);
+                }
+                (_, Lanes::Words(value)) => {
+                    let old = b.ins().load(I32X4, registers(), self.words, number * WORD);
+                    let new = b.ins().bitselect(mask, value, old);
+                    b.ins().store(registers(), new, self.words, number * WORD);
+                }
+                (_, Lanes::Doubles(value)) => {
+                    for ((value, mask), offset) in value.into_iter().zip(masks).zip([0, 16]) {
+                        let offset = number * DOUBLE + offset;
+                        let old = b.ins().load(I64X2, registers(), self.doubles, offset);
+                        let new = b.ins().bitselect(mask, value, old);
+                        b.ins().store(registers(), new, self.doubles, offset);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A constant of the instruction as a register of the file.
+    fn constant(b: &mut FunctionBuilder<'_>, file: File, bits: u64) -> Lanes {
+        match file {
+            File::Word => Lanes::Words(splat(b, I32X4, bits)),
+            File::Predicate => Lanes::Words(splat(b, I32X4, if bits & 1 != 0 { u64::MAX } else { 0 })),
+            File::Double => {
+                let value = splat(b, I64X2, bits);
+                Lanes::Doubles([value, value])
+            }
+        }
+    }
+
+    /// Executes an instruction.
+    fn execute(&mut self, b: &mut FunctionBuilder<'_>, instruction: &Instruction) {
+        let [to, from_a, from_b, from_c] = instruction.registers();
+        let register = |(file, number, _): (Operand, u8, u32)| File::of(file).map(|file| (file, number));
+        let Some(to) = register(to) else { return };
+        let mut sources = Vec::with_capacity(3);
+        for (place, from) in [from_a, from_b, from_c].into_iter().enumerate() {
+            if place == 1 && instruction.constant {
+                let file = constant_file(instruction);
+                sources.push(Self::constant(b, file, instruction.immediate));
+            } else if let Some(from) = register(from) {
+                sources.push(self.read(b, from));
+            }
+        }
+        let result = self.result(b, instruction, &sources);
+        self.write(to, result);
+    }
+
+    /// The result of an instruction on its sources, in the order of its fields, those that it does not have left out.
+    fn result(&self, b: &mut FunctionBuilder<'_>, instruction: &Instruction, sources: &[Lanes]) -> Lanes {
+        let (op, ty) = (instruction.op, instruction.ty);
+        match (op, sources) {
+            (Op::Arguments, _) => {
+                let all = b.ins().splat(I64X2, self.arguments);
+                Lanes::Doubles([all, all])
+            }
+            (Op::Mov, [only]) => *only,
+            (Op::Select, [yes, no, Lanes::Words(condition)]) => select(b, *condition, *yes, *no),
+            (Op::Pack, [Lanes::Words(low), Lanes::Words(high)]) => {
+                let (low, high) = (widen_unsigned(b, *low), widen_unsigned(b, *high));
+                Lanes::each(b, &[Lanes::Doubles(low), Lanes::Doubles(high)], &mut |b, halves| {
+                    let high = b.ins().ishl_imm_s(halves[1], 32);
+                    b.ins().bor(halves[0], high)
+                })
+            }
+            (Op::Index, [address, Lanes::Words(number)]) => {
+                let number = Lanes::Doubles(widen_unsigned(b, *number));
+                let stride = splat(b, I64X2, instruction.immediate);
+                Lanes::each(b, &[*address, number], &mut |b, halves| {
+                    let offset = b.ins().imul(halves[1], stride);
+                    b.ins().iadd(halves[0], offset)
+                })
+            }
+            (Op::WidenS, [Lanes::Words(word)]) => Lanes::Doubles(widen_signed(b, *word)),
+            (Op::WidenU, [Lanes::Words(word)]) => Lanes::Doubles(widen_unsigned(b, *word)),
+            (Op::Narrow, [Lanes::Doubles(double)]) => Lanes::Words(narrow(b, *double)),
+            (Op::Cmp, _) => {
+                let comparison = instruction.comparison();
+                comparison.map_or(sources[0], |comparison| match ty.is_float() {
+                    true => float::compare(b, comparison, ty, sources),
+                    false => integer::compare(b, comparison, ty, sources),
+                })
+            }
+            (Op::FromS | Op::FromU | Op::ToS | Op::ToU | Op::Convert, _) => {
+                convert::convert(b, op, ty, instruction.source().unwrap_or(Type::None), sources)
+            }
+            _ if ty.is_float() => float::arithmetic(b, op, ty, sources),
+            _ => {
+                let amount = instruction.constant.then_some(instruction.immediate);
+                integer::arithmetic(b, op, ty, amount, sources)
+            }
+        }
+    }
+}
+
+/// One of two registers by a mask of words.
+fn select(b: &mut FunctionBuilder<'_>, condition: Value, yes: Lanes, no: Lanes) -> Lanes {
+    match (yes, no) {
+        (Lanes::Doubles(_), _) => {
+            let masks = Lanes::Doubles(widen_signed(b, condition));
+            Lanes::each(b, &[masks, yes, no], &mut |b, halves| b.ins().bitselect(halves[0], halves[1], halves[2]))
+        }
+        _ => Lanes::each(b, &[yes, no], &mut |b, values| b.ins().bitselect(condition, values[0], values[1])),
+    }
+}
+
+/// Generates the function of a block: a loop over the lanes, four at a time, that leaves out those of which none is active.
+pub(crate) fn block(
+    target: &dyn TargetIsa,
+    function: &mut Function,
+    context: &mut FunctionBuilderContext,
+    code: &[Instruction],
+) {
+    let mut b = FunctionBuilder::new(function, context);
+    let entry = b.create_block();
+    let [head, body, next, exit] = [0; 4].map(|_| b.create_block());
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    b.seal_block(entry);
+    let params: Vec<Value> = b.block_params(entry).to_vec();
+    let [first_word, first_double, predicates, active, arguments] = params[..] else {
+        unreachable!("the signature has five parameters")
+    };
+    let offset = b.append_block_param(head, I64);
+    let zero = b.ins().iconst(I64, 0);
+    b.ins().jump(head, &[zero.into()]);
+
+    b.switch_to_block(head);
+    let lane = b.ins().ushr_imm_s(offset, 2);
+    let lane = b.ins().ireduce(I32, lane);
+    let own = b.ins().ushr(active, lane);
+    let own = b.ins().band_imm_s(own, 15);
+    b.ins().brif(own, body, &[], next, &[]);
+
+    b.switch_to_block(body);
+    b.seal_block(body);
+    let words_at = b.ins().iadd(first_word, offset);
+    let twice = b.ins().ishl_imm_s(offset, 1);
+    let doubles_at = b.ins().iadd(first_double, twice);
+    let mut chunk = Chunk {
+        words: words_at,
+        doubles: doubles_at,
+        predicates,
+        lane,
+        arguments,
+        values: BTreeMap::new(),
+        written: Vec::new(),
+    };
+    code.iter().for_each(|instruction| chunk.execute(&mut b, instruction));
+    chunk.store(&mut b, own);
+    b.ins().jump(next, &[]);
+
+    b.switch_to_block(next);
+    b.seal_block(next);
+    let following = b.ins().iadd_imm_s(offset, CHUNK);
+    let more = b.ins().icmp_imm_s(IntCC::UnsignedLessThan, following, i64::from(WORD));
+    b.ins().brif(more, head, &[following.into()], exit, &[]);
+    b.seal_block(head);
+
+    b.switch_to_block(exit);
+    b.seal_block(exit);
+    b.ins().return_(&[]);
+    b.finalize(target.frontend_config());
+}

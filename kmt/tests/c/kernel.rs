@@ -1,0 +1,83 @@
+//! The DDIs as C declares them, for drivers.
+
+use std::fmt::Write as _;
+
+use ddi_layout::source::Declared;
+use ddi_layout::{Facts, Source, header};
+use wddm_ddi::status;
+
+const ABOUT: &str = "\
+/*
+ * The DDIs of WDDM 3.2: what a miniport in C is compiled against where there is no WDK.
+ *
+ * Names, layouts and values are those of Microsoft's dispmprt.h and d3dkmddi.h (kit 10.0.26100) for x64. Entry points and callbacks that a render or
+ * compute driver has no use for are plain pointers.
+ *
+ * Generated from the Rust sources; do not edit.
+ */
+#ifndef CAMPANILE_DDI_H
+#define CAMPANILE_DDI_H
+
+#include \"ntddk.h\"
+
+#ifdef __cplusplus
+extern \"C\" {
+#endif
+
+typedef UINT D3DKMT_HANDLE;
+typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
+typedef UINT64 D3DGPU_SIZE_T;
+typedef SIZE_T D3DKMT_SIZE_T;
+typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
+typedef USHORT DXGK_FEATURE_VERSION;
+typedef SIZE_T DXGK_PAGE_NUMBER;
+
+";
+
+const END: &str = "\
+/* In displib.lib of the WDK; examples/miniport-c/displib.c has one without. */
+NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath,
+                        DRIVER_INITIALIZATION_DATA *DriverInitializationData);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CAMPANILE_DDI_H */
+";
+
+fn wanted(declared: &Declared) -> bool {
+    declared.file.starts_with("km/")
+}
+
+/// The declarations alone.
+pub(crate) fn declarations(source: &Source, facts: &Facts) -> String {
+    header::declarations(source, facts, &wanted).expect("C has every type")
+}
+
+/// The definition of a GUID from its usual spelling.
+fn guid(name: &str, text: &str) -> String {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let part = |from: usize, to: usize| format!("0x{}", &digits[from..to]);
+    let bytes: Vec<String> = (16..32).step_by(2).map(|at| part(at, at + 2)).collect();
+    format!("DEFINE_GUID({name}, {}, {}, {}, {});", part(0, 8), part(8, 12), part(12, 16), bytes.join(", "))
+}
+
+pub(crate) fn header(source: &Source, facts: &Facts) -> String {
+    let mut text = String::from(ABOUT);
+    for (code, name) in status::NAMES {
+        let _ = writeln!(text, "#ifndef {name}\n#define {name} ((NTSTATUS)0x{:08x})\n#endif", code.0);
+    }
+    text.push('\n');
+    for (name, value) in &facts.constants {
+        let _ = writeln!(text, "#define {name} 0x{value:x}");
+    }
+    text.push('\n');
+    for (name, value) in &facts.guids {
+        let _ = writeln!(text, "{}", guid(name, value));
+    }
+    text.push('\n');
+    text.push_str(&declarations(source, facts));
+    text.push_str(END);
+    text
+}

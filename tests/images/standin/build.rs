@@ -1,0 +1,26 @@
+//! How the image is linked; elsewhere there is nothing to do.
+
+use std::env;
+
+const ARGUMENTS: &[&str] = &[
+    "/DRIVER",
+    "/SUBSYSTEM:NATIVE,10.00",
+    "/OSVERSION:10.0",
+    "/ENTRY:DriverEntry",
+    "/NODEFAULTLIB",
+    "/DEBUG",
+    "/OPT:REF",
+    "/RELEASE",
+    "/Brepro",
+    "/PDBALTPATH:standin.pdb",
+    "/WX",
+];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "windows") {
+        for argument in ARGUMENTS {
+            println!("cargo::rustc-cdylib-link-arg={argument}");
+        }
+    }
+}
