@@ -20,7 +20,7 @@ impl Inside {
     pub fn about(&self) -> About {
         let &Self { name, area, page, requirement, .. } = self;
         // What they need and hold does not matter where none of them runs.
-        About { name, area, page, requirement, needs: [&[], &[]], holds: &[] }
+        About { name, area, page, requirement, needs: [&[], &[], &[]], holds: &[] }
     }
 
     /// Why it does not run here.
