@@ -28,7 +28,7 @@ use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, ResourceHandle, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
     Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, SharedFence, SyncObject,
@@ -92,6 +92,8 @@ pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
     SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
     KeyedMutex(Arc<KeyedMutex>),
+    /// A resource, and why nobody opens it by the handle if that is so.
+    SharedResource(Arc<ResourceHandle>, Result<(), NTSTATUS>),
 }
 
 /// Kernel handles are multiples of 4.

@@ -391,7 +391,7 @@ fn absurd_numbers_are_refused_before_anything_happens() {
     assert_eq!(create(|_, info| info.Flags.set_Primary(true)), STATUS_INVALID_PARAMETER);
     assert_eq!(create(|args, _| args.hGlobalShare = 1), STATUS_INVALID_PARAMETER);
     assert_eq!(create(|args, _| args.hResource = 1), STATUS_NOT_SUPPORTED);
-    assert_eq!(create(|args, _| args.Flags.set_CreateShared(true)), STATUS_NOT_SUPPORTED);
+    assert_eq!(create(|args, _| args.Flags.set_CreateShared(true)), STATUS_INVALID_PARAMETER);
     assert_eq!(create(|args, _| args.Flags.set_StandardAllocation(true)), STATUS_NOT_SUPPORTED);
     assert_eq!(
         create(|args, _| args.Flags = D3DKMT_CREATEALLOCATIONFLAGS::from_bits(1 << 31)),

@@ -98,7 +98,7 @@ display! {
         D3DKMTPinDirectFlipResources
         D3DKMTSetSyncRefreshCountWaitTarget
         D3DKMTUnpinDirectFlipResources
-        // Guests of a host, and files for synchronization, which only the WSL kernel makes.
+        // Guests of a host, and files for synchronization: their pages reserve them for the system, and only the kernel of WSL makes any.
         D3DKMTCreateSyncFile
         D3DKMTOpenSyncObjectFromSyncFile
         D3DKMTRegisterVailProcess

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ddi_layout::{Facts, Source, generate, windows_sys};
+use ddi_layout::{Facts, Source, arguments, generate, windows_sys};
 
 use crate::publish::publish;
 
@@ -25,5 +25,29 @@ pub(crate) fn generate(root: &Path, check: bool) -> Result<(), String> {
     let source = Source::read(&root.join("ddi/src"))?;
     publish(&root.join("ddi/tests/layout/generated.rs"), &generate::generate(&source, &facts), check)?;
     let theirs = windows_sys::generate(&windows_sys::folder(root)?, &facts)?;
-    publish(&root.join("ddi/tests/windows_sys/generated.rs"), &theirs, check)
+    publish(&root.join("ddi/tests/windows_sys/generated.rs"), &theirs, check)?;
+    let members = arguments::generate(&source, PARAMETERS)?;
+    publish(&root.join("conformance/src/inside/bad_pointers/structures.rs"), &members, check)
+}
+
+macro_rules! parameters {
+    ($(
+        $(#[doc = $about:literal])*
+        $table:ident { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
+    )*) => {
+        /// Types of the parameters of all thunks.
+        const PARAMETERS: &[&str] = &[$($($($(stringify!($ty)),+),*),*),*];
+    };
+}
+
+wddm_ddi::for_each_thunk!(parameters);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generated_files_are_what_the_declarations_say() {
+        generate(&crate::root(), true).expect("run `cargo xtask ddi-layout`");
+    }
 }

@@ -83,7 +83,8 @@ enum Task {
         #[arg(long)]
         from: PathBuf,
     },
-    /// Writes ddi/tests/layout/generated.rs, in which the compiler measures every declaration of wddm-ddi
+    /// Writes ddi/tests/layout/generated.rs, in which the compiler measures every declaration of wddm-ddi, and the members of what thunks are
+    /// handed, conformance/src/inside/bad_pointers/structures.rs
     DdiLayout {
         /// Writes nothing, fails if the file is stale
         #[arg(long)]

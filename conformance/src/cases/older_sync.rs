@@ -238,13 +238,14 @@ fn no_gpu_access(case: &Case) -> Result<(), Failure> {
 }
 
 /// Words of an OBJECT_ATTRIBUTES, and of the UNICODE_STRING that it points to.
-fn attributes(name: &[u16], text: &mut [u64; 2]) -> [u64; 6] {
+pub(crate) fn attributes(name: &[u16], text: &mut [u64; 2]) -> [u64; 6] {
     let bytes = size_of_val(name) as u64;
     *text = [bytes | bytes << 16, name.as_ptr().expose_provenance() as u64];
     [48, 0, text.as_mut_ptr().expose_provenance() as u64, 0, 0, 0]
 }
 
-fn share_named(rig: &Rig, object: D3DKMT_HANDLE, name: &[u16]) -> Result<KernelHandle, NTSTATUS> {
+/// Gives an object a kernel handle and a name.
+pub(crate) fn share_named(rig: &Rig, object: D3DKMT_HANDLE, name: &[u16]) -> Result<KernelHandle, NTSTATUS> {
     let (mut handle, mut text) = (std::ptr::null_mut(), [0; 2]);
     let words = attributes(name, &mut text);
     // SAFETY: the thunk checks its pointers, which live across the call.

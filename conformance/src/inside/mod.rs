@@ -8,6 +8,7 @@ mod adapter;
 #[cfg(test)]
 mod address_model;
 mod any_driver;
+mod bad_pointers;
 mod budget;
 mod budget_change;
 mod caps;
@@ -79,6 +80,7 @@ mod residency_slices_trouble;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
+mod shared_resource;
 mod submission;
 mod surprise;
 mod suspended_process;
@@ -121,6 +123,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     budget::CASES,
     budget_change::CASES,
     offer::CASES,
+    shared_resource::CASES,
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,
@@ -159,6 +162,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_system_process::CASES,
     fault::CASES,
     hostile::CASES,
+    bad_pointers::CASES,
     debug_information::CASES,
     lifecycle::CASES,
     races::CASES,

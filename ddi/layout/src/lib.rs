@@ -3,8 +3,9 @@
 //! Three texts meet here: the crate's sources ([`source`]), a table of sizes, offsets, bit ranges and values established
 //! elsewhere ([`facts`]), and what the compiler made of the sources (constants in a generated file, see [`generate`]).
 //! [`check`] compares the last two; the first guarantees that nothing is left out of the comparison. [`windows_sys`] brings what another source makes of the
-//! same types.
+//! same types, and [`arguments`] writes another file from the sources: the members of what thunks are handed.
 
+pub mod arguments;
 pub mod check;
 pub mod facts;
 pub mod generate;

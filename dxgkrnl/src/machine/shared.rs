@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 
 use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
+use crate::vidmm::{ResourceHandle, SharedResource};
 use crate::vidsch::SharedFence;
 
 use super::Machine;
@@ -15,15 +16,51 @@ use super::Machine;
 /// Most names, and most handles that every process knows.
 const MAX: usize = 1 << 16;
 
-/// A fence with a name, and what its sharer may do with it.
-type Named = (Weak<SharedFence>, Rights);
+/// An object with a name.
+enum Named {
+    /// A fence, and what its sharer may do with it.
+    Fence(Weak<SharedFence>, Rights),
+    /// The resource as a kernel handle has it, with which the name goes.
+    Resource(Weak<ResourceHandle>),
+}
+
+impl Named {
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Fence(fence, _) => fence.strong_count() > 0,
+            Self::Resource(resource) => resource.strong_count() > 0,
+        }
+    }
+}
+
+/// Objects by the handle that every process knows, and the number that was given out last.
+type Globals<T> = Mutex<(u32, HashMap<u32, Weak<T>>)>;
+
+/// A number that no handle of a process is; free ones come again after very many. The lowest bits tell kinds of objects apart.
+///
+/// # Errors
+/// STATUS_INSUFFICIENT_RESOURCES for one too many.
+fn global_handle<T>((last, objects): &mut (u32, HashMap<u32, Weak<T>>), kind: u32) -> Result<u32, NTSTATUS> {
+    objects.retain(|_, object| object.strong_count() > 0);
+    if objects.len() >= MAX {
+        return Err(STATUS_INSUFFICIENT_RESOURCES);
+    }
+    loop {
+        *last = last.wrapping_add(1) & 0x00ff_ffff;
+        let handle = 0xc000_0000 | *last << 6 | kind;
+        if !objects.contains_key(&handle) {
+            return Ok(handle);
+        }
+    }
+}
 
 /// Names, and handles that every process knows.
 #[derive(Default)]
 pub(super) struct Shared {
     /// As long as a kernel handle of the object is open.
     names: Mutex<HashMap<Vec<u16>, Named>>,
-    keyed_mutexes: Mutex<(u32, HashMap<u32, Weak<KeyedMutex>>)>,
+    keyed_mutexes: Globals<KeyedMutex>,
+    resources: Globals<SharedResource>,
 }
 
 impl Machine {
@@ -32,15 +69,27 @@ impl Machine {
     /// # Errors
     /// STATUS_OBJECT_NAME_COLLISION for a name that is in use; STATUS_INSUFFICIENT_RESOURCES for one too many.
     pub(crate) fn name_fence(&self, name: Vec<u16>, fence: &Arc<SharedFence>, rights: Rights) -> Result<(), NTSTATUS> {
+        self.name(name, Named::Fence(Arc::downgrade(fence), rights))
+    }
+
+    /// Gives a shared resource a name, for as long as kernel handles hold `resource`.
+    ///
+    /// # Errors
+    /// As [`Machine::name_fence`].
+    pub(crate) fn name_resource(&self, name: Vec<u16>, resource: &Arc<ResourceHandle>) -> Result<(), NTSTATUS> {
+        self.name(name, Named::Resource(Arc::downgrade(resource)))
+    }
+
+    fn name(&self, name: Vec<u16>, named: Named) -> Result<(), NTSTATUS> {
         let mut names = lock(&self.0.shared.names);
-        names.retain(|_, (fence, _)| fence.strong_count() > 0);
+        names.retain(|_, named| named.is_open());
         if names.contains_key(&name) {
             return Err(STATUS_OBJECT_NAME_COLLISION);
         }
         if names.len() >= MAX {
             return Err(STATUS_INSUFFICIENT_RESOURCES);
         }
-        names.insert(name, (Arc::downgrade(fence), rights));
+        names.insert(name, named);
         Ok(())
     }
 
@@ -50,8 +99,44 @@ impl Machine {
     /// STATUS_OBJECT_NAME_NOT_FOUND.
     pub(crate) fn fence_named(&self, name: &[u16]) -> Result<(Arc<SharedFence>, Rights), NTSTATUS> {
         let names = lock(&self.0.shared.names);
-        let (fence, rights) = names.get(name).ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
-        Ok((fence.upgrade().ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?, *rights))
+        match names.get(name) {
+            Some(Named::Fence(fence, rights)) => Ok((fence.upgrade().ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?, *rights)),
+            Some(named) if named.is_open() => Err(STATUS_OBJECT_TYPE_MISMATCH),
+            _ => Err(STATUS_OBJECT_NAME_NOT_FOUND),
+        }
+    }
+
+    /// The shared resource with a name.
+    ///
+    /// # Errors
+    /// STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a fence.
+    pub(crate) fn resource_named(&self, name: &[u16]) -> Result<Arc<ResourceHandle>, NTSTATUS> {
+        let names = lock(&self.0.shared.names);
+        match names.get(name) {
+            Some(Named::Resource(resource)) => resource.upgrade().ok_or(STATUS_OBJECT_NAME_NOT_FOUND),
+            Some(named) if named.is_open() => Err(STATUS_OBJECT_TYPE_MISMATCH),
+            _ => Err(STATUS_OBJECT_NAME_NOT_FOUND),
+        }
+    }
+
+    /// Gives a shared resource a handle that every process knows.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES for one too many.
+    pub(crate) fn publish_resource(&self, resource: &Arc<SharedResource>) -> Result<u32, NTSTATUS> {
+        let mut table = lock(&self.0.shared.resources);
+        let handle = global_handle(&mut table, 1)?;
+        table.1.insert(handle, Arc::downgrade(resource));
+        Ok(handle)
+    }
+
+    /// The shared resource with a handle that every process knows.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER without one.
+    pub(crate) fn resource(&self, handle: u32) -> Result<Arc<SharedResource>, NTSTATUS> {
+        let table = lock(&self.0.shared.resources);
+        table.1.get(&handle).and_then(Weak::upgrade).ok_or(STATUS_INVALID_PARAMETER)
     }
 
     /// A new keyed mutex; one that is not shared by kernel handles gets a handle that every process knows.
@@ -68,21 +153,9 @@ impl Machine {
             return Ok(KeyedMutex::new(key, data, 0, true));
         }
         let mut table = lock(&self.0.shared.keyed_mutexes);
-        let (last, mutexes) = &mut *table;
-        mutexes.retain(|_, mutex| mutex.strong_count() > 0);
-        if mutexes.len() >= MAX {
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
-        }
-        // A number that no handle of a process is; free ones come again after very many.
-        let handle = loop {
-            *last = last.wrapping_add(1) & 0x00ff_ffff;
-            let handle = 0xc000_0002 | *last << 6;
-            if !mutexes.contains_key(&handle) {
-                break handle;
-            }
-        };
+        let handle = global_handle(&mut table, 2)?;
         let mutex = KeyedMutex::new(key, data, handle, false);
-        mutexes.insert(handle, Arc::downgrade(&mutex));
+        table.1.insert(handle, Arc::downgrade(&mutex));
         Ok(mutex)
     }
 

@@ -10,14 +10,14 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::process::{Object, Process};
-use crate::vidmm::{Allocation, AllocationRequest, Resource};
+use crate::vidmm::{Allocation, AllocationRequest, Resource, ResourceData};
 use crate::vidsch::Device;
 
 use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
-use super::{enter, enter_read_only, power, user};
+use super::{enter, enter_read_only, power, resource, user};
 
 /// Most private data of one allocation or resource, in bytes.
-const PRIVATE_MAX: u32 = 1 << 16;
+pub(super) const PRIVATE_MAX: u32 = 1 << 16;
 /// How long a synchronous destruction waits for queues that still use the allocation.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -25,6 +25,8 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
     let flags = args.Flags;
     let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
         .with_CreateResource(true)
+        .with_CreateShared(true)
+        .with_NtSecuritySharing(true)
         .with_NonSecure(true)
         .with_ReadOnly(true)
         .with_CreateWriteCombined(true)
@@ -35,11 +37,9 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
         .with_NoImplicitSynchronization(true)
         .into_bits();
     let elsewhere = D3DKMT_CREATEALLOCATIONFLAGS::new()
-        .with_CreateShared(true)
         .with_CreateProtected(true)
         .with_RestrictSharedAccess(true)
         .with_ExistingSysMem(true)
-        .with_NtSecuritySharing(true)
         .with_SwapChainBackBuffer(true)
         .with_CrossAdapter(true)
         .with_OpenCrossAdapter(true)
@@ -52,7 +52,10 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
         .into_bits();
     let bits = flags.into_bits();
     let both_cachings = flags.CreateWriteCombined() && flags.CreateCached();
-    if bits & !(hints | elsewhere) != 0 || both_cachings || args.hGlobalShare != 0 {
+    // Resources are shared, by handles of one kind.
+    let unshared =
+        flags.CreateShared() && !flags.CreateResource() || flags.NtSecuritySharing() && !flags.CreateShared();
+    if bits & !(hints | elsewhere) != 0 || both_cachings || unshared || args.hGlobalShare != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
     if bits & elsewhere != 0 || args.hResource != 0 {
@@ -192,14 +195,21 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     let mut described = Described::read(at, args.NumAllocations)?;
     let mut whole: Vec<u8> = user::read_array(private.cast_const().cast(), args.PrivateDriverDataSize)?;
     let before = whole.clone();
+    let shared = args.Flags.CreateShared();
+    let runtime = resource::read_runtime_data(args)?;
     let vidmm = device.adapter.vidmm();
     let request = AllocationRequest {
         allocations: &mut described.data,
         private: &mut whole,
         resource: args.Flags.CreateResource(),
         read_only: args.Flags.ReadOnly(),
+        shared,
     };
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
+    let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
+    let data = ResourceData { allocations, private: whole.clone(), runtime, nt_sharing };
+    let opened = shared.then(|| Resource::opened(&**device, vidmm.share(&made, data)));
+    let resource = opened.clone().or(resource);
     for (allocation, priority) in made.iter().zip(&described.priorities) {
         if let Some(priority) = priority {
             vidmm.set_priority(allocation, *priority);
@@ -209,12 +219,13 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         let given = described
             .give_back(&handles)
             .and_then(|()| if whole == before { Ok(()) } else { user::write_array(private.cast(), &whole) });
-        given.inspect_err(|_| forget(process, &handles, resource))?;
-        Ok(resource)
+        let published = given.and_then(|()| resource::publish(process, opened.as_deref()));
+        let global = published.inspect_err(|_| forget(process, &handles, resource))?;
+        Ok((resource, global))
     });
     match registered {
-        Ok(resource) => {
-            args.hResource = resource;
+        Ok((resource, global)) => {
+            (args.hResource, args.hGlobalShare) = (resource, global);
             Ok(STATUS_SUCCESS)
         }
         Err(status) => {
@@ -230,7 +241,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     }
 }
 
-fn register(
+pub(super) fn register(
     process: &Process,
     device: &Device,
     made: &[Arc<Allocation>],
@@ -258,7 +269,7 @@ fn register(
 }
 
 /// Takes handles out without destroying what they stand for.
-fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE) {
+pub(super) fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE) {
     for handle in handles.iter().chain((resource != 0).then_some(&resource)) {
         let _ = process.remove(*handle);
     }

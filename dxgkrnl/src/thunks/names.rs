@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use crate::fence::Rights;
 use crate::process::KernelObject;
 
-use super::{enter, user};
+use super::{enter, resource, user};
 
 /// Words of an OBJECT_ATTRIBUTES structure. [wdm: OBJECT_ATTRIBUTES]
 const ATTRIBUTES_WORDS: u32 = 6;
@@ -66,11 +66,16 @@ pub(super) unsafe extern "win64" fn open_sync_object_nt_handle_from_name(
     })
 }
 
-/// No resource has a name here. [d3dkmthk: D3DKMTOpenNtHandleFromName]
+/// Opens the shared resource with a name: a kernel handle with the access that is asked for.
+/// Errors: STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a fence. [d3dkmthk: D3DKMTOpenNtHandleFromName]
 pub(super) unsafe extern "win64" fn open_nt_handle_from_name(args: *mut D3DKMT_OPENNTHANDLEFROMNAME) -> NTSTATUS {
-    enter("D3DKMTOpenNtHandleFromName", args, |_, args| {
-        name(args.pObjAttrib.cast())?;
-        Err(STATUS_OBJECT_NAME_NOT_FOUND)
+    enter("D3DKMTOpenNtHandleFromName", args, |process, args| {
+        let name = name(args.pObjAttrib.cast())?;
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        let object =
+            KernelObject::SharedResource(machine.resource_named(&name)?, resource::check_access(args.dwDesiredAccess));
+        args.hNtHandle = process.insert_kernel(object.clone())?;
+        Ok(STATUS_SUCCESS)
     })
 }
 

@@ -41,7 +41,12 @@ fn groups(
         } else {
             vec![handle]
         };
-        groups.push(allocations(process, device, &members)?);
+        let group = allocations(process, device, &members)?;
+        // What others use is not this device's to give up: this system's rule.
+        if group.iter().any(|allocation| allocation.is_shared()) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        groups.push(group);
     }
     Ok(groups)
 }

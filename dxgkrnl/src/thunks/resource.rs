@@ -1,89 +1,320 @@
 //! Thunks of shared resources.
 //!
-//! Allocations are not shared here: D3DKMTCreateAllocation2 refuses CreateShared with STATUS_NOT_SUPPORTED, so that no handle is one of a shared resource, and
-//! these thunks answer as for a handle of something else: STATUS_INVALID_PARAMETER for one that every process would know, STATUS_INVALID_HANDLE or
-//! STATUS_OBJECT_TYPE_MISMATCH for a kernel handle.
+//! A resource that was created with CreateShared is opened by a handle that every process knows, or with NtSecuritySharing by kernel handles. Whoever
+//! opens it gets the private data that the creator's driver left, and an allocation of its own of each; the memory is one. It lives as long as somebody has it
+//! open or has a kernel handle of it.
+
+use std::ffi::c_void;
+use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
-use crate::process::Process;
+use crate::adapter::Adapter;
+use crate::process::{KernelObject, Process};
+use crate::rundown::Used;
+use crate::vidmm::{Resource, ResourceHandle, SharedResource};
+use crate::vidsch::Device;
 
-use super::enter;
+use super::allocation::{PRIVATE_MAX, forget, register};
+use super::{enter, user};
 
-fn of_kernel_handle(process: &Process, handle: HANDLE) -> NTSTATUS {
-    process.get_kernel(handle).map_or_else(|status| status, |_| STATUS_OBJECT_TYPE_MISMATCH)
+/// SHARED_ALLOCATION_WRITE, which opening takes.
+const WRITE: u32 = 1;
+/// GENERIC_WRITE, GENERIC_ALL and MAXIMUM_ALLOWED, which stand for it. [winnt: ACCESS_MASK]
+const GENERIC: u32 = 0x4000_0000 | 0x1000_0000 | 0x0200_0000;
+
+/// Nothing if a handle with this access opens a resource. Memory that can be read only is not known here: opening takes the right to write.
+pub(super) fn check_access(access: u32) -> Result<(), NTSTATUS> {
+    if access & (WRITE | GENERIC) == 0 { Err(STATUS_ACCESS_DENIED) } else { Ok(()) }
 }
 
-/// [d3dkmthk: D3DKMTQueryResourceInfo]
+/// What the creator of a resource keeps for those that open it.
+pub(super) fn read_runtime_data(args: &D3DKMT_CREATEALLOCATION) -> Result<Vec<u8>, NTSTATUS> {
+    if args.PrivateRuntimeDataSize > PRIVATE_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    user::read_array(args.pPrivateRuntimeData.cast_const().cast(), args.PrivateRuntimeDataSize)
+}
+
+/// Gives a resource the handle that every process knows; 0 for one that is not shared, or by kernel handles.
+pub(super) fn publish(process: &Process, resource: Option<&Resource>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    match resource.and_then(Resource::shared) {
+        Some(shared) if !shared.data.nt_sharing => {
+            process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.publish_resource(shared)
+        }
+        _ => Ok(0),
+    }
+}
+
+/// What a kernel handle of a resource stands for, with the name that it gets.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER unless the resource was created for kernel handles; STATUS_OBJECT_NAME_COLLISION.
+pub(super) fn share(
+    process: &Process,
+    handle: D3DKMT_HANDLE,
+    access: u32,
+    name: Option<Vec<u16>>,
+) -> Result<KernelObject, NTSTATUS> {
+    let resource = process.get_resource(handle)?;
+    let shared = resource.shared().filter(|shared| shared.data.nt_sharing).ok_or(STATUS_INVALID_PARAMETER)?;
+    let shared = Arc::new(ResourceHandle(Arc::clone(shared)));
+    if let Some(name) = name {
+        process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_resource(name, &shared)?;
+    }
+    Ok(KernelObject::SharedResource(shared, check_access(access)))
+}
+
+/// The resource behind a kernel handle.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE; STATUS_OBJECT_TYPE_MISMATCH for the handle of something else; STATUS_ACCESS_DENIED where `opens` and the handle does not
+/// grant it.
+fn of_kernel_handle(process: &Process, handle: HANDLE, opens: bool) -> Result<Arc<SharedResource>, NTSTATUS> {
+    match process.get_kernel(handle)? {
+        KernelObject::SharedResource(_, Err(denied)) if opens => Err(denied),
+        KernelObject::SharedResource(shared, _) => Ok(Arc::clone(&shared.0)),
+        _ => Err(STATUS_OBJECT_TYPE_MISMATCH),
+    }
+}
+
+/// The resource behind a handle that every process knows.
+fn of_global_handle(process: &Process, handle: D3DKMT_HANDLE) -> Result<Arc<SharedResource>, NTSTATUS> {
+    process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.resource(handle)
+}
+
+/// A device that works.
+fn device(process: &Process, handle: D3DKMT_HANDLE) -> Result<Used<Device>, NTSTATUS> {
+    let device = process.get_device(handle)?;
+    device.check()?;
+    Ok(device)
+}
+
+/// Bytes of the private data of all allocations.
+fn total(shared: &SharedResource) -> u32 {
+    shared.data.allocations.iter().fold(0, |sum, data| sum.saturating_add(data.len() as u32))
+}
+
+/// Data of the runtime for user mode, and their size. Without a place only the size is told.
+///
+/// # Errors
+/// STATUS_BUFFER_TOO_SMALL; STATUS_ACCESS_VIOLATION.
+fn give_runtime_data(shared: &SharedResource, at: *mut c_void, size: &mut u32) -> Result<(), NTSTATUS> {
+    let data = &shared.data.runtime;
+    if !at.is_null() {
+        if (*size as usize) < data.len() {
+            return Err(STATUS_BUFFER_TOO_SMALL);
+        }
+        user::write_array(at.cast(), data)?;
+    }
+    *size = data.len() as u32;
+    Ok(())
+}
+
+macro_rules! answer_query {
+    ($args:ident, $device:ident, $shared:ident) => {{
+        if !$shared.is_of($device.adapter.vidmm()) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        give_runtime_data(&$shared, $args.pPrivateRuntimeData, &mut $args.PrivateRuntimeDataSize)?;
+        $args.TotalPrivateDriverDataSize = total(&$shared);
+        $args.ResourcePrivateDriverDataSize = $shared.data.private.len() as u32;
+        $args.NumAllocations = $shared.len() as u32;
+        Ok(STATUS_SUCCESS)
+    }};
+}
+
+/// Sizes of what an opening is told, and the data of the runtime where a place for them is given.
+/// Errors: STATUS_INVALID_PARAMETER for a handle of no resource or one of another adapter; STATUS_BUFFER_TOO_SMALL. [d3dkmthk: D3DKMTQueryResourceInfo]
 pub(super) unsafe extern "win64" fn query_resource_info(args: *mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
     enter("D3DKMTQueryResourceInfo", args, |process, args| {
-        process.get_device(args.hDevice)?.check()?;
-        Err(STATUS_INVALID_PARAMETER)
+        let device = device(process, args.hDevice)?;
+        let shared = of_global_handle(process, args.hGlobalShare)?;
+        answer_query!(args, device, shared)
     })
 }
 
-/// [d3dkmthk: D3DKMTQueryResourceInfoFromNtHandle]
+/// As [`query_resource_info`], by a kernel handle. [d3dkmthk: D3DKMTQueryResourceInfoFromNtHandle]
 pub(super) unsafe extern "win64" fn query_resource_info_from_nt_handle(
     args: *mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
 ) -> NTSTATUS {
     enter("D3DKMTQueryResourceInfoFromNtHandle", args, |process, args| {
-        process.get_device(args.hDevice)?.check()?;
-        Err(of_kernel_handle(process, args.hNtHandle))
+        let device = device(process, args.hDevice)?;
+        let shared = of_kernel_handle(process, args.hNtHandle, false)?;
+        answer_query!(args, device, shared)
     })
 }
 
+/// Where an opening puts one allocation, in either form.
+trait Place: Copy + wddm_ddi::Zeroed {
+    fn of(handle: D3DKMT_HANDLE, private: *mut c_void, size: u32) -> Self;
+}
+
+impl Place for D3DDDI_OPENALLOCATIONINFO {
+    fn of(handle: D3DKMT_HANDLE, private: *mut c_void, size: u32) -> Self {
+        Self { hAllocation: handle, pPrivateDriverData: private, PrivateDriverDataSize: size }
+    }
+}
+
+impl Place for D3DDDI_OPENALLOCATIONINFO2 {
+    fn of(handle: D3DKMT_HANDLE, private: *mut c_void, size: u32) -> Self {
+        let mut place: Self = wddm_ddi::Zeroed::zeroed();
+        (place.hAllocation, place.pPrivateDriverData, place.PrivateDriverDataSize) = (handle, private, size);
+        place
+    }
+}
+
+/// Where an opening puts what it tells, with the sizes that user mode has asked for before.
+struct Request<P> {
+    places: *mut P,
+    count: u32,
+    runtime: (*mut c_void, u32),
+    private: (*mut c_void, u32),
+    total: (*mut c_void, u32),
+}
+
+impl<P: Place> Request<P> {
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER unless every size is that of the resource; the place of all private data may be larger.
+    fn check(&self, shared: &SharedResource) -> Result<(), NTSTATUS> {
+        let fits = self.count as usize == shared.len()
+            && self.runtime.1 as usize == shared.data.runtime.len()
+            && self.private.1 as usize == shared.data.private.len()
+            && self.total.1 >= total(shared);
+        if fits { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    }
+
+    /// Tells user mode everything; the private data of allocations follow one another.
+    fn answer(&self, shared: &SharedResource, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+        user::write_array(self.runtime.0.cast(), &shared.data.runtime)?;
+        user::write_array(self.private.0.cast(), &shared.data.private)?;
+        let mut at = self.total.0;
+        for (index, (handle, data)) in handles.iter().zip(&shared.data.allocations).enumerate() {
+            user::write_array(at.cast(), data)?;
+            user::write(self.places.wrapping_add(index), &P::of(*handle, at, data.len() as u32))?;
+            at = at.wrapping_byte_add(data.len());
+        }
+        Ok(())
+    }
+}
+
+/// Opens a resource on a device: its handle, with everything told. Nothing is open after an error.
+fn open<P: Place>(
+    process: &Process,
+    device: &Used<Device>,
+    shared: &Arc<SharedResource>,
+    request: &Request<P>,
+) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let vidmm = device.adapter.vidmm();
+    if !shared.is_of(vidmm) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    request.check(shared)?;
+    // Places that cannot be written are found before anything is opened, but for what another thread unmaps meanwhile.
+    request.answer(shared, &vec![0; shared.len()])?;
+    let opened = vidmm.open_shared(&***device, shared)?;
+    let resource = Resource::opened(&***device, Arc::clone(shared));
+    let told = register(process, device, &opened, Some(resource)).and_then(|(handles, resource)| {
+        request.answer(shared, &handles).inspect_err(|_| forget(process, &handles, resource))?;
+        Ok(resource)
+    });
+    told.inspect_err(|_| opened.iter().for_each(|allocation| vidmm.destroy_allocation(allocation, None)))
+}
+
+fn by_global_handle<P: Place>(
+    process: &Process,
+    args: &mut D3DKMT_OPENRESOURCE,
+    places: *mut P,
+) -> Result<NTSTATUS, NTSTATUS> {
+    let device = device(process, args.hDevice)?;
+    let shared = of_global_handle(process, args.hGlobalShare)?;
+    let request = Request {
+        places,
+        count: args.NumAllocations,
+        runtime: (args.pPrivateRuntimeData, args.PrivateRuntimeDataSize),
+        private: (args.pResourcePrivateDriverData, args.ResourcePrivateDriverDataSize),
+        total: (args.pTotalPrivateDriverDataBuffer, args.TotalPrivateDriverDataBufferSize),
+    };
+    args.hResource = open(process, &device, &shared, &request)?;
+    args.TotalPrivateDriverDataBufferSize = total(&shared);
+    Ok(STATUS_SUCCESS)
+}
+
+/// Opens a shared resource by the handle that every process knows. The sizes are those that D3DKMTQueryResourceInfo has told.
+/// Errors: STATUS_INVALID_PARAMETER for another size, a handle of no resource, or one of another adapter; STATUS_ACCESS_VIOLATION.
 /// [d3dkmthk: D3DKMTOpenResource]
 pub(super) unsafe extern "win64" fn open_resource(args: *mut D3DKMT_OPENRESOURCE) -> NTSTATUS {
     enter("D3DKMTOpenResource", args, |process, args| {
-        process.get_device(args.hDevice)?.check()?;
-        Err(STATUS_INVALID_PARAMETER)
+        // SAFETY: both arms of the union are pointers; this thunk takes the first form.
+        let places = unsafe { args.u.pOpenAllocationInfo };
+        by_global_handle(process, args, places)
     })
 }
 
-/// [d3dkmthk: D3DKMTOpenResource2]
+/// As [`open_resource`], with places of the newer form. [d3dkmthk: D3DKMTOpenResource2]
 pub(super) unsafe extern "win64" fn open_resource2(args: *mut D3DKMT_OPENRESOURCE) -> NTSTATUS {
     enter("D3DKMTOpenResource2", args, |process, args| {
-        process.get_device(args.hDevice)?.check()?;
-        Err(STATUS_INVALID_PARAMETER)
+        // SAFETY: both arms of the union are pointers; this thunk takes the second form.
+        let places = unsafe { args.u.pOpenAllocationInfo2 };
+        by_global_handle(process, args, places)
     })
 }
 
-/// [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
+/// As [`open_resource2`], by a kernel handle that grants it. No keyed mutex and no fence comes with a resource here.
+/// Errors: STATUS_ACCESS_DENIED, STATUS_OBJECT_TYPE_MISMATCH, and as there. [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
 pub(super) unsafe extern "win64" fn open_resource_from_nt_handle(
     args: *mut D3DKMT_OPENRESOURCEFROMNTHANDLE,
 ) -> NTSTATUS {
     enter("D3DKMTOpenResourceFromNtHandle", args, |process, args| {
-        process.get_device(args.hDevice)?.check()?;
-        Err(of_kernel_handle(process, args.hNtHandle))
+        let device = device(process, args.hDevice)?;
+        let shared = of_kernel_handle(process, args.hNtHandle, true)?;
+        let request = Request {
+            places: args.pOpenAllocationInfo2,
+            count: args.NumAllocations,
+            runtime: (args.pPrivateRuntimeData, args.PrivateRuntimeDataSize),
+            private: (args.pResourcePrivateDriverData, args.ResourcePrivateDriverDataSize),
+            total: (args.pTotalPrivateDriverDataBuffer, args.TotalPrivateDriverDataBufferSize),
+        };
+        args.hResource = open(process, &device, &shared, &request)?;
+        args.TotalPrivateDriverDataBufferSize = total(&shared);
+        (args.hKeyedMutex, args.hSyncObject) = (0, 0);
+        Ok(STATUS_SUCCESS)
     })
 }
 
-/// [d3dkmthk: D3DKMTGetSharedResourceAdapterLuid]
+/// The adapter whose memory a shared resource is; one of the two handles names it. [d3dkmthk: D3DKMTGetSharedResourceAdapterLuid]
 pub(super) unsafe extern "win64" fn get_shared_resource_adapter_luid(
     args: *mut D3DKMT_GETSHAREDRESOURCEADAPTERLUID,
 ) -> NTSTATUS {
     enter("D3DKMTGetSharedResourceAdapterLuid", args, |process, args| {
-        // One of the two handles names the resource.
-        match (args.hGlobalShare != 0, args.hNtHandle.is_null()) {
-            (false, false) => Err(of_kernel_handle(process, args.hNtHandle)),
-            _ => Err(STATUS_INVALID_PARAMETER),
-        }
+        let shared = match (args.hGlobalShare, args.hNtHandle.is_null()) {
+            (0, false) => of_kernel_handle(process, args.hNtHandle, false)?,
+            (0, true) => return Err(STATUS_INVALID_PARAMETER),
+            (handle, true) => of_global_handle(process, handle)?,
+            (_, false) => return Err(STATUS_INVALID_PARAMETER),
+        };
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        let of = |adapter: &&Arc<Adapter>| adapter.memory_manager().is_some_and(|vidmm| shared.is_of(vidmm));
+        args.AdapterLuid = machine.adapters().iter().find(of).ok_or(STATUS_DEVICE_REMOVED)?.luid;
+        Ok(STATUS_SUCCESS)
     })
 }
 
-/// A resource that is there is not shared. [d3dkmthk: D3DKMTCheckSharedResourceAccess]
+/// Access to shared resources is not restricted to processes here: RestrictSharedAccess is not supported. A resource that is not shared is an
+/// invalid parameter. [d3dkmthk: D3DKMTCheckSharedResourceAccess]
 pub(super) unsafe extern "win64" fn check_shared_resource_access(
     args: *mut D3DKMT_CHECKSHAREDRESOURCEACCESS,
 ) -> NTSTATUS {
     enter("D3DKMTCheckSharedResourceAccess", args, |process, args| {
-        process.get_resource(args.hResource)?;
-        Err(STATUS_INVALID_PARAMETER)
+        let resource = process.get_resource(args.hResource)?;
+        resource.shared().map(|_| STATUS_SUCCESS).ok_or(STATUS_INVALID_PARAMETER)
     })
 }
 
-/// A resource that is there is not shared. [d3dkmthk: D3DKMTConfigureSharedResource]
+/// Access to shared resources is not restricted to processes here, so that there is none to be configured.
+/// [d3dkmthk: D3DKMTConfigureSharedResource]
 pub(super) unsafe extern "win64" fn configure_shared_resource(args: *mut D3DKMT_CONFIGURESHAREDRESOURCE) -> NTSTATUS {
     enter("D3DKMTConfigureSharedResource", args, |process, args| {
         process.get_device(args.hDevice)?.check()?;
@@ -92,10 +323,16 @@ pub(super) unsafe extern "win64" fn configure_shared_resource(args: *mut D3DKMT_
     })
 }
 
-/// [d3dkmthk: D3DKMTGetRuntimeData]
+/// Data that the runtime has kept with a shared resource; without a place only their size. Errors: STATUS_INVALID_PARAMETER for a handle of no
+/// resource, or one of another adapter; STATUS_BUFFER_TOO_SMALL. [d3dkmthk: D3DKMTGetRuntimeData]
 pub(super) unsafe extern "win64" fn get_runtime_data(args: *mut D3DKMT_GETRUNTIMEDATA) -> NTSTATUS {
     enter("D3DKMTGetRuntimeData", args, |process, args| {
-        process.get_adapter(args.hAdapter)?;
-        Err(STATUS_INVALID_PARAMETER)
+        let open = process.get_adapter(args.hAdapter)?;
+        let shared = of_global_handle(process, args.hGlobalShare)?;
+        if !open.adapter.memory_manager().is_some_and(|vidmm| shared.is_of(vidmm)) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        give_runtime_data(&shared, args.pRuntimeData, &mut args.RuntimeDataSize)?;
+        Ok(STATUS_SUCCESS)
     })
 }

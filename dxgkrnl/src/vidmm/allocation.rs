@@ -14,6 +14,7 @@ use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId}
 use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::segment::Segments;
+use crate::vidmm::sharing::{NOBODY, SharedResource, Sharing};
 use crate::vidmm::{Global, Kept, VidMm, placement};
 use nt::ram::PAGE_SIZE;
 
@@ -41,7 +42,7 @@ pub(crate) struct Allocation {
     /// The driver's handle on the device.
     open: KmdHandle,
     /// Our handle, by which the driver asks for its own pointers.
-    global: u32,
+    pub(super) global: u32,
     device: u64,
     kmd_device: KmdHandle,
     owner: SpaceId,
@@ -50,11 +51,13 @@ pub(crate) struct Allocation {
     /// Segments that the driver allowed in the order it prefers, 0 for the rest.
     allowed: [u8; 32],
     /// Those in which it may be now.
-    placements: Mutex<[u8; 32], Innermost>,
+    placements: Arc<Mutex<[u8; 32], Innermost>>,
     cpu_access: CpuAccess,
     resource: Option<Arc<Resource>>,
     /// Where its user address goes when the adapter stops.
     kept: Arc<Kept>,
+    /// Of a shared allocation who has it open, and which of them this is; 0 for the memory manager's own.
+    pub(super) sharing: Option<(Arc<Sharing>, u64)>,
 }
 
 /// A group of allocations that the driver knows by one more handle.
@@ -67,6 +70,8 @@ pub(crate) struct Resource {
     live: AtomicU32,
     /// Handles of its allocations in the process.
     members: Mutex<Vec<D3DKMT_HANDLE>>,
+    /// The resource that others open too, if it is shared.
+    shared: Option<Arc<SharedResource>>,
 }
 
 /// What a thunk asks to be created, as the driver takes it.
@@ -79,6 +84,8 @@ pub(crate) struct Request<'a> {
     pub(crate) resource: bool,
     /// The caller's own flags that matter to the driver at open.
     pub(crate) read_only: bool,
+    /// Other devices may open them.
+    pub(crate) shared: bool,
 }
 
 /// What came of it: the allocations in order, and the resource if one was asked for.
@@ -158,7 +165,8 @@ impl VidMm {
         device: &dyn MemoryOwner,
         request: Request<'_>,
     ) -> Result<Created, NTSTATUS> {
-        let Request { allocations, private, resource, read_only } = request;
+        let Request { allocations, private, resource, read_only, shared } = request;
+        let flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
         let _running = self.enter()?;
         let mut infos: Vec<DXGK_ALLOCATIONINFO> = allocations.iter_mut().map(|data| info(data)).collect();
         let count = u32::try_from(infos.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
@@ -188,7 +196,7 @@ impl VidMm {
                 true => self.new_resource(device, kmd_resource, count).map(Some),
                 false => Ok(None),
             };
-            let opened = rest.and_then(|resource| match self.open(device, &globals, allocations, private, read_only) {
+            let opened = rest.and_then(|resource| match self.open(device, &globals, allocations, private, flags) {
                 Ok(opened) => Ok((opened, resource)),
                 Err(status) => {
                     self.forget_globals(resource.as_deref().map(|resource| resource.global).as_slice());
@@ -211,7 +219,8 @@ impl VidMm {
             }
         };
         let parts = answers.into_iter().zip(globals).zip(opened);
-        let made = parts.map(|((answer, global), open)| self.register(device, answer, global, open, resource.clone()));
+        let made = parts
+            .map(|((answer, global), open)| self.register(device, answer, (global, open), (resource.clone(), shared)));
         Ok((made.collect(), resource))
     }
 
@@ -241,13 +250,13 @@ impl VidMm {
     }
 
     /// DxgkDdiOpenAllocation; the answer is the driver's handle on the device for each. [d3dkmddi: DXGKARG_OPENALLOCATION]
-    fn open(
+    pub(super) fn open(
         &self,
         device: &dyn MemoryOwner,
         globals: &[u32],
         private: &mut [Vec<u8>],
         whole: &mut [u8],
-        read_only: bool,
+        flags: DXGK_OPENALLOCATIONFLAGS,
     ) -> Result<Vec<KmdHandle>, NTSTATUS> {
         let mut infos: Vec<DXGK_OPENALLOCATIONINFO> = Vec::with_capacity(globals.len());
         // The driver only reads at open; it gets copies so that it cannot change what user mode gets back.
@@ -262,7 +271,7 @@ impl VidMm {
         args.NumAllocations = infos.len() as u32;
         args.pOpenAllocation = infos.as_mut_ptr();
         (args.pPrivateDriverData, args.PrivateDriverSize) = pointer(whole);
-        args.Flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
+        args.Flags = flags;
         self.driver.miniport.open_allocation(device.kmd().raw(), &args).ok()?;
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
@@ -271,23 +280,22 @@ impl VidMm {
         let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
         let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         let (live, members) = (AtomicU32::new(count), Mutex::new(Vec::new()));
-        Ok(Arc::new(Resource { kmd, global, device: device.id(), live, members }))
+        Ok(Arc::new(Resource { kmd, global, device: device.id(), live, members, shared: None }))
     }
 
     fn register(
         self: &Arc<Self>,
         device: &dyn MemoryOwner,
         answer: Answer,
-        global: u32,
-        open: KmdHandle,
-        resource: Option<Arc<Resource>>,
+        (global, open): (u32, KmdHandle),
+        (resource, shared): (Option<Arc<Resource>>, bool),
     ) -> Arc<Allocation> {
         if let Some(entry) = lock(&self.globals).get_mut(global) {
             entry.device_specific = open;
         }
         let mut memory = lock(&self.memory);
         let id = AllocationId(memory.tick());
-        let allocation = Arc::new(Allocation {
+        let mut allocation = Allocation {
             vidmm: Arc::downgrade(self),
             id,
             kmd: answer.kmd,
@@ -299,15 +307,33 @@ impl VidMm {
             size: answer.size,
             alignment: answer.alignment,
             allowed: answer.placements,
-            placements: Mutex::new(answer.placements),
+            placements: Arc::new(Mutex::new(answer.placements)),
             cpu_access: answer.cpu_access,
             resource,
             kept: Arc::clone(device.kept()),
-        });
+            sharing: None,
+        };
+        if shared {
+            (allocation.device, allocation.owner, allocation.kept) = (0, NOBODY, Arc::default());
+            (allocation.kmd_device, allocation.open) = (KmdHandle::NULL, KmdHandle::NULL);
+            allocation.sharing = Some((Sharing::new(), 0));
+        }
+        let allocation = Arc::new(allocation);
         let mut state = AllocationState::new(Arc::clone(&allocation), id.0);
         state.priority = answer.priority;
         memory.allocations.insert(id, state);
-        allocation
+        allocation.opened_by(device, open).unwrap_or(allocation)
+    }
+
+    /// Tells the driver that a device has closed an allocation.
+    pub(super) fn close_on_driver(&self, device: KmdHandle, open: KmdHandle) {
+        if open.is_null() {
+            return;
+        }
+        let mut list = [open.raw()];
+        let args = DXGKARG_CLOSEALLOCATION { NumAllocations: 1, pOpenHandleList: list.as_mut_ptr() };
+        let status = self.driver.miniport.close_allocation(device.raw(), &args);
+        self.must_succeed("DxgkDdiCloseAllocation", status);
     }
 
     fn destroy_on_driver(&self, handles: &[KmdHandle], resource: KmdHandle) {
@@ -337,12 +363,9 @@ impl VidMm {
         let _alone = lock(&self.reporting_freed);
         let gone = std::mem::take(&mut lock(&self.memory).gone);
         for allocation in gone {
-            if !allocation.open.is_null() {
-                let mut list = [allocation.open.raw()];
-                let args = DXGKARG_CLOSEALLOCATION { NumAllocations: 1, pOpenHandleList: list.as_mut_ptr() };
-                let status = self.driver.miniport.close_allocation(allocation.kmd_device.raw(), &args);
-                self.must_succeed("DxgkDdiCloseAllocation", status);
-            }
+            self.close_on_driver(allocation.kmd_device, allocation.open);
+            let users = allocation.sharing.iter().flat_map(|(sharing, _)| sharing.take_all());
+            users.for_each(|(device, open)| self.close_on_driver(device, open));
             let last =
                 allocation.resource.as_ref().filter(|resource| resource.live.fetch_sub(1, Ordering::AcqRel) == 1);
             self.destroy_on_driver(&[allocation.kmd], last.map_or(KmdHandle::NULL, |resource| resource.kmd));
@@ -352,7 +375,11 @@ impl VidMm {
     }
 
     /// Ends an allocation for its owner. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`).
+    /// A shared one is closed, and ends with the last who has it open.
     pub(crate) fn destroy_allocation(&self, allocation: &Allocation, idle: Option<IdlePoint>) {
+        if let Some((sharing, user)) = &allocation.sharing {
+            return self.close_shared(allocation.id, sharing, *user, idle);
+        }
         let mut memory = lock(&self.memory);
         memory.end_lock(allocation.id);
         memory.destroy_when_idle(allocation.id, idle);
@@ -365,6 +392,10 @@ impl VidMm {
 
     /// True if a destroyed allocation still holds memory.
     pub(crate) fn still_exists(&self, allocation: &Allocation) -> bool {
+        if allocation.sharing.is_some() {
+            // Nobody waits until others have closed it too.
+            return false;
+        }
         let mut memory = lock(&self.memory);
         let freed = memory.free_destroyed().and_then(|_| memory.submit());
         let exists = memory.allocations.contains_key(&allocation.id);
@@ -434,6 +465,24 @@ impl Allocation {
         &self.kept
     }
 
+    /// A shared allocation as one more device has it; `None` for one that is not shared.
+    pub(super) fn opened_by(&self, device: &dyn MemoryOwner, open: KmdHandle) -> Option<Arc<Self>> {
+        let (sharing, _) = self.sharing.as_ref()?;
+        let user = sharing.enter(device.kmd(), open, device.space().id());
+        Some(Arc::new(Self {
+            vidmm: Weak::clone(&self.vidmm),
+            open,
+            device: device.id(),
+            kmd_device: device.kmd(),
+            owner: device.space().id(),
+            placements: Arc::clone(&self.placements),
+            resource: None,
+            kept: Arc::clone(device.kept()),
+            sharing: Some((Arc::clone(sharing), user)),
+            ..*self
+        }))
+    }
+
     fn with_state<R>(&self, act: impl FnOnce(&mut AllocationState) -> R) -> Option<R> {
         let vidmm = self.vidmm.upgrade()?;
         let mut memory = lock(&vidmm.memory);
@@ -496,15 +545,27 @@ impl Allocation {
             size,
             alignment: PAGE_SIZE,
             allowed: placements,
-            placements: Mutex::new(placements),
+            placements: Arc::new(Mutex::new(placements)),
             cpu_access,
             resource: None,
             kept: Arc::default(),
+            sharing: None,
         })
     }
 }
 
 impl Resource {
+    /// A shared resource as a device has it open.
+    pub(crate) fn opened(device: &dyn MemoryOwner, shared: Arc<SharedResource>) -> Arc<Self> {
+        let (live, members) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+        Arc::new(Self { kmd: KmdHandle::NULL, global: 0, device: device.id(), live, members, shared: Some(shared) })
+    }
+
+    /// The resource that others open too; `None` for one that is not shared.
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedResource>> {
+        self.shared.as_ref()
+    }
+
     /// Identity of the device it was made on.
     pub(crate) fn device(&self) -> u64 {
         self.device

@@ -101,7 +101,9 @@ impl Memory {
         let mut usages = BTreeMap::new();
         let listed = self.allocations.values().filter(|state| state.listed > 0 && state.offered.is_none());
         for state in listed.filter(|state| self.group_of(state) == Some(group)) {
-            *usages.entry(state.allocation.owner()).or_insert(0) += state.allocation.size();
+            for process in state.allocation.charged() {
+                *usages.entry(process).or_insert(0) += state.allocation.size();
+            }
         }
         usages
     }
@@ -193,7 +195,8 @@ impl Memory {
         self.demands.wanted.insert((process, wanted), bytes);
         let info = self.info(process, wanted);
         let over = info.usage.saturating_add(bytes).saturating_sub(info.budget);
-        let others: BTreeSet<SpaceId> = self.allocations.values().map(|state| state.allocation.owner()).collect();
+        let others: BTreeSet<SpaceId> =
+            self.allocations.values().flat_map(|state| state.allocation.charged()).collect();
         let others = others.into_iter().filter(|other| *other != process);
         let trims = others.map(|other| (other, self.over_budget(other))).filter(|(_, bytes)| *bytes > 0).collect();
         (over.max(missing), trims)

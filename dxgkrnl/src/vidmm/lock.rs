@@ -343,6 +343,14 @@ impl Memory {
     }
 }
 
+/// Notes which device has locked a shared allocation.
+fn note_lock(allocation: &Allocation, locked: Result<usize, NTSTATUS>) -> Result<usize, NTSTATUS> {
+    if let (Ok(_), Some((sharing, user))) = (locked, allocation.sharing()) {
+        sharing.lock(user);
+    }
+    locked
+}
+
 impl VidMm {
     /// D3DKMTLock2. Where the allocation has to leave a place in which engines may be using it, its process leaves them for that long.
     /// [d3dkmthk: D3DKMTLock2; allocation-usage-tracking: Lock2]
@@ -358,7 +366,7 @@ impl VidMm {
             };
             self.report_freed();
             if locked != Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
-                return locked;
+                return note_lock(allocation, locked);
             }
             device.check()?;
             if moves && let Some(scheduler) = self.driver.scheduler.get() {
@@ -371,7 +379,7 @@ impl VidMm {
                     locked = memory.lock(allocation.id());
                 });
                 if outcome == SuspendOutcome::Suspended {
-                    return locked;
+                    return note_lock(allocation, locked);
                 }
             }
             if !self.may_wait_for_memory() {

@@ -93,7 +93,11 @@ impl Memory {
         request: &mut MemoryRequest,
     ) -> Result<u64, Refusal> {
         request.keeps = list.first().map(|allocation| allocation.owner());
-        self.list_all(queue, list, request)
+        let made = self.list_all(queue, list, request);
+        if made.is_ok() {
+            list.iter().filter_map(|allocation| allocation.sharing()).for_each(|(sharing, user)| sharing.list(user));
+        }
+        made
     }
 
     /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
@@ -278,12 +282,19 @@ impl VidMm {
         for allocation in list {
             let named = list.iter().filter(|other| other.id() == allocation.id()).count();
             let listed = memory.allocations.get(&allocation.id()).map_or(0, |state| state.listed as usize);
-            if listed < named {
+            let by_others = allocation.sharing().is_some_and(|(sharing, user)| !sharing.is_listed(user, named));
+            if listed < named || by_others {
                 return Err(STATUS_INVALID_PARAMETER);
             }
         }
         for allocation in list {
-            memory.leave_list(allocation.id(), idle)?;
+            let Some((sharing, user)) = allocation.sharing() else {
+                memory.leave_list(allocation.id(), idle)?;
+                continue;
+            };
+            let all = sharing.idle_point(Some(idle));
+            memory.leave_list(allocation.id(), all.as_ref().unwrap_or(idle))?;
+            sharing.unlist(user);
         }
         let left = list.first().map_or(0, |allocation| memory.over_budget(allocation.owner()));
         drop(memory);
@@ -302,6 +313,9 @@ impl VidMm {
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not locked.
     pub(crate) fn unlock_allocation(&self, allocation: &Allocation) -> Result<(), NTSTATUS> {
+        if allocation.sharing().is_some_and(|(sharing, user)| !sharing.unlock(user)) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
         match self.enter() {
             Ok(_running) => lock(&self.memory).unlock(allocation.id()),
             Err(_) => allocation.kept().unlock(allocation.id()),

@@ -60,7 +60,7 @@ impl Memory {
 
     fn figures(&self, segment: u32, process: Option<&AddressSpace>) -> SegmentFigures {
         let mut figures = SegmentFigures::default();
-        let of_process = |state: &&AllocationState| process.is_none_or(|space| state.allocation.owner() == space.id());
+        let of_process = |state: &&AllocationState| process.is_none_or(|space| state.allocation.is_of(space.id()));
         let here = self.allocations.values().filter(of_process).filter(|state| !state.destroyed);
         for state in here.filter(|state| self.segment_of(state) == Some(segment)) {
             let size = state.allocation.size();

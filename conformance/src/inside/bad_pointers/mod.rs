@@ -1,0 +1,140 @@
+//! Pointers that user mode should not pass: every pointer of every thunk, from the declarations.
+
+mod pages;
+mod rules;
+#[rustfmt::skip]
+mod structures;
+mod table;
+mod untyped;
+mod user;
+
+use std::sync::Arc;
+
+use dxgkrnl::Process;
+use wddm_ddi::status::*;
+
+use crate::rig::Rig;
+use crate::simulated::{Case, on_thread};
+use crate::{Boot, Failure};
+use pages::{Bad, Pages};
+use table::{CALLS, Call, Pointer, Word, places, pointee, structure_of};
+use user::{Spoiled, User};
+
+cases! { inside "BadPointers", needs UserModeSubmission, behind "it counts the handles of a process and the objects of the system";
+    "BadPointers.EveryPointerOfEveryThunk" on Boot::Fresh, "d3dkmthk":
+        "Whatever pointer of whatever thunk is wild, freed, of the kernel, or reaches into memory that is not there, the answer is STATUS_ACCESS_VIOLATION if the thunk follows it; NULL, unaligned and read-only ones get a status; a refused call changes nothing."
+        => every_pointer;
+    "BadPointers.EveryCountOfEveryThunk" on Boot::Fresh, "d3dkmthk":
+        "Whatever count or size of whatever thunk is larger than memory, and also where its product with the size of an element is small again, the call returns a status, and a refused call changes nothing."
+        => every_count;
+    "BadPointers.PointersBehindUntypedOnes" on Boot::Fresh, "d3dkmt_query_physical_adapter_pnp_key":
+        "The places of the question for a registry key, and the name and its text in an OBJECT_ATTRIBUTES, are followed as all other pointers are: a bad one is STATUS_ACCESS_VIOLATION, and nothing is shared then."
+        => untyped::behind_untyped;
+}
+
+/// Processes in which thunks are called: one until a call succeeds, which changes it.
+struct Calls<'c, 's> {
+    case: &'c Case<'s>,
+    pages: Pages,
+    process: Option<(Arc<Process>, User)>,
+}
+
+impl<'c, 's> Calls<'c, 's> {
+    fn new(case: &'c Case<'s>) -> Result<Self, Failure> {
+        Ok(Self { case, pages: Pages::new()?, process: None })
+    }
+
+    fn process(&mut self) -> Result<(Arc<Process>, User), Failure> {
+        if let Some(process) = self.process.take() {
+            return Ok(process);
+        }
+        let process = Process::new(self.case.system.machine(), "bad pointers");
+        let user = on_thread(&process, || User::new(Rig::open(self.case.luid())?))?;
+        Ok((process, user))
+    }
+
+    /// Calls a thunk with something spoiled. A failed call must have changed neither handles nor objects, and no call stops the machine.
+    fn call(&mut self, call: &Call, spoiled: &Spoiled) -> Result<NTSTATUS, Failure> {
+        let (process, user) = self.process()?;
+        let machine = self.case.system.machine();
+        let counts = || {
+            let held = format!("{:?}", machine.holdings(self.case.luid()));
+            (process.handle_count(), process.kernel_handle_count(), held)
+        };
+        self.pages.clear();
+        let words = user.arguments(call, &mut self.pages, spoiled)?;
+        let attached = process.attach();
+        let before = counts();
+        let status = (call.call)(user.rig.kmt, words);
+        let after = counts();
+        drop(attached);
+        ensure!(
+            machine.bugcheck().is_none(),
+            "{} with {spoiled:?} stopped the machine: {:?}",
+            call.name,
+            machine.bugcheck()
+        );
+        ensure!(status != STATUS_INTERNAL_ERROR, "{} with {spoiled:?} failed inside", call.name);
+        if status.is_success() {
+            process.exit();
+        } else {
+            ensure_eq!(after, before, "handles and objects after {} with {spoiled:?} answered {status}", call.name);
+            self.process = Some((process, user));
+        }
+        Ok(status)
+    }
+}
+
+fn every_pointer(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut calls = Calls::new(case)?;
+    let (mut wrong, mut followed) = (Vec::new(), 0);
+    for thunk in CALLS {
+        for place in places(thunk) {
+            let name = place.name(thunk);
+            let excused = rules::not_followed(thunk.name, &name);
+            let is_pointer = place.is_pointer(thunk);
+            followed += usize::from(is_pointer && excused.is_none());
+            for bad in Bad::ALL {
+                let status = calls.call(thunk, &Spoiled::Pointer(place, bad))?;
+                let violates = status == STATUS_ACCESS_VIOLATION;
+                let right = match bad {
+                    _ if !is_pointer => true,
+                    bad if bad.is_unreadable() => violates == excused.is_none(),
+                    // Some thunks only read their argument structure.
+                    Bad::ReadOnly if place.is_whole(thunk) => true,
+                    Bad::ReadOnly => violates == rules::is_written(thunk.name, &name),
+                    _ => true,
+                };
+                if !right {
+                    wrong.push(format!("{} {name} {bad:?}: {status} ({excused:?})", thunk.name));
+                }
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{} of the bad pointers:\n{}", wrong.len(), wrong.join("\n"));
+    ensure!(followed > 180, "only {followed} pointers are followed");
+    Ok(())
+}
+
+fn every_count(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut calls = Calls::new(case)?;
+    let mut counted = 0;
+    for thunk in CALLS {
+        for (name, ty) in thunk.parameters {
+            let outer = pointee(ty).and_then(structure_of).map_or(&[][..], |structure| structure.members);
+            let inner =
+                outer.iter().filter(|member| member.kind == Pointer).filter_map(|member| structure_of(member.ty));
+            let words = outer.iter().chain(inner.flat_map(|structure| structure.members));
+            let words = words.filter(|member| member.kind == Word).map(|member| member.path);
+            for word in words.chain([*name]).filter(|path| rules::is_count(path)) {
+                counted += 1;
+                // The largest, and numbers whose product with 4, 8 or 16 is 4 modulo 2^32.
+                for value in [u64::MAX, 0x4000_0001, 0x2000_0001, 0x1000_0001] {
+                    let _ = calls.call(thunk, &Spoiled::Word(word, value))?;
+                }
+            }
+        }
+    }
+    ensure!(counted > 80, "only {counted} counts");
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! Allocations that several devices have open.
+//!
+//! The memory of a shared allocation belongs to no process, so that it is not evicted while one of them is suspended. It lives as long as a device has the
+//! allocation open, or somebody could open it: a handle of the resource is there. Each device has its own [`Allocation`] of it, with its
+//! own count of residency and locks.
+
+use std::sync::{Arc, Weak};
+
+use nt::lock::{Mutex, lock};
+use wddm_ddi::km::DXGK_OPENALLOCATIONFLAGS;
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
+
+use crate::kmd_handle::KmdHandle;
+use crate::vidmm::VidMm;
+use crate::vidmm::allocation::{Allocation, AllocationId};
+use crate::vidmm::memory::{IdlePoint, SpaceId};
+use crate::vidmm::scheduler::MemoryOwner;
+
+/// The owner of memory that is shared: no address space has this number.
+pub(super) const NOBODY: SpaceId = SpaceId(0);
+
+/// A device that has the allocation open.
+struct User {
+    number: u64,
+    device: KmdHandle,
+    open: KmdHandle,
+    process: SpaceId,
+    /// MakeResident calls that no Evict has answered.
+    listed: u32,
+    /// Locks that no unlock has answered.
+    locks: u32,
+}
+
+/// What a device leaves behind that closes the allocation.
+pub(super) struct Left {
+    pub(super) device: KmdHandle,
+    pub(super) open: KmdHandle,
+    pub(super) listed: u32,
+    pub(super) locks: u32,
+}
+
+#[derive(Default)]
+struct State {
+    users: Vec<User>,
+    last: u64,
+    /// Somebody can open it.
+    reachable: bool,
+    /// When queues that used it have let go of it.
+    idle: Vec<IdlePoint>,
+}
+
+/// The devices that have an allocation open.
+pub(crate) struct Sharing {
+    state: Mutex<State>,
+}
+
+impl Sharing {
+    /// A new allocation, which can be opened until [`Sharing::hide`].
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(State { reachable: true, ..State::default() }) })
+    }
+
+    /// A device has opened it; the answer is its number among the users.
+    pub(super) fn enter(&self, device: KmdHandle, open: KmdHandle, process: SpaceId) -> u64 {
+        let mut state = lock(&self.state);
+        state.last += 1;
+        let number = state.last;
+        state.users.push(User { number, device, open, process, listed: 0, locks: 0 });
+        number
+    }
+
+    /// A device closes it. `None` for one that has done so already, or when the adapter has stopped.
+    pub(super) fn leave(&self, number: u64, idle: Option<IdlePoint>) -> Option<Left> {
+        let mut state = lock(&self.state);
+        let at = state.users.iter().position(|user| user.number == number)?;
+        let User { device, open, listed, locks, .. } = state.users.swap_remove(at);
+        state.idle.extend(idle);
+        Some(Left { device, open, listed, locks })
+    }
+
+    /// Everybody has to close it, because the adapter stops: device and open allocation of each.
+    pub(super) fn take_all(&self) -> Vec<(KmdHandle, KmdHandle)> {
+        std::mem::take(&mut lock(&self.state).users).into_iter().map(|user| (user.device, user.open)).collect()
+    }
+
+    /// Nobody can open it any more.
+    fn hide(&self) {
+        lock(&self.state).reachable = false;
+    }
+
+    /// True if nobody has it open and nobody can open it.
+    pub(super) fn is_over(&self) -> bool {
+        let state = lock(&self.state);
+        state.users.is_empty() && !state.reachable
+    }
+
+    /// When all queues that used it have let go of it, also those of `with`; `None` for now.
+    pub(super) fn idle_point(&self, with: Option<&IdlePoint>) -> Option<IdlePoint> {
+        let mut state = lock(&self.state);
+        state.idle.retain(|idle| !idle());
+        let all: Vec<IdlePoint> = state.idle.iter().chain(with).map(Arc::clone).collect();
+        if all.is_empty() { None } else { Some(Arc::new(move || all.iter().all(|idle| idle()))) }
+    }
+
+    fn change<T>(&self, number: u64, change: impl FnOnce(&mut User) -> T) -> Option<T> {
+        lock(&self.state).users.iter_mut().find(|user| user.number == number).map(change)
+    }
+
+    /// A user made it resident once more.
+    pub(super) fn list(&self, number: u64) {
+        self.change(number, |user| user.listed += 1);
+    }
+
+    /// A user evicts it `times`; false, and nothing changes, if it is not as often on the list of that one.
+    pub(super) fn is_listed(&self, number: u64, times: usize) -> bool {
+        self.change(number, |user| user.listed as usize >= times).unwrap_or(false)
+    }
+
+    /// A user evicted it.
+    pub(super) fn unlist(&self, number: u64) {
+        self.change(number, |user| user.listed = user.listed.saturating_sub(1));
+    }
+
+    /// A user locked it once more.
+    pub(super) fn lock(&self, number: u64) {
+        self.change(number, |user| user.locks += 1);
+    }
+
+    /// A user ends one of its locks; false if it has none.
+    pub(super) fn unlock(&self, number: u64) -> bool {
+        let unlocked = self.change(number, |user| {
+            let locked = user.locks > 0;
+            user.locks = user.locks.saturating_sub(1);
+            locked
+        });
+        unlocked.unwrap_or(false)
+    }
+
+    /// The processes that have it on a residency list, each once.
+    pub(super) fn listed_by(&self) -> Vec<SpaceId> {
+        self.processes(|user| user.listed > 0)
+    }
+
+    /// True if a process has it open.
+    pub(super) fn is_open_in(&self, process: SpaceId) -> bool {
+        self.processes(|_| true).contains(&process)
+    }
+
+    fn processes(&self, wanted: impl Fn(&User) -> bool) -> Vec<SpaceId> {
+        let state = lock(&self.state);
+        let mut processes: Vec<_> = state.users.iter().filter(|user| wanted(user)).map(|user| user.process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        processes
+    }
+}
+
+/// What its creator told of a shared resource, and what whoever opens it is told.
+pub(crate) struct ResourceData {
+    /// Private data of each allocation, as the driver left it.
+    pub(crate) allocations: Vec<Vec<u8>>,
+    /// Private data of the resource, as the driver left it.
+    pub(crate) private: Vec<u8>,
+    /// Data of the runtime.
+    pub(crate) runtime: Vec<u8>,
+    /// Shared by kernel handles, not by a handle that every process knows.
+    pub(crate) nt_sharing: bool,
+}
+
+/// A resource that can be opened as long as this exists.
+pub(crate) struct SharedResource {
+    vidmm: Weak<VidMm>,
+    pub(super) allocations: Vec<(AllocationId, Arc<Sharing>)>,
+    pub(crate) data: ResourceData,
+}
+
+impl SharedResource {
+    pub(super) fn new(
+        vidmm: &Arc<VidMm>,
+        allocations: Vec<(AllocationId, Arc<Sharing>)>,
+        data: ResourceData,
+    ) -> Arc<Self> {
+        Arc::new(Self { vidmm: Arc::downgrade(vidmm), allocations, data })
+    }
+
+    /// True if it is memory of this adapter.
+    pub(crate) fn is_of(&self, vidmm: &VidMm) -> bool {
+        std::ptr::eq(self.vidmm.as_ptr(), vidmm)
+    }
+
+    /// Number of its allocations.
+    pub(crate) fn len(&self) -> usize {
+        self.allocations.len()
+    }
+}
+
+/// A shared resource as kernel handles have it. A name goes with the last of them.
+pub(crate) struct ResourceHandle(pub(crate) Arc<SharedResource>);
+
+impl Drop for SharedResource {
+    fn drop(&mut self) {
+        for (id, sharing) in &self.allocations {
+            sharing.hide();
+            if let Some(vidmm) = self.vidmm.upgrade() {
+                vidmm.end_if_over(*id, sharing);
+            }
+        }
+    }
+}
+
+impl Allocation {
+    /// The devices that have a shared allocation open, and the number of this one among them.
+    pub(super) fn sharing(&self) -> Option<(&Sharing, u64)> {
+        self.sharing.as_ref().map(|(sharing, user)| (&**sharing, *user))
+    }
+
+    /// True if other devices may have it open.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.sharing.is_some()
+    }
+
+    /// The processes whose budgets it counts against while it is resident.
+    pub(super) fn charged(&self) -> Vec<SpaceId> {
+        self.sharing().map_or_else(|| vec![self.owner()], |(sharing, _)| sharing.listed_by())
+    }
+
+    /// True if it is memory of a process.
+    pub(super) fn is_of(&self, process: SpaceId) -> bool {
+        self.sharing().map_or(self.owner() == process, |(sharing, _)| sharing.is_open_in(process))
+    }
+}
+
+impl VidMm {
+    /// What other devices open of a resource that was created to be shared. The creator holds it as they do.
+    pub(crate) fn share(self: &Arc<Self>, made: &[Arc<Allocation>], data: ResourceData) -> Arc<SharedResource> {
+        let shared =
+            made.iter().filter_map(|made| made.sharing.as_ref().map(|(sharing, _)| (made.id(), Arc::clone(sharing))));
+        SharedResource::new(self, shared.collect(), data)
+    }
+
+    /// Opens a shared resource on a device. [d3dkmddi: DXGKARG_OPENALLOCATION]
+    ///
+    /// # Errors
+    /// What the driver answered; STATUS_DEVICE_REMOVED on an adapter that has stopped. Nothing is open then.
+    pub(crate) fn open_shared(
+        &self,
+        device: &dyn MemoryOwner,
+        shared: &SharedResource,
+    ) -> Result<Vec<Arc<Allocation>>, NTSTATUS> {
+        let _running = self.enter()?;
+        let homes: Vec<Arc<Allocation>> = {
+            let memory = lock(&self.memory);
+            let home =
+                |(id, _): &(AllocationId, _)| memory.allocations.get(id).map(|state| Arc::clone(&state.allocation));
+            shared.allocations.iter().map(home).collect::<Option<_>>().ok_or(STATUS_DEVICE_REMOVED)?
+        };
+        let globals: Vec<u32> = homes.iter().map(|home| home.global).collect();
+        let (mut private, mut whole) = (shared.data.allocations.clone(), shared.data.private.clone());
+        let opened = self.open(device, &globals, &mut private, &mut whole, DXGK_OPENALLOCATIONFLAGS::new())?;
+        Ok(homes.iter().zip(opened).filter_map(|(home, open)| home.opened_by(device, open)).collect())
+    }
+
+    /// Frees a shared allocation that nobody has open and nobody can open, once the queues have let go of it.
+    pub(super) fn end_if_over(&self, id: AllocationId, sharing: &Sharing) {
+        if !sharing.is_over() {
+            return;
+        }
+        let mut memory = lock(&self.memory);
+        memory.end_lock(id);
+        memory.destroy_when_idle(id, sharing.idle_point(None));
+        let freed = memory.free_destroyed().and_then(|_| memory.submit());
+        drop(memory);
+        self.note_failure("freeing a shared allocation", freed);
+        self.report_freed();
+    }
+
+    /// A device closes a shared allocation: what it kept resident or locked is given up, and the driver is told.
+    pub(super) fn close_shared(&self, id: AllocationId, sharing: &Sharing, user: u64, idle: Option<IdlePoint>) {
+        let Some(left) = sharing.leave(user, idle) else { return };
+        let idle = sharing.idle_point(None).unwrap_or_else(|| Arc::new(|| true));
+        let mut memory = lock(&self.memory);
+        let mut ended: Result<(), NTSTATUS> = (0..left.listed).try_for_each(|_| memory.leave_list(id, &idle));
+        ended = ended.and((0..left.locks).try_for_each(|_| memory.unlock(id)));
+        drop(memory);
+        self.note_failure("closing a shared allocation", ended);
+        if let Ok(_running) = self.enter() {
+            self.close_on_driver(left.device, left.open);
+        }
+        self.tell_budgets();
+        self.end_if_over(id, sharing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    fn handle(number: usize) -> KmdHandle {
+        KmdHandle::new(std::ptr::without_provenance_mut(number))
+    }
+
+    #[test]
+    fn it_is_over_when_nobody_has_it_open_and_nobody_can_open_it() {
+        let sharing = Sharing::new();
+        let first = sharing.enter(handle(1), handle(2), SpaceId(7));
+        let second = sharing.enter(handle(3), handle(4), SpaceId(8));
+        sharing.hide();
+        assert!(!sharing.is_over());
+        let left = sharing.leave(first, None).unwrap();
+        assert_eq!((left.device, left.open), (handle(1), handle(2)));
+        assert!(sharing.leave(first, None).is_none(), "twice");
+        assert!(!sharing.is_over());
+        assert_eq!(sharing.take_all(), [(handle(3), handle(4))]);
+        assert!(sharing.leave(second, None).is_none(), "after everybody had to close it");
+        assert!(sharing.is_over());
+    }
+
+    #[test]
+    fn each_user_counts_for_itself_and_leaves_what_it_has_not_given_up() {
+        let sharing = Sharing::new();
+        let users = [7, 8, 8].map(|space| sharing.enter(handle(1), handle(2), SpaceId(space)));
+        sharing.list(users[1]);
+        sharing.list(users[1]);
+        sharing.list(users[2]);
+        sharing.lock(users[0]);
+        assert!(!sharing.is_listed(users[0], 1) && sharing.is_listed(users[1], 2) && !sharing.is_listed(users[1], 3));
+        assert_eq!(sharing.listed_by(), [SpaceId(8)]);
+        assert!(sharing.is_open_in(SpaceId(7)) && !sharing.is_open_in(NOBODY));
+        sharing.unlist(users[1]);
+        assert!(!sharing.unlock(users[1]), "a lock of another user");
+        let left = users.map(|user| sharing.leave(user, None).map(|left| (left.listed, left.locks)));
+        assert_eq!(left, [Some((0, 1)), Some((1, 0)), Some((1, 0))]);
+        assert!(sharing.listed_by().is_empty());
+    }
+
+    #[test]
+    fn what_one_user_queued_is_waited_for_after_it_has_left() {
+        let sharing = Sharing::new();
+        let user = sharing.enter(handle(1), handle(2), SpaceId(7));
+        let done = Arc::new(AtomicBool::new(false));
+        let idle: IdlePoint = {
+            let done = Arc::clone(&done);
+            Arc::new(move || done.load(Ordering::Relaxed))
+        };
+        assert!(sharing.idle_point(None).is_none());
+        sharing.leave(user, Some(idle));
+        let other: IdlePoint = Arc::new(|| true);
+        let all = sharing.idle_point(Some(&other)).unwrap();
+        assert!(!all());
+        done.store(true, Ordering::Relaxed);
+        assert!(all() && sharing.idle_point(None).is_none());
+    }
+}
