@@ -109,7 +109,7 @@ impl Machine {
             Need::HardwareScheduling => self.without.contains(&Feature::HardwareScheduling),
             Need::NativeFence => self.without.contains(&Feature::NativeFence),
             Need::UserModeSubmission => !self.without.is_empty(),
-            Need::IoCoherency | Need::Campanile => false,
+            Need::IoCoherency => false,
         };
         (self.wanted)(case) && !case.needs.concat().into_iter().any(lacks)
     }

@@ -4,7 +4,7 @@ use campanile_hw::isa::{FORMS, Immediate, Instruction, ModifierKind, Op, Operand
 
 /// A legal instruction without control flow, drawn from the table of instructions by random numbers; `None` if they make no legal one. `registers` masks
 /// the numbers of its registers, and `offset` makes the byte offset of a memory access from a random number.
-pub fn instruction(
+pub(crate) fn instruction(
     row: usize,
     numbers: [u8; 8],
     immediate: u64,
