@@ -78,9 +78,6 @@ impl Mutant {
     }
 }
 
-/// The list of [`super::generated`] beside the catalogue.
-pub(super) const GENERATED: &str = "generated.toml";
-
 /// Reads the whole catalogue.
 ///
 /// # Errors
@@ -89,7 +86,7 @@ pub(super) fn read(root: &Path) -> Result<Vec<Mutant>, String> {
     let folder = root.join("tests/mutants");
     let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && !path.ends_with(GENERATED));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
     let mut mutants = Vec::new();
     for path in paths {

@@ -14,14 +14,14 @@ pub(super) struct Sources {
     files: Vec<String>,
 }
 
-/// What came of building tests.
+/// The result of building tests.
 pub(super) struct Built {
     /// The copy that was built.
     pub(super) tree: PathBuf,
     pub(super) compiles: bool,
     /// cargo's messages as lines of JSON, the compiler's errors among them.
     pub(super) messages: Vec<u8>,
-    /// What cargo says to people.
+    /// cargo's standard error.
     pub(super) errors: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! The changes that cargo-mutants thinks of, and the list of those that no test notices, `tests/mutants/generated.toml`.
+//! The changes that cargo-mutants thinks of, and the list of those that no test notices, `tests/generated_mutants.toml`.
 
 use std::fs;
 use std::ops::Range;
@@ -103,7 +103,7 @@ pub(super) struct Alive {
     /// How many of these there are in the function.
     #[serde(default = "once")]
     pub(super) times: u32,
-    /// What is changed behaves as before.
+    /// True if the changed code behaves as before.
     #[serde(default)]
     pub(super) equivalent: bool,
     /// Why no test notices.
@@ -129,7 +129,7 @@ pub(super) fn alive(root: &Path) -> Result<Vec<Alive>, String> {
         #[serde(default)]
         alive: Vec<Alive>,
     }
-    let path = root.join("tests/mutants").join(super::super::catalogue::GENERATED);
+    let path = root.join("tests/generated_mutants.toml");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let file: File = toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(file.alive)

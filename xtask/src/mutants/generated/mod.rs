@@ -22,7 +22,7 @@ use run::{Ended, Tests};
 /// Least share of the changes of a group that tests have to notice, in percent.
 const GOAL: usize = 95;
 
-/// What became of a change.
+/// The end of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Caught,
@@ -80,7 +80,7 @@ pub(super) fn judge(root: &Path, options: &Options) -> Result<u8, String> {
     report(&candidates, &fates, &alive)
 }
 
-/// What becomes of each.
+/// The end of each change, in their order.
 fn fates(sources: &Sources, candidates: &[Candidate], jobs: usize) -> Result<Vec<Fate>, String> {
     eprintln!("building the tests with {} mutants", candidates.len());
     let Together { mut tests, unviable, alone } = build::together(sources, candidates)?;
@@ -164,7 +164,7 @@ fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> Result<u
     Ok(if below || unexpected != 0 { EXIT_ALIVE } else { EXIT_OK })
 }
 
-/// How the viable changes of a group ended.
+/// Numbers of the viable changes of a group, by their end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     caught: usize,
@@ -179,7 +179,7 @@ impl Counts {
         self.caught + self.timed_out + self.survived
     }
 
-    /// What tests noticed of them, in thousandths.
+    /// The part of them that tests noticed, in thousandths.
     fn share(self) -> usize {
         ((self.caught + self.timed_out) * 1000).checked_div(self.viable()).unwrap_or(1000)
     }

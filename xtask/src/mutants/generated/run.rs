@@ -11,10 +11,10 @@ pub(super) const CHOICE: &str = "CAMPANILE_MUTANT";
 const LIMIT: Duration = Duration::from_secs(60);
 /// Pages of memory that a test program may take.
 const PAGES: u64 = 1 << 20;
-/// How often a running program is looked at.
+/// Time between two looks at a running program.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How the tests ended.
+/// End of a test program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Passed,
@@ -28,7 +28,7 @@ pub(super) struct Tests(pub(super) Vec<Program>);
 /// One test program.
 pub(super) struct Program {
     pub(super) package: String,
-    /// Where cargo runs it.
+    /// Folder in which cargo runs it.
     pub(super) folder: PathBuf,
     pub(super) path: PathBuf,
 }
