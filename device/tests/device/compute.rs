@@ -1,6 +1,7 @@
 //! DISPATCH: programs run on memory of their process, share the node with other queues, and are stopped by what they may not do.
 
-use crate::host::{Host, Space, TestQueue};
+use crate::host::{Host, Space, TestQueue, small_variant};
+use campanile_device::Variant;
 use campanile_hw::event::FaultKind;
 use campanile_hw::isa::ProgramRule;
 use campanile_hw::packet::{BadPacket, Copy, DISPATCH_DONE, DISPATCH_FAULTED, Dispatch, DispatchReport, Packet};
@@ -23,7 +24,11 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let mut host = Host::new();
+        Self::with(&small_variant())
+    }
+
+    fn with(variant: &Variant) -> Self {
+        let mut host = Host::with(variant);
         let space = host.space();
         let queue = host.queue(0, space, NODE_COMPUTE);
         let program = host.map_new_ram(space, PROGRAM, 0x10000);
@@ -261,4 +266,45 @@ fn memory_that_is_unmapped_under_a_running_program_is_a_fault_when_the_order_is_
     let (address, info) = fixture.host.fault_of(&fixture.queue);
     assert_eq!((FaultKind::from_number(info.kind()), address), (Some(FaultKind::PageFault), DATA));
     assert_eq!(fixture.word(0), last, "nothing was written after the order was done");
+}
+
+/// 256 blocks of the key stream with the key, nonce and counter of RFC 8439, 2.3.2: the memory and report they leave, and the steps of the function that it takes.
+fn key_stream(variant: &Variant) -> (Vec<u8>, DispatchReport, usize) {
+    let mut fixture = Fixture::with(variant);
+    let at = |offset: u64| fixture.data.with_address(fixture.data.address() + offset);
+    let stream = at(0x1000);
+    let nonce = [0x0900_0000u32, 0x4a00_0000, 0];
+    let words = [1, 256].into_iter();
+    let key = (0..8).map(|word| u32::from_le_bytes([0, 1, 2, 3].map(|byte| word * 4 + byte)));
+    let words: Vec<u8> = words.chain(key).chain(nonce).flat_map(u32::to_le_bytes).collect();
+    fixture.host.write(at(0), &(DATA + 0x1000).to_le_bytes());
+    fixture.host.write(at(8), &words);
+    let dispatch = fixture.dispatch(include_str!("chacha20.asm"), 4);
+    fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(dispatch)]);
+    fixture.host.ring(&fixture.queue);
+    let mut steps = 0;
+    while fixture.report().state == 0 {
+        fixture.host.gpu.step();
+        steps += 1;
+        assert!(steps < 10_000, "the program does not end");
+    }
+    fixture.host.run();
+    (fixture.host.read(stream, 256 * 64), fixture.report(), steps)
+}
+
+#[test]
+fn a_program_that_runs_long_is_compiled_and_means_the_same() {
+    let (interpreted, slow, interpreted_steps) = key_stream(&Variant { interpreter: true, ..small_variant() });
+    let (compiled, fast, steps) = key_stream(&small_variant());
+    let first: Vec<u8> =
+        [0xe4e7_f110u32, 0x1559_3bd1, 0x1fdd_0f50, 0xc471_20a3].iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(interpreted[..16], first, "block of RFC 8439, 2.3.2");
+    assert!(interpreted == compiled, "the executors differ");
+    let counts = |report: DispatchReport| {
+        [report.state.into(), report.instructions, report.lanes, report.loads, report.stores, report.atomics]
+    };
+    assert_eq!(counts(slow), counts(fast));
+    assert!(slow.instructions > 8192, "long enough to be compiled: {} instructions", slow.instructions);
+    // A slice of compiled code is longer.
+    assert!(steps < interpreted_steps, "{steps} steps compiled, {interpreted_steps} interpreted");
 }
