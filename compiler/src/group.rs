@@ -280,8 +280,23 @@ impl Lower<'_> {
                 let bit = s.ir.op2(I::And, T::I32, value, Src::Const(1))?;
                 return s.ir.cmp(C::Ne, T::I32, bit, Src::Const(0));
             }
+            let value = s.bounded(scalar, reduction, value)?;
             s.wrap(scalar, value)
         })
+    }
+
+    /// A signed extreme within the bounds of its type: of no lanes the instruction gives the bound of a word.
+    fn bounded(&mut self, scalar: Scalar, reduction: R, value: Src) -> Result<Src> {
+        let greatest = match scalar {
+            Scalar::I8 => 0x7f,
+            Scalar::I16 => 0x7fff,
+            _ => return Ok(value),
+        };
+        match reduction {
+            R::Min => self.ir.op2(I::Min, T::I32, value, Src::Const(greatest)),
+            R::Max => self.ir.op2(I::Max, T::I32, value, Src::Const(u64::from(!(greatest as u32)))),
+            _ => Ok(value),
+        }
     }
 
     /// Error for an instruction that no table has.

@@ -212,6 +212,30 @@ fn subgroups_vote_shuffle_and_scan() {
 }
 
 #[test]
+fn exclusive_scans_of_narrow_integers_begin_with_the_bound_of_their_type() {
+    let extensions = "#extension GL_KHR_shader_subgroup_basic : require
+        #extension GL_KHR_shader_subgroup_arithmetic : require
+        #extension GL_EXT_shader_explicit_arithmetic_types : require
+        #extension GL_EXT_shader_subgroup_extended_types_int8 : require
+        #extension GL_EXT_shader_subgroup_extended_types_int16 : require";
+    let result = lanes(
+        extensions,
+        "",
+        "int8_t b = int8_t(i % 32) - int8_t(5); int16_t h = int16_t(b) * int16_t(100);
+        int8_t least = subgroupExclusiveMin(b), most = subgroupExclusiveMax(b);
+        int16_t low = subgroupExclusiveMin(h), high = subgroupExclusiveMax(h);
+        o[i] = uint(int(least) & 0xff) | uint(int(most) & 0xff) << 8 | uint(int(low) ^ int(high) * 3) << 16;",
+    );
+    expect(&result, |i| {
+        let l = i % 32;
+        // The values grow with the lanes: the least before a lane is that of lane 0, the greatest that of its neighbour.
+        let (least, most) = if l == 0 { (127, -128) } else { (-5, l as i32 - 6) };
+        let (low, high) = if l == 0 { (32767, -32768) } else { (-500, (l as i32 - 6) * 100) };
+        (least & 0xff) as u32 | ((most & 0xff) as u32) << 8 | ((low ^ (high * 3)) as u32) << 16
+    });
+}
+
+#[test]
 fn physical_addresses_and_atomics() {
     let module = glsl(
         "#extension GL_EXT_buffer_reference : require
