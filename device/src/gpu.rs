@@ -20,7 +20,7 @@ use campanile_hw::pci;
 use campanile_hw::registers::{NODES, VRAM_PAGE_SIZE};
 use posted::Posted;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
@@ -254,7 +254,10 @@ impl Gpu {
         self.sending.settle();
         for file in [&self.vram_file, &self.doorbell_file] {
             if let Err(error) = memory::overwrite(file, u8::MAX) {
-                eprintln!("memory of a function that was pulled out could not be overwritten: {error}");
+                let _ = writeln!(
+                    io::stderr(),
+                    "memory of a function that was pulled out could not be overwritten: {error}"
+                );
             }
         }
         self.nudge();
@@ -287,7 +290,7 @@ impl Gpu {
     fn lose_vram(&self) {
         if let Err(error) = memory::overwrite(&self.vram_file, LOST) {
             // The host's memory is exhausted, or worse; the old contents of VRAM stay where they are.
-            eprintln!("VRAM could not be overwritten: {error}");
+            let _ = writeln!(io::stderr(), "VRAM could not be overwritten: {error}");
         }
     }
 

@@ -114,7 +114,8 @@ pub fn main() -> u8 {
     let wanted = cli.filter.as_deref().unwrap_or_default().to_lowercase();
     let selected: Vec<Listed> = all().filter(|case| case.about().matches(&wanted)).collect();
     if selected.is_empty() {
-        eprintln!("hlk: no case matches the filter; `hlk --list` shows all {}", all().count());
+        let _ =
+            writeln!(std::io::stderr(), "hlk: no case matches the filter; `hlk --list` shows all {}", all().count());
         return EXIT_INPUT;
     }
     if cli.list {
@@ -133,7 +134,7 @@ pub fn main() -> u8 {
         }
         Ok(found) => run_all(&cli, &selected, &found),
         Err(missing) => {
-            eprintln!("hlk: {missing}");
+            let _ = writeln!(std::io::stderr(), "hlk: {missing}");
             missing.exit_code()
         }
     }
@@ -172,7 +173,7 @@ fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
             EXIT_OK
         }
         Err(why) => {
-            eprintln!("hlk: no adapter: it was listed, and {why}");
+            let _ = writeln!(std::io::stderr(), "hlk: no adapter: it was listed, and {why}");
             EXIT_NO_ADAPTER
         }
     }
@@ -210,7 +211,7 @@ fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
     if let Some(path) = &cli.junit
         && let Err(error) = junit::write(path, "hlk", done.cases.iter().map(CaseReport::outcome))
     {
-        eprintln!("hlk: {error}");
+        let _ = writeln!(std::io::stderr(), "hlk: {error}");
         return EXIT_INPUT;
     }
     if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }

@@ -4,6 +4,7 @@
 //! - `log LINK`, `answer NUMBER`, `image FILE`: requests to the stand-in for the graphics kernel (tests/images/standin).
 //! - `library FILE`: loads the user-mode driver, and lets it look for an adapter without a table of thunks, and with that of a system that has no adapters.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 #[cfg(all(windows, feature = "start"))]
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
         match os::carry_out(&verb, &mut next) {
             Ok(line) => println!("{line}"),
             Err(reason) => {
-                eprintln!("services: {reason}");
+                let _ = writeln!(std::io::stderr(), "services: {reason}");
                 return ExitCode::from(2);
             }
         }

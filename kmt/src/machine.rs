@@ -16,6 +16,7 @@
 //! Nothing is done when the process ends: other threads may still ring doorbells then, and what `atexit` calls may still call thunks. Machine and GPU
 //! end as the process does, and a GPU of another process sees its client leave.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -100,7 +101,7 @@ impl<F: FnOnce() -> NTSTATUS> Carried<F> {
 }
 
 fn tell(text: &dyn fmt::Display) {
-    eprintln!("campanile_kmt: {text}");
+    let _ = writeln!(std::io::stderr(), "campanile_kmt: {text}");
 }
 
 fn refuse(status: NTSTATUS, text: &dyn fmt::Display) -> Refusal {

@@ -240,7 +240,7 @@ pub fn abandon(reason: &str) -> ! {
             unsafe { leave(stack) }
         }
         None => {
-            eprintln!("*** STOP outside a driver call: {reason}");
+            let _ = writeln!(io::stderr(), "*** STOP outside a driver call: {reason}");
             std::process::abort();
         }
     }

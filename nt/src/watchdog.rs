@@ -1,7 +1,7 @@
 // UNSAFETY: the end of the process.
 //! The watchdog of driver calls: a call that does not return stops the machine with a bug check that names it. See `calls.rs`.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()> {
                 Next::Retry => RETRY,
                 Next::Stop(bugcheck) => {
                     verifier.raise(bugcheck.clone());
-                    eprintln!("*** STOP {bugcheck}");
+                    let _ = writeln!(io::stderr(), "*** STOP {bugcheck}");
                     RETRY
                 }
                 Next::End(bugcheck) => end(&bugcheck.reason),
@@ -55,7 +55,7 @@ pub fn before_the_process_ends(words: fn(&str)) {
 
 /// Ends the process; nothing that waits for the driver can keep it from that.
 pub fn end(reason: &str) -> ! {
-    eprintln!("*** The process ends, because a call into a driver cannot be ended: {reason}");
+    let _ = writeln!(io::stderr(), "*** The process ends, because a call into a driver cannot be ended: {reason}");
     if let Some(words) = LAST_WORDS.get() {
         let (said, heard) = std::sync::mpsc::channel();
         let reason = reason.to_owned();

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
@@ -162,7 +162,8 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
         |size, value| target.bus.register_write(target.bar, offset, size, value),
     );
     if outcome == Outcome::Unsupported {
-        eprintln!(
+        let _ = writeln!(
+            io::stderr(),
             "access to trapped BAR {} of {} by an instruction that is not emulated",
             target.bar,
             target.bus.name()
