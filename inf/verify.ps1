@@ -113,7 +113,7 @@ $problems = @{
     28 = 'CM_PROB_FAILED_INSTALL', 'no driver is installed: run install.ps1, and look at setupapi.txt of the report'
     31 = 'CM_PROB_FAILED_ADD', 'the driver refused the device, or its version is not that of the INF: run verify.ps1 -Restart, and send the report'
     32 = 'CM_PROB_DISABLED_SERVICE', 'the service campanile_kmd is disabled: run install.ps1 again'
-    37 = 'CM_PROB_FAILED_DRIVER_ENTRY', 'DriverEntry failed: Windows may be older than 24H2; send the report'
+    37 = 'CM_PROB_FAILED_DRIVER_ENTRY', 'DriverEntry failed: Windows may be older than 24H2, or its graphics kernel refused the table of functions (NTSTATUS 0xC0000059); send the report'
     38 = 'CM_PROB_DRIVER_FAILED_PRIOR_UNLOAD', 'an older driver is still loaded: restart the machine'
     39 = 'CM_PROB_DRIVER_FAILED_LOAD', 'the driver was not loaded: look at the steps on signatures, and disable Memory integrity'
     43 = 'CM_PROB_FAILED_POST_START', 'the graphics kernel refused the driver after its start: run verify.ps1 -Restart, and send the report with its trace'
@@ -261,6 +261,10 @@ function Stop-Recording([string] $recording) {
     Write-Line "      $($own.Count) events of the driver; the last 20 are in last-events.txt"
     $last = @($own | Select-Object -Last 20 | ForEach-Object { $_.OuterXml })
     Set-Content -LiteralPath (Join-Path $folder 'last-events.txt') -Value $last -WhatIf:$false
+    # With -Restart the graphics kernel's own events: those that say why it refused a driver.
+    $words = @($all | Where-Object { $_.OuterXml -like '*AzureTriage*' } | ForEach-Object { $_.OuterXml })
+    Set-Content -LiteralPath (Join-Path $folder 'graphics-kernel.txt') -Value $words -WhatIf:$false
+    if ($words.Count -gt 0) { Write-Line "      the graphics kernel gave $($words.Count) reasons; they are in graphics-kernel.txt" }
     # It is much larger than the recording, which has all of it.
     [IO.File]::Delete($text)
 }

@@ -125,5 +125,6 @@ mod tests {
         assert_eq!(of(Ddi::BuildPagingBuffer, Reason::StaleHandle), STATUS_INVALID_PARAMETER);
         assert_eq!(of(Ddi::CollectDbgInfo, Reason::NullPointer), STATUS_UNSUCCESSFUL);
         assert_eq!(of(Ddi::CreateHwQueue, Reason::NotRunning), STATUS_DEVICE_REMOVED);
+        assert_eq!(of(Ddi::SubmitCommandVirtual, Reason::NotStarted), STATUS_INVALID_PARAMETER);
     }
 }

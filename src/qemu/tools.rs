@@ -223,7 +223,7 @@ mod tests {
     fn the_script_names_what_it_lacks() {
         let folder = empty_folder("fetch");
         let error = fetch(&folder, "windows").unwrap_err();
-        assert_eq!(error, "windows is neither qemu, kernel, firmware nor lspci");
+        assert_eq!(error, "windows is neither qemu, kernel, firmware, lspci nor wine");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

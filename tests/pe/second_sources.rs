@@ -1,5 +1,5 @@
 //! What the images import and look up, against two lists that others keep of what Windows exports: the link metadata of Microsoft's windows-sys, and the import
-//! libraries of MinGW-w64. A name that a list has elsewhere or not at all stands here with the reason; one that no longer differs must go.
+//! libraries of MinGW-w64, which are made of its `.def` files; Debian's package has the libraries alone. A name that a list has elsewhere or not at all stands here with the reason; one that no longer differs must go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

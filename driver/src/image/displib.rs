@@ -1,4 +1,4 @@
-//! Registration with the graphics kernel, as the kit's static library `displib.lib` does it: the graphics kernel is loaded as a
+//! Registration with the graphics kernel, as open drivers say that the kit's static library `displib.lib` does it: the graphics kernel is loaded as a
 //! service, its device is opened, and an internal control request returns the registration function. The request of Windows 8 and
 //! later goes first; a graphics kernel that does not know it is asked with that of Windows 7.
 

@@ -382,6 +382,9 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
         if flags.Agp() {
             return refuse("Agp must not be set");
         }
+        if flags.UseBanking() {
+            return refuse("UseBanking must not be set: segments are linear");
+        }
         if flags.CacheCoherent() && !flags.Aperture() {
             return refuse("CacheCoherent is for aperture segments only");
         }

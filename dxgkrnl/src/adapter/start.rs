@@ -1,4 +1,4 @@
-//! Starting and stopping an adapter, in the order that Windows uses.
+//! Starting and stopping an adapter, in the order that open drivers saw on Windows.
 
 use std::collections::HashSet;
 use std::ptr::NonNull;

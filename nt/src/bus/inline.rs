@@ -9,8 +9,8 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
 use super::emulate::{Outcome, Registers, emulate};
 use super::trap::decode;
-use crate::fault::guarded;
 use crate::fault::signal::{self, Claim, Site};
+use crate::fault::{Access, Cause, guarded};
 use crate::irql;
 
 /// KUSER_SHARED_DATA as the kernel maps it. [ntddk: KI_USER_SHARED_DATA]
@@ -49,6 +49,9 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
         return false;
     }
     let mut registers = Registers(gregs);
+    if !was_fetched(site) {
+        return false;
+    }
     let Some(instruction) = decode(registers.rip()) else { return false };
     if is_level(&instruction) {
         return level(&instruction, &mut registers);
@@ -65,11 +68,17 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
         && done(emulate(&instruction, &mut registers, |size| field(offset as usize, size), |_, _| ()))
 }
 
+/// True if the processor had the instruction, whose bytes can be read then; false for a jump to where nothing is.
+fn was_fetched(site: &Site) -> bool {
+    let canonical = (site.instruction as i64) << 16 >> 16 == site.instruction as i64;
+    canonical && !matches!(site.cause(), Cause::Memory { access: Access::Execute, .. })
+}
+
 fn done(outcome: Outcome) -> bool {
     outcome == Outcome::Done
 }
 
-/// Whether the memory operand is a source, or compared.
+/// True if the memory operand is a source, or compared.
 fn only_reads(instruction: &Instruction) -> bool {
     instruction.op0_kind() != iced_x86::OpKind::Memory
         || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test)
