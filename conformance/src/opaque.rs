@@ -123,7 +123,10 @@ fn parse(text: &str) -> Result<Described, String> {
             "fill" => described.fill = fields,
             "hang" => described.hang = Some(fields),
             "node" => match fields[..] {
-                [Field { value: Value::Number(node), .. }] => described.node = node as u32,
+                [Field { value: Value::Number(node), .. }] => {
+                    described.node =
+                        u32::try_from(node).map_err(|_| format!("line {number}: there is no node {node}"))?;
+                }
                 _ => return Err(format!("line {number}: node takes one number")),
             },
             _ => return Err(format!("line {number}: there is no key `{key}`")),
@@ -158,7 +161,12 @@ fn field(word: &str) -> Result<Field, String> {
         .map(Value::Number)
         .map_err(|_| wrong())?,
     };
-    Ok(Field { bytes, value })
+    match value {
+        Value::Number(number) if bytes < 8 && number >> (8 * bytes) != 0 => {
+            Err(format!("`{word}`: {number} does not fit into {bytes} bytes"))
+        }
+        _ => Ok(Field { bytes, value }),
+    }
 }
 
 fn bytes(fields: &[Field], values: Values) -> Vec<u8> {

@@ -22,6 +22,8 @@ const SLICE_INSTRUCTIONS: u64 = 256;
 const SLICE_COMPILED: u64 = 1024;
 /// Instructions of subgroups after which a program is worth compiling.
 const COMPILED_AFTER: u64 = 4096;
+/// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each, in which nobody else has the node.
+const COMPILED_MOST: usize = 2048;
 /// Programs that a node remembers.
 const PROGRAMS: usize = 8;
 
@@ -48,6 +50,7 @@ impl Fetched {
     /// Goes on with a dispatch of this program for a slice.
     fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, compiles: bool) -> Outcome<Fault> {
         if compiles
+            && self.kernel.code().len() <= COMPILED_MOST
             && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER
             && let Some(code) = self.compiled.get_or_init(|| Compiled::new(&self.kernel).ok())
         {

@@ -410,7 +410,8 @@ static UINT64 entry_of(const DXGK_PTE *pte)
 static NTSTATUS update_page_table(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update)
 {
     volatile UINT64 *table = update->PageTableAddress.CpuVirtual;
-    if (update->UpdateMode != DXGK_PAGETABLEUPDATE_CPU_VIRTUAL || update->StartIndex + update->NumPageTableEntries > 512)
+    if (update->UpdateMode != DXGK_PAGETABLEUPDATE_CPU_VIRTUAL || update->NumPageTableEntries > 512 ||
+        update->StartIndex > 512 - update->NumPageTableEntries)
         return STATUS_INVALID_PARAMETER;
     for (UINT i = 0; i < update->NumPageTableEntries; i++)
         table[update->StartIndex + i] = entry_of(&update->pPageTableEntries[update->Flags.Repeat ? 0 : i]);

@@ -48,6 +48,11 @@ class Toy:
         struct.pack_into("<BBH", self.config, 0x40, 5, 0, 0x80)
         self.reset()
 
+    def close(self):
+        os.close(self.memory_file)
+        if self.trigger is not None:
+            os.close(self.trigger)
+
     def reset(self):
         self.registers = dict.fromkeys(range(0, 0x40, 4), 0)
         self.registers[TOY_ID] = TOY_ID_VALUE
@@ -224,8 +229,7 @@ def receive(connection, size, fds):
     return data
 
 
-def serve(connection):
-    toy = Toy()
+def serve(connection, toy):
     while True:
         fds = []
         header = receive(connection, 16, fds)
@@ -255,11 +259,14 @@ def main():
     print("serving at", sys.argv[1], flush=True)
     while True:
         connection, _ = listener.accept()
+        toy = Toy()
         with connection:
             try:
-                serve(connection)
+                serve(connection, toy)
             except ConnectionError:
                 pass
+            finally:
+                toy.close()
 
 
 main()

@@ -491,7 +491,9 @@ impl Allocation {
 
     /// True if it is on the residency list of its device.
     pub(crate) fn is_resident(&self) -> bool {
-        self.with_state(|state| state.listed > 0 && !state.destroyed && state.offered.is_none()).unwrap_or(false)
+        let by_this_device = self.sharing().is_none_or(|(sharing, user)| sharing.is_listed(user, 1));
+        let listed = self.with_state(|state| state.listed > 0 && !state.destroyed && state.offered.is_none());
+        by_this_device && listed.unwrap_or(false)
     }
 
     /// True if a doorbell uses it.

@@ -292,9 +292,9 @@ impl VidMm {
                 memory.leave_list(allocation.id(), idle)?;
                 continue;
             };
-            let all = sharing.idle_point(Some(idle));
+            sharing.unlist(user, idle);
+            let all = sharing.idle_point(None);
             memory.leave_list(allocation.id(), all.as_ref().unwrap_or(idle))?;
-            sharing.unlist(user);
         }
         let left = list.first().map_or(0, |allocation| memory.over_budget(allocation.owner()));
         drop(memory);

@@ -140,6 +140,10 @@ impl Memory {
                 match self.allocations.get(id) {
                     None => drop(list.remove(at)),
                     Some(state) if state.references != 0 => at += 1,
+                    // Shared ones stand in one list for all devices, of which one may be idle before another.
+                    Some(state) if state.allocation.is_shared() && state.idle.as_ref().is_some_and(|idle| !idle()) => {
+                        at += 1
+                    }
                     // Whatever is behind it waits for as much at least.
                     Some(state) if state.idle.as_ref().is_some_and(|idle| !idle()) => break,
                     Some(_) => ready.extend(list.remove(at)),

@@ -116,9 +116,10 @@ impl Sharing {
         self.change(number, |user| user.listed as usize >= times).unwrap_or(false)
     }
 
-    /// A user evicted it.
-    pub(super) fn unlist(&self, number: u64) {
+    /// A user evicted it, whose queues have let go of it when `idle` says so: whoever evicts it last waits for them too.
+    pub(super) fn unlist(&self, number: u64, idle: &IdlePoint) {
         self.change(number, |user| user.listed = user.listed.saturating_sub(1));
+        lock(&self.state).idle.push(Arc::clone(idle));
     }
 
     /// A user locked it once more.

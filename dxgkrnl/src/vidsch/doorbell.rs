@@ -208,12 +208,12 @@ impl VidSch {
     }
 }
 
-/// Whether a queue may have the doorbell that is asked for.
+/// Checks that a queue may have the doorbell that is asked for.
 fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODESUBMISSION_CAPS, NTSTATUS> {
     let device = queue.context().device();
     let caps = device.adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
     let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
-    let rings = fits(&request.ring) && fits(&request.control) && !Arc::ptr_eq(&request.ring, &request.control);
+    let rings = fits(&request.ring) && fits(&request.control) && request.ring.id() != request.control.id();
     let free = request.resize || queue.doorbell().is_none();
     let free = free && queue.flags().UserModeSubmission() && !queue.is_destroyed();
     let secondary = !request.secondary || caps.Flags.SecondaryDoorbellSupported();

@@ -35,9 +35,13 @@ pub(crate) struct Kernel {
 
 static KERNEL: OnceLock<Kernel> = OnceLock::new();
 
+/// Processors of the host. Counted in advance: that is nothing for a signal handler.
+static PROCESSORS: OnceLock<u32> = OnceLock::new();
+
 /// Has such instructions of drivers carried out from now on.
 pub(crate) fn serve_with(kernel: Kernel) {
     KERNEL.get_or_init(|| kernel);
+    PROCESSORS.get_or_init(processors);
     // Makes the decoder's tables, for which the stack of a signal handler is too small.
     let _ = Decoder::new(64, &[0x90], DecoderOptions::NONE).decode();
     signal::claim(Claim::Inline, serve);
@@ -118,8 +122,9 @@ fn field(offset: usize, size: u8) -> u64 {
         (0x260, 26_100),
         (0x26c, 10),
         (0x320, time(interrupt / TICK)),
-        (0x3c0, processors().into()),
-        (0x3c4, 0),
+        (0x3c0, PROCESSORS.get().copied().unwrap_or(1).into()),
+        // ActiveGroupCount.
+        (0x3c4, 1),
     ];
     let byte = |at: usize| {
         let (start, value) = fields.iter().rfind(|(start, _)| *start <= at).copied().unwrap_or((at, 0));

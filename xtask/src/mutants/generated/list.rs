@@ -81,7 +81,7 @@ pub(super) fn generated(root: &Path) -> Result<Vec<Generated>, String> {
     };
     if !cargo(&["mutants", "--version"])?.status.success() {
         eprintln!("installing cargo-mutants");
-        let installed = cargo(&["install", "cargo-mutants", "--locked"])?;
+        let installed = cargo(&["install", "cargo-mutants", "--version", "27.1.0", "--locked"])?;
         if !installed.status.success() {
             return Err(format!("cargo-mutants: {}", String::from_utf8_lossy(&installed.stderr)));
         }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Variable of the environment that chooses, see `build::CHOOSER`.
+/// Variable of the environment that chooses, see `build::chooser`.
 pub(super) const CHOICE: &str = "CAMPANILE_MUTANT";
 /// Longest time a test program may take: many times what the slowest takes.
 const LIMIT: Duration = Duration::from_secs(60);
