@@ -329,7 +329,8 @@ mod tests {
         assert!(!sharing.is_listed(users[0], 1) && sharing.is_listed(users[1], 2) && !sharing.is_listed(users[1], 3));
         assert_eq!(sharing.listed_by(), [SpaceId(8)]);
         assert!(sharing.is_open_in(SpaceId(7)) && !sharing.is_open_in(NOBODY));
-        sharing.unlist(users[1]);
+        let at_once: IdlePoint = Arc::new(|| true);
+        sharing.unlist(users[1], &at_once);
         assert!(!sharing.unlock(users[1]), "a lock of another user");
         let left = users.map(|user| sharing.leave(user, None).map(|left| (left.listed, left.locks)));
         assert_eq!(left, [Some((0, 1)), Some((1, 0)), Some((1, 0))]);
