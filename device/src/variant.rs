@@ -65,7 +65,7 @@ pub struct Variant {
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
-    /// Chooses the order in which [`Gpu::step`] offers a slice to the nodes.
+    /// Chooses the order in which [`crate::Gpu::step`] offers a slice to the nodes.
     pub seed: u64,
 }
 

@@ -1,10 +1,10 @@
 //! A driver image for Wine's kernel, in one of two roles that the name of its service chooses.
 //!
-//! `DXGKrnl` ([`graphics`]) stands in for Windows' graphics kernel as far as the registration of a miniport goes: it has the device `\Device\DxgKrnl`, hands out
-//! a function for DxgkInitialize there, and says what it was called with. Every other service ([`supply`]) gives the driver under test what Wine's kernel
+//! `DXGKrnl` (`graphics`) stands in for Windows' graphics kernel as far as the registration of a miniport goes: it has the device `\Device\DxgKrnl`, hands out
+//! a function for DxgkInitialize there, and says what it was called with. Every other service (`supply`) gives the driver under test what Wine's kernel
 //! lacks, before DriverEntry runs, and says of each import who has it.
 //!
-//! Both keep a text of what happened, which a program reads by a control request ([`log`]). Nothing here runs on Windows, nor needs to.
+//! Both keep a text of what happened, which a program reads by a control request (`log`). Nothing here runs on Windows, nor needs to.
 
 #![no_std]
 #![cfg(windows)]
