@@ -273,7 +273,7 @@ pub trait Absent {
     fn called(name: &'static str) -> NTSTATUS;
 }
 
-/// Answers STATUS_PROCEDURE_NOT_FOUND, which is what the status is for; no thunk of [d3dkmthk] is documented to answer it.
+/// Answers STATUS_PROCEDURE_NOT_FOUND, which is what the status is for; no thunk of d3dkmthk.h is documented to answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct NotFound;
 
