@@ -11,7 +11,7 @@ const DOCUMENTS: [&str; 2] = ["README.md", "docs/windows.md"];
 /// Extensions of the files of a package.
 const ENDS: [&str; 8] = [".cer", ".inf", ".cat", ".sys", ".dll", ".pdb", ".ps1", ".exe"];
 /// Files of that kind that are not of the package: Windows' own, and one that stands for any driver.
-const OTHERS: [&str; 4] = ["gdi32.dll", "hal.dll", "ntdll.dll", "other.sys"];
+const OTHERS: [&str; 5] = ["gdi32.dll", "hal.dll", "ntdll.dll", "ntoskrnl.exe", "other.sys"];
 
 /// Names of such files in a text.
 fn named(text: &str) -> BTreeSet<String> {
