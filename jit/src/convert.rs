@@ -4,7 +4,7 @@ use crate::float::canonical;
 use crate::lanes::{Lanes, cast};
 use campanile_hw::isa::{Op, Type};
 use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I32, I32X4, I64};
-use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, Value};
+use cranelift_codegen::ir::{self, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
 
 /// The scalar of an integer or floating-point type, and of its bits.
@@ -15,13 +15,6 @@ fn scalars(ty: Type) -> (ir::Type, ir::Type) {
         Type::I64 => (I64, I64),
         _ => (I32, I32),
     }
-}
-
-fn bits_as(b: &mut FunctionBuilder<'_>, ty: ir::Type, value: Value) -> Value {
-    if b.func.dfg.value_type(value) == ty {
-        return value;
-    }
-    b.ins().bitcast(ty, MemFlagsData::new().with_endianness(Endianness::Little), value)
 }
 
 /// Between words and binary32 all four lanes are converted at once.
@@ -49,7 +42,7 @@ fn at_once(b: &mut FunctionBuilder<'_>, op: Op, word: Value) -> Value {
 /// The conversion of one lane, without the rule about NaN.
 fn one(b: &mut FunctionBuilder<'_>, op: Op, ty: Type, from: Type, bits: Value) -> Value {
     let (number, result) = scalars(ty);
-    let source = bits_as(b, scalars(from).0, bits);
+    let source = cast(b, scalars(from).0, bits);
     let converted = match op {
         Op::FromS => b.ins().fcvt_from_sint(number, source),
         Op::FromU => b.ins().fcvt_from_uint(number, source),
@@ -61,7 +54,7 @@ fn one(b: &mut FunctionBuilder<'_>, op: Op, ty: Type, from: Type, bits: Value) -
             _ => source,
         },
     };
-    bits_as(b, result, converted)
+    cast(b, result, converted)
 }
 
 /// FROM_S, FROM_U, TO_S, TO_U and CONVERT.

@@ -18,7 +18,7 @@ pub(crate) fn registers() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// The same bits as a vector of another type.
+/// The same bits as a scalar or vector of another type of the same size.
 pub(crate) fn cast(b: &mut FunctionBuilder<'_>, ty: Type, value: Value) -> Value {
     if b.func.dfg.value_type(value) == ty {
         return value;
