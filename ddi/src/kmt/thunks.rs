@@ -283,8 +283,8 @@ impl Absent for NotFound {
     }
 }
 
-/// A terminated text as one of C.
-const fn terminated(text: &str) -> &CStr {
+/// A terminated text as one of C. For constants: any other text is a panic.
+pub const fn terminated(text: &str) -> &CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
         Err(_) => panic!("the text ends with its only NUL"),

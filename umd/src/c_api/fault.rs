@@ -2,6 +2,8 @@
 
 use core::ffi::CStr;
 
+use wddm_ddi::kmt::terminated;
+
 use super::Status;
 use crate::{Error, Thunks};
 
@@ -70,13 +72,9 @@ macro_rules! missing {
         $($others:tt)*
     ) => {
         /// What to say of each thunk that the system lacks, in the order of the table.
-        const MISSING: [&CStr; Thunks::NAMES.len()] = [$($({
-            let text = concat!("this Windows does not export ", stringify!($name), "; Windows 11 24H2 is the first that has all thunks\0");
-            match CStr::from_bytes_with_nul(text.as_bytes()) {
-                Ok(text) => text,
-                Err(_) => panic!("the text ends with its only NUL"),
-            }
-        }),*),*];
+        const MISSING: [&CStr; Thunks::NAMES.len()] = [$($(
+            terminated(concat!("this Windows does not export ", stringify!($name), "; Windows 11 24H2 is the first that has all thunks\0"))
+        ),*),*];
     };
 }
 
