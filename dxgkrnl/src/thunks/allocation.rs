@@ -206,9 +206,11 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         shared,
     };
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
-    let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
-    let data = ResourceData { allocations, private: whole.clone(), runtime, nt_sharing };
-    let opened = shared.then(|| Resource::opened(&**device, vidmm.share(&made, data)));
+    let opened = shared.then(|| {
+        let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
+        let data = ResourceData { allocations, private: whole.clone(), runtime, nt_sharing };
+        Resource::opened(&**device, vidmm.share(&made, data))
+    });
     let resource = opened.clone().or(resource);
     for (allocation, priority) in made.iter().zip(&described.priorities) {
         if let Some(priority) = priority {
