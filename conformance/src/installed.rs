@@ -1,6 +1,5 @@
 //! What an adapter of this driver tells of itself over the thunks: a text for reports from machines that nobody here has seen.
 
-use campanile_hw::private::{AdapterData, MAGIC};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_ENGINE_TYPE;
@@ -76,15 +75,11 @@ fn yes(holds: bool) -> &'static str {
 
 /// What the driver answers to its own user-mode driver.
 fn driver(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
-    let mut bytes = [0; AdapterData::SIZE];
-    let status = kmt.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes);
-    if !status.is_success() {
-        return vec![format!("driver: KMTQAITYPE_UMDRIVERPRIVATE failed with {status}")];
-    }
-    let data = AdapterData::from_bytes(&bytes);
-    if data.magic != MAGIC {
-        return vec!["driver: another one".to_owned()];
-    }
+    let data = match kmt.driver_data(adapter) {
+        Ok(Some(data)) => data,
+        Ok(None) => return vec!["driver: another one".to_owned()],
+        Err(status) => return vec![format!("driver: KMTQAITYPE_UMDRIVERPRIVATE failed with {status}")],
+    };
     let features = data.features;
     vec![
         format!("interface of the hardware: {:#x}", data.version),

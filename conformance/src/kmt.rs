@@ -123,16 +123,27 @@ impl Kmt {
         Ok(u32::from_le_bytes(word))
     }
 
+    /// What this project's driver answers to its user-mode driver; `None` for the answer of another driver.
+    ///
+    /// # Errors
+    /// The status of the question.
+    pub fn driver_data(self, adapter: D3DKMT_HANDLE) -> Result<Option<AdapterData>, NTSTATUS> {
+        let mut bytes = [0; AdapterData::SIZE];
+        self.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes).ok()?;
+        Ok(Some(AdapterData::from_bytes(&bytes)).filter(|data| data.magic == MAGIC))
+    }
+
     /// Asks the driver whether the GPU snoops the caches of the processor. Of another driver's GPU only that driver knows: it is taken to snoop.
     pub fn is_coherent(self, adapter: D3DKMT_HANDLE) -> Result<bool, Failure> {
-        let mut bytes = [0; AdapterData::SIZE];
-        let status = self.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes);
-        if status == STATUS_NOT_SUPPORTED {
-            return Ok(true);
-        }
-        granted(status, "asking the driver for its private data")?;
-        let data = AdapterData::from_bytes(&bytes);
-        Ok(data.magic != MAGIC || !Caps::from_bits(data.caps).non_coherent())
+        let data = match self.driver_data(adapter) {
+            Ok(data) => data,
+            Err(STATUS_NOT_SUPPORTED) => None,
+            Err(status) => {
+                granted(status, "asking the driver for its private data")?;
+                None
+            }
+        };
+        Ok(data.is_none_or(|data| !Caps::from_bits(data.caps).non_coherent()))
     }
 
     /// Asks a device how it is.

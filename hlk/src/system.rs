@@ -92,7 +92,6 @@ mod os {
     use std::ffi::CStr;
 
     use campanile_conformance::kmt::Kmt;
-    use campanile_hw::private::{AdapterData, MAGIC};
     use wddm_ddi::Zeroed;
     use wddm_ddi::kmt::*;
     use wddm_ddi::types::*;
@@ -127,10 +126,9 @@ mod os {
         let infos = list(kmt).map_err(Missing::Refused)?;
         let mut found = None;
         for info in &infos {
-            let mut bytes = [0; AdapterData::SIZE];
-            let answered = kmt.query(info.hAdapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes);
-            let data = AdapterData::from_bytes(&bytes);
-            if answered.is_success() && data.magic == MAGIC && found.is_none() {
+            if let Ok(Some(data)) = kmt.driver_data(info.hAdapter)
+                && found.is_none()
+            {
                 found = Some((info.AdapterLuid, data.version));
             }
             // A handle that the system refuses to close costs nothing that matters here.

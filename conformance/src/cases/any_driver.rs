@@ -1,6 +1,5 @@
 //! Cases for the driver of any GPU: nothing is known of it but what a file of a few lines says, see [`crate::opaque`].
 
-use campanile_hw::private::{AdapterData, MAGIC};
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -66,11 +65,9 @@ pub struct Worker {
     done: u64,
 }
 
-/// Whether the driver of an adapter is this project's.
+/// True if the driver of an adapter is this project's.
 pub fn is_campanile(rig: &Rig) -> bool {
-    let mut bytes = [0; AdapterData::SIZE];
-    let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE;
-    rig.kmt.query(rig.adapter, kind, &mut bytes).is_success() && AdapterData::from_bytes(&bytes).magic == MAGIC
+    matches!(rig.kmt.driver_data(rig.adapter), Ok(Some(_)))
 }
 
 impl Lab {
@@ -193,7 +190,7 @@ impl Lab {
     }
 }
 
-/// Whether every word of part of a view is the pattern.
+/// Checks that every word of part of a view is the pattern.
 pub fn holds(view: &View, offset: u64, size: u64, pattern: u32, what: &str) -> Result<(), Failure> {
     let bytes = view.read(offset, size);
     let wrong = bytes.chunks_exact(4).position(|word| word != pattern.to_le_bytes());
