@@ -122,11 +122,11 @@ fn a_length_that_is_not_the_opcodes_is_refused() {
     }
 }
 
-#[test]
-fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() {
-    let packets = [
+/// A legal packet of each kind.
+fn one_of_each() -> [Packet; PACKETS.len()] {
+    [
         Packet::Nop(Nop {}),
-        Packet::Copy(Copy { source: 0, destination: 64, row_bytes: 1, rows: 1, source_pitch: 0, destination_pitch: 0 }),
+        copy(0, 64, 1, 1, 0),
         Packet::Fill(Fill { destination: 0, size: 4, pattern: 0 }),
         Packet::Signal(Signal { handle: 0, current: 8, monitored: 0, value: 1 }),
         Packet::Wait(Wait { handle: 0, current: 8, value: 1 }),
@@ -136,17 +136,13 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
         Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
         Packet::InvalidateTlb(InvalidateTlb { root: 4096, start: 0, end: 0 }),
         Packet::Log(Log { handle: 0, log: 8, value: 1, entry: 2, operation: 1 }),
-        Packet::Dispatch(Dispatch {
-            program_size: 64,
-            program: 4096,
-            arguments: 0,
-            indirect: 0,
-            grid_x: 1,
-            grid_y: 1,
-            grid_z: 1,
-            report: 0,
-        }),
-    ];
+        Packet::Dispatch(dispatch()),
+    ]
+}
+
+#[test]
+fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() {
+    let packets = one_of_each();
     assert_eq!(packets.len(), PACKETS.len());
     for packet in packets {
         for bit in 16..32 {
@@ -385,24 +381,8 @@ fn a_log_packet_names_an_aligned_log_inside_the_address_space_and_an_operation()
 
 #[test]
 fn only_packets_of_the_memory_manager_are_privileged() {
-    let privileged: Vec<u8> = [
-        Packet::Nop(Nop {}),
-        copy(0, 64, 1, 1, 0),
-        Packet::Fill(Fill { destination: 0, size: 4, pattern: 0 }),
-        Packet::Signal(Signal { handle: 0, current: 8, monitored: 0, value: 1 }),
-        Packet::Wait(Wait { handle: 0, current: 8, value: 1 }),
-        Packet::Progress(Progress { handle: 0, value: 1 }),
-        Packet::Timestamp(Timestamp { destination: 8 }),
-        Packet::Write(Write::of(8, &[1], 1)),
-        Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
-        Packet::InvalidateTlb(InvalidateTlb { root: 4096, start: 0, end: 0 }),
-        Packet::Log(Log { handle: 0, log: 8, value: 1, entry: 2, operation: 1 }),
-        Packet::Dispatch(dispatch()),
-    ]
-    .into_iter()
-    .filter(Packet::is_privileged)
-    .map(|packet| packet.encode()[0])
-    .collect();
+    let privileged: Vec<u8> =
+        one_of_each().into_iter().filter(Packet::is_privileged).map(|packet| packet.encode()[0]).collect();
     // WRITEPHYSICAL and INVALIDATETLB.
     assert_eq!(privileged, [0x09, 0x0a]);
 }

@@ -6,7 +6,8 @@ use campanile_hw::isa::{LANES, Program};
 use campanile_isa::assemble;
 use campanile_shader::{Cause, Counters, Dispatch, Kernel, Outcome, ShaderFault, save_size};
 use proptest::prelude::*;
-use random::{BASE, Flat, Outside, choices, program};
+use random::flat::Outside;
+use random::{BASE, Flat, choices, program};
 
 fn kernel(text: &str) -> Kernel {
     let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));

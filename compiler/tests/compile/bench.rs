@@ -1,14 +1,15 @@
 //! Shaders from source to results: glslangValidator or naga makes the module, spirv-val accepts it, both executors run the program and leave the same bytes.
 
+#[path = "../../../shader/tests/kit/flat.rs"]
+mod flat;
+
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile_compiler::{Compiled, Options, compile};
-use campanile_hw::isa::{Order, Program, Scope};
-use campanile_shader::{Dispatch, GlobalMemory, Kernel, Outcome};
-
-/// Address of the argument block.
-const BASE: u64 = 0x1_0000;
+use campanile_hw::isa::Program;
+use campanile_shader::{Dispatch, Kernel, Outcome};
+use flat::{BASE, Flat};
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
@@ -65,42 +66,6 @@ pub(crate) fn wgsl(source: &str) -> Vec<u32> {
     let module = naga::back::spv::write_vec(&module, &info, &options, None).expect("written");
     validate(&module);
     module
-}
-
-pub(crate) struct Flat(pub(crate) Vec<u8>);
-
-impl Flat {
-    fn at(&mut self, address: u64, len: usize) -> Result<&mut [u8], u64> {
-        let start = address.checked_sub(BASE).ok_or(address)? as usize;
-        self.0.get_mut(start..start.saturating_add(len)).ok_or(address)
-    }
-}
-
-impl GlobalMemory for Flat {
-    type Fault = u64;
-
-    fn load(&mut self, address: u64, _: usize, bytes: &mut [u8]) -> Result<(), u64> {
-        bytes.copy_from_slice(self.at(address, bytes.len())?);
-        Ok(())
-    }
-
-    fn store(&mut self, address: u64, _: usize, bytes: &[u8]) -> Result<(), u64> {
-        self.at(address, bytes.len())?.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn atomic(&mut self, address: u64, size: usize, update: &mut dyn FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
-        let place = self.at(address, size)?;
-        let mut old = [0; 8];
-        old[..size].copy_from_slice(place);
-        let old = u64::from_le_bytes(old);
-        if let Some(new) = update(old) {
-            place.copy_from_slice(&new.to_le_bytes()[..size]);
-        }
-        Ok(old)
-    }
-
-    fn fence(&mut self, _: Scope, _: Order) {}
 }
 
 /// Compiles a module, with its listing where that fails.
