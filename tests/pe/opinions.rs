@@ -56,7 +56,7 @@ fn altered(name: &str, file: &str, offset: usize) -> PathBuf {
 struct Expected {
     file: &'static str,
     kind: &'static str,
-    /// Whether the package signs it; a program that a tester starts by hand needs no signature.
+    /// True if the package signs it; a program that a tester starts by hand needs no signature.
     signed: bool,
     warnings: &'static [&'static str],
 }

@@ -105,7 +105,7 @@ impl MemberPath<'_> {
         self.of.row(&format!("{}{name}", self.prefix)).is_some()
     }
 
-    /// Whether the table has all of these members at the same offset.
+    /// True if the table has all of these members at the same offset.
     fn all_at_one(&self, fields: &[Member]) -> bool {
         let mut offsets =
             fields.iter().map(|field| Some(self.of.row(&format!("{}{}", self.prefix, field.name))?.offset));

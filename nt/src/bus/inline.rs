@@ -49,13 +49,10 @@ pub(crate) fn serve_with(kernel: Kernel) {
 
 /// Carries out an instruction that reads or writes what this module is about; false if it is none.
 fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
-    if site.signal != libc::SIGSEGV || guarded::is_access(site.instruction) {
+    if site.signal != libc::SIGSEGV || guarded::is_access(site.instruction) || !was_fetched(site) {
         return false;
     }
     let mut registers = Registers(gregs);
-    if !was_fetched(site) {
-        return false;
-    }
     let Some(instruction) = decode(registers.rip()) else { return false };
     if is_level(&instruction) {
         return level(&instruction, &mut registers);

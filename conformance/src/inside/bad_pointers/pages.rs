@@ -44,7 +44,7 @@ impl Bad {
         Self::Unaligned,
     ];
 
-    /// Whether nothing can be read there, or not all of it.
+    /// True if nothing can be read there, or not all of it.
     pub(super) fn is_unreadable(self) -> bool {
         !matches!(self, Self::Null | Self::ReadOnly | Self::Unaligned)
     }

@@ -101,14 +101,14 @@ const LEFT_OUT: &[&str] = &[
     "attributes",
 ];
 
-/// Whether a pointer points to something where `bad` is the bad one.
+/// True if a pointer points to something where `bad` is the bad one.
 pub(super) fn is_given(path: &str, bad: Option<&Member>) -> bool {
     // Of the two lists one is NULL.
     let other_list = path == "HandleList" && bad.is_some_and(|bad| bad.path == "pResources");
     !other_list && !LEFT_OUT.contains(&path)
 }
 
-/// Whether the bytes that a thunk is handed for the driver describe an allocation.
+/// True if the bytes that a thunk is handed for the driver describe an allocation.
 pub(super) fn takes_allocation_data(thunk: &str) -> bool {
     thunk.starts_with("D3DKMTCreateAllocation")
 }
@@ -219,7 +219,7 @@ pub(super) fn is_written(thunk: &str, pointer: &str) -> bool {
     WRITTEN.contains(&(thunk, pointer))
 }
 
-/// Whether a word says how many of something a pointer points to.
+/// True if a word says how many of something a pointer points to.
 pub(super) fn is_count(path: &str) -> bool {
     let name = path.rsplit('.').next().unwrap_or(path);
     name.ends_with("Count") || name.ends_with("Size") || name.starts_with("Num") || name == "count" || name == "cbSize"
