@@ -74,12 +74,16 @@ fn watch(rig: &Rig, fence: u32, value: u64) -> Result<Event, Failure> {
 fn behind_a_full_ring(case: &Case<'_>, rig: &Rig, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     let mut noise = Noise::new(rig)?;
     let lost = case.system.gpu().faults().inject_times(FaultRule::LostInterrupt, u64::MAX);
+    // A message that was sent before the fault and arrives late would be about the signals that follow.
+    case.system.machine().settle_interrupts();
     noise.make(rig, MANY)?;
     let worked = work();
+    // Asked while the fault holds: an engine shows its progress before it sends the message about it, which may arrive without the fault.
+    let told = noise.event.is_set();
     let fired = case.system.gpu().faults().remove(lost);
     worked?;
     ensure!(fired > 0, "no message went astray");
-    ensure!(!noise.event.is_set()?, "somebody was told of a signal although every message went astray");
+    ensure!(!told?, "somebody was told of a signal although every message went astray");
     noise.make(rig, 1)?;
     noise.event.wait()
 }
