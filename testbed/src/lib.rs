@@ -1,6 +1,6 @@
 //! Puts GPU, bus, machine and drivers together.
 //!
-//! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`device`] serves a GPU to other processes, [`debug`] reads what the
+//! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`device`] serves a GPU to other processes, [`programs`] serves a machine to them, [`debug`] reads what the
 //! driver tells for a report of a timeout. Each
 //! module imports only modules that stand above it here.
 
@@ -18,5 +18,6 @@ pub mod device;
 pub mod driver;
 pub mod exit;
 pub mod image_file;
+pub mod programs;
 pub mod setup;
 pub mod user;
