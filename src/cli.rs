@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
-use crate::{assembly, bench, debug, hlk, print, qemu, run, serve, timeline};
+use crate::{assembly, bench, debug, hlk, machine, print, qemu, run, serve, timeline};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
@@ -84,6 +84,13 @@ enum Command {
     /// one client at a time; each gets a GPU as after power-on.
     #[command(after_help = EXIT_CODES)]
     Device(DeviceArguments),
+    /// Boots a machine and serves it to the programs of this user, until it is interrupted.
+    ///
+    /// With CAMPANILE_MACHINE=PATH a program that loads libcampanile_kmt.so is a process of this machine instead of having one of its own, and so
+    /// are the cases of `campanile hlk --machine PATH`. Programs share adapters and can share fences and allocations; a program that ends, however it
+    /// does, leaves nothing behind. docs/machine.md says what is shared and what is guaranteed.
+    #[command(after_help = EXIT_CODES)]
+    Machine(ServeArguments),
     /// Plugs the GPU into a virtual machine, and runs the main job and conformance cases there.
     ///
     /// The guest is a small Linux whose only program is this one. In it the Windows images of `cargo xtask pe` drive the GPU as a PCI function,
@@ -238,6 +245,10 @@ struct HlkArguments {
     /// What the cases of the area AnyDriver tell a driver that is not this project's: private data and commands of its GPU, see docs/porting.md.
     #[arg(long, value_name = "FILE")]
     private_data: Option<PathBuf>,
+    /// Runs the cases that need thunks alone as a program of the machine that `campanile machine` serves at this socket. Its GPU, driver and features
+    /// are that machine's.
+    #[arg(long = "machine", value_name = "PATH", conflicts_with_all = ["matrix", "profiles", "merge", "list", "shard", "hangs", "json_lines", "device_variant", "fence_storage", "without", "idle_time", "fault"])]
+    machine_at: Option<PathBuf>,
     /// Lets something go wrong with the first GPU of each case's machine, see `campanile run --help`. A case that a lost, late or doubled report
     /// must not disturb fails if the system had to make it good.
     #[arg(long, value_name = "FAULT")]
@@ -291,6 +302,21 @@ struct DeviceArguments {
     /// Variant of the GPUs, see `campanile run --help`.
     #[arg(long, value_name = "VARIANT", default_value = "default")]
     device_variant: VariantOptions,
+}
+
+#[derive(Args, Debug)]
+struct ServeArguments {
+    /// Where to listen, of at most 107 bytes.
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// Programs that are served at a time, at most.
+    #[arg(long, value_name = "N", default_value_t = testbed::programs::PROGRAMS)]
+    programs: usize,
+    /// Says nothing but what goes wrong.
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    machine: MachineArguments,
 }
 
 #[derive(Args, Debug)]
@@ -486,6 +512,12 @@ pub fn main() -> ExitCode {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
             let json_lines = arguments.json_lines;
             campanile_conformance::seed::set(arguments.seed);
+            if let Some(socket) = arguments.machine_at {
+                let timeout = arguments.timeout.map_or(campanile_hlk::command::TIMEOUT, |seconds| seconds);
+                let (junit, repeat, seed) = (arguments.junit, arguments.repeat, arguments.seed);
+                let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed };
+                return ExitCode::from(print::exit_code(campanile_hlk::command::on_machine(&socket, &selection)));
+            }
             hlk::command(&hlk::Options {
                 list,
                 filter,
@@ -509,6 +541,12 @@ pub fn main() -> ExitCode {
             variant: arguments.device_variant.in_use().0,
             interrupts: arguments.interrupts,
             quiet: arguments.quiet,
+        }),
+        Command::Machine(arguments) => machine::command(&machine::Options {
+            socket: arguments.socket,
+            programs: arguments.programs,
+            quiet: arguments.quiet,
+            machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::DeviceChild { variant, stepped } => match serde_json::from_str(&variant) {
             Ok(variant) => child_command(&ChildOptions { variant, stepped }),

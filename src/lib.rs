@@ -12,6 +12,7 @@ pub mod cli;
 pub mod clock;
 pub mod debug;
 pub mod hlk;
+pub mod machine;
 pub mod memory_image;
 mod print;
 mod probe;

@@ -16,7 +16,7 @@ use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_NO_ADAPTER, EXIT_OK};
 use crate::inside::Inside;
 use crate::inside_table::INSIDE;
 use crate::run::run;
-use crate::system::{self, Found};
+use crate::system::{self, Found, Missing};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -27,7 +27,7 @@ Exit codes:
   4  there is no adapter of this driver";
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
-const TIMEOUT: u64 = 60;
+pub const TIMEOUT: u64 = 60;
 
 /// Runs the conformance cases on the installed driver, over the thunks of gdi32.dll.
 ///
@@ -44,24 +44,31 @@ struct Cli {
     /// Prints how queues submit on each node, and why not from user mode where they do not, and runs no case.
     #[arg(long, conflicts_with_all = ["adapter", "list", "filter", "json", "junit"])]
     why: bool,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// Which cases run, and where their outcomes go.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Selection {
     /// Takes only the cases whose name, area or page contains this.
     #[arg(long, value_name = "TEXT")]
-    filter: Option<String>,
+    pub filter: Option<String>,
     /// Prints the result (or the list) as JSON.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Also writes the outcomes to a file, as JUnit's XML.
     #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
+    pub junit: Option<PathBuf>,
     /// Runs the cases so often, one round after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    repeat: u32,
+    pub repeat: u32,
     /// Longest time one case may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: u64,
+    pub timeout: u64,
     /// What random cases are drawn from; the same seed draws the same.
     #[arg(long, value_name = "SEED", default_value_t = campanile_conformance::seed::DEFAULT)]
-    seed: u64,
+    pub seed: u64,
 }
 
 /// The driver under test, for the report.
@@ -111,18 +118,12 @@ pub fn main() -> u8 {
             return if error.use_stderr() { EXIT_INPUT } else { EXIT_OK };
         }
     };
-    let wanted = cli.filter.as_deref().unwrap_or_default().to_lowercase();
-    let selected: Vec<Listed> = all().filter(|case| case.about().matches(&wanted)).collect();
-    if selected.is_empty() {
-        let _ =
-            writeln!(std::io::stderr(), "hlk: no case matches the filter; `hlk --list` shows all {}", all().count());
-        return EXIT_INPUT;
-    }
+    let Some(selected) = selected(&cli.selection) else { return EXIT_INPUT };
     if cli.list {
-        print(&list(&selected, cli.json));
+        print(&list(&selected, cli.selection.json));
         return EXIT_OK;
     }
-    campanile_conformance::seed::set(cli.seed);
+    campanile_conformance::seed::set(cli.selection.seed);
     match system::find() {
         Ok(found) if cli.adapter => {
             let lines = installed::describe(Kmt::new(), found.luid);
@@ -132,12 +133,36 @@ pub fn main() -> u8 {
             let lines = installed::submission(Kmt::new(), found.luid);
             tell(&found, lines.map_err(|failure| format!("it cannot be used: {failure}")))
         }
-        Ok(found) => run_all(&cli, &selected, &found),
-        Err(missing) => {
-            let _ = writeln!(std::io::stderr(), "hlk: {missing}");
-            missing.exit_code()
-        }
+        Ok(found) => run_all(&cli.selection, &selected, &found),
+        Err(missing) => told(&missing),
     }
+}
+
+/// Runs the cases as a program of the machine that is served at a socket, and returns the exit code.
+#[cfg(unix)]
+pub fn on_machine(machine: &std::path::Path, selection: &Selection) -> u8 {
+    let Some(selected) = selected(selection) else { return EXIT_INPUT };
+    match system::find_at(machine) {
+        Ok(found) => run_all(selection, &selected, &found),
+        Err(missing) => told(&missing),
+    }
+}
+
+fn told(missing: &Missing) -> u8 {
+    let _ = writeln!(std::io::stderr(), "hlk: {missing}");
+    missing.exit_code()
+}
+
+/// The cases that are wanted; `None` if there are none, which is said.
+fn selected(selection: &Selection) -> Option<Vec<Listed>> {
+    let wanted = selection.filter.as_deref().unwrap_or_default().to_lowercase();
+    let selected: Vec<Listed> = all().filter(|case| case.about().matches(&wanted)).collect();
+    if selected.is_empty() {
+        let _ =
+            writeln!(std::io::stderr(), "hlk: no case matches the filter; `hlk --list` shows all {}", all().count());
+        return None;
+    }
+    Some(selected)
 }
 
 /// The cases with what they require; in words, those that do not run here with the reason.
@@ -179,10 +204,10 @@ fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
     }
 }
 
-fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
-    let run_info = RunInfo { filter: cli.filter.clone(), rounds: cli.repeat, ..RunInfo::default() };
+fn run_all(selection: &Selection, selected: &[Listed], found: &Found) -> u8 {
+    let run_info = RunInfo { filter: selection.filter.clone(), rounds: selection.repeat, ..RunInfo::default() };
     let mut done = Report::new(Driver { driver: found.to_string() }, run_info);
-    let rounds = cli.repeat as usize;
+    let rounds = selection.repeat as usize;
     let live = std::io::stderr().is_terminal();
     for (number, case) in (0..rounds).flat_map(|_| selected).enumerate() {
         let about = case.about();
@@ -192,23 +217,23 @@ fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
         let mut outcome = match case {
             // Every thread of a program on Windows belongs to its process.
             Listed::Thunks(case, of) => {
-                run(case, *of, Case::new(found.luid, Arc::new(|| Box::new(()))), Duration::from_secs(cli.timeout))
+                run(case, *of, Case::new(found.luid, Arc::new(|| Box::new(()))), Duration::from_secs(selection.timeout))
             }
             Listed::Inside(case) => CaseReport::new(&about, Status::Skipped, Duration::ZERO, Some(case.why())),
         };
         if outcome.status == Status::Failed {
-            outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, cli.seed));
+            outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, selection.seed));
         }
         if live {
             eprint!("\r\x1b[K");
         }
-        if !cli.json {
+        if !selection.json {
             print(&outcome.line());
         }
         done.add(outcome);
     }
-    print(&if cli.json { done.to_json() } else { done.summary() });
-    if let Some(path) = &cli.junit
+    print(&if selection.json { done.to_json() } else { done.summary() });
+    if let Some(path) = &selection.junit
         && let Err(error) = junit::write(path, "hlk", done.cases.iter().map(CaseReport::outcome))
     {
         let _ = writeln!(std::io::stderr(), "hlk: {error}");

@@ -2,11 +2,16 @@
 
 use std::fmt;
 
-use wddm_ddi::types::LUID;
+use campanile_conformance::kmt::Kmt;
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::types::*;
 
 use crate::exit::{EXIT_NO_ADAPTER, EXIT_SYSTEM};
 
 pub(crate) use os::find;
+#[cfg(unix)]
+pub(crate) use os::find_at;
 
 /// An adapter of this driver.
 #[derive(Debug)]
@@ -33,20 +38,22 @@ impl fmt::Display for Found {
 #[derive(Debug)]
 #[allow(dead_code)] // each system lacks something else
 pub(crate) enum Missing {
-    /// This is no Windows.
+    /// This is no Windows, and no machine is named.
     Windows,
+    /// The machine that is named cannot be used.
+    Machine(String),
     /// The system does not list compute-only adapters.
     Listing,
     /// So many adapters were listed, and none is ours.
     Adapter(usize),
     /// The listing failed.
-    Refused(wddm_ddi::types::NTSTATUS),
+    Refused(NTSTATUS),
 }
 
 impl Missing {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Windows => EXIT_SYSTEM,
+            Self::Windows | Self::Machine(_) => EXIT_SYSTEM,
             Self::Listing | Self::Adapter(_) | Self::Refused(_) => EXIT_NO_ADAPTER,
         }
     }
@@ -59,7 +66,10 @@ impl fmt::Display for Missing {
             "the driver of PCI\\VEN_{VENDOR_ID:04X}&DEV_{DEVICE_ID:04X} has to be installed and started first, as docs/windows.md says"
         );
         match self {
-            Self::Windows => f.write_str("this program runs on Windows; `campanile hlk` runs the same cases here"),
+            Self::Windows => f.write_str(
+                "this program runs on Windows, or with CAMPANILE_MACHINE on a machine of `campanile machine`; `campanile hlk` runs the same cases here",
+            ),
+            Self::Machine(why) => f.write_str(why),
             Self::Listing => write!(
                 f,
                 "no adapter: gdi32.dll of this system has no D3DKMTEnumAdapters3, without which no compute-only adapter is listed; {what_to_do} on Windows 11 24H2 or later"
@@ -80,10 +90,21 @@ impl fmt::Display for Missing {
 
 #[cfg(not(windows))]
 mod os {
-    use super::{Found, Missing};
+    use std::path::Path;
 
+    use super::{Found, Missing, first};
+
+    /// Takes the thunks of the machine that CAMPANILE_MACHINE names.
     pub(crate) fn find() -> Result<Found, Missing> {
-        Err(Missing::Windows)
+        let path = std::env::var_os(remote::client::VARIABLE).ok_or(Missing::Windows)?;
+        find_at(Path::new(&path))
+    }
+
+    /// Takes the thunks of the machine that is served at a socket for the cases, and finds the first adapter of this driver.
+    pub(crate) fn find_at(machine: &Path) -> Result<Found, Missing> {
+        remote::client::connect(machine, "hlk").map_err(|error| Missing::Machine(error.to_string()))?;
+        campanile_conformance::provide(remote::thunks::thunks(), remote::thunks::further_thunks());
+        first(Vec::new())
     }
 }
 
@@ -91,12 +112,9 @@ mod os {
 mod os {
     use std::ffi::CStr;
 
-    use campanile_conformance::kmt::Kmt;
-    use wddm_ddi::Zeroed;
     use wddm_ddi::kmt::*;
-    use wddm_ddi::types::*;
 
-    use super::{Found, Missing};
+    use super::{Found, Missing, first};
     use crate::run::Skipped;
 
     /// Takes the thunks of this system for the cases, and finds the first adapter of this driver.
@@ -120,38 +138,38 @@ mod os {
         campanile_conformance::provide(Box::leak(Box::new(thunks)), Box::leak(Box::new(further)));
         first(missing)
     }
+}
 
-    fn first(missing: Vec<&'static str>) -> Result<Found, Missing> {
-        let kmt = Kmt::new();
-        let infos = list(kmt).map_err(Missing::Refused)?;
-        let mut found = None;
-        for info in &infos {
-            if let Ok(Some(data)) = kmt.driver_data(info.hAdapter)
-                && found.is_none()
-            {
-                found = Some((info.AdapterLuid, data.version));
-            }
-            // A handle that the system refuses to close costs nothing that matters here.
-            let _ = kmt.close_adapter(info.hAdapter);
+fn first(missing: Vec<&'static str>) -> Result<Found, Missing> {
+    let kmt = Kmt::new();
+    let infos = list(kmt).map_err(Missing::Refused)?;
+    let mut found = None;
+    for info in &infos {
+        if let Ok(Some(data)) = kmt.driver_data(info.hAdapter)
+            && found.is_none()
+        {
+            found = Some((info.AdapterLuid, data.version));
         }
-        let (luid, version) = found.ok_or(Missing::Adapter(infos.len()))?;
-        Ok(Found { luid, version, missing })
+        // A handle that the system refuses to close costs nothing that matters here.
+        let _ = kmt.close_adapter(info.hAdapter);
     }
+    let (luid, version) = found.ok_or(Missing::Adapter(infos.len()))?;
+    Ok(Found { luid, version, missing })
+}
 
-    /// All adapters, compute-only ones included, each with a handle.
-    fn list(kmt: Kmt) -> Result<Vec<D3DKMT_ADAPTERINFO>, NTSTATUS> {
-        let mut arguments = D3DKMT_ENUMADAPTERS3 {
-            Filter: D3DKMT_ENUMADAPTERS_FILTER::new().with_IncludeComputeOnly(true),
-            NumAdapters: 0,
-            pAdapters: std::ptr::null_mut(),
-        };
-        kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments).ok()?;
-        // Some spare room, because adapters may arrive between the two calls.
-        let mut infos = vec![D3DKMT_ADAPTERINFO::zeroed(); arguments.NumAdapters.min(256) as usize + 4];
-        arguments.NumAdapters = infos.len() as u32;
-        arguments.pAdapters = infos.as_mut_ptr();
-        kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments).ok()?;
-        infos.truncate(arguments.NumAdapters as usize);
-        Ok(infos)
-    }
+/// All adapters, compute-only ones included, each with a handle.
+fn list(kmt: Kmt) -> Result<Vec<D3DKMT_ADAPTERINFO>, NTSTATUS> {
+    let mut arguments = D3DKMT_ENUMADAPTERS3 {
+        Filter: D3DKMT_ENUMADAPTERS_FILTER::new().with_IncludeComputeOnly(true),
+        NumAdapters: 0,
+        pAdapters: std::ptr::null_mut(),
+    };
+    kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments).ok()?;
+    // Some spare room, because adapters may arrive between the two calls.
+    let mut infos = vec![D3DKMT_ADAPTERINFO::zeroed(); arguments.NumAdapters.min(256) as usize + 4];
+    arguments.NumAdapters = infos.len() as u32;
+    arguments.pAdapters = infos.as_mut_ptr();
+    kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments).ok()?;
+    infos.truncate(arguments.NumAdapters as usize);
+    Ok(infos)
 }

@@ -1,0 +1,91 @@
+//! `campanile machine`: boots a machine and serves it to programs of other processes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::programs::{Event, MachineServer, Observer, Stop};
+use testbed::setup::{MachineOptions, System};
+
+/// Options of `campanile machine`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Socket to listen on.
+    pub socket: PathBuf,
+    /// Programs that are served at a time, at most.
+    pub programs: usize,
+    /// Say nothing but what goes wrong.
+    pub quiet: bool,
+    /// The machine.
+    pub machine: MachineOptions,
+}
+
+/// Serves until a signal ends it or the machine has stopped, and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    let prepared = Stop::new().and_then(|stop| Ok((stop, Signals::new([SIGINT, SIGTERM, SIGHUP])?)));
+    let (stop, signals) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            testbed::complain!("campanile machine: signals cannot be waited for: {error}");
+            return EXIT_MACHINE;
+        }
+    };
+    // Before the machine is booted: a path at which nothing can be served is found at once.
+    let server = match MachineServer::bind(&options.socket, options.programs, stop.clone()) {
+        Ok(server) => server,
+        Err(error) => {
+            testbed::complain!(
+                "campanile machine: {error}; name another path with --socket, in a folder that you may write"
+            );
+            return EXIT_INPUT;
+        }
+    };
+    let system = match System::boot(&options.machine.system()) {
+        Ok(system) => system,
+        Err(error) => {
+            testbed::complain!("campanile machine: {error}");
+            return error.exit_code();
+        }
+    };
+    if !options.quiet {
+        let path = options.socket.display();
+        testbed::complain!("campanile machine: serving at {path}; programs find it by CAMPANILE_MACHINE={path}");
+    }
+    serve(&server, &system, stop, signals, options.quiet)
+}
+
+fn serve(server: &MachineServer, system: &System, stop: Stop, mut signals: Signals, quiet: bool) -> u8 {
+    let handle = signals.handle();
+    let stops = std::thread::spawn(move || {
+        if signals.forever().next().is_some() && !quiet {
+            testbed::complain!("campanile machine: stopping");
+        }
+        stop.stop();
+    });
+    // Lines of several threads, whole.
+    let turn = Mutex::new(());
+    let observer: Observer = Arc::new(move |event: &Event| {
+        let _turn = turn.lock();
+        if !quiet || matches!(event, Event::Ended { .. } | Event::Refused { .. }) {
+            testbed::complain!("campanile machine: {event}");
+        }
+    });
+    let served = server.serve(system.machine(), &observer);
+    handle.close();
+    // It cannot panic.
+    let _ = stops.join();
+    if let Err(error) = served {
+        testbed::complain!("campanile machine: it cannot go on: {error}");
+        return EXIT_MACHINE;
+    }
+    match system.machine().bugcheck() {
+        None => EXIT_OK,
+        Some(bugcheck) => {
+            testbed::complain!("campanile machine: the machine stopped with a bug check: {bugcheck}");
+            EXIT_MACHINE
+        }
+    }
+}
