@@ -16,6 +16,8 @@ fn segments() -> Segments {
         cpu_address,
         kernel: None,
         host_aperture: None,
+        invalid_ranges: 0,
+        invalid: Vec::new(),
     };
     let list = [segment(1, true, None), segment(2, false, Some(1 << 40)), segment(3, false, None)];
     Segments::new(Ram::new(1 << 20).unwrap(), &list)

@@ -708,6 +708,8 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         cpu_address: (!aperture).then_some(BUS),
         kernel: (!aperture).then_some(base),
         host_aperture: None,
+        invalid_ranges: 0,
+        invalid: Vec::new(),
     };
     let windowed = Segment {
         flags: DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true).with_Use64KBPages(true),

@@ -250,6 +250,33 @@ fn segments(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
+fn invalid_ranges(ranges: &[(u64, u64)], args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure, which names the segment and an array for its ranges.
+    let state = unsafe { &mut *args.pOutputData.cast::<DXGK_QUERYSEGMENTMEMORYSTATE>() };
+    // SAFETY: both arms are a number.
+    assert!(state.DriverSegmentId != 0 && unsafe { state.u.NumInvalidMemoryRanges } != 0);
+    state.u.NumInvalidMemoryRanges = ranges.len() as u32;
+    for (index, &(offset, bytes)) in ranges.iter().enumerate() {
+        let range = DXGK_MEMORYRANGE { SegmentOffset: offset, SizeInBytes: bytes };
+        // SAFETY: the array has as many elements as the descriptor said.
+        unsafe { state.pMemoryRanges.wrapping_add(index).write(range) };
+    }
+    STATUS_SUCCESS
+}
+
+fn reserved_ranges(ranges: &[(i64, i64)], args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let answer = unsafe { &mut *args.pOutputData.cast::<DXGK_HARDWARERESERVEDRANGES>() };
+    answer.NumRanges = ranges.len() as u32;
+    let number = |value| LARGE_INTEGER { QuadPart: value };
+    for (index, &(address, bytes)) in ranges.iter().enumerate().filter(|_| !answer.pPhysicalRanges.is_null()) {
+        let range = DXGK_PHYSICAL_MEMORY_RANGE { BaseAddress: number(address), NumberOfBytes: number(bytes) };
+        // SAFETY: the array has as many elements as the first call said.
+        unsafe { answer.pPhysicalRanges.wrapping_add(index).write(range) };
+    }
+    STATUS_SUCCESS
+}
+
 pub(crate) unsafe extern "win64" fn query_adapter_info(
     context: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -261,6 +288,9 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
     let args = unsafe { &*args };
     if mutant.answers == Some(args.Type) {
         return STATUS_SUCCESS;
+    }
+    if mutant.refuses == Some(args.Type) {
+        return STATUS_NOT_SUPPORTED;
     }
     match args.Type {
         Kind::DXGKQAITYPE_DRIVERCAPS => reply(args, driver_caps(&mutant)),
@@ -300,6 +330,15 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
         // A word for each node.
         Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION if args.OutputDataSize == 8 => reply(args, [mutant.precision; 2]),
         Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION => reply(args, mutant.precision),
+        Kind::DXGKQAITYPE_SEGMENTMEMORYSTATE => invalid_ranges(mutant.reserved.invalid, args),
+        Kind::DXGKQAITYPE_FRAMEBUFFERSAVESIZE => match mutant.reserved.save_size {
+            Some(bytes) => reply(args, DXGK_FRAMEBUFFERSAVEAREA { MaximumSize: bytes }),
+            None => STATUS_NOT_SUPPORTED,
+        },
+        Kind::DXGKQAITYPE_HARDWARERESERVEDRANGES => match mutant.reserved.ranges {
+            Some(ranges) => reserved_ranges(ranges, args),
+            None => STATUS_NOT_SUPPORTED,
+        },
         Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS => reply(args, (mutant.components)().len() as u32),
         Kind::DXGKQAITYPE_POWERCOMPONENTINFO => {
             // SAFETY: the system passes the index of the component.
