@@ -17,15 +17,18 @@ const RESERVED: (DXGK_QUERYADAPTERINFOTYPE, &str) =
     (Kind::DXGKQAITYPE_HARDWARERESERVEDRANGES, "HARDWARERESERVEDRANGES");
 
 impl Adapter {
-    /// The ranges that the descriptor of a memory segment counts as invalid: nothing is ever put there. [d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]
+    /// The `count` ranges that the descriptor of a memory segment counts as invalid: nothing is ever put there. [d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]
     ///
     /// # Errors
     /// [`StartError::Query`], [`StartError::Segment`]
-    pub(super) fn query_invalid_ranges(&self, segment: &mut Segment) -> Result<(), StartError> {
-        let (id, count) = (segment.id, segment.invalid_ranges);
+    pub(super) fn query_invalid_ranges(&self, segment: &mut Segment, count: u32) -> Result<(), StartError> {
+        let id = segment.id;
         let refuse = |reason: String| Err(StartError::Segment { id, reason });
         if count == 0 {
             return Ok(());
+        }
+        if segment.flags.Aperture() {
+            return refuse("NumInvalidMemoryRanges is for memory segments only".to_owned());
         }
         if count > RANGES_MAX {
             return refuse(format!("{count} invalid ranges; {RANGES_MAX} are allowed"));

@@ -41,7 +41,7 @@ const RENDER: [&str; 28] = [
     "DxgkDdiSetRootPageTable",
 ];
 
-/// What needs them.
+/// How an error names the adapters that need them.
 const RENDERS: &str = "a render or compute adapter with GPU virtual addresses";
 
 /// DDIs that every driver but that of a compute-only adapter has: there they are optional, or prohibited.
@@ -413,9 +413,6 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
         }
         if !flags.Aperture() && segment.commit_limit > segment.size {
             return refuse("more can be committed to it than it holds");
-        }
-        if flags.Aperture() && segment.invalid_ranges != 0 {
-            return refuse("NumInvalidMemoryRanges is for memory segments only");
         }
         if flags.CpuVisible() && !flags.Aperture() && segment.kernel.is_none() {
             return refuse("it is CpuVisible, but its CpuTranslatedAddress is not memory of this device");

@@ -334,7 +334,8 @@ impl Adapter {
         let mut segments: Vec<Segment> =
             (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(engine, id, descriptor)).collect();
         rules::check_segments(&segments, out.PagingBufferSegmentId)?;
-        segments.iter_mut().try_for_each(|segment| self.query_invalid_ranges(segment))?;
+        let counts = descriptors.iter().map(|descriptor| descriptor.NumInvalidMemoryRanges);
+        segments.iter_mut().zip(counts).try_for_each(|(segment, count)| self.query_invalid_ranges(segment, count))?;
         rules::check_page_tables(&gpummu, &levels, &segments)?;
         Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })
     }
@@ -460,7 +461,6 @@ impl Adapter {
             cpu_address: visible.then_some(address),
             kernel: if visible { self.kernel_view(address, size) } else { None },
             host_aperture: host_aperture.filter(|(address, pages)| self.is_window(*address, *pages)),
-            invalid_ranges: descriptor.NumInvalidMemoryRanges,
             invalid: Vec::new(),
         }
     }

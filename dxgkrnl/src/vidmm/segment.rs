@@ -348,17 +348,10 @@ mod tests {
     #[test]
     fn invalid_ranges_of_a_segment_are_never_handed_out() {
         let segment = Segment {
-            engine: 0,
             id: 1,
-            base_address: 0,
             size: 8 * PAGE_SIZE,
-            commit_limit: 0,
-            flags: wddm_ddi::km::DXGK_SEGMENTFLAGS::new(),
-            cpu_address: None,
-            kernel: None,
-            host_aperture: None,
-            invalid_ranges: 2,
             invalid: vec![(2 * PAGE_SIZE, PAGE_SIZE), (5 * PAGE_SIZE, 2 * PAGE_SIZE)],
+            ..Segment::default()
         };
         let mut segments = Segments::new(Ram::new(1 << 20).unwrap(), &[segment]);
         assert_eq!(segments.free_bytes(1), 5 * PAGE_SIZE);

@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::bus::{MONITORED, REGISTERS_SIZE, VRAM_SIZE};
-use super::{Mutant, SOUND, table};
+use super::{Mutant, ReservedMemory, SOUND, table};
 
 /// Pool tag of everything.
 pub(crate) const TAG: u32 = u32::from_le_bytes(*b"mini");
@@ -277,6 +277,19 @@ fn reserved_ranges(ranges: &[(i64, i64)], args: &DXGKARG_QUERYADAPTERINFO) -> NT
     STATUS_SUCCESS
 }
 
+/// Memory that the system must leave alone; every other query is not served.
+fn reserved_memory(reserved: ReservedMemory, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    use DXGK_QUERYADAPTERINFOTYPE as Kind;
+    match (args.Type, reserved.save_size, reserved.ranges) {
+        (Kind::DXGKQAITYPE_SEGMENTMEMORYSTATE, _, _) => invalid_ranges(reserved.invalid, args),
+        (Kind::DXGKQAITYPE_FRAMEBUFFERSAVESIZE, Some(bytes), _) => {
+            reply(args, DXGK_FRAMEBUFFERSAVEAREA { MaximumSize: bytes })
+        }
+        (Kind::DXGKQAITYPE_HARDWARERESERVEDRANGES, _, Some(ranges)) => reserved_ranges(ranges, args),
+        _ => STATUS_NOT_SUPPORTED,
+    }
+}
+
 pub(crate) unsafe extern "win64" fn query_adapter_info(
     context: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -330,22 +343,13 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
         // A word for each node.
         Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION if args.OutputDataSize == 8 => reply(args, [mutant.precision; 2]),
         Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION => reply(args, mutant.precision),
-        Kind::DXGKQAITYPE_SEGMENTMEMORYSTATE => invalid_ranges(mutant.reserved.invalid, args),
-        Kind::DXGKQAITYPE_FRAMEBUFFERSAVESIZE => match mutant.reserved.save_size {
-            Some(bytes) => reply(args, DXGK_FRAMEBUFFERSAVEAREA { MaximumSize: bytes }),
-            None => STATUS_NOT_SUPPORTED,
-        },
-        Kind::DXGKQAITYPE_HARDWARERESERVEDRANGES => match mutant.reserved.ranges {
-            Some(ranges) => reserved_ranges(ranges, args),
-            None => STATUS_NOT_SUPPORTED,
-        },
         Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS => reply(args, (mutant.components)().len() as u32),
         Kind::DXGKQAITYPE_POWERCOMPONENTINFO => {
             // SAFETY: the system passes the index of the component.
             let index = unsafe { args.pInputData.cast::<u32>().read() };
             (mutant.components)().get(index as usize).map_or(STATUS_INVALID_PARAMETER, |info| reply(args, *info))
         }
-        _ => STATUS_NOT_SUPPORTED,
+        _ => reserved_memory(mutant.reserved, args),
     }
 }
 
