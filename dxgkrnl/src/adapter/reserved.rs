@@ -75,7 +75,11 @@ impl Adapter {
         let mut ranges = Array::<DXGK_PHYSICAL_MEMORY_RANGE>::new(count as usize);
         answer.pPhysicalRanges = ranges.as_mut_ptr();
         let memory = self.machine.ram().size();
-        for range in self.require_elements(RESERVED, &mut [], &mut answer, &ranges)? {
+        let ranges = self.require_elements(RESERVED, &mut [], &mut answer, &ranges)?;
+        if answer.NumRanges != count {
+            return refuse(format!("{count} HARDWARERESERVEDRANGES, and {} when asked again", answer.NumRanges));
+        }
+        for range in ranges {
             let LARGE_INTEGER { QuadPart: start } = range.BaseAddress;
             if (start as u64) < memory {
                 return refuse(format!("HARDWARERESERVEDRANGES has 0x{start:x}, which is memory of the system"));
