@@ -312,6 +312,7 @@ const EVENTS = {
     20: { name: "ComponentState", fields: [["component", "u32"], ["state", "u32"]] },
     21: { name: "SurpriseRemoved", fields: [] },
     22: { name: "Halted", fields: [] },
+    23: { name: "RegisteredBy", fields: [["request", "hex32"]] },
     32: { name: "ContextCreated", fields: [["context", "hex64"], ["process", "hex64"], ["node", "u32"]] },
     33: { name: "HwContextCreated", fields: [["context", "hex64"], ["process", "hex64"], ["node", "u32"]] },
     34: { name: "ContextDestroyed", fields: [["context", "hex64"]] },

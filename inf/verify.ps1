@@ -13,7 +13,8 @@
 .PARAMETER Quick
     Runs no conformance case and records no trace.
 .PARAMETER Restart
-    Restarts the device in place of running the cases. The trace then has the events of its start and the graphics kernel's reason for a refusal.
+    Restarts the device in place of running the cases, and looks at device and adapter again afterwards. The trace then has the events of its start
+    and the graphics kernel's reason for a refusal. With -Quick the restart is left out, too.
 .PARAMETER Rest
     -h, --help and /? print this text.
 .EXAMPLE
@@ -132,11 +133,15 @@ Invoke-Step 'machine' {
     Write-Line "      $($computer.Manufacturer) $($computer.Model), $($computer.NumberOfLogicalProcessors) processors, $memory MiB"
     $guard = Get-CimInstance -Namespace root\Microsoft\Windows\DeviceGuard -ClassName Win32_DeviceGuard -ErrorAction SilentlyContinue
     if ($null -ne $guard) { Write-Line "      Memory integrity runs: $($guard.SecurityServicesRunning -contains 2)" }
+    # With what this Windows was started; the registry says so to everybody, in any language. bcdedit says with what it will be started next.
+    $options = "$((Get-ItemProperty 'HKLM:\SYSTEM\CurrentControlSet\Control').SystemStartOptions)"
+    Test-Claim 'this start of Windows has test signing' ($options -match 'TESTSIGNING') "it was started with $options" 'switch Secure Boot off in the firmware, run "bcdedit /set testsigning on" as administrator, and restart'
     if ($elevated) {
-        $boot = (Save-Output 'boot.txt' { & bcdedit.exe /enum '{current}' }) -join "`n"
-        Test-Claim 'test signing is on' ($boot -match 'testsigning\s+Yes') 'bcdedit does not list it' 'switch Secure Boot off in the firmware, run "bcdedit /set testsigning on" as administrator, and restart'
+        $entry = @(Save-Output 'boot.txt' { & bcdedit.exe /enum '{current}' } | Where-Object { $_ -match 'testsigning' })
+        Test-Claim 'the next start has a setting of test signing' ($entry.Count -gt 0) 'bcdedit lists none' 'run "bcdedit /set testsigning on" as administrator, or the next restart ends test signing'
+        foreach ($line in $entry) { Write-Line "      $line" }
     }
-    else { Write-Unmade 'test signing' 'bcdedit needs an elevated PowerShell' }
+    else { Write-Unmade 'test signing of the next start' 'bcdedit needs an elevated PowerShell' }
 }
 
 Invoke-Step 'signatures of this package' {
@@ -161,14 +166,15 @@ Invoke-Step 'driver store' {
     Test-Claim 'the driver store holds campanile.inf' (($lines -join "`n") -match 'campanile\.inf') 'pnputil does not list it' 'run install.ps1, and look at setupapi.txt of the report'
 }
 
-Invoke-Step 'device' {
+# The device as it is now; its properties go into a file.
+function Test-Device([string] $file) {
     $script:device = Get-PnpDevice -PresentOnly -ErrorAction SilentlyContinue |
         Where-Object { $_.InstanceId -like "$hardwareId*" } | Select-Object -First 1
     Test-Claim 'the device is present' ($null -ne $script:device) "there is no PCI function $hardwareId" 'look whether the virtual machine has the GPU, or the card is in its slot; then scan for hardware changes'
     if ($null -eq $script:device) { return }
     $properties = @(Get-PnpDeviceProperty -InstanceId $script:device.InstanceId)
     $properties | Sort-Object KeyName | Format-Table KeyName, Type, Data -AutoSize | Out-String -Width 400 |
-        Set-Content -LiteralPath (Join-Path $folder 'device.txt') -WhatIf:$false
+        Set-Content -LiteralPath (Join-Path $folder $file) -WhatIf:$false
     $values = @{}
     foreach ($property in $properties) { $values[$property.KeyName] = $property.Data }
     $code = [int] $values['DEVPKEY_Device_ProblemCode']
@@ -182,6 +188,8 @@ Invoke-Step 'device' {
     $service = Get-CimInstance Win32_SystemDriver -Filter "Name='campanile_kmd'"
     Test-Claim 'the driver runs' ($null -ne $service -and $service.State -eq 'Running') 'the service campanile_kmd is not running' 'what the line on the device says'
 }
+
+Invoke-Step 'device' { Test-Device 'device.txt' }
 
 Invoke-Step 'setupapi.dev.log' {
     $log = Join-Path $env:windir 'INF\setupapi.dev.log'
@@ -211,18 +219,21 @@ Invoke-Step 'bug checks and resets' {
     Write-Line "      $($events.Count) events of the system log tell of bug checks or of timeouts of an adapter; they are in the report, of any driver"
 }
 
-Invoke-Step 'adapter, features and nodes' {
+# The adapter as programs find it now; what hlk.exe says goes into files whose names begin so.
+function Test-Adapter([string] $files) {
     if (-not (Test-Path -LiteralPath $hlk)) { return Write-Unmade 'the adapter' 'hlk.exe is not beside this script: copy the whole folder of the package' }
-    $lines = Save-Output 'adapter.txt' { & $hlk --adapter }
+    $lines = Save-Output "$files.txt" { & $hlk --adapter }
     $code = $LASTEXITCODE
     Test-Claim 'D3DKMTEnumAdapters3 lists an adapter of this driver' ($code -eq 0) "hlk.exe ended with ${code}: $($lines -join ' ')" 'exit code 4: the device has to work first, see above'
     if ($code -ne 0) { return }
     foreach ($line in $lines) { Write-Line "      $line" }
-    foreach ($line in Save-Output 'submission.txt' { & $hlk --why }) { Write-Line "      $line" }
+    foreach ($line in Save-Output "$files-submission.txt" { & $hlk --why }) { Write-Line "      $line" }
     foreach ($feature in 'native fences, granted to the driver', 'user-mode submission, granted to the driver', 'hardware scheduling, enabled') {
         Test-Claim $feature ($lines -contains "${feature}: yes") 'no' 'send the report: whether Windows grants it to this driver is what nobody knows yet'
     }
 }
+
+Invoke-Step 'adapter, features and nodes' { Test-Adapter 'adapter' }
 
 function Invoke-Case {
     if ($null -eq $script:device) { return Write-Unmade 'the conformance cases' 'there is no device' }
@@ -238,6 +249,18 @@ function Restart-Adapter {
     if ($PSCmdlet.ShouldProcess($script:device.InstanceId, 'pnputil /restart-device')) {
         Save-Output 'restart.txt' { & pnputil.exe /restart-device $script:device.InstanceId } | Out-Null
         Test-Claim 'the device restarts' ($LASTEXITCODE -in 0, 3010) "pnputil ended with $LASTEXITCODE" 'close programs that use the adapter, or restart the machine'
+    }
+}
+
+# Waits until the device has a problem code that stays, at most half a minute: those of a device that comes and goes do not.
+function Wait-Device {
+    for ($second = 0; $second -lt 30; $second++) {
+        $present = Get-PnpDevice -PresentOnly -ErrorAction SilentlyContinue | Where-Object { $_.InstanceId -like "$hardwareId*" } | Select-Object -First 1
+        if ($null -ne $present) {
+            $problem = Get-PnpDeviceProperty -InstanceId $present.InstanceId -KeyName 'DEVPKEY_Device_ProblemCode' -ErrorAction SilentlyContinue
+            if ($null -ne $problem -and [int] $problem.Data -notin 14, 21, 22, 24, 54) { return }
+        }
+        Start-Sleep -Seconds 1
     }
 }
 
@@ -281,6 +304,14 @@ else {
         }
         finally { if ($started -eq 0) { Stop-Recording $recording } }
     }
+}
+if ($Restart -and -not $Quick) {
+    # What was found above is how the device was before; a restart may have mended it, or broken it.
+    Invoke-Step 'device, after the restart' {
+        Wait-Device
+        Test-Device 'device-restarted.txt'
+    }
+    Invoke-Step 'adapter, features and nodes, after the restart' { Test-Adapter 'adapter-restarted' }
 }
 
 Write-Line "== $($script:failed) claims do not hold, $($script:unmade) were not checked"

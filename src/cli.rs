@@ -235,7 +235,7 @@ struct HlkArguments {
     /// together on one of them at least. Which ones is drawn from the seed.
     #[arg(long, conflicts_with_all = ["device_variant", "fence_storage", "list", "merge"])]
     matrix: bool,
-    /// Runs the cases eight times: with each subset of the features that `--without` names, those that bring a machine of their own once. A case that needs a feature which is not enabled is skipped and
+    /// Runs the cases eight times: with each subset of the features that `--without` names, those that choose the features themselves once. A case that needs a feature which is not enabled is skipped and
     /// says so.
     #[arg(long, conflicts_with_all = ["matrix", "without"])]
     profiles: bool,

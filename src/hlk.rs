@@ -116,7 +116,7 @@ pub fn command(options: &Options) -> u8 {
 }
 
 /// Runs the cases of this part of the run on each machine, one after the other, and tells each outcome as soon as it is there. Of several machines
-/// the first has the cases that bring their own.
+/// the first has the cases that bring their own; with `--profiles`, where machines differ by features alone, only those that choose the features are there alone.
 fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
     let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
     if let Some(hangs) = options.hangs {
@@ -130,7 +130,10 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
         shard: options.shard,
         ..RunInfo::default()
     };
-    let run_there = |number: usize, case: &CaseInfo| number == 0 || case.boot.takes_any_machine();
+    let run_there = |number: usize, case: &CaseInfo| {
+        let boot = case.boot;
+        number == 0 || boot.takes_any_machine() || options.profiles && !boot.chooses_features()
+    };
     let on = |(number, machine)| {
         let mut cases: Vec<_> = selected.iter().filter(|case| run_there(number, case)).copied().collect();
         // So that a shard has other cases on each machine.

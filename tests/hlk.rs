@@ -96,7 +96,7 @@ impl Machine {
     /// A machine whose operating system does not enable these features. It lives as long as the program, as tests do.
     fn without(without: Vec<Feature>) -> Self {
         let ending = format!(" without {}", Feature::names(&without)).leak();
-        let machine = Self::of("default", FenceStorage::System, ending, takes_any_machine_in_debug_mode);
+        let machine = Self::of("default", FenceStorage::System, ending, takes_any_features_in_debug_mode);
         Self { without: without.leak(), ..machine }
     }
 
@@ -151,8 +151,8 @@ fn shares_memory(case: &CaseInfo) -> bool {
 }
 
 /// In debug mode only, as which features are enabled has little to do with how the code was compiled.
-fn takes_any_machine_in_debug_mode(case: &CaseInfo) -> bool {
-    cfg!(debug_assertions) && takes_any_machine(case)
+fn takes_any_features_in_debug_mode(case: &CaseInfo) -> bool {
+    cfg!(debug_assertions) && !case.boot.chooses_features()
 }
 
 /// Every case in release mode on the linked driver; elsewhere what a machine does at the bus: starts, stops, interrupts, doorbells, faults.

@@ -62,12 +62,25 @@ pub enum Boot {
 
 #[cfg(feature = "inside")]
 impl Boot {
-    /// What to boot where the machine is `machine` unless the case has its own.
+    /// What to boot where the machine is `machine` unless the case has its own, which lacks the same features unless the case chooses them.
     pub(crate) fn options(self, machine: &MachineOptions) -> SystemOptions {
         match self {
             Self::Shared | Self::Fresh => machine.system(),
-            Self::With(options) => SystemOptions { bus: machine.bus.clone(), ..options() },
+            Self::With(options) => {
+                let mut own = options();
+                if !self.chooses_features() {
+                    machine.withhold(&mut own.features);
+                }
+                SystemOptions { bus: machine.bus.clone(), ..own }
+            }
         }
+    }
+
+    /// True if the case itself says which features its system does not enable.
+    pub fn chooses_features(self) -> bool {
+        let Self::With(options) = self else { return false };
+        let features = options().features;
+        !(features.hardware_scheduling && features.native_fence && features.user_mode_submission)
     }
 
     /// True if the case runs on any machine that it is given.

@@ -111,6 +111,7 @@ impl Adapter {
                 adapter.trace.set_adapter(handle.into_bits());
                 // SAFETY: the trace is a block of pool that is freed after the registration has ended, in `remove`.
                 unsafe { adapter.trace.provider.register(irql) };
+                adapter.trace.note_registration();
                 trace::note(&Event::AdapterAdded { adapter: handle.into_bits() });
                 Ok(handle)
             }

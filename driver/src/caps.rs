@@ -192,7 +192,8 @@ pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADA
 
 /// Power components: one for each node, with the node's number, and the transition of the device to D3.
 pub(crate) const POWER_COMPONENTS: u32 = NODES + 1;
-/// The component that says by F1 that the device may leave D0. [d3dkmddi: DXGK_POWER_COMPONENT_D3_TRANSITION]
+/// The component that says by F1 that the device may leave D0. That this is what its type is for is inferred: the page has only the type's name.
+/// [d3dkmddi: DXGK_POWER_COMPONENT_TYPE]
 pub(crate) const D3_TRANSITION: u32 = NODES;
 /// F-states of a component: in F0 the node works, in F1 it executes nothing.
 pub(crate) const FSTATES: u32 = 2;

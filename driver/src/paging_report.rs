@@ -22,7 +22,7 @@ impl Printed {
     }
 }
 
-/// Bytes of a line with its terminator: the longest operation has eight fields.
+/// Bytes of a line with its terminator: the longest operation has six fields.
 const LINE: usize = 384;
 
 /// A line of text with a terminator; what does not fit is left out.

@@ -105,6 +105,8 @@ impl Ddi {
             // After this result the operating system counts the fence as completed in its order.
             Self::SubmitCommandVirtual => STATUS_INVALID_PARAMETER,
             Self::CollectDbgInfo => STATUS_UNSUCCESSFUL,
+            // The only failure that its page has.
+            Self::SetPowerComponentFState => STATUS_INVALID_PARAMETER,
             _ => status,
         }
     }
@@ -126,5 +128,7 @@ mod tests {
         assert_eq!(of(Ddi::CollectDbgInfo, Reason::NullPointer), STATUS_UNSUCCESSFUL);
         assert_eq!(of(Ddi::CreateHwQueue, Reason::NotRunning), STATUS_DEVICE_REMOVED);
         assert_eq!(of(Ddi::SubmitCommandVirtual, Reason::NotStarted), STATUS_INVALID_PARAMETER);
+        assert_eq!(of(Ddi::SetPowerComponentFState, Reason::NotStarted), STATUS_INVALID_PARAMETER);
+        assert_eq!(of(Ddi::ConnectDoorbell, Reason::NotRunning), STATUS_DEVICE_REMOVED);
     }
 }

@@ -108,7 +108,7 @@ macro_rules! slots {
             DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2 = "no display";
             Reserved1 = "reserved";
             Reserved2 = "reserved";
-            DxgkDdiPowerRuntimeSetDeviceHandle = "retired slot, must be NULL";
+            DxgkDdiPowerRuntimeSetDeviceHandle = "no page says what it is called with";
             DxgkDdiSetStablePowerState as SetStablePowerState in Adapter by power::set_stable_power_state = "mandatory";
             DxgkDdiSetVideoProtectedRegion = "no video protected regions or sessions";
             DxgkDdiCheckMultiPlaneOverlaySupport3 = "no display";

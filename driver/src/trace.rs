@@ -6,12 +6,13 @@
 
 use core::ops::Deref;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use campanile_hw::trace::reason::Reason;
 use campanile_hw::trace::ring::{Moment, Read, TraceRing};
+use wddm_ddi::nt::IOCTL_VIDEO_DDI_FUNC_REGISTER;
 
 use crate::etw::Provider;
 use crate::nt;
@@ -44,6 +45,9 @@ pub(crate) struct DriverTrace {
     pub(crate) ring: TraceRing<DRIVER_ENTRIES>,
     pub(crate) refused: Counts,
 }
+
+/// The control request by which the graphics kernel handed out its registration function; 0 where the driver did not ask it.
+pub(crate) static REGISTRATION: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) static DRIVER: DriverTrace =
     DriverTrace { ring: TraceRing::new(Component::Driver), refused: [const { AtomicU64::new(0) }; Reason::COUNT] };
@@ -122,6 +126,20 @@ impl AdapterTrace {
         let number = ring.record(moment, id, arguments);
         let adapter = ring.header.adapter.load(Ordering::Relaxed);
         self.provider.tell(component, adapter, event, &Read { number, moment, event: id, arguments });
+    }
+
+    /// Tells sessions and debuggers by which request the driver was registered, which nobody could hear in DriverEntry.
+    pub(crate) fn note_registration(&self) {
+        let request = REGISTRATION.load(Ordering::Relaxed);
+        if request == 0 {
+            return;
+        }
+        self.note(Component::Adapter, &Event::RegisteredBy { request });
+        nt::print(if request == IOCTL_VIDEO_DDI_FUNC_REGISTER {
+            c"campanile: registered by control request 0x23003F, of Windows 7\n"
+        } else {
+            c"campanile: registered by control request 0x230047, of Windows 8 and later\n"
+        });
     }
 
     /// Notes and counts a refused call.

@@ -30,6 +30,7 @@ pub(crate) struct NodeCaps {
 }
 
 /// One memory segment.
+#[derive(Default)]
 pub(crate) struct Segment {
     /// The engine whose memory it is.
     pub(crate) engine: u32,
@@ -48,6 +49,8 @@ pub(crate) struct Segment {
     pub(crate) kernel: Option<NonNull<u8>>,
     /// Window on a segment that is not CPU-visible: translated bus address, and number of pages.
     pub(crate) host_aperture: Option<(u64, u32)>,
+    /// Offset and bytes of what must not be used: whole pages, in order, none beside another.
+    pub(crate) invalid: Vec<(u64, u64)>,
 }
 
 // SAFETY: `kernel` is a shared mapping that lives as long as the adapter; it is accessed by raw pointer only.

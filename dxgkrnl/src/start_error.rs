@@ -153,6 +153,8 @@ start_errors! {
     }, STATUS_DEVICE_CONFIGURATION_ERROR, FailedPostStart, "HighestAcceptableAddress 0x{:x} is below the end of memory 0x{:x}, and DMA is not remapped", found, needed;
     /// IoMmuSecureModeRequired without an IOMMU.
     IoMmuSecureModeRequired, STATUS_NOT_SUPPORTED, FailedPostStart, "IoMmuSecureModeRequired is set, but the machine has no IOMMU";
+    /// An answer of IOMMU isolation breaks a rule.
+    IoMmuIsolation(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "IoMmuSecureModeSupported: {}", reason;
     /// A render-only driver on the display that firmware uses.
     RenderOnlyOnPostDevice, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "a driver without displays cannot take the boot display device (PCI class 03)";
     /// Not compute-only and no user-mode driver.
@@ -253,6 +255,7 @@ impl StartError {
             Self::StartDevice(_) | Self::NotRenderOnly { .. } => "dispmprt: DXGKDDI_START_DEVICE",
             Self::MissingDdi { .. } => "dispmprt: DRIVER_INITIALIZATION_DATA",
             Self::ForbiddenDdi(_) => "mcdm-implementation-guidelines",
+            Self::IoMmuIsolation(_) => "iommu-based-gpu-isolation",
             Self::Query { .. } => "d3dkmddi: DXGK_QUERYADAPTERINFOTYPE",
             Self::VersionMismatch { .. } => "d3dkmddi: DXGK_WDDMVERSION",
             Self::NativeFenceNotEnabled

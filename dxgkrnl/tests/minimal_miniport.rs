@@ -308,9 +308,6 @@ fn adapter_nodes_and_version_sites_agree() {
     assert_eq!(error, mismatch("DRIVERCAPS.WDDMVersion"));
     let error = refused(Mutant { device_caps: |caps| caps.WDDMVersion = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_1, ..SOUND });
     assert_eq!(error, mismatch("WDDMDEVICECAPS.WDDMVersion"));
-    let error =
-        refused(Mutant { caps: |caps| caps.MemoryManagementCaps.Bits.set_VirtualAddressingSupported(false), ..SOUND });
-    assert_eq!(error, StartError::GpuMmuWithoutVirtualAddressing);
     let error = refused(Mutant { caps: |caps| caps.MemoryManagementCaps.PagingNode = 1, ..SOUND });
     assert_eq!(error, StartError::PagingNode(1));
     let none = |caps: &mut DXGK_DRIVERCAPS| caps.GpuEngineTopology.NbAsymetricProcessingNodes = 0;

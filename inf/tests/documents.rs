@@ -7,11 +7,13 @@ use std::path::Path;
 use campanile_inf::package::names;
 
 /// Documents that lead somebody to the package that `cargo xtask package` makes.
-const DOCUMENTS: [&str; 2] = ["README.md", "docs/windows.md"];
+const DOCUMENTS: [&str; 3] = ["README.md", "docs/windows.md", "docs/windows-build.md"];
 /// Extensions of the files of a package.
 const ENDS: [&str; 8] = [".cer", ".inf", ".cat", ".sys", ".dll", ".pdb", ".ps1", ".exe"];
-/// Files of that kind that are not of the package: Windows' own, and one that stands for any driver.
-const OTHERS: [&str; 5] = ["gdi32.dll", "hal.dll", "ntdll.dll", "ntoskrnl.exe", "other.sys"];
+/// Files of that kind that are not of the package: Windows' own, one of LLVM, one that stands for any driver, and the certificate of a package that is made with
+/// a kit.
+const OTHERS: [&str; 7] =
+    ["WDRLocalTestCert.cer", "gdi32.dll", "hal.dll", "libclang.dll", "ntdll.dll", "ntoskrnl.exe", "other.sys"];
 
 /// Names of such files in a text.
 fn named(text: &str) -> BTreeSet<String> {

@@ -183,6 +183,24 @@ fn each_step_of_verify_goes_through_the_function_that_survives_it() {
     assert!(count >= 15, "{count} claims");
 }
 
+/// A restart may mend or break what was found before it, and what Windows was started with is not what it will be started with.
+#[test]
+fn verify_looks_again_behind_a_restart_and_at_the_start_that_windows_had() {
+    let text = read("verify.ps1");
+    let steps: Vec<&str> = text.lines().filter(|line| line.contains("Invoke-Step '")).collect();
+    for (function, of) in [("Test-Device", "device"), ("Test-Adapter", "adapter")] {
+        let calls = text.matches(&format!("{function} '")).count();
+        assert_eq!(calls, 2, "{function} is called before and behind a restart");
+        assert_eq!(steps.iter().filter(|step| step.contains(&format!("Invoke-Step '{of}"))).count(), 2, "{steps:?}");
+    }
+    let restarted = text.split_once("if ($Restart -and -not $Quick) {").expect("what a restart leads to").1;
+    assert!(
+        restarted.contains("Test-Device 'device-restarted.txt'")
+            && restarted.contains("Test-Adapter 'adapter-restarted'")
+    );
+    assert!(text.contains("SystemStartOptions") && text.contains("-match 'TESTSIGNING'"));
+}
+
 /// Every status with which verify.ps1 ends is one that its help lists.
 #[test]
 fn the_help_of_verify_lists_its_parameters_and_exit_codes() {
@@ -215,7 +233,7 @@ fn the_scripts_are_for_windows_powershell() {
 }
 
 /// Commands of Windows PowerShell 5.1 and of its modules for certificates, drivers and events that the scripts call.
-const CMDLETS: [&str; 34] = [
+const CMDLETS: [&str; 35] = [
     "Add-Content",
     "Compress-Archive",
     "ForEach-Object",
@@ -246,6 +264,7 @@ const CMDLETS: [&str; 34] = [
     "Set-StrictMode",
     "Sort-Object",
     "Split-Path",
+    "Start-Sleep",
     "Test-Path",
     "Where-Object",
     "Write-Output",

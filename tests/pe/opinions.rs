@@ -38,8 +38,8 @@ fn opinions(folder: &Path) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}")))
 }
 
-/// A copy of the package in which the byte at `offset` of a file is another.
-fn altered(name: &str, file: &str, offset: usize) -> PathBuf {
+/// A copy of the package in which one byte of a file, at the place that `offset` finds in it, is another.
+fn altered(name: &str, file: &str, offset: impl FnOnce(&[u8]) -> usize) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("opinions-{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -47,6 +47,7 @@ fn altered(name: &str, file: &str, offset: usize) -> PathBuf {
         fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
     }
     let mut bytes = fs::read(folder.join(file)).unwrap();
+    let offset = offset(&bytes);
     bytes[offset] ^= 1;
     fs::write(folder.join(file), bytes).unwrap();
     folder
@@ -125,17 +126,51 @@ fn a_signature_of_nobody_who_is_trusted_is_refused() {
 
 #[test]
 fn one_changed_byte_of_an_image_breaks_its_signatures_and_no_other() {
-    let Some(found) = opinions(&altered("image", "campanile_kmd.sys", 0x1234)) else { return };
-    assert_eq!(found["pefile"]["campanile_kmd.sys"]["checksum"], json!(false));
-    assert_ne!(found["lief"]["campanile_kmd.sys"]["signature"], "OK");
-    let broken = &found["signify"]["campanile_kmd.sys"];
-    assert_ne!((&broken["embedded"], &broken["catalog"]), (&json!("OK"), &json!("OK")));
-    assert_eq!(found["signify"]["campanile_umd.dll"], json!({"embedded": "OK", "catalog": "OK"}));
+    let signed: Vec<&str> = IMAGES.iter().filter(|image| image.signed).map(|image| image.file).collect();
+    for file in &signed {
+        let Some(found) = opinions(&altered("image", file, |_| 0x1234)) else { return };
+        assert_eq!(found["pefile"][file]["checksum"], json!(false));
+        assert_eq!(found["lief"][file]["signature"], "BAD_DIGEST|BAD_SIGNATURE", "{file}");
+        // Its digest is not the one that it was signed with, and not among those of the catalog, which therefore says nothing of it.
+        let refused = json!({"embedded": DIGEST, "catalog": "AuthenticodeNotSignedError"});
+        assert_eq!(found["signify"][file], refused, "{file}");
+        for other in signed.iter().filter(|other| *other != file) {
+            assert_eq!(found["signify"][other], json!({"embedded": "OK", "catalog": "OK"}), "{other}");
+            assert_eq!(found["lief"][other]["signature"], "OK", "{other}");
+        }
+        assert_eq!(found["catalog"]["signature"], "OK");
+    }
+}
+
+/// What signify calls a digest that is not the one that was signed, and a signature that is not of its certificate.
+const DIGEST: &str = "AuthenticodeInvalidDigestError";
+const SIGNATURE: &str = "SignerInfoVerificationError";
+
+#[test]
+fn one_changed_byte_of_the_inf_takes_it_out_of_the_catalog() {
+    let Some(found) = opinions(&altered("inf", "campanile.inf", |_| 10)) else { return };
+    assert_eq!(found["signify"]["campanile.inf"]["catalog"], "AuthenticodeNotSignedError");
+    assert_eq!(found["signify"]["campanile_kmd.sys"], json!({"embedded": "OK", "catalog": "OK"}));
+    assert_eq!(found["catalog"]["signature"], "OK");
 }
 
 #[test]
-fn one_changed_byte_of_the_inf_or_the_catalog_breaks_what_the_catalog_says() {
-    let Some(found) = opinions(&altered("inf", "campanile.inf", 10)) else { return };
-    assert_ne!(found["signify"]["campanile.inf"]["catalog"], "OK");
-    assert_eq!(found["signify"]["campanile_kmd.sys"]["catalog"], "OK");
+fn one_changed_byte_of_the_catalog_breaks_what_it_says_of_every_file() {
+    let in_the_list = |bytes: &[u8]| {
+        let name: Vec<u8> = "campanile.inf".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        bytes.windows(name.len()).position(|window| window == name).expect("the list names the INF")
+    };
+    let in_the_signature = |bytes: &[u8]| bytes.len() - 1;
+    for (altered, refusal) in [
+        (altered("list", "campanile.cat", in_the_list), DIGEST),
+        (altered("signature", "campanile.cat", in_the_signature), SIGNATURE),
+    ] {
+        let Some(found) = opinions(&altered) else { return };
+        assert_eq!(found["catalog"]["signature"], refusal);
+        for file in ["campanile_kmd.sys", "campanile_umd.dll", "campanile.inf"] {
+            assert_eq!(found["signify"][file]["catalog"], refusal, "{file}");
+        }
+        // The images' own signatures need no catalog.
+        assert_eq!(found["signify"]["campanile_kmd.sys"]["embedded"], "OK");
+    }
 }

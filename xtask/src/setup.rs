@@ -413,9 +413,36 @@ fn holds(folder: &Path, is: impl Fn(&str) -> bool) -> bool {
     fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| is(&entry.file_name().to_string_lossy()))
 }
 
+/// Says something past the capture of a passing test's output.
+#[cfg(test)]
+pub(crate) fn say(text: &str) {
+    use std::io::Write as _;
+    // Nobody listens where it cannot be written.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Says that a test could not check something, which in CI is a failure.
+#[cfg(test)]
+pub(crate) fn not_checked(what: &str) {
+    say(&format!("NOT CHECKED: {what}"));
+    assert!(!is_ci(env::var_os("CI").as_deref()), "CI checks everything: {what}");
+}
+
+/// True if the variable CI says that this is one.
+#[cfg(test)]
+fn is_ci(variable: Option<&std::ffi::OsStr>) -> bool {
+    variable.is_some_and(|ci| !ci.is_empty() && ci != "false")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_checked_fails_in_ci_alone() {
+        let is = |variable: Option<&str>| is_ci(variable.map(str::as_ref));
+        assert_eq!([None, Some(""), Some("false"), Some("true"), Some("1")].map(is), [false, false, false, true, true]);
+    }
 
     #[test]
     fn the_headers_of_every_package_are_unpacked() {

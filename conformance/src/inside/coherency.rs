@@ -12,23 +12,23 @@ use testbed::setup::SystemOptions;
 use testbed::user::{Fence, Node, Queue, QueueOptions};
 
 cases! { inside "Memory", behind "it chooses whether the GPU sees caches";
-    "IoCoherency.CpuStoresReachTheGpuWhenInvalidated" on Boot::With(non_coherent), "allocation-usage-tracking":
+    "IoCoherency.CpuStoresReachTheGpuWhenInvalidated" needs UserModeSubmission on Boot::With(non_coherent), "allocation-usage-tracking":
         "Without I/O coherency what the CPU has stored reaches the GPU when the range is invalidated after the store, and not before."
         holds [AllocationUsage 29]
         => cpu_stores;
-    "IoCoherency.GpuStoresReachTheCpuWhenInvalidated" on Boot::With(non_coherent), "allocation-usage-tracking":
+    "IoCoherency.GpuStoresReachTheCpuWhenInvalidated" needs UserModeSubmission on Boot::With(non_coherent), "allocation-usage-tracking":
         "Without I/O coherency what the GPU has stored reaches the CPU when the range is invalidated after the store, though the CPU had never read it before."
         holds [AllocationUsage 29, AllocationUsage 31]
         => gpu_stores;
-    "IoCoherency.RangeIsWrittenBackByLines" on Boot::With(non_coherent), "allocation-usage-tracking":
+    "IoCoherency.RangeIsWrittenBackByLines" needs UserModeSubmission on Boot::With(non_coherent), "allocation-usage-tracking":
         "InvalidateCache concerns the cache lines of the range, and no others."
         holds [AllocationUsage 29]
         => by_lines;
-    "IoCoherency.UncachedMemoryNeedsNoInvalidation" on Boot::With(non_coherent), "allocation-usage-tracking":
+    "IoCoherency.UncachedMemoryNeedsNoInvalidation" needs UserModeSubmission on Boot::With(non_coherent), "allocation-usage-tracking":
         "Memory that the CPU does not cache is shared with the GPU at once on every adapter."
         holds [AllocationUsage 30]
         => uncached;
-    "IoCoherency.UnlockWritesBack" on Boot::With(non_coherent), "allocation-usage-tracking":
+    "IoCoherency.UnlockWritesBack" needs UserModeSubmission on Boot::With(non_coherent), "allocation-usage-tracking":
         "Stores are not lost with the lock they were made through."
         holds [AllocationUsage 29]
         => unlock_writes_back;
@@ -40,19 +40,19 @@ cases! { inside "Memory", behind "it chooses whether the GPU sees caches";
         "Without I/O coherency the value of a monitored fence is still seen as it is: by the processor when the GPU has signalled, by the GPU when the processor has."
         holds [AllocationUsage 30, ContextMonitoring 5, ContextMonitoring 6]
         => fence_values;
-    "IoCoherency.FenceLogsNeedNoInvalidation" on Boot::With(non_coherent), "native-gpu-fence-objects":
+    "IoCoherency.FenceLogsNeedNoInvalidation" needs UserModeSubmission on Boot::With(non_coherent), "native-gpu-fence-objects":
         "Without I/O coherency the system finds in the log of a queue every wait and signal that the GPU has written there, in order and more of them than the log has room for."
         holds [AllocationUsage 30, NativeFence 56]
         => fence_logs;
-    "IoCoherency.PagingBuffersNeedNoInvalidation" on Boot::With(non_coherent), "d3dkmddi-dxgkarg_buildpagingbuffer":
+    "IoCoherency.PagingBuffersNeedNoInvalidation" needs UserModeSubmission on Boot::With(non_coherent), "d3dkmddi-dxgkarg_buildpagingbuffer":
         "Without I/O coherency the GPU executes what the driver has written to a paging buffer, however often the buffers are used: contents that leave VRAM and come back are the same."
         holds [AllocationUsage 30]
         => paging_buffers;
-    "IoCoherency.RingsAreUncachedOrWrittenBack" on Boot::With(non_coherent), "allocation-usage-tracking":
+    "IoCoherency.RingsAreUncachedOrWrittenBack" needs UserModeSubmission on Boot::With(non_coherent), "allocation-usage-tracking":
         "Without I/O coherency a ring, its control words and commands in cached memory are seen by the GPU when they are written back, and not before."
         holds [AllocationUsage 30]
         => cached_ring;
-    "IoCoherency.EveryLeafSnoops" on Boot::With(cached_host), "allocation-usage-tracking":
+    "IoCoherency.EveryLeafSnoops" needs UserModeSubmission on Boot::With(cached_host), "allocation-usage-tracking":
         "A surface of cacheable system memory is mapped as coherent: on a host whose caches never write back, the GPU and the CPU see each other's stores to memory of either kind, rings and fence values, and what was paged."
         holds [AllocationUsage 28]
         => every_leaf;

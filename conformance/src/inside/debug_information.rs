@@ -34,7 +34,7 @@ cases! { inside "Inside";
         "DxgkDdiControlEtwLogging switches whether the driver logs its events up to a level with the graphics kernel."
         => logging_is_switched;
     "Inside.NewerRegistrationRequestGoesFirst" on Boot::Fresh, "dxgkinitialize":
-        "A driver image asks the graphics kernel for its registration function with the control request of Windows 8 and later, and traces that it was answered; that it goes first is the practice of open filter drivers, for no page names it."
+        "A driver image asks the graphics kernel for its registration function with the control request of Windows 8 and later, and traces that it was answered; that it goes first is the practice of open filter drivers, for no page names it. As an adapter is added it tells again, as an event and to the debugger, because nobody listens to a driver that loads."
         => newer_request_goes_first;
     "Inside.OlderRegistrationRequestIsTheSecond" on Boot::With(windows_7_registration), "dxgkinitialize":
         "Where the graphics kernel does not know the control request of Windows 8, a driver image asks with that of Windows 7, registers, and traces which one was answered."
@@ -227,8 +227,9 @@ fn windows_7_registration() -> SystemOptions {
     SystemOptions { registration: RegistrationRequests::Windows7, ..SystemOptions::default() }
 }
 
-/// The traced requests that were answered are `expected` for a driver image; a linked driver is handed the function and asks nobody.
-fn answered(case: &Case<'_>, expected: u32) -> Result<(), Failure> {
+/// The traced requests that were answered are `expected` for a driver image, which also tells them when the adapter is added anew; a linked driver is handed the
+/// function and asks nobody.
+fn answered(case: &mut Case<'_>, expected: u32) -> Result<(), Failure> {
     const BYTES: usize = 1 << 20;
     let information = information(case.system, BYTES)?;
     let answered: Vec<u64> = information
@@ -243,6 +244,23 @@ fn answered(case: &Case<'_>, expected: u32) -> Result<(), Failure> {
         _ => vec![u64::from(expected)],
     };
     ensure_eq!(answered, expected, "requests that were answered");
+    session(case.system, Some(EtwSession { level: 0, keywords: 0 }))?;
+    let lines = |system: &System| {
+        let log = system.machine().debug_log();
+        log.iter().filter(|line| line.contains("campanile: registered by control request")).count()
+    };
+    let before = lines(case.system);
+    case.system.remove()?;
+    case.system.start()?;
+    session(case.system, None)?;
+    let mut told = Vec::new();
+    for event in events(case.system)? {
+        let event = event.trace_logging().map_err(|error| Failure::new(format!("{error}: {event:?}")))?;
+        told.extend(event.number("request").filter(|_| event.name == "RegisteredBy"));
+    }
+    let expected = expected.repeat(case.system.engines() as usize);
+    ensure_eq!(lines(case.system) - before, expected.len(), "lines for a debugger");
+    ensure_eq!(told, expected, "requests that sessions are told");
     Ok(())
 }
 

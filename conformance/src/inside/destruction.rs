@@ -15,34 +15,34 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Memory", needs HardwareScheduling, behind "it counts handles, or chooses the hardware";
-    "Destruction.IsDeferredUntilQueuedWorkIsDone" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.IsDeferredUntilQueuedWorkIsDone" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "Destroying an allocation returns at once and leaves it to the work that was queued before; its memory is used again only afterwards."
         holds [AllocationUsage 2, AllocationUsage 3]
         => deferred;
-    "Destruction.AssumeNotInUseFreesAtOnce" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.AssumeNotInUseFreesAtOnce" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "With AssumeNotInUse the memory of a destroyed allocation is free at once, though work is queued; without it, it is not."
         holds [AllocationUsage 4]
         => assume_not_in_use;
     "Destruction.SynchronousDestroyReturnsWhenItIsGone" needs UserModeSubmission on Boot::Fresh, "d3dkmtdestroyallocation2":
         "With SynchronousDestroy the call returns when the allocation is gone, which is after the work that was queued before."
         => synchronous;
-    "Destruction.ManyAreDeferredAndAllAreFreed" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.ManyAreDeferredAndAllAreFreed" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "Any number of allocations can be destroyed while work is held up, and all of their memory comes back when it is done."
         holds [AllocationUsage 2]
         => many;
-    "Destruction.WorkQueuedLaterKeepsNothing" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.WorkQueuedLaterKeepsNothing" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "Only work that was queued before the destruction defers it: work that is held up later does not."
         holds [AllocationUsage 3]
         => queued_later;
-    "Destruction.PacketsQueuedLaterKeepNothing" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.PacketsQueuedLaterKeepNothing" needs NativeFence on Boot::With(small_vram), "allocation-usage-tracking":
         "As little do packets of a context that were submitted later, and those that are done."
         holds [AllocationUsage 3]
         => queued_later_in_packets;
-    "Destruction.EveryKindOfWorkDefersIt" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.EveryKindOfWorkDefersIt" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "Packets that wait on the hardware, and buffers of contexts and kernel-mode queues that the system holds for a fence, keep what they use."
         holds [AllocationUsage 2]
         => every_kind;
-    "Destruction.AddressOfALockEndsAtOnce" on Boot::With(small_vram), "allocation-usage-tracking":
+    "Destruction.AddressOfALockEndsAtOnce" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "The address of a locked allocation shows nothing of it once it is destroyed, while queued work still uses it."
         holds [AllocationUsage 2]
         => address_ends;

@@ -12,7 +12,7 @@ use crate::simulated::{Case, on_thread, one_doorbell};
 use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
-cases! { inside "Doorbell", behind "it counts what the GPU heard, or chooses how many doorbells there are";
+cases! { inside "Doorbell", needs UserModeSubmission, behind "it counts what the GPU heard, or chooses how many doorbells there are";
     "Doorbell.VictimIsToldToRetry" on Boot::With(one_doorbell), "user-mode-work-submission":
         "When a second queue takes the only physical doorbell, the first one's status becomes disconnected-retry, and reconnecting brings it back."
         holds [UserModeSubmission 16]

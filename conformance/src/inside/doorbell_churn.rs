@@ -9,7 +9,7 @@ use crate::simulated::{Case, on_thread, with_gpu};
 use crate::{Boot, Failure};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "Submission", behind "it counts what the GPU executed, and chooses how few doorbells there are";
+cases! { inside "Submission", needs UserModeSubmission, behind "it counts what the GPU executed, and chooses how few doorbells there are";
     "Submission.ChurnLosesNoRing" on Boot::With(four_doorbells), "user-mode-work-submission":
         "Sixty-four queues of eight threads share four doorbells, and every one of thousands of rings of each runs its work exactly once."
         holds [UserModeSubmission 7, UserModeSubmission 25, UserModeSubmission 64]

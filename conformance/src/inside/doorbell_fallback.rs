@@ -15,7 +15,7 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{GpuCounters, System};
 use testbed::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionModel};
 
-cases! { inside "Submission", behind "it has connections fail, and counts what the GPU executed";
+cases! { inside "Submission", needs UserModeSubmission, behind "it has connections fail, and counts what the GPU executed";
     "Submission.FailedReconnectionFallsBack" on Boot::With(one_doorbell), "user-mode-work-submission":
         "When no doorbell can be connected any more, each of six queues that submit from a thread of its own is recreated for kernel-mode submission: every submission before, at and after the failure runs exactly once, and progress values go on."
         holds [UserModeSubmission 58]

@@ -9,7 +9,7 @@ use crate::simulated::{Case, on_thread, one_doorbell};
 use crate::{Boot, Failure};
 use testbed::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
-cases! { inside "Doorbell", behind "it counts what the GPU executed, or chooses the hardware";
+cases! { inside "Doorbell", needs UserModeSubmission, behind "it counts what the GPU executed, or chooses the hardware";
     "Doorbell.ResizingWhileDoorbellsMoveLosesNoRing" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Queues of four threads that take the only doorbell from each other and replace their rings again and again run every submission exactly once."
         holds [UserModeSubmission 18]
@@ -18,7 +18,7 @@ cases! { inside "Doorbell", behind "it counts what the GPU executed, or chooses 
         "The user-mode driver replaces the rings of two queues that share one doorbell while there is work in them: every submission runs exactly once, and progress values go on."
         holds [UserModeSubmission 18]
         => driver_resizes;
-    "Doorbell.DriverDoesNotResizeABlockedRing" needs UserModeSubmission on Boot::Shared, "d3dkmt_create_doorbell_flags":
+    "Doorbell.DriverDoesNotResizeABlockedRing" on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A ring whose work does not end is not replaced by the user-mode driver: the call says so in time, and the queue goes on in the ring it has."
         holds [UserModeSubmission 18]
         => driver_and_blocked_ring;

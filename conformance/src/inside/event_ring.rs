@@ -13,15 +13,15 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it has the interrupts of the GPU go astray";
-    "FenceInterrupts.CollapsedInterruptsAreALookAtEveryFence" on Boot::With(by_hand), "native-gpu-fence-objects":
+    "FenceInterrupts.CollapsedInterruptsAreALookAtEveryFence" needs UserModeSubmission on Boot::With(by_hand), "native-gpu-fence-objects":
         "Signals that found the event ring full collapse into a count; the report of the next interrupt names no fence, and every native fence that is waited for is looked at, on each engine."
         holds [NativeFence 47]
         => native_fences;
-    "FenceInterrupts.CollapsedInterruptsAreALookAtMonitoredFences" on Boot::With(by_hand), "context-monitoring":
+    "FenceInterrupts.CollapsedInterruptsAreALookAtMonitoredFences" needs UserModeSubmission on Boot::With(by_hand), "context-monitoring":
         "Progress of kernel-mode queues that found the event ring full is reported by the next interrupt, and every wait for it ends."
         holds [ContextMonitoring 11]
         => monitored_fences;
-    "FenceInterrupts.FullRingLosesNoOtherEvent" on Boot::With(by_hand), "docs/hardware.md":
+    "FenceInterrupts.FullRingLosesNoOtherEvent" needs UserModeSubmission on Boot::With(by_hand), "docs/hardware.md":
         "Events other than those of fences wait inside the GPU while the event ring is full: a fault of a queue meanwhile is reported when there is room, and puts its device in error."
         holds [UserModeSubmission 42]
         => other_events;

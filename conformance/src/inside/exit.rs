@@ -25,7 +25,7 @@ cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes and 
         "At normal termination each doorbell is disconnected, then its last queued work completes, then the doorbell is destroyed, then its queue; nothing is suspended."
         holds [UserModeSubmission 40]
         => normal_order;
-    "Exit.DoorbellsAreDisconnectedFirst" on Boot::With(by_hand), "user-mode-work-submission":
+    "Exit.DoorbellsAreDisconnectedFirst" needs UserModeSubmission on Boot::With(by_hand), "user-mode-work-submission":
         "While the normal end of a process, or D3DKMTDestroyDoorbell, waits for work that the hardware has, the doorbell is disconnected already: its status says retry, what is stored to it reaches no hardware, and it is not destroyed before the work is done."
         holds [UserModeSubmission 40]
         => disconnected_first;

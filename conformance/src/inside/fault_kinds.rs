@@ -15,7 +15,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "TDR";
+cases! { inside "TDR", needs UserModeSubmission;
     "Tdr.EveryFaultComesAndGoes" on Boot::With(patient), "tdr-changes-in-windows-8":
         "Of each kind of fault: engines work, the fault is injected and applies, what is documented for it happens and nothing else, and when it is gone engines work."
         holds [Tdr 52]

@@ -13,35 +13,35 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "MonitoredFence", behind "it chooses the width of fence values";
-    "MonitoredFence.NarrowGpuHasNoNativeFences" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.NarrowGpuHasNoNativeFences" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "A GPU that cannot write 64 bits at once writes the low half of a value only; the driver says so and has no native fences."
         holds [NativeFence 78, ContextMonitoring 8]
         => no_native_fences;
-    "MonitoredFence.ProcessorWaitsPassTheWrap" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.ProcessorWaitsPassTheWrap" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "Processors that wait for one, any or all of several values beyond the next multiple of 2^32 wake when the GPU gets there, not before."
         holds [NativeFence 78, ContextMonitoring 6, ContextMonitoring 8, ContextMonitoring 11, ContextMonitoring 13, ContextMonitoring 20]
         => processor_waits;
-    "MonitoredFence.QueueWaitsPassTheWrap" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.QueueWaitsPassTheWrap" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "Two queues wait for each other, with signals of software and of the GPU, through a multiple of 2^32 and in order."
         holds [NativeFence 78, ContextMonitoring 8]
         => queue_waits;
-    "MonitoredFence.ProcessorSignalsPassTheWrap" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.ProcessorSignalsPassTheWrap" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "A value that a processor signals is seen whole at once, in every process, and goes on from there when the GPU signals."
         holds [NativeFence 78, ContextMonitoring 8, ContextMonitoring 18]
         => processor_signals;
-    "MonitoredFence.UnwatchedSignalsAreFollowed" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.UnwatchedSignalsAreFollowed" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "The system follows the values of a fence that nobody waits for, over any number of wraps."
         holds [NativeFence 78, ContextMonitoring 8]
         => unwatched;
-    "MonitoredFence.ProgressPassesTheWrap" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.ProgressPassesTheWrap" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "The progress values of a queue go through multiples of 2^32."
         holds [NativeFence 78, ContextMonitoring 8, ContextMonitoring 9]
         => progress;
-    "MonitoredFence.ValuesOutOfReachAreRefused" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.ValuesOutOfReachAreRefused" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "Where the GPU writes 32 bits, a wait or signal more than UINT_MAX/2 away from the last value is refused and changes nothing."
         holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
-    "MonitoredFence.LossIsFartherThanTheReach" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.LossIsFartherThanTheReach" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "Where the GPU writes 32 bits, the value of a fence becomes all ones with the loss of its device as well, and stays so."
         holds [NativeFence 78, ContextMonitoring 8]
         => loss;

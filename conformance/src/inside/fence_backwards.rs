@@ -19,7 +19,7 @@ cases! { inside "FenceOrder", behind "it is several processes or adapters at a t
         "A process may set a shared fence back: the other sees the value, and the waiters, queues and devices of both go on."
         holds [NativeFence 6]
         => other_process;
-    "FenceOrder.OtherAdapterGoesOn" on Boot::With(two_native), "native-gpu-fence-objects":
+    "FenceOrder.OtherAdapterGoesOn" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "Either GPU may set a fence of two adapters back: both see the value, and the other's waits and queues go on."
         holds [NativeFence 6]
         => other_adapter;

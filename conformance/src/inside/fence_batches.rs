@@ -12,11 +12,11 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "FenceBatches", behind "it chooses what the system enables";
-    "FenceBatches.KernelAddressesAreNotKept" on Boot::With(short_lived_addresses), "dxgkarg_updatemonitoredvalues":
+    "FenceBatches.KernelAddressesAreNotKept" needs UserModeSubmission on Boot::With(short_lived_addresses), "dxgkarg_updatemonitoredvalues":
         "Waits and signals work when the kernel takes the addresses of fence values away from the driver after each call."
         holds [NativeFence 51]
         => addresses_not_kept;
-    "FenceBatches.TypesWithoutStorageAreRefused" on Boot::With(SystemOptions::default), "d3dddi_nativefence_type":
+    "FenceBatches.TypesWithoutStorageAreRefused" needs NativeFence on Boot::With(SystemOptions::default), "d3dddi_nativefence_type":
         "A fence type whose storage the system does not support is refused as not supported, and the device works on."
         holds [NativeFence 21]
         => types_refused;

@@ -12,35 +12,35 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::{AdapterOptions, SystemOptions};
 
 cases! { inside "CrossAdapterFence", behind "it needs two adapters of a kind";
-    "CrossAdapterFence.ScenarioOneBothAdaptersHaveNativeFences" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.ScenarioOneBothAdaptersHaveNativeFences" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "Waits of CPU and GPU on one adapter end by signals of CPU and GPU of the other, when both have native fences."
         holds [NativeFence 72, NativeFence 77]
         => scenario_1;
-    "CrossAdapterFence.ScenarioOneWithOptimisedInterrupts" on Boot::With(optimised), "native-gpu-fence-objects":
+    "CrossAdapterFence.ScenarioOneWithOptimisedInterrupts" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
         "An interrupt that names a queue in place of the fences brings the signals of that queue to the other adapter."
         holds [NativeFence 72, NativeFence 77]
         => scenario_1;
-    "CrossAdapterFence.ScenarioTwoAWaitsWithoutNativeFences" on Boot::With(native_and_not), "native-gpu-fence-objects":
+    "CrossAdapterFence.ScenarioTwoAWaitsWithoutNativeFences" needs UserModeSubmission on Boot::With(native_and_not), "native-gpu-fence-objects":
         "Waits of CPU and GPU on an adapter without native fences end by signals of CPU and GPU of one that has them."
         holds [NativeFence 73, NativeFence 77]
         => scenario_2a;
-    "CrossAdapterFence.ScenarioTwoBSignalsWithoutNativeFences" on Boot::With(native_and_not), "native-gpu-fence-objects":
+    "CrossAdapterFence.ScenarioTwoBSignalsWithoutNativeFences" needs UserModeSubmission on Boot::With(native_and_not), "native-gpu-fence-objects":
         "Waits of CPU and GPU on an adapter with native fences end by signals of CPU and GPU of one that has none."
         holds [NativeFence 73, NativeFence 77]
         => scenario_2b;
-    "CrossAdapterFence.ScenarioTwoByPolicyOfTheSystem" on Boot::With(native_and_refused), "native-gpu-fence-objects":
+    "CrossAdapterFence.ScenarioTwoByPolicyOfTheSystem" needs UserModeSubmission on Boot::With(native_and_refused), "native-gpu-fence-objects":
         "An adapter on which the system does not enable native fences shares them as one whose GPU has none."
         holds [NativeFence 73, NativeFence 77]
         => by_policy;
-    "CrossAdapterFence.KernelModeQueuesOfNativeAdapters" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.KernelModeQueuesOfNativeAdapters" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "Waits and signals of kernel-mode queues work across adapters with native fences as on one without them."
         holds [NativeFence 73, NativeFence 77]
         => kernel_mode_rows;
-    "CrossAdapterFence.QueuesOfTwoAdaptersTakeTurns" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.QueuesOfTwoAdaptersTakeTurns" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "Queues of two adapters that wait for each other take a thousand turns, each executed exactly once."
         holds [NativeFence 77]
         => turns_of_native;
-    "CrossAdapterFence.QueuesTakeTurnsWithoutNativeFencesOnOneSide" on Boot::With(native_and_not), "native-gpu-fence-objects":
+    "CrossAdapterFence.QueuesTakeTurnsWithoutNativeFencesOnOneSide" needs UserModeSubmission on Boot::With(native_and_not), "native-gpu-fence-objects":
         "A user-mode queue and a kernel-mode queue of an adapter without native fences take their turns exactly once each."
         holds [NativeFence 77]
         => turns_of_both_kinds;

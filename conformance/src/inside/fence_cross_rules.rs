@@ -21,27 +21,27 @@ cases! { inside "CrossAdapterFence", behind "it needs two adapters of a kind";
         "The creation of a fence for several adapters fails with another type, or unless it is shared by kernel handles."
         holds [NativeFence 74, NativeFence 77]
         => refused_creations;
-    "CrossAdapterFence.OpensAsTheKindOfTheAdapter" on Boot::With(native_and_not), "native-gpu-fence-objects":
+    "CrossAdapterFence.OpensAsTheKindOfTheAdapter" needs NativeFence on Boot::With(native_and_not), "native-gpu-fence-objects":
         "A native fence opens as a monitored one where native fences are not supported, and the reverse, with one value."
         holds [NativeFence 74, NativeFence 77]
         => kinds;
-    "CrossAdapterFence.OneAdapterFencesStayOnTheirs" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.OneAdapterFencesStayOnTheirs" needs NativeFence on Boot::With(two_native), "native-gpu-fence-objects":
         "A fence that was not created for several adapters is not opened on another one, nor as another kind."
         holds [NativeFence 74, NativeFence 77]
         => one_adapter;
-    "CrossAdapterFence.MonitoredValueIsZeroForLife" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.MonitoredValueIsZeroForLife" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "Each adapter has a monitored value of its own, which is 0 whoever waits and whatever is signalled."
         holds [NativeFence 75, NativeFence 77]
         => monitored_is_zero;
-    "CrossAdapterFence.EverySignalInterrupts" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.EverySignalInterrupts" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "A signal of a GPU raises an interrupt of that GPU although no processor and no other GPU waits for it."
         holds [NativeFence 75, NativeFence 77]
         => every_signal_interrupts;
-    "CrossAdapterFence.SameGpuNeedsNoProcessor" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.SameGpuNeedsNoProcessor" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "A wait and a signal on the same adapter meet on its GPU, whatever the other adapter does."
         holds [NativeFence 77]
         => same_gpu;
-    "CrossAdapterFence.ClosesInEveryOrder" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.ClosesInEveryOrder" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "Instances on both adapters and the kernel handle are closed in any order, and what is left of them works."
         holds [NativeFence 77]
         => every_order;
@@ -49,11 +49,11 @@ cases! { inside "CrossAdapterFence", behind "it needs two adapters of a kind";
         "A kernel handle keeps the value of a fence that is open on no adapter, and opens it on either again."
         holds [NativeFence 77]
         => outlives_instances;
-    "CrossAdapterFence.RemovedAdapterLeavesTheOther" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.RemovedAdapterLeavesTheOther" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "An adapter that is removed releases its own waits; those of the other go on until somebody signals there."
         holds [NativeFence 77]
         => removed_adapter;
-    "CrossAdapterFence.FirstAdapterIsRemovedFromUnderTheOther" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.FirstAdapterIsRemovedFromUnderTheOther" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "The adapter on which a fence was created can be removed while the other one uses it."
         holds [NativeFence 77]
         => removed_creator;
@@ -61,7 +61,7 @@ cases! { inside "CrossAdapterFence", behind "it needs two adapters of a kind";
         "A device in error on one adapter neither changes the value nor satisfies the waits of the other adapter."
         holds [NativeFence 77]
         => lost_device;
-    "CrossAdapterFence.ProcessesOnTwoAdapters" on Boot::With(native_and_not), "native-gpu-fence-objects":
+    "CrossAdapterFence.ProcessesOnTwoAdapters" needs UserModeSubmission on Boot::With(native_and_not), "native-gpu-fence-objects":
         "A process on one adapter synchronises with another process on the other adapter, and its exit takes nothing away."
         holds [NativeFence 77]
         => two_processes;
@@ -73,7 +73,7 @@ cases! { inside "CrossAdapterFence", behind "it needs two adapters of a kind";
         "A fence is closed on one adapter while the GPU of the other signals it, and nobody hears of a fence that is gone."
         holds [NativeFence 77]
         => destroyed_under_signals;
-    "CrossAdapterFence.WaitsOfASteppedMachine" on Boot::With(stepped), "native-gpu-fence-objects":
+    "CrossAdapterFence.WaitsOfASteppedMachine" needs UserModeSubmission on Boot::With(stepped), "native-gpu-fence-objects":
         "A machine whose kernel moves the GPUs while it waits delivers the interrupts of the adapter that signals."
         holds [NativeFence 77]
         => stepped_machine;

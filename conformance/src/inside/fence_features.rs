@@ -41,7 +41,7 @@ cases! { inside "FenceFeatures", behind "it chooses what hardware and system ena
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
         holds [NativeFence 29]
         => works_at_its_level::<6>;
-    "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndUserModeSubmission" on Boot::With(subset::<7>), "querying-wddm-feature-support-and-enablement":
+    "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndUserModeSubmission" needs UserModeSubmission on Boot::With(subset::<7>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
         holds [NativeFence 29]
         => works_at_its_level::<7>;
@@ -73,7 +73,7 @@ cases! { inside "FenceFeatures", behind "it chooses what hardware and system ena
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
         holds [NativeFence 29]
         => works_at_its_level::<14>;
-    "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndUserModeSubmissionAndKernelModeTesting" on Boot::With(subset::<15>), "querying-wddm-feature-support-and-enablement":
+    "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndUserModeSubmissionAndKernelModeTesting" needs UserModeSubmission on Boot::With(subset::<15>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
         holds [NativeFence 29]
         => works_at_its_level::<15>;

@@ -20,11 +20,11 @@ cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it counts i
         "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
         holds [NativeFence 44]
         => progress;
-    "FenceInterrupts.OneReportForBothKinds" on Boot::With(one_event), "native-gpu-fence-objects":
+    "FenceInterrupts.OneReportForBothKinds" needs UserModeSubmission on Boot::With(one_event), "native-gpu-fence-objects":
         "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
         holds [NativeFence 48]
         => one_report;
-    "FenceInterrupts.EachKindHasItsReport" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
+    "FenceInterrupts.EachKindHasItsReport" needs UserModeSubmission on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
         holds [NativeFence 48]
         => two_reports;

@@ -91,19 +91,19 @@ cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs 
         "The GPU clock is calibrated with the CPU's, so that an entry's time lies between the CPU times before and after its submission."
         holds [NativeFence 64]
         => gpu_time_converts;
-    "FenceLog.DelayedWritesArriveWithTheBarrier" on Boot::With(delayed), "dxgkddi_updatenativefencelogs":
+    "FenceLog.DelayedWritesArriveWithTheBarrier" needs UserModeSubmission on Boot::With(delayed), "dxgkddi_updatenativefencelogs":
         "On hardware that delays log writes, DxgkDdiUpdateNativeFenceLogs makes every counted entry of several queues visible before it is read."
         holds [NativeFence 65]
         => delayed_with_barrier;
-    "FenceLog.DelayedWritesNeedTheBarrier" on Boot::With(delayed), "dxgkddi_updatenativefencelogs":
+    "FenceLog.DelayedWritesNeedTheBarrier" needs UserModeSubmission on Boot::With(delayed), "dxgkddi_updatenativefencelogs":
         "On hardware that delays log writes, entries that the index counts are not in memory before the barrier."
         holds [NativeFence 65]
         => delayed_without_barrier;
-    "FenceLog.DelayedWritesNeverReachReplacedBuffer" on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
+    "FenceLog.DelayedWritesNeverReachReplacedBuffer" needs UserModeSubmission on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
         "On hardware that delays log writes, none of them reaches a buffer after DxgkDdiSetNativeFenceLogBuffer has put another in its place."
         holds [NativeFence 61]
         => replaced_buffer_is_left_alone;
-    "FenceLog.DelayedWritesSurviveReplacement" on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
+    "FenceLog.DelayedWritesSurviveReplacement" needs UserModeSubmission on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
         "On hardware that delays log writes, a buffer that is replaced is complete when DxgkDdiSetNativeFenceLogBuffer returns."
         holds [NativeFence 65]
         => replaced_under_load;

@@ -19,11 +19,11 @@ cases! { inside "MonitoredFence", behind "it goes through the user-mode driver";
         "The user-mode driver hands over what was recorded before a wait, then the wait, then the rest, which is not scheduled until the wait is satisfied; the call returns at once."
         holds [NativeFence 78, ContextMonitoring 14, ContextMonitoring 16]
         => flushes;
-    "MonitoredFence.DriverSignalsInCommandBuffers" on Boot::With(by_hand), "context-monitoring":
+    "MonitoredFence.DriverSignalsInCommandBuffers" needs HardwareScheduling on Boot::With(by_hand), "context-monitoring":
         "A signal that the user-mode driver writes into a command buffer wakes the processors and queues that wait for it when the buffer is done, though nobody else tells the kernel."
         holds [NativeFence 78, ContextMonitoring 11, ContextMonitoring 13]
         => signals;
-    "MonitoredFence.DriverQueuesTakeTurns" on Boot::With(by_hand), "context-monitoring":
+    "MonitoredFence.DriverQueuesTakeTurns" needs HardwareScheduling on Boot::With(by_hand), "context-monitoring":
         "Through the user-mode driver, queues of hardware and a context of packets wait for each other's signals in command buffers, in order."
         holds [NativeFence 78, ContextMonitoring 1]
         => turns;
@@ -51,7 +51,7 @@ cases! { inside "MonitoredFence", behind "it goes through the user-mode driver";
         "On a GPU that writes 32 bits at once the user-mode driver has fences, whose values go through multiples of 2^32 for processors, kernel-mode queues and contexts of packets."
         holds [NativeFence 78, ContextMonitoring 8]
         => chosen;
-    "MonitoredFence.DriverRefusesValuesOutOfReach" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.DriverRefusesValuesOutOfReach" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "On such a GPU the user-mode driver refuses by name waits and signals further than UINT_MAX/2 from the last value, those in command buffers too, which the kernel does not see."
         holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
@@ -59,7 +59,7 @@ cases! { inside "MonitoredFence", behind "it goes through the user-mode driver";
         "Through the user-mode driver, two processes take turns by a monitored fence that they share."
         holds [NativeFence 78, ContextMonitoring 3]
         => two_processes;
-    "MonitoredFence.DriverSharesWhatPassesTheWrap" on Boot::With(with_32_bits), "context-monitoring":
+    "MonitoredFence.DriverSharesWhatPassesTheWrap" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
         "Two processes share a fence of a GPU that writes 32 bits at once, and take turns through a multiple of 2^32."
         holds [NativeFence 78, ContextMonitoring 8]
         => two_processes;

@@ -14,35 +14,35 @@ use testbed::setup::SystemOptions;
 use testbed::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { inside "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it counts interrupts of hardware that it chooses";
-    "OptimisedFenceInterrupt.ExampleE1ToE4" on Boot::With(optimised), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.ExampleE1ToE4" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
         "Four signals of one queue, F1 to V1 and V2 and F2 to V3 twice, are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
         holds [NativeFence 68]
         => example_e1_to_e4;
-    "OptimisedFenceInterrupt.OnlyLoggedFencesAreLookedAt" on Boot::With(optimised), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.OnlyLoggedFencesAreLookedAt" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
         "Of a hundred fences that are waited for, an interrupt looks at the one that the named queue's log has, and at no other."
         holds [NativeFence 67]
         => only_logged;
-    "OptimisedFenceInterrupt.ProgressIsFoundInTheLog" on Boot::With(optimised), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.ProgressIsFoundInTheLog" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
         "A native progress fence is signalled like any fence: its entry in the log of the named queue wakes who waits for it, and nothing else is looked at."
         holds [NativeFence 67]
         => progress;
-    "OptimisedFenceInterrupt.EachQueueIsReadByItself" on Boot::With(stepped), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.EachQueueIsReadByItself" needs UserModeSubmission on Boot::With(stepped), "native-gpu-fence-objects":
         "When queues of two engines signal before one interrupt is taken, it names each of them for its engine, and each log wakes its own waiters."
         holds [NativeFence 67]
         => two_engines;
-    "OptimisedFenceInterrupt.CollapsedOnesStandForTheEngine" on Boot::With(stepped), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.CollapsedOnesStandForTheEngine" needs UserModeSubmission on Boot::With(stepped), "native-gpu-fence-objects":
         "When two queues of an engine signal before one interrupt is taken, it names none, and the logs of all the engine's queues are read."
         holds [NativeFence 69]
         => collapsed;
-    "OptimisedFenceInterrupt.LostEntriesLeadToEveryFence" on Boot::With(stepped), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.LostEntriesLeadToEveryFence" needs UserModeSubmission on Boot::With(stepped), "native-gpu-fence-objects":
         "When entries were overwritten before the interrupt was taken, every fence that the process has open and that is waited for is looked at, once, and all these waits end; fences of another process are not looked at."
         holds [NativeFence 70]
         => lost_entries;
-    "OptimisedFenceInterrupt.WrongNamesHideNoSignal" on Boot::With(optimised), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.WrongNamesHideNoSignal" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
         "A packet that names no fence hides its signal from nobody who waits for it; one that names another fence than it signals ends no wait for that."
         holds [NativeFence 71]
         => wrong_names;
-    "OptimisedFenceInterrupt.TracersTakeNoWakeUp" on Boot::With(optimised), "native-gpu-fence-objects":
+    "OptimisedFenceInterrupt.TracersTakeNoWakeUp" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
         "Whoever reads the logs while fences are signalled and waited for takes no wake-up away."
         holds [NativeFence 67]
         => tracers;

@@ -21,41 +21,41 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "FenceStorage", needs HardwareScheduling, behind "it looks where values of fences lie, behind their addresses";
-    "FenceStorage.ValuesLieInSystemMemoryUnlessTheSystemSaysMore" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
+    "FenceStorage.ValuesLieInSystemMemoryUnlessTheSystemSaysMore" needs NativeFence on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Without the system's capability for optimised fences, both values of a fence of the default type lie in system memory."
         holds [NativeFence 21]
         => in_system_memory;
-    "FenceStorage.OptimizedMonitoredValueLiesInLocalMemory" on Boot::With(optimized), "native-gpu-fence-objects":
+    "FenceStorage.OptimizedMonitoredValueLiesInLocalMemory" needs UserModeSubmission on Boot::With(optimized), "native-gpu-fence-objects":
         "With the system's capability for optimised fences, monitored values lie in the segment that the driver named for them, \
          and current values stay in system memory."
         holds [NativeFence 21]
         => optimized_monitored_value;
-    "FenceStorage.IntraGpuFenceNeedsTheSystemsCapability" on Boot::With(optimized), "dxgkargcb_feature_nativefence_caps_1":
+    "FenceStorage.IntraGpuFenceNeedsTheSystemsCapability" needs NativeFence on Boot::With(optimized), "dxgkargcb_feature_nativefence_caps_1":
         "Without the system's capability for fences between engines their creation is not supported."
         holds [NativeFence 21]
         => intra_needs_capability;
-    "FenceStorage.IntraGpuFenceWithoutOptimizedFences" on Boot::With(intra_only), "dxgkargcb_feature_nativefence_caps_1":
+    "FenceStorage.IntraGpuFenceWithoutOptimizedFences" needs UserModeSubmission on Boot::With(intra_only), "dxgkargcb_feature_nativefence_caps_1":
         "The two capabilities do not depend on each other: with only the one for fences between engines, fences of the default type \
          stay in system memory."
         holds [NativeFence 21]
         => intra_without_optimized;
-    "FenceStorage.IntraGpuValuesLieInLocalMemory" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.IntraGpuValuesLieInLocalMemory" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "Both values of a fence between engines lie in the segment that the driver named for them."
         holds [NativeFence 21]
         => intra_values;
-    "FenceStorage.IntraGpuFenceSynchronizesEngines" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.IntraGpuFenceSynchronizesEngines" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "Two engines take turns a thousand times by a fence in local memory, which the GPU has initialised, without one interrupt."
         holds [NativeFence 21]
         => intra_synchronizes;
-    "FenceStorage.IntraGpuFenceRefusesCpuWait" on Boot::With(local), "d3dddi_nativefence_type":
+    "FenceStorage.IntraGpuFenceRefusesCpuWait" needs UserModeSubmission on Boot::With(local), "d3dddi_nativefence_type":
         "A CPU cannot wait for a fence between engines, nor for others in the same call."
         holds [NativeFence 21]
         => intra_refuses_wait;
-    "FenceStorage.IntraGpuFenceRefusesCpuSignal" on Boot::With(local), "d3dddi_nativefence_type":
+    "FenceStorage.IntraGpuFenceRefusesCpuSignal" needs UserModeSubmission on Boot::With(local), "d3dddi_nativefence_type":
         "A CPU cannot signal a fence between engines, and a call that names one signals none of the others."
         holds [NativeFence 21]
         => intra_refuses_signal;
-    "FenceStorage.IntraGpuFenceHasNoCpuAddress" on Boot::With(local), "d3dddi_nativefence_type":
+    "FenceStorage.IntraGpuFenceHasNoCpuAddress" needs NativeFence on Boot::With(local), "d3dddi_nativefence_type":
         "User mode gets no CPU address of a fence between engines."
         holds [NativeFence 21]
         => intra_has_no_address;
@@ -63,41 +63,41 @@ cases! { inside "FenceStorage", needs HardwareScheduling, behind "it looks where
         "A fence for several adapters must be of the default type; the creation of any other fails."
         holds [NativeFence 21]
         => intra_is_for_one_adapter;
-    "FenceStorage.IntraGpuFenceBetweenProcesses" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.IntraGpuFenceBetweenProcesses" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "A fence between engines that may be shared lies in system memory; engines of two processes synchronise by it, and neither \
          process has a CPU address."
         holds [NativeFence 21]
         => intra_between_processes;
-    "FenceStorage.IntraGpuFenceGoesWithItsDevice" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.IntraGpuFenceGoesWithItsDevice" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "Destroying a fence between engines, or its device while a queue waits for it, ends in peace."
         holds [NativeFence 21]
         => intra_goes;
-    "FenceStorage.LocalMonitoredValueIsReadOnlyForTheGpu" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.LocalMonitoredValueIsReadOnlyForTheGpu" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "In local memory too the GPU reads a monitored value and cannot write it: the queue that tries faults, and others run on."
         holds [NativeFence 14, NativeFence 21]
         => local_monitored_is_read_only;
-    "FenceStorage.AddressesOfOneProcessMeanNothingInAnother" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.AddressesOfOneProcessMeanNothingInAnother" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "A queue that signals at an address of another process' fence faults, whatever the storage, and the fence keeps its value."
         holds [NativeFence 21]
         => foreign_addresses;
-    "FenceStorage.WorksWithAWindowSmallerThanVram" on Boot::With(small_window), "d3dkmdt_fencestoragesurfacedata":
+    "FenceStorage.WorksWithAWindowSmallerThanVram" needs UserModeSubmission on Boot::With(small_window), "d3dkmdt_fencestoragesurfacedata":
         "Where the CPU sees only part of VRAM, fence values in local memory lie in that part."
         holds [NativeFence 21]
         => small_window_is_enough;
-    "FenceStorage.LocalValuesOutlastEvictions" on Boot::With(small_vram), "native-gpu-fence-objects":
+    "FenceStorage.LocalValuesOutlastEvictions" needs UserModeSubmission on Boot::With(small_vram), "native-gpu-fence-objects":
         "While allocations of a process that works are evicted from VRAM and brought back, its fence values stay where they are, and no signal is lost."
         holds [NativeFence 21]
         => outlast_evictions;
-    "FenceStorage.FullLocalMemoryIsRefusedByName" on Boot::With(small_vram), "d3dkmdt_fencestoragesurfacedata":
+    "FenceStorage.FullLocalMemoryIsRefusedByName" needs UserModeSubmission on Boot::With(small_vram), "d3dkmdt_fencestoragesurfacedata":
         "Where no local memory is left, an optimised fence falls back to system memory, and a fence between engines is refused \
          without harm."
         holds [NativeFence 21]
         => full_local_memory;
-    "FenceStorage.TenThousandFencesComeAndGo" on Boot::With(local), "native-gpu-fence-objects":
+    "FenceStorage.TenThousandFencesComeAndGo" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "Ten thousand fences of both types live side by side, work, and leave nothing behind."
         holds [NativeFence 21]
         => ten_thousand;
-    "FenceStorage.NativeAndMonitoredProgressOnOneContext" on Boot::With(local), "dxgkarg_createhwqueue":
+    "FenceStorage.NativeAndMonitoredProgressOnOneContext" needs UserModeSubmission on Boot::With(local), "dxgkarg_createhwqueue":
         "Queues with a native and with a monitored progress fence run side by side on one context, and the CPU waits for both."
         holds [NativeFence 21, NativeFence 44]
         => both_kinds_of_progress;
@@ -105,7 +105,7 @@ cases! { inside "FenceStorage", needs HardwareScheduling, behind "it looks where
         "The same, with every value in system memory."
         holds [NativeFence 21]
         => both_kinds_of_progress;
-    "FenceStorage.UserModeQueueNeedsNativeProgress" on Boot::With(local), "dxgkarg_createhwqueue":
+    "FenceStorage.UserModeQueueNeedsNativeProgress" needs UserModeSubmission on Boot::With(local), "dxgkarg_createhwqueue":
         "A queue for user-mode submission without a native progress fence is an invalid parameter."
         holds [NativeFence 21]
         => user_mode_needs_native;

@@ -13,11 +13,11 @@ cases! { inside "FenceStorage", needs HardwareScheduling, behind "it chooses wha
         "Values of fences that cannot be shared lie on common pages, current and monitored ones at the distance that the driver asks for, and no signal touches a neighbour."
         holds [NativeFence 19, NativeFence 21]
         => apart;
-    "FenceStorage.ValuesAre24BytesApart" on Boot::With(apart_24), "native-gpu-fence-objects":
+    "FenceStorage.ValuesAre24BytesApart" needs UserModeSubmission on Boot::With(apart_24), "native-gpu-fence-objects":
         "The same for a driver that asks for a distance that does not divide a page."
         holds [NativeFence 19, NativeFence 21]
         => apart;
-    "FenceStorage.ValuesHavePagesOfTheirOwn" on Boot::With(apart_4096), "native-gpu-fence-objects":
+    "FenceStorage.ValuesHavePagesOfTheirOwn" needs UserModeSubmission on Boot::With(apart_4096), "native-gpu-fence-objects":
         "The same for a driver that asks for the largest distance, a page."
         holds [NativeFence 19, NativeFence 21]
         => apart;

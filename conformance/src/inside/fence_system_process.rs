@@ -14,7 +14,7 @@ use crate::simulated::{Case, with_gpu};
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
-cases! { inside "FenceSystemProcess", behind "it looks into the system process's address space";
+cases! { inside "FenceSystemProcess", needs UserModeSubmission, behind "it looks into the system process's address space";
     "FenceSystemProcess.AddressesOfThePagingProcessAreUsed" on Boot::With(mapped), "native-gpu-fence-objects":
         "Where the driver asks for it, every wait, signal and native progress on the GPU goes by the addresses that a fence has in the \
          paging process."

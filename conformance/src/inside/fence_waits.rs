@@ -24,11 +24,11 @@ cases! { inside "FenceWaits", needs HardwareScheduling, behind "it counts interr
         "Waits that are queued long before their signals, on several engines and in chains, end in the order of the signals."
         holds [NativeFence 9]
         => wait_before_signal;
-    "FenceWaits.BlockedQueuesCostNothing" on Boot::With(stepped), "native-gpu-fence-objects":
+    "FenceWaits.BlockedQueuesCostNothing" needs UserModeSubmission on Boot::With(stepped), "native-gpu-fence-objects":
         "While queues wait, work of others looks at none of them, and a signal looks at exactly those that wait for its fence."
         holds [NativeFence 10]
         => blocked_cost_nothing;
-    "FenceWaits.DisconnectedWhileItWaits" on Boot::With(one_doorbell), "user-mode-work-submission":
+    "FenceWaits.DisconnectedWhileItWaits" needs UserModeSubmission on Boot::With(one_doorbell), "user-mode-work-submission":
         "A waiting queue that loses its doorbell to another one goes on when its fence is signalled, and takes work again when it is rung again."
         holds [NativeFence 10, UserModeSubmission 29]
         => disconnected_while_waiting;
@@ -36,7 +36,7 @@ cases! { inside "FenceWaits", needs HardwareScheduling, behind "it counts interr
         "A process that dies while its queue and its processor wait for a fence of another device leaves that fence and its other waiters as they were."
         holds [NativeFence 10]
         => process_dies;
-    "FenceWaits.TenThousandWaitersOnOneFence" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
+    "FenceWaits.TenThousandWaitersOnOneFence" needs UserModeSubmission on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Of ten thousand waits of the processor on one fence, a signal ends exactly those whose value it reaches, with one interrupt."
         holds [NativeFence 16]
         => ten_thousand;

@@ -17,18 +17,18 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Memory", behind "it chooses the hardware, and looks at what its aperture shows";
-    "CpuHostAperture.LockShowsWhatTheGpuWrites" on Boot::With(aperture), "allocation-usage-tracking":
+    "CpuHostAperture.LockShowsWhatTheGpuWrites" needs UserModeSubmission on Boot::With(aperture), "allocation-usage-tracking":
         "Memory of a segment that the CPU does not see is locked through the CPU host aperture: both sides see each other's writes while the lock is held."
         holds [AllocationUsage 24]
         => seen_through_the_aperture;
-    "CpuHostAperture.WorksBeforeTheFirstContext" on Boot::With(aperture), "cpu-host-aperture":
+    "CpuHostAperture.WorksBeforeTheFirstContext" needs UserModeSubmission on Boot::With(aperture), "cpu-host-aperture":
         "The CPU host aperture can be mapped before any context exists."
         => before_the_first_context;
-    "CpuHostAperture.PagesNeedNotBeContiguous" on Boot::With(aperture), "allocation-usage-tracking":
+    "CpuHostAperture.PagesNeedNotBeContiguous" needs UserModeSubmission on Boot::With(aperture), "allocation-usage-tracking":
         "A lock is served from scattered pages of the aperture."
         holds [AllocationUsage 26]
         => scattered;
-    "CpuHostAperture.ExhaustionMovesToSystemMemory" on Boot::With(aperture), "allocation-usage-tracking":
+    "CpuHostAperture.ExhaustionMovesToSystemMemory" needs UserModeSubmission on Boot::With(aperture), "allocation-usage-tracking":
         "No more can be locked through the aperture than fits into it: anything else is moved to system memory and locked there, wanted resident or not."
         holds [AllocationUsage 15, AllocationUsage 16, AllocationUsage 27]
         => exhausted;
@@ -36,23 +36,23 @@ cases! { inside "Memory", behind "it chooses the hardware, and looks at what its
         "Pages of the aperture are free again, and show nothing any more, when the last lock ends, the allocation is destroyed, or its process is gone."
         holds [AllocationUsage 24]
         => given_back;
-    "CpuHostAperture.EveryEngineHasItsOwn" on Boot::With(board), "cpu-host-aperture":
+    "CpuHostAperture.EveryEngineHasItsOwn" needs UserModeSubmission on Boot::With(board), "cpu-host-aperture":
         "Linked GPUs each have a host aperture: memory of each is locked through its own, and what is used up of one is free of the other."
         holds [AllocationUsage 25]
         => every_engine;
-    "CpuHostAperture.EveryEngineSleepsAndWakes" on Boot::With(board), "cpu-host-aperture":
+    "CpuHostAperture.EveryEngineSleepsAndWakes" needs UserModeSubmission on Boot::With(board), "cpu-host-aperture":
         "Locks through the apertures of linked GPUs are good in D3, where the apertures show nothing, and behind it, where they show the same memory again."
         holds [AllocationUsage 25]
         => engines_sleep;
-    "CpuHostAperture.AdapterResetLeavesWhatIsShown" on Boot::With(aperture_by_hand), "cpu-host-aperture":
+    "CpuHostAperture.AdapterResetLeavesWhatIsShown" needs UserModeSubmission on Boot::With(aperture_by_hand), "cpu-host-aperture":
         "Behind a reset of the adapter the aperture shows what it showed before: nobody maps it anew, and the addresses of locks are there until their allocations are gone."
         holds [AllocationUsage 24]
         => adapter_reset;
-    "CpuHostAperture.AdapterResetLeavesWhatEveryEngineShows" on Boot::With(board_by_hand), "cpu-host-aperture":
+    "CpuHostAperture.AdapterResetLeavesWhatEveryEngineShows" needs UserModeSubmission on Boot::With(board_by_hand), "cpu-host-aperture":
         "The same holds for every GPU of a linked adapter."
         holds [AllocationUsage 25]
         => adapter_reset;
-    "Lock2.EveryEngine" on Boot::With(hidden_board), "allocation-usage-tracking":
+    "Lock2.EveryEngine" needs UserModeSubmission on Boot::With(hidden_board), "allocation-usage-tracking":
         "Memory of every linked GPU can be locked: where the CPU sees it and where it does not, with the adapter in D3 before."
         holds [AllocationUsage 25]
         => locks_everywhere;

@@ -10,7 +10,7 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Hostile", needs HardwareScheduling, behind "it is several processes at a time, or chooses the hardware";
-    "Hostile.ForgedGlobalValuesRunNothing" on Boot::With(global_doorbell), "user-mode-work-submission":
+    "Hostile.ForgedGlobalValuesRunNothing" needs UserModeSubmission on Boot::With(global_doorbell), "user-mode-work-submission":
         "Values that one process stores to the global doorbell in the name of another's queue run nothing that was not submitted, and no submission goes unheard for them."
         holds [UserModeSubmission 5]
         => forged_values;

@@ -37,7 +37,7 @@ cases! { inside "Lifecycle", behind "it stops and starts the adapter, or counts 
     "Lifecycle.TwoMachinesDoNotSeeEachOther" needs UserModeSubmission on Boot::Fresh, "start_device":
         "Two machines, each with its own adapter, run side by side; neither lists the other's adapter."
         => two_machines;
-    "Lifecycle.SteppedMachineRunsTheSameWork" on Boot::With(stepped), "user-mode-work-submission":
+    "Lifecycle.SteppedMachineRunsTheSameWork" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "A GPU without threads of its own, moved step by step, executes the same work as one with threads."
         holds [UserModeSubmission 62]
         => stepped_machine;

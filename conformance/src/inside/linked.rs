@@ -23,40 +23,40 @@ cases! { inside "Linked", behind "it needs a board with two GPUs, and looks at e
         "GPUs that are linked are listed as one adapter with as many physical adapters; each node has an engine on each of them, and there is none beyond."
         holds [Tdr 4]
         => one_adapter;
-    "Linked.LeadStartsLastAndStopsFirst" on Boot::With(board), "dxgkddi_link_device":
+    "Linked.LeadStartsLastAndStopsFirst" needs UserModeSubmission on Boot::With(board), "dxgkddi_link_device":
         "Every GPU is asked for its link after it was added; the one that leads starts when the others have started, and stops before them."
         => lead_last;
-    "Linked.EngineIsOneBitOfTheAffinity" on Boot::With(board), "tdr-changes-in-windows-8":
+    "Linked.EngineIsOneBitOfTheAffinity" needs UserModeSubmission on Boot::With(board), "tdr-changes-in-windows-8":
         "A context is on the engine whose bit is set in EngineAffinity; no bit, two, or one of an engine that does not exist is refused."
         holds [Tdr 4]
         => one_bit;
-    "Linked.EnginesWorkInTheirOwnMemory" on Boot::With(board), "linked-display-adapter":
+    "Linked.EnginesWorkInTheirOwnMemory" needs UserModeSubmission on Boot::With(board), "linked-display-adapter":
         "Work is executed by the GPU that its context names, with the memory of that GPU and with the system's, at the addresses that the process has."
         => own_memory;
-    "Linked.FenceOrdersEngines" on Boot::With(board), "native-gpu-fence-objects":
+    "Linked.FenceOrdersEngines" needs UserModeSubmission on Boot::With(board), "native-gpu-fence-objects":
         "A native fence that one engine signals releases a wait of the other, in both directions, from hardware queues and from packets."
         holds [NativeFence 9]
         => fence_orders;
-    "Linked.QueueResetLeavesTheOtherEngine" on Boot::With(board_by_hand), "tdr-changes-in-windows-8":
+    "Linked.QueueResetLeavesTheOtherEngine" needs UserModeSubmission on Boot::With(board_by_hand), "tdr-changes-in-windows-8":
         "A hardware queue that hangs on one engine of a node costs that engine a reset; the other engine of the node works before, during and after it, and its devices stay."
         holds [Tdr 5]
         => queue_reset;
-    "Linked.PacketResetLeavesTheOtherEngine" on Boot::With(board_by_hand), "tdr-changes-in-windows-8":
+    "Linked.PacketResetLeavesTheOtherEngine" needs UserModeSubmission on Boot::With(board_by_hand), "tdr-changes-in-windows-8":
         "A packet that hangs on one engine of a node costs that engine a reset; the other engine of the node works before, during and after it, and its devices stay."
         holds [Tdr 5]
         => packet_reset;
-    "Linked.AdapterResetTakesEveryEngine" on Boot::With(board_by_hand), "tdr-changes-in-windows-8":
+    "Linked.AdapterResetTakesEveryEngine" needs UserModeSubmission on Boot::With(board_by_hand), "tdr-changes-in-windows-8":
         "When an engine cannot be reset the adapter is, with every GPU that is linked: devices of all engines are lost, and new ones work."
         holds [Tdr 6]
         => adapter_reset;
-    "Linked.EverybodySleepsAndWakes" on Boot::With(board), "user-mode-work-submission":
+    "Linked.EverybodySleepsAndWakes" needs UserModeSubmission on Boot::With(board), "user-mode-work-submission":
         "Linked GPUs go to D3 together with work that waits, and come back together when it may go on; memory of each is as it was."
         holds [UserModeSubmission 54]
         => sleep;
-    "Linked.PullingOneOutEndsTheAdapter" on Boot::With(board), "dxgkddi_notify_surprise_removal":
+    "Linked.PullingOneOutEndsTheAdapter" needs UserModeSubmission on Boot::With(board), "dxgkddi_notify_surprise_removal":
         "When one of the linked GPUs is pulled out, in D0 or D3, the adapter ends for all engines, whichever it was; with another in its place there is an adapter of two again."
         => pulled_out;
-    "Linked.StartsAgain" on Boot::With(board), "dxgkddi_link_device":
+    "Linked.StartsAgain" needs UserModeSubmission on Boot::With(board), "dxgkddi_link_device":
         "A linked adapter that was stopped, or removed, starts again with all of its engines."
         => starts_again;
 }

@@ -9,7 +9,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
-cases! { inside "Memory", behind "it chooses the hardware, or stops the adapter";
+cases! { inside "Memory", needs UserModeSubmission, behind "it chooses the hardware, or stops the adapter";
     "Lock2.ResidentAllocationMovesWhereTheCpuReaches" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "A CPU-accessible allocation that is resident where the CPU does not reach is moved with its contents, through the aperture segment that it names, and locked; it stays resident at its GPU virtual address."
         holds [AllocationUsage 12, AllocationUsage 15, AllocationUsage 16]

@@ -12,11 +12,11 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes, puts devices to sleep and counts what the GPU executed";
-    "Exit.DoorbellLostToF1CostsNoWork" on Boot::With(eager), "user-mode-work-submission":
+    "Exit.DoorbellLostToF1CostsNoWork" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "What is in a ring whose doorbell an engine in transition to F1 lost is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
         holds [UserModeSubmission 41]
         => lost_to_f1;
-    "Exit.DoorbellLostToAnotherQueueCostsNoWork" on Boot::With(one_doorbell), "user-mode-work-submission":
+    "Exit.DoorbellLostToAnotherQueueCostsNoWork" needs UserModeSubmission on Boot::With(one_doorbell), "user-mode-work-submission":
         "What is in a ring whose doorbell was given to another queue is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
         holds [UserModeSubmission 41]
         => lost_to_another;
@@ -24,11 +24,11 @@ cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes, put
         "What is in a ring whose doorbell a device in D3 lost is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
         holds [UserModeSubmission 41]
         => lost_to_d3;
-    "Exit.NormalDisconnectsEveryQueue" on Boot::With(eager), "user-mode-work-submission":
+    "Exit.NormalDisconnectsEveryQueue" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "At normal termination the driver is told to disconnect the doorbell of each queue once, also one that was taken away or never connected, before the first doorbell is destroyed."
         holds [UserModeSubmission 40]
         => normal_disconnects_every_queue;
-    "Exit.AbnormalDisconnectsEveryQueue" on Boot::With(eager), "user-mode-work-submission":
+    "Exit.AbnormalDisconnectsEveryQueue" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "At abnormal termination every context is suspended before the driver is told to disconnect the doorbell of each queue, also one that was taken away or never connected; nothing that is in the rings is executed."
         holds [UserModeSubmission 42]
         => abnormal_disconnects_every_queue;

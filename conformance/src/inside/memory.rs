@@ -10,7 +10,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted, refused};
 
 cases! { inside "Memory", behind "it is several processes at a time";
-    "Memory.NewVramShowsNothingOld" on Boot::With(small_vram), "gpu-virtual-memory":
+    "Memory.NewVramShowsNothingOld" needs UserModeSubmission on Boot::With(small_vram), "gpu-virtual-memory":
         "A new allocation in VRAM reads as zero even where another allocation lay before."
         => new_vram_is_zero;
     "Memory.AllocationOfAnotherProcessIsRefused" on Boot::Shared, "d3dkmtlock2":

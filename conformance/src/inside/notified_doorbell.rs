@@ -11,7 +11,7 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 use testbed::user::{Fence, Node, Queue, QueueOptions};
 
-cases! { inside "Doorbell", behind "it chooses the hardware, or counts what the GPU heard";
+cases! { inside "Doorbell", needs UserModeSubmission, behind "it chooses the hardware, or counts what the GPU heard";
     "Doorbell.StatusAsksForNotification" on Boot::With(unpolled), "user-mode-work-submission":
         "Where the driver wants to be told of work, each connection, also one that stood already, shows the status connected-notify."
         holds [UserModeSubmission 16]

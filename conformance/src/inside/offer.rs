@@ -18,22 +18,22 @@ use testbed::setup::SystemOptions;
 use testbed::user::{OfferPriority, Reclaimed};
 
 cases! { inside "Offer", behind "it chooses how much memory there is";
-    "Offer.TakenUnderPressureWithoutACopy" on Boot::With(small_vram), "d3dkmtofferallocations":
+    "Offer.TakenUnderPressureWithoutACopy" needs UserModeSubmission on Boot::With(small_vram), "d3dkmtofferallocations":
         "When memory is short, offered allocations are discarded before anything is copied out; reclaimed they are zero and usable, and the answer says so."
         => taken;
-    "Offer.LowPriorityGoesFirst" on Boot::With(small_vram), "d3dkmtofferallocations":
+    "Offer.LowPriorityGoesFirst" needs UserModeSubmission on Boot::With(small_vram), "d3dkmtofferallocations":
         "Of offered allocations the one with the lowest priority is discarded first, and of those the one offered first."
         => priorities;
-    "Offer.QueuedWorkComesFirst" on Boot::With(small_vram), "d3dkmtofferallocations":
+    "Offer.QueuedWorkComesFirst" needs UserModeSubmission on Boot::With(small_vram), "d3dkmtofferallocations":
         "Work that is queued before an offer finds the contents, however short memory is; with OfferImmediately nothing waits for it."
         => queued_work;
-    "Offer.UseAllTheSameHarmsTheUserAlone" on Boot::With(small_vram), "d3dkmtofferallocations":
+    "Offer.UseAllTheSameHarmsTheUserAlone" needs UserModeSubmission on Boot::With(small_vram), "d3dkmtofferallocations":
         "A GPU that uses what was offered and discarded faults on its own device; others go on."
         => used;
-    "Offer.DestroyedWhileOffered" on Boot::With(small_vram), "d3dkmtofferallocations":
+    "Offer.DestroyedWhileOffered" needs UserModeSubmission on Boot::With(small_vram), "d3dkmtofferallocations":
         "Allocations are destroyed while they are offered, discarded or not, and leave nothing behind; so does an exit."
         => destroyed;
-    "Offer.ReclaimWithoutMemoryIsNamed" on Boot::With(small_vram), "d3dkmtreclaimallocations2":
+    "Offer.ReclaimWithoutMemoryIsNamed" needs UserModeSubmission on Boot::With(small_vram), "d3dkmtreclaimallocations2":
         "Reclaiming when there is no memory fails by name, or for decommitted memory says so, and leaves the allocation offered."
         => no_memory;
     "Offer.ResourcesAreOfferedWhole" on Boot::With(small_vram), "d3dkmtofferallocations":

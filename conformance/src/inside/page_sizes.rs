@@ -10,7 +10,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
-cases! { inside "GpuAddress", behind "it asks the memory manager which pages it used";
+cases! { inside "GpuAddress", needs UserModeSubmission, behind "it asks the memory manager which pages it used";
     "GpuAddress.LargePagesMapWhatIsContiguous" on Boot::With(hidden_vram), "what-s-new-for-prior-wddm-2-x-versions":
         "Memory of 2 MiB and more is mapped by large pages in either part of VRAM and in system memory, and the GPU finds every byte of it; where one page in the middle shows zeros instead, all others show what they did."
         => large_pages;

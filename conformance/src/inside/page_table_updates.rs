@@ -17,22 +17,22 @@ cases! { inside "PageTables", behind "it chooses who writes page tables, and the
     "PageTables.ProcessorWritesBeforeTheCallReturns" on Boot::With(stepped_cpu), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "Where the processor writes page tables, a mapping is there when the call returns, and the value of the paging fence is 0."
         => at_once;
-    "PageTables.MappingIsPendingByGpuVirtual" on Boot::With(stepped_virtual), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
+    "PageTables.MappingIsPendingByGpuVirtual" needs UserModeSubmission on Boot::With(stepped_virtual), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "Where the GPU writes page tables by address, a mapping answers STATUS_PENDING and a value that the paging fence reaches when the entries are written, not before the paging node works; values of requests follow each other."
         => pending;
-    "PageTables.MappingIsPendingByGpuPhysical" on Boot::With(stepped_physical), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
+    "PageTables.MappingIsPendingByGpuPhysical" needs UserModeSubmission on Boot::With(stepped_physical), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "The same where the GPU writes page tables by their place in a segment."
         => pending;
-    "PageTables.TablesLeaveByGpuVirtual" on Boot::With(small_virtual), "driver-residency-in-wddm-2-0":
+    "PageTables.TablesLeaveByGpuVirtual" needs UserModeSubmission on Boot::With(small_virtual), "driver-residency-in-wddm-2-0":
         "Page tables of a suspended process leave VRAM, and are back before it works, where the GPU writes them by address."
         => suspended_process::tables_leave;
-    "PageTables.TablesLeaveByGpuPhysical" on Boot::With(small_physical), "driver-residency-in-wddm-2-0":
+    "PageTables.TablesLeaveByGpuPhysical" needs UserModeSubmission on Boot::With(small_physical), "driver-residency-in-wddm-2-0":
         "The same where the GPU writes them by their place in a segment."
         => suspended_process::tables_leave;
-    "PageTables.LostInD3ByGpuVirtual" on Boot::With(lost_virtual), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
+    "PageTables.LostInD3ByGpuVirtual" needs UserModeSubmission on Boot::With(lost_virtual), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "Tables that were lost in D3 are written anew by the GPU, by address, before anybody else works; all memory is where it was."
         => power_loss::memory_outlives;
-    "PageTables.LostInD3ByGpuPhysical" on Boot::With(lost_physical), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
+    "PageTables.LostInD3ByGpuPhysical" needs UserModeSubmission on Boot::With(lost_physical), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "The same by their place in a segment."
         => power_loss::memory_outlives;
     "PageTables.HangAmongEntriesByGpuVirtual" on Boot::With(virtually), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
@@ -41,16 +41,16 @@ cases! { inside "PageTables", behind "it chooses who writes page tables, and the
     "PageTables.HangAmongEntriesByGpuPhysical" on Boot::With(physically), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "The same where the GPU writes them by their place in a segment."
         => hang_among_entries;
-    "PageTables.LinkedGpusByGpuVirtual" on Boot::With(linked_virtual), "linked-display-adapter":
+    "PageTables.LinkedGpusByGpuVirtual" needs UserModeSubmission on Boot::With(linked_virtual), "linked-display-adapter":
         "Of two GPUs that are one adapter each writes its own tables, by address, and both find what they show."
         => linked;
-    "PageTables.LinkedGpusByGpuPhysical" on Boot::With(linked_physical), "linked-display-adapter":
+    "PageTables.LinkedGpusByGpuPhysical" needs UserModeSubmission on Boot::With(linked_physical), "linked-display-adapter":
         "The same by their place in a segment."
         => linked;
-    "PageTables.CopiesAreInOrderByGpuVirtual" on Boot::With(virtually), "dxgk_buildpagingbuffer_copypagetableentries":
+    "PageTables.CopiesAreInOrderByGpuVirtual" needs UserModeSubmission on Boot::With(virtually), "dxgk_buildpagingbuffer_copypagetableentries":
         "Copies of entries are behind updates that the GPU is to make before, by address, and before later ones of both tables."
         => gpu_update::copies_are_in_order;
-    "PageTables.CopiesAreInOrderByGpuPhysical" on Boot::With(physically), "dxgk_buildpagingbuffer_copypagetableentries":
+    "PageTables.CopiesAreInOrderByGpuPhysical" needs UserModeSubmission on Boot::With(physically), "dxgk_buildpagingbuffer_copypagetableentries":
         "The same where the GPU writes them by their place in a segment."
         => gpu_update::copies_are_in_order;
 }

@@ -12,18 +12,18 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "PostedWrites", needs HardwareScheduling, behind "it chooses the hardware";
-    "PostedWrites.QueuesComeAndGo" on Boot::With(posted), "user-mode-work-submission":
+    "PostedWrites.QueuesComeAndGo" needs UserModeSubmission on Boot::With(posted), "user-mode-work-submission":
         "Queues are created, run what was rung, and are destroyed with their rings, though every command to the scheduler takes its time; nothing is freed that the GPU still uses."
         holds [UserModeSubmission 61]
         => queues_come_and_go;
-    "PostedWrites.PagesOfTheHostApertureAreShownWhenTheLockReturns" on Boot::With(aperture), "cpu-host-aperture":
+    "PostedWrites.PagesOfTheHostApertureAreShownWhenTheLockReturns" needs UserModeSubmission on Boot::With(aperture), "cpu-host-aperture":
         "What a lock maps into the CPU host aperture is there for the processor's first access, and what it unmapped is not, whichever pages were shown before."
         => aperture_is_shown;
-    "PostedWrites.DeviceSleepsAndWakes" on Boot::With(posted), "dxgkddi_setpowerstate":
+    "PostedWrites.DeviceSleepsAndWakes" needs UserModeSubmission on Boot::With(posted), "dxgkddi_setpowerstate":
         "A device that stops and starts when it is told to, and not at once, loses no submission on its way to D3 and back."
         holds [UserModeSubmission 61]
         => sleeps_and_wakes;
-    "PostedWrites.AdapterStopsAndStarts" on Boot::With(posted), "stop_device":
+    "PostedWrites.AdapterStopsAndStarts" needs UserModeSubmission on Boot::With(posted), "stop_device":
         "StopDevice gives the event ring and the mappings back when the device has stopped, and the device starts anew."
         holds [UserModeSubmission 61]
         => stops_and_starts;

@@ -19,34 +19,34 @@ cases! { inside "Power", behind "it watches power states from inside, or lets th
     "Power.EveryEngineIsAComponent" on Boot::Fresh, "gpu-power-management-of-idle-and-active-power":
         "The driver declares one power component for each node of each engine, and behind those of an engine one for the transition of the device to D3; all of them are in F0 after start."
         => every_engine_is_a_component;
-    "Power.IdleEngineLosesItsDoorbellsAndEntersF1" on Boot::With(eager), "user-mode-work-submission":
+    "Power.IdleEngineLosesItsDoorbellsAndEntersF1" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "When the driver says that an engine is in transition to F1, all doorbells of its queues are disconnected with the status retry, and its component enters F1."
         holds [UserModeSubmission 45]
         => idle_engine_enters_f1;
-    "Power.SubmissionInF1BringsF0Back" on Boot::With(eager), "user-mode-work-submission":
+    "Power.SubmissionInF1BringsF0Back" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "User mode that submits in F1 finds its doorbell disconnected; connecting it brings the engine back to F0, and the work runs."
         holds [UserModeSubmission 46]
         => submission_in_f1;
-    "Power.OtherEnginesStayAwake" on Boot::With(eager), "user-mode-work-submission":
+    "Power.OtherEnginesStayAwake" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "An engine with work stays in F0 with its doorbells connected while another one enters F1."
         holds [UserModeSubmission 45]
         => other_engines_stay;
-    "Power.WaitingEngineStaysInF0" on Boot::With(eager), "user-mode-work-submission":
+    "Power.WaitingEngineStaysInF0" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "An engine whose queue waits for a fence is not idle: it stays in F0, and goes on when the fence is signalled."
         holds [UserModeSubmission 45]
         => waiting_engine_stays;
-    "Power.KernelSubmissionWakesItsEngine" on Boot::With(eager), "user-mode-work-submission":
+    "Power.KernelSubmissionWakesItsEngine" needs HardwareScheduling on Boot::With(eager), "user-mode-work-submission":
         "Work submitted through the kernel brings its engine from F1 to F0 by itself."
         holds [UserModeSubmission 46]
         => kernel_submission_wakes;
     "Power.PagingWakesItsEngine" on Boot::With(eager), "gpu-power-management-of-idle-and-active-power":
         "Paging work brings the paging engine from F1 to F0 by itself."
         => paging_wakes;
-    "Power.SleepingAdapterIsLeftAlone" on Boot::With(eager), "user-mode-work-submission":
+    "Power.SleepingAdapterIsLeftAlone" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "While all engines are in F1, nobody polls anything, not even for a store to a doorbell page."
         holds [UserModeSubmission 45]
         => sleeping_adapter;
-    "Power.NoSubmissionIsLost" on Boot::With(eager), "user-mode-work-submission":
+    "Power.NoSubmissionIsLost" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "Submissions of several processes race with engines that go to F1 whenever they are idle for a moment: every one is executed, once."
         holds [UserModeSubmission 46]
         => no_submission_is_lost;

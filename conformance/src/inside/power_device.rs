@@ -25,7 +25,7 @@ cases! { inside "Power", needs HardwareScheduling, behind "it changes power stat
         "Connecting a doorbell in D3 brings the device back to D0, then connects the doorbell, then resumes the contexts, and the work runs."
         holds [UserModeSubmission 54]
         => connecting_wakes;
-    "Power.ConnectingInD3WakesAProcessAtRest" on Boot::With(small_vram), "user-mode-work-submission":
+    "Power.ConnectingInD3WakesAProcessAtRest" needs UserModeSubmission on Boot::With(small_vram), "user-mode-work-submission":
         "Connecting a doorbell of a process whose page tables have left memory, in D3 or in D0, connects the doorbell first, and then resumes the contexts of the process and of the others."
         holds [UserModeSubmission 54]
         => connecting_wakes_from_rest;

@@ -16,7 +16,7 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "Power", behind "it watches power states from inside";
+cases! { inside "Power", needs UserModeSubmission, behind "it watches power states from inside";
     "Power.IdleDeviceEntersD3" on Boot::With(idle_device), "user-mode-work-submission":
         "A device without work goes from D0 to D3 when its idle time is over, not before; its power component of the type D3 transition enters F1 with it, the doorbells of its queues say retry, and the next submission brings it back."
         holds [UserModeSubmission 51]

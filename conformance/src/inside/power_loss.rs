@@ -16,17 +16,17 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Power", behind "it takes the power away and looks at what the GPU keeps";
-    "Power.DeviceLosesEverythingInD3" on Boot::With(lost), "dispmprt-dxgkddi_set_power_state":
+    "Power.DeviceLosesEverythingInD3" needs UserModeSubmission on Boot::With(lost), "dispmprt-dxgkddi_set_power_state":
         "In D3 no register answers, VRAM holds nothing of what was in it, and back in D0 counters begin at zero: the driver has programmed everything anew."
         => everything_is_lost;
-    "Power.MemoryOutlivesD3" on Boot::With(lost), "user-mode-work-submission":
+    "Power.MemoryOutlivesD3" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "Allocations in VRAM, resident or not, locked or not, are evicted before D3 and back with their contents, at their addresses, behind it."
         holds [UserModeSubmission 53]
         => memory_outlives;
-    "Power.MemoryThatIsKeptOutlivesD3" on Boot::With(kept), "d3dkmddi-dxgk_segmentflags":
+    "Power.MemoryThatIsKeptOutlivesD3" needs UserModeSubmission on Boot::With(kept), "d3dkmddi-dxgk_segmentflags":
         "A segment that is preserved during standby is not evicted, and what is locked in it can be read and written all the same."
         => memory_outlives;
-    "Power.HostApertureIsEmptyInD3" on Boot::With(aperture), "allocation-usage-tracking":
+    "Power.HostApertureIsEmptyInD3" needs UserModeSubmission on Boot::With(aperture), "allocation-usage-tracking":
         "Locks through the host aperture are good in D3, where the aperture shows nothing, and behind it, where it shows what is still locked."
         holds [AllocationUsage 24]
         => aperture_is_empty;
@@ -34,54 +34,54 @@ cases! { inside "Power", behind "it takes the power away and looks at what the G
         "A thread that stores to locked memory of VRAM all the while the device goes to D3 and comes back loses no store."
         holds [AllocationUsage 21]
         => stores_race;
-    "Power.RingsInVramOutliveD3" on Boot::With(lost), "user-mode-work-submission":
+    "Power.RingsInVramOutliveD3" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "Rings and ring-control pages in VRAM are evicted before D3 and resident again before their doorbell is connected; what was written to them in D3 runs."
         holds [UserModeSubmission 53, UserModeSubmission 54]
         => rings_in_vram;
-    "Power.FencesInVramKeepTheirValues" on Boot::With(local), "native-gpu-fence-objects":
+    "Power.FencesInVramKeepTheirValues" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
         "Fence values in VRAM are what they were behind D3, and CPU waiters from before D3 and from within it are woken by interrupts of their fences."
         holds [NativeFence 21]
         => fences_keep_values;
-    "Power.ProgressAndWaitsOutliveD3" on Boot::With(system_process), "user-mode-work-submission":
+    "Power.ProgressAndWaitsOutliveD3" needs UserModeSubmission on Boot::With(system_process), "user-mode-work-submission":
         "Where the scheduler reaches fences through the paging process, it knows them again behind D3."
         holds [UserModeSubmission 55]
         => blocked_queues;
-    "Power.BlockedQueuesStayBlocked" on Boot::With(lost), "user-mode-work-submission":
+    "Power.BlockedQueuesStayBlocked" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "A queue that waits for a fence in the middle of its commands waits behind D3, and then goes on from there; nothing before the wait runs twice."
         holds [UserModeSubmission 55]
         => blocked_queues;
-    "Power.GlobalDoorbellOutlivesD3" on Boot::With(global), "user-mode-work-submission":
+    "Power.GlobalDoorbellOutlivesD3" needs UserModeSubmission on Boot::With(global), "user-mode-work-submission":
         "With one doorbell for all queues, each queue reconnects behind D3 and its work runs."
         holds [UserModeSubmission 54]
         => blocked_queues;
-    "Power.KernelModeQueuesOutliveD3" on Boot::With(lost), "user-mode-work-submission":
+    "Power.KernelModeQueuesOutliveD3" needs NativeFence, HardwareScheduling on Boot::With(lost), "user-mode-work-submission":
         "Hardware queues for kernel-mode submission go on behind D3 too, with what was submitted before it and what is submitted behind it."
         holds [UserModeSubmission 55]
         => kernel_queues;
-    "Power.LogsGoOnBehindD3" on Boot::With(delayed), "native-gpu-fence-objects":
+    "Power.LogsGoOnBehindD3" needs UserModeSubmission on Boot::With(delayed), "native-gpu-fence-objects":
         "Fence logs have each signal and wait once, and their timestamps never go back, though the GPU's clock was lost in D3 and entries were held back."
         holds [NativeFence 64]
         => logs_go_on;
     "Power.GpuClockGoesOnBehindD3" on Boot::With(lost), "dxgkddi_calibrategpuclock":
         "The GPU clock keeps its relation to the CPU's over D3, and can be calibrated in D3 without touching the device."
         => clock_goes_on;
-    "Power.NoRegisterIsTouchedInD3" on Boot::With(lost), "user-mode-work-submission":
+    "Power.NoRegisterIsTouchedInD3" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "Between the ways to D3 and to D0 the driver is asked for nothing that needs the device; whoever needs it wakes it first."
         holds [UserModeSubmission 50, UserModeSubmission 52]
         => nothing_in_between;
-    "Power.ObjectsComeAndGoInD3" on Boot::With(lost), "user-mode-work-submission":
+    "Power.ObjectsComeAndGoInD3" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "Queues, doorbells, fences and allocations are made and destroyed when the device is in D3, and work."
         holds [UserModeSubmission 56]
         => made_in_d3;
-    "Power.ManyProcessesComeBack" on Boot::With(lost), "user-mode-work-submission":
+    "Power.ManyProcessesComeBack" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "The queues of many processes come back from D3, each when its process needs it, and nobody's memory is another's."
         holds [UserModeSubmission 55]
         => many_processes;
-    "Power.HundredSleepsUnderChurnLoseNothing" on Boot::With(lost), "user-mode-work-submission":
+    "Power.HundredSleepsUnderChurnLoseNothing" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
         "A device that goes to D3 a hundred times while three processes submit executes every submission, once."
         holds [UserModeSubmission 56]
         => hundred_sleeps;
-    "Power.HibernationLosesWhatStandbyKeeps" on Boot::With(kept), "d3dkmddi-dxgk_segmentflags":
+    "Power.HibernationLosesWhatStandbyKeeps" needs UserModeSubmission on Boot::With(kept), "d3dkmddi-dxgk_segmentflags":
         "In standby a preserved segment keeps its contents; in hibernation it does not, and everything is evicted before it and back behind it."
         => system_sleeps;
 }

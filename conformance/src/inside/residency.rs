@@ -11,7 +11,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
-cases! { inside "Residency", behind "it chooses how much memory there is";
+cases! { inside "Residency", needs UserModeSubmission, behind "it chooses how much memory there is";
     "Residency.EvictedContentComesBack" on Boot::With(small_vram), "residency":
         "What an allocation in VRAM held before it was evicted it holds again once it is resident, at the same GPU address."
         => evicted_content_comes_back;

@@ -17,7 +17,7 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Residency", behind "it is several processes on a GPU whose memory it chooses";
-    "Residency.ThreeBusyProcessesShareVram" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
+    "Residency.ThreeBusyProcessesShareVram" needs UserModeSubmission on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "Three processes work with four times as much memory as VRAM has, in any order, and every byte of each is right all the time."
         => three_processes;
     "Residency.FailedRequestLeavesNothingListed" on Boot::With(small_vram), "d3dkmtmakeresident":

@@ -21,7 +21,7 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "Residency", behind "it is several processes on a GPU whose memory it chooses";
+cases! { inside "Residency", needs UserModeSubmission, behind "it is several processes on a GPU whose memory it chooses";
     "Residency.BusyProcessesTakeTurns" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "Processes that never run out of work and whose residency lists together are four times what VRAM holds, by doorbells, through the kernel and as packets, all get on, and every byte of each is right."
         => take_turns;

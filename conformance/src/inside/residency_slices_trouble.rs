@@ -23,7 +23,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "Residency", behind "it is several processes on a GPU whose memory it chooses, and moves the clock on";
+cases! { inside "Residency", needs UserModeSubmission, behind "it is several processes on a GPU whose memory it chooses, and moves the clock on";
     "Residency.SuspendedProcessIsKilled" on Boot::With(by_hand), "driver-residency-in-wddm-2-0":
         "A process is terminated while it is suspended with work to do: nobody waits for its turn, the others go on, and all it had is free."
         => killed;

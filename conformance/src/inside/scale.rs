@@ -15,7 +15,7 @@ use crate::simulated::{Case, with_gpu};
 use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "Scale", behind "it is hundreds of processes, and counts what the GPU executed";
+cases! { inside "Scale", needs UserModeSubmission, behind "it is hundreds of processes, and counts what the GPU executed";
     "Scale.ThousandsOfQueuesOnSixteenDoorbells" on Boot::With(sixteen_doorbells), "user-mode-work-submission":
         "Ten thousand queues of a hundred processes (a build without optimisations, or a GPU that is reached by messages, makes two thousand) share sixteen doorbells: each runs what it rang for, and idle ones change nothing in what a submission and a fence write touch."
         holds [UserModeSubmission 67]

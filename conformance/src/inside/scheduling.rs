@@ -17,39 +17,39 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Scheduling", needs HardwareScheduling, behind "it steps the GPU and reads the scheduler's state";
-    "Scheduling.HigherBandsFinishFirst" on Boot::With(stepped), "user-mode-work-submission":
+    "Scheduling.HigherBandsFinishFirst" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "Of queues of all four bands that get the same work at once, each band finishes before the next lower one."
         holds [UserModeSubmission 2]
         => bands_in_order;
-    "Scheduling.LowerBandGivesWay" on Boot::With(stepped), "user-mode-work-submission":
+    "Scheduling.LowerBandGivesWay" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "A busy queue of a lower band ends the command buffer that it is in, does not move while a queue of a higher band that came later has work, and goes on after that."
         holds [UserModeSubmission 2]
         => lower_band_gives_way;
-    "Scheduling.EqualBandsShareByQuantum" on Boot::With(stepped), "user-mode-work-submission":
+    "Scheduling.EqualBandsShareByQuantum" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "Two busy queues of one band never are further apart than the quantum of their band."
         holds [UserModeSubmission 70]
         => equal_bands;
-    "Scheduling.NormalBandKeepsItsShare" on Boot::With(stepped), "dxgkddi_setupprioritybands":
+    "Scheduling.NormalBandKeepsItsShare" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setupprioritybands":
         "Beside a busy focus band the normal band gets its target percentage of the engine; the idle band gets nothing."
         holds [UserModeSubmission 69]
         => normal_share;
-    "Scheduling.RealtimeBandSharesWithNobody" on Boot::With(stepped), "dxgkddi_setupprioritybands":
+    "Scheduling.RealtimeBandSharesWithNobody" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setupprioritybands":
         "Beside a busy realtime band no other band gets anything."
         holds [UserModeSubmission 69]
         => realtime_shares_nothing;
-    "Scheduling.BothKindsOfSubmissionShareByBand" on Boot::With(stepped), "user-mode-work-submission":
+    "Scheduling.BothKindsOfSubmissionShareByBand" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "Queues for user-mode and for kernel-mode submission run on one engine by band, whichever of them has the higher one."
         holds [UserModeSubmission 2]
         => both_kinds;
-    "Scheduling.BothKindsOfSubmissionTakeTurns" on Boot::With(stepped), "user-mode-work-submission":
+    "Scheduling.BothKindsOfSubmissionTakeTurns" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "A queue for user-mode and one for kernel-mode submission in one band never are further apart than their quantum."
         holds [UserModeSubmission 2]
         => both_kinds_take_turns;
-    "Scheduling.ChangeReachesQueuedWork" on Boot::With(stepped), "d3dkmtsetcontextschedulingpriority":
+    "Scheduling.ChangeReachesQueuedWork" needs UserModeSubmission on Boot::With(stepped), "d3dkmtsetcontextschedulingpriority":
         "A priority that is changed while work is queued and running counts from then on, and no work is lost or done twice."
         holds [UserModeSubmission 69]
         => change_under_load;
-    "Scheduling.PriorityHoldsForQueuesToCome" on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
+    "Scheduling.PriorityHoldsForQueuesToCome" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
         "Queues that a context gets after its priority was set, and rings that they get later, have the band of the context."
         holds [UserModeSubmission 69]
         => queues_to_come;

@@ -23,35 +23,35 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Scheduling", behind "it steps the GPU and reads the scheduler's state";
-    "Scheduling.RealtimeLevelsInOrder" on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
+    "Scheduling.RealtimeLevelsInOrder" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
         "Of queues in the realtime band those of a higher level finish first, whatever their priorities within the process."
         holds [UserModeSubmission 71]
         => levels_in_order;
-    "Scheduling.HigherLevelTakesTheEngine" on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
+    "Scheduling.HigherLevelTakesTheEngine" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
         "A realtime queue does not move while one of a higher level, of its own or of another process, has work that came later."
         holds [UserModeSubmission 71]
         => higher_level;
-    "Scheduling.InProcessPrioritiesInOrder" on Boot::With(stepped), "d3dkmtsetcontextinprocessschedulingpriority":
+    "Scheduling.InProcessPrioritiesInOrder" needs UserModeSubmission on Boot::With(stepped), "d3dkmtsetcontextinprocessschedulingpriority":
         "Of queues of one process in one band, for user-mode and kernel-mode submission alike, those with a higher priority within the process finish first, from 7 down to -7."
         holds [UserModeSubmission 72]
         => in_process_order;
-    "Scheduling.InProcessPriorityMeansNothingToOthers" on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
+    "Scheduling.InProcessPriorityMeansNothingToOthers" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
         "Queues of two processes share by turns whatever their priorities within their processes."
         holds [UserModeSubmission 72]
         => in_process_elsewhere;
-    "Scheduling.ProcessesShareByTheirQuantum" on Boot::With(stepped), "dxgkddi_setupprioritybands":
+    "Scheduling.ProcessesShareByTheirQuantum" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setupprioritybands":
         "A process with one busy queue gets as much of a band as one with four, to within the process quantum."
         holds [UserModeSubmission 73]
         => processes_share;
-    "Scheduling.GracePeriodEndsTheBuffer" on Boot::With(stepped), "dxgkddi_setupprioritybands":
+    "Scheduling.GracePeriodEndsTheBuffer" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setupprioritybands":
         "A queue that a higher band, a higher priority of its process or the end of its turn takes the engine from goes on for the grace period that concerns it, and not one packet more; a realtime queue waits for none."
         holds [UserModeSubmission 74]
         => graces;
-    "Scheduling.ChangeReachesQueuesThatDoNotRun" on Boot::With(one_doorbell), "dxgkddi_setcontextschedulingproperties":
+    "Scheduling.ChangeReachesQueuesThatDoNotRun" needs UserModeSubmission on Boot::With(one_doorbell), "dxgkddi_setcontextschedulingproperties":
         "Priorities that change while a queue is idle, waits for a fence, is suspended or has lost its doorbell count once it runs again."
         holds [UserModeSubmission 75]
         => changed_while_away;
-    "Scheduling.ClassMovesTheContextsOfAProcess" on Boot::With(stepped), "d3dkmtsetprocessschedulingpriorityclass":
+    "Scheduling.ClassMovesTheContextsOfAProcess" needs UserModeSubmission on Boot::With(stepped), "d3dkmtsetprocessschedulingpriorityclass":
         "The class of a process moves all its contexts, those with work and those to come, below or above those of others."
         holds [UserModeSubmission 77]
         => class_moves;

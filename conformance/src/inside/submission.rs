@@ -15,15 +15,15 @@ cases! { inside "Submission", behind "it counts what the GPU executed, or goes t
         "Many more submissions than the ring has entries are all executed, exactly once each."
         holds [UserModeSubmission 39]
         => ring_wraps;
-    "Submission.TwoQueuesShareOneDoorbell" on Boot::With(one_doorbell), "user-mode-work-submission":
+    "Submission.TwoQueuesShareOneDoorbell" needs UserModeSubmission on Boot::With(one_doorbell), "user-mode-work-submission":
         "Two queues that take the only doorbell from each other again and again lose no submission."
         holds [UserModeSubmission 63]
         => share_one_doorbell;
-    "Submission.MoreQueuesThanDoorbells" on Boot::With(two_doorbells), "user-mode-work-submission":
+    "Submission.MoreQueuesThanDoorbells" needs UserModeSubmission on Boot::With(two_doorbells), "user-mode-work-submission":
         "Sixteen queues in four threads share two doorbells, and each executes exactly what it was given."
         holds [UserModeSubmission 7]
         => more_queues_than_doorbells;
-    "Submission.DriverReconnectsByItself" on Boot::With(one_doorbell), "user-mode-work-submission":
+    "Submission.DriverReconnectsByItself" needs UserModeSubmission on Boot::With(one_doorbell), "user-mode-work-submission":
         "The user-mode driver reconnects a doorbell that it lost, and counts it."
         holds [UserModeSubmission 57]
         => driver_reconnects;

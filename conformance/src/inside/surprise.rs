@@ -25,7 +25,7 @@ cases! { inside "SurpriseRemoval", needs HardwareScheduling, behind "it pulls th
     "SurpriseRemoval.IdleAdapter" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "An adapter that is pulled out while it idles is lost to its devices, its driver touches no register after it was told, and another adapter in its place works."
         => idle;
-    "SurpriseRemoval.SteppedMachine" on Boot::With(stepped), "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.SteppedMachine" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_notify_surprise_removal":
         "A machine whose kernel moves the GPU while it waits does not wait for one that was pulled out."
         => released;
     "SurpriseRemoval.WaitersAreReleased" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
@@ -38,7 +38,7 @@ cases! { inside "SurpriseRemoval", needs HardwareScheduling, behind "it pulls th
     "SurpriseRemoval.BeforeAnybodyKnows" needs UserModeSubmission on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "Between the removal and its notice thunks answer without stopping the machine, nothing makes progress, and the notice ends what waits."
         => before_notice;
-    "SurpriseRemoval.FoundByATimeout" on Boot::With(gpu_written_tables), "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.FoundByATimeout" needs UserModeSubmission on Boot::With(gpu_written_tables), "dxgkddi_notify_surprise_removal":
         "Where paging of a GPU that was pulled out times out before plug and play tells, nothing is reset: the devices are lost, the machine goes on, and the removal follows."
         holds [Tdr 49]
         => found_by_timeout;
@@ -52,10 +52,10 @@ cases! { inside "SurpriseRemoval", needs HardwareScheduling, behind "it pulls th
         "Fences, kernel handles, doorbells, queues, contexts, memory and devices of an adapter that was pulled out are closed without an error, once each."
         holds [NativeFence 40]
         => late_close;
-    "SurpriseRemoval.ObjectsLeaveTheDriverInOrder" on Boot::With(two_native), "dxgkddi_notify_surprise_removal":
+    "SurpriseRemoval.ObjectsLeaveTheDriverInOrder" needs UserModeSubmission on Boot::With(two_native), "dxgkddi_notify_surprise_removal":
         "The driver is told first, then destroys what there is in the order of an orderly removal, then the device is stopped and removed; nothing is created."
         => order;
-    "SurpriseRemoval.OtherAdapterGoesOn" on Boot::With(two_native), "native-gpu-fence-objects":
+    "SurpriseRemoval.OtherAdapterGoesOn" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
         "An adapter beside one that is pulled out goes on: the value of a fence of both, and the waits for it there, are as if nothing had happened."
         holds [NativeFence 40, Tdr 52]
         => other_adapter;

@@ -18,7 +18,7 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "Residency";
+cases! { inside "Residency", needs UserModeSubmission;
     "Residency.TablesOfIdleProcessLeave" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "Page tables of a process whose work is done leave VRAM when another process needs all of it; its next work finds every translation, for which an idle process is evicted."
         => tables_leave;

@@ -13,22 +13,22 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Residency", behind "it is several processes on a GPU whose memory it chooses";
-    "Residency.RootsMoveAtRandom" on Boot::With(small_vram), "dxgkddi_setrootpagetable":
+    "Residency.RootsMoveAtRandom" needs UserModeSubmission on Boot::With(small_vram), "dxgkddi_setrootpagetable":
         "A process whose page tables leave again and again, and come back with their root elsewhere, finds at every address what its requests so far put there, by doorbell, by the kernel and by packets, over D3 as well."
         => all_ways;
     "Residency.RootsMoveWithPacketsAlone" on Boot::With(packets_alone), "dxgkddi_setrootpagetable":
         "The same where the operating system schedules packets and there are no hardware queues."
         => packets;
-    "Residency.RootsMoveWithAGlobalDoorbell" on Boot::With(global_doorbell), "dxgkddi_setrootpagetable":
+    "Residency.RootsMoveWithAGlobalDoorbell" needs UserModeSubmission on Boot::With(global_doorbell), "dxgkddi_setrootpagetable":
         "The same where all queues have one doorbell."
         => all_ways;
-    "Residency.RootsMoveInThePagingProcess" on Boot::With(system_process), "dxgkddi_setrootpagetable":
+    "Residency.RootsMoveInThePagingProcess" needs UserModeSubmission on Boot::With(system_process), "dxgkddi_setrootpagetable":
         "The same on a GPU that knows fences by the root page table of their process, and reaches their values through the paging process."
         => all_ways;
     "Residency.RootsMoveOnASteppedGpu" on Boot::With(stepped), "dxgkddi_setrootpagetable":
         "The same on a GPU that moves only while somebody waits for it."
         => packets;
-    "Residency.RootsMoveOnLinkedGpus" on Boot::With(linked), "linked-display-adapter":
+    "Residency.RootsMoveOnLinkedGpus" needs UserModeSubmission on Boot::With(linked), "linked-display-adapter":
         "A process is suspended on all GPUs of a linked adapter and gives up its page tables on that which is short of memory; when it works, each engine finds its own tables, wherever their roots are."
         => linked_gpus;
 }

@@ -47,7 +47,7 @@ cases! { inside "Suspension", needs HardwareScheduling, behind "it suspends cont
         "A ring that a suspended context gets, with work in it from the start, is not looked at before the context is resumed."
         holds [UserModeSubmission 30]
         => made_meanwhile;
-    "Suspension.VictimReconnects" on Boot::With(one_doorbell), "user-mode-work-submission":
+    "Suspension.VictimReconnects" needs UserModeSubmission on Boot::With(one_doorbell), "user-mode-work-submission":
         "A suspended queue may lose its doorbell; user mode connects it again, goes on submitting, and all of it runs after resuming."
         holds [UserModeSubmission 23, UserModeSubmission 32]
         => victim;

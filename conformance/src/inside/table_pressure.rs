@@ -15,7 +15,7 @@ use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
 
-cases! { inside "Residency", behind "it is several processes on a GPU whose memory it chooses";
+cases! { inside "Residency", needs UserModeSubmission, behind "it is several processes on a GPU whose memory it chooses";
     "Residency.TablesAndFencesOutlastPressure" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "Three processes whose allocations push each other out of VRAM find every translation, every fence value and every byte as they were, in page tables and fence storage that share VRAM with them; rings stay where they are."
         => outlast;

@@ -20,55 +20,55 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::System;
 
 cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
-    "Tdr.HangIsFoundByProgress" on Boot::With(by_hand), "user-mode-work-submission":
+    "Tdr.HangIsFoundByProgress" needs UserModeSubmission on Boot::With(by_hand), "user-mode-work-submission":
         "A queue whose progress stays below the last queued value for TdrDelay, and whose context does not leave its engine in another, is found hung: its device is lost and its doorbells say abort."
         holds [UserModeSubmission 37, Tdr 3, Tdr 11, Tdr 13, Tdr 39]
         => hang_is_found;
-    "Tdr.BlockedWorkIsNoHang" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.BlockedWorkIsNoHang" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Work that waits for a fence is preempted and put back, however long it waits, and no engine is reset for it."
         holds [Tdr 10, Tdr 13]
         => blocked_is_no_hang;
-    "Tdr.PreemptedWorkGoesOnWhenItHasLeft" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.PreemptedWorkGoesOnWhenItHasLeft" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Work that was preempted because it stood still, and leaves its engine only after the look at it, goes on as soon as it has left, whether or not anybody looks again."
         holds [Tdr 10]
         => put_back_by_itself;
-    "Tdr.EngineResetFollowsThePage" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.EngineResetFollowsThePage" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption is tried before the timeout; then information is collected, the engine reset, its guilty context invalidated, and the engine resumed before anything else of that context is touched."
         holds [Tdr 10, Tdr 34]
         => order_of_reset;
-    "Tdr.OtherEnginesGoOnDuringTheReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.OtherEnginesGoOnDuringTheReset" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "While one engine hangs and is reset, the other engine executes what processes submit to it."
         holds [Tdr 3, Tdr 37]
         => other_engines_go_on;
-    "Tdr.InnocentWorkIsExecutedOnce" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.InnocentWorkIsExecutedOnce" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Work of other queues and processes behind the hang is executed after the reset, each submission once and in order."
         holds [Tdr 38]
         => innocent_work;
-    "Tdr.BlockedQueueKeepsItsPlace" on Boot::With(by_hand), "native-gpu-fence-objects":
+    "Tdr.BlockedQueueKeepsItsPlace" needs UserModeSubmission on Boot::With(by_hand), "native-gpu-fence-objects":
         "A queue that waits for a fence on the engine that is reset waits on, and goes on when the fence is signalled."
         holds [NativeFence 10, Tdr 38]
         => blocked_keeps_its_place;
-    "Tdr.CollateralDamageIsNamed" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.CollateralDamageIsNamed" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A context that the reset takes along is invalidated as collateral damage: its device is lost as reset, that of the guilty one as hung."
         holds [Tdr 34, Tdr 39]
         => collateral;
-    "Tdr.ReportedHangNeedsNoTime" on Boot::With(by_hand), "user-mode-work-submission":
+    "Tdr.ReportedHangNeedsNoTime" needs UserModeSubmission on Boot::With(by_hand), "user-mode-work-submission":
         "When the hardware reports its engine as hung, recovery begins at once."
         holds [UserModeSubmission 49, Tdr 15]
         => reported_hang;
-    "Tdr.LateReportCostsNobody" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.LateReportCostsNobody" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A report that an engine hangs, which comes when the engine is being reset for that hang already, resets it no second time: who runs there then is innocent."
         holds [Tdr 16]
         => late_report;
-    "Tdr.CompletionBeforeTheResetCostsNobody" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.CompletionBeforeTheResetCostsNobody" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "When what hung completes after the timeout was detected and before the engine is reset, no context is invalidated and everybody goes on."
         holds [Tdr 17]
         => completion_races;
-    "Tdr.StuckPreemptionIsATimeout" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.StuckPreemptionIsATimeout" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A context that does not leave its engine when asked costs the engine a reset, though its work may have gone on meanwhile."
         holds [Tdr 11]
         => stuck_preemption;
-    "Tdr.RefusedEngineResetIsPromoted" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.RefusedEngineResetIsPromoted" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "When the driver cannot reset an engine, the whole adapter is reset, for the reason EngineTimeoutPromotedToAdapterReset; every device is lost, and new ones work."
         holds [Tdr 41, Tdr 43]
         => promoted;
@@ -80,19 +80,19 @@ cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and rea
         "A driver that does not come back from a reset within TdrDdiDelay is bug check 0x116."
         holds [Tdr 56]
         => slow_driver;
-    "Tdr.RepeatedOffenderIsRefused" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.RepeatedOffenderIsRefused" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A process that causes more timeouts of engines than the limit less one is refused the adapter; those do not count as timeouts of the adapter, and other processes are not refused."
         holds [Tdr 55]
         => repeated_offender;
-    "Tdr.LostInterruptIsMadeUpFor" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.LostInterruptIsMadeUpFor" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A CPU that waits for a fence whose interrupt was lost is released when the system looks for timeouts, and no engine is reset."
         holds [Tdr 19]
         => lost_interrupt;
-    "Tdr.ExitWithAHungEngineIsBounded" on Boot::With(by_hand), "user-mode-work-submission":
+    "Tdr.ExitWithAHungEngineIsBounded" needs UserModeSubmission on Boot::With(by_hand), "user-mode-work-submission":
         "A process that ends while its work hangs is gone after twice TdrDelay, one that is terminated after TdrDelay, however many engines it hangs, and the report names the reason."
         holds [UserModeSubmission 43, Tdr 40]
         => exit_with_hung_engine;
-    "Tdr.DriverTellsWhatItKnows" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.DriverTellsWhatItKnows" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "The information that the driver gives for the report names the engine's guilty queue."
         holds [Tdr 2]
         => debug_information;

@@ -12,7 +12,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
+cases! { inside "TDR", needs UserModeSubmission, behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.HungNodeMakesNoProgress" on Boot::With(patient), "tdr-changes-in-windows-8":
         "Before the engine of a packet that hangs is reset, on whichever node, DxgkDdiQueryEngineStatus says that the node makes no progress, whether the packet stands still or does not let go while it waits."
         holds [Tdr 8]

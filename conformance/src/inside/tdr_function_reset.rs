@@ -12,7 +12,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure};
 use testbed::setup::{System, capability};
 
-cases! { inside "TDR", behind "it resets the function behind the driver, moves the clock on, and reads the report of the reset";
+cases! { inside "TDR", needs UserModeSubmission, behind "it resets the function behind the driver, moves the clock on, and reads the report of the reset";
     "Tdr.FunctionResetUnderUserQueues" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A context of user-mode queues on a function that was reset, whose configuration space is as before, does not leave its engine, which cannot be reset: the adapter is, and works again."
         holds [Tdr 42]

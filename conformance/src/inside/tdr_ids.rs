@@ -11,11 +11,11 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::System;
 
 cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and counts preemptions";
-    "Tdr.PreemptionBehindAPacketReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.PreemptionBehindAPacketReset" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption behind a reset of the engine, before anything completed there, names the aborted packet as the last one completed: the packet that is preempted is put back and runs, and nothing else happens."
         holds [Tdr 28]
         => behind_an_engine_reset;
-    "Tdr.PreemptionBehindAnAdapterReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.PreemptionBehindAnAdapterReset" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption behind a reset of the adapter, before anything completed on the engine, names the last packet submitted before as the last one completed."
         holds [Tdr 28]
         => behind_an_adapter_reset;

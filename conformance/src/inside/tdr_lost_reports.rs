@@ -11,7 +11,7 @@ use crate::rig::wait_until;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 
-cases! { inside "TDR", behind "it loses interrupts of the GPU, moves the clock on, and reads the reports of resets";
+cases! { inside "TDR", needs UserModeSubmission, behind "it loses interrupts of the GPU, moves the clock on, and reads the reports of resets";
     "Tdr.LostSuspensionReportCostsNobody" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A context that is to leave its engine, because its process is terminated, leaves it, and the report of that is lost: the driver is asked again before the engine counts as hung, and says that the context is off it. No engine is reset. That it is asked again is this system's rule."
         holds [Tdr 18]

@@ -15,43 +15,43 @@ use crate::{Boot, Failure, granted};
 use testbed::setup::System;
 
 cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
-    "Tdr.PacketResetFollowsThePage" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.PacketResetFollowsThePage" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "On every node a packet that hangs is first preempted, then its engine asked for its state and its group, information collected and the engine reset; the device of the packet is lost, and new ones work."
         holds [Tdr 3, Tdr 7, Tdr 10, Tdr 11, Tdr 21, Tdr 24]
         => follows_the_page;
-    "Tdr.OthersGoOnBesideAPacketReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.OthersGoOnBesideAPacketReset" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Between all steps of the recovery of one engine, packets and hardware queues of the other engines are executed, and hardware queues also while DxgkDdiResetEngine runs."
         holds [Tdr 2, Tdr 25]
         => others_go_on;
-    "Tdr.PacketsBehindAHangRunOnce" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.PacketsBehindAHangRunOnce" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Packets of other contexts that the hardware had or that waited are executed after the reset, each once and in the order of their context."
         holds [Tdr 28, Tdr 32]
         => behind_a_hang;
-    "Tdr.PagingBehindAHangIsDone" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.PagingBehindAHangIsDone" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Paging packets behind a packet that hangs on their node are executed after its reset, and whoever waits for them gets its memory."
         holds [Tdr 31]
         => paging_behind_a_hang;
-    "Tdr.EmptyQueueEndsTheRecovery" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.EmptyQueueEndsTheRecovery" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that completes after the timeout was detected and before the snapshot leaves nothing on the hardware: no engine is reset and no device lost."
         holds [Tdr 23]
         => empty_queue;
-    "Tdr.CompletionAfterTheSnapshotCounts" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.CompletionAfterTheSnapshotCounts" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that completes between the snapshot and the reset is the last one completed, which the driver names as aborted: its device is lost, and no other packet."
         holds [Tdr 30]
         => completion_after_snapshot;
-    "Tdr.CompletionWithoutAnInterruptCounts" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.CompletionWithoutAnInterruptCounts" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that completed, of which no interrupt told, in front of the one that hangs: the driver names the one that hangs as aborted, only its device is lost, and what completed is not executed again."
         holds [Tdr 28]
         => silent_completion;
-    "Tdr.BlockedPacketIsNoHang" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.BlockedPacketIsNoHang" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that waits in hardware for a fence is preempted and put back, however long it waits, and nothing of it runs twice."
         holds [Tdr 10]
         => blocked_packet;
-    "Tdr.StuckPreemptionOfPacketsIsATimeout" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.StuckPreemptionOfPacketsIsATimeout" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption of packets that is not done within TdrDelay is a timeout."
         holds [Tdr 11]
         => stuck_preemption;
-    "Tdr.RefusedPacketResetIsPromoted" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.RefusedPacketResetIsPromoted" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "When DxgkDdiResetEngine fails, the adapter is reset and restarted for the reason EngineTimeoutPromotedToAdapterReset; every device is lost, ids of before count as complete, and new devices work."
         holds [Tdr 28, Tdr 41, Tdr 43, Tdr 47]
         => promoted;
@@ -59,11 +59,11 @@ cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and rea
         "When the packet that hangs is the memory manager's, the adapter is reset after the engine; owners of its allocations are in error, the system is not and pages for others."
         holds [Tdr 51]
         => paging_packet;
-    "Tdr.MemoryIsLostWithTheAdapter" on Boot::With(by_hand), "dxgkddi_resetfromtimeout":
+    "Tdr.MemoryIsLostWithTheAdapter" needs UserModeSubmission on Boot::With(by_hand), "dxgkddi_resetfromtimeout":
         "Nothing that lay in the adapter's memory is relied upon after DxgkDdiRestartFromTimeout: page tables are written anew, also for processes that were there before."
         holds [Tdr 45]
         => memory_is_lost;
-    "Tdr.MemoryLeavesWithNothingToMove" on Boot::With(by_hand), "thread-synchronization-and-tdr":
+    "Tdr.MemoryLeavesWithNothingToMove" needs NativeFence on Boot::With(by_hand), "thread-synchronization-and-tdr":
         "Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout the driver is told of each allocation in its memory that it leaves, as an eviction of 0 bytes, and of nothing else; nothing is moved, and the memory is free."
         holds [Tdr 46]
         => evictions_of_a_reset;
@@ -79,15 +79,15 @@ cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and rea
         "A driver that does not come back from DxgkDdiResetEngine within TdrDdiDelay is bug check 0x116."
         holds [Tdr 56]
         => slow_driver;
-    "Tdr.ReportedHangOfPacketsNeedsNoTime" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.ReportedHangOfPacketsNeedsNoTime" needs NativeFence on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "When the hardware reports its engine as hung in a packet, the engine is reset at once, after the preemption that comes before every reset."
         holds [Tdr 15]
         => reported_hang;
-    "Tdr.ModelsOnOneEngineAreToldApart" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+    "Tdr.ModelsOnOneEngineAreToldApart" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "On an engine that runs packets and hardware queues, a hang costs only whichever of them hangs, found by time or reported."
         holds [Tdr 20]
         => told_apart;
-    "Tdr.ExitWithAHungPacketIsBounded" on Boot::With(by_hand), "dxgkddi_preemptcommand":
+    "Tdr.ExitWithAHungPacketIsBounded" needs NativeFence on Boot::With(by_hand), "dxgkddi_preemptcommand":
         "A process that ends, normally or not, while a packet of it hangs is gone when time has gone on, by a reset of that engine only."
         holds [Tdr 40]
         => exit;

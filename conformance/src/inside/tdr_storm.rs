@@ -14,7 +14,7 @@ use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use testbed::setup::{System, SystemOptions};
 
-cases! { inside "TDR", behind "it lets the GPU hang again and again, and moves the clock on";
+cases! { inside "TDR", needs UserModeSubmission, behind "it lets the GPU hang again and again, and moves the clock on";
     "Tdr.StormCostsOnlyTheGuilty" on Boot::With(storm_system), "tdr-changes-in-windows-8":
         "In a storm of hangs of random hardware queues and contexts of packets, no innocent context is lost, no signal of an innocent is lost or executed twice, and nothing is left behind: no handle, allocation, mapping, object, or block of a pool."
         holds [Tdr 32, Tdr 37, Tdr 38]

@@ -9,7 +9,7 @@ use crate::{Boot, Failure, refused};
 use testbed::setup::SystemOptions;
 
 cases! { inside "Kernel-mode testing", behind "it chooses what hardware and system enable";
-    "Testing.OffWhereTheFeatureIsOff" on Boot::With(without_testing), "kernel-mode-testing-of-wddm-features":
+    "Testing.OffWhereTheFeatureIsOff" needs HardwareScheduling on Boot::With(without_testing), "kernel-mode-testing-of-wddm-features":
         "Where kernel-mode testing is not enabled there are no test contexts, no test queues and no test command buffers."
         => off;
 }

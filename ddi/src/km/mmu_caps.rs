@@ -2,7 +2,7 @@
 
 use bitfield_struct::bitfield;
 
-use crate::types::{HANDLE, PHYSICAL_ADDRESS};
+use crate::types::{HANDLE, LARGE_INTEGER, PHYSICAL_ADDRESS};
 
 /// How page-table entries are written: by the CPU, or by the GPU at virtual or physical addresses.
 /// [d3dkmddi: DXGK_PAGETABLEUPDATEMODE]
@@ -245,6 +245,62 @@ pub struct DXGK_QUERYSEGMENTIN4 {
     pub PhysicalAdapterIndex: u32,
 }
 
+/// Part of a memory segment. [d3dkmddi: DXGK_MEMORYRANGE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_MEMORYRANGE {
+    /// Bytes from the start of the segment.
+    pub SegmentOffset: u64,
+    pub SizeInBytes: u64,
+}
+
+/// Count of [`DXGK_QUERYSEGMENTMEMORYSTATE`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union DXGK_QUERYSEGMENTMEMORYSTATE_Union {
+    /// Elements of the array, as many as the segment's descriptor said.
+    pub NumInvalidMemoryRanges: u32,
+    pub NumUEFIFrameBufferRanges: u32,
+}
+
+/// In and out of `DXGKQAITYPE_SEGMENTMEMORYSTATE`: the ranges of a segment that must not be used. [d3dkmddi: DXGK_QUERYSEGMENTMEMORYSTATE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_QUERYSEGMENTMEMORYSTATE {
+    /// Counted from 1.
+    pub DriverSegmentId: u16,
+    pub PhysicalAdapterIndex: u16,
+    pub u: DXGK_QUERYSEGMENTMEMORYSTATE_Union,
+    /// Array of the caller, which the driver fills.
+    pub pMemoryRanges: *mut DXGK_MEMORYRANGE,
+}
+
+/// Answer to `DXGKQAITYPE_FRAMEBUFFERSAVESIZE`. [d3dkmddi: DXGK_FRAMEBUFFERSAVEAREA]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_FRAMEBUFFERSAVEAREA {
+    /// Bytes, a multiple of the page size.
+    pub MaximumSize: usize,
+}
+
+/// Part of physical memory. [d3dkmddi: DXGK_PHYSICAL_MEMORY_RANGE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_PHYSICAL_MEMORY_RANGE {
+    pub BaseAddress: PHYSICAL_ADDRESS,
+    pub NumberOfBytes: LARGE_INTEGER,
+}
+
+/// Answer to `DXGKQAITYPE_HARDWARERESERVEDRANGES`. The first time `pPhysicalRanges` is NULL and only the number is wanted.
+/// [d3dkmddi: DXGK_HARDWARERESERVEDRANGES]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_HARDWARERESERVEDRANGES {
+    pub NumRanges: u32,
+    /// Array of the caller, which the driver fills.
+    pub pPhysicalRanges: *mut DXGK_PHYSICAL_MEMORY_RANGE,
+}
+
 zeroed! {
     DXGK_PAGETABLEUPDATEMODE,
     DXGK_GPUMMUCAPS_Bits,
@@ -262,4 +318,10 @@ zeroed! {
     DXGK_SEGMENTDESCRIPTOR4,
     DXGK_QUERYSEGMENTOUT4,
     DXGK_QUERYSEGMENTIN4,
+    DXGK_MEMORYRANGE,
+    DXGK_QUERYSEGMENTMEMORYSTATE_Union,
+    DXGK_QUERYSEGMENTMEMORYSTATE,
+    DXGK_FRAMEBUFFERSAVEAREA,
+    DXGK_PHYSICAL_MEMORY_RANGE,
+    DXGK_HARDWARERESERVEDRANGES,
 }

@@ -3,6 +3,7 @@
 //! later goes first; a graphics kernel that does not know it is asked with that of Windows 7.
 
 use core::ffi::c_void;
+use core::sync::atomic::Ordering;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
@@ -100,6 +101,7 @@ fn registration_function() -> Result<PDXGK_INITIALIZE, NTSTATUS> {
         function = ask(device, request);
     }
     if function.is_ok() {
+        trace::REGISTRATION.store(request, Ordering::Relaxed);
         trace::note(&TraceEvent::RegistrationAnswered { request });
     }
     // SAFETY: IoGetDeviceObjectPointer gave this reference, and the answer has been read.

@@ -4,7 +4,7 @@
 //! needs it, or returns from a wait. Work that waits for a fence is not done, so whoever waits for such work keeps the device in D0.
 //! What user mode shows to the hardware without the system is announced by its last queued values; the last look at those is taken
 //! when every doorbell is disconnected, so that a submission either is seen by it or finds its doorbell at retry. A device whose driver declared no
-//! power component of the type DXGK_POWER_COMPONENT_D3_TRANSITION stays in D0.
+//! power component of the type DXGK_POWER_COMPONENT_D3_TRANSITION stays in D0, as the name of the type suggests; no page says so.
 //! [user-mode-work-submission: engine and D-state transitions; gpu-power-management-of-idle-and-active-power]
 
 use std::time::Duration;

@@ -3,8 +3,9 @@
 //! the capabilities must be, and queries that must be refused. [mcdm-implementation-guidelines]
 //!
 //! A driver that breaks one is not started, and the error names the rule. That the real system goes so far for each of them is not known; a driver
-//! that keeps to all of them is on the safe side. The guidelines name DxgkDdiQueryConnectionChange both among the DDIs that must be there and
-//! among those that must not: no rule is made of it.
+//! that keeps to all of them is on the safe side. Two DDIs have no rule. The guidelines name DxgkDdiQueryConnectionChange both among those that must be there
+//! and among those that must not. They name DxgkDdiPowerRuntimeSetDeviceHandle beside DxgkDdiPowerRuntimeControlRequest among those of power management,
+//! but no page says what it is called with, and [dispmprt: DRIVER_INITIALIZATION_DATA] has nothing but its name.
 
 use wddm_ddi::km::DXGK_QUERYADAPTERINFOTYPE as Query;
 use wddm_ddi::km::{
@@ -16,7 +17,7 @@ use super::StartError;
 use crate::registration::is_filled;
 
 /// DDIs that every driver of a compute-only adapter has.
-pub(super) const REQUIRED: [&str; 34] = [
+pub(super) const REQUIRED: [&str; 36] = [
     "DxgkDdiAddDevice",
     "DxgkDdiBuildPagingBuffer",
     "DxgkDdiCalibrateGpuClock",
@@ -50,8 +51,13 @@ pub(super) const REQUIRED: [&str; 34] = [
     "DxgkDdiSetPowerState",
     "DxgkDdiSetStablePowerState",
     "DxgkDdiSetVirtualMachineData",
+    "DxgkDdiStartDevice",
+    "DxgkDdiStopDevice",
     "DxgkDdiUnload",
 ];
+
+/// The DDI of power management that one of SupportRuntimePowerManagement has besides DxgkDdiSetPowerComponentFState, which any driver needs for it.
+const POWER: &str = "DxgkDdiPowerRuntimeControlRequest";
 
 /// DDIs that no driver of a compute-only adapter has: those of displays, of WDDM 1.x, and of platform events.
 pub(super) const PROHIBITED: [&str; 61] = [
@@ -211,7 +217,7 @@ const MEMORY_SET: [CapsRule; 2] =
 const MEMORY_CLEAR: [CapsRule; 6] = bits! { "MemoryManagementCaps", memory, false:
     OutOfOrderLock, DedicatedPagingEngine, PagingEngineCanSwizzle, SectionBackedPrimary, ReplicateGdiContent, NonCpuVisiblePrimary,
 };
-const OTHERS: [CapsRule; 3] = [
+const OTHERS: [CapsRule; 4] = [
     rule("GammaRampCaps and ColorTransformCaps", "0", |caps| {
         // SAFETY: both members are 32 bits, for which every value is one.
         unsafe { caps.u.ColorTransformCaps }.into_bits() == 0
@@ -220,6 +226,9 @@ const OTHERS: [CapsRule; 3] = [
     rule("PreemptionCaps.ComputePreemptionGranularity", "anything but D3DKMDT_COMPUTE_PREEMPTION_NONE", |caps| {
         let none = D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_NONE;
         caps.PreemptionCaps.ComputePreemptionGranularity != none
+    }),
+    rule("MemoryManagementCaps.GpuMmuSupported or IoMmuSupported", "set beside VirtualAddressingSupported", |caps| {
+        memory(caps).GpuMmuSupported() || memory(caps).IoMmuSupported()
     }),
 ];
 
@@ -245,12 +254,15 @@ pub(super) fn check_caps(caps: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
 ///
 /// # Errors
 /// [`StartError::ForbiddenDdi`], [`StartError::MissingDdi`].
-pub(super) fn check_slots(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), StartError> {
+pub(super) fn check_slots(table: &DRIVER_INITIALIZATION_DATA, caps: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
     if let Some(slot) = PROHIBITED.into_iter().find(|slot| is_filled(table, slot)) {
         return Err(StartError::ForbiddenDdi(slot));
     }
     match REQUIRED.into_iter().find(|slot| !is_filled(table, slot)) {
         Some(slot) => Err(StartError::MissingDdi { slot, rule: "a compute-only adapter" }),
+        None if caps.SupportRuntimePowerManagement != 0 && !is_filled(table, POWER) => {
+            Err(StartError::MissingDdi { slot: POWER, rule: "SupportRuntimePowerManagement of a compute-only adapter" })
+        }
         None => Ok(()),
     }
 }
@@ -264,7 +276,7 @@ mod tests {
     #[test]
     fn every_ddi_of_a_rule_is_a_slot_and_no_slot_is_in_two_rules() {
         let mut seen = HashSet::new();
-        for name in REQUIRED.into_iter().chain(PROHIBITED) {
+        for name in REQUIRED.into_iter().chain([POWER]).chain(PROHIBITED) {
             assert!(SLOT_NAMES.contains(&name), "{name} is no slot");
             assert!(seen.insert(name), "{name} is there twice");
         }

@@ -7,6 +7,7 @@ mod mcdm;
 mod power;
 mod query;
 mod registry;
+mod reserved;
 mod rules;
 mod start;
 mod surprise;

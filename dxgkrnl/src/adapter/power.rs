@@ -7,12 +7,18 @@ use super::{Adapter, StartError};
 use crate::port::{COMPONENTS_MAX, Component, check_component};
 
 impl Adapter {
-    /// Asks for the components and checks them; on an adapter that manages no power at run time there are none.
+    /// Asks for the components and checks them; on an adapter that manages no power at run time none is used. The driver of a compute-only adapter must answer
+    /// their number, and describe as many, in any case. [mcdm-implementation-guidelines]
     pub(super) fn query_power_components(&self, caps: &DXGK_DRIVERCAPS, node_count: u32) -> Result<(), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
-        let count = self.query::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []);
-        let count = count.unwrap_or(0);
-        if caps.SupportRuntimePowerManagement == 0 || count == 0 {
+        let compute_only = caps.MiscCaps.ComputeOnly();
+        let count = match self.require::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []) {
+            Ok(count) => count,
+            Err(error) if compute_only => return Err(error),
+            Err(_) => 0,
+        };
+        let managed = caps.SupportRuntimePowerManagement != 0;
+        if count == 0 || !managed && !compute_only {
             return Ok(());
         }
         if count > COMPONENTS_MAX {
@@ -39,13 +45,15 @@ impl Adapter {
                 list.push(component);
             }
         }
-        self.power().declare(count, list);
-        self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START);
+        if managed {
+            self.power().declare(count, list);
+            self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START);
+        }
         Ok(())
     }
 
-    /// Says that power callbacks may be called from now on, or not any more. A driver may leave the DDI out or the request
-    /// unanswered. [d3dkmddi: DXGKDDIPOWERRUNTIMECONTROLREQUEST]
+    /// Says that power callbacks may be called from now on, or not any more. A driver that is not compute-only may leave the DDI out, and any may leave the
+    /// request unanswered. [d3dkmddi: DXGKDDIPOWERRUNTIMECONTROLREQUEST]
     pub(super) fn power_control(&self, code: &GUID) {
         if self.power().is_empty() || self.miniport.table().DxgkDdiPowerRuntimeControlRequest.is_none() {
             return;

@@ -1,6 +1,8 @@
 // UNSAFETY: reads what a driver wrote into answer buffers.
 //! DxgkDdiQueryAdapterInfo: the questions of start, with buffers that show what a driver left out or wrote too much.
 
+use std::marker::PhantomData;
+
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
@@ -31,7 +33,8 @@ macro_rules! answers {
 answers! {
     DXGK_PHYSICAL_MEMORY_CAPS, DXGK_IOMMU_CAPS, DXGK_DRIVERCAPS, DXGK_WDDMDEVICECAPS, DXGK_PHYSICALADAPTERCAPS,
     DXGK_DISPLAY_DRIVERCAPS_EXTENSION, DXGK_NATIVE_FENCE_CAPS, DXGK_USERMODESUBMISSION_CAPS, DXGK_GPUMMUCAPS,
-    DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_GPUVERSION, DXGK_POWER_RUNTIME_COMPONENT, u32, [u8; 64], [u8; 256],
+    DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_GPUVERSION, DXGK_POWER_RUNTIME_COMPONENT, DXGK_FRAMEBUFFERSAVEAREA, DXGK_MEMORYRANGE,
+    DXGK_PHYSICAL_MEMORY_RANGE, u32, [u8; 64], [u8; 256],
 }
 
 /// An answer buffer: poison, and a guard behind it.
@@ -57,6 +60,42 @@ impl Buffer {
     }
 }
 
+/// A query without a place for its answer; with an empty `input` there is none.
+fn question(kind: DXGK_QUERYADAPTERINFOTYPE, input: &mut [u32]) -> DXGKARG_QUERYADAPTERINFO {
+    let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
+    args.Type = kind;
+    if !input.is_empty() {
+        args.pInputData = input.as_mut_ptr().cast();
+        args.InputDataSize = size_of_val(input) as u32;
+    }
+    args
+}
+
+/// An array that the driver fills through a pointer in its answer.
+pub(super) struct Array<T> {
+    buffer: Buffer,
+    count: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Answer> Array<T> {
+    pub(super) fn new(count: usize) -> Self {
+        Self { buffer: Buffer::new(count * size_of::<T>()), count, element: PhantomData }
+    }
+
+    pub(super) fn as_mut_ptr(&mut self) -> *mut T {
+        self.buffer.bytes.as_mut_ptr().cast()
+    }
+
+    /// The elements; `None` if the driver wrote past the last.
+    fn elements(&self) -> Option<Vec<T>> {
+        let first = self.buffer.bytes.as_ptr().cast::<T>();
+        // SAFETY: the buffer has room for all of them, and any bytes are valid.
+        let read = |index| unsafe { first.wrapping_add(index).read_unaligned() };
+        self.buffer.is_intact().then(|| (0..self.count).map(read).collect())
+    }
+}
+
 impl Adapter {
     /// Asks with a prepared output buffer.
     fn ask(
@@ -66,12 +105,7 @@ impl Adapter {
         input: &mut [u32],
         output: &mut Buffer,
     ) -> Result<(), NTSTATUS> {
-        let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
-        args.Type = kind;
-        if !input.is_empty() {
-            args.pInputData = input.as_mut_ptr().cast();
-            args.InputDataSize = size_of_val(input) as u32;
-        }
+        let mut args = question(kind, input);
         args.pOutputData = output.bytes.as_mut_ptr().cast();
         args.OutputDataSize = output.len as u32;
         self.miniport.trace_detail(name.to_owned());
@@ -165,15 +199,41 @@ impl Adapter {
     }
 
     fn ask_segments(&self, engine: u32, out: &mut DXGK_QUERYSEGMENTOUT4) -> Result<(), NTSTATUS> {
-        let mut input = DXGK_QUERYSEGMENTIN4::zeroed();
-        input.PhysicalAdapterIndex = engine;
-        let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
-        args.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4;
-        args.pInputData = (&raw mut input).cast();
-        args.InputDataSize = size_of::<DXGK_QUERYSEGMENTIN4>() as u32;
+        self.ask_in_place(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4, "QUERYSEGMENT4", &mut [engine], out)
+    }
+
+    /// Asks with a structure that goes both ways; with an empty `input` there is none.
+    fn ask_in_place<T>(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        input: &mut [u32],
+        out: &mut T,
+    ) -> Result<(), NTSTATUS> {
+        let mut args = question(kind, input);
         args.pOutputData = (&raw mut *out).cast();
-        args.OutputDataSize = size_of::<DXGK_QUERYSEGMENTOUT4>() as u32;
-        self.miniport.trace_detail("QUERYSEGMENT4".to_owned());
+        args.OutputDataSize = size_of::<T>() as u32;
+        self.miniport.trace_detail(name.to_owned());
         self.miniport.query_adapter_info(self.context().raw(), &args).ok()
+    }
+
+    /// Asks with a structure that goes both ways and names `array`, and reads that.
+    ///
+    /// # Errors
+    /// [`StartError::Query`]
+    pub(super) fn require_elements<T: Answer, A>(
+        &self,
+        (kind, name): (DXGK_QUERYADAPTERINFOTYPE, &'static str),
+        input: &mut [u32],
+        out: &mut A,
+        array: &Array<T>,
+    ) -> Result<Vec<T>, StartError> {
+        self.ask_in_place(kind, name, input, out).map_err(|status| StartError::Query { query: name, status })?;
+        let elements = array.elements();
+        if elements.is_none() {
+            let text = format!("QueryAdapterInfo({name}) wrote past its array of {} elements", array.count);
+            self.machine.verifier().raise(Bugcheck::fatal(text));
+        }
+        Ok(elements.unwrap_or_default())
     }
 }

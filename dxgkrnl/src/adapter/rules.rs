@@ -41,6 +41,9 @@ const RENDER: [&str; 28] = [
     "DxgkDdiSetRootPageTable",
 ];
 
+/// How an error names the adapters that need them.
+const RENDERS: &str = "a render or compute adapter with GPU virtual addresses";
+
 /// DDIs that every driver but that of a compute-only adapter has: there they are optional, or prohibited.
 const BASE: [&str; 4] =
     ["DxgkDdiDispatchIoRequest", "DxgkDdiNotifyAcpiEvent", "DxgkDdiQueryInterface", "DxgkDdiControlEtwLogging"];
@@ -86,6 +89,9 @@ const USER_MODE_SUBMISSION: [&str; 7] = [
     "DxgkDdiUpdateNativeFenceLogs",
 ];
 
+/// DDIs between which the system changes what an IOMMU maps for the device. [iommu-based-gpu-isolation]
+const EXCLUSIVE_ACCESS: [&str; 2] = ["DxgkDdiBeginExclusiveAccess", "DxgkDdiEndExclusiveAccess"];
+
 const CPU_HOST_APERTURE: [&str; 2] = ["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"];
 
 fn need(
@@ -97,6 +103,11 @@ fn need(
         Some(slot) => Err(StartError::MissingDdi { slot, rule }),
         None => Ok(()),
     }
+}
+
+/// The slots that are called before [`check_slots`] knows what to look for.
+pub(super) fn check_slots_of_queries(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), StartError> {
+    need(table, ["DxgkDdiQueryAdapterInfo", "DxgkDdiGetNodeMetadata"], RENDERS)
 }
 
 /// The slots that the adapter's capabilities and features call for.
@@ -111,7 +122,7 @@ pub(super) fn check_slots(
     {
         return Err(StartError::PerEngineTdrWithoutDdi(slot));
     }
-    need(table, RENDER, "a render or compute adapter with GPU virtual addresses")?;
+    need(table, RENDER, RENDERS)?;
     if caps.SchedulingCaps.CancelCommandAware() {
         need(table, ["DxgkDdiCancelCommand"], "CancelCommandAware")?;
     }
@@ -127,6 +138,9 @@ pub(super) fn check_slots(
     if segments.iter().any(|segment| segment.flags.SupportsCpuHostAperture()) {
         need(table, CPU_HOST_APERTURE, "SupportsCpuHostAperture")?;
     }
+    if caps.MemoryManagementCaps.Bits.IoMmuSecureModeSupported() {
+        need(table, EXCLUSIVE_ACCESS, "IoMmuSecureModeSupported")?;
+    }
     if caps.SupportRuntimePowerManagement != 0 {
         need(table, ["DxgkDdiSetPowerComponentFState"], "SupportRuntimePowerManagement")?;
     }
@@ -134,7 +148,7 @@ pub(super) fn check_slots(
         need(table, ["DxgkDdiNotifySurpriseRemoval"], "SupportSurpriseRemoval")?;
     }
     if caps.MiscCaps.ComputeOnly() {
-        mcdm::check_slots(table)
+        mcdm::check_slots(table, caps)
     } else {
         need(table, BASE, "an adapter that can have displays")
     }
@@ -168,13 +182,13 @@ pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -
         return Err(StartError::HighestAcceptableAddress { found, needed });
     }
     check_scheduling_caps(caps, around.features)?;
-    check_memory_caps(&caps.MemoryManagementCaps.Bits)?;
     if caps.SupportPerEngineTDR == 0 {
         return Err(StartError::PerEngineTdrRequired);
     }
     if caps.MiscCaps.ComputeOnly() {
         mcdm::check_caps(caps)?;
     }
+    check_memory_caps(&caps.MemoryManagementCaps.Bits)?;
     let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
     if !(1..=64).contains(&nodes) {
         return Err(StartError::NodeCount(nodes));

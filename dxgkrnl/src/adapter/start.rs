@@ -273,6 +273,7 @@ impl Adapter {
     /// Asks for every capability in the observed order and checks the rules as soon as their inputs are known.
     fn query_caps(&self) -> Result<AdapterCaps, StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
+        rules::check_slots_of_queries(self.miniport.table())?;
         let driver: DXGK_DRIVERCAPS = self.require(Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS", &mut [])?;
         let driver = Box::new(driver);
         let features = self.negotiate();
@@ -330,9 +331,11 @@ impl Adapter {
         rules::check_nodes(&nodes, features)?;
         let version = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [engine]).ok();
         let (out, descriptors) = self.query_segments(engine)?;
-        let segments: Vec<Segment> =
+        let mut segments: Vec<Segment> =
             (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(engine, id, descriptor)).collect();
         rules::check_segments(&segments, out.PagingBufferSegmentId)?;
+        let counts = descriptors.iter().map(|descriptor| descriptor.NumInvalidMemoryRanges);
+        segments.iter_mut().zip(counts).try_for_each(|(segment, count)| self.query_invalid_ranges(segment, count))?;
         rules::check_page_tables(&gpummu, &levels, &segments)?;
         Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })
     }
@@ -358,6 +361,9 @@ impl Adapter {
             }
         }
         self.check_handles(&handles)?;
+        if driver.MemoryManagementCaps.Bits.IoMmuSecureModeSupported() {
+            self.query_iommu_isolation()?;
+        }
         self.query_displays(driver)?;
         let _ = self.query::<[u8; 256]>(Kind::DXGKQAITYPE_DIRTYBITTRACKINGCAPS, "DIRTYBITTRACKINGCAPS", &mut []);
         Ok(())
@@ -418,11 +424,6 @@ impl Adapter {
     }
 
     fn query_nodes(&self, engine: u32, count: u32) -> Result<Vec<NodeCaps>, StartError> {
-        if self.miniport.table().DxgkDdiGetNodeMetadata.is_none() {
-            // Also checked with the others, behind the segments; here it would be called before.
-            const RULE: &str = "a render or compute adapter with GPU virtual addresses";
-            return Err(StartError::MissingDdi { slot: "DxgkDdiGetNodeMetadata", rule: RULE });
-        }
         (0..count)
             .map(|node| {
                 let mut metadata = DXGK_NODEMETADATA::zeroed();
@@ -460,6 +461,7 @@ impl Adapter {
             cpu_address: visible.then_some(address),
             kernel: if visible { self.kernel_view(address, size) } else { None },
             host_aperture: host_aperture.filter(|(address, pages)| self.is_window(*address, *pages)),
+            invalid: Vec::new(),
         }
     }
 

@@ -76,7 +76,7 @@ enum Transition {
 pub(crate) struct Component {
     /// The node of an engine.
     pub(crate) node: Option<u32>,
-    /// F1 means that the device may leave D0. [d3dkmddi: DXGK_POWER_COMPONENT_D3_TRANSITION]
+    /// F1 means that the device may leave D0, which is inferred from the name of the type; its page says no more. [d3dkmddi: DXGK_POWER_COMPONENT_TYPE]
     is_d3_transition: bool,
     states: u32,
     driver_completes: bool,
@@ -141,6 +141,7 @@ pub(crate) fn check_component(
     let engine = info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
     let is_d3_transition =
         info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_D3_TRANSITION;
+    // The rule of this system, as no page says what the states of this type are.
     if is_d3_transition && states != 2 {
         return broken(format!("{states} F-states of a D3 transition, which has F0 and F1"));
     }

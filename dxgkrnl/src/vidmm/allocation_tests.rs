@@ -7,15 +7,11 @@ use nt::ram::Ram;
 /// Segment 1 aperture, 2 memory that the CPU sees, 3 memory that it does not.
 fn segments() -> Segments {
     let segment = |id, aperture, cpu_address| Segment {
-        engine: 0,
         id,
-        base_address: 0,
         size: 16 << 20,
-        commit_limit: 0,
         flags: DXGK_SEGMENTFLAGS::new().with_Aperture(aperture),
         cpu_address,
-        kernel: None,
-        host_aperture: None,
+        ..Segment::default()
     };
     let list = [segment(1, true, None), segment(2, false, Some(1 << 40)), segment(3, false, None)];
     Segments::new(Ram::new(1 << 20).unwrap(), &list)

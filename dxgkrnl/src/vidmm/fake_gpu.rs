@@ -699,15 +699,12 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         map_aperture2: false,
     };
     let segment = |id, aperture: bool| Segment {
-        engine: 0,
         id,
-        base_address: 0,
         size: vram,
-        commit_limit: 0,
         flags: DXGK_SEGMENTFLAGS::new().with_Aperture(aperture).with_CpuVisible(!aperture),
         cpu_address: (!aperture).then_some(BUS),
         kernel: (!aperture).then_some(base),
-        host_aperture: None,
+        ..Segment::default()
     };
     let windowed = Segment {
         flags: DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true).with_Use64KBPages(true),

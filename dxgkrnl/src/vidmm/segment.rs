@@ -105,6 +105,15 @@ pub(crate) struct MemorySegment {
 // SAFETY: `kernel` is the adapter's shared mapping, which outlives its memory manager; it is accessed by raw pointer only.
 unsafe impl Send for MemorySegment {}
 
+/// What of a segment may be used: whole pages, without the invalid ones, which are never given back.
+fn usable(segment: &Segment) -> RangeAllocator {
+    let mut free = RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1));
+    for (offset, len) in &segment.invalid {
+        free.allocate_at(*offset, *len);
+    }
+    free
+}
+
 /// The memory that allocations and page tables come from.
 pub(crate) struct Segments {
     /// System memory.
@@ -137,7 +146,7 @@ impl Segments {
                     segment.flags.PreservedDuringStandby() && segment.flags.PreservedDuringHibernate(),
                 ),
                 evicted: 0,
-                free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
+                free: usable(segment),
             })
         });
         Self { ram, list: list.collect(), of_engine, large: None, table_work: None }
@@ -334,6 +343,20 @@ mod tests {
         frames.dedup();
         assert_eq!(frames.len() as u64, total / 2 + kept.len() as u64, "no page is used twice");
         assert!(SystemMemory::allocate(&ram, 2).is_none());
+    }
+
+    #[test]
+    fn invalid_ranges_of_a_segment_are_never_handed_out() {
+        let segment = Segment {
+            id: 1,
+            size: 8 * PAGE_SIZE,
+            invalid: vec![(2 * PAGE_SIZE, PAGE_SIZE), (5 * PAGE_SIZE, 2 * PAGE_SIZE)],
+            ..Segment::default()
+        };
+        let mut segments = Segments::new(Ram::new(1 << 20).unwrap(), &[segment]);
+        assert_eq!(segments.free_bytes(1), 5 * PAGE_SIZE);
+        let pages: Vec<u64> = std::iter::from_fn(|| segments.allocate(1, PAGE_SIZE, PAGE_SIZE)).collect();
+        assert_eq!(pages, [0, 1, 3, 4, 7].map(|page| page * PAGE_SIZE));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::bus::{MONITORED, REGISTERS_SIZE, VRAM_SIZE};
-use super::{Mutant, SOUND, table};
+use super::{Mutant, ReservedMemory, SOUND, table};
 
 /// Pool tag of everything.
 pub(crate) const TAG: u32 = u32::from_le_bytes(*b"mini");
@@ -250,6 +250,46 @@ fn segments(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
+fn invalid_ranges(ranges: &[(u64, u64)], args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure, which names the segment and an array for its ranges.
+    let state = unsafe { &mut *args.pOutputData.cast::<DXGK_QUERYSEGMENTMEMORYSTATE>() };
+    // SAFETY: both arms are a number.
+    assert!(state.DriverSegmentId != 0 && unsafe { state.u.NumInvalidMemoryRanges } != 0);
+    state.u.NumInvalidMemoryRanges = ranges.len() as u32;
+    for (index, &(offset, bytes)) in ranges.iter().enumerate() {
+        let range = DXGK_MEMORYRANGE { SegmentOffset: offset, SizeInBytes: bytes };
+        // SAFETY: the array has as many elements as the descriptor said.
+        unsafe { state.pMemoryRanges.wrapping_add(index).write(range) };
+    }
+    STATUS_SUCCESS
+}
+
+fn reserved_ranges(ranges: &[(i64, i64)], args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let answer = unsafe { &mut *args.pOutputData.cast::<DXGK_HARDWARERESERVEDRANGES>() };
+    answer.NumRanges = ranges.len() as u32;
+    let number = |value| LARGE_INTEGER { QuadPart: value };
+    for (index, &(address, bytes)) in ranges.iter().enumerate().filter(|_| !answer.pPhysicalRanges.is_null()) {
+        let range = DXGK_PHYSICAL_MEMORY_RANGE { BaseAddress: number(address), NumberOfBytes: number(bytes) };
+        // SAFETY: the array has as many elements as the first call said.
+        unsafe { answer.pPhysicalRanges.wrapping_add(index).write(range) };
+    }
+    STATUS_SUCCESS
+}
+
+/// Memory that the system must leave alone; every other query is not served.
+fn reserved_memory(reserved: ReservedMemory, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    use DXGK_QUERYADAPTERINFOTYPE as Kind;
+    match (args.Type, reserved.save_size, reserved.ranges) {
+        (Kind::DXGKQAITYPE_SEGMENTMEMORYSTATE, _, _) => invalid_ranges(reserved.invalid, args),
+        (Kind::DXGKQAITYPE_FRAMEBUFFERSAVESIZE, Some(bytes), _) => {
+            reply(args, DXGK_FRAMEBUFFERSAVEAREA { MaximumSize: bytes })
+        }
+        (Kind::DXGKQAITYPE_HARDWARERESERVEDRANGES, _, Some(ranges)) => reserved_ranges(ranges, args),
+        _ => STATUS_NOT_SUPPORTED,
+    }
+}
+
 pub(crate) unsafe extern "win64" fn query_adapter_info(
     context: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -261,6 +301,9 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
     let args = unsafe { &*args };
     if mutant.answers == Some(args.Type) {
         return STATUS_SUCCESS;
+    }
+    if mutant.refuses == Some(args.Type) {
+        return STATUS_NOT_SUPPORTED;
     }
     match args.Type {
         Kind::DXGKQAITYPE_DRIVERCAPS => reply(args, driver_caps(&mutant)),
@@ -306,7 +349,7 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
             let index = unsafe { args.pInputData.cast::<u32>().read() };
             (mutant.components)().get(index as usize).map_or(STATUS_INVALID_PARAMETER, |info| reply(args, *info))
         }
-        _ => STATUS_NOT_SUPPORTED,
+        _ => reserved_memory(mutant.reserved, args),
     }
 }
 

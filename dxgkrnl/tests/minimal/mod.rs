@@ -22,6 +22,10 @@ pub(crate) struct Mutant {
     pub(crate) caps: fn(&mut DXGK_DRIVERCAPS),
     /// A query that it answers besides, without writing anything.
     pub(crate) answers: Option<DXGK_QUERYADAPTERINFOTYPE>,
+    /// A query that it refuses.
+    pub(crate) refuses: Option<DXGK_QUERYADAPTERINFOTYPE>,
+    /// Answers to the queries about memory that is not the system's to use.
+    pub(crate) reserved: ReservedMemory,
     pub(crate) device_caps: fn(&mut DXGK_WDDMDEVICECAPS),
     pub(crate) native_fence_caps: Option<DXGK_NATIVE_FENCE_CAPS>,
     pub(crate) submission_caps: Option<DXGK_USERMODESUBMISSION_CAPS>,
@@ -48,11 +52,24 @@ pub(crate) struct Mutant {
     pub(crate) class: u32,
 }
 
+/// Memory that the system must leave alone, as the driver tells it.
+#[derive(Clone, Copy)]
+pub(crate) struct ReservedMemory {
+    /// Offset and bytes of invalid ranges of each segment that has some.
+    pub(crate) invalid: &'static [(u64, u64)],
+    /// Answer to FRAMEBUFFERSAVESIZE.
+    pub(crate) save_size: Option<usize>,
+    /// Answer to HARDWARERESERVEDRANGES: address and bytes.
+    pub(crate) ranges: Option<&'static [(i64, i64)]>,
+}
+
 /// The working driver.
 pub(crate) const SOUND: Mutant = Mutant {
     table: |_| (),
     caps: |_| (),
     answers: None,
+    refuses: None,
+    reserved: ReservedMemory { invalid: &[], save_size: None, ranges: None },
     device_caps: |_| (),
     native_fence_caps: None,
     submission_caps: None,

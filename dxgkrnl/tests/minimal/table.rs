@@ -40,6 +40,11 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     table
 }
 
+/// Fills what every driver that manages power at run time has.
+pub(crate) fn fill_fstates(table: &mut DRIVER_INITIALIZATION_DATA) {
+    trivial! { table: DxgkDdiSetPowerComponentFState(*mut c_void, u32, u32); }
+}
+
 /// Fills what only the driver of a compute-only adapter leaves out.
 pub(crate) fn fill_for_displays(table: &mut DRIVER_INITIALIZATION_DATA) {
     trivial! { table:
@@ -64,6 +69,7 @@ fn plug_and_play(table: &mut DRIVER_INITIALIZATION_DATA) {
         DxgkDdiQueryChildStatus(*mut c_void, *mut DXGK_CHILD_STATUS, BOOLEAN);
         DxgkDdiQueryDeviceDescriptor(*mut c_void, u32, *mut DXGK_DEVICE_DESCRIPTOR);
         DxgkDdiSetPowerState(*mut c_void, u32, DEVICE_POWER_STATE, i32);
+        DxgkDdiPowerRuntimeControlRequest(*mut c_void, *const GUID, *mut c_void, usize, *mut c_void, usize, *mut usize);
     }
 }
 

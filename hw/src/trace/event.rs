@@ -285,6 +285,8 @@ events! {
     21 Adapter Error SurpriseRemoved {}
     /// The machine stops or has no use for the device: its scheduler was halted.
     22 Adapter Warning Halted {}
+    /// The control request of RegistrationAnswered, told again as each adapter is added: in DriverEntry no session can listen yet.
+    23 Adapter Information RegisteredBy { request: Hex32 }
 
     /// A context that is scheduled packet by packet.
     32 Queue Information ContextCreated { context: Hex64, process: Hex64, node: U32 }

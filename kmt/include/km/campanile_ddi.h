@@ -2161,6 +2161,37 @@ typedef struct DXGK_QUERYSEGMENTIN4 {
     UINT PhysicalAdapterIndex;
 } DXGK_QUERYSEGMENTIN4;
 
+/* Part of a memory segment */
+typedef struct DXGK_MEMORYRANGE {
+    UINT64 SegmentOffset;
+    UINT64 SizeInBytes;
+} DXGK_MEMORYRANGE;
+
+typedef struct DXGK_QUERYSEGMENTMEMORYSTATE {
+    USHORT DriverSegmentId;
+    USHORT PhysicalAdapterIndex;
+    union {
+        UINT NumInvalidMemoryRanges;
+        UINT NumUEFIFrameBufferRanges;
+    };
+    DXGK_MEMORYRANGE *pMemoryRanges;
+} DXGK_QUERYSEGMENTMEMORYSTATE;
+
+typedef struct DXGK_FRAMEBUFFERSAVEAREA {
+    SIZE_T MaximumSize;
+} DXGK_FRAMEBUFFERSAVEAREA;
+
+/* Part of physical memory */
+typedef struct DXGK_PHYSICAL_MEMORY_RANGE {
+    PHYSICAL_ADDRESS BaseAddress;
+    LARGE_INTEGER NumberOfBytes;
+} DXGK_PHYSICAL_MEMORY_RANGE;
+
+typedef struct DXGK_HARDWARERESERVEDRANGES {
+    UINT NumRanges;
+    DXGK_PHYSICAL_MEMORY_RANGE *pPhysicalRanges;
+} DXGK_HARDWARERESERVEDRANGES;
+
 typedef enum DXGK_BUILDPAGINGBUFFER_OPERATION {
     DXGK_OPERATION_TRANSFER = 0,
     DXGK_OPERATION_FILL = 1,

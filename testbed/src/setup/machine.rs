@@ -1,7 +1,7 @@
 //! What a user chooses of a machine: its GPU, where the operating-system side lets fences lie, and which features it withholds.
 
 use clap::ValueEnum;
-use dxgkrnl::PowerSettings;
+use dxgkrnl::{FeaturePolicy, PowerSettings};
 
 use super::{BusChoice, FaultOption, SystemOptions, VariantOptions};
 
@@ -74,15 +74,20 @@ impl MachineOptions {
         let local = self.fences == FenceStorage::Local;
         options.features.optimized_default_fences = local;
         options.features.intra_gpu_fences = local;
+        self.withhold(&mut options.features);
+        options.power = self.power.unwrap_or_default();
+        options
+    }
+
+    /// Takes the withheld features from those that an operating-system side enables.
+    pub fn withhold(&self, features: &mut FeaturePolicy) {
         for feature in &self.without {
             let enabled = match feature {
-                Feature::HardwareScheduling => &mut options.features.hardware_scheduling,
-                Feature::NativeFence => &mut options.features.native_fence,
-                Feature::UserModeSubmission => &mut options.features.user_mode_submission,
+                Feature::HardwareScheduling => &mut features.hardware_scheduling,
+                Feature::NativeFence => &mut features.native_fence,
+                Feature::UserModeSubmission => &mut features.user_mode_submission,
             };
             *enabled = false;
         }
-        options.power = self.power.unwrap_or_default();
-        options
     }
 }
