@@ -12,4 +12,4 @@ pub(crate) use log_reader::{Reader, Source};
 pub(crate) use monitored_waits::{MonitoredWaits, Values};
 pub(crate) use packet_fence::{InvalidFence, PacketFences, is_after};
 pub(crate) use rights::Rights;
-pub(crate) use wait::{UNMONITORED, Wait};
+pub(crate) use wait::{UNMONITORED, Wait, set_event};

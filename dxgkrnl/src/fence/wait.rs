@@ -103,7 +103,7 @@ impl Wait {
             Wake::Thread(thread) => thread.unpark(),
             Wake::Hook(over) => over(),
             Wake::Event(event, over) => {
-                add_one(event);
+                set_event(event);
                 if let Some(over) = over {
                     over();
                 }
@@ -138,7 +138,7 @@ impl Wait {
 }
 
 /// Adds 1 to an event without ever blocking: an event that is full is signalled already.
-fn add_one(event: &OwnedFd) {
+pub(crate) fn set_event(event: &OwnedFd) {
     let mut poll = libc::pollfd { fd: event.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: one valid pollfd, and a timeout of zero.
     let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };

@@ -22,12 +22,11 @@ use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
-use super::batch;
 use super::held_queue::{HELD_MAX, HeldQueue};
 use super::node::{Owner, Packet};
 use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
-use super::queue_wait::FenceValues;
+use super::queue_wait::Objects;
 use super::update_queue::UpdateQueue;
 use super::worker::Work;
 use crate::fence::Wait;
@@ -48,10 +47,10 @@ pub(crate) struct PacketCommands {
 enum Item {
     /// With its number among the packets of the context.
     Commands(PacketCommands, u64),
-    Wait(FenceValues),
+    Wait(Objects),
     /// To be written when the packet with this number is done.
     Signal {
-        signals: FenceValues,
+        signals: Objects,
         after: u64,
     },
 }
@@ -340,8 +339,8 @@ impl PacketContext {
     ///
     /// # Errors
     /// Why a fence is ended; as [`PacketContext::submit`].
-    pub(crate) fn submit_wait(&self, conditions: FenceValues) -> Result<(), NTSTATUS> {
-        conditions.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_wait(&self, conditions: Objects) -> Result<(), NTSTATUS> {
+        conditions.check()?;
         self.submit_item(|_| Item::Wait(conditions))
     }
 
@@ -350,8 +349,8 @@ impl PacketContext {
     ///
     /// # Errors
     /// As for [`PacketContext::submit_wait`].
-    pub(crate) fn submit_signal(&self, signals: FenceValues, at_submission: bool) -> Result<(), NTSTATUS> {
-        signals.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_signal(&self, signals: Objects, at_submission: bool) -> Result<(), NTSTATUS> {
+        signals.check()?;
         self.submit_item(|software| {
             let after = if at_submission { 0 } else { software.submitted };
             Item::Signal { signals, after }
@@ -402,7 +401,7 @@ impl PacketContext {
         while let Some(item) = software.held.pop() {
             match item {
                 Item::Commands(commands, number) => self.release(software, commands, number),
-                Item::Wait(conditions) if !waited && !super::is_met(&conditions, false) => {
+                Item::Wait(conditions) if !waited && !conditions.is_met() => {
                     software.held.put_back(Item::Wait(conditions.clone()));
                     return self.wait_for(software, conditions);
                 }
@@ -410,13 +409,12 @@ impl PacketContext {
                 Item::Signal { after, .. } if self.finished.load(Ordering::SeqCst) < after => {
                     return software.held.put_back(item);
                 }
-                // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
-                Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
+                Item::Signal { signals, .. } => software.held.signal(&signals, self.device.id()),
             }
         }
     }
 
-    fn wait_for(&self, software: &mut SoftwareQueue, conditions: FenceValues) {
+    fn wait_for(&self, software: &mut SoftwareQueue, conditions: Objects) {
         let (sch, context) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
         software.held.wait_for(conditions, move || {
             if let Some(sch) = sch.upgrade() {
@@ -526,6 +524,7 @@ impl PacketContext {
         let wait = {
             let mut software = lock(&self.software_queue);
             drop(software.held.drain());
+            software.held.abandon_mutexes();
             software.held.take_hold()
         };
         if let Some(wait) = wait {

@@ -18,10 +18,9 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use nt::bugcheck::Bugcheck;
 
-use super::batch;
 use super::held_queue::HeldQueue;
 use super::hw_queue::HwQueue;
-use super::queue_wait::FenceValues;
+use super::queue_wait::Objects;
 use super::report::subcode;
 use super::worker::Work;
 use crate::fence::Wait;
@@ -38,10 +37,10 @@ pub(crate) struct Commands {
 /// One submission.
 enum Item {
     Commands(Commands),
-    Wait(FenceValues),
+    Wait(Objects),
     /// To be written when the queue's progress has reached `after`.
     Signal {
-        signals: FenceValues,
+        signals: Objects,
         after: u64,
     },
 }
@@ -106,8 +105,8 @@ impl HwQueue {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, whose waits are commands of its own; why a fence is ended;
     /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much.
-    pub(crate) fn submit_wait(&self, conditions: FenceValues) -> Result<(), NTSTATUS> {
-        conditions.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_wait(&self, conditions: Objects) -> Result<(), NTSTATUS> {
+        conditions.check()?;
         self.submit_software(|_| Item::Wait(conditions))
     }
 
@@ -116,8 +115,8 @@ impl HwQueue {
     ///
     /// # Errors
     /// As for [`HwQueue::submit_wait`].
-    pub(crate) fn submit_signal(&self, signals: FenceValues, at_submission: bool) -> Result<(), NTSTATUS> {
-        signals.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_signal(&self, signals: Objects, at_submission: bool) -> Result<(), NTSTATUS> {
+        signals.check()?;
         self.submit_software(|queue| {
             let after = if at_submission { 0 } else { queue.last_submitted.load(Ordering::Acquire) };
             Item::Signal { signals, after }
@@ -156,8 +155,8 @@ impl HwQueue {
         }
         let Some(mut waited) = software.held.end_wait() else { return };
         while let Some(item) = software.held.pop() {
-            let conditions = if waited { Vec::new() } else { self.needs(&item, software) };
-            if !super::is_met(&conditions, false) {
+            let conditions = if waited { Objects::default() } else { self.needs(&item, software) };
+            if !conditions.is_met() {
                 software.held.put_back(item);
                 return self.wait_for(software, conditions);
             }
@@ -169,16 +168,15 @@ impl HwQueue {
                     let _ = self.hand_over(software, &mut commands);
                 }
                 Item::Wait(_) => {}
-                // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
-                Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
+                Item::Signal { signals, .. } => software.held.signal(&signals, self.context().device().id()),
             }
         }
         software.empty();
     }
 
     /// What must have happened before this submission runs.
-    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> FenceValues {
-        let own = |value| vec![(Arc::clone(self.progress()), value)];
+    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> Objects {
+        let own = |value| Objects::from(vec![(Arc::clone(self.progress()), value)]);
         match item {
             Item::Commands(_) => self.oldest_in_the_way(software).ok().flatten().map(own).unwrap_or_default(),
             Item::Wait(conditions) => conditions.clone(),
@@ -187,7 +185,7 @@ impl HwQueue {
     }
 
     /// The first submission waits for these; the worker moves it on.
-    fn wait_for(&self, software: &mut SoftwareQueue, conditions: FenceValues) {
+    fn wait_for(&self, software: &mut SoftwareQueue, conditions: Objects) {
         let (sch, queue) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
         let over = move || {
             if let Some(sch) = sch.upgrade() {
@@ -272,6 +270,7 @@ impl HwQueue {
         let wait = {
             let mut software = lock(&self.software_queue);
             software.empty();
+            software.held.abandon_mutexes();
             self.held.store(0, Ordering::Release);
             if !self.flags().UserModeSubmission() {
                 self.last_submitted.store(software.handed_over, Ordering::Release);
