@@ -26,7 +26,8 @@ use super::held_queue::{HELD_MAX, HeldQueue};
 use super::node::{Owner, Packet};
 use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
-use super::queue_wait::Objects;
+use super::queue_wait::{Objects, QueueWait};
+use super::running::SyncCommand;
 use super::update_queue::UpdateQueue;
 use super::worker::Work;
 use crate::fence::Wait;
@@ -53,6 +54,17 @@ enum Item {
         signals: Objects,
         after: u64,
     },
+}
+
+impl Item {
+    /// Which command of software it is, if it is one.
+    fn command(&self) -> Option<SyncCommand> {
+        match self {
+            Self::Commands(..) => None,
+            Self::Wait(_) => Some(SyncCommand::Wait),
+            Self::Signal { .. } => Some(SyncCommand::Signal),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -368,7 +380,9 @@ impl PacketContext {
                 return Err(STATUS_INSUFFICIENT_RESOURCES);
             }
             let item = item(&mut software);
+            let command = item.command();
             software.held.push(item)?;
+            self.sch().count_command(&self.device, self.node, command, false);
             self.run(&mut software);
         }
         self.sch().dispatch(self.node);
@@ -399,6 +413,7 @@ impl PacketContext {
     fn move_on(&self, software: &mut SoftwareQueue) {
         let Some(mut waited) = software.held.end_wait() else { return };
         while let Some(item) = software.held.pop() {
+            let command = item.command();
             match item {
                 Item::Commands(commands, number) => self.release(software, commands, number),
                 Item::Wait(conditions) if !waited && !conditions.is_met() => {
@@ -411,6 +426,7 @@ impl PacketContext {
                 }
                 Item::Signal { signals, .. } => software.held.signal(&signals, self.device.id()),
             }
+            self.sch().count_command(&self.device, self.node, command, true);
         }
     }
 
@@ -519,17 +535,15 @@ impl PacketContext {
         }
     }
 
-    /// Drops what is held: nobody is left whose work it is, or nothing of the context runs any more.
+    /// Drops what is held, and gives up what the context owns: the hardware has nothing of it.
     pub(super) fn drop_held(&self) {
-        let wait = {
-            let mut software = lock(&self.software_queue);
-            drop(software.held.drain());
-            software.held.abandon_mutexes();
-            software.held.take_hold()
-        };
-        if let Some(wait) = wait {
-            wait.cancel();
-        }
+        self.drop_submissions();
+        lock(&self.software_queue).held.abandon_mutexes();
+    }
+
+    fn drop_submissions(&self) {
+        let wait = lock(&self.software_queue).held.clear();
+        wait.into_iter().for_each(QueueWait::cancel);
         self.run(&mut lock(&self.software_queue));
     }
 
@@ -537,7 +551,7 @@ impl PacketContext {
     /// if that did not happen in time.
     pub(super) fn abandon(&self) -> bool {
         self.lost.store(true, Ordering::Release);
-        self.drop_held();
+        self.drop_submissions();
         let sch = self.sch();
         let Some(node) = sch.nodes.get(self.node as usize) else { return true };
         let flies = node.state().drop_context(self);
@@ -548,7 +562,9 @@ impl PacketContext {
         };
         // Packets of other contexts that the preemption returned are submitted again.
         sch.dispatch(self.node);
-        self.run(&mut lock(&self.software_queue));
+        let mut software = lock(&self.software_queue);
+        software.held.abandon_mutexes();
+        self.run(&mut software);
         left
     }
 

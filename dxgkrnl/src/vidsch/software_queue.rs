@@ -22,6 +22,7 @@ use super::held_queue::HeldQueue;
 use super::hw_queue::HwQueue;
 use super::queue_wait::Objects;
 use super::report::subcode;
+use super::running::SyncCommand;
 use super::worker::Work;
 use crate::fence::Wait;
 
@@ -43,6 +44,17 @@ enum Item {
         signals: Objects,
         after: u64,
     },
+}
+
+impl Item {
+    /// Which command of software it is, if it is one.
+    fn command(&self) -> Option<SyncCommand> {
+        match self {
+            Self::Commands(..) => None,
+            Self::Wait(_) => Some(SyncCommand::Wait),
+            Self::Signal { .. } => Some(SyncCommand::Signal),
+        }
+    }
 }
 
 /// The software queue of one hardware queue.
@@ -132,7 +144,10 @@ impl HwQueue {
         if self.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        software.held.push(item(self))?;
+        let item = item(self);
+        let command = item.command();
+        software.held.push(item)?;
+        self.sch().count_command(self.context().device(), self.context().node(), command, false);
         self.move_on(&mut software);
         self.note_active();
         Ok(())
@@ -161,6 +176,7 @@ impl HwQueue {
                 return self.wait_for(software, conditions);
             }
             waited = false;
+            let command = item.command();
             match item {
                 Item::Commands(mut commands) => {
                     let _ = self.oldest_in_the_way(software);
@@ -170,6 +186,7 @@ impl HwQueue {
                 Item::Wait(_) => {}
                 Item::Signal { signals, .. } => software.held.signal(&signals, self.context().device().id()),
             }
+            self.sch().count_command(self.context().device(), self.context().node(), command, true);
         }
         software.empty();
     }
@@ -265,7 +282,8 @@ impl HwQueue {
         if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.software_queue).handed_over }
     }
 
-    /// Drops what is held: the device is lost, or nobody is left whose work it is, or the queue is gone.
+    /// Drops what is held, and gives up what the queue owns: the device is lost, or nobody is left whose work it is, or the queue is gone.
+    /// The hardware has nothing of it.
     pub(super) fn drop_held(&self) {
         let wait = {
             let mut software = lock(&self.software_queue);
