@@ -32,7 +32,8 @@ use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Kept, Resource, ResourceHandle, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
-    Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, SharedFence, SyncObject,
+    Device, Doorbell, HwContext, HwQueue, OlderSync, OpenOlderSync, PacketContext, ProcessAdapter, SharedFence,
+    SyncObject,
 };
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
@@ -83,7 +84,7 @@ pub(crate) enum Object {
     HwQueue(Arc<HwQueue>),
     Doorbell(Arc<Doorbell>),
     Sync(Arc<SyncObject>),
-    OlderSync(Arc<OlderSync>),
+    OlderSync(Arc<OpenOlderSync>),
     KeyedMutex(Arc<OpenKeyedMutex>),
     Trim(Arc<TrimRegistration>),
     BudgetChange(Arc<BudgetRegistration>),
@@ -95,6 +96,7 @@ pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
     SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
     KeyedMutex(Arc<KeyedMutex>),
+    OlderSync(Arc<OlderSync>),
     /// A resource, and why nobody opens it by the handle if that is so.
     SharedResource(Arc<ResourceHandle>, Result<(), NTSTATUS>),
 }
@@ -144,7 +146,7 @@ getters! {
     get_resource = Resource(Resource);
     get_doorbell = Doorbell(Doorbell);
     get_sync = Sync(SyncObject);
-    get_older_sync = OlderSync(OlderSync);
+    get_older_sync = OlderSync(OpenOlderSync);
     get_keyed_mutex = KeyedMutex(OpenKeyedMutex);
 }
 

@@ -82,6 +82,8 @@ nt::ranks! {
     ReportsActedUpon,
     /// `Fence::waits`, by number of the fence.
     FenceWaits: several,
+    /// `OlderSync::state`, by number of the object.
+    OlderSync: several,
     /// `Fence::home`.
     FenceHome,
     /// `Spot::moving`: the page of a fence stays where it is.

@@ -39,6 +39,9 @@ cases! { thunks "AdapterInformation";
     "AdapterInformation.DisplayQuestionsAreNotSupported" on Boot::Shared, "kmtqueryadapterinfotype":
         "Questions about displays, and numbers that are no question, are not supported and write nothing."
         => display_questions;
+    "AdapterInformation.EveryQuestionIsAnsweredAsDocumented" on Boot::Shared, "kmtqueryadapterinfotype":
+        "Every question that the kit declares is answered, or refused with the status that the table of questions names, and what is refused writes nothing. Which ones are refused is this system's rule where the pages are silent."
+        => every_question;
     "AdapterInformation.ShortBufferIsRefusedAndLongOneKept" on Boot::Shared, "d3dkmtqueryadapterinfo":
         "An answer that is longer than the buffer is refused and writes nothing; a longer buffer is written no further than the answer goes."
         => buffers;
@@ -220,6 +223,33 @@ fn display_questions(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The table of questions: name, number and answer of each.
+fn questions() -> impl Iterator<Item = (&'static str, i32, &'static str)> {
+    let rows = include_str!("../../../docs/adapter-questions.md").lines().filter(|line| line.starts_with("| KMT"));
+    rows.filter_map(|row| {
+        let mut cells = row.split('|').skip(1).map(str::trim);
+        Some((cells.next()?, cells.next()?.parse().ok()?, cells.next()?))
+    })
+}
+
+fn every_question(case: &Case) -> Result<(), Failure> {
+    let adapter = adapter(case)?;
+    for (name, number, answer) in questions() {
+        let mut data = vec![0; 16 << 10];
+        let status = case.kmt().query(adapter, Kind(number), &mut data);
+        match answer {
+            "answered" => granted(status, name)?,
+            "asked" => ensure!(status != STATUS_NOT_SUPPORTED, "{name} is not supported"),
+            "STATUS_NOT_SUPPORTED" => {
+                refused(status, &[STATUS_NOT_SUPPORTED], name)?;
+                ensure!(data.iter().all(|byte| *byte == 0), "{name} wrote something");
+            }
+            other => return Err(Failure::new(format!("{name}: the table says {other}"))),
+        }
+    }
+    Ok(())
+}
+
 fn buffers(case: &Case) -> Result<(), Failure> {
     for (kind, size) in [
         (Kind::KMTQAITYPE_GETSEGMENTSIZE, size_of::<D3DKMT_SEGMENTSIZEINFO>()),
@@ -248,4 +278,22 @@ fn buffers(case: &Case) -> Result<(), Failure> {
         ensure!(long[size..].iter().all(|byte| *byte == 0xa5), "query {} wrote past its answer", kind.0);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_questions_has_every_one_that_is_declared() {
+        let declared = include_str!("../../../ddi/src/kmt/adapter.rs").lines().filter_map(|line| {
+            let (name, number) = line.trim().strip_prefix("pub const ")?.split_once(": Self = Self(")?;
+            Some((name, number.strip_suffix(");")?.parse().ok()?)).filter(|(name, _)| name.starts_with("KMTQ"))
+        });
+        let mut declared: Vec<(&str, i32)> = declared.collect();
+        declared.sort_by_key(|(_, number)| *number);
+        let table: Vec<_> = questions().map(|(name, number, _)| (name, number)).collect();
+        assert!(table.len() > 60, "{} rows", table.len());
+        assert_eq!(table, declared);
+    }
 }

@@ -10,7 +10,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::event::Event;
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
-use crate::rig::{KernelHandle, Rig, fill};
+use crate::rig::{KernelHandle, PacketQueue, Rig, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "OlderSync";
@@ -23,9 +23,30 @@ cases! { thunks "OlderSync";
     "OlderSync.ValuesAreAskedOfMonitoredFences" on Boot::Shared, "d3dkmtsignalsynchronizationobject2":
         "The older waits and signals take monitored fences too, whose value user mode sees."
         => monitored;
-    "OlderSync.MutexesAndSemaphoresAreRefused" on Boot::Shared, "d3dddi_synchronizationobject_type":
-        "Mutexes and semaphores of the GPU are refused by name by both thunks, kinds that there are not as invalid parameters. This system's rule: it has neither."
+    "OlderSync.SemaphoresCountTheirSignals" on Boot::Shared, "d3dddi_synchronizationobjectinfo2":
+        "As many waits pass a semaphore as it began with and was signalled, in their order, of either older form; signals beyond its maximum have no effect, which is this system's rule."
+        => semaphores;
+    "OlderSync.MutexesHaveOneOwner" on Boot::Shared, "d3dddi_synchronizationobjectinfo2":
+        "One context at a time passes a mutex, and the next one when it has signalled it as often as it has waited; the signal of another context has no effect. Any context of its device signals one that is owned from the beginning. This system's rule, where the pages are silent."
         => mutexes;
+    "OlderSync.ContextsThatEndGiveUpWhatTheyOwn" on Boot::Shared, "d3dkmtdestroycontext":
+        "A mutex whose owner is destroyed goes to the next context, and a context that is destroyed while it waits takes nothing from the next one. This system's rule."
+        => abandoned;
+    "OlderSync.WaitsEndWithTheirObject" on Boot::Shared, "d3dkmtdestroysynchronizationobject":
+        "A context that waits for a semaphore, a mutex or a fence goes on when the object is destroyed, and so does one that comes to such a wait later. This system's rule."
+        => destroyed;
+    "OlderSync.WaitsForSeveralTakeAllAtOnce" on Boot::Shared, "d3dkmtwaitforsynchronizationobject":
+        "A context that waits for several objects goes on when it has all of them, and two that name the same ones in another order do not wait for each other."
+        => several;
+    "OlderSync.QueuesTakeThemToo" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
+        "The newer waits and signals of contexts and hardware queues take the older objects with a value, which only a fence has."
+        => newer_thunks;
+    "OlderSync.EventsAreEnqueued" on Boot::Shared, "d3dddicb_signalflags":
+        "With EnqueueCpuEvent an event is set when the work before it is done, by either thunk that has the flag, and no object is signalled with it."
+        => enqueued_events;
+    "OlderSync.BadObjectsAreRefused" on Boot::Shared, "d3dddi_synchronizationobject_type":
+        "Kinds that there are not, semaphores without a maximum or beginning beyond it, sharing by kernel handles without sharing, and a notification for all processes are refused, and fences by the thunk that creates mutexes and semaphores."
+        => bad_objects;
     "OlderSync.BadRequestsAreRefused" on Boot::Shared, "d3dkmt_waitforsynchronizationobject2":
         "No objects, too many, handles of others, and fences without a value are refused."
         => refusals;
@@ -35,12 +56,12 @@ cases! { thunks "OlderSync";
     "OlderSync.NamedFencesAreFound" needs NativeFence on Boot::Shared, "d3dkmtopensyncobjectnthandlefromname":
         "A shared fence with a name is opened by it as long as a kernel handle is there; the name is taken once, and another one is not found."
         => names;
-    "OlderSync.HandlesOfEveryProcessAreNotMade" on Boot::Shared, "d3dkmtopensynchronizationobject":
-        "No synchronization object but a keyed mutex is shared by a handle that every process knows, so that opening one is refused. This system's rule."
+    "OlderSync.GlobalHandlesOpenTheSameObject" on Boot::Shared, "d3dkmtopensynchronizationobject":
+        "A mutex, a semaphore or a fence that is shared without kernel handles has a handle that opens it again as long as one handle of it is there; others have none, and other numbers open nothing."
         => global_handles;
 }
 
-fn create(
+pub(crate) fn create(
     rig: &Rig,
     kind: Type,
     change: impl FnOnce(&mut D3DDDI_SYNCHRONIZATIONOBJECTINFO2),
@@ -63,7 +84,7 @@ fn fence(rig: &Rig, value: u64) -> Result<D3DKMT_HANDLE, Failure> {
     Ok(made(create(rig, Type::D3DDDI_FENCE, begin), "a fence without an address")?.hSyncObject)
 }
 
-fn wait(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE], value: u64) -> NTSTATUS {
+pub(crate) fn wait(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE], value: u64) -> NTSTATUS {
     let mut arguments = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2::zeroed();
     (arguments.hContext, arguments.ObjectCount) = (context, objects.len() as u32);
     for (place, object) in arguments.ObjectHandleArray.iter_mut().zip(objects) {
@@ -73,7 +94,7 @@ fn wait(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE], value: u64
     rig.kmt.call(rig.kmt.further().D3DKMTWaitForSynchronizationObject2, &mut arguments)
 }
 
-fn signal(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE], value: u64) -> NTSTATUS {
+pub(crate) fn signal(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE], value: u64) -> NTSTATUS {
     let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2::zeroed();
     (arguments.hContext, arguments.ObjectCount) = (context, objects.len() as u32);
     for (place, object) in arguments.ObjectHandleArray.iter_mut().zip(objects) {
@@ -83,7 +104,7 @@ fn signal(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE], value: u
     rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObject2, &mut arguments)
 }
 
-fn destroy(rig: &Rig, object: D3DKMT_HANDLE) -> NTSTATUS {
+pub(crate) fn destroy(rig: &Rig, object: D3DKMT_HANDLE) -> NTSTATUS {
     let mut arguments = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
     rig.kmt.call(rig.kmt.table().D3DKMTDestroySynchronizationObject, &mut arguments)
 }
@@ -165,30 +186,301 @@ fn monitored(case: &Case) -> Result<(), Failure> {
     rig.packet_execute(&mut queue, &[])
 }
 
+fn semaphore(rig: &Rig, initial: u32, most: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let counts = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore { MaxCount: most, InitialCount: initial };
+    create(rig, Type::D3DDDI_SEMAPHORE, |info| info.u.Semaphore = counts).map(|created| created.hSyncObject)
+}
+
+fn mutex(rig: &Rig, owned: bool) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let state = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_SynchronizationMutex { InitialState: owned.into() };
+    create(rig, Type::D3DDDI_SYNCHRONIZATION_MUTEX, |info| info.u.SynchronizationMutex = state)
+        .map(|created| created.hSyncObject)
+}
+
+/// A wait of the first form, which has no value.
+pub(crate) fn take(rig: &Rig, context: D3DKMT_HANDLE, objects: &[D3DKMT_HANDLE]) -> NTSTATUS {
+    let mut older = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT::zeroed();
+    (older.hContext, older.ObjectCount) = (context, objects.len() as u32);
+    older.ObjectHandleArray.iter_mut().zip(objects).for_each(|(place, object)| *place = *object);
+    rig.kmt.call(rig.kmt.further().D3DKMTWaitForSynchronizationObject, &mut older)
+}
+
+/// A signal of the first form.
+pub(crate) fn give(rig: &Rig, context: D3DKMT_HANDLE, object: D3DKMT_HANDLE) -> NTSTATUS {
+    let mut older = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT::zeroed();
+    (older.hContext, older.ObjectCount, older.ObjectHandleArray[0]) = (context, 1, object);
+    rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObject, &mut older)
+}
+
+/// Nothing behind the wait of a context has run although another one has done all its work.
+fn waits(rig: &Rig, queue: &PacketQueue, value: u64, other: &mut PacketQueue, what: &str) -> Result<(), Failure> {
+    for _ in 0..3 {
+        rig.packet_execute(other, &[])?;
+    }
+    ensure!(queue.progress.value.load() < value, "{what}");
+    Ok(())
+}
+
+fn semaphores(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut other = rig.packet_queue(NODE_COPY)?;
+    let object = made(semaphore(&rig, 1, 2), "a semaphore")?;
+    let mut queues = Vec::new();
+    for _ in 0..3 {
+        queues.push(rig.packet_queue(NODE_COPY)?);
+    }
+    let mut values = Vec::new();
+    for (form, queue) in queues.iter_mut().enumerate() {
+        let status =
+            if form == 1 { wait(&rig, queue.context, &[object], 0) } else { take(&rig, queue.context, &[object]) };
+        granted(status, "a wait for the semaphore")?;
+        values.push(rig.packet_submit(queue, &[])?);
+    }
+    rig.packet_wait(&queues[0], values[0])?;
+    waits(&rig, &queues[1], values[1], &mut other, "two waits passed a semaphore with one")?;
+    granted(give(&rig, other.context, object), "a signal")?;
+    rig.packet_wait(&queues[1], values[1])?;
+    waits(&rig, &queues[2], values[2], &mut other, "three waits passed a semaphore with two")?;
+    granted(signal(&rig, other.context, &[object], 0), "a signal of the second form")?;
+    rig.packet_wait(&queues[2], values[2])?;
+    for _ in 0..5 {
+        granted(give(&rig, other.context, object), "signals beyond the maximum")?;
+    }
+    rig.packet_execute(&mut other, &[])?;
+    for queue in &mut queues[..2] {
+        granted(take(&rig, queue.context, &[object]), "a wait")?;
+        rig.packet_execute(queue, &[])?;
+    }
+    granted(take(&rig, queues[2].context, &[object]), "one wait too many")?;
+    let value = rig.packet_submit(&mut queues[2], &[])?;
+    waits(&rig, &queues[2], value, &mut other, "three waits passed a semaphore with a maximum of two")?;
+    granted(give(&rig, other.context, object), "the last signal")?;
+    rig.packet_wait(&queues[2], value)?;
+    granted(destroy(&rig, object), "destroying it")?;
+    refused(give(&rig, other.context, object), BAD_HANDLE, "a signal of what is destroyed")
+}
+
 fn mutexes(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
-    for kind in [Type::D3DDDI_SYNCHRONIZATION_MUTEX, Type::D3DDDI_SEMAPHORE] {
-        match create(&rig, kind, |info| {
-            info.u.Semaphore = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore { MaxCount: 1, InitialCount: 1 };
-        }) {
-            Ok(_) => return Err(Failure::new(format!("{kind:?} was created"))),
-            Err(status) => refused(status, &[STATUS_NOT_SUPPORTED], &format!("{kind:?}"))?,
-        }
-        let mut older = D3DKMT_CREATESYNCHRONIZATIONOBJECT::zeroed();
-        (older.hDevice, older.Info.Type) = (rig.device, kind);
-        let status = rig.kmt.call(rig.kmt.further().D3DKMTCreateSynchronizationObject, &mut older);
-        refused(status, &[STATUS_NOT_SUPPORTED], &format!("{kind:?} of the older thunk"))?;
+    let (mut owner, mut next) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    let mut other = rig.packet_queue(NODE_COPY)?;
+    let object = made(mutex(&rig, false), "a mutex")?;
+    for _ in 0..2 {
+        granted(take(&rig, owner.context, &[object]), "a wait of the owner")?;
     }
+    rig.packet_execute(&mut owner, &[])?;
+    granted(take(&rig, next.context, &[object]), "the wait of another context")?;
+    let value = rig.packet_submit(&mut next, &[])?;
+    granted(give(&rig, other.context, object), "a signal of a context that does not own it")?;
+    granted(give(&rig, owner.context, object), "the owner's first signal")?;
+    rig.packet_execute(&mut owner, &[])?;
+    waits(&rig, &next, value, &mut other, "two contexts passed a mutex")?;
+    granted(signal(&rig, owner.context, &[object], 0), "the owner's second signal")?;
+    rig.packet_wait(&next, value)?;
+    granted(take(&rig, owner.context, &[object]), "a wait of the first owner")?;
+    let value = rig.packet_submit(&mut owner, &[])?;
+    waits(&rig, &owner, value, &mut other, "the first owner has it again")?;
+    granted(give(&rig, next.context, object), "the signal of the second owner")?;
+    rig.packet_wait(&owner, value)?;
+    let initially = made(mutex(&rig, true), "a mutex that is owned")?;
+    granted(take(&rig, next.context, &[initially]), "a wait")?;
+    let value = rig.packet_submit(&mut next, &[])?;
+    let strange = Rig::on_adapter(rig.kmt, rig.adapter)?;
+    let mut theirs = strange.packet_queue(NODE_COPY)?;
+    granted(give(&strange, theirs.context, initially), "a signal of another device")?;
+    strange.packet_execute(&mut theirs, &[])?;
+    waits(&rig, &next, value, &mut other, "another device gave it back")?;
+    granted(give(&rig, other.context, initially), "a signal of its device")?;
+    rig.packet_wait(&next, value)
+}
+
+fn abandoned(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut owner, gone) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    let (mut next, mut other) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    let object = made(mutex(&rig, false), "a mutex")?;
+    granted(take(&rig, owner.context, &[object]), "a wait")?;
+    rig.packet_execute(&mut owner, &[])?;
+    granted(take(&rig, next.context, &[object]), "the wait of the next one")?;
+    let value = rig.packet_submit(&mut next, &[])?;
+    waits(&rig, &next, value, &mut other, "two contexts passed a mutex")?;
+    granted(rig.destroy_packet_context(owner.context), "destroying the owner")?;
+    rig.packet_wait(&next, value)?;
+    // A context is drained before it goes, so that the loss of its device ends one that waits.
+    let count = made(semaphore(&rig, 0, 1), "a semaphore")?;
+    let lost = Rig::on_adapter(rig.kmt, rig.adapter)?;
+    let first = lost.packet_queue(NODE_COPY)?;
+    granted(take(&lost, first.context, &[count]), "a wait")?;
+    granted(take(&rig, gone.context, &[count]), "the wait behind it")?;
+    let mut gone = gone;
+    let value = rig.packet_submit(&mut gone, &[])?;
+    granted(lost.destroy(), "destroying the device that waits first")?;
+    waits(&rig, &gone, value, &mut other, "a wait passed that nobody has signalled")?;
+    granted(give(&rig, other.context, count), "the one signal")?;
+    rig.packet_wait(&gone, value)
+}
+
+fn destroyed(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut other = rig.packet_queue(NODE_COPY)?;
+    let kinds: [(&str, D3DKMT_HANDLE); 3] = [
+        ("a semaphore", made(semaphore(&rig, 0, 1), "a semaphore")?),
+        ("a mutex", made(mutex(&rig, true), "a mutex")?),
+        ("a fence", fence(&rig, 0)?),
+    ];
+    for (what, object) in kinds {
+        let (mut queue, mut late) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+        let gate = fence(&rig, 0)?;
+        granted(wait(&rig, queue.context, &[object], 1), what)?;
+        granted(wait(&rig, late.context, &[gate], 1), "a wait before it")?;
+        granted(wait(&rig, late.context, &[object], 1), what)?;
+        let (value, later) = (rig.packet_submit(&mut queue, &[])?, rig.packet_submit(&mut late, &[])?);
+        waits(&rig, &queue, value, &mut other, what)?;
+        granted(destroy(&rig, object), "destroying it")?;
+        rig.packet_wait(&queue, value)?;
+        granted(signal(&rig, other.context, &[gate], 1), "letting the other come to its wait")?;
+        rig.packet_wait(&late, later)?;
+    }
+    Ok(())
+}
+
+fn several(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut first, mut second) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    let mut other = rig.packet_queue(NODE_COPY)?;
+    let (one, two) = (made(mutex(&rig, false), "a mutex")?, made(mutex(&rig, false), "a mutex")?);
+    granted(take(&rig, first.context, &[one, two]), "a wait for both")?;
+    rig.packet_execute(&mut first, &[])?;
+    granted(take(&rig, second.context, &[two, one]), "a wait for both in another order")?;
+    let value = rig.packet_submit(&mut second, &[])?;
+    granted(give(&rig, first.context, two), "giving one back")?;
+    rig.packet_execute(&mut first, &[])?;
+    waits(&rig, &second, value, &mut other, "a wait for two mutexes passed with one")?;
+    granted(give(&rig, first.context, one), "giving the other back")?;
+    rig.packet_wait(&second, value)?;
+    for round in 0..20u64 {
+        for (queue, order) in [(&mut first, [one, two]), (&mut second, [two, one])] {
+            granted(take(&rig, queue.context, &order), "a wait for both")?;
+            rig.packet_submit(queue, &[])?;
+            granted(give(&rig, queue.context, one), "a signal")?;
+            granted(give(&rig, queue.context, two), "a signal")?;
+        }
+        // The second owns both from before.
+        if round == 0 {
+            granted(give(&rig, second.context, one), "the first of what it owned")?;
+            granted(give(&rig, second.context, two), "the second of what it owned")?;
+        }
+    }
+    rig.packet_execute(&mut first, &[])?;
+    rig.packet_execute(&mut second, &[])
+}
+
+fn newer_thunks(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.kernel_queue(NODE_COPY)?;
+    let mut other = rig.packet_queue(NODE_COPY)?;
+    let (count, plain) = (made(semaphore(&rig, 0, 1), "a semaphore")?, fence(&rig, 0)?);
+    granted(rig.queue_wait(queue.queue, &[(count, 0), (plain, 3)]), "a wait of a hardware queue")?;
+    granted(rig.context_signal(other.context, &[(plain, 3)]), "a signal of a context")?;
+    let value = rig.kernel_submit(&mut queue, &[])?;
+    for _ in 0..3 {
+        rig.packet_execute(&mut other, &[])?;
+    }
+    ensure!(queue.progress.load() < value, "the queue did not wait for the semaphore");
+    granted(rig.context_signal(other.context, &[(count, 77)]), "a signal of a context")?;
+    wait_until("the work behind the wait", || queue.progress.load() >= value)?;
+    granted(rig.queue_signal(&[queue.queue], &[(count, 0)], D3DDDICB_SIGNALFLAGS::new()), "a signal of a queue")?;
+    granted(rig.context_wait(other.context, &[(count, 0)]), "a wait of a context")?;
+    rig.packet_execute(&mut other, &[])
+}
+
+fn enqueued_events(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, mut other) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    let (event, gate) = (Event::new()?, fence(&rig, 0)?);
+    let handle = std::ptr::without_provenance_mut(event.number() as usize);
+    let flags = D3DDDICB_SIGNALFLAGS::new().with_EnqueueCpuEvent(true);
+    for form in 0..2u64 {
+        granted(wait(&rig, queue.context, &[gate], form + 1), "a wait of the context")?;
+        let enqueue = |objects: u32| {
+            let mut object = gate;
+            if form == 0 {
+                let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2::zeroed();
+                (arguments.hContext, arguments.ObjectCount, arguments.Flags) = (queue.context, objects, flags);
+                arguments.ObjectHandleArray[0] = gate;
+                arguments.u.CpuEventHandle = handle;
+                return rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObject2, &mut arguments);
+            }
+            let mut context = queue.context;
+            let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2::zeroed();
+            (arguments.ObjectCount, arguments.ObjectHandleArray, arguments.Flags) = (objects, &raw mut object, flags);
+            (arguments.BroadcastContextCount, arguments.BroadcastContextArray) = (1, &raw mut context);
+            arguments.u.CpuEventHandle = handle;
+            rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
+        };
+        refused(enqueue(1), BAD_ARGUMENT, "an object beside the event")?;
+        granted(enqueue(0), "an event behind the wait")?;
+        rig.packet_execute(&mut other, &[])?;
+        ensure!(!event.is_set()?, "the event is set although the work before it waits");
+        granted(signal(&rig, other.context, &[gate], form + 1), "the signal that lets it go")?;
+        event.wait()?;
+    }
+    rig.packet_execute(&mut queue, &[])
+}
+
+fn bad_objects(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
     for kind in [Type(0), Type::D3DDDI_SYNCHRONIZATION_TYPE_LIMIT, Type(-1)] {
         match create(&rig, kind, |_| ()) {
             Ok(_) => return Err(Failure::new(format!("{kind:?} was created"))),
             Err(status) => refused(status, BAD_ARGUMENT, &format!("{kind:?}"))?,
         }
     }
+    let kinds = [Type::D3DDDI_SYNCHRONIZATION_MUTEX, Type::D3DDDI_SEMAPHORE, Type::D3DDDI_FENCE];
+    let counts = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore { MaxCount: 1, InitialCount: 1 };
+    for kind in kinds {
+        let made = create(&rig, kind, |info| {
+            info.u.Semaphore = counts;
+            info.Flags.set_NtSecuritySharing(true);
+        });
+        let Err(status) = made else { return Err(Failure::new(format!("{kind:?} for kernel handles alone"))) };
+        refused(status, BAD_ARGUMENT, "kernel handles without sharing")?;
+    }
+    for (initial, most) in [(0, 0), (1, 0), (3, 2), (u32::MAX, 1)] {
+        let Err(status) = semaphore(&rig, initial, most) else {
+            return Err(Failure::new(format!("a semaphore of {initial} of {most}")));
+        };
+        refused(status, BAD_ARGUMENT, "a semaphore that begins beyond its maximum or has none")?;
+        let mut older = D3DKMT_CREATESYNCHRONIZATIONOBJECT::zeroed();
+        (older.hDevice, older.Info.Type) = (rig.device, Type::D3DDDI_SEMAPHORE);
+        older.Info.u.Semaphore = D3DDDI_SYNCHRONIZATIONOBJECTINFO_Semaphore { MaxCount: most, InitialCount: initial };
+        let status = rig.kmt.call(rig.kmt.further().D3DKMTCreateSynchronizationObject, &mut older);
+        refused(status, BAD_ARGUMENT, "the same of the older thunk")?;
+    }
+    let event = Event::new()?;
+    let notification = create(&rig, Type::D3DDDI_CPU_NOTIFICATION, |info| {
+        info.Flags.set_Shared(true);
+        info.u.CPUNotification = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_CPUNotification {
+            Event: std::ptr::without_provenance_mut(event.number() as usize),
+        };
+    });
+    let Err(status) = notification else { return Err(Failure::new("a shared notification was created")) };
+    refused(status, BAD_ARGUMENT, "a shared notification")?;
     let mut older = D3DKMT_CREATESYNCHRONIZATIONOBJECT::zeroed();
     (older.hDevice, older.Info.Type) = (rig.device, Type::D3DDDI_FENCE);
     let status = rig.kmt.call(rig.kmt.further().D3DKMTCreateSynchronizationObject, &mut older);
-    refused(status, BAD_ARGUMENT, "a fence of the older thunk")
+    refused(status, BAD_ARGUMENT, "a fence of the older thunk")?;
+    older.Info.Type = Type::D3DDDI_SYNCHRONIZATION_MUTEX;
+    older.Info.u.SynchronizationMutex = D3DDDI_SYNCHRONIZATIONOBJECTINFO_SynchronizationMutex { InitialState: 0 };
+    granted(
+        rig.kmt.call(rig.kmt.further().D3DKMTCreateSynchronizationObject, &mut older),
+        "a mutex of the older thunk",
+    )?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    granted(take(&rig, queue.context, &[older.hSyncObject]), "a wait for it")?;
+    rig.packet_execute(&mut queue, &[])?;
+    refused(take(&rig, queue.context, &[fence(&rig, 0)?]), BAD_ARGUMENT, "a wait for a fence without a value")?;
+    granted(destroy(&rig, older.hSyncObject), "destroying it")
 }
 
 fn refusals(case: &Case) -> Result<(), Failure> {
@@ -288,13 +580,58 @@ fn names(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Opens an object by the handle that every process knows.
+pub(crate) fn open_global(rig: &Rig, global: D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let mut arguments = D3DKMT_OPENSYNCHRONIZATIONOBJECT::zeroed();
+    arguments.hSharedHandle = global;
+    rig.kmt.call(rig.kmt.further().D3DKMTOpenSynchronizationObject, &mut arguments).ok()?;
+    Ok(arguments.hSyncObject)
+}
+
 fn global_handles(case: &Case) -> Result<(), Failure> {
-    let kmt = case.kmt();
-    for handle in [0, 0x4000_0002, 0xc000_0042] {
-        let mut arguments = D3DKMT_OPENSYNCHRONIZATIONOBJECT::zeroed();
-        arguments.hSharedHandle = handle;
-        let status = kmt.call(kmt.further().D3DKMTOpenSynchronizationObject, &mut arguments);
-        refused(status, BAD_HANDLE, "D3DKMTOpenSynchronizationObject")?;
+    let rig = case.rig()?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    let counts = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore { MaxCount: 1, InitialCount: 0 };
+    let kinds =
+        [(Type::D3DDDI_SEMAPHORE, counts), (Type::D3DDDI_SYNCHRONIZATION_MUTEX, counts), (Type::D3DDDI_FENCE, counts)];
+    for (kind, counts) in kinds {
+        let share = |info: &mut D3DDDI_SYNCHRONIZATIONOBJECTINFO2| {
+            info.Flags.set_Shared(true);
+            if kind == Type::D3DDDI_SEMAPHORE {
+                info.u.Semaphore = counts;
+            }
+        };
+        let created = made(create(&rig, kind, share), "a shared object")?;
+        let global = created.Info.SharedHandle;
+        ensure!(global != 0, "{kind:?} has no global handle");
+        let again = made(open_global(&rig, global), "D3DKMTOpenSynchronizationObject")?;
+        ensure!(again != created.hSyncObject, "{kind:?} has one handle twice");
+        if kind != Type::D3DDDI_SYNCHRONIZATION_MUTEX {
+            granted(signal(&rig, queue.context, &[created.hSyncObject], 1), "a signal by one handle")?;
+        }
+        granted(wait(&rig, queue.context, &[again], 1), "a wait by the other handle")?;
+        rig.packet_execute(&mut queue, &[])?;
+        granted(destroy(&rig, created.hSyncObject), "destroying the first handle")?;
+        let third = made(open_global(&rig, global), "opening it while a handle is there")?;
+        granted(destroy(&rig, again), "destroying the second handle")?;
+        granted(destroy(&rig, third), "destroying the third handle")?;
+        match open_global(&rig, global) {
+            Ok(_) => return Err(Failure::new(format!("{kind:?} was opened after its last handle"))),
+            Err(status) => refused(status, BAD_ARGUMENT, "the handle of what is gone")?,
+        }
+        let private = made(
+            create(&rig, kind, |info| {
+                info.u.Semaphore = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore { MaxCount: 1, InitialCount: 1 }
+            }),
+            "an object that is not shared",
+        )?;
+        ensure_eq!(private.Info.SharedHandle, 0, "global handle of what is not shared");
+    }
+    for handle in [0, rig.device, queue.context, 0x4000_0002, 0xc000_0042] {
+        match open_global(&rig, handle) {
+            Ok(_) => return Err(Failure::new(format!("{handle:#x} was opened"))),
+            Err(status) => refused(status, BAD_HANDLE, "D3DKMTOpenSynchronizationObject")?,
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::D3DKMT_QUERYSTATISTICS_TYPE as Type;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use crate::rig::{Rig, fill};
@@ -21,6 +22,12 @@ cases! { thunks "Statistics";
     "Statistics.RunningTimeIsOfPackets" on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
         "Packets of the process are counted on the node that ran them, with a time that grows, and are part of what the node has done altogether."
         => running;
+    "Statistics.WaitsAndSignalsAreCounted" on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
+        "Waits and signals of the process' contexts are counted on their node when they are submitted and again when they are over, and are part of what the node has done altogether."
+        => synchronization;
+    "Statistics.QueuesCountTheirWaits" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
+        "Waits and signals of a hardware queue are counted as those of a context are."
+        => synchronization_of_queues;
     "Statistics.GroupsAreThoseOfBudgets" on Boot::Shared, "d3dkmt_querystatistics_process_segment_group_information":
         "Budget and usage of a group of segments are those that D3DKMTQueryVideoMemoryInfo tells."
         => groups;
@@ -191,6 +198,53 @@ fn running(case: &Case) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Waits submitted and over, and signals submitted and made, of the process on a node.
+fn commands(case: &Case, rig: &Rig, id: u32) -> Result<[u32; 4], Failure> {
+    let count = |told: &D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION| {
+        let [_, _, _, _, waits, signals, ..] = told.PacketStatistics.QueuePacket;
+        [waits.PacketSubmited, waits.PacketCompleted, signals.PacketSubmited, signals.PacketCompleted]
+    };
+    let own = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE, of_node(id))?;
+    let all = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id))?;
+    // SAFETY: every arm of the union is plain numbers.
+    let own = count(unsafe { &own.ProcessNodeInformation });
+    // SAFETY: as above.
+    let all = count(unsafe { &all.NodeInformation.GlobalInformation });
+    ensure!(own.iter().zip(all).all(|(own, all)| *own <= all), "{own:?} of {all:?} altogether");
+    Ok(own)
+}
+
+fn counted(
+    case: &Case,
+    rig: &Rig,
+    wait: impl Fn(&[(D3DKMT_HANDLE, u64)]) -> NTSTATUS,
+    signal: impl Fn(&[(D3DKMT_HANDLE, u64)]) -> NTSTATUS,
+) -> Result<(), Failure> {
+    let gate = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+    let [waits, over, signals, made] = commands(case, rig, NODE_COPY)?;
+    granted(wait(&[(gate.handle, 1)]), "a wait")?;
+    granted(signal(&[(gate.handle, 2)]), "a signal behind it")?;
+    ensure_eq!(commands(case, rig, NODE_COPY)?, [waits + 1, over, signals + 1, made], "counts while the wait holds");
+    granted(rig.signal(&[gate.handle], &[1]), "letting it go on")?;
+    granted(rig.wait(&[gate.handle], &[2], false), "waiting for the signal")?;
+    let done = [waits + 1, over + 1, signals + 1, made + 1];
+    crate::rig::wait_until("the signal to be counted", || commands(case, rig, NODE_COPY).is_ok_and(|told| told == done))
+}
+
+fn synchronization(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let context = rig.packet_context(NODE_COPY).map_err(|status| Failure::new(format!("a context: {status}")))?;
+    ensure_eq!(commands(case, &rig, NODE_COPY)?, [0; 4], "counts of a process without waits");
+    counted(case, &rig, |list| rig.context_wait(context, list), |list| rig.context_signal(context, list))
+}
+
+fn synchronization_of_queues(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let queue = rig.kernel_queue(NODE_COPY)?.queue;
+    let flags = D3DDDICB_SIGNALFLAGS::new();
+    counted(case, &rig, |list| rig.queue_wait(queue, list), |list| rig.queue_signal(&[queue], list, flags))
 }
 
 fn groups(case: &Case) -> Result<(), Failure> {

@@ -71,13 +71,18 @@ pub fn request(rig: &Rig, context: D3DKMT_HANDLE, hardware: bool, command: D3DDD
 type Request = D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER;
 
 pub fn escape(rig: &Rig, request: &mut Request) -> NTSTATUS {
+    escape_at(rig, (&raw mut *request).expose_provenance())
+}
+
+/// As [`escape`], with a request at any address.
+pub fn escape_at(rig: &Rig, request: usize) -> NTSTATUS {
     let mut arguments = D3DKMT_ESCAPE::zeroed();
     (arguments.hAdapter, arguments.hDevice) = (rig.adapter, rig.device);
     arguments.Type = D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE;
     arguments.Flags = D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true);
-    arguments.pPrivateDriverData = (&raw mut *request).cast();
+    arguments.pPrivateDriverData = std::ptr::with_exposed_provenance_mut(request);
     arguments.PrivateDriverDataSize = size_of::<Request>() as u32;
-    // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer inside it.
+    // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer.
     unsafe { (rig.kmt.further().D3DKMTEscape)(&raw const arguments) }
 }
 

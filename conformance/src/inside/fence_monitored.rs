@@ -168,7 +168,6 @@ fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
         (0, none, STATUS_INVALID_PARAMETER),
         (8, none, STATUS_INVALID_PARAMETER),
         (-1, none, STATUS_INVALID_PARAMETER),
-        (Type::D3DDDI_SYNCHRONIZATION_MUTEX.0, none, STATUS_NOT_SUPPORTED),
         (Type::D3DDDI_NATIVE_FENCE.0, none, STATUS_NOT_SUPPORTED),
         (Type::D3DDDI_MONITORED_FENCE.0, unknown, STATUS_INVALID_PARAMETER),
         (Type::D3DDDI_MONITORED_FENCE.0, none.with_Shared(true), STATUS_INVALID_PARAMETER),
@@ -196,7 +195,7 @@ fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
     let two = [kernel.queue, kernel.queue];
     refused(rig.queue_signal(&two, &pair, plain), &[STATUS_NOT_SUPPORTED], "a signal of two queues")?;
     let event = plain.with_EnqueueCpuEvent(true);
-    refused(rig.queue_signal(&[kernel.queue], &pair, event), &[STATUS_NOT_SUPPORTED], "a signal with an event")?;
+    refused(rig.queue_signal(&[kernel.queue], &pair, event), invalid, "an event where the structure has none")?;
     let progress = [(user.progress_fence, 9)];
     refused(rig.queue_signal(&[kernel.queue], &progress, plain), invalid, "a signal of a progress fence")?;
     contexts(&rig, &pair)?;

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use campanile_hw::pci::BAR_VRAM;
 use campanile_hw::private::Placement;
 
+use super::shared_resource::{close, create, failed, opened, shared};
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use crate::rig::{Memory, Rig, View, wait_until};
 use crate::simulated::{Case, on_thread, with_gpu};
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
+use wddm_ddi::status::STATUS_SUCCESS;
 
 cases! { inside "Memory", behind "it pulls the GPU out";
     "Lock2.AddressesOutliveAnAdapterThatIsPulledOut" on Boot::With(aperture), "allocation-usage-tracking":
@@ -22,6 +24,10 @@ cases! { inside "Memory", behind "it pulls the GPU out";
         "What was locked of an adapter that is stopped can be read and written, with what the processor's cache held."
         holds [AllocationUsage 22]
         => stopped;
+    "Lock2.SharedAddressesOutliveAnAdapterThatStops" on Boot::Fresh, "d3dkmtlock2":
+        "What two devices of different openings had locked of a shared allocation can be read and written after the adapter is stopped, by one while the other has given it back; each gives back its own locks."
+        holds [AllocationUsage 22]
+        => shared_stopped;
     "Lock2.AddressesOutliveAnAdapterThatSleeps" on Boot::With(aperture), "allocation-usage-tracking":
         "What was locked of an adapter that is pulled out in D3 holds what it held while the device slept."
         holds [AllocationUsage 22]
@@ -108,6 +114,28 @@ fn stopped(case: &mut Case<'_>) -> Result<(), Failure> {
     case.system.start()?;
     let rig = case.rig()?;
     locked(&rig, 1).map(drop)
+}
+
+fn shared_stopped(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, other) = (case.rig()?, case.rig()?);
+    let created = create(&rig, shared()).map_err(failed("D3DKMTCreateAllocation2"))?;
+    let open = opened(&other, created.global)?;
+    let [mine, theirs] = [created.open.allocations[0], open.allocations[0]];
+    let view = |rig: &Rig, handle| rig.view(Memory { handle, address: 0, size: SIZE });
+    let (first, second, again) = (view(&rig, mine)?, view(&other, theirs)?, view(&other, theirs)?);
+    ensure_eq!((second.start(), again.start()), (first.start(), first.start()), "address of the others");
+    first.fill(7);
+    case.system.remove_adapter(0)?;
+    is_usable(second, 7, "shared memory")?;
+    granted(rig.unlock(mine), "the only unlock of one")?;
+    refused(rig.unlock(mine), BAD_ARGUMENT, "one unlock too many")?;
+    is_usable(first, 0x5a, "shared memory that the other device has locked")?;
+    granted(other.unlock(theirs), "the first unlock of the other")?;
+    granted(close(&rig, &created.open), "destroying what only another device has locked")?;
+    is_usable(first, 0x5a, "shared memory that the other device has locked once more")?;
+    granted(close(&other, &open), "destroying what is locked")?;
+    refused(other.unlock(theirs), BAD_HANDLE, "unlocking what was destroyed")?;
+    granted(other.destroy().ok().and(rig.destroy().ok()).err().unwrap_or(STATUS_SUCCESS), "destroying the devices")
 }
 
 fn asleep(case: &mut Case<'_>) -> Result<(), Failure> {

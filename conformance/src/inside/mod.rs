@@ -62,6 +62,7 @@ mod memory;
 mod miniport;
 mod notified_doorbell;
 mod offer;
+mod older_sync;
 mod packet;
 mod packet_power;
 mod page_sizes;
@@ -123,6 +124,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     budget::CASES,
     budget_change::CASES,
     offer::CASES,
+    older_sync::CASES,
     shared_resource::CASES,
     queue::CASES,
     doorbell::CASES,

@@ -10,6 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::fence_cross_adapter::{rigs, two_native};
+use crate::cases::fault::wait_for_error;
 use crate::cases::older_sync::{attributes, share_named};
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt};
 use crate::rig::{KernelHandle, Memory, PacketQueue, Rig, fill, wait_until};
@@ -29,6 +30,9 @@ cases! { inside "SharedResource", behind "it is several processes, or counts the
     "SharedResource.EachDeviceHasItsOwnResidencyAndLocks" on Boot::Fresh, "d3dkmtmakeresident":
         "A device gives up only what it has made resident or locked itself, a shared allocation stays resident while one of them wants it, and counts in the usage of each process that does."
         => own_residency;
+    "SharedResource.MappingsGoWithTheOpening" on Boot::Fresh, "d3dkmtdestroyallocation2":
+        "What a device has mapped of a shared allocation is unmapped when it closes it, once its queues have let go of it, and the range is free; what another device of the same process and the creator have mapped stays."
+        => mappings_go;
     "SharedResource.WrongRequestsAreRefused" on Boot::Fresh, "d3dkmt_queryresourceinfo":
         "Sizes and counts other than those of the resource, handles of something else, resources that are not shared, and sharing without a resource are refused; a refused opening leaves nothing open."
         => wrong_requests;
@@ -42,18 +46,18 @@ const RUNTIME: &[u8] = b"what the runtime keeps";
 const PLACES: [Placement; 2] = [Placement::System, Placement::VramVisible];
 
 /// A resource as one device has it.
-struct Open {
-    allocations: Vec<D3DKMT_HANDLE>,
+pub(super) struct Open {
+    pub(super) allocations: Vec<D3DKMT_HANDLE>,
     resource: D3DKMT_HANDLE,
 }
 
 /// A resource, and the handle that every process knows.
-struct Created {
-    open: Open,
-    global: D3DKMT_HANDLE,
+pub(super) struct Created {
+    pub(super) open: Open,
+    pub(super) global: D3DKMT_HANDLE,
 }
 
-fn failed(what: &'static str) -> impl Fn(NTSTATUS) -> Failure {
+pub(super) fn failed(what: &'static str) -> impl Fn(NTSTATUS) -> Failure {
     move |status| Failure::new(format!("{what}: {status}"))
 }
 
@@ -62,7 +66,7 @@ fn data(rig: &Rig, placement: Placement) -> [u8; AllocationData::SIZE] {
         .to_bytes()
 }
 
-fn create(rig: &Rig, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Created, NTSTATUS> {
+pub(super) fn create(rig: &Rig, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Created, NTSTATUS> {
     let mut private = PLACES.map(|place| data(rig, place));
     let mut infos: Vec<D3DDDI_ALLOCATIONINFO2> = private
         .iter_mut()
@@ -82,7 +86,7 @@ fn create(rig: &Rig, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Created, NTS
     Ok(Created { open: Open { allocations, resource: arguments.hResource }, global: arguments.hGlobalShare })
 }
 
-fn shared() -> D3DKMT_CREATEALLOCATIONFLAGS {
+pub(super) fn shared() -> D3DKMT_CREATEALLOCATIONFLAGS {
     D3DKMT_CREATEALLOCATIONFLAGS::new().with_CreateResource(true).with_CreateShared(true)
 }
 
@@ -147,11 +151,11 @@ impl Buffers {
     }
 }
 
-fn opened(rig: &Rig, global: D3DKMT_HANDLE) -> Result<Open, Failure> {
+pub(super) fn opened(rig: &Rig, global: D3DKMT_HANDLE) -> Result<Open, Failure> {
     Buffers::new().by_global(rig, global, |_| ()).map_err(failed("D3DKMTOpenResource2"))
 }
 
-fn close(rig: &Rig, open: &Open) -> NTSTATUS {
+pub(super) fn close(rig: &Rig, open: &Open) -> NTSTATUS {
     let mut arguments = D3DKMT_DESTROYALLOCATION2::zeroed();
     (arguments.hDevice, arguments.hResource) = (rig.device, open.resource);
     rig.kmt.call(rig.kmt.table().D3DKMTDestroyAllocation2, &mut arguments)
@@ -374,6 +378,57 @@ fn own_residency(case: &mut Case<'_>) -> Result<(), Failure> {
     })?;
     ensure_eq!(usage(&rig)?, own, "usage of the creator in the end");
     granted(rig.unlock(vram), "the creator's unlock")?;
+    granted(close(&rig, &created.open), "destroying it")
+}
+
+/// True if a range of addresses could be taken; it is given back.
+fn is_free(rig: &Rig, at: u64) -> bool {
+    let mut arguments = D3DDDI_RESERVEGPUVIRTUALADDRESS::zeroed();
+    arguments.u = D3DDDI_RESERVEGPUVIRTUALADDRESS_Union { hAdapter: rig.adapter };
+    (arguments.BaseAddress, arguments.Size) = (at, SIZE);
+    let reserved = rig.kmt.call(rig.kmt.table().D3DKMTReserveGpuVirtualAddress, &mut arguments).is_success();
+    reserved && rig.free(at, SIZE).is_success()
+}
+
+fn mappings_go(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let created = create(&rig, shared()).map_err(failed("D3DKMTCreateAllocation2"))?;
+    let mine = usable(&rig, created.open.allocations[1])?;
+    let global = created.global;
+    case.in_other_process(|system| {
+        let rig = Rig::open(system.luid())?;
+        let sibling = Rig::on_adapter(rig.kmt, rig.adapter)?;
+        let (mut queue, mut sibling_queue) = (rig.packet_queue(NODE_COPY)?, sibling.packet_queue(NODE_COPY)?);
+        let (open, other) = (opened(&rig, global)?, opened(&sibling, global)?);
+        let (gone, stays) = (usable(&rig, open.allocations[1])?, usable(&sibling, other.allocations[1])?);
+        // Work that was handed over before still finds what is closed behind it.
+        let fence = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+        granted(rig.context_wait(queue.context, &[(fence.handle, 1)]), "a wait on the GPU")?;
+        let work = rig.packet_submit(&mut queue, &[fill(gone.address, SIZE, 0x6666)])?;
+        granted(close(&rig, &open), "closing it while work on it waits")?;
+        ensure!(!is_free(&rig, gone.address), "what work may still use was unmapped");
+        granted(rig.signal(&[fence.handle], &[1]), "letting the work go on")?;
+        rig.packet_wait(&queue, work)?;
+        // It goes with the next request that gives memory back.
+        wait_until("the end of the mapping", || {
+            let other = sibling.create(4096, Placement::System);
+            other.is_ok_and(|other| sibling.destroy_allocation(other).is_success()) && is_free(&rig, gone.address)
+        })?;
+        ensure!(!is_free(&sibling, stays.address), "what another device has mapped is gone");
+        sibling.packet_execute(&mut sibling_queue, &[fill(stays.address, SIZE, 0x7777)])?;
+        let _ = rig.packet_submit(&mut queue, &[fill(gone.address, SIZE, 0x8888)])?;
+        let state = wait_for_error(rig.kmt, rig.device)?;
+        let fault = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
+        ensure_eq!(state, fault, "state after the use of what is unmapped");
+        granted(close(&sibling, &other), "closing the second opening")?;
+        ensure!(is_free(&sibling, stays.address), "what nobody uses is mapped still");
+        Ok(())
+    })?;
+    let view = rig.view(Memory { handle: mine.handle, address: 0, size: SIZE })?;
+    ensure_eq!(view.read(SIZE - 4, 4), 0x7777u32.to_le_bytes(), "what the creator finds in it");
+    granted(rig.unlock(mine.handle), "D3DKMTUnlock2")?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    rig.packet_execute(&mut queue, &[fill(mine.address, SIZE, 0x9999)])?;
     granted(close(&rig, &created.open), "destroying it")
 }
 

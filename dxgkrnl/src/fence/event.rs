@@ -9,7 +9,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_H
 use wddm_ddi::types::HANDLE;
 
 /// An event, which stays when its process closes its own handle. Clones are the same event.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Event(Arc<OwnedFd>);
 
 impl Event {
@@ -32,7 +32,7 @@ impl Event {
     }
 
     /// Adds 1 to the event without ever blocking: one that is full is signalled already.
-    pub(super) fn signal(&self) {
+    pub(crate) fn signal(&self) {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one valid pollfd, and a timeout of zero.
         let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
 use crate::vidmm::{ResourceHandle, SharedResource};
-use crate::vidsch::SharedFence;
+use crate::vidsch::{OlderSync, SharedFence};
 
 use super::Machine;
 
@@ -61,6 +61,7 @@ pub(super) struct Shared {
     names: Mutex<HashMap<Vec<u16>, Named>>,
     keyed_mutexes: Globals<KeyedMutex>,
     resources: Globals<SharedResource>,
+    older_syncs: Globals<OlderSync>,
 }
 
 impl Machine {
@@ -136,6 +137,26 @@ impl Machine {
     /// STATUS_INVALID_PARAMETER without one.
     pub(crate) fn resource(&self, handle: u32) -> Result<Arc<SharedResource>, NTSTATUS> {
         let table = lock(&self.0.shared.resources);
+        table.1.get(&handle).and_then(Weak::upgrade).ok_or(STATUS_INVALID_PARAMETER)
+    }
+
+    /// Gives a synchronization object a handle that every process knows.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES for one too many.
+    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>) -> Result<u32, NTSTATUS> {
+        let mut table = lock(&self.0.shared.older_syncs);
+        let handle = global_handle(&mut table, 3)?;
+        table.1.insert(handle, Arc::downgrade(object));
+        Ok(handle)
+    }
+
+    /// The synchronization object with a handle that every process knows.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER without one.
+    pub(crate) fn older_sync(&self, handle: u32) -> Result<Arc<OlderSync>, NTSTATUS> {
+        let table = lock(&self.0.shared.older_syncs);
         table.1.get(&handle).and_then(Weak::upgrade).ok_or(STATUS_INVALID_PARAMETER)
     }
 

@@ -13,7 +13,7 @@ use crate::fence::Rights;
 use crate::process::Process;
 use crate::rundown::Used;
 use crate::vidsch::Device;
-use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, SyncObject};
+use crate::vidsch::{self, FenceOptions, HwQueue, Objects, OpenOlderSync, PacketContext};
 
 use super::{enter, enter_read_only, older_sync, sync, user};
 
@@ -96,26 +96,33 @@ impl Target {
         }
     }
 
-    fn read_pairs(&self, process: &Process, (count, handles, values): Arrays) -> Result<Pairs, NTSTATUS> {
-        let device = self.device();
-        device.check()?;
-        sync::read_pairs(process, device, count, handles.cast_const(), values.cast_const())
+    fn read_pairs(&self, arrays: Arrays) -> Result<Vec<(D3DKMT_HANDLE, u64)>, NTSTATUS> {
+        self.device().check()?;
+        let (count, handles, values) = arrays;
+        if count == 0 || count > sync::OBJECTS_MAX {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let handles = user::read_array(handles.cast_const(), count)?;
+        Ok(handles.into_iter().zip(user::read_array(values.cast_const(), count)?).collect())
     }
 }
 
 type Arrays = (u32, *mut D3DKMT_HANDLE, *mut u64);
-pub(super) type Pairs = Vec<(Arc<SyncObject>, u64)>;
 
 fn wait(process: &Process, target: &Target, arrays: Arrays) -> Result<NTSTATUS, NTSTATUS> {
-    wait_for(target, target.read_pairs(process, arrays)?)
+    let mut conditions = Objects::default();
+    for (handle, value) in target.read_pairs(arrays)? {
+        older_sync::add(process, target, &mut conditions, (handle, Some(value)), OpenOlderSync::check_wait)?;
+    }
+    wait_for(target, conditions)
 }
 
-/// Work that is submitted to `target` from now on waits for fences.
-pub(super) fn wait_for(target: &Target, conditions: Pairs) -> Result<NTSTATUS, NTSTATUS> {
-    if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
+/// Work that is submitted to `target` from now on waits for these.
+pub(super) fn wait_for(target: &Target, conditions: Objects) -> Result<NTSTATUS, NTSTATUS> {
+    if conditions.fences.iter().any(|(fence, _)| !fence.rights().wait) {
         return Err(STATUS_ACCESS_DENIED);
     }
-    vidsch::check_waits(&conditions)?;
+    vidsch::check_waits(&conditions.fences)?;
     match target {
         Target::Queue(queue) => queue.submit_wait(conditions)?,
         Target::Context(context) => context.submit_wait(conditions)?,
@@ -131,24 +138,25 @@ fn signal(
 ) -> Result<NTSTATUS, NTSTATUS> {
     // The values of a queue may go back as those of a GPU may, so that there is nothing to allow.
     let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
-    if rest.with_EnqueueCpuEvent(false).into_bits() != 0 {
+    if rest.into_bits() != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    if flags.EnqueueCpuEvent() {
-        return Err(STATUS_NOT_SUPPORTED);
+    let mut signals = Objects::default();
+    for (handle, value) in target.read_pairs(arrays)? {
+        older_sync::add(process, target, &mut signals, (handle, Some(value)), OpenOlderSync::check_signal)?;
     }
-    signal_with(target, target.read_pairs(process, arrays)?, flags.SignalAtSubmission())
+    signal_with(target, signals, flags.SignalAtSubmission())
 }
 
-/// Fences get values when what was submitted to `target` is done, or `at_submission`.
-pub(super) fn signal_with(target: &Target, signals: Pairs, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
-    if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
+/// These are signalled when what was submitted to `target` is done, or `at_submission`.
+pub(super) fn signal_with(target: &Target, signals: Objects, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
+    if signals.fences.iter().any(|(fence, _)| fence.is_of_queue()) {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    if signals.iter().any(|(fence, _)| !fence.rights().signal) {
+    if signals.fences.iter().any(|(fence, _)| !fence.rights().signal) {
         return Err(STATUS_ACCESS_DENIED);
     }
-    vidsch::check_signals(&signals)?;
+    vidsch::check_signals(&signals.fences)?;
     match target {
         Target::Queue(queue) => queue.submit_signal(signals, at_submission)?,
         Target::Context(context) => context.submit_signal(signals, at_submission)?,
@@ -210,6 +218,11 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu2(
     enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu2", args, |process, args| {
         let context = the_only(args.BroadcastContextCount, args.BroadcastContextArray)?;
         let target = Target::of_context(process, context)?;
+        if args.Flags.EnqueueCpuEvent() {
+            // SAFETY: every arm of the union is plain numbers.
+            let event = unsafe { args.u.CpuEventHandle };
+            return older_sync::enqueue_event(process, &target, args.Flags, (args.ObjectCount, event));
+        }
         // SAFETY: every arm of the union is plain numbers.
         let values = unsafe { args.u.MonitoredFenceValueArray };
         signal(process, &target, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))

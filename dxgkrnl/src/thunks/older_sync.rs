@@ -1,21 +1,21 @@
 //! Synchronization objects of before monitored fences: fences without an address and notifications of the processor, and the waits and signals that
 //! take all their objects in one structure.
 //!
-//! Mutexes and semaphores of the GPU are refused with STATUS_NOT_SUPPORTED: this scheduler's waits are for values, and a count that several
-//! contexts take from is none.
+//! What the objects do is said in [`crate::vidsch::OlderSync`]. They are shared by a handle that every process knows, or with NtSecuritySharing by
+//! kernel handles without a name; opening needs no device, since they have no address.
 
 use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::fence::Event;
-use crate::process::{Object, Process};
+use crate::process::{KernelObject, Object, Process};
 use crate::vidsch::Device;
-use crate::vidsch::{FenceOptions, OlderSync, SyncObject};
+use crate::vidsch::{MutexOwner, Objects, OlderKind, OlderSync, OpenOlderSync};
 
-use super::monitored::{Pairs, Target, signal_with, wait_for};
+use super::monitored::{Target, signal_with, wait_for};
 use super::{enter, enter_read_only};
 
 /// Most objects, and most further contexts, of one call. [d3dukmdt: D3DDDI_MAX_OBJECT_SIGNALED, D3DDDI_MAX_BROADCAST_CONTEXT]
@@ -24,91 +24,173 @@ const OBJECTS_MAX: u32 = 32;
 /// Creates the object of a request that is not a monitored fence.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED for mutexes, semaphores, fences of displays, sharing, and native fences, which have a thunk of their own;
-/// STATUS_INVALID_PARAMETER for flags that only a monitored fence has; STATUS_INVALID_HANDLE and STATUS_OBJECT_TYPE_MISMATCH for
-/// what is no event.
+/// STATUS_NOT_SUPPORTED for fences of displays and of several adapters, and native fences, which have a thunk of their own;
+/// STATUS_INVALID_PARAMETER for flags that only a monitored fence has, a semaphore that begins beyond its maximum or has none, and a shared
+/// notification, whose event is one process'; STATUS_INVALID_HANDLE and STATUS_OBJECT_TYPE_MISMATCH for what is no event.
 pub(super) fn create(
     process: &Process,
     device: &Arc<Device>,
     info: &mut D3DDDI_SYNCHRONIZATIONOBJECTINFO2,
 ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     use D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type;
-    if !matches!(info.Type, Type::D3DDDI_FENCE | Type::D3DDDI_CPU_NOTIFICATION) {
+    let of_older = Type::D3DDDI_SYNCHRONIZATION_MUTEX.0..=Type::D3DDDI_CPU_NOTIFICATION.0;
+    if !of_older.contains(&info.Type.0) || info.Flags.CrossAdapter() {
         return Err(STATUS_NOT_SUPPORTED);
     }
-    if info.Flags.Shared() || info.Flags.NtSecuritySharing() || info.Flags.CrossAdapter() {
-        return Err(STATUS_NOT_SUPPORTED);
-    }
-    if info.Flags.into_bits() != 0 {
+    let (shared, by_kernel) = (info.Flags.Shared(), info.Flags.NtSecuritySharing());
+    let rest = info.Flags.with_Shared(false).with_NtSecuritySharing(false);
+    let notifies = info.Type == Type::D3DDDI_CPU_NOTIFICATION;
+    if rest.into_bits() != 0 || (by_kernel && !shared) || (shared && notifies) {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let notifies = info.Type == Type::D3DDDI_CPU_NOTIFICATION;
     // SAFETY: every arm of the union is plain numbers, and the whole union was read.
     let value = unsafe { info.u.Fence.FenceValue };
     // SAFETY: as above.
     let event = unsafe { info.u.CPUNotification.Event };
-    let event = if notifies { Some(Event::of(process.user(), event)?) } else { None };
-    let options = FenceOptions { initial: if notifies { 0 } else { value }, ..FenceOptions::default() };
-    let fence = device.adapter.vidsch().create_monitored_fence(device, options)?;
-    let object = match event {
-        Some(event) => OlderSync::notification(fence, event),
-        None => OlderSync::fence(fence),
+    // SAFETY: as above.
+    let counts = unsafe { info.u.Semaphore };
+    // SAFETY: as above.
+    let owned = unsafe { info.u.SynchronizationMutex.InitialState } != 0;
+    let kind = match info.Type {
+        Type::D3DDDI_SYNCHRONIZATION_MUTEX => mutex(device, owned),
+        Type::D3DDDI_SEMAPHORE => OlderKind::Semaphore { count: counts.InitialCount, max: counts.MaxCount },
+        Type::D3DDDI_FENCE => OlderKind::Fence(value),
+        _ => OlderKind::Notification(Event::of(process.user(), event)?),
     };
-    let inserted = process.insert_on(device, Object::OlderSync(Arc::clone(&object)));
-    let handle = inserted.inspect_err(|_| object.destroy())?;
+    let (object, handle) = insert(process, device, kind, by_kernel)?;
     info.SharedHandle = 0;
+    if shared && !by_kernel {
+        let published = process
+            .whole_machine()
+            .ok_or(STATUS_DEVICE_REMOVED)
+            .and_then(|machine| machine.publish_older_sync(&object));
+        info.SharedHandle = published.inspect_err(|_| drop(process.take_if(handle, |_| true)))?;
+    }
     Ok(handle)
 }
 
-/// Only mutexes and semaphores are created so. [d3dkmthk: D3DKMTCreateSynchronizationObject]
+fn mutex(device: &Device, owned: bool) -> OlderKind {
+    OlderKind::Mutex(owned.then(|| MutexOwner::Device(device.id())), u32::from(owned))
+}
+
+/// A new object with a handle of the process, with which it is destroyed, or with the device.
+fn insert(
+    process: &Process,
+    device: &Arc<Device>,
+    kind: OlderKind,
+    nt_sharing: bool,
+) -> Result<(Arc<OlderSync>, D3DKMT_HANDLE), NTSTATUS> {
+    let object = OlderSync::new(&device.adapter, kind, nt_sharing)?;
+    let handle = process.insert_on(device, Object::OlderSync(object.open()?))?;
+    Ok((object, handle))
+}
+
+/// What a kernel handle of an object stands for. It has no name.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER unless it was created for kernel handles; STATUS_NOT_SUPPORTED for a name.
+pub(super) fn share(process: &Process, handle: D3DKMT_HANDLE, named: bool) -> Result<KernelObject, NTSTATUS> {
+    let object = process.get_older_sync(handle)?.shareable()?;
+    if named { Err(STATUS_NOT_SUPPORTED) } else { Ok(KernelObject::OlderSync(object)) }
+}
+
+/// Only mutexes and semaphores are created so, for the process alone. [d3dkmthk: D3DKMTCreateSynchronizationObject]
 pub(super) unsafe extern "win64" fn create_synchronization_object(
     args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT,
 ) -> NTSTATUS {
     enter("D3DKMTCreateSynchronizationObject", args, |process, args| {
         use D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type;
-        process.get_device(args.hDevice)?.check()?;
-        match args.Info.Type {
-            Type::D3DDDI_SYNCHRONIZATION_MUTEX | Type::D3DDDI_SEMAPHORE => Err(STATUS_NOT_SUPPORTED),
-            _ => Err(STATUS_INVALID_PARAMETER),
-        }
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        // SAFETY: every arm of the union is plain numbers, and the whole union was read.
+        let counts = unsafe { args.Info.u.Semaphore };
+        // SAFETY: as above.
+        let owned = unsafe { args.Info.u.SynchronizationMutex.InitialState } != 0;
+        let kind = match args.Info.Type {
+            Type::D3DDDI_SYNCHRONIZATION_MUTEX => mutex(&device, owned),
+            Type::D3DDDI_SEMAPHORE => OlderKind::Semaphore { count: counts.InitialCount, max: counts.MaxCount },
+            _ => return Err(STATUS_INVALID_PARAMETER),
+        };
+        (_, args.hSyncObject) = insert(process, &device, kind, false)?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
-/// Nothing is shared by a handle that every process knows. [d3dkmthk: D3DKMTOpenSynchronizationObject]
+/// Opens an object by the handle that every process knows. Errors: STATUS_INVALID_PARAMETER for a handle of no object, STATUS_DEVICE_REMOVED if its
+/// adapter is gone. [d3dkmthk: D3DKMTOpenSynchronizationObject]
 pub(super) unsafe extern "win64" fn open_synchronization_object(
     args: *mut D3DKMT_OPENSYNCHRONIZATIONOBJECT,
 ) -> NTSTATUS {
-    enter("D3DKMTOpenSynchronizationObject", args, |_, _| Err(STATUS_INVALID_PARAMETER))
+    enter("D3DKMTOpenSynchronizationObject", args, |process, args| {
+        let object = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.older_sync(args.hSharedHandle)?;
+        args.hSyncObject = process.insert(Object::OlderSync(object.open()?))?;
+        Ok(STATUS_SUCCESS)
+    })
 }
 
-/// Objects with an address need a device, and D3DKMTOpenSyncObjectFromNtHandle2. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle]
+/// Opens an object by a kernel handle. Monitored fences have an address, and need a device and D3DKMTOpenSyncObjectFromNtHandle2: they are
+/// STATUS_INVALID_PARAMETER. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle]
 pub(super) unsafe extern "win64" fn open_sync_object_from_nt_handle(
     args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
 ) -> NTSTATUS {
     enter("D3DKMTOpenSyncObjectFromNtHandle", args, |process, args| {
-        process.get_kernel(args.hNtHandle)?;
-        Err(STATUS_INVALID_PARAMETER)
+        let KernelObject::OlderSync(object) = process.get_kernel(args.hNtHandle)? else {
+            return Err(STATUS_INVALID_PARAMETER);
+        };
+        args.hSyncObject = process.insert(Object::OlderSync(object.open()?))?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
-/// The objects that a context waits for or signals: those of before monitored fences, and monitored ones as fences.
-fn pairs(
+/// Adds an object, and the value if the thunk has one, to those that a context waits for or signals: one of before monitored fences that `check`
+/// allows, or a monitored fence.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for an object of another adapter or for engines only, and a fence without a value; what `check` says.
+pub(super) fn add(
     process: &Process,
-    device: &Device,
-    handles: &[D3DKMT_HANDLE],
-    older: impl Fn(&OlderSync) -> Result<(Arc<SyncObject>, u64), NTSTATUS>,
-    value: Option<u64>,
-) -> Result<Pairs, NTSTATUS> {
-    let one = |handle: &D3DKMT_HANDLE| {
-        let pair = match process.get_older_sync(*handle) {
-            Ok(object) if Arc::ptr_eq(object.object().adapter(), &device.adapter) => older(&object)?,
-            Ok(_) => return Err(STATUS_INVALID_PARAMETER),
-            Err(_) => (process.get_sync(*handle)?, value.ok_or(STATUS_INVALID_PARAMETER)?),
-        };
-        let usable = Arc::ptr_eq(pair.0.adapter(), &device.adapter) && pair.0.fence().is_for_cpu();
-        if usable { Ok(pair) } else { Err(STATUS_INVALID_PARAMETER) }
-    };
-    handles.iter().map(one).collect()
+    target: &Target,
+    objects: &mut Objects,
+    (handle, value): (D3DKMT_HANDLE, Option<u64>),
+    check: impl Fn(&OpenOlderSync, bool) -> Result<(), NTSTATUS>,
+) -> Result<(), NTSTATUS> {
+    let adapter = &target.device().adapter;
+    if let Ok(object) = process.get_older_sync(handle) {
+        if !object.is_of(adapter) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        check(&object, value.is_some())?;
+        objects.older.push((object, value.unwrap_or(0)));
+        return Ok(());
+    }
+    let (fence, value) = (process.get_sync(handle)?, value.ok_or(STATUS_INVALID_PARAMETER)?);
+    if !Arc::ptr_eq(fence.adapter(), adapter) || !fence.fence().is_for_cpu() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    objects.fences.push((fence, value));
+    Ok(())
+}
+
+/// An event of the processor is set when what was submitted to a context is done. No object is signalled with it: the event stands where their
+/// values would. [d3dumddi: D3DDDICB_SIGNALFLAGS::EnqueueCpuEvent]
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for objects beside it, or other flags; as for a notification.
+pub(super) fn enqueue_event(
+    process: &Process,
+    target: &Target,
+    flags: D3DDDICB_SIGNALFLAGS,
+    (count, event): (u32, HANDLE),
+) -> Result<NTSTATUS, NTSTATUS> {
+    let rest = flags.with_SignalAtSubmission(false).with_EnqueueCpuEvent(false);
+    if count != 0 || rest.into_bits() != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    target.device().check()?;
+    let object =
+        OlderSync::new(&target.device().adapter, OlderKind::Notification(Event::of(process.user(), event)?), false)?;
+    let signals = Objects { older: vec![(object.open()?, 0)], ..Objects::default() };
+    signal_with(target, signals, flags.SignalAtSubmission())
 }
 
 fn first(handles: &[D3DKMT_HANDLE], count: u32) -> Result<&[D3DKMT_HANDLE], NTSTATUS> {
@@ -126,12 +208,14 @@ fn wait(
 ) -> Result<NTSTATUS, NTSTATUS> {
     let target = Target::of_context(process, context)?;
     target.device().check()?;
-    let older = |object: &OlderSync| object.waited(value.ok_or(STATUS_INVALID_PARAMETER)?);
-    let pairs = pairs(process, target.device(), handles, older, value)?;
-    wait_for(&target, pairs)
+    let mut conditions = Objects::default();
+    handles
+        .iter()
+        .try_for_each(|handle| add(process, &target, &mut conditions, (*handle, value), OpenOlderSync::check_wait))?;
+    wait_for(&target, conditions)
 }
 
-/// Without a value to wait for: what a context can take are mutexes and semaphores, so that fences are refused.
+/// Without a value to wait for: a context takes mutexes and semaphores, and fences are refused.
 /// [d3dkmthk: D3DKMTWaitForSynchronizationObject]
 pub(super) unsafe extern "win64" fn wait_for_synchronization_object(
     args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECT,
@@ -141,7 +225,8 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object(
     })
 }
 
-/// Work that is submitted to a context from now on waits until all of the fences have reached one value. Errors: STATUS_INVALID_PARAMETER for none or
+/// Work that is submitted to a context from now on waits until all of the fences have reached one value, and it has taken the mutexes and
+/// semaphores. Errors: STATUS_INVALID_PARAMETER for none or
 /// more than 32 objects, notifications, and objects of another adapter. [d3dkmthk: D3DKMTWaitForSynchronizationObject2]
 pub(super) unsafe extern "win64" fn wait_for_synchronization_object2(
     args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
@@ -160,38 +245,31 @@ fn signal(
     flags: D3DDDICB_SIGNALFLAGS,
     value: Option<u64>,
 ) -> Result<NTSTATUS, NTSTATUS> {
-    let rest = flags.with_SignalAtSubmission(false).with_EnqueueCpuEvent(false).with_AllowFenceRewind(false);
+    let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
     if rest.into_bits() != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    if flags.EnqueueCpuEvent() {
-        return Err(STATUS_NOT_SUPPORTED);
-    }
     let target = Target::of_context(process, context)?;
     target.device().check()?;
-    let older = |object: &OlderSync| object.signalled(value.unwrap_or(0));
-    // All are looked at before the first event is armed.
-    pairs(process, target.device(), handles, |object| Ok((Arc::clone(object.object()), 0)), value)?;
-    let pairs = pairs(process, target.device(), handles, older, value)?;
-    signal_with(&target, pairs, flags.SignalAtSubmission())
+    let mut signals = Objects::default();
+    handles
+        .iter()
+        .try_for_each(|handle| add(process, &target, &mut signals, (*handle, value), OpenOlderSync::check_signal))?;
+    signal_with(&target, signals, flags.SignalAtSubmission())
 }
 
-/// Without a value: notifications, and what this system refuses to create. [d3dkmthk: D3DKMTSignalSynchronizationObject]
+/// Without a value: mutexes, semaphores and notifications, so that fences are refused. [d3dkmthk: D3DKMTSignalSynchronizationObject]
 pub(super) unsafe extern "win64" fn signal_synchronization_object(
     args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECT,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObject", args, |process, args| {
         let handles = first(&args.ObjectHandleArray, args.ObjectCount)?;
-        let is_fence =
-            |handle: &D3DKMT_HANDLE| process.get_older_sync(*handle).is_ok_and(|object| object.waited(0).is_ok());
-        if handles.iter().any(is_fence) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
         signal(process, args.hContext, handles, args.Flags, None)
     })
 }
 
-/// Fences get one value, and notifications set their events, when what was submitted to a context is done. Errors: as for
+/// Fences get one value, mutexes and semaphores are given back, and notifications set their events, when what was submitted to a context is
+/// done; with EnqueueCpuEvent an event is set instead. Errors: as for
 /// [`wait_for_synchronization_object2`]; STATUS_NOT_SUPPORTED for further contexts, which would signal together. [d3dkmthk:
 /// D3DKMTSignalSynchronizationObject2]
 pub(super) unsafe extern "win64" fn signal_synchronization_object2(
@@ -200,6 +278,12 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object2(
     enter_read_only("D3DKMTSignalSynchronizationObject2", args, |process, args| {
         if args.BroadcastContextCount != 0 {
             return Err(if args.BroadcastContextCount > 64 { STATUS_INVALID_PARAMETER } else { STATUS_NOT_SUPPORTED });
+        }
+        if args.Flags.EnqueueCpuEvent() {
+            // SAFETY: every arm of the union is plain numbers.
+            let event = unsafe { args.u.CpuEventHandle };
+            let target = Target::of_context(process, args.hContext)?;
+            return enqueue_event(process, &target, args.Flags, (args.ObjectCount, event));
         }
         // SAFETY: every arm of the union is plain numbers.
         let value = unsafe { args.u.Fence.FenceValue };

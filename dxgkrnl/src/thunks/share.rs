@@ -11,7 +11,7 @@ use crate::fence::Rights;
 use crate::process::{KernelObject, Process};
 use crate::vidsch::{Device, SharedFence, SyncObject};
 
-use super::{enter, guarded, names, resource, sync, user};
+use super::{enter, guarded, names, older_sync, resource, sync, user};
 
 /// Gives an object that was created to be shared a kernel handle in the calling process. Objects are shared one at a time and
 /// a fence may get a name, which it has as long as a kernel handle of it is open. `attributes` is NULL or an OBJECT_ATTRIBUTES. What is opened by the handle has the rights of `desired_access`,
@@ -37,6 +37,7 @@ pub(super) unsafe extern "win64" fn share_objects(
         let object = match process.get_keyed_mutex(object) {
             Ok(mutex) if name.is_none() => KernelObject::KeyedMutex(mutex.shareable()?),
             Ok(_) => return Err(STATUS_NOT_SUPPORTED),
+            Err(_) if process.get_older_sync(object).is_ok() => older_sync::share(process, object, name.is_some())?,
             Err(_) if process.get_resource(object).is_ok() => resource::share(process, object, desired_access, name)?,
             Err(_) => {
                 let fence = process.get_sync(object)?;
@@ -65,7 +66,7 @@ pub(super) unsafe extern "win64" fn share_objects(
 fn shared_fence(process: &Process, handle: HANDLE) -> Result<(Arc<SharedFence>, Result<Rights, NTSTATUS>), NTSTATUS> {
     match process.get_kernel(handle)? {
         KernelObject::SharedFence(shared, granted) => Ok((shared, granted)),
-        KernelObject::KeyedMutex(_) | KernelObject::SharedResource(..) => Err(STATUS_OBJECT_TYPE_MISMATCH),
+        _ => Err(STATUS_OBJECT_TYPE_MISMATCH),
     }
 }
 

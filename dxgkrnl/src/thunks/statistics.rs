@@ -2,7 +2,8 @@
 //!
 //! Every figure that is told is counted; what this system does not count, or does not have (allocation lists, renaming, swizzling ranges, displays), is 0.
 //! Running times are those of packets: what the hardware schedules by itself tells the system nothing of its time without a scheduling log,
-//! which this driver does not write. [d3dkmthk: D3DKMT_QUERYSTATISTICS]
+//! which this driver does not write; waits and signals that its queues make in software are counted all the same. [d3dkmthk:
+//! D3DKMT_QUERYSTATISTICS]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,7 @@ use crate::adapter::Adapter;
 use crate::caps::Segment;
 use crate::process::Process;
 use crate::vidmm::{Group, SegmentFigures};
-use crate::vidsch::NodeFigures;
-use crate::vidsch::ProcessAdapter;
+use crate::vidsch::{NodeFigures, ProcessAdapter};
 
 use super::enter;
 
@@ -141,6 +141,14 @@ fn node_information(figures: NodeFigures, paging: bool) -> D3DKMT_QUERYSTATISTIC
         packets.PacketSubmited = figures.submitted;
         packets.PacketCompleted = figures.completed;
         packets.PacketPreempted = figures.preempted;
+    }
+    use D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE as Queued;
+    let commands =
+        [(Queued::D3DKMT_WaitCommandBuffer, figures.waits), (Queued::D3DKMT_SignalCommandBuffer, figures.signals)];
+    for (kind, counted) in commands {
+        if let Some(packets) = told.PacketStatistics.QueuePacket.get_mut(kind.0 as usize) {
+            (packets.PacketSubmited, packets.PacketCompleted) = (counted.submitted, counted.completed);
+        }
     }
     told
 }

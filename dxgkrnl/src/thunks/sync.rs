@@ -14,7 +14,7 @@ use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, SyncObject};
 use super::{enter, enter_read_only, power, user};
 
 /// Most fences of one wait or signal.
-const OBJECTS_MAX: u32 = 64;
+pub(super) const OBJECTS_MAX: u32 = 64;
 
 /// [d3dkmthk: D3DKMTCreateNativeFence]
 pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATENATIVEFENCE) -> NTSTATUS {

@@ -232,7 +232,7 @@ impl AddressSpace {
                 if end > allocation.size() / PAGE_SIZE {
                     return Err(STATUS_INVALID_PARAMETER);
                 }
-                Some(Source::Allocation { id: allocation.id(), first })
+                Some(Source::Allocation { id: allocation.id(), user: allocation.user(), first })
             }
             Shows::Zero if !vidmm.driver.mmu.Bits.ZeroInPteSupported() => return Err(STATUS_NOT_SUPPORTED),
             Shows::Zero if len > ZERO_MAX => return Err(STATUS_NO_MEMORY),

@@ -378,7 +378,7 @@ impl VidMm {
     /// A shared one is closed, and ends with the last who has it open.
     pub(crate) fn destroy_allocation(&self, allocation: &Allocation, idle: Option<IdlePoint>) {
         if let Some((sharing, user)) = &allocation.sharing {
-            return self.close_shared(allocation.id, sharing, *user, idle);
+            return self.close_shared(allocation, sharing, *user, idle);
         }
         let mut memory = lock(&self.memory);
         memory.end_lock(allocation.id);
@@ -386,7 +386,7 @@ impl VidMm {
         let freed = memory.free_destroyed().and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing an allocation", freed);
-        allocation.kept.end(allocation.id);
+        allocation.kept.end(allocation.locked_by());
         self.report_freed();
     }
 
@@ -468,7 +468,7 @@ impl Allocation {
     /// A shared allocation as one more device has it; `None` for one that is not shared.
     pub(super) fn opened_by(&self, device: &dyn MemoryOwner, open: KmdHandle) -> Option<Arc<Self>> {
         let (sharing, _) = self.sharing.as_ref()?;
-        let user = sharing.enter(device.kmd(), open, device.space().id());
+        let user = sharing.enter(device.kmd(), open, (device.space().id(), Arc::clone(device.kept())));
         Some(Arc::new(Self {
             vidmm: Weak::clone(&self.vidmm),
             open,

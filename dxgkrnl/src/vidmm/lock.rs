@@ -141,7 +141,13 @@ impl Memory {
         let Some(state) = self.allocations.get_mut(&id) else { return };
         let Some(lock) = state.lock.take() else { return };
         let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Location::System(_)));
-        state.allocation.kept().keep_locked(lock.mapping, id, lock.count, of_machine);
+        if lock.mapping.leave(of_machine).is_ok() {
+            let mapping = Arc::new(lock.mapping);
+            match state.allocation.sharing() {
+                Some((sharing, _)) => sharing.leave_locks(id, &mapping),
+                None => state.allocation.kept().keep_locked(mapping, state.allocation.locked_by(), lock.count),
+            }
+        }
         lock.window.into_iter().for_each(|window| self.close_window(window));
     }
 
@@ -343,12 +349,15 @@ impl Memory {
     }
 }
 
-/// Notes which device has locked a shared allocation.
-fn note_lock(allocation: &Allocation, locked: Result<usize, NTSTATUS>) -> Result<usize, NTSTATUS> {
-    if let (Ok(_), Some((sharing, user))) = (locked, allocation.sharing()) {
-        sharing.lock(user);
+impl Memory {
+    /// As [`Memory::lock`], with a note of which device has locked a shared allocation.
+    fn lock_for(&mut self, allocation: &Allocation) -> Result<usize, NTSTATUS> {
+        let locked = self.lock(allocation.id());
+        if let (Ok(_), Some((sharing, user))) = (locked, allocation.sharing()) {
+            sharing.lock(user);
+        }
+        locked
     }
-    locked
 }
 
 impl VidMm {
@@ -362,11 +371,11 @@ impl VidMm {
         loop {
             let (locked, moves) = {
                 let mut memory = lock(&self.memory);
-                (memory.lock(allocation.id()), memory.has_aperture(allocation))
+                (memory.lock_for(allocation), memory.has_aperture(allocation))
             };
             self.report_freed();
             if locked != Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
-                return note_lock(allocation, locked);
+                return locked;
             }
             device.check()?;
             if moves && let Some(scheduler) = self.driver.scheduler.get() {
@@ -376,10 +385,10 @@ impl VidMm {
                     if changes {
                         memory.note_suspended(allocation.owner());
                     }
-                    locked = memory.lock(allocation.id());
+                    locked = memory.lock_for(allocation);
                 });
                 if outcome == SuspendOutcome::Suspended {
-                    return note_lock(allocation, locked);
+                    return locked;
                 }
             }
             if !self.may_wait_for_memory() {

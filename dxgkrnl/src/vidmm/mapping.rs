@@ -228,19 +228,24 @@ impl Memory {
             .collect()
     }
 
-    /// Unmaps an allocation everywhere, for good.
-    pub(crate) fn unmap_everywhere(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
-        let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
-        for space in std::mem::take(&mut state.spaces) {
+    /// Unmaps an allocation everywhere for good, or only where a user has mapped it.
+    pub(crate) fn unmap_everywhere(&mut self, id: AllocationId, user: Option<u64>) -> Result<(), NTSTATUS> {
+        let Some(state) = self.allocations.get(&id) else { return Ok(()) };
+        for space in state.spaces.clone() {
             // Hidden first, so that a region that goes with the mapping cannot be reused before.
             let mappings = self.spaces.get(&space).map(|space| space.va.mappings_of(id)).unwrap_or_default();
-            for (at, mapping) in mappings {
+            for (at, mapping) in mappings.into_iter().filter(|(_, mapping)| mapping.is_of(user)) {
                 self.hide(space, at, mapping.pages)?;
             }
-            let Some(found) = self.spaces.get_mut(&space) else { continue };
-            let first = found.first;
-            for (at, len) in found.va.remove_allocation(id) {
-                self.end_region(first, at, len);
+            let (mut unused, mut ended) = (true, Vec::new());
+            if let Some(found) = self.spaces.get_mut(&space) {
+                let regions = found.va.remove_allocation(id, user);
+                ended.extend(regions.into_iter().map(|(at, len)| (found.first, at, len)));
+                unused = found.va.mappings_of(id).is_empty();
+            }
+            ended.into_iter().for_each(|(first, at, len)| self.end_region(first, at, len));
+            if unused && let Some(state) = self.allocations.get_mut(&id) {
+                state.spaces.remove(&space);
             }
         }
         Ok(())
@@ -274,7 +279,7 @@ pub(super) fn shown_by<'a>(
             let (segment, first) = page.frame();
             Shown::Frames { segment, first }
         }),
-        Source::Allocation { id, first } => match allocations.get(&id) {
+        Source::Allocation { id, first, .. } => match allocations.get(&id) {
             Some(state) if state.accessible => {
                 subject.allocation = state.allocation.kmd();
                 subject.offset = first * PAGE_SIZE;

@@ -17,6 +17,7 @@ use crate::vidmm::paging::{Paging, PagingFence};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency::ResidencyCounts;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
+use crate::vidmm::sharing::Closed;
 use crate::vidmm::suspended::ProcessState;
 use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Refused, VaSpace};
@@ -143,6 +144,8 @@ pub(crate) struct Memory {
     pub(crate) bars: BarFiles,
     /// Destroyed allocations by device, in the order in which they become free.
     pub(super) destroyed: BTreeMap<u64, VecDeque<AllocationId>>,
+    /// Openings of shared allocations that were closed, whose mappings queues may still use.
+    pub(super) closed: Vec<Closed>,
     /// Destroyed allocations that were looked at.
     #[cfg(test)]
     pub(crate) looks: u64,
@@ -172,6 +175,7 @@ impl Memory {
             paging,
             bars,
             destroyed: BTreeMap::new(),
+            closed: Vec::new(),
             #[cfg(test)]
             looks: 0,
             gone: Vec::new(),

@@ -88,7 +88,7 @@ impl World {
         let (id, pages) = (self.models[index].id, self.models[index].pages.len() as u64);
         let va = &mut self.memory.spaces.get_mut(&self.space).unwrap().va;
         let at = va.reserve_automatic(0, 0, 0, pages * PAGES).map_err(Refused::status)?;
-        let source = Source::Allocation { id, first: 0 };
+        let source = Source::Allocation { id, user: 0, first: 0 };
         if let Err(status) =
             self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting())
         {
@@ -629,7 +629,7 @@ fn operations_say_which_part_of_which_allocation_they_are_about_and_where_it_goe
     let va = &mut world.memory.spaces.get_mut(&world.space).unwrap().va;
     let part = va.reserve_automatic(0, 0, 0, 2 * PAGES).unwrap();
     let access = Access { driver: 0x5a, ..Access::READ };
-    let shown = Mapping { pages: 2, source: Source::Allocation { id, first: 7 }, access };
+    let shown = Mapping { pages: 2, source: Source::Allocation { id, user: 0, first: 7 }, access };
     world.memory.map(world.space, part, shown, &mut waiting()).unwrap();
     let initial = std::mem::take(&mut lock(&world.fake).initial);
     assert!(initial > 0, "no table was written for the first time");
@@ -662,7 +662,7 @@ fn a_busy_driver_is_asked_once_more() {
     world.make_resident(a).unwrap();
     world.check();
     lock(&world.fake).refuse_at_once.push_back(STATUS_GRAPHICS_ALLOCATION_BUSY);
-    assert!(world.memory.unmap_everywhere(world.models[a].id).is_err(), "page tables have nothing to wait for");
+    assert!(world.memory.unmap_everywhere(world.models[a].id, None).is_err(), "page tables have nothing to wait for");
     let bugcheck = world.memory.driver.verifier.bugcheck().unwrap();
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x30));
 }

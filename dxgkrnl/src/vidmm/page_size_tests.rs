@@ -41,7 +41,7 @@ impl World {
     fn mend(&mut self, index: usize) {
         let (id, at) = (self.models[index].id, self.models[index].mapped.unwrap());
         let pages = self.models[index].pages.len() as u64;
-        let source = Source::Allocation { id, first: 0 };
+        let source = Source::Allocation { id, user: 0, first: 0 };
         self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting()).unwrap();
     }
 
@@ -73,9 +73,9 @@ impl World {
                     }
                 }
                 let (id, source) = (self.models[index].id, page);
-                let one = Source::Allocation { id, first: source };
+                let one = Source::Allocation { id, user: 0, first: source };
                 let (pages, at) = if value % 2 == 0 { (1, at + page * PAGES) } else { (pages, at) };
-                let source = if pages == 1 { one } else { Source::Allocation { id, first: 0 } };
+                let source = if pages == 1 { one } else { Source::Allocation { id, user: 0, first: 0 } };
                 match self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }, &mut waiting())
                 {
                     Ok(()) => {}

@@ -313,12 +313,11 @@ impl VidMm {
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not locked.
     pub(crate) fn unlock_allocation(&self, allocation: &Allocation) -> Result<(), NTSTATUS> {
-        if allocation.sharing().is_some_and(|(sharing, user)| !sharing.unlock(user)) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        match self.enter() {
-            Ok(_running) => lock(&self.memory).unlock(allocation.id()),
-            Err(_) => allocation.kept().unlock(allocation.id()),
+        let Ok(_running) = self.enter() else { return allocation.kept().unlock(allocation.locked_by()) };
+        let mut memory = lock(&self.memory);
+        match allocation.sharing() {
+            Some((sharing, user)) if !sharing.unlock(user) => Err(STATUS_INVALID_PARAMETER),
+            _ => memory.unlock(allocation.id()),
         }
     }
 

@@ -129,8 +129,9 @@ impl Memory {
         state.idle = idle;
     }
 
-    /// Frees destroyed allocations that no queue can use any more. True if any was freed.
+    /// Frees destroyed allocations that no queue can use any more, and unmaps the shared ones that were closed. True if any was freed.
     pub(crate) fn free_destroyed(&mut self) -> Result<bool, NTSTATUS> {
+        self.unmap_closed()?;
         let mut ready = VecDeque::new();
         for list in self.destroyed.values_mut() {
             let mut at = 0;
@@ -164,7 +165,7 @@ impl Memory {
     /// Frees what an allocation holds, now. Its memory is used again only after the paging work on it.
     pub(crate) fn free(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         self.end_lock(id);
-        self.unmap_everywhere(id)?;
+        self.unmap_everywhere(id, None)?;
         let Some(state) = self.allocations.remove(&id) else { return Ok(()) };
         let size = state.allocation.size();
         self.release_place(state.place, size);

@@ -13,8 +13,9 @@ use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{IdlePoint, SpaceId};
+use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
 use crate::vidmm::scheduler::MemoryOwner;
+use crate::vidmm::user_mapping::{Kept, LockedBy, UserMapping};
 
 /// The owner of memory that is shared: no address space has this number.
 pub(super) const NOBODY: SpaceId = SpaceId(0);
@@ -25,10 +26,19 @@ struct User {
     device: KmdHandle,
     open: KmdHandle,
     process: SpaceId,
+    /// Where its locks stay when the adapter stops.
+    kept: Arc<Kept>,
     /// MakeResident calls that no Evict has answered.
     listed: u32,
     /// Locks that no unlock has answered.
     locks: u32,
+}
+
+/// An opening that was closed: what it has mapped goes when the queues of its device have let go of it.
+pub(super) struct Closed {
+    id: AllocationId,
+    user: u64,
+    idle: IdlePoint,
 }
 
 /// What a device leaves behind that closes the allocation.
@@ -61,11 +71,11 @@ impl Sharing {
     }
 
     /// A device has opened it; the answer is its number among the users.
-    pub(super) fn enter(&self, device: KmdHandle, open: KmdHandle, process: SpaceId) -> u64 {
+    pub(super) fn enter(&self, device: KmdHandle, open: KmdHandle, (process, kept): (SpaceId, Arc<Kept>)) -> u64 {
         let mut state = lock(&self.state);
         state.last += 1;
         let number = state.last;
-        state.users.push(User { number, device, open, process, listed: 0, locks: 0 });
+        state.users.push(User { number, device, open, process, kept, listed: 0, locks: 0 });
         number
     }
 
@@ -135,6 +145,20 @@ impl Sharing {
             locked
         });
         unlocked.unwrap_or(false)
+    }
+
+    /// Leaves its address to every process that has locked it, because the adapter stops.
+    pub(super) fn leave_locks(&self, id: AllocationId, mapping: &Arc<UserMapping>) {
+        let leave = |user: &mut User| (Arc::clone(&user.kept), user.number, std::mem::take(&mut user.locks));
+        let left: Vec<_> = lock(&self.state).users.iter_mut().map(leave).collect();
+        for (kept, user, locks) in left.into_iter().filter(|(.., locks)| *locks > 0) {
+            kept.keep_locked(Arc::clone(mapping), (id, user), locks);
+        }
+    }
+
+    /// True if a device has not closed it.
+    fn is_user(&self, number: u64) -> bool {
+        self.change(number, |_| ()).is_some()
     }
 
     /// The processes that have it on a residency list, each once.
@@ -215,6 +239,16 @@ impl Allocation {
         self.sharing.as_ref().map(|(sharing, user)| (&**sharing, *user))
     }
 
+    /// Which opening of a shared allocation it is; 0 for one that is not shared.
+    pub(super) fn user(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |(_, user)| *user)
+    }
+
+    /// Whose locks those of this allocation are.
+    pub(super) fn locked_by(&self) -> LockedBy {
+        (self.id(), self.user())
+    }
+
     /// True if other devices may have it open.
     pub(crate) fn is_shared(&self) -> bool {
         self.sharing.is_some()
@@ -228,6 +262,28 @@ impl Allocation {
     /// True if it is memory of a process.
     pub(super) fn is_of(&self, process: SpaceId) -> bool {
         self.sharing().map_or(self.owner() == process, |(sharing, _)| sharing.is_open_in(process))
+    }
+}
+
+impl Memory {
+    /// True if an allocation exists, and of a shared one the opening has not been closed, or queues may still use what it has mapped.
+    pub(super) fn is_there_for(&self, id: AllocationId, user: u64) -> bool {
+        let closing = || self.closed.iter().any(|closed| closed.id == id && closed.user == user);
+        let open = |allocation: &Allocation| allocation.sharing().is_none_or(|(sharing, _)| sharing.is_user(user));
+        self.allocations.get(&id).is_some_and(|state| open(&state.allocation) || closing())
+    }
+
+    /// Unmaps what closed openings have mapped that no queue uses any more. Otherwise a process would reach memory that others go on using.
+    ///
+    /// # Errors
+    /// As [`Memory::unmap_everywhere`]; it is tried again.
+    pub(super) fn unmap_closed(&mut self) -> Result<(), NTSTATUS> {
+        while let Some(at) = self.closed.iter().position(|closed| (closed.idle)()) {
+            let (id, user) = (self.closed[at].id, self.closed[at].user);
+            self.unmap_everywhere(id, Some(user))?;
+            self.closed.swap_remove(at);
+        }
+        Ok(())
     }
 }
 
@@ -275,13 +331,19 @@ impl VidMm {
         self.report_freed();
     }
 
-    /// A device closes a shared allocation: what it kept resident or locked is given up, and the driver is told.
-    pub(super) fn close_shared(&self, id: AllocationId, sharing: &Sharing, user: u64, idle: Option<IdlePoint>) {
-        let Some(left) = sharing.leave(user, idle) else { return };
-        let idle = sharing.idle_point(None).unwrap_or_else(|| Arc::new(|| true));
+    /// A device closes a shared allocation: what it kept resident, locked or mapped is given up, and the driver is told.
+    pub(super) fn close_shared(&self, allocation: &Allocation, sharing: &Sharing, user: u64, idle: Option<IdlePoint>) {
+        let (id, left) = (allocation.id(), sharing.leave(user, idle.clone()));
+        let at_once: IdlePoint = Arc::new(|| true);
+        let of_all = sharing.idle_point(None).unwrap_or_else(|| Arc::clone(&at_once));
         let mut memory = lock(&self.memory);
-        let mut ended: Result<(), NTSTATUS> = (0..left.listed).try_for_each(|_| memory.leave_list(id, &idle));
+        // With the memory locked: the adapter stops before, or finds that this one has left.
+        allocation.kept().end(allocation.locked_by());
+        let Some(left) = left else { return };
+        let mut ended: Result<(), NTSTATUS> = (0..left.listed).try_for_each(|_| memory.leave_list(id, &of_all));
         ended = ended.and((0..left.locks).try_for_each(|_| memory.unlock(id)));
+        memory.closed.push(Closed { id, user, idle: idle.unwrap_or(at_once) });
+        ended = ended.and(memory.unmap_closed().and_then(|()| memory.submit()));
         drop(memory);
         self.note_failure("closing a shared allocation", ended);
         if let Ok(_running) = self.enter() {
@@ -305,8 +367,8 @@ mod tests {
     #[test]
     fn it_is_over_when_nobody_has_it_open_and_nobody_can_open_it() {
         let sharing = Sharing::new();
-        let first = sharing.enter(handle(1), handle(2), SpaceId(7));
-        let second = sharing.enter(handle(3), handle(4), SpaceId(8));
+        let first = sharing.enter(handle(1), handle(2), (SpaceId(7), Arc::default()));
+        let second = sharing.enter(handle(3), handle(4), (SpaceId(8), Arc::default()));
         sharing.hide();
         assert!(!sharing.is_over());
         let left = sharing.leave(first, None).unwrap();
@@ -321,7 +383,7 @@ mod tests {
     #[test]
     fn each_user_counts_for_itself_and_leaves_what_it_has_not_given_up() {
         let sharing = Sharing::new();
-        let users = [7, 8, 8].map(|space| sharing.enter(handle(1), handle(2), SpaceId(space)));
+        let users = [7, 8, 8].map(|space| sharing.enter(handle(1), handle(2), (SpaceId(space), Arc::default())));
         sharing.list(users[1]);
         sharing.list(users[1]);
         sharing.list(users[2]);
@@ -340,7 +402,7 @@ mod tests {
     #[test]
     fn what_one_user_queued_is_waited_for_after_it_has_left() {
         let sharing = Sharing::new();
-        let user = sharing.enter(handle(1), handle(2), SpaceId(7));
+        let user = sharing.enter(handle(1), handle(2), (SpaceId(7), Arc::default()));
         let done = Arc::new(AtomicBool::new(false));
         let idle: IdlePoint = {
             let done = Arc::clone(&done);

@@ -59,7 +59,7 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     /// Pages `first` to `first + part` of an allocation, over and over.
-    Show { to: Span, allocation: AllocationId, first: u64, part: u64, access: Access },
+    Show { to: Span, allocation: AllocationId, user: u64, first: u64, part: u64, access: Access },
     /// Zeros.
     Zero(Span),
     /// Nothing: every access faults.
@@ -86,7 +86,7 @@ impl Change {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let (first, part) = (offset / PAGE_SIZE, part / PAGE_SIZE);
-        Ok(Self::Show { to, allocation: allocation.id(), first, part, access })
+        Ok(Self::Show { to, allocation: allocation.id(), user: allocation.user(), first, part, access })
     }
 
     fn to(&self) -> Span {
@@ -249,12 +249,13 @@ impl Memory {
     /// What each part of a range shall show, as the space is now.
     fn pieces(&self, id: SpaceId, change: &Change) -> Vec<Piece> {
         match *change {
-            Change::Show { to, allocation, first, part, access } => {
+            Change::Show { to, allocation, user, first, part, access } => {
                 // An allocation that is gone shows nothing wherever it was mapped.
-                if !self.allocations.contains_key(&allocation) {
+                if !self.is_there_for(allocation, user) {
                     return vec![(to, None)];
                 }
-                let mapping = Mapping { pages: part, source: Source::Allocation { id: allocation, first }, access };
+                let mapping =
+                    Mapping { pages: part, source: Source::Allocation { id: allocation, user, first }, access };
                 let times = 0..to.pages / part;
                 times.map(|time| (Span { at: to.at + time * part * PAGE_SIZE, pages: part }, Some(mapping))).collect()
             }

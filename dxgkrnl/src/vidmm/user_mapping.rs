@@ -163,6 +163,19 @@ impl UserMapping {
         self.user.answer_for_function(self.whole())
     }
 
+    /// Takes the range from the machine for whoever uses it further. What it showed of the machine's memory stays in it, without losing a store;
+    /// what it showed of the device is gone, and zeros are there instead.
+    ///
+    /// # Errors
+    /// The host has no memory; nobody may keep the range then.
+    pub(crate) fn leave(&self, of_machine: bool) -> io::Result<()> {
+        match of_machine.then(|| self.freeze()) {
+            None => self.blank(),
+            Some(Ok(_frozen)) => self.detach(true),
+            Some(Err(error)) => Err(error),
+        }
+    }
+
     /// First address, in the process.
     pub(crate) fn address(&self) -> usize {
         self.base
@@ -187,11 +200,14 @@ pub(crate) struct Kept {
     mappings: Mutex<Vec<KeptMapping>>,
 }
 
+/// A locked allocation; of a shared one which of its users has locked it, otherwise 0.
+pub(crate) type LockedBy = (AllocationId, u64);
+
 struct KeptMapping {
-    /// Unmapped when it is dropped.
-    _mapping: UserMapping,
-    /// The allocation that was locked, and how often it may still be unlocked.
-    locked: Option<(AllocationId, u32)>,
+    /// Unmapped when the last process that keeps it has given it back.
+    _mapping: Arc<UserMapping>,
+    /// Who has locked it, and how often that one may still unlock it.
+    locked: Option<(LockedBy, u32)>,
 }
 
 impl Default for Kept {
@@ -216,41 +232,33 @@ impl Kept {
     pub(crate) fn keep(&self, mapping: UserMapping) {
         // The host refuses only when it has no memory; the addresses are gone then.
         if mapping.detach(false).is_ok() {
-            lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: None });
+            lock(&self.mappings).push(KeptMapping { _mapping: Arc::new(mapping), locked: None });
         }
     }
 
-    /// Leaves the address of an allocation that was locked `count` times. What it showed of the machine's memory stays in it, without
-    /// losing a store; what it showed of the device is gone, and zeros are there instead.
-    pub(crate) fn keep_locked(&self, mapping: UserMapping, id: AllocationId, count: u32, of_machine: bool) {
-        let left = match of_machine.then(|| mapping.freeze()) {
-            None => mapping.blank(),
-            Some(Ok(_frozen)) => mapping.detach(true),
-            Some(Err(error)) => Err(error),
-        };
-        if left.is_ok() {
-            lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: Some((id, count)) });
-        }
+    /// Leaves the address of an allocation that was locked `count` times, and that [`UserMapping::leave`] has taken from the machine.
+    pub(crate) fn keep_locked(&self, mapping: Arc<UserMapping>, by: LockedBy, count: u32) {
+        lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: Some((by, count)) });
     }
 
     /// One lock of an allocation is given back.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not locked.
-    pub(crate) fn unlock(&self, id: AllocationId) -> Result<(), NTSTATUS> {
+    pub(crate) fn unlock(&self, by: LockedBy) -> Result<(), NTSTATUS> {
         let mut kept = lock(&self.mappings);
         let mut locks = kept.iter_mut().filter_map(|kept| kept.locked.as_mut());
-        let (_, count) = locks.find(|(other, _)| *other == id).ok_or(STATUS_INVALID_PARAMETER)?;
+        let (_, count) = locks.find(|(other, _)| *other == by).ok_or(STATUS_INVALID_PARAMETER)?;
         *count -= 1;
         if *count == 0 {
-            kept.retain(|kept| kept.locked.is_none_or(|(other, _)| other != id));
+            kept.retain(|kept| kept.locked.is_none_or(|(other, _)| other != by));
         }
         Ok(())
     }
 
     /// All locks of an allocation end.
-    pub(crate) fn end(&self, id: AllocationId) {
-        lock(&self.mappings).retain(|kept| kept.locked.is_none_or(|(other, _)| other != id));
+    pub(crate) fn end(&self, by: LockedBy) {
+        lock(&self.mappings).retain(|kept| kept.locked.is_none_or(|(other, _)| other != by));
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum Source {
     Allocation {
         /// Which one.
         id: AllocationId,
+        /// Of a shared one the opening that was mapped, with which the mapping goes; 0 otherwise.
+        user: u64,
         /// First page in the allocation.
         first: u64,
     },
@@ -43,7 +45,7 @@ impl Source {
     /// The source as seen `pages` further on.
     fn advanced(self, pages: u64) -> Self {
         match self {
-            Self::Allocation { id, first } => Self::Allocation { id, first: first + pages },
+            Self::Allocation { id, user, first } => Self::Allocation { id, user, first: first + pages },
             Self::Frames { segment, frame } => Self::Frames { segment, frame: frame + pages },
             Self::Fence(_) | Self::Zero => self,
         }
@@ -77,6 +79,13 @@ pub(crate) struct Mapping {
     pub(crate) source: Source,
     /// Access.
     pub(crate) access: Access,
+}
+
+impl Mapping {
+    /// True if this user of an allocation has mapped it; always for `None`.
+    pub(crate) fn is_of(&self, user: Option<u64>) -> bool {
+        user.is_none_or(|user| matches!(self.source, Source::Allocation { user: other, .. } if other == user))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -300,10 +309,11 @@ impl VaSpace {
         places.filter_map(|at| Some((*at, *self.mappings.get(at)?))).collect()
     }
 
-    /// Unmaps an allocation everywhere. The answer is the regions, made only for a mapping, that show nothing any more: base and length.
-    pub(crate) fn remove_allocation(&mut self, id: AllocationId) -> Vec<(u64, u64)> {
+    /// Unmaps an allocation everywhere, or only where a user has mapped it. The answer is the regions, made only for a mapping, that show nothing
+    /// any more: base and length.
+    pub(crate) fn remove_allocation(&mut self, id: AllocationId, user: Option<u64>) -> Vec<(u64, u64)> {
         let mut empty = Vec::new();
-        for (at, _) in self.mappings_of(id) {
+        for (at, _) in self.mappings_of(id).into_iter().filter(|(_, mapping)| mapping.is_of(user)) {
             self.take(at);
             let region = self.regions.range(..=at).next_back().map(|(&start, region)| (start, *region));
             if let Some((start, region)) = region
@@ -335,7 +345,7 @@ mod tests {
     const BASE: u64 = 0x10_0000;
 
     fn mapping(pages: u64, id: u64, first: u64) -> Mapping {
-        Mapping { pages, source: Source::Allocation { id: AllocationId(id), first }, access: Access::WRITE }
+        Mapping { pages, source: Source::Allocation { id: AllocationId(id), user: 0, first }, access: Access::WRITE }
     }
 
     #[test]
@@ -388,7 +398,7 @@ mod tests {
         let reserved = space.reserve(0, 0, 0, 2 * PAGE).unwrap();
         space.map(automatic, mapping(1, 7, 0));
         space.map(reserved + PAGE, mapping(1, 7, 3));
-        assert_eq!(space.remove_allocation(AllocationId(7)), [(automatic, PAGE)]);
+        assert_eq!(space.remove_allocation(AllocationId(7), None), [(automatic, PAGE)]);
         assert_eq!(space.release(automatic, PAGE), Ok(vec![]));
         assert_eq!(space.release(reserved, 2 * PAGE), Ok(vec![]));
     }
@@ -428,14 +438,14 @@ mod tests {
                         prop_assert_eq!(removed, expected as u64);
                     }
                     Step::Forget(id) => {
-                        space.remove_allocation(AllocationId(id));
+                        space.remove_allocation(AllocationId(id), None);
                         model.retain(|_, (other, _)| *other != id);
                     }
                 }
                 let mut seen = BTreeMap::new();
                 for (at, mapping) in space.mappings() {
                     for page in 0..mapping.pages {
-                        let Source::Allocation { id, first } = mapping.source else { unreachable!() };
+                        let Source::Allocation { id, first, .. } = mapping.source else { unreachable!() };
                         let old = seen.insert((at - base) / PAGE + page, (id.0, first + page));
                         prop_assert_eq!(old, None, "mappings overlap");
                     }

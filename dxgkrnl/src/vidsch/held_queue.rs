@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
 
-use super::queue_wait::{FenceValues, QueueWait};
+use super::batch;
+use super::older_sync::{self, Mutexes, QueueNumber};
+use super::queue_wait::{Objects, QueueWait};
 use crate::fence::Wait;
 
 /// Most submissions that a hardware queue or a context of packets holds, and most packets that a node has of a context.
@@ -26,11 +28,15 @@ pub(super) struct HeldQueue<T> {
     held: VecDeque<T>,
     wait: Option<QueueWait>,
     waiting: Vec<Arc<Wait>>,
+    number: QueueNumber,
+    /// Mutexes that it may own.
+    mutexes: Mutexes,
 }
 
 impl<T> Default for HeldQueue<T> {
     fn default() -> Self {
-        Self { held: VecDeque::new(), wait: None, waiting: Vec::new() }
+        let (number, mutexes) = (QueueNumber::new(), Mutexes::default());
+        Self { held: VecDeque::new(), wait: None, waiting: Vec::new(), number, mutexes }
     }
 }
 
@@ -79,8 +85,22 @@ impl<T> HeldQueue<T> {
     }
 
     /// The first request waits for these; `over` is called when they have come, perhaps before this returns.
-    pub(super) fn wait_for(&mut self, conditions: FenceValues, over: impl Fn() + Send + Sync + 'static) {
-        self.wait = Some(QueueWait::new(conditions, over));
+    pub(super) fn wait_for(&mut self, conditions: impl Into<Objects>, over: impl Fn() + Send + Sync + 'static) {
+        let conditions = conditions.into();
+        self.mutexes.note(&conditions.older);
+        self.wait = Some(QueueWait::new(conditions, self.number, over));
+    }
+
+    /// The queue, which is one of this device, signals these. As signals of a GPU they are written whatever the value of a fence was.
+    pub(super) fn signal(&self, signals: &Objects, device: u64) {
+        // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
+        let _ = batch::signal(&signals.fences, true);
+        older_sync::signal(&signals.older, self.number, device);
+    }
+
+    /// Nothing is run any more: the mutexes that the queue owns go to others.
+    pub(super) fn abandon_mutexes(&mut self) {
+        self.mutexes.abandon(self.number);
     }
 
     /// Takes every request out.
@@ -91,6 +111,12 @@ impl<T> HeldQueue<T> {
     /// The wait of the first request, to be cancelled without the lock of the queue.
     pub(super) fn take_hold(&mut self) -> Option<QueueWait> {
         self.wait.take()
+    }
+
+    /// Drops every request. The answer is the wait of the first, to be cancelled without the lock of the queue.
+    pub(super) fn clear(&mut self) -> Option<QueueWait> {
+        self.held.clear();
+        self.take_hold()
     }
 
     /// A thread waits for the queue.

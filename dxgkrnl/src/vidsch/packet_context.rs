@@ -22,12 +22,12 @@ use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
-use super::batch;
 use super::held_queue::{HELD_MAX, HeldQueue};
 use super::node::{Owner, Packet};
 use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
-use super::queue_wait::FenceValues;
+use super::queue_wait::{Objects, QueueWait};
+use super::running::SyncCommand;
 use super::update_queue::UpdateQueue;
 use super::worker::Work;
 use crate::fence::Wait;
@@ -48,12 +48,23 @@ pub(crate) struct PacketCommands {
 enum Item {
     /// With its number among the packets of the context.
     Commands(PacketCommands, u64),
-    Wait(FenceValues),
+    Wait(Objects),
     /// To be written when the packet with this number is done.
     Signal {
-        signals: FenceValues,
+        signals: Objects,
         after: u64,
     },
+}
+
+impl Item {
+    /// Which command of software it is, if it is one.
+    fn command(&self) -> Option<SyncCommand> {
+        match self {
+            Self::Commands(..) => None,
+            Self::Wait(_) => Some(SyncCommand::Wait),
+            Self::Signal { .. } => Some(SyncCommand::Signal),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -340,8 +351,8 @@ impl PacketContext {
     ///
     /// # Errors
     /// Why a fence is ended; as [`PacketContext::submit`].
-    pub(crate) fn submit_wait(&self, conditions: FenceValues) -> Result<(), NTSTATUS> {
-        conditions.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_wait(&self, conditions: Objects) -> Result<(), NTSTATUS> {
+        conditions.check()?;
         self.submit_item(|_| Item::Wait(conditions))
     }
 
@@ -350,8 +361,8 @@ impl PacketContext {
     ///
     /// # Errors
     /// As for [`PacketContext::submit_wait`].
-    pub(crate) fn submit_signal(&self, signals: FenceValues, at_submission: bool) -> Result<(), NTSTATUS> {
-        signals.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_signal(&self, signals: Objects, at_submission: bool) -> Result<(), NTSTATUS> {
+        signals.check()?;
         self.submit_item(|software| {
             let after = if at_submission { 0 } else { software.submitted };
             Item::Signal { signals, after }
@@ -369,7 +380,9 @@ impl PacketContext {
                 return Err(STATUS_INSUFFICIENT_RESOURCES);
             }
             let item = item(&mut software);
+            let command = item.command();
             software.held.push(item)?;
+            self.sch().count_command(&self.device, self.node, command, false);
             self.run(&mut software);
         }
         self.sch().dispatch(self.node);
@@ -400,9 +413,10 @@ impl PacketContext {
     fn move_on(&self, software: &mut SoftwareQueue) {
         let Some(mut waited) = software.held.end_wait() else { return };
         while let Some(item) = software.held.pop() {
+            let command = item.command();
             match item {
                 Item::Commands(commands, number) => self.release(software, commands, number),
-                Item::Wait(conditions) if !waited && !super::is_met(&conditions, false) => {
+                Item::Wait(conditions) if !waited && !conditions.is_met() => {
                     software.held.put_back(Item::Wait(conditions.clone()));
                     return self.wait_for(software, conditions);
                 }
@@ -410,13 +424,13 @@ impl PacketContext {
                 Item::Signal { after, .. } if self.finished.load(Ordering::SeqCst) < after => {
                     return software.held.put_back(item);
                 }
-                // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
-                Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
+                Item::Signal { signals, .. } => software.held.signal(&signals, self.device.id()),
             }
+            self.sch().count_command(&self.device, self.node, command, true);
         }
     }
 
-    fn wait_for(&self, software: &mut SoftwareQueue, conditions: FenceValues) {
+    fn wait_for(&self, software: &mut SoftwareQueue, conditions: Objects) {
         let (sch, context) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
         software.held.wait_for(conditions, move || {
             if let Some(sch) = sch.upgrade() {
@@ -521,16 +535,15 @@ impl PacketContext {
         }
     }
 
-    /// Drops what is held: nobody is left whose work it is, or nothing of the context runs any more.
+    /// Drops what is held, and gives up what the context owns: the hardware has nothing of it.
     pub(super) fn drop_held(&self) {
-        let wait = {
-            let mut software = lock(&self.software_queue);
-            drop(software.held.drain());
-            software.held.take_hold()
-        };
-        if let Some(wait) = wait {
-            wait.cancel();
-        }
+        self.drop_submissions();
+        lock(&self.software_queue).held.abandon_mutexes();
+    }
+
+    fn drop_submissions(&self) {
+        let wait = lock(&self.software_queue).held.clear();
+        wait.into_iter().for_each(QueueWait::cancel);
         self.run(&mut lock(&self.software_queue));
     }
 
@@ -538,7 +551,7 @@ impl PacketContext {
     /// if that did not happen in time.
     pub(super) fn abandon(&self) -> bool {
         self.lost.store(true, Ordering::Release);
-        self.drop_held();
+        self.drop_submissions();
         let sch = self.sch();
         let Some(node) = sch.nodes.get(self.node as usize) else { return true };
         let flies = node.state().drop_context(self);
@@ -549,7 +562,9 @@ impl PacketContext {
         };
         // Packets of other contexts that the preemption returned are submitted again.
         sch.dispatch(self.node);
-        self.run(&mut lock(&self.software_queue));
+        let mut software = lock(&self.software_queue);
+        software.held.abandon_mutexes();
+        self.run(&mut software);
         left
     }
 

@@ -1,32 +1,67 @@
-//! What the first submission of a software queue waits for.
+//! What the first submission of a software queue waits for, and what one signals.
 
 use std::sync::Arc;
 
-use wddm_ddi::status::STATUS_CANCELLED;
+use wddm_ddi::status::{NTSTATUS, STATUS_CANCELLED};
 
-use super::batch;
+use super::older_sync::{self, Begun, OlderValue, QueueNumber};
 use super::sync_object::SyncObject;
+use super::{batch, is_met};
 use crate::fence::Wait;
 
 /// Fences with values.
 pub(super) type FenceValues = Vec<(Arc<SyncObject>, u64)>;
 
+/// Objects that a queue waits for or signals.
+#[derive(Clone, Default)]
+pub(crate) struct Objects {
+    pub(crate) fences: FenceValues,
+    pub(crate) older: Vec<OlderValue>,
+}
+
+impl From<FenceValues> for Objects {
+    fn from(fences: FenceValues) -> Self {
+        Self { fences, older: Vec::new() }
+    }
+}
+
+impl Objects {
+    /// True if a wait for them is over before it begins. One for objects of before monitored fences takes its turn.
+    pub(super) fn is_met(&self) -> bool {
+        self.older.is_empty() && is_met(&self.fences, false)
+    }
+
+    /// For callers that are about to submit them.
+    ///
+    /// # Errors
+    /// Why a fence is ended.
+    pub(super) fn check(&self) -> Result<(), NTSTATUS> {
+        self.fences.iter().try_for_each(|(fence, _)| fence.check())
+    }
+}
+
 /// A wait of a software queue for fences.
 pub(super) struct QueueWait {
     wait: Arc<Wait>,
-    conditions: FenceValues,
+    fences: FenceValues,
+    begun: Vec<Begun>,
 }
 
 impl QueueWait {
-    /// A wait for all of `conditions`; `over` is called when it is over, perhaps before this returns. A fence that nobody can wait
+    /// A wait for all of `conditions`; `over` is called when it is over, perhaps before this returns. An object that nobody can wait
     /// for any more ends it.
-    pub(super) fn new(conditions: FenceValues, over: impl Fn() + Send + Sync + 'static) -> Self {
-        let wait = Wait::of_hook(conditions.len() as u32, Box::new(over));
-        if let Err(status) = batch::add_waits(&conditions, &wait) {
-            batch::remove_waits(&conditions, &wait);
-            wait.finish(status);
-        }
-        Self { wait, conditions }
+    pub(super) fn new(conditions: Objects, by: QueueNumber, over: impl Fn() + Send + Sync + 'static) -> Self {
+        let Objects { fences, older } = conditions;
+        let wait = Wait::of_hook((fences.len() + older.len()) as u32, Box::new(over));
+        let begun = match batch::add_waits(&fences, &wait) {
+            Ok(()) => older_sync::begin(&older, &wait, by),
+            Err(status) => {
+                batch::remove_waits(&fences, &wait);
+                wait.finish(status);
+                Vec::new()
+            }
+        };
+        Self { wait, fences, begun }
     }
 
     /// True if the wait is over.
@@ -37,6 +72,7 @@ impl QueueWait {
     /// Gives the wait up.
     pub(super) fn cancel(self) {
         self.wait.finish(STATUS_CANCELLED);
-        batch::remove_waits(&self.conditions, &self.wait);
+        batch::remove_waits(&self.fences, &self.wait);
+        older_sync::give_up(&self.begun, &self.wait);
     }
 }

@@ -8,7 +8,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::vidsch::ProcessAdapter;
+use crate::vidsch::{Device, ProcessAdapter, VidSch};
+
+/// A command of software in the queue of a context or a hardware queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncCommand {
+    Wait,
+    Signal,
+}
+
+/// How many commands of one kind there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandCount {
+    pub(crate) submitted: u32,
+    /// Waits that are over, and signals that were made.
+    pub(crate) completed: u32,
+}
 
 /// What a node has done for a process, or altogether.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +36,22 @@ pub(crate) struct NodeFigures {
     pub(crate) completed: u32,
     /// Packets that were taken off.
     pub(crate) preempted: u32,
+    /// Waits of its queues for synchronization objects.
+    pub(crate) waits: CommandCount,
+    /// Signals of its queues.
+    pub(crate) signals: CommandCount,
 }
 
 impl NodeFigures {
+    fn count(&mut self, command: SyncCommand, completed: bool) {
+        let counted = match command {
+            SyncCommand::Wait => &mut self.waits,
+            SyncCommand::Signal => &mut self.signals,
+        };
+        let count = if completed { &mut counted.completed } else { &mut counted.submitted };
+        *count = count.wrapping_add(1);
+    }
+
     fn charge(&mut self, time: Duration, completed: bool) {
         self.time = self.time.saturating_add(time);
         let count = if completed { &mut self.completed } else { &mut self.preempted };
@@ -51,12 +79,22 @@ impl Running {
             self.system.submitted = self.system.submitted.wrapping_add(1);
             return;
         };
+        let figures = self.figures_of(process);
+        figures.submitted = figures.submitted.wrapping_add(1);
+    }
+
+    fn figures_of(&mut self, process: &Arc<ProcessAdapter>) -> &mut NodeFigures {
         if !self.processes.contains_key(&process.id) {
             self.processes.retain(|_, (process, _)| process.strong_count() > 0);
         }
         let fresh = || (Arc::downgrade(process), NodeFigures::default());
-        let (_, figures) = self.processes.entry(process.id).or_insert_with(fresh);
-        figures.submitted = figures.submitted.wrapping_add(1);
+        &mut self.processes.entry(process.id).or_insert_with(fresh).1
+    }
+
+    /// A command of a process is submitted to one of its queues, or `completed`.
+    fn count(&mut self, process: &Arc<ProcessAdapter>, command: SyncCommand, completed: bool) {
+        self.all.count(command, completed);
+        self.figures_of(process).count(command, completed);
     }
 
     /// The packet at the head, of the process with this number, leaves the hardware, `completed` or not. `more`: there are others. Called at device
@@ -83,5 +121,14 @@ impl Running {
     /// Figures of a process on this node; 0 if it never ran there.
     pub(super) fn of_process(&self, process: u64) -> NodeFigures {
         self.processes.get(&process).map_or_else(NodeFigures::default, |(_, figures)| *figures)
+    }
+}
+
+impl VidSch {
+    /// A command of a device, if it is one of software, is submitted to a queue on a node, or `completed`.
+    pub(super) fn count_command(&self, device: &Device, node: u32, command: Option<SyncCommand>, completed: bool) {
+        if let (Some(command), Some(node)) = (command, self.nodes.get(node as usize)) {
+            node.state().running.count(&device.process, command, completed);
+        }
     }
 }

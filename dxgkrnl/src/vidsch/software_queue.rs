@@ -18,11 +18,11 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use nt::bugcheck::Bugcheck;
 
-use super::batch;
 use super::held_queue::HeldQueue;
 use super::hw_queue::HwQueue;
-use super::queue_wait::FenceValues;
+use super::queue_wait::Objects;
 use super::report::subcode;
+use super::running::SyncCommand;
 use super::worker::Work;
 use crate::fence::Wait;
 
@@ -38,12 +38,23 @@ pub(crate) struct Commands {
 /// One submission.
 enum Item {
     Commands(Commands),
-    Wait(FenceValues),
+    Wait(Objects),
     /// To be written when the queue's progress has reached `after`.
     Signal {
-        signals: FenceValues,
+        signals: Objects,
         after: u64,
     },
+}
+
+impl Item {
+    /// Which command of software it is, if it is one.
+    fn command(&self) -> Option<SyncCommand> {
+        match self {
+            Self::Commands(..) => None,
+            Self::Wait(_) => Some(SyncCommand::Wait),
+            Self::Signal { .. } => Some(SyncCommand::Signal),
+        }
+    }
 }
 
 /// The software queue of one hardware queue.
@@ -106,8 +117,8 @@ impl HwQueue {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, whose waits are commands of its own; why a fence is ended;
     /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much.
-    pub(crate) fn submit_wait(&self, conditions: FenceValues) -> Result<(), NTSTATUS> {
-        conditions.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_wait(&self, conditions: Objects) -> Result<(), NTSTATUS> {
+        conditions.check()?;
         self.submit_software(|_| Item::Wait(conditions))
     }
 
@@ -116,8 +127,8 @@ impl HwQueue {
     ///
     /// # Errors
     /// As for [`HwQueue::submit_wait`].
-    pub(crate) fn submit_signal(&self, signals: FenceValues, at_submission: bool) -> Result<(), NTSTATUS> {
-        signals.iter().try_for_each(|(fence, _)| fence.check())?;
+    pub(crate) fn submit_signal(&self, signals: Objects, at_submission: bool) -> Result<(), NTSTATUS> {
+        signals.check()?;
         self.submit_software(|queue| {
             let after = if at_submission { 0 } else { queue.last_submitted.load(Ordering::Acquire) };
             Item::Signal { signals, after }
@@ -133,7 +144,10 @@ impl HwQueue {
         if self.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        software.held.push(item(self))?;
+        let item = item(self);
+        let command = item.command();
+        software.held.push(item)?;
+        self.sch().count_command(self.context().device(), self.context().node(), command, false);
         self.move_on(&mut software);
         self.note_active();
         Ok(())
@@ -156,12 +170,13 @@ impl HwQueue {
         }
         let Some(mut waited) = software.held.end_wait() else { return };
         while let Some(item) = software.held.pop() {
-            let conditions = if waited { Vec::new() } else { self.needs(&item, software) };
-            if !super::is_met(&conditions, false) {
+            let conditions = if waited { Objects::default() } else { self.needs(&item, software) };
+            if !conditions.is_met() {
                 software.held.put_back(item);
                 return self.wait_for(software, conditions);
             }
             waited = false;
+            let command = item.command();
             match item {
                 Item::Commands(mut commands) => {
                     let _ = self.oldest_in_the_way(software);
@@ -169,16 +184,16 @@ impl HwQueue {
                     let _ = self.hand_over(software, &mut commands);
                 }
                 Item::Wait(_) => {}
-                // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
-                Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
+                Item::Signal { signals, .. } => software.held.signal(&signals, self.context().device().id()),
             }
+            self.sch().count_command(self.context().device(), self.context().node(), command, true);
         }
         software.empty();
     }
 
     /// What must have happened before this submission runs.
-    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> FenceValues {
-        let own = |value| vec![(Arc::clone(self.progress()), value)];
+    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> Objects {
+        let own = |value| Objects::from(vec![(Arc::clone(self.progress()), value)]);
         match item {
             Item::Commands(_) => self.oldest_in_the_way(software).ok().flatten().map(own).unwrap_or_default(),
             Item::Wait(conditions) => conditions.clone(),
@@ -187,7 +202,7 @@ impl HwQueue {
     }
 
     /// The first submission waits for these; the worker moves it on.
-    fn wait_for(&self, software: &mut SoftwareQueue, conditions: FenceValues) {
+    fn wait_for(&self, software: &mut SoftwareQueue, conditions: Objects) {
         let (sch, queue) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
         let over = move || {
             if let Some(sch) = sch.upgrade() {
@@ -267,11 +282,13 @@ impl HwQueue {
         if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.software_queue).handed_over }
     }
 
-    /// Drops what is held: the device is lost, or nobody is left whose work it is, or the queue is gone.
+    /// Drops what is held, and gives up what the queue owns: the device is lost, or nobody is left whose work it is, or the queue is gone.
+    /// The hardware has nothing of it.
     pub(super) fn drop_held(&self) {
         let wait = {
             let mut software = lock(&self.software_queue);
             software.empty();
+            software.held.abandon_mutexes();
             self.held.store(0, Ordering::Release);
             if !self.flags().UserModeSubmission() {
                 self.last_submitted.store(software.handed_over, Ordering::Release);

@@ -28,7 +28,7 @@ cases! { inside "BadPointers", needs UserModeSubmission, behind "it counts the h
         "Whatever count or size of whatever thunk is larger than memory, and also where its product with the size of an element is small again, the call returns a status, and a refused call changes nothing."
         => every_count;
     "BadPointers.PointersBehindUntypedOnes" on Boot::Fresh, "d3dkmt_query_physical_adapter_pnp_key":
-        "The places of the question for a registry key, and the name and its text in an OBJECT_ATTRIBUTES, are followed as all other pointers are: a bad one is STATUS_ACCESS_VIOLATION, and nothing is shared then."
+        "The places of the question for a registry key, the name and its text in an OBJECT_ATTRIBUTES, and a command buffer for tests with its private data in an escape, are followed as all other pointers are: a bad one is STATUS_ACCESS_VIOLATION, and nothing is shared then."
         => untyped::behind_untyped;
 }
 

@@ -1,14 +1,18 @@
 // UNSAFETY: calls a thunk with arguments that are bad on purpose.
-//! Pointers in structures that a thunk finds behind a pointer without a type: registry keys of physical adapters, and names of objects.
+//! Pointers in structures that a thunk finds behind a pointer without a type: registry keys of physical adapters, names of objects, and command
+//! buffers for tests.
 
 use std::ptr::with_exposed_provenance_mut;
 
+use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::pages::{Bad, Pages};
 use crate::Failure;
+use crate::cases::testing;
 use crate::rig::{KernelHandle, Rig, shared_flags};
 use crate::simulated::Case;
 
@@ -75,14 +79,50 @@ fn names(rig: &Rig, pages: &mut Pages, bad: Bad) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The places of a test command buffer and of its private data, which lie in the structure that an escape points to, one of them bad; and the
+/// structure itself.
+fn test_buffer(rig: &Rig, context: D3DKMT_HANDLE, pages: &mut Pages, bad: Bad) -> Result<(), Failure> {
+    let mut asked = testing::request(rig, context, false, testing::fill(0x10_0000, 64));
+    let status = testing::escape(rig, &mut asked);
+    ensure_eq!(status, STATUS_BUFFER_OVERFLOW, "the question for the sizes");
+    for spoiled in ["the commands", "their private data", "the request"] {
+        pages.clear();
+        let mut places = [pages.block(4096)?, pages.block(1024)?, pages.block(size_of_val(&asked) + 16)?];
+        let at = ["the commands", "their private data", "the request"].iter().position(|name| *name == spoiled);
+        let place = places.get_mut(at.unwrap_or_default()).ok_or_else(|| Failure::new("three places"))?;
+        *place = pages.spoil(*place, bad);
+        let [commands, private, request] = places;
+        let mut arguments = asked;
+        (arguments.pDmaBuffer, arguments.DmaBufferSize) = (with_exposed_provenance_mut(commands), 4096);
+        (arguments.pDmaBufferPrivateData, arguments.DmaBufferPrivateDataSize) =
+            (with_exposed_provenance_mut(private), 1024);
+        if spoiled == "the request" {
+            let status = testing::escape_at(rig, request);
+            check(status, bad, false, spoiled)?;
+            continue;
+        }
+        // NULL asks for the sizes, and private data that nothing is written to are not followed.
+        let status = testing::escape(rig, &mut arguments);
+        let written = spoiled == "the commands" || asked.DmaBufferPrivateDataSize != 0;
+        if written {
+            check(status, bad, true, spoiled)?;
+        }
+        ensure!(status != STATUS_INTERNAL_ERROR, "{spoiled}, {bad:?}: {status}");
+    }
+    Ok(())
+}
+
 pub(super) fn behind_untyped(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
+    let context = testing::test_context(&rig, NODE_COPY, &mut [])
+        .map_err(|status| Failure::new(format!("D3DKMTCreateContextVirtual: {status}")))?;
     let mut pages = Pages::new()?;
     let handles = || case.process.kernel_handle_count();
     let before = handles();
     for bad in Bad::ALL {
         key(&rig, &mut pages, bad)?;
         names(&rig, &mut pages, bad)?;
+        test_buffer(&rig, context, &mut pages, bad)?;
     }
     ensure_eq!(handles(), before, "kernel handles after refused calls");
     Ok(())
