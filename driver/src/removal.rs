@@ -1,4 +1,4 @@
-//! The end of an adapter: every object of it goes, and then the device.
+//! DxgkDdiStopDevice and DxgkDdiRemoveDevice: every object of an adapter is destroyed, then the device.
 
 use crate::adapter::{Adapter, Process, UserDevice, slots};
 use crate::fence::native::{NativeFence, OpenFence};

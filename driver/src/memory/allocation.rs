@@ -1,4 +1,4 @@
-//! Allocations: where user mode's private data says they live, and what the operating system is told of that.
+//! Allocations: the private data of the user-mode driver chooses the memory, and the driver describes it to the operating system.
 
 use core::ptr::NonNull;
 
@@ -274,7 +274,7 @@ pub(crate) fn size_of_handle(adapter: &Adapter, raw: HANDLE) -> Result<u64, Refu
     created.or_else(|_| opened()).map_err(|_| refused(Reason::StaleHandle))
 }
 
-/// An allocation is mapped in a process so that its first byte is at `address`. An allocation that does not exist is none of which the address matters.
+/// Notes that an allocation is mapped in a process so that its first byte is at `address`. A handle that names no allocation is ignored.
 pub(crate) fn note_mapping(irql: &Passive, adapter: &Adapter, raw: HANDLE, process: Handle, address: u64) {
     if let Ok(allocation) = adapter.objects.get::<Allocation>(Handle::of(raw)) {
         allocation.mappings.lock(irql).note(process, address);

@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     pub(crate) queues: u32,
     /// VRAM offset of the first node's ring; the others follow.
     pub(crate) rings: u64,
-    /// VRAM offset of the record by which queues leave the device and come back, a page.
+    /// VRAM offset of the record in which SaveQueue and RestoreQueue pass a queue's state, one page.
     pub(crate) record: u64,
     /// Bytes of VRAM that belong to the driver, a multiple of 2 MiB so that large pages of segment 2 are aligned in VRAM.
     pub(crate) reserved: u64,
