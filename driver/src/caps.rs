@@ -308,20 +308,29 @@ pub(crate) fn user_mode_submission_caps() -> DXGK_USERMODESUBMISSION_CAPS {
 }
 
 #[cfg(test)]
+impl Hardware {
+    /// A GPU with this VRAM, 1024 queues, one doorbell and no optional feature.
+    pub(crate) const fn for_tests(vram_size: u64, vram_window: u64) -> Self {
+        Self {
+            caps: Caps::new(),
+            vram_size,
+            vram_window,
+            host_aperture_pages: 0,
+            fence_stride: 0,
+            doorbells: 1,
+            queue_limit: 1024,
+            clock_hz: 1_000_000_000,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn hardware(atomics64: bool, native_fence: bool, doorbells: u32) -> Hardware {
-        Hardware {
-            caps: Caps::new().with_atomics64(atomics64).with_native_fence(native_fence),
-            vram_size: 256 << 20,
-            vram_window: 256 << 20,
-            host_aperture_pages: 0,
-            fence_stride: 0,
-            doorbells,
-            queue_limit: 16384,
-            clock_hz: 1_000_000_000,
-        }
+        let caps = Caps::new().with_atomics64(atomics64).with_native_fence(native_fence);
+        Hardware { caps, doorbells, ..Hardware::for_tests(256 << 20, 256 << 20) }
     }
 
     fn subsets() -> impl Iterator<Item = Enabled> {

@@ -363,7 +363,6 @@ pub(crate) fn standard(
 mod tests {
     use super::*;
     use crate::caps::Hardware;
-    use campanile_hw::registers::Caps;
 
     fn data(placement: u32, size: u64) -> AllocationData {
         AllocationData { magic: MAGIC, placement, size, adapter: 0, reserved: 0 }
@@ -375,17 +374,7 @@ mod tests {
     }
 
     fn layout(window: u64) -> Layout {
-        let hardware = Hardware {
-            caps: Caps::new(),
-            vram_size: 64 << 20,
-            vram_window: window,
-            host_aperture_pages: 0,
-            fence_stride: 0,
-            doorbells: 1,
-            queue_limit: 1024,
-            clock_hz: 1,
-        };
-        Layout::new(&hardware).unwrap()
+        Layout::new(&Hardware::for_tests(64 << 20, window)).unwrap()
     }
 
     #[test]
