@@ -15,6 +15,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
+use nt::user_space::{ARGUMENT_WORDS, ThisProcess, UserSpace};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
@@ -28,7 +29,7 @@ use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Resource, ResourceHandle, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Kept, Resource, ResourceHandle, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
     Device, Doorbell, HwContext, HwQueue, OlderSync, PacketContext, ProcessAdapter, SharedFence, SyncObject,
@@ -54,6 +55,8 @@ pub struct Process {
     adapters: Mutex<Vec<Arc<ProcessAdapter>>, rank::ProcessAdapters>,
     /// Threads in thunks; closed once the process exits.
     inside: Rundown,
+    /// Its user-mode side.
+    user: Arc<dyn UserSpace>,
     /// May have its work go before that of others.
     increases_priority: AtomicBool,
     class: Arc<SchedulingClass>,
@@ -188,8 +191,13 @@ impl Taken {
 }
 
 impl Process {
-    /// A new process of a machine, with nothing open. It ends by [`Process::exit`] or with its last owner.
+    /// A new process of a machine, with nothing open, whose user-mode side is this program. It ends by [`Process::exit`] or with its last owner.
     pub fn new(machine: &Machine, name: &str) -> Arc<Self> {
+        Self::elsewhere(machine, name, Arc::new(ThisProcess))
+    }
+
+    /// As [`Process::new`], with a user-mode side somewhere else.
+    pub fn elsewhere(machine: &Machine, name: &str, user: Arc<dyn UserSpace>) -> Arc<Self> {
         let (owner, machine) = (machine.weak(), machine.downgrade());
         Arc::new(Self {
             id: IDS.fetch_add(4, Ordering::Relaxed),
@@ -203,6 +211,7 @@ impl Process {
             increases_priority: AtomicBool::new(false),
             class: Arc::default(),
             changing_class: Mutex::new(()),
+            user,
         })
     }
 
@@ -286,6 +295,16 @@ impl Process {
     /// The process of the calling thread.
     pub(crate) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(|stack| stack.last().cloned())
+    }
+
+    /// Its user-mode side.
+    pub(crate) fn user(&self) -> &dyn UserSpace {
+        &*self.user
+    }
+
+    /// Does `act` in the user-mode side of the calling thread's process; `None` for a thread that has none.
+    pub(crate) fn in_user_space<T>(act: impl FnOnce(&dyn UserSpace) -> T) -> Option<T> {
+        CURRENT.with_borrow(|stack| stack.last().map(|process| act(&*process.user)))
     }
 
     /// Number of handles that are open.
@@ -470,7 +489,7 @@ impl Process {
             id: self.id,
             owner: format!("{self:?}"),
             class: Arc::clone(&self.class),
-            kept: Arc::default(),
+            kept: Arc::new(Kept::new(Arc::clone(&self.user))),
         });
         adapters.push(Arc::clone(&new));
         Ok(new)
@@ -581,10 +600,9 @@ impl WeakProcess {
 }
 
 impl InProcess for WeakProcess {
-    fn run(&self, call: &mut dyn FnMut()) -> bool {
+    fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
         let Some(process) = self.0.upgrade() else { return false };
         let _attached = process.attach();
-        call();
-        true
+        process.user.call(function, argument, caller)
     }
 }

@@ -24,13 +24,13 @@ trait Table: 'static {
 
 impl Table for Thunks {
     fn table() -> &'static Self {
-        dxgkrnl::thunks()
+        if machine::is_elsewhere() { remote::thunks::thunks() } else { dxgkrnl::thunks() }
     }
 }
 
 impl Table for FurtherThunks {
     fn table() -> &'static Self {
-        dxgkrnl::further_thunks()
+        if machine::is_elsewhere() { remote::thunks::further_thunks() } else { dxgkrnl::further_thunks() }
     }
 }
 

@@ -1,8 +1,10 @@
-// UNSAFETY: signal masks, and arguments that another thread passes on.
-//! The machine behind the thunks of a process: booted by the first call, gone with the process.
+// UNSAFETY: arguments that another thread passes on.
+//! The machine behind the thunks of a process: booted by the first call, gone with the process. Or, with CAMPANILE_MACHINE, one that another process
+//! serves to many (`campanile machine`); what the other variables pick is then as that process was told.
 //!
 //! | variable | what it picks | default |
 //! | --- | --- | --- |
+//! | `CAMPANILE_MACHINE` | a machine: the socket at which it is served | not set: one of this process |
 //! | `CAMPANILE_DRIVER` | the kernel-mode driver: `linked`, `pe`, or the path of an image | `linked` |
 //! | `CAMPANILE_BUS` | where the GPU is: `direct`, `vfio-user`, `vfio-user-process=PROGRAM` or `vfio-user=SOCKET` | `direct` |
 //! | `CAMPANILE_DEVICE_VARIANT` | the GPU, such as `doorbells=4,vram=64M` | `default` |
@@ -18,11 +20,13 @@
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{env, fmt};
 
 use dxgkrnl::Process;
+use remote::client::SignalsHeld;
 use testbed::setup::{BusChoice, DriverLimit, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
 use wddm_ddi::status::*;
 
@@ -37,10 +41,17 @@ struct Booted {
     process: Arc<Process>,
 }
 
+/// Where the machine is.
+enum Place {
+    Here(Booted),
+    /// At a socket that this process is connected to.
+    Elsewhere,
+}
+
 /// Why there is none: what is answered, and what was told.
 struct Refusal(NTSTATUS);
 
-static MACHINE: OnceLock<Result<Booted, Refusal>> = OnceLock::new();
+static MACHINE: OnceLock<Result<Place, Refusal>> = OnceLock::new();
 
 /// Calls a thunk in the process of the machine; the closure calls it with arguments of the caller, and nothing else.
 pub(crate) fn call(thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
@@ -49,8 +60,9 @@ pub(crate) fn call(thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
         Ok(false) => return in_child(),
         Err(error) => return refuse(STATUS_NO_SUCH_DEVICE, &format_args!("no memory for a mark: {error}")).0,
     }
-    let booted = match MACHINE.get_or_init(boot) {
-        Ok(booted) => booted,
+    let booted = match MACHINE.get_or_init(find) {
+        Ok(Place::Here(booted)) => booted,
+        Ok(Place::Elsewhere) => return thunk(),
         Err(Refusal(status)) => return *status,
     };
     let status = enter(&booted.process, thunk);
@@ -139,6 +151,27 @@ fn variant() -> Result<VariantOptions, String> {
     }
 }
 
+/// True if the machine is in another process.
+pub(crate) fn is_elsewhere() -> bool {
+    matches!(MACHINE.get(), Some(Ok(Place::Elsewhere)))
+}
+
+fn find() -> Result<Place, Refusal> {
+    match env::var_os(remote::client::VARIABLE) {
+        None => boot().map(Place::Here),
+        Some(path) => {
+            let connected = remote::client::connect(Path::new(&path), &program_name());
+            connected.map_err(|error| refuse(STATUS_NO_SUCH_DEVICE, &error))?;
+            Ok(Place::Elsewhere)
+        }
+    }
+}
+
+fn program_name() -> String {
+    let name = env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    name.unwrap_or_else(|| "a program in C".to_owned())
+}
+
 fn boot() -> Result<Booted, Refusal> {
     let wrong = |text: String| refuse(STATUS_INVALID_PARAMETER, &text);
     let variant = variant().map_err(wrong)?;
@@ -146,7 +179,8 @@ fn boot() -> Result<Booted, Refusal> {
     PoolChoice::selected().map_err(wrong)?;
     DriverLimit::selected().map_err(wrong)?;
     let options = MachineOptions { variant, ..MachineOptions::default() }.in_use().system();
-    let threads = SignalsHeld::new();
+    // What ends a call into a driver that does not return must arrive too.
+    let threads = SignalsHeld::new(&[dxgkrnl::INTERRUPT]);
     let booted = catch_unwind(AssertUnwindSafe(|| System::boot(&options)));
     drop(threads);
     let failed = |error: SetupError| {
@@ -155,37 +189,6 @@ fn boot() -> Result<Booted, Refusal> {
     };
     let panicked = |_| refuse(STATUS_INTERNAL_ERROR, &"the machine could not be booted, see above");
     let system = booted.map_err(panicked)?.map_err(failed)?;
-    let name = env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let process = Process::new(system.machine(), &name.unwrap_or_else(|| "a program in C".to_owned()));
+    let process = Process::new(system.machine(), &program_name());
     Ok(Booted { system, process })
-}
-
-/// While it lives, threads that this one starts get none of the process' signals: those are for the threads of the program, as without this library.
-struct SignalsHeld {
-    before: libc::sigset_t,
-}
-
-impl SignalsHeld {
-    fn new() -> Self {
-        // SAFETY: a set of signals is a plain number of bits, which the next call fills.
-        let mut held: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: a set of this frame.
-        unsafe { libc::sigfillset(&raw mut held) };
-        // Faults are of the instruction that makes them, and must arrive, and so must what ends a call into a driver that does not return.
-        for own in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, dxgkrnl::INTERRUPT] {
-            // SAFETY: as above.
-            unsafe { libc::sigdelset(&raw mut held, own) };
-        }
-        let mut before = held;
-        // SAFETY: two sets of this frame.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before) };
-        Self { before }
-    }
-}
-
-impl Drop for SignalsHeld {
-    fn drop(&mut self) {
-        // SAFETY: a set of ours, and nothing to be given back.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
-    }
 }

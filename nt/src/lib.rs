@@ -27,5 +27,6 @@ pub mod ram;
 pub mod range;
 pub mod registry;
 pub mod services;
+pub mod user_space;
 pub mod verifier;
 pub mod watchdog;

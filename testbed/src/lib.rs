@@ -1,7 +1,8 @@
 //! Puts GPU, bus, machine and drivers together.
 //!
 //! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`device`] serves a GPU to other
-//! processes, [`debug`] decodes what DxgkDdiCollectDbgInfo wrote. Each module imports only those that are declared before it below.
+//! processes, [`programs`] serves a machine to them, [`debug`] decodes what DxgkDdiCollectDbgInfo wrote. `xtask/layers.toml` has the layers of
+//! the modules.
 
 /// Writes a line to standard error. Unlike `eprintln!` it does not panic when the write fails, for example on a full device: there is no other
 /// place to report that.
@@ -17,5 +18,6 @@ pub mod device;
 pub mod driver;
 pub mod exit;
 pub mod image_file;
+pub mod programs;
 pub mod setup;
 pub mod user;

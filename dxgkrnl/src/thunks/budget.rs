@@ -81,7 +81,7 @@ pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT
     enter("D3DKMTRegisterTrimNotification", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
         if args.AdapterLuid != device.adapter.luid {
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -97,7 +97,7 @@ pub(super) unsafe extern "win64" fn unregister_trim_notification(
     args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTUnregisterTrimNotification", args, |process, args| {
-        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
         end(process, args.Handle, |object| matches!(object, Object::Trim(trim) if trim.is_of(callback)))
     })
 }
@@ -114,7 +114,7 @@ pub unsafe extern "win64" fn D3DKMTRegisterBudgetChangeNotification(
     enter("D3DKMTRegisterBudgetChangeNotification", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
         let registration = BudgetRegistration::new(WeakProcess::new(process), &**device, callback, args.Context)?;
         device.adapter.vidmm().add_budget_listener(&registration);
         args.Handle = insert(process, &device, Object::BudgetChange(registration))?;

@@ -82,9 +82,11 @@ pub(super) unsafe extern "win64" fn open_nt_handle_from_name(args: *mut D3DKMT_O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::thunks::user::tests::attached;
 
     #[test]
     fn attributes_have_their_length_and_perhaps_a_name() {
+        let _attached = attached();
         let units: Vec<u16> = "fence".encode_utf16().collect();
         let text = [10u64 | 10 << 16, units.as_ptr().expose_provenance() as u64];
         let name = text.as_ptr().expose_provenance() as u64;

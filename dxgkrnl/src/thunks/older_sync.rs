@@ -4,13 +4,13 @@
 //! Mutexes and semaphores of the GPU are refused with STATUS_NOT_SUPPORTED: this scheduler's waits are for values, and a count that several
 //! contexts take from is none.
 
-use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use crate::fence::Event;
 use crate::process::{Object, Process};
 use crate::vidsch::Device;
 use crate::vidsch::{FenceOptions, OlderSync, SyncObject};
@@ -47,7 +47,7 @@ pub(super) fn create(
     let value = unsafe { info.u.Fence.FenceValue };
     // SAFETY: as above.
     let event = unsafe { info.u.CPUNotification.Event };
-    let event = if notifies { Some(duplicate(event)?) } else { None };
+    let event = if notifies { Some(Event::of(process.user(), event)?) } else { None };
     let options = FenceOptions { initial: if notifies { 0 } else { value }, ..FenceOptions::default() };
     let fence = device.adapter.vidsch().create_monitored_fence(device, options)?;
     let object = match event {
@@ -58,23 +58,6 @@ pub(super) fn create(
     let handle = inserted.inspect_err(|_| object.destroy())?;
     info.SharedHandle = 0;
     Ok(handle)
-}
-
-/// The event, which its owner may close from now on: a descriptor of an eventfd here.
-fn duplicate(event: HANDLE) -> Result<std::os::fd::OwnedFd, NTSTATUS> {
-    let event = RawFd::try_from(event.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
-    // SAFETY: asking for the flags of a descriptor touches no memory; one that is not open is answered with an error.
-    if event < 0 || unsafe { libc::fcntl(event, libc::F_GETFD) } < 0 {
-        return Err(STATUS_INVALID_HANDLE);
-    }
-    let kind = std::fs::read_link(format!("/proc/self/fd/{event}")).map_err(|_| STATUS_INVALID_HANDLE)?;
-    if !kind.to_string_lossy().contains("[eventfd]") {
-        return Err(STATUS_OBJECT_TYPE_MISMATCH);
-    }
-    // SAFETY: the descriptor was open just now; if user mode closes it meanwhile, duplicating it fails or duplicates what it has become,
-    // and nothing but writing eight bytes is ever done with it.
-    let event = unsafe { BorrowedFd::borrow_raw(event) };
-    event.try_clone_to_owned().map_err(|_| STATUS_INVALID_HANDLE)
 }
 
 /// Only mutexes and semaphores are created so. [d3dkmthk: D3DKMTCreateSynchronizationObject]

@@ -1,6 +1,5 @@
 //! Thunks of fences: creation, CPU waits and CPU signals.
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use wddm_ddi::km::D3DDDI_NATIVEFENCE_TYPE;
@@ -8,7 +7,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::fence::Rights;
+use crate::fence::{Event, Rights};
 use crate::process::{Object, Process};
 use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, SyncObject};
 
@@ -163,8 +162,7 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
         if args.hAsyncEvent.is_null() {
             return Ok(sch.wait(&conditions, any, None));
         }
-        let event = RawFd::try_from(args.hAsyncEvent.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
-        sch.wait_with_event(&conditions, any, event)?;
+        sch.wait_with_event(&conditions, any, Event::of(process.user(), args.hAsyncEvent)?)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -1,38 +1,34 @@
 //! Access to memory that user mode named.
 //!
-//! A pointer in a thunk's arguments is a claim. It is never followed: bytes are copied by the host's kernel
-//! (`process_vm_readv`, `process_vm_writev` on this very process), which answers with an error where a load or store would
-//! have faulted, and which respects page protection. A copy is taken once, checked, and used; user mode may change its own
-//! bytes meanwhile without effect.
+//! A pointer in a thunk's arguments is a claim. It is never followed: bytes are copied by the user-mode side of the calling process
+//! ([`UserSpace`](nt::user_space::UserSpace)), which answers with an error where a load or store would have faulted, and which respects page
+//! protection. A copy is taken once, checked, and used; user mode may change its own bytes meanwhile without effect.
 
 use wddm_ddi::Zeroed;
-use wddm_ddi::status::{NTSTATUS, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
+use wddm_ddi::status::{NTSTATUS, STATUS_ACCESS_DENIED, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
+
+use crate::process::Process;
 
 /// Most elements of an array argument, and most bytes of private data.
 pub(crate) const COUNT_MAX: u32 = 1 << 16;
 
-fn transfer(local: *mut libc::c_void, user: *mut libc::c_void, len: usize, write: bool) -> Result<(), NTSTATUS> {
+fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<(), NTSTATUS> {
     if len == 0 {
         return Ok(());
     }
     if user.is_null() {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    if user.addr().checked_add(len).is_none() {
-        return Err(STATUS_ACCESS_VIOLATION);
-    }
-    let local = libc::iovec { iov_base: local, iov_len: len };
-    let remote = libc::iovec { iov_base: user, iov_len: len };
-    // SAFETY: getpid has no preconditions.
-    let this = unsafe { libc::getpid() };
-    let moved = if write {
-        // SAFETY: `local` names `len` readable bytes of the caller; the other side is checked by the host's kernel.
-        unsafe { libc::process_vm_writev(this, &local, 1, &remote, 1, 0) }
-    } else {
-        // SAFETY: `local` names `len` writable bytes of the caller; the other side is checked by the host's kernel.
-        unsafe { libc::process_vm_readv(this, &local, 1, &remote, 1, 0) }
-    };
-    if usize::try_from(moved) == Ok(len) { Ok(()) } else { Err(STATUS_ACCESS_VIOLATION) }
+    let moved = Process::in_user_space(|process| {
+        if write {
+            // SAFETY: `local` names `len` readable bytes of the caller.
+            process.write(user.addr(), unsafe { std::slice::from_raw_parts(local, len) })
+        } else {
+            // SAFETY: `local` names `len` bytes of the caller, any of which are a value.
+            process.read(user.addr(), unsafe { std::slice::from_raw_parts_mut(local, len) })
+        }
+    });
+    moved.ok_or(STATUS_ACCESS_DENIED)?.map_err(|_| STATUS_ACCESS_VIOLATION)
 }
 
 /// Copies a structure in. Interface structures hold integers and raw pointers only, so that any bytes are a value.
@@ -94,9 +90,19 @@ pub(crate) fn write_array<T: Element>(user: *mut T, values: &[T]) -> Result<(), 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::MachineConfig;
+    use crate::machine::Machine;
+    use crate::process::Attached;
     use wddm_ddi::types::LUID;
+
+    /// The thread is one of a process while both exist.
+    pub(crate) fn attached() -> (Machine, Attached) {
+        let machine = Machine::new(MachineConfig { ram: 1 << 20, ..MachineConfig::default() }).unwrap();
+        let attached = Process::new(&machine, "test").attach();
+        (machine, attached)
+    }
 
     fn page(protection: i32) -> *mut u8 {
         // SAFETY: a new anonymous mapping touches no existing memory.
@@ -108,7 +114,14 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_without_a_process_is_denied() {
+        let word = 7u32;
+        assert_eq!(read_array(&raw const word, 1), Err(STATUS_ACCESS_DENIED));
+    }
+
+    #[test]
     fn null_and_unmapped_and_wrapping_pointers_are_refused() {
+        let _attached = attached();
         assert_eq!(read::<LUID>(std::ptr::null()), Err(STATUS_INVALID_PARAMETER));
         assert_eq!(read::<LUID>(std::ptr::without_provenance(8)), Err(STATUS_ACCESS_VIOLATION));
         assert_eq!(read::<LUID>(std::ptr::without_provenance(usize::MAX - 3)), Err(STATUS_ACCESS_VIOLATION));
@@ -117,6 +130,7 @@ mod tests {
 
     #[test]
     fn a_read_only_page_can_be_read_and_not_written() {
+        let _attached = attached();
         let page = page(libc::PROT_READ);
         assert_eq!(read_array::<u8>(page, 4), Ok(vec![0; 4]));
         assert_eq!(write_array::<u8>(page, &[1]), Err(STATUS_ACCESS_VIOLATION));
@@ -124,6 +138,7 @@ mod tests {
 
     #[test]
     fn a_structure_that_crosses_into_unmapped_memory_is_refused_whole() {
+        let _attached = attached();
         let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let open = libc::PROT_READ | libc::PROT_WRITE;
         // Two pages of one mapping, so that nobody else's memory lies behind the first.
@@ -140,6 +155,7 @@ mod tests {
 
     #[test]
     fn arrays_are_bounded_and_empty_ones_need_no_pointer() {
+        let _attached = attached();
         assert_eq!(read_array::<u32>(std::ptr::null(), 0), Ok(vec![]));
         assert_eq!(read_array::<u32>(std::ptr::null(), 1), Err(STATUS_INVALID_PARAMETER));
         let word = 7u32;

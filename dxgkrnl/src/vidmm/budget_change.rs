@@ -3,11 +3,10 @@
 //! The budget is that of the device's memory, as D3DKMTQueryVideoMemoryInfo answers it for the local group. It changes by what other
 //! processes make resident, give back and reserve. [d3dkmthk: D3DKMTRegisterBudgetChangeNotification, D3DKMT_BUDGETCHANGENOTIFICATION]
 
-use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
 use nt::lock::lock;
-use wddm_ddi::kmt::D3DKMT_BUDGETCHANGENOTIFICATION;
+use nt::user_space::ARGUMENT_WORDS;
 
 use crate::vidmm::notify::{Notice, Registration};
 use crate::vidmm::{Group, VidMm};
@@ -17,14 +16,13 @@ use crate::vidmm::{Group, VidMm};
 pub(crate) struct Budget(u64);
 
 impl Notice for Budget {
-    type Arguments = D3DKMT_BUDGETCHANGENOTIFICATION;
-
     fn merge(self, later: Self) -> Self {
         later
     }
 
-    fn arguments(self, context: *mut c_void) -> D3DKMT_BUDGETCHANGENOTIFICATION {
-        D3DKMT_BUDGETCHANGENOTIFICATION { Context: context, Budget: self.0 }
+    /// D3DKMT_BUDGETCHANGENOTIFICATION.
+    fn argument(self, context: u64) -> [u64; ARGUMENT_WORDS] {
+        [context, self.0, 0]
     }
 }
 

@@ -88,18 +88,18 @@ impl Memory {
         state.last_use = now;
         if let Some(lock) = &mut state.lock {
             lock.count = lock.count.checked_add(1).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-            return Ok(lock.mapping.address().as_ptr().expose_provenance());
+            return Ok(lock.mapping.address());
         }
-        let size = state.allocation.size();
+        let (size, user) = (state.allocation.size(), Arc::clone(state.allocation.kept().user()));
         let window = self.bring_to_cpu(id)?;
         let shown = self.cache_of(id).and_then(|cache| {
-            let mapping = UserMapping::reserve(size).map_err(|_| STATUS_NO_MEMORY)?;
+            let mapping = UserMapping::reserve(&user, size).map_err(|_| STATUS_NO_MEMORY)?;
             self.show_to_cpu(id, &mapping, window.as_ref(), cache.as_ref())?;
             Ok((mapping, cache))
         });
         match (shown, self.allocations.get_mut(&id)) {
             (Ok((mapping, cache)), Some(state)) => {
-                let address = mapping.address().as_ptr().expose_provenance();
+                let address = mapping.address();
                 state.lock = Some(Lock { mapping, count: 1, window, cache, hidden: false });
                 Ok(address)
             }

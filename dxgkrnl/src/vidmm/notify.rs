@@ -5,9 +5,11 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use nt::lock::{Condvar, Mutex, lock};
+use nt::user_space::{ARGUMENT_WORDS, acting_for};
 use wddm_ddi::status::*;
 
 use crate::vidmm::memory::SpaceId;
@@ -15,24 +17,21 @@ use crate::vidmm::scheduler::MemoryOwner;
 
 /// Contents of a notification.
 pub(crate) trait Notice: Copy + Send + 'static {
-    /// Argument of the registered function.
-    type Arguments;
-
     /// Both in one.
     fn merge(self, later: Self) -> Self;
 
-    /// As the function that was registered with `context` gets it.
-    fn arguments(self, context: *mut c_void) -> Self::Arguments;
+    /// The structure that the function gets which was registered with `context`, as 64-bit words.
+    fn argument(self, context: u64) -> [u64; ARGUMENT_WORDS];
 }
 
 /// The process in which a function is called.
 pub(crate) trait InProcess: Send + 'static {
-    /// Runs something in the process; false if it is gone.
-    fn run(&self, call: &mut dyn FnMut()) -> bool;
+    /// Calls a function of the process; see [`UserSpace::call`](nt::user_space::UserSpace::call).
+    fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool;
 }
 
-/// The function of user mode.
-pub(crate) type Callback<N> = unsafe extern "win64" fn(*mut <N as Notice>::Arguments);
+/// Numbers of registrations so far; each has its own, which is not 0.
+static REGISTRATIONS: AtomicU64 = AtomicU64::new(1);
 
 struct Mailbox<N> {
     next: Option<N>,
@@ -41,8 +40,10 @@ struct Mailbox<N> {
 
 /// A function that was registered for a device.
 pub(crate) struct Registration<N: Notice> {
+    number: u64,
     process: SpaceId,
-    callback: Callback<N>,
+    /// Address of the function.
+    callback: usize,
     mailbox: Mutex<Mailbox<N>>,
     changed: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -56,17 +57,18 @@ impl<N: Notice> Registration<N> {
     pub(crate) fn new(
         process: impl InProcess,
         device: &dyn MemoryOwner,
-        callback: Callback<N>,
+        callback: usize,
         context: *mut c_void,
     ) -> Result<Arc<Self>, NTSTATUS> {
         let registration = Arc::new(Self {
+            number: REGISTRATIONS.fetch_add(1, Ordering::Relaxed),
             process: device.space().id(),
             callback,
             mailbox: Mutex::new(Mailbox { next: None, ended: false }),
             changed: Condvar::new(),
             thread: Mutex::default(),
         });
-        let (of_thread, context) = (Arc::clone(&registration), context.expose_provenance());
+        let (of_thread, context) = (Arc::clone(&registration), context.expose_provenance() as u64);
         let thread = std::thread::Builder::new()
             .name("notify".to_owned())
             .spawn(move || of_thread.run(&process, context))
@@ -81,8 +83,8 @@ impl<N: Notice> Registration<N> {
     }
 
     /// True if it is a registration of this function.
-    pub(crate) fn is_of(&self, callback: Callback<N>) -> bool {
-        std::ptr::fn_addr_eq(self.callback, callback)
+    pub(crate) fn is_of(&self, callback: usize) -> bool {
+        self.callback == callback
     }
 
     /// Has the function called with this, or with what it and what was not told yet come to.
@@ -98,7 +100,7 @@ impl<N: Notice> Registration<N> {
         lock(&self.mailbox).ended = true;
         self.changed.notify_all();
         let thread = lock(&self.thread).take();
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = thread.filter(|_| acting_for() != self.number) {
             // The function cannot unwind out of its thread.
             let _ = thread.join();
         }
@@ -117,15 +119,9 @@ impl<N: Notice> Registration<N> {
         }
     }
 
-    fn run(&self, process: &impl InProcess, context: usize) {
+    fn run(&self, process: &impl InProcess, context: u64) {
         while let Some(notice) = self.next() {
-            let called = process.run(&mut || {
-                let context = std::ptr::with_exposed_provenance_mut(context);
-                let mut arguments = notice.arguments(context);
-                // SAFETY: user mode registered the function for such calls and keeps it until it has unregistered it.
-                unsafe { (self.callback)(&raw mut arguments) };
-            });
-            if !called {
+            if !process.call(self.callback, notice.argument(context), self.number) {
                 return;
             }
         }

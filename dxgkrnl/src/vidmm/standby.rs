@@ -14,7 +14,7 @@ use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
-use nt::fault::Frozen;
+use crate::vidmm::user_mapping::Frozen;
 use nt::ram::PAGE_SIZE;
 
 /// An allocation on its way.

@@ -4,10 +4,10 @@
 //! [d3dkmthk: D3DKMTRegisterTrimNotification, D3DKMT_TRIMNOTIFICATION]
 
 use std::collections::BTreeSet;
-use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
 use nt::lock::lock;
+use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::kmt::*;
 
 use crate::vidmm::VidMm;
@@ -37,14 +37,13 @@ impl Notice {
 }
 
 impl notify::Notice for Notice {
-    type Arguments = D3DKMT_TRIMNOTIFICATION;
-
     fn merge(self, later: Self) -> Self {
         Self::merge(self, later)
     }
 
-    fn arguments(self, context: *mut c_void) -> D3DKMT_TRIMNOTIFICATION {
-        D3DKMT_TRIMNOTIFICATION { Context: context, Flags: self.flags, NumBytesToTrim: self.bytes }
+    /// D3DKMT_TRIMNOTIFICATION.
+    fn argument(self, context: u64) -> [u64; ARGUMENT_WORDS] {
+        [context, self.flags.into_bits().into(), self.bytes]
     }
 }
 

@@ -2,66 +2,84 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::Arc;
 
 use nt::lock::{Mutex, lock};
 
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;
-use nt::fault::Frozen;
 use nt::ram::{PAGE_SIZE, Pages};
+use nt::user_space::{ThisProcess, UserSpace};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
-/// A range of user addresses. What it shows can be replaced page by page while user mode holds the address.
-#[derive(Debug)]
+/// A range of user addresses of a process. What it shows can be replaced page by page while user mode holds the address.
 pub(crate) struct UserMapping {
-    base: NonNull<u8>,
-    len: u64,
-    /// It was frozen once.
-    frozen: AtomicBool,
+    user: Arc<dyn UserSpace>,
+    base: usize,
+    len: usize,
 }
 
-// SAFETY: the range is owned by this object and only ever handed to the host's kernel, never dereferenced here.
-unsafe impl Send for UserMapping {}
-// SAFETY: as for Send; replacing what the range shows is atomic for those who access it.
-unsafe impl Sync for UserMapping {}
+/// Nobody stores to a mapping while this exists: who does waits.
+pub(crate) struct Frozen {
+    user: Arc<dyn UserSpace>,
+    start: usize,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.user.thaw(self.start);
+    }
+}
 
 impl UserMapping {
-    /// Takes `len` bytes (rounded up to pages) of addresses that show nothing: any access faults.
+    /// Takes `len` bytes (rounded up to pages) of addresses of a process that show nothing: any access faults.
     ///
     /// # Errors
-    /// The host has no room.
-    pub(crate) fn reserve(len: u64) -> io::Result<Self> {
+    /// The process has no room.
+    pub(crate) fn reserve(user: &Arc<dyn UserSpace>, len: u64) -> io::Result<Self> {
         let len = len.max(1).checked_next_multiple_of(PAGE_SIZE).ok_or(io::ErrorKind::OutOfMemory)?;
-        let size = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { base, len, frozen: AtomicBool::new(false) })
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        Ok(Self { user: Arc::clone(user), base: user.reserve(len)?, len })
     }
 
     /// Addresses that show `pages`.
     ///
     /// # Errors
     /// As [`UserMapping::reserve`].
-    pub(crate) fn of_pages(pages: &Pages, writable: bool) -> io::Result<Self> {
-        Self::of_file(pages.ram().file(), pages.address(), pages.len(), writable)
+    pub(crate) fn of_pages(user: &Arc<dyn UserSpace>, pages: &Pages, writable: bool) -> io::Result<Self> {
+        Self::of_file(user, (pages.ram().file(), pages.address()), pages.len(), writable)
     }
 
-    /// Addresses that show `len` bytes of `file` from `offset`.
+    /// Addresses that show `len` bytes of a file from an offset.
     ///
     /// # Errors
     /// As [`UserMapping::reserve`]; the file cannot be mapped so.
-    pub(crate) fn of_file(file: &File, offset: u64, len: u64, writable: bool) -> io::Result<Self> {
-        let mapping = Self::reserve(len)?;
-        mapping.show(0, file, offset, mapping.len, writable)?;
+    pub(crate) fn of_file(
+        user: &Arc<dyn UserSpace>,
+        (file, offset): (&File, u64),
+        len: u64,
+        writable: bool,
+    ) -> io::Result<Self> {
+        let mapping = Self::reserve(user, len)?;
+        mapping.rotate(file, offset, writable)?;
         Ok(mapping)
+    }
+
+    /// The addresses of `len` bytes from `at`.
+    ///
+    /// # Errors
+    /// The part is not inside the range or not page-aligned.
+    fn part(&self, at: u64, len: u64) -> io::Result<Range<usize>> {
+        let end = at.checked_add(len).filter(|end| *end <= self.len()).ok_or(io::ErrorKind::InvalidInput)?;
+        if !(at | len).is_multiple_of(PAGE_SIZE) || len == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(self.base + at as usize..self.base + end as usize)
+    }
+
+    fn whole(&self) -> Range<usize> {
+        self.base..self.base + self.len
     }
 
     /// Makes `len` bytes from `at` show `file` from `offset`, in one step for those who access them (page rotation).
@@ -69,26 +87,11 @@ impl UserMapping {
     /// # Errors
     /// The part is not inside the range or not page-aligned, or the host refuses; the range then still shows what it did.
     pub(crate) fn show(&self, at: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
-        let end = at.checked_add(len).ok_or(io::ErrorKind::InvalidInput)?;
-        if end > self.len || !(at | len | offset).is_multiple_of(PAGE_SIZE) || len == 0 {
+        let part = self.part(at, len)?;
+        if !offset.is_multiple_of(PAGE_SIZE) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: `at` lies within the range, as just checked.
-        let target = unsafe { self.base.add(at as usize) };
-        // SAFETY: the pages replaced belong to this object, and nothing in this program refers to their bytes.
-        let mapped = unsafe {
-            libc::mmap(
-                target.as_ptr().cast(),
-                len as usize,
-                protection,
-                libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
-                file.as_raw_fd(),
-                offset,
-            )
-        };
-        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+        self.user.show(part, file, offset, writable)
     }
 
     /// Makes `len` bytes from `at` show nothing again: any access faults.
@@ -96,16 +99,7 @@ impl UserMapping {
     /// # Errors
     /// The part is not inside the range or not page-aligned, or the host refuses.
     pub(crate) fn hide(&self, at: u64, len: u64) -> io::Result<()> {
-        let end = at.checked_add(len).ok_or(io::ErrorKind::InvalidInput)?;
-        if end > self.len || !(at | len).is_multiple_of(PAGE_SIZE) || len == 0 {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: `at` lies within the range, as just checked.
-        let target = unsafe { self.base.add(at as usize) };
-        // SAFETY: the pages replaced belong to this object, and nothing in this program refers to their bytes.
-        let hidden = unsafe { libc::mmap(target.as_ptr().cast(), len as usize, libc::PROT_NONE, flags, -1, 0) };
-        if hidden == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+        self.user.hide(self.part(at, len)?)
     }
 
     /// Makes the range show system memory of its length.
@@ -125,11 +119,8 @@ impl UserMapping {
     /// # Errors
     /// The host refuses.
     pub(crate) fn freeze(&self) -> io::Result<Frozen> {
-        self.frozen.store(true, Ordering::Relaxed);
-        let frozen = Frozen::new(self.base.as_ptr().addr(), self.len as usize);
-        // SAFETY: the range belongs to this object, and nothing in this program refers to its bytes.
-        let done = unsafe { libc::mprotect(self.base.as_ptr().cast(), self.len as usize, libc::PROT_READ) };
-        if done != 0 { Err(io::Error::last_os_error()) } else { Ok(frozen) }
+        self.user.freeze(self.whole())?;
+        Ok(Frozen { user: Arc::clone(&self.user), start: self.base })
     }
 
     /// Ends what [`UserMapping::freeze`] began, with the range showing what it did.
@@ -137,10 +128,7 @@ impl UserMapping {
     /// # Errors
     /// The host refuses.
     pub(crate) fn allow_stores(&self) -> io::Result<()> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the range belongs to this object, and nothing in this program refers to its bytes.
-        let done = unsafe { libc::mprotect(self.base.as_ptr().cast(), self.len as usize, protection) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        self.user.allow_stores(self.whole())
     }
 
     /// Makes the whole range show `file` from `offset`.
@@ -148,19 +136,15 @@ impl UserMapping {
     /// # Errors
     /// As [`UserMapping::show`].
     pub(crate) fn rotate(&self, file: &File, offset: u64, writable: bool) -> io::Result<()> {
-        self.show(0, file, offset, self.len, writable)
+        self.show(0, file, offset, self.len(), writable)
     }
 
-    /// Makes the range, which must be readable, show a copy of what it shows, in memory of its own. In one step for those who read it; a
-    /// store is lost that is made meanwhile, unless the range is frozen.
+    /// Makes the range show a copy of what it shows, in memory of its own; see [`UserSpace::detach`].
     ///
     /// # Errors
-    /// The host has no memory; the range then still shows what it did.
+    /// As there.
     pub(crate) fn detach(&self, writable: bool) -> io::Result<()> {
-        self.replace(writable, |copy| {
-            // SAFETY: two different mappings of this length, of which nothing in this program refers to the bytes.
-            unsafe { copy.copy_from_nonoverlapping(self.base.as_ptr(), self.len as usize) };
-        })
+        self.user.detach(self.whole(), writable)
     }
 
     /// Makes the range show zeros that can be overwritten, in memory of its own. In one step for those who use it.
@@ -168,42 +152,40 @@ impl UserMapping {
     /// # Errors
     /// The host has no memory; the range then still shows what it did.
     pub(crate) fn blank(&self) -> io::Result<()> {
-        self.replace(true, |_| ())
+        self.user.blank(self.whole())
     }
 
-    /// Puts memory of its own, which `prepare` fills, in the place of what the range shows.
-    fn replace(&self, writable: bool, prepare: impl FnOnce(*mut u8)) -> io::Result<()> {
-        let (len, flags) = (self.len as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, wherever the host likes.
-        let own = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        if own == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        prepare(own.cast());
-        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // SAFETY: the mapping made above.
-        let protected = unsafe { libc::mprotect(own, len, protection) };
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: the pages replaced belong to this object, and those that replace them were made above and have no other owner.
-        let moved = unsafe { libc::mremap(own, len, len, flags, self.base.as_ptr()) };
-        if moved == libc::MAP_FAILED || protected != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    /// Has accesses answered that a function does not answer whose memory the range shows; see [`UserSpace::answer_for_function`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn answer_for_function(&self) -> io::Result<()> {
+        self.user.answer_for_function(self.whole())
     }
 
-    /// First address.
-    pub(crate) fn address(&self) -> NonNull<u8> {
+    /// First address, in the process.
+    pub(crate) fn address(&self) -> usize {
         self.base
     }
 
     /// Bytes, a multiple of the page size.
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        self.len as u64
+    }
+}
+
+impl Drop for UserMapping {
+    fn drop(&mut self) {
+        self.user.release(self.whole());
     }
 }
 
 /// Addresses that a process got on an adapter and may use although the adapter stopped. They end with the process, or when it gives them
 /// back.
-#[derive(Default)]
-pub(crate) struct Kept(Mutex<Vec<KeptMapping>>);
+pub(crate) struct Kept {
+    user: Arc<dyn UserSpace>,
+    mappings: Mutex<Vec<KeptMapping>>,
+}
 
 struct KeptMapping {
     /// Unmapped when it is dropped.
@@ -212,12 +194,29 @@ struct KeptMapping {
     locked: Option<(AllocationId, u32)>,
 }
 
+impl Default for Kept {
+    /// Nothing of what no process has.
+    fn default() -> Self {
+        Self::new(Arc::new(ThisProcess))
+    }
+}
+
 impl Kept {
+    /// Nothing yet of the process whose user-mode side this is.
+    pub(crate) fn new(user: Arc<dyn UserSpace>) -> Self {
+        Self { user, mappings: Mutex::default() }
+    }
+
+    /// The user-mode side of the process.
+    pub(crate) fn user(&self) -> &Arc<dyn UserSpace> {
+        &self.user
+    }
+
     /// Leaves a mapping that only the device and the kernel write: it shows from now on what it showed last, and nobody else sees it.
     pub(crate) fn keep(&self, mapping: UserMapping) {
         // The host refuses only when it has no memory; the addresses are gone then.
         if mapping.detach(false).is_ok() {
-            lock(&self.0).push(KeptMapping { _mapping: mapping, locked: None });
+            lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: None });
         }
     }
 
@@ -230,7 +229,7 @@ impl Kept {
             Some(Err(error)) => Err(error),
         };
         if left.is_ok() {
-            lock(&self.0).push(KeptMapping { _mapping: mapping, locked: Some((id, count)) });
+            lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: Some((id, count)) });
         }
     }
 
@@ -239,7 +238,7 @@ impl Kept {
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not locked.
     pub(crate) fn unlock(&self, id: AllocationId) -> Result<(), NTSTATUS> {
-        let mut kept = lock(&self.0);
+        let mut kept = lock(&self.mappings);
         let mut locks = kept.iter_mut().filter_map(|kept| kept.locked.as_mut());
         let (_, count) = locks.find(|(other, _)| *other == id).ok_or(STATUS_INVALID_PARAMETER)?;
         *count -= 1;
@@ -251,17 +250,7 @@ impl Kept {
 
     /// All locks of an allocation end.
     pub(crate) fn end(&self, id: AllocationId) {
-        lock(&self.0).retain(|kept| kept.locked.is_none_or(|(other, _)| other != id));
-    }
-}
-
-impl Drop for UserMapping {
-    fn drop(&mut self) {
-        if *self.frozen.get_mut() {
-            Frozen::forget(self.base.as_ptr().addr());
-        }
-        // SAFETY: the range was mapped with this address and size and belongs to this object.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len as usize) };
+        lock(&self.mappings).retain(|kept| kept.locked.is_none_or(|(other, _)| other != id));
     }
 }
 
@@ -269,13 +258,19 @@ impl Drop for UserMapping {
 mod tests {
     use super::*;
     use nt::ram::Ram;
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    fn this() -> Arc<dyn UserSpace> {
+        Arc::new(ThisProcess)
+    }
+
+    fn byte(mapping: &UserMapping, at: usize) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(mapping.address() + at)
+    }
 
     fn read(mapping: &UserMapping, at: usize) -> u8 {
-        // SAFETY: the tests read inside the range only.
-        let address = unsafe { mapping.address().add(at) };
         // SAFETY: the byte is mapped readable.
-        unsafe { address.as_ptr().read_volatile() }
+        unsafe { byte(mapping, at).read_volatile() }
     }
 
     #[test]
@@ -286,7 +281,7 @@ mod tests {
         unsafe { a.kernel_address().as_ptr().write(1) };
         // SAFETY: the page belongs to the test.
         unsafe { b.kernel_address().as_ptr().write(2) };
-        let mapping = UserMapping::of_pages(&a, false).unwrap();
+        let mapping = UserMapping::of_pages(&this(), &a, false).unwrap();
         let address = mapping.address();
         assert_eq!(read(&mapping, 0), 1);
         mapping.rotate(ram.file(), b.address(), true).unwrap();
@@ -299,7 +294,7 @@ mod tests {
         let page = ram.allocate(4096, 4096).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(7) };
-        let mapping = UserMapping::of_pages(&page, false).unwrap();
+        let mapping = UserMapping::of_pages(&this(), &page, false).unwrap();
         mapping.detach(false).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(8) };
@@ -312,11 +307,11 @@ mod tests {
         let page = ram.allocate(4096, 4096).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(7) };
-        let mapping = UserMapping::of_pages(&page, true).unwrap();
+        let mapping = UserMapping::of_pages(&this(), &page, true).unwrap();
         mapping.blank().unwrap();
         assert_eq!(read(&mapping, 0), 0);
         // SAFETY: the byte is mapped writable.
-        unsafe { mapping.address().as_ptr().write(8) };
+        unsafe { byte(&mapping, 0).write(8) };
         // SAFETY: the page belongs to the test.
         assert_eq!((read(&mapping, 0), unsafe { page.kernel_address().as_ptr().read() }), (8, 7));
     }
@@ -324,7 +319,7 @@ mod tests {
     #[test]
     fn parts_outside_the_range_or_unaligned_are_refused() {
         let ram = Ram::new(1 << 20).unwrap();
-        let mapping = UserMapping::reserve(8192).unwrap();
+        let mapping = UserMapping::reserve(&this(), 8192).unwrap();
         for (at, offset, len) in
             [(0, 0, 12288), (4096, 0, 8192), (1, 0, 4096), (0, 1, 4096), (0, 0, 0), (u64::MAX, 0, 4096)]
         {
@@ -338,8 +333,8 @@ mod tests {
         const MOVES: usize = 200;
         let ram = Ram::new(1 << 20).unwrap();
         let places = [ram.allocate(4096, 4096).unwrap(), ram.allocate(4096, 4096).unwrap()];
-        let mapping = UserMapping::of_pages(&places[0], true).unwrap();
-        let address = mapping.address().as_ptr().expose_provenance();
+        let mapping = UserMapping::of_pages(&this(), &places[0], true).unwrap();
+        let address = mapping.address();
         let (begun, end) = (AtomicBool::new(false), AtomicBool::new(false));
         let counted = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {

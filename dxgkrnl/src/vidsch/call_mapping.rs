@@ -5,12 +5,14 @@
 //! the address that it uses itself.
 
 use std::io;
+use std::sync::Arc;
 
 use nt::lock::{Mutex, lock};
 
 use crate::vidmm::UserMapping;
 use crate::vidsch::RenderAdapter;
 use nt::ram::PAGE_SIZE;
+use nt::user_space::{ThisProcess, UserSpace};
 
 use super::VidSch;
 use super::storage::{Word, WordAddress};
@@ -30,7 +32,8 @@ impl CallMappings {
     /// # Errors
     /// The host has no addresses left.
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { range: UserMapping::reserve(PAGES * PAGE_SIZE)?, next: Mutex::new(0) })
+        let this: Arc<dyn UserSpace> = Arc::new(ThisProcess);
+        Ok(Self { range: UserMapping::reserve(&this, PAGES * PAGE_SIZE)?, next: Mutex::new(0) })
     }
 
     /// Maps the page of a word until the answer is dropped; gives `place` back where that is not possible.
@@ -63,7 +66,7 @@ impl CallMappings {
             }
         };
         shown.ok()?;
-        let address = self.range.address().as_ptr().wrapping_add((at + within) as usize).cast();
+        let address = std::ptr::with_exposed_provenance_mut(self.range.address() + (at + within) as usize);
         Some((address, at))
     }
 }

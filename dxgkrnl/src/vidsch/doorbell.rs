@@ -102,21 +102,22 @@ impl VidSch {
         let _running = self.enter()?;
         let device = queue.context().device();
         let _running = self.keep_running(device)?;
-        let adapter = &device.adapter;
+        let (adapter, process) = (&device.adapter, &device.process);
         let _making = lock(&queue.making_doorbell);
         // They stay where they are from here on, and the driver knows them.
         let rings = Rings::new([&request.ring, &request.control])?;
         let caps = check_request(queue, &request)?;
-        let primary = DoorbellWindow::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
+        let primary = DoorbellWindow::new(process, window_size(caps.DoorbellSizeInBytes)?)?;
         let secondary = match request.secondary {
-            true => Some(DoorbellWindow::new(adapter, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
+            true => Some(DoorbellWindow::new(process, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
             false => None,
         };
         let ram = adapter.machine.ram();
         let words = ram.allocate(2 * PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         words.zero();
+        let user = process.kept.user();
         let map = |offset, writable| {
-            UserMapping::of_file(ram.file(), words.address() + offset, PAGE_SIZE, writable)
+            UserMapping::of_file(user, (ram.file(), words.address() + offset), PAGE_SIZE, writable)
                 .map_err(|_| STATUS_NO_MEMORY)
         };
         let (status, last_queued) = (map(STATUS_WORD, false)?, map(LAST_QUEUED, true)?);
@@ -255,18 +256,18 @@ impl Doorbell {
 
     /// Where user mode rings, and the second place if it asked for one.
     pub(crate) fn user_addresses(&self) -> (usize, usize) {
-        let address = |window: &DoorbellWindow| window.mapping.address().as_ptr().expose_provenance();
+        let address = |window: &DoorbellWindow| window.mapping.address();
         (address(&self.primary), self.secondary.as_ref().map_or(0, address))
     }
 
     /// User-mode address of the status word.
     pub(crate) fn user_status(&self) -> usize {
-        self.status.address().as_ptr().expose_provenance()
+        self.status.address()
     }
 
     /// User-mode address of the last-queued value.
     pub(crate) fn user_last_queued(&self) -> usize {
-        self.last_queued.address().as_ptr().expose_provenance()
+        self.last_queued.address()
     }
 
     fn word(&self, offset: u64) -> &AtomicU64 {

@@ -7,15 +7,12 @@ use wddm_ddi::status::*;
 
 use crate::bar_place::BarPlace;
 use crate::vidmm::{Allocation, UserMapping};
-use crate::vidsch::RenderAdapter;
-use nt::bus::trap;
+use crate::vidsch::ProcessAdapter;
 use nt::ram::{PAGE_SIZE, Pages};
 
 /// A user range that shows a physical doorbell or the dummy page.
 pub(super) struct DoorbellWindow {
     dummy: Pages,
-    /// Who rings a function that sleeps or is gone, before the doorbell is taken away, stores nowhere.
-    _unanswered: trap::FunctionMapping,
     pub(super) mapping: UserMapping,
 }
 
@@ -24,13 +21,13 @@ impl DoorbellWindow {
     ///
     /// # Errors
     /// No memory.
-    pub(super) fn new(adapter: &RenderAdapter, size: u32) -> Result<Self, NTSTATUS> {
-        let dummy = adapter.machine.ram().allocate(u64::from(size), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+    pub(super) fn new(process: &ProcessAdapter, size: u32) -> Result<Self, NTSTATUS> {
+        let dummy = process.adapter.machine.ram().allocate(u64::from(size), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         dummy.zero();
-        let mapping = UserMapping::of_pages(&dummy, true).map_err(|_| STATUS_NO_MEMORY)?;
-        let base = mapping.address().as_ptr().addr();
-        let unanswered = trap::FunctionMapping::new(base, mapping.len()).map_err(|_| STATUS_NO_MEMORY)?;
-        Ok(Self { dummy, _unanswered: unanswered, mapping })
+        let mapping = UserMapping::of_pages(process.kept.user(), &dummy, true).map_err(|_| STATUS_NO_MEMORY)?;
+        // Who rings a function that sleeps or is gone, before the doorbell is taken away, stores nowhere.
+        mapping.answer_for_function().map_err(|_| STATUS_NO_MEMORY)?;
+        Ok(Self { dummy, mapping })
     }
 
     /// Shows the dummy page.

@@ -56,7 +56,6 @@ mod worker;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -65,7 +64,7 @@ use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use crate::fence::Wait;
+use crate::fence::{Event, Wait};
 use crate::rank;
 use crate::rescue::{Rescue, Rescues};
 use nt::bugcheck::Bugcheck;
@@ -402,15 +401,15 @@ impl VidSch {
         status
     }
 
-    /// As [`VidSch::wait`], but returns at once; `event` (an eventfd) is signalled when the wait is over.
+    /// As [`VidSch::wait`], but returns at once; `event` is signalled when the wait is over.
     ///
     /// # Errors
-    /// The descriptor is no event; a fence is closed or its device lost.
+    /// A fence is closed or its device lost.
     pub(crate) fn wait_with_event(
         self: &Arc<Self>,
         conditions: &[(Arc<SyncObject>, u64)],
         any: bool,
-        event: RawFd,
+        event: Event,
     ) -> Result<(), NTSTATUS> {
         let others: Vec<_> = conditions.iter().map(|(open, _)| Arc::downgrade(open.fence())).collect();
         let sch = Arc::downgrade(self);
@@ -422,7 +421,7 @@ impl VidSch {
         let count = if any { 1 } else { conditions.len() as u32 };
         let over: Option<Box<dyn Fn() + Send + Sync>> =
             if conditions.len() > 1 { Some(Box::new(forget)) } else { None };
-        let wait = Wait::of_event(count, event, over)?;
+        let wait = Wait::of_event(count, event, over);
         batch::add_waits(conditions, &wait).inspect_err(|_| batch::remove_waits(conditions, &wait))
     }
 }

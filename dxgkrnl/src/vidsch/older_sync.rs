@@ -4,19 +4,19 @@
 //! Both are a monitored fence that user mode does not see. A notification counts its signals: each one sets its event when the fence gets there.
 //! [d3dukmdt: D3DDDI_FENCE, D3DDDI_CPU_NOTIFICATION]
 
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use super::sync_object::SyncObject;
+use crate::fence::Event;
 
 /// Type with which user mode created the object.
 enum Kind {
     Fence,
     /// The event, and how many signals there were.
-    Notification(OwnedFd, Mutex<u64>),
+    Notification(Event, Mutex<u64>),
 }
 
 /// Such an object.
@@ -32,7 +32,7 @@ impl OlderSync {
     }
 
     /// An event of the processor that a GPU sets.
-    pub(crate) fn notification(fence: Arc<SyncObject>, event: OwnedFd) -> Arc<Self> {
+    pub(crate) fn notification(fence: Arc<SyncObject>, event: Event) -> Arc<Self> {
         Arc::new(Self { kind: Kind::Notification(event, Mutex::new(0)), fence })
     }
 
@@ -64,7 +64,7 @@ impl OlderSync {
             *signals
         };
         let pair = (Arc::clone(&self.fence), next);
-        self.fence.adapter().vidsch().wait_with_event(std::slice::from_ref(&pair), false, event.as_raw_fd())?;
+        self.fence.adapter().vidsch().wait_with_event(std::slice::from_ref(&pair), false, event.clone())?;
         Ok(pair)
     }
 

@@ -332,7 +332,9 @@ impl Storage {
     /// STATUS_NO_MEMORY, or why they cannot be mapped.
     pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Protection) -> Result<Arc<View>, NTSTATUS> {
         let user = match (frames.for_cpu, frames.current.system()) {
-            (true, Some(pages)) => Some(UserMapping::of_pages(pages, false).map_err(|_| STATUS_NO_MEMORY)?),
+            (true, Some(pages)) => {
+                Some(UserMapping::of_pages(self.process.kept.user(), pages, false).map_err(|_| STATUS_NO_MEMORY)?)
+            }
             _ => None,
         };
         let space = Arc::clone(&self.process.space);
@@ -403,7 +405,7 @@ impl Mapped {
 impl View {
     /// Where user mode reads the current value of the fence at `offset`; 0 if it does not.
     pub(crate) fn user_address(&self, offset: u64) -> usize {
-        self.user.as_ref().map_or(0, |user| user.address().as_ptr().expose_provenance() + offset as usize)
+        self.user.as_ref().map_or(0, |user| user.address() + offset as usize)
     }
 
     /// Where the GPU finds both values of the fence at `offset`.

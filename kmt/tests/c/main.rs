@@ -7,4 +7,5 @@ mod header;
 mod kernel;
 mod kit;
 mod programs;
+mod served;
 mod thunks;

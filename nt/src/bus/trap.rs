@@ -185,17 +185,30 @@ impl FunctionMapping {
     /// # Errors
     /// The signal handler cannot be set up.
     pub fn new(base: usize, len: u64) -> io::Result<Self> {
-        signal::claim(Claim::UnansweredBar, unanswered);
-        signal::install()?;
-        MAPPINGS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(base, len);
-        Ok(Self(base))
+        answer_for(base, len as usize).map(|()| Self(base))
     }
 }
 
 impl Drop for FunctionMapping {
     fn drop(&mut self) {
-        MAPPINGS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.0);
+        answer_no_more(self.0);
     }
+}
+
+/// Looks after a mapping until [`answer_no_more`].
+///
+/// # Errors
+/// As [`FunctionMapping::new`].
+pub(crate) fn answer_for(base: usize, len: usize) -> io::Result<()> {
+    signal::claim(Claim::UnansweredBar, unanswered);
+    signal::install()?;
+    MAPPINGS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(base, len as u64);
+    Ok(())
+}
+
+/// The mapping that begins at `base`, if it was looked after, is so no more.
+pub(crate) fn answer_no_more(base: usize) {
+    MAPPINGS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&base);
 }
 
 /// Carries out an access to a [`FunctionMapping`] that the host answered with a bus error; false if it is none, or not understood.

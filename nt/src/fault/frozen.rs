@@ -24,32 +24,25 @@ fn ranges() -> RwLockWriteGuard<'static, BTreeMap<usize, (usize, bool)>> {
     RANGES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A frozen range; it thaws when this is dropped.
-pub struct Frozen(usize);
+/// From now on faults of stores to the range wait, until it [thaws](thaw). The caller takes the right to write away afterwards, and gives it back
+/// before that.
+pub(crate) fn freeze(start: usize, len: usize) {
+    signal::claim(Claim::FrozenPage, |site, _| is_store_to_repeat(site));
+    signal::ensure_installed();
+    ranges().insert(start, (len, true));
+    FREEZINGS.fetch_add(1, Ordering::SeqCst);
+}
 
-impl Frozen {
-    /// From now on faults of stores to the range wait. The caller takes the right to write away afterwards, and gives it back before
-    /// this is dropped.
-    pub fn new(start: usize, len: usize) -> Self {
-        signal::claim(Claim::FrozenPage, |site, _| is_store_to_repeat(site));
-        signal::ensure_installed();
-        ranges().insert(start, (len, true));
-        FREEZINGS.fetch_add(1, Ordering::SeqCst);
-        Self(start)
-    }
-
-    /// Called before the addresses of the range are used for other memory.
-    pub fn forget(start: usize) {
-        ranges().remove(&start);
+/// Those who wait for the range make their stores.
+pub(crate) fn thaw(start: usize) {
+    if let Some((_, frozen)) = ranges().get_mut(&start) {
+        *frozen = false;
     }
 }
 
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        if let Some((_, frozen)) = ranges().get_mut(&self.0) {
-            *frozen = false;
-        }
-    }
+/// Called before the addresses of the range are used for other memory.
+pub(crate) fn forget(start: usize) {
+    ranges().remove(&start);
 }
 
 /// True if the range of an address is frozen; `None` if it never was.
@@ -82,13 +75,13 @@ mod tests {
     #[test]
     fn addresses_that_were_never_frozen_are_not_waited_for() {
         assert!(!wait(0x10));
-        let frozen = Frozen::new(0x7000, 0x1000);
+        freeze(0x7000, 0x1000);
         assert_eq!((state_of(0x6fff), state_of(0x7000), state_of(0x8000)), (None, Some(true), None));
-        drop(frozen);
+        thaw(0x7000);
         assert_eq!(state_of(0x7fff), Some(false));
         assert!(wait(0x7010), "the store may have been made before the range thawed");
         assert!(!wait(0x7010), "a second fault is another's business");
-        Frozen::forget(0x7000);
+        forget(0x7000);
         assert_eq!(state_of(0x7000), None);
     }
 }

@@ -1,11 +1,10 @@
 //! Faults: exceptions of the processor as data, the signals that they arrive as, and accesses that may fault.
 
-mod frozen;
+pub(crate) mod frozen;
 pub mod guarded;
 pub(crate) mod signal;
 mod unwind;
 
-pub use frozen::Frozen;
 pub(crate) use unwind::{Caller, caller};
 
 /// Kind of a memory access.

@@ -1,0 +1,119 @@
+//! The socket between a program and a machine, which keeps messages apart and carries descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+};
+
+use crate::wire::{WORDS, Words};
+
+const BYTES: usize = WORDS * 8;
+
+/// What came.
+#[derive(Debug)]
+pub enum Received {
+    /// A message, and the descriptor in it.
+    Message(Words, Option<OwnedFd>),
+    /// Something that has not the size of a message, or more than one descriptor.
+    Malformed,
+    /// The other end has closed the connection or is gone.
+    Closed,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+/// A socket of the kind that both ends use.
+///
+/// # Errors
+/// No more descriptors can be opened.
+pub fn socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+impl Channel {
+    /// The end that a connected socket is.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// Connects to a machine.
+    ///
+    /// # Errors
+    /// Nobody listens at the path, or this user may not connect.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let socket = socket()?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Self(socket))
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The connection is closed, or has taken nothing for as long as the socket allows.
+    pub fn send(&self, words: &Words, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut bytes = [0; BYTES];
+        let (chunks, _) = bytes.as_chunks_mut();
+        chunks.iter_mut().zip(words).for_each(|(to, from)| *to = from.to_le_bytes());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors: &[BorrowedFd<'_>] = descriptor.as_slice();
+        if !descriptors.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        loop {
+            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for a message.
+    ///
+    /// # Errors
+    /// What the host says; EAGAIN if the socket does not wait and nothing has come.
+    pub fn receive(&self) -> io::Result<Received> {
+        // One byte more than a message, and a descriptor more, so that what is too long is seen.
+        let mut bytes = [0; BYTES + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                Err(Errno::CONNRESET) => return Ok(Received::Closed),
+                other => break other?,
+            }
+        };
+        let mut descriptors = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        if received.bytes == 0 && descriptors.is_empty() {
+            return Ok(Received::Closed);
+        }
+        if received.bytes != BYTES || descriptors.len() > 1 || received.flags.contains(ReturnFlags::CTRUNC) {
+            return Ok(Received::Malformed);
+        }
+        let mut words = [0; WORDS];
+        let (chunks, _) = bytes.as_chunks();
+        words.iter_mut().zip(chunks).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
+        Ok(Received::Message(words, descriptors.pop()))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,196 @@
+//! The program's end of a connection to a machine.
+//!
+//! A call is sent by the thread that makes it, which then sleeps until the answer is there; any number of threads may call at once. A thread of the
+//! library receives: it hands answers to those who wait, and does what the machine asks for in this program ([`perform`]). It takes no lock that a
+//! thread holds while it waits for the machine, so the machine never waits for itself.
+
+mod perform;
+mod signals;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::{fmt, io, thread};
+
+use nt::user_space;
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
+
+use crate::channel::{Channel, Received};
+use crate::thunks::DECLARATIONS;
+use crate::wire::{ARGUMENTS, Call, FromMachine, FromProgram, Hello, Refusal, VERSION, name_bytes};
+
+pub use signals::SignalsHeld;
+
+/// Environment variable that names the socket of a machine.
+pub const VARIABLE: &str = "CAMPANILE_MACHINE";
+
+/// Why a program is not connected to a machine.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The socket cannot be connected to.
+    Socket(PathBuf, io::Error),
+    /// The machine does not serve the program.
+    Refused(PathBuf, Refusal),
+    /// What answered is no machine, or it ended meanwhile.
+    NoMachine(PathBuf),
+    /// The program has no thread left.
+    Thread(io::Error),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path, error) => {
+                write!(f, "no machine at {}: {error}; `campanile machine --socket PATH` serves one", path.display())
+            }
+            Self::Refused(path, why) => {
+                write!(f, "the machine at {} does not serve this program: {}", path.display(), why.text())
+            }
+            Self::NoMachine(path) => write!(f, "what listens at {} is no machine", path.display()),
+            Self::Thread(error) => write!(f, "no thread for the machine's requests: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// A call that waits for its answer.
+#[derive(Default)]
+struct Waiter {
+    status: Mutex<Option<NTSTATUS>>,
+    changed: Condvar,
+}
+
+impl Waiter {
+    fn wake(&self, status: NTSTATUS) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) -> NTSTATUS {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(status) = *status {
+                return status;
+            }
+            status = self.changed.wait(status).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A connection to a machine.
+struct Connection {
+    channel: Channel,
+    next: AtomicU64,
+    waiters: Mutex<HashMap<u64, Arc<Waiter>>>,
+    /// The machine is gone. Written with `waiters` locked, so that nobody waits after that.
+    lost: AtomicBool,
+}
+
+/// The connection of this program, if it has one.
+static CONNECTION: Mutex<Option<Arc<Connection>>> = Mutex::new(None);
+
+/// The word that the machine knows this program by, as long as it is the same program.
+static MARK: AtomicU64 = AtomicU64::new(0);
+
+/// Connects this program to the machine at a socket. Threads may call thunks from then on. A connection that the program had before is given up.
+///
+/// # Errors
+/// See [`ConnectError`].
+pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
+    let socket = |error| ConnectError::Socket(path.to_path_buf(), error);
+    let channel = Channel::connect(path).map_err(socket)?;
+    perform::let_reach(&channel);
+    let mark = RandomState::new().hash_one(std::process::id()) | 1;
+    MARK.store(mark, Ordering::SeqCst);
+    let mark_address = MARK.as_ptr().expose_provenance() as u64;
+    let name = name_bytes(name);
+    let hello = Hello { version: VERSION, declarations: DECLARATIONS, mark_address, mark, name };
+    channel.send(&FromProgram::Hello(hello).to_words(), None).map_err(socket)?;
+    match receive(&channel) {
+        Some((FromMachine::Welcome, _)) => {}
+        Some((FromMachine::Refused(why), _)) => return Err(ConnectError::Refused(path.to_path_buf(), why)),
+        _ => return Err(ConnectError::NoMachine(path.to_path_buf())),
+    }
+    let connection = Arc::new(Connection {
+        channel,
+        next: AtomicU64::new(1),
+        waiters: Mutex::default(),
+        lost: AtomicBool::new(false),
+    });
+    let of_thread = Arc::clone(&connection);
+    let held = SignalsHeld::new(&[]);
+    let thread = thread::Builder::new().name("campanile machine".to_owned()).spawn(move || of_thread.serve());
+    drop(held);
+    thread.map_err(ConnectError::Thread)?;
+    *CONNECTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    Ok(())
+}
+
+/// True while the machine that this program is connected to is there.
+pub fn is_connected() -> bool {
+    connection().is_some_and(|connection| !connection.lost.load(Ordering::Acquire))
+}
+
+fn connection() -> Option<Arc<Connection>> {
+    CONNECTION.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Calls a thunk of the machine by its number.
+///
+/// Errors: STATUS_DEVICE_REMOVED if the machine is gone, also while the thunk runs, or if there never was one.
+pub(crate) fn call(thunk: u32, given: &[u64]) -> NTSTATUS {
+    let Some(connection) = connection() else { return STATUS_DEVICE_REMOVED };
+    let mut arguments = [0; ARGUMENTS];
+    arguments.iter_mut().zip(given).for_each(|(to, from)| *to = *from);
+    connection.call(thunk, arguments)
+}
+
+/// The next message of the machine; `None` once it is gone or says what is no message.
+fn receive(channel: &Channel) -> Option<(FromMachine, Option<std::os::fd::OwnedFd>)> {
+    match channel.receive().ok()? {
+        Received::Message(words, descriptor) => Some((FromMachine::from_words(&words).ok()?, descriptor)),
+        Received::Malformed | Received::Closed => None,
+    }
+}
+
+impl Connection {
+    fn call(&self, thunk: u32, arguments: [u64; ARGUMENTS]) -> NTSTATUS {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let waiter = Arc::new(Waiter::default());
+        {
+            let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.lost.load(Ordering::Acquire) {
+                return STATUS_DEVICE_REMOVED;
+            }
+            waiters.insert(id, Arc::clone(&waiter));
+        }
+        let call = FromProgram::Call(Call { id, thunk, caller: user_space::acting_for(), arguments });
+        if self.channel.send(&call.to_words(), None).is_err() {
+            self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            return STATUS_DEVICE_REMOVED;
+        }
+        waiter.wait()
+    }
+
+    /// Receives until the machine is gone.
+    fn serve(self: &Arc<Self>) {
+        let mut frozen = perform::FrozenRanges::default();
+        while let Some((message, descriptor)) = receive(&self.channel) {
+            match message {
+                FromMachine::Returned { id, status } => {
+                    let waiter = self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                    waiter.inspect(|waiter| waiter.wake(status));
+                }
+                FromMachine::Operate { number, operation } => self.operate(number, operation, descriptor, &mut frozen),
+                FromMachine::Welcome | FromMachine::Refused(_) => break,
+            }
+        }
+        frozen.thaw();
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lost.store(true, Ordering::Release);
+        waiters.drain().for_each(|(_, waiter)| waiter.wake(STATUS_DEVICE_REMOVED));
+    }
+}

@@ -1,0 +1,115 @@
+// UNSAFETY: what the host is told about this process.
+//! What the machine has done in this program: addresses that it maps, and functions that it calls.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::{io, thread};
+
+use nt::user_space::{ThisProcess, UserSpace, show_descriptor};
+
+use super::Connection;
+use crate::channel::Channel;
+use crate::wire::{FromProgram, Operation};
+
+/// Lets the machine's process reach the memory of this one, where the host asks for leave.
+pub(super) fn let_reach(channel: &Channel) {
+    if let Ok(peer) = rustix::net::sockopt::socket_peercred(channel.as_fd()) {
+        let pid: libc::c_long = peer.pid.as_raw_nonzero().get().into();
+        // SAFETY: this option reads its argument only. A host without Yama does not know it, and needs no leave.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, pid) };
+    }
+}
+
+/// Ranges that nobody may store to, by their first address.
+#[derive(Default)]
+pub(super) struct FrozenRanges(BTreeMap<u64, Range<u64>>);
+
+impl FrozenRanges {
+    /// The machine is gone, and nobody else thaws them: who waits to store goes on.
+    pub(super) fn thaw(self) {
+        for (start, range) in self.0 {
+            // Without it a store ends the program, which is what the host does when it has no memory.
+            let _ = ThisProcess.allow_stores(here(&range));
+            ThisProcess.thaw(start as usize);
+        }
+    }
+}
+
+fn here(range: &Range<u64>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+/// A child of fork gets none of what was mapped for the machine: its copy would stay when the machine has given the memory to somebody else.
+fn keep_from_children(range: &Range<usize>) -> io::Result<()> {
+    let at = std::ptr::with_exposed_provenance_mut(range.start);
+    // SAFETY: the advice changes nothing in this process.
+    let done = unsafe { libc::madvise(at, range.len(), libc::MADV_DONTFORK) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+impl Connection {
+    /// Does what the machine asks for, and tells it.
+    pub(super) fn operate(
+        self: &Arc<Self>,
+        number: u64,
+        operation: Operation,
+        descriptor: Option<OwnedFd>,
+        frozen: &mut FrozenRanges,
+    ) {
+        if let Operation::Call { function, argument, caller } = operation {
+            // The function may call thunks, and take its time.
+            let this = Arc::clone(self);
+            let called = thread::Builder::new().name("notify".to_owned()).spawn(move || {
+                ThisProcess.call(function as usize, argument, caller);
+                this.tell(number, Ok(0));
+            });
+            if let Err(error) = called {
+                self.tell(number, Err(error));
+            }
+            return;
+        }
+        let result = perform(operation, descriptor, frozen);
+        self.tell(number, result);
+    }
+
+    fn tell(&self, operation: u64, result: io::Result<u64>) {
+        let result = result.map_err(|error| error.raw_os_error().unwrap_or(libc::EINVAL));
+        // A machine that is gone asks for nothing.
+        let _ = self.channel.send(&FromProgram::Done { operation, result }.to_words(), None);
+    }
+}
+
+fn perform(operation: Operation, descriptor: Option<OwnedFd>, frozen: &mut FrozenRanges) -> io::Result<u64> {
+    let this = ThisProcess;
+    match operation {
+        Operation::Reserve { len } => {
+            let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            let start = this.reserve(len)?;
+            keep_from_children(&(start..start + len)).inspect_err(|_| this.release(start..start + len))?;
+            return Ok(start as u64);
+        }
+        Operation::Show { range, offset, writable } => {
+            let shown = descriptor.ok_or(io::ErrorKind::InvalidInput)?;
+            show_descriptor(here(&range), shown.as_fd(), offset, writable)?;
+            keep_from_children(&here(&range))?;
+        }
+        Operation::Hide { range } => this.hide(here(&range))?,
+        Operation::Freeze { range } => {
+            this.freeze(here(&range))?;
+            frozen.0.insert(range.start, range);
+        }
+        Operation::Thaw { start } => {
+            frozen.0.remove(&start);
+            this.thaw(start as usize);
+        }
+        Operation::AllowStores { range } => this.allow_stores(here(&range))?,
+        Operation::Detach { range, writable } => this.detach(here(&range), writable)?,
+        Operation::Blank { range } => this.blank(here(&range))?,
+        Operation::AnswerForFunction { range } => this.answer_for_function(here(&range))?,
+        Operation::Release { range } => this.release(here(&range)),
+        Operation::Call { .. } => return Err(io::ErrorKind::InvalidInput.into()),
+    }
+    Ok(0)
+}

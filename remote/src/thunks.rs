@@ -1,0 +1,199 @@
+// UNSAFETY: thunks take any arguments.
+//! The thunks by number, made from the one list of them: how the machine's end calls one, and tables of functions that send a message.
+
+use core::ffi::c_void;
+
+use wddm_ddi::for_each_thunk;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::NTSTATUS;
+use wddm_ddi::types::*;
+
+use crate::client;
+use crate::wire::ARGUMENTS;
+
+/// An argument of a thunk, which is one word.
+trait Argument: Copy {
+    /// Bytes of what it points at, or of the argument itself.
+    const SIZE: u64;
+    fn to_word(self) -> u64;
+    fn from_word(word: u64) -> Self;
+}
+
+impl<T> Argument for *mut T {
+    const SIZE: u64 = size_of::<T>() as u64;
+
+    fn to_word(self) -> u64 {
+        self.expose_provenance() as u64
+    }
+
+    fn from_word(word: u64) -> Self {
+        std::ptr::without_provenance_mut(word as usize)
+    }
+}
+
+impl<T> Argument for *const T {
+    const SIZE: u64 = size_of::<T>() as u64;
+
+    fn to_word(self) -> u64 {
+        self.expose_provenance() as u64
+    }
+
+    fn from_word(word: u64) -> Self {
+        std::ptr::without_provenance(word as usize)
+    }
+}
+
+impl Argument for u32 {
+    const SIZE: u64 = 4;
+
+    fn to_word(self) -> u64 {
+        self.into()
+    }
+
+    fn from_word(word: u64) -> Self {
+        word as Self
+    }
+}
+
+impl Argument for D3DKMT_SCHEDULINGPRIORITYCLASS {
+    const SIZE: u64 = 4;
+
+    fn to_word(self) -> u64 {
+        self.0.cast_unsigned().into()
+    }
+
+    fn from_word(word: u64) -> Self {
+        Self((word as u32).cast_signed())
+    }
+}
+
+/// The functions that a machine calls.
+pub struct Tables {
+    pub thunks: &'static Thunks,
+    pub further: &'static FurtherThunks,
+}
+
+/// A table of thunks.
+trait Table: Sized + 'static {
+    /// Functions that send a message.
+    const SENDING: Self;
+    fn of(tables: &Tables) -> &'static Self;
+}
+
+/// FNV-1a, a byte at a time.
+const fn hashed(mut hash: u64, bytes: &[u8]) -> u64 {
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+
+macro_rules! thunks_by_number {
+    ($(
+        $(#[doc = $about:literal])*
+        $table:ident { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
+    )*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u32)]
+        enum Number { $($($($name,)*)*)* }
+
+        /// Names by number.
+        pub const NAMES: &[&str] = &[$($($(stringify!($name),)*)*)*];
+
+        /// A hash of the names of all thunks and the sizes of their arguments.
+        pub const DECLARATIONS: u64 = {
+            let mut hash = 0xcbf2_9ce4_8422_2325;
+            $($($(
+                hash = hashed(hash, stringify!($name).as_bytes());
+                $( hash = hashed(hash, &<$ty as Argument>::SIZE.to_le_bytes()); )+
+            )*)*)*
+            hash
+        };
+
+        /// Calls a thunk on the calling thread; `None` for a number that is none.
+        pub fn call(tables: &Tables, thunk: u32, arguments: &[u64; ARGUMENTS]) -> Option<NTSTATUS> {
+            let mut arguments = arguments.iter().copied();
+            $($($(
+                if thunk == Number::$name as u32 {
+                    let function = <$table as Table>::of(tables).$name;
+                    $( let $argument = <$ty>::from_word(arguments.next()?); )+
+                    // SAFETY: thunks take any arguments.
+                    return Some(unsafe { function($($argument),+) });
+                }
+            )*)*)*
+            None
+        }
+
+        $(
+            impl Table for $table {
+                const SENDING: Self = Self { $($($name: {
+                    #[allow(non_snake_case)]
+                    unsafe extern "win64" fn $name($($argument: $ty),+) -> NTSTATUS {
+                        client::call(Number::$name as u32, &[$($argument.to_word()),+])
+                    }
+                    $name
+                },)*)* };
+
+                fn of(tables: &Tables) -> &'static Self {
+                    tables.find()
+                }
+            }
+        )*
+    };
+}
+
+for_each_thunk!(thunks_by_number);
+
+/// A table among [`Tables`].
+trait Find<T: 'static> {
+    fn find(&self) -> &'static T;
+}
+
+impl Find<Thunks> for Tables {
+    fn find(&self) -> &'static Thunks {
+        self.thunks
+    }
+}
+
+impl Find<FurtherThunks> for Tables {
+    fn find(&self) -> &'static FurtherThunks {
+        self.further
+    }
+}
+
+static THUNKS: Thunks = <Thunks as Table>::SENDING;
+static FURTHER_THUNKS: FurtherThunks = <FurtherThunks as Table>::SENDING;
+
+/// The thunks of the machine that this program is [connected](client::connect) to; STATUS_DEVICE_REMOVED if it is to none.
+pub fn thunks() -> &'static Thunks {
+    &THUNKS
+}
+
+/// Those that the user-mode driver has no use for; as [`thunks`].
+pub fn further_thunks() -> &'static FurtherThunks {
+    &FURTHER_THUNKS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places_of_names() {
+        assert_eq!(NAMES.len(), Thunks::NAMES.len() + FurtherThunks::NAMES.len());
+        assert_eq!(NAMES.get(Number::D3DKMTEnumAdapters3 as usize), Some(&"D3DKMTEnumAdapters3"));
+        assert_eq!(NAMES.last(), FurtherThunks::NAMES.last());
+    }
+
+    #[test]
+    fn arguments_survive_the_way() {
+        assert_eq!(u32::from_word(7u32.to_word()), 7);
+        let class = D3DKMT_SCHEDULINGPRIORITYCLASS(-1);
+        assert_eq!(D3DKMT_SCHEDULINGPRIORITYCLASS::from_word(class.to_word()), class);
+        let word = 5u64;
+        assert_eq!(<*const u64>::from_word((&raw const word).to_word()).addr(), (&raw const word).addr());
+        assert_eq!(<*mut D3DKMT_LOCK2 as Argument>::SIZE, size_of::<D3DKMT_LOCK2>() as u64);
+    }
+}

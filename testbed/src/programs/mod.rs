@@ -1,0 +1,268 @@
+//! Programs of other processes on a machine of this one.
+//!
+//! Each program that connects to the socket is a process of the machine: its handles, address spaces and budgets are its own, and end with it. What it
+//! sends is not trusted: a message that is none ends it, calls under way are bounded, and the machine waits for it no longer than [`ANSWER_LIMIT`].
+//! [`remote`] has the messages.
+//!
+//! Layers, each of which uses only those after it: the socket ([`MachineServer`]), one program with the threads that make its calls (`program`, `calls`), its
+//! memory and addresses (`user_space`).
+
+mod calls;
+mod program;
+mod user_space;
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use dxgkrnl::Machine;
+use remote::channel::{self, Channel};
+use remote::wire::{FromMachine, Refusal};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::{SocketAddrUnix, SocketFlags, accept_with, bind, connect, listen};
+
+use program::Program;
+
+/// How long a program may take to do what the machine asks of it, such as mapping an address, and to take what the machine sends.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// Programs that a machine serves at a time, unless it is told otherwise.
+pub const PROGRAMS: usize = 64;
+
+/// What happens at the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A program is served from now on.
+    Connected { name: String, pid: i32 },
+    /// A program has ended.
+    Left { name: String, pid: i32 },
+    /// A program was ended by the machine.
+    Ended { name: String, pid: i32, why: Fault },
+    /// Somebody who connected is not served.
+    Refused { pid: i32, why: Refusal },
+}
+
+/// Why the machine ended a program. It cannot take back the memory that such a program has mapped, so the program is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It sent what is no message.
+    Malformed,
+    /// It did not do for [`ANSWER_LIMIT`] what it was asked for, or did not take what was sent.
+    Silent,
+    /// It closed its connection and went on.
+    Closed,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "it sent what is no message",
+            Self::Silent => "it did not answer in time",
+            Self::Closed => "it closed its connection and kept memory of the machine",
+        })
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { name, pid } => write!(f, "{name} ({pid}) has connected"),
+            Self::Left { name, pid } => write!(f, "{name} ({pid}) has ended"),
+            Self::Ended { name, pid, why } => write!(f, "{name} ({pid}) was killed: {why}"),
+            Self::Refused { pid, why } => write!(f, "process {pid} is not served: {}", why.text()),
+        }
+    }
+}
+
+/// Told of events, on any thread.
+pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Ends a [`MachineServer`]; clones end the same one.
+#[derive(Clone)]
+pub struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    /// For a server that is to be made.
+    ///
+    /// # Errors
+    /// No more descriptors can be opened.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// The server takes no more programs, and lets go of those that it has.
+    pub fn stop(&self) {
+        // Fails only if the counter is full, which stops as well.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+/// Why no machine is served at a path.
+#[derive(Debug)]
+pub struct BindError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, error } = self;
+        write!(f, "no socket at {}: {error}", path.display())
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// A socket at which a machine serves programs. The path goes with it.
+pub struct MachineServer {
+    path: PathBuf,
+    listener: OwnedFd,
+    stop: Stop,
+    programs: usize,
+}
+
+impl MachineServer {
+    /// Listens at a path, for programs of this user only. A socket that somebody left there, and at which nobody listens, is replaced.
+    ///
+    /// # Errors
+    /// Somebody listens at the path, something else is there, or it cannot be made.
+    pub fn bind(path: &Path, programs: usize, stop: Stop) -> Result<Self, BindError> {
+        let failed = |error: io::Error| BindError { path: path.to_path_buf(), error };
+        let listener = bound(path).map_err(failed)?;
+        Ok(Self { path: path.to_path_buf(), listener, stop, programs })
+    }
+
+    /// Serves programs until it is stopped. When the call returns no program is served any more.
+    ///
+    /// # Errors
+    /// The host cannot wait, or has no descriptor left.
+    pub fn serve(&self, machine: &Machine, observer: &Observer) -> io::Result<()> {
+        let served = Arc::new(Served::default());
+        let outcome = loop {
+            match self.next() {
+                Ok(Some(socket)) => self.admit(machine, socket, &served, observer),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.stop.stop();
+        served.wait_for_all();
+        outcome
+    }
+
+    /// Waits for the next program; `None` once the server is stopped.
+    fn next(&self) -> io::Result<Option<OwnedFd>> {
+        loop {
+            let mut fds =
+                [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(self.stop.descriptor(), PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if !fds[1].revents().is_empty() {
+                return Ok(None);
+            }
+            match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => return Ok(Some(socket)),
+                // Who wanted to connect has gone, or has to wait for a descriptor.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    std::thread::sleep(Duration::from_millis(50))
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Serves who has connected on a thread of its own, if it may be served.
+    fn admit(&self, machine: &Machine, socket: OwnedFd, served: &Arc<Served>, observer: &Observer) {
+        let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else { return };
+        let pid = peer.pid.as_raw_nonzero().get();
+        let channel = Channel::new(socket);
+        let refuse = |why| {
+            // Who is gone needs no answer.
+            let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
+            observer(&Event::Refused { pid, why });
+        };
+        if peer.uid != rustix::process::geteuid() {
+            return refuse(Refusal::User);
+        }
+        if !served.enter(self.programs) {
+            return refuse(Refusal::Full);
+        }
+        let (machine, stop) = (machine.clone(), self.stop.clone());
+        let (leaves, observer) = (Arc::clone(served), Arc::clone(observer));
+        let run = move || {
+            Program::run(&machine, channel, peer.pid, &stop, &observer);
+            leaves.leave();
+        };
+        if std::thread::Builder::new().name(format!("program {pid}")).spawn(run).is_err() {
+            served.leave();
+        }
+    }
+}
+
+impl Drop for MachineServer {
+    fn drop(&mut self) {
+        // Somebody may have removed it meanwhile.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A socket of this user's that listens at a path.
+fn bound(path: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    if let Ok(there) = fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        match connect(&channel::socket()?, &address) {
+            Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path)?,
+            _ => return Err(io::ErrorKind::AddrInUse.into()),
+        }
+    }
+    let listener = channel::socket()?;
+    bind(&listener, &address)?;
+    // Nobody connects before this: it does not listen yet.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    listen(&listener, 64)?;
+    Ok(listener)
+}
+
+/// How many programs are served.
+#[derive(Default)]
+struct Served {
+    count: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Served {
+    fn enter(&self, limit: usize) -> bool {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let enters = *count < limit;
+        *count += usize::from(enters);
+        enters
+    }
+
+    fn leave(&self) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.fewer.notify_all();
+    }
+
+    fn wait_for_all(&self) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            count = self.fewer.wait(count).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One program on a machine: what it sends, until it ends.
+
+use std::sync::Arc;
+
+use dxgkrnl::{Machine, Process};
+use nt::user_space::{UserSpace, act_for};
+use remote::channel::{Channel, Received};
+use remote::thunks::{self, DECLARATIONS, Tables};
+use remote::wire::{Call, FromMachine, FromProgram, Hello, Refusal, VERSION};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::process::Pid;
+use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_PROCEDURE_NOT_FOUND};
+
+use super::calls::Calls;
+use super::user_space::RemoteProgram;
+use super::{ANSWER_LIMIT, Event, Fault, Observer, Stop};
+
+/// What comes next of a program.
+enum Next {
+    Message(FromProgram),
+    Malformed,
+    /// It has ended, or closed its connection.
+    End,
+    /// The machine is about to stop.
+    Stop,
+}
+
+/// A program that is served.
+pub(super) struct Program {
+    channel: Arc<Channel>,
+    remote: Arc<RemoteProgram>,
+    calls: Arc<Calls>,
+}
+
+/// Tells a program what a call came to.
+fn returned(channel: &Channel, remote: &RemoteProgram, id: u64, status: NTSTATUS) {
+    if let Err(error) = channel.send(&FromMachine::Returned { id, status }.to_words(), None) {
+        remote.send_failed(&error);
+    }
+}
+
+/// Why who said hello is not served, if that is so.
+fn refusal(hello: &Hello) -> Option<Refusal> {
+    if hello.version != VERSION {
+        return Some(Refusal::Version);
+    }
+    (hello.declarations != DECLARATIONS).then_some(Refusal::Declarations)
+}
+
+/// The name of a program: what can be printed of the one that it sent.
+fn printed(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    let text: String = text.chars().take_while(|unit| *unit != '\0').filter(|unit| !unit.is_control()).collect();
+    if text.is_empty() { "a program without a name".to_owned() } else { text }
+}
+
+impl Program {
+    /// Serves who has connected, until it ends or the machine is about to stop.
+    pub(super) fn run(machine: &Machine, channel: Channel, pid: Pid, stop: &Stop, observer: &Observer) {
+        let number = pid.as_raw_nonzero().get();
+        if set_socket_timeout(&channel, Timeout::Send, Some(ANSWER_LIMIT)).is_err()
+            || set_socket_timeout(&channel, Timeout::Recv, Some(ANSWER_LIMIT)).is_err()
+        {
+            return;
+        }
+        // Who connects and says nothing is not waited for longer than that.
+        let Ok(Received::Message(words, None)) = channel.receive() else { return };
+        let Ok(FromProgram::Hello(hello)) = FromProgram::from_words(&words) else { return };
+        let channel = Arc::new(channel);
+        let remote = match refusal(&hello) {
+            Some(why) => Err(why),
+            None => RemoteProgram::new(Arc::clone(&channel), pid, &hello).ok_or(Refusal::Memory),
+        };
+        let remote = match remote {
+            Ok(remote) => Arc::new(remote),
+            Err(why) => {
+                let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
+                return observer(&Event::Refused { pid: number, why });
+            }
+        };
+        if channel.send(&FromMachine::Welcome.to_words(), None).is_err() {
+            return;
+        }
+        let name = printed(&hello.name);
+        observer(&Event::Connected { name: name.clone(), pid: number });
+        let process = Process::elsewhere(machine, &name, Arc::clone(&remote) as Arc<dyn UserSpace>);
+        let caller = Arc::clone(&process);
+        let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
+        let calls = Calls::new(Box::new(move |call| make(&caller, &answers, &asked, call)));
+        let program = Self { channel, remote, calls };
+        program.serve(stop);
+        process.terminate();
+        program.calls.close();
+        let ended = |why| Event::Ended { name: name.clone(), pid: number, why };
+        observer(&program.remote.fault().map_or_else(|| Event::Left { name: name.clone(), pid: number }, ended));
+    }
+
+    /// Returns when the program has no memory of the machine any more, or the machine is about to stop.
+    fn serve(&self, stop: &Stop) {
+        loop {
+            match self.next(stop) {
+                Next::Message(FromProgram::Call(call)) => {
+                    let id = call.id;
+                    if !self.calls.add(call) {
+                        returned(&self.channel, &self.remote, id, STATUS_INSUFFICIENT_RESOURCES);
+                    }
+                }
+                Next::Message(FromProgram::Done { operation, result }) if self.remote.answer(operation, result) => {}
+                Next::Message(_) | Next::Malformed => return self.remote.kill(Fault::Malformed),
+                Next::End => return self.remote.wait_for_end(),
+                Next::Stop => return self.remote.leave(),
+            }
+        }
+    }
+
+    fn next(&self, stop: &Stop) -> Next {
+        let process = self.remote.process();
+        loop {
+            let mut fds = [
+                PollFd::new(&*self.channel, PollFlags::IN),
+                PollFd::new(&process, PollFlags::IN),
+                PollFd::new(stop.descriptor(), PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return Next::Stop,
+            }
+            if !fds[2].revents().is_empty() {
+                return Next::Stop;
+            }
+            // What it sent before it ended does not matter any more.
+            if !fds[1].revents().is_empty() {
+                return Next::End;
+            }
+            return match self.channel.receive() {
+                Ok(Received::Message(words, None)) => {
+                    FromProgram::from_words(&words).map_or(Next::Malformed, Next::Message)
+                }
+                Ok(Received::Message(_, Some(_)) | Received::Malformed) => Next::Malformed,
+                Ok(Received::Closed) => Next::End,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                Err(_) => Next::End,
+            };
+        }
+    }
+}
+
+/// Makes a call, and tells what it came to.
+fn make(process: &Arc<Process>, channel: &Channel, remote: &RemoteProgram, call: Call) {
+    let tables = Tables { thunks: dxgkrnl::thunks(), further: dxgkrnl::further_thunks() };
+    let status = {
+        let _attached = process.attach();
+        act_for(call.caller, || thunks::call(&tables, call.thunk, &call.arguments))
+    };
+    returned(channel, remote, call.id, status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND));
+}

@@ -1,0 +1,267 @@
+// UNSAFETY: memory of another process.
+//! The user-mode side of a program in another process.
+//!
+//! Its memory is read and written by the host's kernel, its descriptors are duplicated by the host's kernel, and addresses are mapped by the program's own
+//! end of the connection, which answers each request. A program that is gone has no addresses: what is asked of them is done then.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nt::user_space::{ARGUMENT_WORDS, UserSpace};
+use remote::channel::Channel;
+use remote::wire::{FromMachine, Hello, Operation};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
+
+use super::{ANSWER_LIMIT, Fault};
+
+/// Operations that were asked for and are not answered.
+#[derive(Default)]
+struct Asked {
+    next: u64,
+    /// By number; `None` until the answer is there.
+    answers: HashMap<u64, Option<Result<u64, i32>>>,
+    gone: bool,
+    fault: Option<Fault>,
+}
+
+/// A program's memory, descriptors and addresses.
+pub(super) struct RemoteProgram {
+    channel: Arc<Channel>,
+    pid: Pid,
+    process: OwnedFd,
+    /// Address and contents of the word by which it is known.
+    mark: (u64, u64),
+    asked: Mutex<Asked>,
+    answered: Condvar,
+}
+
+impl RemoteProgram {
+    /// The program that said hello, if its memory can be reached.
+    pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Option<Self> {
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let mark = (hello.mark_address, hello.mark);
+        let program = Self { channel, pid, process, mark, asked: Mutex::default(), answered: Condvar::new() };
+        program.has_mark().then_some(program)
+    }
+
+    /// Readable once the process has ended.
+    pub(super) fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// Why the machine wants it to end, if it does.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.lock().fault
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True while the process is the program that said hello: not another one by the same number, and not one that it became by exec.
+    fn has_mark(&self) -> bool {
+        let mut word = [0; 8];
+        let (address, mark) = self.mark;
+        self.transfer(address as usize, libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: 8 }, false).is_ok()
+            && u64::from_le_bytes(word) == mark
+    }
+
+    /// True if the process ends within `limit`.
+    fn ends_within(&self, limit: Duration) -> bool {
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        loop {
+            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&limit)) {
+                Err(Errno::INTR) => {}
+                outcome => return outcome.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+
+    /// Has the program killed, for it may use memory that the machine is about to give to others. The answer comes when its memory is gone.
+    pub(super) fn kill(&self, why: Fault) {
+        self.lock().fault.get_or_insert(why);
+        // One that has become another program, or has ended, has nothing of the machine any more.
+        while self.has_mark() && !self.ends_within(Duration::ZERO) {
+            let _ = pidfd_send_signal(&self.process, Signal::KILL);
+            self.ends_within(Duration::from_millis(100));
+        }
+        self.set_gone();
+    }
+
+    /// Something could not be sent: ends a program that takes nothing. Of one whose connection is closed the one who receives takes care.
+    pub(super) fn send_failed(&self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            self.kill(Fault::Silent);
+        }
+    }
+
+    /// The connection is closed: either the process is about to end, or it is at fault.
+    pub(super) fn wait_for_end(&self) {
+        if self.has_mark() && !self.ends_within(ANSWER_LIMIT) {
+            return self.kill(Fault::Closed);
+        }
+        self.set_gone();
+    }
+
+    /// The process is gone, with all addresses.
+    fn set_gone(&self) {
+        self.lock().gone = true;
+        self.answered.notify_all();
+    }
+
+    /// The machine stops, and asks the program for nothing any more. What it has mapped stays its own.
+    pub(super) fn leave(&self) {
+        self.set_gone();
+    }
+
+    /// An operation was answered. False if nobody asked for it.
+    pub(super) fn answer(&self, operation: u64, result: Result<u64, i32>) -> bool {
+        let mut asked = self.lock();
+        let Some(answer @ None) = asked.answers.get_mut(&operation) else { return false };
+        *answer = Some(result);
+        drop(asked);
+        self.answered.notify_all();
+        true
+    }
+
+    /// Has the program do something, and waits until it is done; `None` if the program is gone.
+    fn ask(&self, operation: Operation, file: Option<&File>, limit: Option<Duration>) -> Option<io::Result<u64>> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let number = {
+            let mut asked = self.lock();
+            if asked.gone {
+                return None;
+            }
+            asked.next += 1;
+            let number = asked.next;
+            asked.answers.insert(number, None);
+            number
+        };
+        let message = FromMachine::Operate { number, operation };
+        let sent = self.channel.send(&message.to_words(), file.map(AsFd::as_fd));
+        if let Err(error) = sent {
+            self.send_failed(&error);
+        }
+        let mut asked = self.lock();
+        loop {
+            if let Some(Some(answer)) = asked.answers.get(&number).copied() {
+                asked.answers.remove(&number);
+                return Some(answer.map_err(io::Error::from_raw_os_error));
+            }
+            if asked.gone {
+                asked.answers.remove(&number);
+                return None;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            asked = match left {
+                Some(Duration::ZERO) => {
+                    drop(asked);
+                    self.kill(Fault::Silent);
+                    self.lock()
+                }
+                Some(left) => self.answered.wait_timeout(asked, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.answered.wait(asked).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// As [`RemoteProgram::ask`], for what needs not be done in a program that is gone.
+    fn request(&self, operation: Operation) -> io::Result<()> {
+        self.ask(operation, None, Some(ANSWER_LIMIT)).unwrap_or(Ok(0)).map(drop)
+    }
+
+    fn transfer(&self, address: usize, local: libc::iovec, write: bool) -> io::Result<()> {
+        let pid = self.pid.as_raw_nonzero().get();
+        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: local.iov_len };
+        let moved = if write {
+            // SAFETY: `local` names readable bytes of the caller; the other side is checked by the host's kernel.
+            unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) }
+        } else {
+            // SAFETY: `local` names writable bytes of the caller; the other side is checked by the host's kernel.
+            unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) }
+        };
+        if usize::try_from(moved) == Ok(local.iov_len) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EFAULT))
+        }
+    }
+}
+
+fn there(range: &Range<usize>) -> Range<u64> {
+    range.start as u64..range.end as u64
+}
+
+impl UserSpace for RemoteProgram {
+    fn read(&self, address: usize, bytes: &mut [u8]) -> io::Result<()> {
+        self.transfer(address, libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }, false)
+    }
+
+    fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
+        let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        self.transfer(address, local, true)
+    }
+
+    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
+        if number < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        Ok(pidfd_getfd(&self.process, number, PidfdGetfdFlags::empty())?)
+    }
+
+    fn reserve(&self, len: usize) -> io::Result<usize> {
+        let reserved = self.ask(Operation::Reserve { len: len as u64 }, None, Some(ANSWER_LIMIT));
+        let start = reserved.unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::ESRCH)))?;
+        usize::try_from(start).map_err(|_| io::ErrorKind::OutOfMemory.into())
+    }
+
+    fn show(&self, range: Range<usize>, file: &File, offset: u64, writable: bool) -> io::Result<()> {
+        let operation = Operation::Show { range: there(&range), offset, writable };
+        self.ask(operation, Some(file), Some(ANSWER_LIMIT)).unwrap_or(Ok(0)).map(drop)
+    }
+
+    fn hide(&self, range: Range<usize>) -> io::Result<()> {
+        self.request(Operation::Hide { range: there(&range) })
+    }
+
+    fn freeze(&self, range: Range<usize>) -> io::Result<()> {
+        self.request(Operation::Freeze { range: there(&range) })
+    }
+
+    fn thaw(&self, start: usize) {
+        // Its end of the connection does this without fail.
+        let _ = self.request(Operation::Thaw { start: start as u64 });
+    }
+
+    fn allow_stores(&self, range: Range<usize>) -> io::Result<()> {
+        self.request(Operation::AllowStores { range: there(&range) })
+    }
+
+    fn detach(&self, range: Range<usize>, writable: bool) -> io::Result<()> {
+        self.request(Operation::Detach { range: there(&range), writable })
+    }
+
+    fn blank(&self, range: Range<usize>) -> io::Result<()> {
+        self.request(Operation::Blank { range: there(&range) })
+    }
+
+    fn answer_for_function(&self, range: Range<usize>) -> io::Result<()> {
+        self.request(Operation::AnswerForFunction { range: there(&range) })
+    }
+
+    fn release(&self, range: Range<usize>) {
+        let _ = self.request(Operation::Release { range: there(&range) });
+    }
+
+    fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
+        let operation = Operation::Call { function: function as u64, argument, caller };
+        self.ask(operation, None, None).is_some()
+    }
+}
