@@ -616,7 +616,7 @@ function showQueues() {
         print("adapter " + adapter.index + ": " + list.length + " hardware queues");
         list.forEach(function (entry) {
             const queue = queueOf(adapter, entry);
-            print("  queue " + queue.number + " on engine " + queue.node + (queue.user ? ", user mode" : ", kernel mode") +
+            print("  queue " + queue.number + " on node " + queue.node + (queue.user ? ", user mode" : ", kernel mode") +
                 (queue.test ? ", for tests" : "") + ": " + queueState(queue) + "; " + doorbellState(queue));
             print("    system handle " + hex(queue.dxgk) + ", " + showHandle(queue.process) + ", progress fence at " +
                 hex(queue.progress) + (queue.ring ? ", ring at " + hex(queue.ring.ring) + " of " + number(queue.ring.entries) +
@@ -682,7 +682,7 @@ function reasons() {
         });
         objects(adapter, KIND.hwQueue).forEach(function (entry) {
             const queue = queueOf(adapter, entry);
-            const name = "queue " + queue.number + " on engine " + queue.node;
+            const name = "queue " + queue.number + " on node " + queue.node;
             const state = queueState(queue);
             if (state !== "runs") say(name + ": " + state);
             if (queue.user && !queue.global && queue.page === null) {
@@ -690,7 +690,7 @@ function reasons() {
             }
         });
         objects(adapter, KIND.fence).forEach(function (entry) {
-            if (flag(entry.object.always_signaled)) say("fence #" + entry.slot + " holds nobody: its device is in error");
+            if (flag(entry.object.always_signaled)) say("fence #" + entry.slot + " satisfies every wait: its device is in error");
         });
     });
     return lines;

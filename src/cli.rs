@@ -14,7 +14,7 @@ use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
-    VariantOptions, show_log, variant_help,
+    VariantOptions, fault_help, show_log, variant_help,
 };
 
 const EXIT_CODES: &str = "\
@@ -35,29 +35,30 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     run: RunArguments,
-    /// Driver to load: `linked` (the one in this program), `pe` (the image that `cargo xtask pe` built), or the path of a
-    /// driver image. Without the option the variable CAMPANILE_DRIVER counts, and without that `linked`.
+    /// Kernel-mode driver to load: `linked` (the one in this program), `pe` (the image that `cargo xtask pe` built), or the path of a
+    /// driver image. The default is the value of the environment variable CAMPANILE_DRIVER, or `linked`.
     #[arg(long, global = true, value_name = "DRIVER")]
     driver: Option<DriverChoice>,
-    /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the protocol),
-    /// `vfio-user-process` (each in a process of its own, started for it), or `vfio-user=SOCKET` (served by `campanile device`, whose variant counts then; a socket for each GPU of a machine, separated by commas), or
-    /// `vfio=FUNCTION` (a PCI function of this machine that is bound to vfio-pci, such as 0000:01:00.0; separated by commas too).
-    /// Without the option the variable CAMPANILE_BUS counts, and without that `direct`.
+    /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the vfio-user protocol),
+    /// `vfio-user-process` (each in a process of its own, which is started for it), `vfio-user=SOCKET` (served by `campanile device`, with the
+    /// variant that was given there; a socket for each GPU, separated by commas), or `vfio=FUNCTION` (a PCI function of this machine that is
+    /// bound to vfio-pci, such as 0000:01:00.0; one for each GPU, separated by commas). The default is the value of the environment variable
+    /// CAMPANILE_BUS, or `direct`.
     #[arg(long, global = true, value_name = "BUS")]
     bus: Option<BusChoice>,
     /// Gives each pool block of the driver pages of its own, between pages that cannot be accessed: at `end` (without a value) the
-    /// instruction that runs over the end of a block or touches it after it was freed faults, at `start` the one that runs over its start.
-    /// Best with a driver image, whose faults become bugchecks; a fault of the linked driver ends the program. Without the option the
-    /// variable CAMPANILE_SPECIAL_POOL counts (`off`, `end`, `start`), and without that `off`.
+    /// instruction that overruns a block or accesses it after it was freed faults, at `start` the one that underruns it.
+    /// Best with a driver image, whose faults become bug checks; a fault of the linked driver ends the program. The default is the value of the
+    /// environment variable CAMPANILE_SPECIAL_POOL (`off`, `end` or `start`), or `off`.
     #[arg(long, global = true, value_name = "END", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
     special_pool: Option<PoolChoice>,
     /// Seconds that a call into the driver may take; half of that at DISPATCH_LEVEL and above. A call that takes longer stops the machine with a
-    /// bug check that names it, and a driver that cannot be interrupted ends the program. Without the option the variable CAMPANILE_DRIVER_LIMIT counts,
-    /// and without that 300, in conformance cases five sixths of the time that a case may take.
+    /// bug check that names it; if the driver cannot be interrupted, the program ends. The default is the value of the environment variable
+    /// CAMPANILE_DRIVER_LIMIT, or 300; in conformance cases it is five sixths of the time that a case may take.
     #[arg(long, global = true, value_name = "SECONDS")]
     driver_limit: Option<DriverLimit>,
-    /// Prints what the drivers say with DbgPrint, and what the operating system remarks about them, to standard error as it comes. Without the option
-    /// the variable CAMPANILE_LOG counts: anything but 0.
+    /// Prints the drivers' DbgPrint output, and the operating-system side's diagnostics about them, to standard error as they come. Setting the
+    /// environment variable CAMPANILE_LOG to anything but 0 does the same.
     #[arg(long, global = true)]
     log: bool,
 }
@@ -70,7 +71,7 @@ enum Command {
     /// 64-byte blocks, copied down again. The stages are linked by native fences on the GPU; the CPU waits once a chunk.
     #[command(after_help = EXIT_CODES)]
     Run(RunArguments),
-    /// Measures submission, fences and interrupts beside what the host's own kernel needs.
+    /// Measures submission, fences, interrupts and transfers, and beside each what the host does for the same purpose.
     ///
     /// All measurements of a row are interleaved in rounds of one run, so that ratios hold on a busy machine too.
     #[command(after_help = EXIT_CODES)]
@@ -105,19 +106,19 @@ enum Command {
     /// Measures the doorbells of two GPUs, in a guest of `campanile qemu --bench`.
     #[command(hide = true)]
     Doorbells,
-    /// Works without end, in a guest of `campanile qemu` to which something happens meanwhile.
+    /// Keeps the GPU busy until it is killed or its GPU goes, in a guest of `campanile qemu`.
     #[command(hide = true)]
     Load {
-        /// What the process does to its own GPU when work is under way.
+        /// What the process does to its own GPU, or waits for, when work is in progress.
         #[arg(long, value_enum, default_value_t)]
         then: qemu::Then,
     },
-    /// A GPU of `--bus vfio-user-process`, which starts this with two sockets.
+    /// Serves one GPU of `--bus vfio-user-process`, which starts this with two sockets.
     #[command(hide = true)]
     DeviceChild {
         /// The GPU, as JSON.
         variant: String,
-        /// The GPU moves only when it is told to.
+        /// The GPU executes only when a step is requested.
         #[arg(long)]
         stepped: bool,
     },
@@ -159,21 +160,13 @@ struct RunArguments {
     /// Also writes what GPU and queues did, as a Perfetto trace for ui.perfetto.dev or `campanile timeline`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Lets something go wrong with the GPU once the work has begun, and says at the end what the machine made of it. May be given
-    /// several times.
-    ///
-    /// Faults: hang (engine=N, after=PACKETS or signal=VALUE, reported: the hardware notices itself), stuck-suspend (engine=N),
-    /// lost-interrupt, late-interrupt (steps=N), reset-fails (engine=N), connect-fails (engine=N), reset-held (engine=N, ms=N),
-    /// reset-takes-along (engine=N), reset-loses-memory, completion-races-reset (engine=N), register (offset=N, value=N). Each takes times=N, and engine 0 is the default: for example
-    /// hang:engine=1,after=100. By chance, each time that one could: lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%,
-    /// reordered-interrupts=P%, lost-log-entries=P% (of the logs of native fences), missed-rings=P% (of doorbells), for example
-    /// lost-interrupts=1%; drawn from the seed of the run.
-    #[arg(long, value_name = "FAULT", verbatim_doc_comment)]
+    /// Injects a fault into the GPU, such as `hang:node=1,after=100`. May be given several times.
+    #[arg(long, value_name = "FAULT", long_help = fault_help())]
     fault: Vec<FaultOption>,
-    /// Keeps what the driver told at the last timeout, for `campanile debug decode`.
+    /// Writes what DxgkDdiCollectDbgInfo returned at the last timeout to a file, for `campanile debug decode`.
     #[arg(long, value_name = "FILE")]
     debug_information: Option<PathBuf>,
-    /// Keeps the memory of the driver's image and pool when the last byte has come back, for `node debug/linux.js`. Only with
+    /// Writes the memory of the driver's image and pool to a file when all bytes have come back, for `node debug/linux.js`. Needs
     /// `--driver pe` or another image.
     #[arg(long, value_name = "FILE")]
     memory_image: Option<PathBuf>,
@@ -189,7 +182,7 @@ struct BenchArguments {
     /// Prints the rows as JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// Few rounds and few samples, for a first look.
+    /// Takes few rounds and few samples, for a first look.
     #[arg(long)]
     quick: bool,
     /// Measures only the rows whose id or description contains this, for example `P1`.
@@ -210,55 +203,55 @@ struct HlkArguments {
     /// Prints the result (or the list) as JSON.
     #[arg(long)]
     json: bool,
-    /// Prints each outcome as a line of JSON as soon as it is there, and no sum.
+    /// Prints each outcome as a line of JSON as soon as it is there, and no summary.
     #[arg(long, conflicts_with_all = ["json", "list"])]
     json_lines: bool,
-    /// Hangs that the case Tdr.StormCostsOnlyTheGuilty makes, instead of a few.
+    /// Number of hangs that the case Tdr.StormCostsOnlyTheGuilty causes, instead of a few.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     hangs: Option<u64>,
-    /// What random cases are drawn from; the same seed draws the same.
+    /// Seed of the random cases and of faults that come by chance; the same seed draws the same.
     #[arg(long, value_name = "SEED", default_value_t = campanile_conformance::seed::DEFAULT)]
     seed: u64,
     /// Also writes the outcomes to a file, as JUnit's XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Runs the cases so often, one round after the other.
+    /// Runs the cases N times, one round after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Runs only part K of N of the cases, so that several machines share a run; put the parts' `--json` reports together with `--merge`.
     #[arg(long, value_name = "K/N")]
     shard: Option<campanile_conformance::shard::Shard>,
-    /// Runs nothing, and puts the `--json` reports of all parts of a run together: sum, `--json` and `--junit` are of the whole.
+    /// Runs nothing, and merges the `--json` reports of all parts of a run: summary, `--json` and `--junit` are of the whole.
     #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["list", "filter", "json_lines", "hangs", "repeat", "shard", "timeout"])]
     merge: Vec<PathBuf>,
-    /// Runs the cases on about twenty GPUs instead of one: every two properties of a GPU that `--device-variant` and `--fence-storage` choose are
-    /// together on one of them at least. Which ones is drawn from the seed.
+    /// Runs the cases on about twenty GPUs instead of one, so that every two properties which `--device-variant` and `--fence-storage` can choose
+    /// are combined on at least one of them (pairwise testing). The GPUs are drawn from the seed.
     #[arg(long, conflicts_with_all = ["device_variant", "fence_storage", "list", "merge"])]
     matrix: bool,
-    /// Runs the cases eight times: with each subset of the features that `--without` names, those that choose the features themselves once. A case that needs a feature which is not enabled is skipped and
-    /// says so.
+    /// Runs the cases eight times, once with each subset of the three features that `--without` knows; cases that choose the features themselves
+    /// run once. A case that needs a feature which is not enabled is skipped and says so.
     #[arg(long, conflicts_with_all = ["matrix", "without"])]
     profiles: bool,
     /// Longest time one case may take [default: a minute, more for a long storm].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
-    /// What the cases of the area AnyDriver tell a driver that is not this project's: private data and commands of its GPU, see docs/porting.md.
+    /// Private data and commands of another GPU, which the cases of the area AnyDriver pass to its driver; docs/porting.md has the format.
     #[arg(long, value_name = "FILE")]
     private_data: Option<PathBuf>,
     /// Runs the cases that need thunks alone as a program of the machine that `campanile machine` serves at this socket. Its GPU, driver and features
     /// are that machine's.
     #[arg(long = "machine", value_name = "PATH", conflicts_with_all = ["matrix", "profiles", "merge", "list", "shard", "hangs", "json_lines", "device_variant", "fence_storage", "without", "idle_time", "fault"])]
     machine_at: Option<PathBuf>,
-    /// Lets something go wrong with the first GPU of each case's machine, see `campanile run --help`. A case that a lost, late or doubled report
-    /// must not disturb fails if the system had to make it good.
+    /// Injects a fault into the first GPU of each case's machine; `campanile run --help` lists the faults. A case that lost, late or doubled
+    /// reports must not disturb fails if the operating-system side had to rescue it.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<FaultOption>,
-    /// Cases about one kind of GPU bring their own.
+    /// The machine on which cases run. Cases about one kind of GPU boot their own.
     #[command(flatten)]
     machine: MachineArguments,
 }
 
-/// The words of a command line of `hlk` that say on which machine and how cases run, without those that pick cases and reports.
+/// The words of a command line of `hlk` without the options that select cases and reports, for the command that runs one case again.
 fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut words = words
         .into_iter()
@@ -282,7 +275,7 @@ enum DebugCommand {
     Decode {
         /// The bytes that DxgkDdiCollectDbgInfo wrote.
         file: PathBuf,
-        /// The tree as data.
+        /// Prints JSON instead of text.
         #[arg(long)]
         json: bool,
     },
@@ -290,13 +283,13 @@ enum DebugCommand {
 
 #[derive(Args, Debug)]
 struct DeviceArguments {
-    /// Where to listen, of at most 107 bytes. Give it several times to serve several GPUs.
+    /// Path of the socket to listen on, at most 107 bytes. Give it several times to serve several GPUs.
     #[arg(long = "socket", value_name = "PATH", required = true)]
     sockets: Vec<PathBuf>,
     /// How the GPUs send messages; QEMU up to 11.1.3 can unplug them only with `msi`.
     #[arg(long, value_enum, default_value_t)]
     interrupts: Messages,
-    /// Says nothing but what goes wrong.
+    /// Prints errors only.
     #[arg(long)]
     quiet: bool,
     /// Variant of the GPUs, see `campanile run --help`.
@@ -327,24 +320,24 @@ struct QemuArguments {
     /// Kernel of the guest, with vfio and an IOMMU driver [default: Debian's cloud kernel, unpacked].
     #[arg(long, value_name = "FILE", requires = "modules")]
     kernel: Option<PathBuf>,
-    /// Folder below which the modules of that kernel are.
+    /// Folder that has the modules of that kernel, at any depth.
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
-    /// Who executes the guest's instructions; `auto` lets KVM run a few of them to see whether it works.
+    /// Accelerator that executes the guest's instructions; `auto` takes KVM if it can run a few instructions here, else TCG.
     #[arg(long, value_enum, default_value_t)]
     accelerator: qemu::Accelerator,
-    /// Takes the conformance cases whose name, area or page contains this, and the faults whose name does, such as `Qemu.Faults`. May be given
-    /// several times [default: the core areas and all faults].
+    /// Runs only the conformance cases whose name, area or page contains this, and the faults whose name does, such as `Qemu.Faults`. May be
+    /// given several times [default: the core areas and all faults].
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Also writes the result as JUnit's XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Boots a guest from this disk instead, such as Windows, with the GPU beside a display; docs/windows.md has the whole way. Names that end
-    /// in .qcow2 and .vhdx are taken as these formats, all others as plain bytes.
+    /// Boots a guest such as Windows from this disk instead, with the GPU beside a display; docs/windows.md has all steps. Files whose names end
+    /// in .qcow2 and .vhdx have these formats, all others are raw images.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "junit", "bench", "kernel"])]
     disk: Option<PathBuf>,
-    /// Disc to install from.
+    /// ISO image of a disc to install from.
     #[arg(long, value_name = "FILE", requires = "disk")]
     iso: Option<PathBuf>,
     /// Folder that this guest sees as a drive [default: the package of `cargo xtask package`, if it is there].
@@ -353,22 +346,22 @@ struct QemuArguments {
     /// UEFI firmware, with CODE in its name [default: the machine's own, else Debian's, unpacked].
     #[arg(long, value_name = "FILE", requires = "disk")]
     firmware: Option<PathBuf>,
-    /// Where this guest's first serial port is, for a kernel debugger.
+    /// TCP address of this guest's first serial port, for a kernel debugger.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "disk", default_value = "127.0.0.1:5510")]
     debugger: String,
-    /// Where this guest's screen is shown, as QEMU's own option has it.
+    /// Display of this guest, as QEMU's option `-display` takes it.
     #[arg(long, value_name = "DISPLAY", requires = "disk", default_value = "vnc=127.0.0.1:0")]
     display: String,
-    /// Mebibytes of memory of this guest.
+    /// Memory of this guest in MiB.
     #[arg(long, value_name = "MIB", requires = "disk", default_value_t = 8192)]
     memory: u64,
-    /// Processors of this guest.
+    /// Number of processors of this guest.
     #[arg(long, value_name = "N", requires = "disk", default_value_t = 4)]
     processors: u32,
-    /// Measures what a doorbell costs in the guest and how soon the GPU answers, beside a GPU whose doorbells are trapped.
+    /// Measures in the guest what a doorbell store costs and how soon the GPU responds, for mapped and for trapped doorbells.
     #[arg(long, conflicts_with_all = ["filter", "junit"])]
     bench: bool,
-    /// Only prints the command line of QEMU.
+    /// Prints the command line of QEMU, and runs nothing.
     #[arg(long)]
     dry_run: bool,
     /// Seconds after which the guest is stopped.
@@ -414,7 +407,7 @@ struct TimelineArguments {
     /// Page to write.
     #[arg(long, value_name = "FILE", default_value = "timeline.html")]
     out: PathBuf,
-    /// Draws so many events that never happened.
+    /// Draws a made-up trace of this many events instead of a file.
     #[arg(long, value_name = "EVENTS", hide = true)]
     synthetic: Option<usize>,
 }
@@ -424,15 +417,15 @@ struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
     #[arg(long, value_name = "VARIANT", default_value = "default", long_help = variant_help())]
     device_variant: VariantOptions,
-    /// Where values of native fences lie: `system` memory, or as far as they can in the GPU's `local` memory.
+    /// Memory for values of native fences: `system` memory, or the GPU's `local` memory wherever that is possible.
     #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
     fence_storage: FenceStorage,
-    /// Features that the operating system does not enable, separated by commas, as Windows or its registry may decide: without
-    /// `hardware-scheduling` it hands over one packet after the other, without `native-fence` engines do not wait for each other, and
+    /// Features that the operating system does not enable, separated by commas; Windows decides about each, partly by its registry. Without
+    /// `hardware-scheduling` it submits one packet after the other, without `native-fence` engines do not wait for each other, and
     /// without `user-mode-submission`, which needs both others, each submission is a system call.
     #[arg(long, value_name = "FEATURES", value_enum, value_delimiter = ',', hide_possible_values = true)]
     without: Vec<Feature>,
-    /// Seconds without work after which the GPU goes to D3, or `never`. 10 where a machine is used, `never` for cases.
+    /// Seconds without work after which the GPU goes to D3, or `never` [default: 10, for conformance cases `never`].
     #[arg(long, value_name = "SECONDS", value_parser = idle_time)]
     idle_time: Option<PowerSettings>,
 }
@@ -651,13 +644,13 @@ mod tests {
     }
 
     #[test]
-    fn help_tells_of_every_key_of_a_variant() {
+    fn help_tells_of_every_key_of_a_variant_and_of_every_fault() {
         let mut command = Cli::command();
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         // The table that is read is the one that is printed.
         assert!(help.contains("host-aperture=SIZE") && help.contains("no-64bit-atomics"), "{help}");
-        let lines =
-            variant_help().lines().filter(|line| !help.contains(line.trim())).map(str::to_owned).collect::<Vec<_>>();
+        let text = format!("{}\n{}", variant_help(), fault_help());
+        let lines = text.lines().filter(|line| !help.contains(line.trim())).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(lines, Vec::<String>::new());
     }
 

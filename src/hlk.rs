@@ -169,7 +169,7 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
     under_way.end()
 }
 
-/// Prints the sum or the report, writes JUnit's XML, and says by the exit code whether anything failed.
+/// Prints the summary or the report, writes JUnit's XML, and returns the exit code.
 fn conclude(options: &Options, done: &Report) -> u8 {
     if !options.json_lines {
         print(&if options.json { done.to_json() } else { done.summary() });

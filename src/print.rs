@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) {
         && !FAILED.swap(true, Ordering::Relaxed)
     {
         testbed::complain!(
-            "campanile: standard output: {error}; the result is not complete, write it to a place that has room"
+            "campanile: cannot write to standard output: {error}; the result is not complete, redirect it to a file system with free space"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A queue whose doorbell is measured: what a store costs, and how soon the GPU answers it.
+//! A queue for measuring its doorbell: the cost of a store, and the time until the GPU responds.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

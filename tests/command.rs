@@ -445,16 +445,16 @@ fn a_hang_is_reported_and_what_the_driver_told_is_decoded() {
     let scratch = Scratch::new("fault");
     let data = scratch.file("data", 3 * CHUNK);
     let information = scratch.0.join("debug.bin").display().to_string();
-    let fault = ["--fault", "hang:engine=0,after=1,reported", "--debug-information", &information];
+    let fault = ["--fault", "hang:node=0,after=1,reported", "--debug-information", &information];
     let output = campanile(&["run", "--no-progress", fault[0], fault[1], fault[2], fault[3], &data]);
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{told}");
-    for part in ["engine 0: the driver reported the engine as hung", "guilty", "campanile run", "applied 1 times"] {
+    for part in ["node 0: the driver reported the engine as hung", "guilty", "campanile run", "applied 1 times"] {
         assert!(told.contains(part), "{part:?} is not in\n{told}");
     }
     let decoded = campanile(&["debug", "decode", &information]);
     assert_eq!(decoded.status.code(), Some(0), "{}", text(&decoded.stderr));
-    assert!(text(&decoded.stdout).contains("Debug information for 0x141: the device runs"));
+    assert!(text(&decoded.stdout).contains("Debug information for bug check 0x141: the device is running"));
     let data_of = json(&campanile(&["debug", "decode", "--json", &information]));
     assert_eq!((&data_of["reason"], &data_of["cut"]), (&0x141.into(), &false.into()), "{data_of}");
     let rings = data_of["rings"].as_array().expect("rings");

@@ -102,7 +102,7 @@ fn line<'a>(text: &'a str, part: &str) -> &'a str {
     line
 }
 
-/// The number in `queue N on engine`.
+/// The number in `queue N on node`.
 fn queue_number(line: &str) -> u32 {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "queue").expect("a queue");
@@ -129,7 +129,7 @@ fn the_commands_show_queues_doorbells_and_fences_as_they_are() {
         }
         // Of three queues and two pages, the one that came first has none.
         let without = line(&shown, "doorbell disconnected");
-        assert!(without.contains("engine 1, user mode: runs;"), "{shown}");
+        assert!(without.contains("node 1, user mode: runs;"), "{shown}");
         assert_eq!(shown.matches("doorbell page ").count(), 2, "{shown}");
 
         let doorbells = image.command("!campanile.doorbells");

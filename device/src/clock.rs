@@ -14,7 +14,7 @@ pub(crate) const HZ: u64 = 1_000_000_000;
 
 /// How long the counter is compared with the kernel's clock, once in a process.
 const CALIBRATION: Duration = Duration::from_millis(4);
-/// Readings of both clocks of which the closest counts.
+/// Pairs of readings of both clocks; the pair that was taken in the shortest time counts.
 const READINGS: u32 = 16;
 /// Where the kernel lists the clocks that it finds usable.
 const KERNEL_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
@@ -149,7 +149,7 @@ impl Clock {
         self.time(counter)
     }
 
-    /// Goes on from `ticks`.
+    /// Sets the clock to `ticks`, from where it runs on.
     pub(crate) fn set(&self, ticks: u64) {
         self.start.store(self.elapsed(counter_in_order).wrapping_sub(ticks), Ordering::Release);
     }

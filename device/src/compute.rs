@@ -1,7 +1,7 @@
 //! DISPATCH: a program is fetched through the page tables of its process, checked, and run in slices.
 //!
-//! What a dispatch has come to between two slices belongs to its queue, so that another queue can have the node in between. A slice runs under the lock of the node, as any
-//! other, so an order to forget translations is done before the next instruction of any lane.
+//! The progress of a dispatch is kept in its queue, so that another queue can have the node between two slices. A slice runs under the lock of the
+//! node, as any other, so a TLB invalidation is complete before the next slice executes an instruction.
 
 use crate::context::Context;
 use crate::memory::{Access, Span};
@@ -24,7 +24,7 @@ const SLICE_COMPILED: u64 = 1024;
 const COMPILED_AFTER: u64 = 4096;
 /// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each, in which nobody else has the node.
 const COMPILED_MOST: usize = 2048;
-/// Programs that a node remembers.
+/// Most programs in a node's cache.
 const PROGRAMS: usize = 8;
 
 /// A dispatch that has begun.
@@ -47,7 +47,7 @@ struct Fetched {
 }
 
 impl Fetched {
-    /// Goes on with a dispatch of this program for a slice.
+    /// Runs a dispatch of this program for one slice.
     fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, compiles: bool) -> Outcome<Fault> {
         if compiles
             && self.kernel.code().len() <= COMPILED_MOST
@@ -70,7 +70,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// A program with these bytes, if it is remembered.
+    /// The program with these bytes, if it is in the cache.
     fn find(&mut self, bytes: &[u8]) -> Option<Arc<Fetched>> {
         let place = self.recent.iter().position(|program| program.bytes == bytes)?;
         let found = self.recent.remove(place)?;
@@ -84,7 +84,7 @@ impl Programs {
     }
 }
 
-/// A piece of memory that an access went to, from its address on.
+/// The memory that an access of a lane resolved to, from its address on.
 #[derive(Clone, Copy)]
 struct Near<'b> {
     start: u64,
@@ -98,7 +98,7 @@ struct Lanes<'a, 'b> {
     tlb: &'a mut Tlb,
     memory: &'b Access<'b>,
     root: Location,
-    /// Where the last access went; the next lane's is often behind it. Within one slice no translation is forgotten.
+    /// The memory of the last access; the next lane's is often behind it. It stays valid because no translation is invalidated within a slice.
     near: Option<Near<'b>>,
 }
 
@@ -146,7 +146,7 @@ impl<'b> Lanes<'_, 'b> {
     }
 }
 
-/// An address of an element: none of the space wraps.
+/// The address of an element; it does not wrap around the end of the address space.
 fn element_address(address: u64, element: usize, number: usize) -> u64 {
     address.wrapping_add((element * number) as u64)
 }
@@ -246,7 +246,7 @@ fn begin(
     Ok((program, Dispatch::new(grid(lanes, packet)?, packet.arguments)))
 }
 
-/// What the event of a queue says of a program's fault.
+/// The fault of a queue for a program's fault.
 fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
     match fault.cause {
         Cause::Memory(fault) => fault,
@@ -336,7 +336,7 @@ fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
     }
 }
 
-/// The report of a dispatch whose program or grid is none: no lane was started.
+/// The report of a dispatch whose program or grid is not valid, so that no lane was started.
 fn not_begun(fault: &Fault, begun: u64, context: &Context<'_>) -> DispatchReport {
     let (state, address) = (DISPATCH_FAULTED, fault.address);
     let ended = context.clock.now();
@@ -344,7 +344,7 @@ fn not_begun(fault: &Fault, begun: u64, context: &Context<'_>) -> DispatchReport
 }
 
 impl Lanes<'_, '_> {
-    /// Writes the report of a fault. The queue has faulted in any case: where the report cannot be written, it is not.
+    /// Writes the report of a fault. If the report cannot be written it is dropped, because the queue has faulted anyway.
     fn report_fault(&mut self, to: u64, report: &DispatchReport) {
         let _ = self.report(to, report);
     }

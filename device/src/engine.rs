@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of command buffer copied out at a time.
 const WINDOW: usize = 512;
-/// Bytes copied out when a queue comes to the engine: often it waits again after a few packets.
+/// Bytes copied out when a queue gets the engine: often it waits again after a few packets.
 const FIRST_WINDOW: usize = 128;
 
 /// Remaining budget of a time slice.
@@ -51,7 +51,7 @@ pub(crate) enum Outcome {
     Stalled,
     /// The queue faulted.
     Fault(Fault),
-    /// The engine hangs in a packet and does not leave the queue; its watchdog may have noticed.
+    /// The engine hangs in a packet, by an injected fault, and runs no other queue until it is reset.
     Hang {
         /// True if the node's watchdog reports the hang by an event.
         reported: bool,
@@ -182,7 +182,7 @@ impl Engine {
         loop {
             let result = match queue.buffer {
                 Some(buffer) => self.run_buffer(queue, buffer, context, budget),
-                // What came after a preemption runs when that is reported.
+                // Submissions after a preemption run once the preemption is reported.
                 None if queue.pending() == 0 || queue.preemption.is_some() => return Outcome::Idle,
                 None if budget.packets == 0 || budget.ends_with_buffer => return Outcome::More,
                 None => self.fetch_entry(queue, context),
@@ -332,7 +332,7 @@ impl Engine {
         match Packet::decode(bytes) {
             Ok(packet) => Ok(packet),
             Err(BadPacket::Truncated) if len < need => {
-                // The packet goes on where the window could not: say what is wrong there.
+                // The packet continues at the address where the window ends: report the fault of that address.
                 let va = address + len as u64;
                 let translation = self.tlb.translate(context.memory, root, va, Intent::Read)?;
                 Err(Fault::nowhere(translation.location.unwrap_or_default(), Intent::Read))
@@ -395,7 +395,7 @@ impl Engine {
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
                     Some(place) => place,
-                    // A word that no CPU waits for need be no fence.
+                    // Without a monitored value any word may be signalled, also one that is no fence.
                     None if signal.monitored == 0 => process,
                     None => return Err(no_fence(process)),
                 };

@@ -71,7 +71,7 @@ impl Ring {
     }
 }
 
-/// The event ring: where it is, and how far both sides have come.
+/// State of the event ring, for tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holding {
     /// Records, 0 for no ring.
@@ -154,17 +154,17 @@ impl Events {
         self.waiting.load(Ordering::Acquire) >= event::WAITING_STALLS
     }
 
-    /// So many events wait that no command may cause another one.
+    /// True while so many events wait that no command may cause another one.
     pub(crate) fn full(&self) -> bool {
         self.waiting.load(Ordering::Acquire) >= event::WAITING_MAX
     }
 
-    /// True if a message is due.
+    /// True if an interrupt message has to be sent for events in the ring.
     pub(crate) fn has_announcement(&self) -> bool {
         self.announce.load(Ordering::Acquire)
     }
 
-    /// Takes the duty to send a message; true for one caller.
+    /// True for one caller if an interrupt message has to be sent, which that caller then sends.
     pub(crate) fn take_announcement(&self) -> bool {
         self.announce.load(Ordering::Acquire) && self.announce.swap(false, Ordering::AcqRel)
     }

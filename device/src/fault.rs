@@ -1,7 +1,7 @@
-//! Faults on demand: what can go wrong with the silicon, as rules that a test or a person sets on the one device.
+//! Fault injection: rules that a test or a user sets on one device, each of which makes something go wrong as in faulty hardware.
 //!
-//! A rule applies a number of times and counts each time it did, so that a test of a fault can tell whether there was one. Nothing reads
-//! only one word while no rule is armed.
+//! A rule applies a number of times and counts how often it did, so that a test can tell whether its fault happened. While no rule is armed, the
+//! check for one costs the read of one word.
 
 use crate::lock::lock;
 use campanile_hw::packet::Packet;
@@ -23,7 +23,7 @@ pub enum HangAt {
     Signal(u64),
 }
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultRule {
     /// The engine of a node hangs in a packet until the node is reset: it neither goes on nor leaves the queue.
@@ -55,7 +55,7 @@ pub enum FaultRule {
     ReorderedInterrupt,
     /// An entry of a fence log is neither written nor counted in the position of the log.
     LostLogEntry,
-    /// A store to a doorbell is looked at, and nothing follows from it.
+    /// The scheduler sees a store to a doorbell, and ignores it.
     MissedRing,
     /// ResetNode is refused with BadState; nothing happens.
     ResetFails {
@@ -81,7 +81,7 @@ pub enum FaultRule {
     },
     /// A reset of the whole function loses the contents of VRAM.
     ResetLosesMemory,
-    /// What hangs goes on after all, and ends, right before ResetNode takes effect.
+    /// A hang of the node ends and its packet completes, right before ResetNode takes effect.
     CompletionRacesReset {
         /// The node.
         node: u32,
@@ -98,13 +98,13 @@ pub enum FaultRule {
 /// Frequency of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Often {
-    /// The first so many times that it can.
+    /// The first so many times that the fault can happen.
     Times(u64),
-    /// Each time that it can with this chance, drawn from a seed.
+    /// Each time that the fault can happen it does with this chance, drawn from a seed.
     Chance {
         /// In millionths.
         millionths: u32,
-        /// The same draws the same.
+        /// Seed of the draws; the same seed draws the same.
         seed: u64,
     },
 }
@@ -119,7 +119,7 @@ struct Armed {
     rule: FaultRule,
     /// Times it may still apply.
     left: u64,
-    /// Chance in millionths, and what it is drawn from.
+    /// Chance in millionths, and the generator for its draws.
     chance: Option<(u32, Rng)>,
     fired: u64,
     /// Packets of [`HangAt::After`] that still run.
@@ -128,7 +128,7 @@ struct Armed {
     holding: bool,
 }
 
-/// An interrupt message that a rule delays.
+/// An interrupt message that a rule has delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LateMessage {
     vector: u16,
@@ -142,7 +142,7 @@ struct LateMessage {
 const OVERTAKEN: u64 = 64;
 
 impl Armed {
-    /// True if it applies this time.
+    /// Draws whether the rule applies this time.
     fn draw(&mut self) -> bool {
         self.chance.as_mut().is_none_or(|(millionths, random)| random.u32(..1_000_000) < *millionths)
     }
@@ -179,7 +179,7 @@ impl Faults {
         self.inject_often(rule, Often::Times(times))
     }
 
-    /// Arms a rule that applies so often.
+    /// Arms a rule with a frequency.
     pub fn inject_often(&self, rule: FaultRule, often: Often) -> FaultId {
         let (left, chance) = match often {
             Often::Times(times) => (times, None),

@@ -1,4 +1,4 @@
-//! The function: its BARs, its power and reset, and the slices of its work.
+//! The PCI function: its BARs, its power and reset, and its work in slices.
 
 mod access;
 mod posted;
@@ -53,7 +53,7 @@ pub struct Gpu {
     pub(crate) visible: AtomicBool,
     /// True once the function was pulled out of its slot.
     gone: AtomicBool,
-    /// Accesses to BAR0 since then.
+    /// Accesses to BAR0 since it was pulled out.
     missed: AtomicU64,
     messages: AtomicU64,
     sending: Sending,
@@ -279,7 +279,7 @@ impl Gpu {
         }
     }
 
-    /// Takes the power away and gives it back: everything is as after power-on, and VRAM has no trace of what was in it.
+    /// Power cycle: everything is as after power-on, and the contents of VRAM are lost.
     pub fn power_cycle(&self) {
         self.reset();
         self.lose_vram();
@@ -290,7 +290,10 @@ impl Gpu {
     fn lose_vram(&self) {
         if let Err(error) = memory::overwrite(&self.vram_file, LOST) {
             // The host's memory is exhausted, or worse; the old contents of VRAM stay where they are.
-            let _ = writeln!(io::stderr(), "VRAM could not be overwritten: {error}");
+            let _ = writeln!(
+                io::stderr(),
+                "campanile: the contents of VRAM should have been lost, but could not be overwritten: {error}"
+            );
         }
     }
 
@@ -385,7 +388,7 @@ impl Gpu {
         (0..NODES).any(|turn| self.cmp.run_node(&self.memory, (first + turn) % NODES))
     }
 
-    /// A step of the xorshift generator; threads that race for it only change each other's luck.
+    /// A step of the xorshift generator. Threads that race for it may draw the same number, which does no harm.
     fn draw(&self) -> u32 {
         let mut state = self.order.load(Ordering::Relaxed);
         state ^= state << 13;
@@ -405,14 +408,14 @@ impl Gpu {
         self.cmp.faults()
     }
 
-    /// Ends a hang of `node` without a reset: the engine goes on with the packet that it stood in.
+    /// Ends a hang of `node` without a reset: the engine continues with the packet in which it hangs.
     pub fn let_go(&self, node: u32) {
         self.cmp.let_go(&self.memory, node);
         self.deliver();
         self.nudge();
     }
 
-    /// Makes the watchdog of `node` say that the node hangs, whatever it does.
+    /// Makes the watchdog of `node` report a hang, whatever the node does.
     pub fn declare_hung(&self, node: u32) {
         self.cmp.report_hung(&self.memory, node);
         self.deliver();
@@ -428,7 +431,7 @@ impl Gpu {
         self.cmp.next_look()
     }
 
-    /// How much the scheduler has touched since it was made.
+    /// Counts of the scheduler's steps since the function was made.
     pub fn activity(&self) -> Activity {
         self.cmp.activity()
     }

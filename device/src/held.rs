@@ -1,5 +1,5 @@
-//! What a function has of its user: queues, doorbells, waits, events and mappings. After a reset it has none of them, so that the next user
-//! gets nothing of the last one; tests compare it with an empty one.
+//! The state of a function that its driver has set up: queues, doorbells, waits, events and mappings. After a reset all of it is gone, so that the
+//! next driver finds nothing of the last one; tests compare it with that of a fresh function.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -9,7 +9,7 @@ use crate::event::Holding;
 use crate::gpu::Gpu;
 use crate::lock::lock;
 
-/// What a function has of its user at one moment. Counters and the contents of VRAM are not part of it.
+/// The state that a driver has set up in a function, at one moment. Counters and the contents of VRAM are not part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// True if the scheduler runs.
@@ -69,7 +69,7 @@ impl fmt::Display for Held {
 }
 
 impl Gpu {
-    /// What the function has of its user. Each part is read by itself: while work goes on, they need not be of the same moment.
+    /// The state that the driver has set up. Each part is read by itself: while work goes on, they need not be of the same moment.
     pub fn held(&self) -> Held {
         let config = lock(&self.config);
         let (doorbells, rung) = self.cmp.doorbells_held();

@@ -1,6 +1,6 @@
 //! Fence logs of a queue.
 //!
-//! Where an entry goes is found out before the packet has an effect, so a log that cannot be written faults the queue like any other
+//! The address of an entry is translated before the packet has an effect, so a log that cannot be written faults the queue like any other
 //! address that does not translate. For a queue without logs the cost is one comparison.
 
 use crate::context::{Context, Tallies};
@@ -51,14 +51,14 @@ pub(crate) struct Log {
     held: Option<BTreeMap<u32, LogEntry>>,
 }
 
-/// The pages of a log that are at hand.
+/// Translated parts of a log, for the entry that is written next.
 #[derive(Clone, Copy, Debug)]
 struct Pages {
-    /// From the header on.
+    /// The page with the header, from there on.
     header: Kept,
-    /// Where an entry begins that does not lie there.
+    /// The page on which an entry begins, if that is not the header's.
     entry: Kept,
-    /// Where it goes on, if that is not the end of it.
+    /// The next page, if the entry crosses into it.
     next: Kept,
 }
 
@@ -195,7 +195,7 @@ impl Log {
         self.root.ok_or(Fault::rootless(va, Intent::Write))
     }
 
-    /// The next entry is the one that a LOG packet says, if it means this log.
+    /// Makes the entry that a LOG packet names the next one, if it names this log.
     #[inline]
     fn seek(&mut self, said: &packet::Log, context: &Context<'_>) {
         if said.log != self.header || said.entry >= self.entries || self.replaced {
@@ -356,7 +356,7 @@ pub(crate) fn keep(
     logs.keep(kind, said, tlb, context)
 }
 
-/// Handle and value of an entry: what the LOG packet says, or the operation's own.
+/// Handle and value for an entry: those of the LOG packet if there is one, or else the operation's own.
 #[inline]
 pub(crate) fn told(said: Option<&packet::Log>, handle: u32, value: u64) -> (u32, u64) {
     said.map_or((handle, value), |said| (said.handle, said.value))

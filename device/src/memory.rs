@@ -90,7 +90,7 @@ pub(crate) struct HostMapping {
     base: NonNull<u8>,
     len: usize,
     writable: bool,
-    /// What accesses reach that do not snoop the host's caches; `None` where they reach the same memory as all others.
+    /// The memory that accesses reach which do not snoop the host's caches; `None` if it is the same memory.
     behind_caches: Option<Box<Self>>,
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct Span<'a> {
     mapping: PhantomData<&'a HostMapping>,
 }
 
-/// A piece of VRAM or of system memory that lies in one piece in the host too.
+/// A range of VRAM or of system memory that is contiguous in the host too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     /// Address of its first byte, of the same kind as the location that was asked for.
@@ -189,7 +189,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl<'a> Surroundings<'a> {
-    /// What lies in there from an address of the same kind on.
+    /// The bytes of the range from an address of the same kind on.
     #[inline(always)]
     pub(crate) fn from(&self, address: u64) -> Option<Span<'a>> {
         self.span.after(address.wrapping_sub(self.start))
@@ -200,8 +200,8 @@ impl<'a> Surroundings<'a> {
         Self { start: 0, span: Span { base: NonNull::dangling(), len: 0, rights: Rights::Read, mapping: PhantomData } };
 }
 
-/// What may be done to a span. A word like the other fields: spans are copied all the time, and a processor waits for a word that is
-/// read where its bytes were just written.
+/// Access rights of a span. As large as a word, like the other fields: spans are copied often, and reading a word whose bytes were just written
+/// one by one stalls the processor (store forwarding fails).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 enum Rights {
@@ -351,7 +351,7 @@ impl<'a> Span<'a> {
         len as u64
     }
 
-    /// Brings the first bytes closer, as they are about to be read or written.
+    /// Prefetches the first lines into the host's caches, as they are about to be read or written.
     #[inline]
     pub(crate) fn prefetch(self) {
         for line in 0..PREFETCH.min(self.len / LINE) {
@@ -462,11 +462,12 @@ pub(crate) struct SystemMemory {
     enabled: bool,
     /// True if only accesses that snoop see what the host writes.
     cached_host: bool,
-    /// Another number than ever before with every change of the above, and than the memory of any other function has.
+    /// Generation of the fields above: every change of them gives it a new number, which no other memory of the process has or had. Holders of
+    /// [`KeptWords`] compare it.
     shape: u64,
 }
 
-/// Number that no shape of memory had yet.
+/// The next generation number of the process.
 fn new_shape() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -551,7 +552,7 @@ impl SystemMemory {
     }
 }
 
-/// Everything the GPU can address.
+/// Everything that the GPU can address by locations: VRAM and system memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     vram: HostMapping,
@@ -559,7 +560,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// VRAM as mapped, and no system memory.
+    /// The memory of a function with this VRAM and no system memory.
     pub(crate) fn new(vram: HostMapping) -> Self {
         Self { vram, system: RwLock::new(SystemMemory { shape: new_shape(), ..SystemMemory::default() }) }
     }
@@ -617,7 +618,7 @@ impl Memory {
 pub(crate) struct Access<'m> {
     vram: &'m HostMapping,
     system: RwLockReadGuard<'m, SystemMemory>,
-    /// Range that answered last.
+    /// The range that was found last, which is looked at first.
     hint: Cell<usize>,
     /// Spans handed out.
     resolved: Cell<u64>,
@@ -634,14 +635,14 @@ impl Access<'_> {
         self.resolved.get()
     }
 
-    /// Up to `len` bytes at a location; `None` when it leads nowhere.
+    /// Up to `len` bytes at a location; `None` if there is no memory.
     #[inline]
     pub(crate) fn resolve(&self, location: Location, len: u64, write: bool) -> Option<Span<'_>> {
         let span = self.surroundings(location, write)?.from(location.address())?;
         Some(span.first(len))
     }
 
-    /// Everything that lies in one piece of memory with a location; `None` when it leads nowhere.
+    /// The contiguous range of memory around a location; `None` if there is no memory.
     #[inline]
     pub(crate) fn surroundings(&self, location: Location, write: bool) -> Option<Surroundings<'_>> {
         self.resolved.set(self.resolved.get() + 1);

@@ -44,7 +44,7 @@ impl Fault {
         Self { kind, address, write: false, level: 0, rule: 0 }
     }
 
-    /// Translation led to a place where there is no memory.
+    /// The fault of an address that translates to a location without memory.
     pub(crate) fn nowhere(location: Location, intent: Intent) -> Self {
         Self { write: intent == Intent::Write, ..Self::plain(FaultKind::BadPhysical, location.address()) }
     }
@@ -54,7 +54,7 @@ impl Fault {
         Self { write: intent == Intent::Write, level: level as u8, ..Self::plain(FaultKind::PageFault, va) }
     }
 
-    /// There is no page table.
+    /// The fault of an access without a root page table.
     pub(crate) fn rootless(va: u64, intent: Intent) -> Self {
         Self::page(va, intent, ROOT_LEVEL)
     }
@@ -201,11 +201,11 @@ struct Slot<T> {
     value: T,
 }
 
-/// 8-aligned words of one page that an engine writes to again and again: one more entry of the TLB beside it, with the place in the host's
-/// memory, good until the TLB forgets anything or memory has another shape. Always used with the same root and TLB.
+/// 8-aligned words of one page that an engine writes to again and again: a translation kept outside the TLB together with the place in the host's
+/// memory. It is valid until the TLB is invalidated or the generation of memory changes. Always used with the same root and TLB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
-    /// Of the TLB; 0 before the first use.
+    /// The TLB's generation when the words were found; 0 before the first use.
     generation: u64,
     /// Virtual address.
     start: u64,
@@ -215,7 +215,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Of no generation.
+    /// Nothing was found yet.
     pub(crate) const NOTHING: Self = Self { generation: 0, start: 0, len: 0, place: None };
 
     /// Bytes from the address that it was asked for first.
@@ -304,7 +304,7 @@ impl<T: Copy> Cache<T> {
     }
 }
 
-/// Translations that a node remembers.
+/// The translation lookaside buffer of a node.
 #[derive(Debug)]
 pub(crate) struct Tlb {
     small: Cache<Page>,
@@ -313,7 +313,7 @@ pub(crate) struct Tlb {
     /// Leaf tables by the 2 MiB they cover.
     tables: Cache<Below>,
     walks: u64,
-    /// Grows with every order to forget, from 1.
+    /// Counts invalidations, from 1.
     generation: u64,
 }
 
@@ -330,7 +330,7 @@ impl Tlb {
         }
     }
 
-    /// Walks made because nothing was remembered.
+    /// The number of walks, that is of misses.
     pub(crate) fn walks(&self) -> u64 {
         self.walks
     }
@@ -435,7 +435,7 @@ impl Tlb {
         let goes_on = std::mem::replace(&mut ahead.begun, true) || want > span.len();
         if goes_on && let Ok(Below::Leaves { table, medium }) = self.below(memory, root, va, intent) {
             ahead.open(memory, table, medium, va);
-            // More than the page, if the table says of it what the TLB does.
+            // The table may show that contiguous memory follows the page; it counts only if it agrees with the TLB about the page itself.
             if let Some(longer) = ahead.reach(memory, va, want).filter(|longer| longer.begins_with(span)) {
                 return Ok((Some(longer), longer.len()));
             }
@@ -470,18 +470,18 @@ pub(crate) struct Ahead<'a> {
     /// First address that the table covers.
     start: u64,
     shift: u8,
-    /// True once the transfer has asked for a page. The table is only looked at from the second page on, because it does not pay for one.
+    /// True once the transfer has translated a page. The table is only read from the second page on, because it does not pay for a single one.
     begun: bool,
     /// The table's entries; none before the first use.
     entries: &'a [AtomicU64],
-    /// What entries say beside the address whose pages may be accessed and lie in `around`'s kind of memory.
+    /// The bits other than the address that an entry has if its page may be accessed and lies in the same kind of memory as `around`.
     kind: u64,
-    /// Where the last page was found: the next is often there too.
+    /// The contiguous memory in which the last page was found: the next one is often there too.
     around: Surroundings<'a>,
 }
 
 impl<'a> Ahead<'a> {
-    /// Nothing at hand.
+    /// Before the first page.
     pub(crate) fn new(root: Location, intent: Intent) -> Self {
         Self {
             root,
@@ -533,7 +533,7 @@ impl<'a> Ahead<'a> {
         Some(span.first(run))
     }
 
-    /// Finds out whether an entry's page may be accessed, and what is at an offset in it.
+    /// Checks that an entry's page may be accessed, and returns the memory from an offset in it on.
     #[cold]
     fn look_around(&mut self, memory: &'a Access<'_>, entry: Pte, offset: u64) -> Option<Span<'a>> {
         let translation = in_page(&page_of(entry, self.shift)?, offset, self.intent).ok()?;

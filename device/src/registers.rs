@@ -37,7 +37,7 @@ impl Selection {
         (old & !(self.mask() << self.shift)) | ((part & self.mask()) << self.shift)
     }
 
-    /// The access may write.
+    /// True if the register may be written.
     pub(crate) fn writable(self) -> bool {
         self.register.access != Access::ReadOnly
     }
@@ -58,7 +58,7 @@ pub(crate) struct RegisterFile {
 }
 
 impl RegisterFile {
-    /// Registers that are not zero.
+    /// The number of registers that are not zero.
     pub(crate) fn kept(&self) -> usize {
         let Self {
             queue_table_base,

@@ -1,4 +1,4 @@
-//! Running the function on a thread of its own.
+//! The thread that steps a function.
 
 use crate::Gpu;
 use crate::cmp::power::NextLook;
@@ -37,7 +37,7 @@ impl Drop for Runner {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic of the thread was reported there; the function stands still either way.
+            // A panic of the thread has been printed by it; the function is not stepped any more either way.
             let _ = thread.join();
         }
         self.gpu.set_sleeper(None);

@@ -1,5 +1,5 @@
-//! Messages that are being sent. Any thread may send them. The thread that has caused a message returns only when it has been sent, also if
-//! another thread was quicker to send it.
+//! Interrupt messages that are being sent. Any thread may send a message that is due; the thread that caused it returns only when it has been
+//! sent, also if another thread sends it.
 
 use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! COPY, FILL and WRITE: memory moved and filled, through page tables but for WRITE_PHYSICAL.
 //!
-//! A transfer is done in contiguous pieces. Some are found before the first of them is moved: a processor takes what it reads for
-//! what it wrote a moment ago while the low bits of the addresses agree, so that looking for the next piece just after a whole page
-//! was written takes longer than moving it.
+//! A transfer is done in contiguous pieces. Several are translated before the first of them is moved: just after a whole page was written, the
+//! reads of page-table entries would wait for stores whose addresses have the same low 12 bits (4K aliasing), which takes longer than moving the
+//! page.
 
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Ahead, Fault, Intent, Tlb};
@@ -12,9 +12,9 @@ use campanile_hw::queue::Location;
 
 /// Bytes from which on a transfer bypasses the caches of the host, which are smaller anyway.
 const STREAMED: u64 = 32 << 20;
-/// Least bytes of its runs.
+/// Fewest bytes of a run for which such a transfer bypasses the caches.
 const STREAMED_RUN: u64 = 4096;
-/// Least bytes that a piece counts for: short ones cost address translation.
+/// Bytes that a shorter piece counts as, because address translation costs as much.
 const PIECE_COST: u64 = 64;
 /// Pieces that are found before they are moved.
 const PIECES: usize = 16;
@@ -61,7 +61,7 @@ fn go_on<'a>(
             }
         }
         for (index, piece) in pieces.iter().enumerate() {
-            // The processor fetches it while it is busy with this one.
+            // The processor fetches it while it moves this one.
             if let Some(next) = pieces.get(index + 1) {
                 [next.from, next.to].into_iter().flatten().for_each(Span::prefetch);
             }
@@ -202,7 +202,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// As [`write`], at a location.
+/// As [`write`], for WRITE_PHYSICAL, which names a location.
 pub(crate) fn write_physical(memory: &Access<'_>, write: &WritePhysical, bytes: &mut u64) -> Result<(), Fault> {
     let (words, count) = write.words();
     let mut values = repeated(words, count);

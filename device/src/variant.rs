@@ -1,4 +1,4 @@
-//! What differs between functions, and what of it software reads from registers.
+//! The properties in which pieces of silicon differ, and the register values by which software reads them.
 
 use campanile_hw::registers::{Caps, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL, VRAM_PAGE_SIZE};
 use serde::{Deserialize, Serialize};
@@ -154,7 +154,7 @@ impl Variant {
         self.system_process_fences.then_some(self.fence_limit)
     }
 
-    /// True if a wait of the GPU compares the whole value.
+    /// True if the function has native fences: it has their packets and 64-bit atomics.
     pub(crate) fn has_native_fences(&self) -> bool {
         self.native_fence && self.atomics64
     }

@@ -66,13 +66,13 @@ pub(crate) struct Adapter {
     /// The started device; it stays allocated after a stop, until the next start or the removal, because threads at a raised level may
     /// still look at it.
     gpu: AtomicPtr<Gpu>,
-    /// Bits of [`Offers`]: all that this driver can, until the hardware is known.
+    /// Bits of [`Offers`]; until the hardware is known, every feature that the driver implements.
     offers: AtomicU32,
     /// True if the software key of the device withholds hardware scheduling.
     withholds_hardware_scheduling: bool,
-    /// What is remembered of it. Freed after the device.
+    /// The events and refusals that a debugger finds. Freed after the device.
     pub(crate) trace: PoolBox<AdapterTrace>,
-    /// Paging operations that were printed because they cannot be carried out.
+    /// The kinds of paging operations that were printed because one could not be carried out.
     pub(crate) printed_paging: Printed,
     /// Bits of [`Link`].
     link: AtomicU64,
@@ -136,7 +136,7 @@ impl Adapter {
         Ok(unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) })
     }
 
-    /// Frees the device and ends the trace; the last of an adapter that was withdrawn.
+    /// Frees the device and ends the trace; the last step of removing an adapter whose handle was withdrawn.
     pub(crate) fn end(&self, irql: &Passive) {
         self.replace_gpu(irql, None);
         self.trace.provider.unregister(irql);
@@ -189,7 +189,7 @@ impl Adapter {
         (0..ENGINES as u32).map_while(|ordinal| self.engine(ordinal).ok())
     }
 
-    /// The engine that an affinity means. Where there is one, no bit says as much.
+    /// The engine that an affinity mask selects. On an adapter with one engine a mask of 0 selects it too.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER unless one bit is set, of an engine that there is.
@@ -213,18 +213,17 @@ impl Adapter {
         unsafe { self.lead.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Place of this function on its board.
+    /// The position of this function on its board.
     pub(crate) fn link(&self) -> Link {
         Link::from_bits(self.link.load(Ordering::Acquire))
     }
 
-    /// DxgkDdiLinkDevice: plug and play knows which function this is.
+    /// Stores the position that DxgkDdiLinkDevice was answered with.
     pub(crate) fn set_link(&self, link: Link) {
         self.link.store(link.into_bits(), Ordering::Release);
     }
 
-    /// Takes the other functions of a linked adapter that were started as its engines. A function that is not started has no engines and is
-    /// none.
+    /// Makes the other functions of a linked adapter its engines, if they are started. A function that is not started is no engine.
     fn join(&self) {
         let own = self.link();
         for adapter in slots::adapters().filter(|_| own.leads() && own.count > 1) {
@@ -265,7 +264,7 @@ impl Adapter {
         // SAFETY: the device is freed before the adapter and its trace.
         let trace = unsafe { Trace::new(&self.trace) };
         self.trace.provider.set_log(table.DxgkCbLogEtwEvent);
-        let gpu = Gpu::new(irql, table, trace, |hardware| self.learn(hardware))?;
+        let gpu = Gpu::new(irql, table, trace, |hardware| self.store_offers(hardware))?;
         self.replace_gpu(irql, Some(gpu));
         let Some(gpu) = self.gpu() else { return Err(refused(Reason::NotStarted)) };
         let started = gpu.start(irql);
@@ -287,9 +286,9 @@ impl Adapter {
         started
     }
 
-    /// Notes what can be offered, for all functions of the board: they are alike, features are those of the adapter, and each function has a
-    /// software key that can withhold hardware scheduling.
-    fn learn(&self, hardware: &Hardware) -> Offers {
+    /// Stores the features that can be offered, for all functions of the board: their hardware is the same, features belong to the adapter, and
+    /// the software key of any function can withhold hardware scheduling.
+    fn store_offers(&self, hardware: &Hardware) -> Offers {
         let link = self.link();
         let is_of_board =
             |adapter: &&Self| core::ptr::eq(*adapter, self) || link.count > 1 && adapter.link().chain == link.chain;

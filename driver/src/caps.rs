@@ -1,7 +1,7 @@
-//! What the adapter claims: derived from the hardware and the features the operating system enabled, by pure functions.
+//! The capabilities that the adapter reports: pure functions of the hardware's registers and of the features that the operating system enabled.
 //!
-//! The large ones lie in pageable code (PAGE): only queries at PASSIVE_LEVEL call them, and they call nothing but copies of
-//! memory, so that the level stays what it is. They are not inlined, or they would lie elsewhere.
+//! The large functions lie in pageable code (section PAGE): only queries at PASSIVE_LEVEL call them, and they call nothing that raises the
+//! level. They are not inlined, because then they would lie in the section of the caller.
 
 use campanile_hw::page_table;
 use campanile_hw::registers::{
@@ -15,7 +15,7 @@ use crate::dxgk::INTERRUPT_MESSAGE;
 use crate::feature::Enabled;
 use crate::mmio::Registers;
 
-/// The level of WDDM that every place reports.
+/// The WDDM version that the driver reports in all capabilities.
 pub(crate) const WDDM_VERSION: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
 /// The same level as the version of the driver's table.
 pub(crate) const INTERFACE_VERSION: u32 = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
@@ -52,7 +52,7 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Reads the registers; `None` for a function that this driver was not written for.
+    /// Reads the registers; `None` for a function that this driver does not support.
     pub(crate) fn read(registers: &Registers) -> Option<Self> {
         let known = registers.is_present()
             && registers.read32(registers::VERSION) == registers::INTERFACE_VERSION
@@ -309,20 +309,29 @@ pub(crate) fn user_mode_submission_caps() -> DXGK_USERMODESUBMISSION_CAPS {
 }
 
 #[cfg(test)]
+impl Hardware {
+    /// A GPU with this VRAM, 1024 queues, one doorbell and no optional feature.
+    pub(crate) const fn for_tests(vram_size: u64, vram_window: u64) -> Self {
+        Self {
+            caps: Caps::new(),
+            vram_size,
+            vram_window,
+            host_aperture_pages: 0,
+            fence_stride: 0,
+            doorbells: 1,
+            queue_limit: 1024,
+            clock_hz: 1_000_000_000,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn hardware(atomics64: bool, native_fence: bool, doorbells: u32) -> Hardware {
-        Hardware {
-            caps: Caps::new().with_atomics64(atomics64).with_native_fence(native_fence),
-            vram_size: 256 << 20,
-            vram_window: 256 << 20,
-            host_aperture_pages: 0,
-            fence_stride: 0,
-            doorbells,
-            queue_limit: 16384,
-            clock_hz: 1_000_000_000,
-        }
+        let caps = Caps::new().with_atomics64(atomics64).with_native_fence(native_fence);
+        Hardware { caps, doorbells, ..Hardware::for_tests(256 << 20, 256 << 20) }
     }
 
     fn subsets() -> impl Iterator<Item = Enabled> {

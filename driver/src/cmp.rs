@@ -16,7 +16,7 @@ use crate::refusal::{Reason, Refused, refused};
 pub(crate) enum CommandError {
     /// The scheduler says why.
     Refused(CommandStatus),
-    /// The function does not answer any more, does not come to the end of a command, or answers what this command cannot.
+    /// The function does not answer any more, does not finish a command, or answers with a status that this command cannot have.
     Lost,
     /// The function was reset although the driver has not stopped it: it has lost its queues and settings, and carries out nothing.
     Reset,
@@ -36,9 +36,9 @@ fn outcome(command: Command, status: u32) -> Result<(), CommandError> {
 /// Commands to the scheduler, one at a time.
 pub(crate) struct Cmp {
     registers: Registers,
-    /// The table at QUEUE_TABLE_BASE, from the start of VRAM, and what of the driver's lies behind it.
+    /// The driver's part of VRAM, which begins with the table at QUEUE_TABLE_BASE.
     descriptors: Mapping,
-    /// VRAM offset of the record that SaveQueue and RestoreQueue go through; guarded by `lock`.
+    /// VRAM offset of the record in which SaveQueue and RestoreQueue pass a queue's state; guarded by `lock`.
     record: u64,
     /// True while the device is in D0.
     powered: AtomicBool,
@@ -106,9 +106,9 @@ impl Cmp {
         self.run_with(irql, command, &args)
     }
 
-    /// As [`Cmp::run`], with arguments that are looked up while no other command runs: what a later command makes the scheduler forget is
-    /// not named by this one any more. Without arguments nothing is done.
-    pub(crate) fn run_found(
+    /// As [`Cmp::run`], with arguments that `find` looks up while no other command can run, so that they never name what another command has
+    /// just removed from the scheduler. If `find` returns `None`, no command is run.
+    pub(crate) fn run_looked_up(
         &self,
         irql: &impl UpToDispatch,
         command: Command,

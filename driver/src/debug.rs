@@ -1,4 +1,4 @@
-//! What the driver knows, for a report of a timeout or of the end of the machine.
+//! DxgkDdiCollectDbgInfo: the state of the driver for a live dump after a timeout, or for the crash dump of a machine that stops.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
@@ -20,13 +20,13 @@ use crate::queue::hw_queue::HwQueue;
 use crate::refusal::Reason;
 use crate::trace;
 
-/// Reasons for which a report is made below DISPATCH_LEVEL, of a machine that goes on: timeouts of adapter and engine.
+/// Bug-check codes with which the DDI is called below DISPATCH_LEVEL on a machine that goes on: timeouts of the adapter and of an engine.
 /// [bugcheck: VIDEO_TDR_TIMEOUT_DETECTED, VIDEO_ENGINE_TIMEOUT_DETECTED]
 const TIMEOUTS: [u32; 2] = [0x117, 0x141];
 
-/// Objects of each kind that are told at most.
+/// Most objects of each kind that are written.
 const OBJECTS: usize = 256;
-/// Events of each ring in the report of a timeout, and in another, which may have to fit into a crash dump.
+/// Most events of each ring in the report of a timeout, and in any other report, which may have to fit into a crash dump.
 const EVENTS_TIMEOUT: usize = 64;
 const EVENTS_OTHER: usize = 16;
 

@@ -1,4 +1,4 @@
-//! The pages of doorbells: fewer than there are queues, so the queues that connected last have them.
+//! The physical doorbells (pages of BAR2): there are fewer of them than queues, so they belong to the queues that connected last.
 //!
 //! Taking a page from a victim has three steps: choose the page whose queue connected least recently, have the operating system remove user
 //! mode's mapping of it (without a lock, since that may come back as DxgkDdiDisconnectDoorbell), and take it if it still belongs to the
@@ -23,7 +23,7 @@ use crate::mmio::Mapping;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 
-/// By what pages are taken and given: the operating system, and the scheduler of the device with its state.
+/// What connecting and disconnecting a doorbell needs: the operating system's callbacks, and the scheduler of the device with its state.
 #[derive(Clone, Copy)]
 pub(crate) struct Scheduler<'a> {
     pub(crate) dxgk: &'a Dxgk,
@@ -58,14 +58,14 @@ struct Connection {
     stamp: u64,
 }
 
-/// Which page a doorbell gets.
+/// The page that a doorbell gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
-    /// It has this one.
+    /// The doorbell has this page already.
     Connected(u32),
-    /// This one is free.
+    /// This page is free.
     Free(u32),
-    /// This one has to be taken away first.
+    /// This page belongs to the connection, whose queue is the victim: it has to be disconnected first.
     Steal(u32, Connection),
 }
 

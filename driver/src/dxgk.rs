@@ -47,7 +47,7 @@ unsafe impl Send for ContiguousMemory {}
 // SAFETY: as for Send.
 unsafe impl Sync for ContiguousMemory {}
 
-/// What `synchronize` hands through the operating system.
+/// The closure that `synchronize` passes through DxgkCbSynchronizeExecution, and the place of its result.
 struct Routine<F, R> {
     body: Option<F>,
     result: Option<R>,
@@ -96,7 +96,7 @@ impl Dxgk {
         self.engine.load(Ordering::Acquire)
     }
 
-    /// The device has become, or is no more, an engine of another function's adapter.
+    /// Sets which engine the device is: 0, or its position while it belongs to the linked adapter of another function.
     pub(crate) fn set_engine(&self, engine: u32) {
         self.engine.store(engine, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! The ring in which the device tells what happened.
+//! The event ring, in which the device reports what happened.
 
 use core::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ pub(crate) struct EventRing {
 struct Cursor {
     /// Records consumed since RUN.
     read: u64,
-    /// Collapsed fence events that were answered.
+    /// The ring's counter of collapsed fence events as it was handled last.
     overflows: u64,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Next {
     Event(Event),
     /// Fence events were collapsed: any fence may have been signalled.
     Overflow,
-    /// The write pointer cannot be true; everything up to it was dropped.
+    /// The write pointer is further ahead than the ring has entries; everything up to it was dropped.
     Lost,
 }
 

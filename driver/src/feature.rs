@@ -17,16 +17,16 @@ pub(crate) const VERSION: DXGK_FEATURE_VERSION = 1;
 /// What features can be negotiated, as far as driver and hardware go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offers {
-    /// Developers have not withheld it.
+    /// True unless the software key withholds it.
     pub(crate) hardware_scheduling: bool,
-    /// The hardware has what native fences need.
+    /// True if the hardware has the packets and atomics that native fences need.
     pub(crate) native_fences: bool,
-    /// The hardware has doorbells.
+    /// True if the hardware has doorbells.
     pub(crate) doorbells: bool,
 }
 
 impl Offers {
-    /// All that this driver can, while the hardware is not known.
+    /// Every feature that the driver implements, for queries before the hardware is known.
     pub(crate) const fn before_start(hardware_scheduling: bool) -> Self {
         Self { hardware_scheduling, native_fences: true, doorbells: true }
     }

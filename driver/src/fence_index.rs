@@ -1,4 +1,4 @@
-//! Which fence a device's address means: (process, address of the current value) to the fence opened there.
+//! Finds the fence that an event of the device names: the key is (process, address of the current value), the value the fence opened there.
 //!
 //! Changed below DISPATCH_LEVEL but only inside a routine at device level, where the interrupt routine reads it; so the interrupt
 //! routine never waits, and a fence that was closed is not reported afterwards.
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IndexSlot {
     Free,
-    /// Was in use: a search goes on behind it.
+    /// An entry was removed here: a search goes on behind it.
     Removed,
     Used(Entry),
 }

@@ -135,23 +135,24 @@ fn map_bar(
 
 impl Gpu {
     /// A preemption or suspension is requested of a node. Outside D0 nothing is touched.
-    pub(crate) fn note_asked_off(&self, node: &Node) {
+    pub(crate) fn note_stop_requested(&self, node: &Node) {
         if self.cmp.is_powered() {
-            node.last_look().note_asked_off(&self.registers, node.ordinal());
+            node.last_look().note_stop_requested(&self.registers, node.ordinal());
         }
     }
 
     /// True for a node that is idle or makes progress. A node that has not answered a preemption or suspension counts as busy, even if its
     /// queue waits for a fence. False on a function that is gone, was reset, or is not in D0.
-    pub(crate) fn makes_progress(&self, irql: &Passive, node: &Node, asked_off: bool) -> bool {
+    pub(crate) fn makes_progress(&self, irql: &Passive, node: &Node, stop_requested: bool) -> bool {
         self.cmp.is_powered()
             && self.registers.is_present()
             && !self.cmp.was_reset(irql)
-            && node.last_look().has_moved(&self.registers, node.ordinal(), asked_off)
+            && node.last_look().has_progressed(&self.registers, node.ordinal(), stop_requested)
     }
 
     /// Maps the device, learns what it is and what of it may be used, and takes all memory. The device itself is not touched.
-    /// `learned` hears what it is before the operating system is asked about features, which asks back, and answers what is offered.
+    /// `learned` gets the hardware's properties and returns the features to offer. It runs before the operating system is asked which of them are
+    /// enabled, because the operating system then queries the driver's support for each.
     ///
     /// # Errors
     /// STATUS_DEVICE_DOES_NOT_EXIST for hardware that this driver was not written for; STATUS_NO_MEMORY.
@@ -177,7 +178,7 @@ impl Gpu {
         self.dxgk.trace.note(component, event);
     }
 
-    /// Resets the device, hands it its tables and lets it run.
+    /// Resets the device, programs its tables and sets RUN.
     ///
     /// # Errors
     /// STATUS_UNSUCCESSFUL when the device does not start.
@@ -234,7 +235,7 @@ impl Gpu {
 
     /// Tells the hardware about priority bands.
     fn program_bands(&self, irql: &impl UpToDispatch, bands: Bands) {
-        // A device that is lost shares nothing; it is told when it runs again.
+        // Refused only by a device that is lost; it is programmed again when it runs again.
         for arguments in bands.arguments() {
             let _ = self.cmp.run_long(irql, Command::SetBandTimes, arguments);
         }
@@ -249,7 +250,7 @@ impl Gpu {
         }
     }
 
-    /// A device that does not run is told when it runs again; a lost one has no state.
+    /// Programs the F-state. A device that does not run gets it when it runs again; a lost one is left alone.
     fn program_fstate(&self, irql: &impl UpToDispatch, node: u32, fstate: u32) {
         if self.is_running() {
             let _ = self.cmp.run(irql, Command::SetNodePower, [u64::from(node), u64::from(fstate), 0]);
@@ -305,7 +306,7 @@ impl Gpu {
         }
     }
 
-    /// By what pages of doorbells are taken and given.
+    /// What connecting and disconnecting a doorbell needs.
     pub(crate) fn scheduler(&self) -> Scheduler<'_> {
         Scheduler { dxgk: &self.dxgk, cmp: &self.cmp, running: &self.running }
     }
@@ -330,13 +331,13 @@ impl Gpu {
         self.cmp.is_powered()
     }
 
-    /// The last of the device before it leaves D0: it stops, `drain` tells what happened, and the clocks are read. Queues have left it.
+    /// Stops the device before it leaves D0: `drain` reports the events that are left, and the clocks are read. All queues are unmapped by then.
     pub(crate) fn sleep(&self, irql: &Passive, drain: impl Fn(&Device)) {
         self.sleep.ran.store(self.is_running(), Ordering::Release);
         self.cmp.set_run(false);
         if self.is_running() {
             self.registers.write32(registers::CONTROL, Control::new().into_bits());
-            // What the device still tells on its way to a stop is in the ring then.
+            // Events that the device raised until it stopped are in the ring then.
             let _ = self.registers.settle_control();
             // Without an interrupt there is nothing to report.
             let _ = self.dxgk.synchronize(irql, |device| {
@@ -351,7 +352,7 @@ impl Gpu {
         self.cmp.set_powered(irql, false);
     }
 
-    /// The device is in D0 again and knows nothing. True if it runs as it did before.
+    /// Starts the device in D0 again, where it has lost its state. True if it runs as it did before.
     pub(crate) fn wake(&self, irql: &Passive) -> bool {
         let [gpu, _] = self.clocks();
         self.cmp.set_powered(irql, true);

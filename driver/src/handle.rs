@@ -38,7 +38,7 @@ pub(crate) enum Kind {
 pub(crate) trait Object: Send + Sync {
     const KIND: Kind;
 
-    /// The engine that the object is for; the first one where that makes no difference.
+    /// The engine that the object belongs to; 0 for objects that belong to no engine.
     fn engine(&self) -> u32 {
         0
     }

@@ -20,9 +20,9 @@ use crate::refusal::{Reason, Refused, refused};
 
 /// DxgkDdiSetPowerState of the adapter. Allocates nothing: what a queue was doing is kept in the queue.
 ///
-/// Outside D0 nothing of the device is touched. DDIs that the operating system makes all the same change what is known here, and the
-/// device hears of it in D0: F-states, priorities, log buffers, the host aperture, address spaces, fences. Queues that want to be mapped,
-/// doorbells that want to be connected and submissions are refused with STATUS_DEVICE_REMOVED, as on a device that was lost.
+/// Outside D0 no register or memory of the device is accessed. DDIs that the operating system calls all the same change the driver's own state,
+/// and the device is programmed in D0: F-states, priorities, log buffers, the host aperture, address spaces, fences. Mapping a queue, connecting
+/// a doorbell and submissions are refused with STATUS_DEVICE_REMOVED, as on a device that was lost.
 pub(crate) fn set_state(irql: &Passive, adapter: &Adapter, gpu: &Gpu, state: DEVICE_POWER_STATE) {
     let number = state.0.cast_unsigned();
     gpu.note(Component::Adapter, &Event::PowerState { state: number });
@@ -46,8 +46,8 @@ fn sleep(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
     gpu.sleep(irql, |device| interrupt::drain(device, adapter, gpu));
 }
 
-/// Queues come back one by one, when their contexts are resumed or their doorbells connected: their rings, and the page tables that
-/// lead there, are not resident yet.
+/// Queues are mapped again one by one, when their contexts are resumed or their doorbells connected: until then their rings, and the page
+/// tables that map these, need not be resident.
 fn wake(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
     if gpu.wake(irql) {
         system::restore(irql, adapter, gpu);

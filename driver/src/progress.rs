@@ -1,7 +1,8 @@
 //! Decides whether a node makes progress, by comparing its registers with those of an earlier look.
 //!
-//! A look reads two registers and waits for nothing. A preemption or suspension looks when it is requested, and DxgkDdiQueryEngineStatus
-//! looks again. The operating system calls that when the request was not answered in time, so that so much time lies between the two looks.
+//! A look reads two registers and never waits. The driver takes one when a preemption or suspension is requested, and another in
+//! DxgkDdiQueryEngineStatus. The operating system calls that when the request was not answered in time, so the time limit of the request lies
+//! between the two looks.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,21 +43,21 @@ impl LastLook {
     }
 
     /// Notes what a node has done so far, when a preemption or suspension is requested of it.
-    pub(crate) fn note_asked_off(&self, registers: &Registers, ordinal: u32) {
+    pub(crate) fn note_stop_requested(&self, registers: &Registers, ordinal: u32) {
         self.look(registers, ordinal, true);
     }
 
     /// True for a node that is idle or has done something since the last look.
-    pub(crate) fn has_moved(&self, registers: &Registers, ordinal: u32, asked_off: bool) -> bool {
-        let (now, before) = self.look(registers, ordinal, asked_off);
+    pub(crate) fn has_progressed(&self, registers: &Registers, ordinal: u32, stop_requested: bool) -> bool {
+        let (now, before) = self.look(registers, ordinal, stop_requested);
         now.progresses_since(before)
     }
 
-    /// Looks; what was seen now and before.
-    fn look(&self, registers: &Registers, ordinal: u32, asked_off: bool) -> (Seen, Seen) {
+    /// Takes a look, and returns it with the one before.
+    fn look(&self, registers: &Registers, ordinal: u32, stop_requested: bool) -> (Seen, Seen) {
         let register = NODE_PROGRESS.get(ordinal as usize).copied().unwrap_or(PROGRESS_COMPUTE);
         let works = registers.read32(NODE_BUSY) >> ordinal & 1 != 0;
-        let now = Seen { busy: works || asked_off, done: registers.read64(register) & u64::MAX >> 1 };
+        let now = Seen { busy: works || stop_requested, done: registers.read64(register) & u64::MAX >> 1 };
         (now, Seen::from_bits(self.0.swap(now.into_bits(), Ordering::AcqRel)))
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers that somebody wrote into the software key of the driver's devices, for developers.
+//! Settings for developers: values in the software key of a device.
 
 use core::ffi::{CStr, c_void};
 
@@ -9,8 +9,8 @@ use wddm_ddi::types::*;
 use crate::irql::Passive;
 use crate::nt;
 
-/// REG_DWORD: another number than 0 has the driver offer neither hardware scheduling nor what builds on it, so that work is submitted
-/// packet by packet.
+/// A REG_DWORD. If it is not 0, the driver offers neither hardware scheduling nor the features that need it, so that work is submitted packet by
+/// packet.
 const DISABLE_HARDWARE_SCHEDULING: [u16; 25] = nt::utf16(*b"DisableHardwareScheduling");
 const WITHHELD: &CStr = c"campanile: DisableHardwareScheduling is set: hardware scheduling is not offered\n";
 const MALFORMED: &CStr = c"campanile: DisableHardwareScheduling is not a REG_DWORD of 4 bytes and counts as 0\n";
@@ -24,7 +24,7 @@ enum Value {
     Number(u32),
     /// Of another type or length.
     Malformed,
-    /// The system does not tell.
+    /// The key or the value cannot be read.
     Unreadable,
 }
 

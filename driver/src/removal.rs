@@ -1,4 +1,4 @@
-//! The end of an adapter: every object of it goes, and then the device.
+//! DxgkDdiStopDevice, which destroys the queues that are left and stops the device, and DxgkDdiRemoveDevice, which destroys every object.
 
 use crate::adapter::{Adapter, Process, UserDevice, slots};
 use crate::fence::native::{NativeFence, OpenFence};

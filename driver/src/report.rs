@@ -1,4 +1,5 @@
-//! Reports to the scheduler of what was asked for. Callers are at device level and queue the DPC afterwards.
+//! DxgkCbNotifyInterrupt for requests of the scheduler that are done: preemptions, suspensions, list switches. Callers are at device level and
+//! queue the DPC afterwards.
 
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
@@ -28,7 +29,7 @@ pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: u32, preemption: u32, 
     dxgk.notify_interrupt(irql, &data);
 }
 
-/// A context, by the handle of the operating system, touches nothing any more.
+/// A context, by the handle of the operating system, is suspended: the hardware accesses nothing for it any more.
 pub(crate) fn suspended(irql: &Device, dxgk: &Dxgk, context: HANDLE, fence: u64) {
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED);
     data.u.SuspendContextCompleted =

@@ -1,4 +1,4 @@
-//! Timeouts: engines and the adapter are stopped and started again.
+//! Timeout recovery: resets of a node's packet queue and of the adapter, and the queries that precede them.
 
 use campanile_hw::registers::NODES;
 use campanile_hw::trace::Component;
@@ -37,7 +37,7 @@ pub(crate) fn engine_status(
     args: &mut DXGKARG_QUERYENGINESTATUS,
 ) -> Result<(), Refused> {
     let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
-    let responsive = gpu.makes_progress(irql, node, is_being_left(irql, adapter, gpu, node));
+    let responsive = gpu.makes_progress(irql, node, is_stop_pending(irql, adapter, gpu, node));
     let event = Event::EngineQueried { node: node.ordinal(), responsive: responsive.into() };
     gpu.note(Component::Reset, &event);
     args.EngineStatus = DXGK_ENGINESTATUS::new().with_Responsive(responsive);
@@ -45,7 +45,7 @@ pub(crate) fn engine_status(
 }
 
 /// True for a node that has not answered a preemption or a suspension.
-fn is_being_left(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> bool {
+fn is_stop_pending(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> bool {
     let mut asked = node.is_being_preempted(irql, &gpu.dxgk);
     adapter.objects.visit::<HwQueue>(Some(irql), adapter.handle(), |_, queue| {
         let here = queue.node == node.ordinal() && queue.engine == gpu.dxgk.engine();

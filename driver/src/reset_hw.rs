@@ -1,4 +1,4 @@
-//! Timeouts of queues that the hardware schedules: one engine is stopped and started again.
+//! Timeout recovery of hardware queues: DxgkDdiResetHwEngine stops one node, DxgkDdiResumeHwEngine starts it again.
 
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;

@@ -1,4 +1,4 @@
-//! How the location of a root page table is kept in a word.
+//! The location of a root page table as one word, so that it can be atomic.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

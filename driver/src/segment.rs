@@ -1,6 +1,6 @@
 //! The segments that the driver declares, by their numbers.
 
-/// Segment of system memory.
+/// The aperture segment: system memory.
 pub(crate) const APERTURE: u32 = 1;
 /// Segment of VRAM that the processor sees; page tables are in it.
 pub(crate) const VRAM: u32 = 2;

@@ -1,4 +1,4 @@
-//! What the resets of an engine have in common, whoever schedules its work: which one is meant, its stop, and which contexts it costs.
+//! Shared by the resets of packet queues and of hardware queues: finding the node, stopping it, and finding the contexts that lost work.
 
 use campanile_hw::registers::Command;
 
@@ -12,7 +12,7 @@ use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::{Reason, Refused, refused};
 
-/// State of a queue that runs no more, in the answer of QueryQueue.
+/// The state Faulted in the result of the command QueryQueue.
 const FAULTED: u64 = 5;
 
 /// The engine and node that a DDI names.

@@ -1,4 +1,4 @@
-//! What the driver records of itself, for a debugger, the report of a timeout, and sessions that listen to its events.
+//! The driver's trace: rings of its last events and counters of its refusals, for a debugger, the report of a timeout, and ETW sessions.
 //!
 //! Each adapter has a ring of the last events of each component, the driver has one of its own, and everything that the driver refuses or
 //! ignores is counted by its reason. `CAMPANILE_DEBUG_ROOT` leads a debugger to all of it. Nothing here waits, allocates or touches the
@@ -52,7 +52,7 @@ pub(crate) static REGISTRATION: AtomicU32 = AtomicU32::new(0);
 pub(crate) static DRIVER: DriverTrace =
     DriverTrace { ring: TraceRing::new(Component::Driver), refused: [const { AtomicU64::new(0) }; Reason::COUNT] };
 
-/// Here and now.
+/// Time, IRQL and processor of an event that is being noted.
 fn moment() -> Moment {
     Moment {
         time: nt::performance_counter().0,

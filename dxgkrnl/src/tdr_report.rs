@@ -161,7 +161,7 @@ impl TdrReport {
             let state = if queue.is_busy() { "busy" } else { "idle" };
             writeln!(
                 f,
-                "  {name:<10} {}: {} {:#x} on engine {}, {state}, {} of {} done",
+                "  {name:<10} {}: {} {:#x} on node {}, {state}, {} of {} done",
                 queue.process, queue.kind, queue.handle, queue.node, queue.progress, queue.last_queued
             )?;
         }
@@ -171,7 +171,7 @@ impl TdrReport {
 
 impl fmt::Display for TdrReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scope = self.node.map_or_else(|| "the adapter".to_owned(), |node| format!("engine {node}"));
+        let scope = self.node.map_or_else(|| "the adapter".to_owned(), |node| format!("node {node}"));
         writeln!(f, "TDR {} at {:.3} s: {scope}: {}", self.number, self.time.as_secs_f64(), self.reason)?;
         let done = match self.outcome {
             TdrOutcome::EngineReset => "the engine was reset; other engines went on",
@@ -223,10 +223,10 @@ mod tests {
         };
         let text = report.to_string();
         for part in [
-            "TDR 3 at 4.500 s: engine 1: work made no progress and could not be preempted",
+            "TDR 3 at 4.500 s: node 1: work made no progress and could not be preempted",
             "the engine was reset; other engines went on (live dump 0x141)",
-            "guilty     process 4 (a): user-mode queue 0x40 on engine 1, busy, 5 of 7 done",
-            "innocent   process 8 (b): user-mode queue 0x40 on engine 1, idle, 7 of 7 done",
+            "guilty     process 4 (a): user-mode queue 0x40 on node 1, busy, 5 of 7 done",
+            "innocent   process 8 (b): user-mode queue 0x40 on node 1, idle, 7 of 7 done",
             "blocked    process 4 (a)",
             "64 bytes of debug information",
         ] {

@@ -1,10 +1,11 @@
 //! Debug information of the kernel-mode driver (DxgkDdiCollectDbgInfo): 64-bit words.
 //!
-//! 0: [`MAGIC`], which ends in the version. 1: number of words that follow from word 0 on, less if the buffer was too small. 2: low half
-//! the reason (a bug-check code), then the bits of [`RUNNING`] and its relatives. 3: the driver's handle of the adapter. Then sections up
-//! to the end, and behind them [`END`]. A section begins with a word: bits 15:0 its [`Section`], bits 31:16 words of an item, bits 63:32
-//! number of items, which follow. A reader skips sections that it does not know, and words at the end of an item that it does not know.
-//! Nodes of linked GPUs follow each other, GPU by GPU, and are so numbered; everything else about the device is of the first GPU.
+//! Word 0 is [`MAGIC`], which ends in the version. Word 1 is the number of words in all, without those that did not fit into the buffer. Word 2
+//! has the reason (a bug-check code) in its low half, and above it the flags [`RUNNING`], [`POWERED`] and [`CUT`]. Word 3 is the driver's handle
+//! of the adapter. Sections follow, and behind the last one [`END`]. A section begins with a word: its [`Section`] in bits 15:0, the words of an
+//! item in bits 31:16, and the number of items, which follow, in bits 63:32. A reader skips sections that it does not know, and words at the end
+//! of an item that it does not know. Nodes of linked GPUs follow each other, GPU by GPU, and are numbered so; everything else about the device is
+//! of the first GPU.
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CPDBG003");
@@ -22,7 +23,7 @@ pub const HEADER_WORDS: usize = 4;
 pub const RUNNING: u64 = 1 << 32;
 /// Bit of word 2: the device is in D0.
 pub const POWERED: u64 = 1 << 33;
-/// Bit of word 2: the buffer was too small for all of it.
+/// Bit of word 2: the buffer was too small, so that words are missing.
 pub const CUT: u64 = 1 << 34;
 
 /// Type of a section's items; each section of the report holds items of one type.
@@ -35,7 +36,7 @@ pub enum Section {
     /// A node: packets submitted, and in the high half completed; bit 0 set between its reset and its resumption, F-state in the high
     /// half.
     Nodes = 2,
-    /// A reason that was given: its number; calls refused; what was passed over.
+    /// A reason of refusal: its number; calls refused with it; events and values ignored because of it.
     Reasons = 3,
     /// A ring: number of its component; events ever written; events dropped.
     Rings = 4,
@@ -65,5 +66,5 @@ impl Section {
     }
 }
 
-/// Page of a doorbell that has none.
+/// The page of a doorbell that is not connected.
 pub const NO_PAGE: u64 = u64::MAX;

@@ -55,17 +55,17 @@ numbers! {
         Suspended = 4,
         /// The queue faulted and runs no more. data0: address; data1: a `FaultInfo` word.
         Fault = 5,
-        /// The node is in F0 and had nothing to do, and nothing that waits, for IDLE_TICKS. Said once; work, a command about one of its queues or a return to F0 makes it start over.
+        /// The node is in F0 and had nothing to do, and nothing that waits, for IDLE_TICKS. Sent once; work, a command about one of its queues or a return to F0 makes the time start over.
         NodeIdle = 6,
         /// The node hangs: it is busy, makes no progress any more, and needs a reset.
         NodeHung = 7,
-        /// A preemption of the queue is done. data0: cookie; data1: offset, in the buffer that was given up, of the WAIT that was not satisfied; 0 if the buffer was done, as its Retired event says before, or there was none.
+        /// A preemption of the queue is done. data0: cookie; data1: offset in the preempted buffer of the WAIT that was not satisfied; 0 if the buffer was done, which its Retired event has said before, or if there was none.
         Preempted = 8,
     }
 }
 
 word! {
-    /// What a queue did wrong (second datum of a FAULT event).
+    /// Description of a queue's fault (second datum of a Fault event).
     pub struct FaultInfo: u64 {
         /// A `FaultKind` number.
         8 kind: u8,

@@ -33,7 +33,7 @@ pub trait SignaledWord {
 pub struct Signaled {
     /// CurrentValue: the signal's value, or [`SIGNALED_FOR_GOOD`].
     pub current: u64,
-    /// A CPU must be told.
+    /// True if a CPU waits for it, so that an interrupt has to be raised.
     pub announce: bool,
 }
 
@@ -43,7 +43,7 @@ pub trait Barrier {
     fn full(&self);
 }
 
-/// The signalling side: sets CurrentValue and says whether a CPU must be told. The value that is there already is a signal like any
+/// The signalling side: sets CurrentValue and returns whether an interrupt has to be raised for a CPU that waits. The value that is there already is a signal like any
 /// other, and so is a smaller one.
 pub fn signal(current: &impl SignaledWord, monitored: &impl FenceWord, barrier: &impl Barrier, value: u64) -> Signaled {
     signal_and_log(current, monitored, barrier, value, || {})

@@ -1,8 +1,8 @@
-//! What the silicon of the Campanile GPU defines, and what its drivers agree on.
+//! The hardware interface of the Campanile GPU: registers, queues, packets, page tables, events and logs, and the private data that its two
+//! drivers exchange.
 //!
-//! The kernel-mode driver, the user-mode driver and the emulated device import these tables and write nothing of the kind
-//! themselves. Everything is `no_std`, free of unsafe code, and every table can be printed: `docs/hardware.md` is generated
-//! from here.
+//! This is the only definition: kernel-mode driver, user-mode driver and emulated device import it. Everything is `no_std` and free of unsafe
+//! code; `docs/hardware.md` is generated from these tables (`cargo xtask docs`).
 //!
 //! All quantities are little-endian. Sizes are in bytes, addresses are 64-bit.
 

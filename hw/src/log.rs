@@ -63,7 +63,7 @@ numbers! {
 }
 
 word! {
-    /// Which log a SetFenceLog command means (its ARG0).
+    /// The log that a SetFenceLog command is for (its ARG0).
     pub struct LogTarget: u64 {
         /// Queue number.
         32 queue: u32,

@@ -258,8 +258,8 @@ packets! {
         /// Sixth word.
         0x38 word5: u64,
     }
-    /// Does on every node what the command InvalidateTlb does: forgets the translations of the address space with this root from `start` to
-    /// `end` (exclusive), all of them if both are 0. What comes behind it on the queue finds them forgotten. Privileged.
+    /// Does on every node what the command InvalidateTlb does: invalidates the translations of the address space with this root from `start` to
+    /// `end` (exclusive), all of them if both are 0. Later packets of the queue use none of them. Privileged.
     InvalidateTlb = 0x0a, 2 {
         /// Page-table root of the address space, a location and a multiple of 4096.
         0x08 root: u64,
@@ -364,7 +364,7 @@ pub const WRITE_WORDS: usize = 6;
 pub const WRITE_MAX: u32 = 512;
 
 numbers! {
-    /// Which rule a packet breaks.
+    /// The rule that a packet breaks.
     pub enum BadPacket: u8 {
         /// The buffer ends inside the packet.
         Truncated = 1,

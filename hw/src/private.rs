@@ -1,4 +1,4 @@
-//! Private driver data: what the user-mode driver and the kernel-mode driver tell each other through the operating system.
+//! Private driver data: records that the user-mode driver and the kernel-mode driver exchange through thunks and DDIs.
 //!
 //! The kernel-mode driver treats every byte of it as hostile.
 

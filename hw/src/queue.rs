@@ -83,7 +83,7 @@ record! {
 }
 
 word! {
-    /// What a saved queue was doing (field `flags` of its `QueueState`).
+    /// Flags of a saved queue (field `flags` of its `QueueState`).
     pub struct QueueStateFlags: u32 {
         /// A command buffer was in progress: the fields from `commands` to `offset` describe it.
         1 buffer: bool,
@@ -100,7 +100,7 @@ word! {
 }
 
 record! {
-    /// What SaveQueue writes and RestoreQueue reads: how far a queue has come.
+    /// The record that SaveQueue writes and RestoreQueue reads: the position of a queue in its ring and in its command buffer.
     pub struct QueueState[72] {
         /// Entries fetched from the ring.
         0x00 fetched: u64,
@@ -180,7 +180,7 @@ pub struct RingGeometry {
     entries: u32,
 }
 
-/// Why a write pointer is not believable.
+/// A write pointer that is behind the read pointer, or more than a ring ahead of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadWritePointer;
 

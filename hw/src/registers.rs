@@ -66,7 +66,7 @@ registers! {
     CLOCK_HZ = 0x028, 8, ReadOnly;
     /// The GPU clock: ticks since reset, or since CLOCK_SET from the value set; never backwards otherwise.
     TIMESTAMP = 0x030, 8, ReadOnly;
-    /// Ticks that a node in F0 has nothing to do until it says so by a NodeIdle event; 0: it never does.
+    /// Ticks after which a node in F0 without work sends a NodeIdle event; 0: it never does.
     IDLE_TICKS = 0x038, 8, ReadOnly;
     /// Run control of the function, a `Control` word. A change is done when BUSY reads as zero.
     CONTROL = 0x040, 4, ReadWrite;
@@ -82,7 +82,7 @@ registers! {
     EVENT_RING_BASE = 0x060, 8, ReadWrite;
     /// Number of records in the event ring: a power of two, 16 to 65536.
     EVENT_RING_ENTRIES = 0x068, 4, ReadWrite;
-    /// Page-table root of the paging process, a location: what MapFence and logs that are given from then on are reached through. Only with CAPS.SYSTEM_PROCESS_FENCES.
+    /// Page-table root of the paging process, a location: the address space of fence values that MapFence names, and of logs that SetFenceLog or a descriptor names, from then on. Only with CAPS.SYSTEM_PROCESS_FENCES.
     PAGING_ROOT = 0x070, 8, ReadWrite;
     /// Largest number of fences that can be mapped; 0 without CAPS.SYSTEM_PROCESS_FENCES.
     FENCE_LIMIT = 0x078, 4, ReadOnly;
@@ -216,9 +216,9 @@ numbers! {
         FenceChanged = 8,
         /// Re-evaluates every waiting queue.
         RescanWaits = 9,
-        /// Forgets translations of the address space with root ARG0 from ARG1 to ARG2 (exclusive, at most 2^48), those of every page that the range touches; ARG1 = ARG2 = 0 forgets all of it.
+        /// Invalidates the translations of the address space with root ARG0 from ARG1 to ARG2 (exclusive, at most 2^48), those of every page that the range touches; ARG1 = ARG2 = 0 invalidates all of them.
         InvalidateTlb = 10,
-        /// Stops node ARG0 with everything it does to memory. RESULT: number of the queue that was running, or all ones. If none was, it is one that owes the answer to SuspendQueue, if there is one. That queue is left faulted, others keep their place.
+        /// Stops node ARG0 with everything it does to memory. RESULT: number of the queue that was running, or all ones. If none was running but one has not answered SuspendQueue, it is that one. That queue is left faulted, others keep their place.
         ResetNode = 11,
         /// RESULT: state of queue ARG0 in bits 7:0 (0 idle, 1 runnable, 2 running, 3 waiting, 4 suspended, 5 faulted), bit 8 doorbell connected.
         QueryQueue = 12,
@@ -228,9 +228,9 @@ numbers! {
         SetFenceLog = 14,
         /// Completes what queue ARG0 has logged: every entry before the positions that the headers show is in memory. Needed where CAPS.LOG_FLUSH says so.
         FlushFenceLogs = 15,
-        /// Makes a fence known: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BadState if PAGING_ROOT is 0 or the fence is known there already, NoRoom if FENCE_LIMIT is reached. Only with CAPS.SYSTEM_PROCESS_FENCES.
+        /// Adds a fence to the scheduler's table: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BadState if PAGING_ROOT is 0 or the table has the fence already, NoRoom if FENCE_LIMIT is reached. Only with CAPS.SYSTEM_PROCESS_FENCES.
         MapFence = 16,
-        /// Forgets the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU touches neither of its values. BadArgument if it is not known. Only with CAPS.SYSTEM_PROCESS_FENCES.
+        /// Removes from the table the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU accesses neither of its values. BadArgument if the table does not have it. Only with CAPS.SYSTEM_PROCESS_FENCES.
         UnmapFence = 17,
         /// Puts node ARG0 into the power state ARG1: 0 for F0, 1 for F1. In F1 a node runs nothing and the doorbells of its queues are not polled; commands about its queues are carried out, and work waits for F0. RESULT: the state before. After reset every node is in F0.
         SetNodePower = 18,

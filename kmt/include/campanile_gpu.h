@@ -261,7 +261,7 @@ struct campanile_packet_writephysical {
 };
 
 #define CAMPANILE_OPCODE_INVALIDATETLB 0x0au
-/* Does on every node what the command InvalidateTlb does: forgets the translations of the address space with this root from start to end (exclusive), all of them if both are 0. What comes behind it on the queue finds them forgotten. Privileged. */
+/* Does on every node what the command InvalidateTlb does: invalidates the translations of the address space with this root from start to end (exclusive), all of them if both are 0. Later packets of the queue use none of them. Privileged. */
 struct campanile_packet_invalidatetlb {
     /* Opcode number. */
     uint8_t opcode;

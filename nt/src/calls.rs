@@ -1,9 +1,9 @@
 // UNSAFETY: signals to threads, and marks of theirs that another thread reads.
 //! Calls into the drivers of a machine that have not returned, and which of them is late.
 //!
-//! Every call into a driver is registered while it runs. The watchdog looks at the calls ten times a second and counts how often it has
-//! found each. A process that is suspended or stopped in a debugger is not looked at meanwhile, so that no call counts as late because of
-//! it. The time that a service of the kernel takes counts for the call that asked for it.
+//! Every call into a driver is registered while it runs. The watchdog checks the registered calls ten times a second and counts how often it has
+//! found each. While a process is suspended or stopped in a debugger the watchdog does not run either, so that no call counts as late because of
+//! that. The time that a kernel service takes counts for the driver's call that requested it.
 //!
 //! A call that is found too often is late. A driver image is then interrupted by a signal: if the thread executes code of the image, the
 //! call ends there as by a fault, and the bug check says where; if the thread is in a service, the call ends when the service returns to
@@ -31,7 +31,7 @@ pub(crate) const GRACE: u32 = 10_000;
 /// Looks at a late call of an image until the machine stops without knowing where the image is.
 const CHANCES: u32 = 2_000;
 
-/// What the watchdog and the signal handler of a thread know of it.
+/// State of a thread that the watchdog and the thread's signal handler share.
 struct Seat {
     /// Number of the innermost call of the thread.
     inside: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) fn is_ending() -> bool {
     })
 }
 
-/// The number of looks that may find a call before it is late.
+/// The number of checks that may find a call before it is late.
 #[derive(Clone, Copy, Debug)]
 pub struct Allotment {
     /// Below DISPATCH_LEVEL.

@@ -1,4 +1,4 @@
-//! What a driver has running outside its calls: DPCs and timers that wait for their time, system threads, work items, and the objects of threads.
+//! Deferred work of a driver: queued DPCs, timers, system threads, work items, and thread objects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::lock::{Condvar, Mutex, MutexGuard, lock};
 
-/// What waits and runs, and the thread that carries it out.
+/// The deferred work of one driver. A thread of its own executes DPCs and timers.
 #[derive(Default)]
 pub struct Deferred {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! A loaded driver: what the kernel keeps about it, and what is left of it when it is unloaded.
+//! A loaded driver: the resources that the kernel tracks for it, and the check for leaks when it is unloaded.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -213,7 +213,7 @@ impl Driver {
         lock(&self.contiguous).remove(&address).is_some()
     }
 
-    /// What the driver left running, which would use its image when that is gone. [debugger: 0xc7, 0xce]
+    /// Raises a bug check for deferred work that the driver has not ended, because it would run in the unloaded image. [debugger: 0xc7, 0xce]
     fn check_deferred(&self) {
         let state = self.deferred.lock();
         let timer = state.timers.keys().next().map(|timer| (0, *timer, "timer"));
@@ -252,7 +252,7 @@ impl Driver {
         })
     }
 
-    /// The driver is gone: whatever pool it still has is a leak.
+    /// Raises a bug check for every resource that the unloaded driver has not released.
     pub fn check_unloaded(&self) {
         self.check_deferred();
         if let Err(bugcheck) = self.pool.settle() {

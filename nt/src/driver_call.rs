@@ -95,7 +95,7 @@ thread_local! {
     static LANDED: Cell<Option<Landed>> = const { Cell::new(None) };
 }
 
-/// What a driver call left behind that it should have put away.
+/// State of the thread that a driver call should have restored and has not.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// IRQL at entry and at return, if they differ.
@@ -235,7 +235,7 @@ pub fn abandon(reason: &str) -> ! {
     let stack = THREAD.with_borrow(|thread| thread.frames.last().map(|frame| frame.stack));
     match stack {
         Some(slot) => {
-            let stack = way_back(slot);
+            let stack = stored_stack(slot);
             // SAFETY: `enter` is on this stack below us and stored the value.
             unsafe { leave(stack) }
         }
@@ -374,7 +374,7 @@ fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
         _ => fault::caller(landing.image()).unwrap_or(itself),
     };
     LANDED.set(Some(Landed::Fault(fault, caller)));
-    Some((leave as *const () as usize, way_back(landing.host)))
+    Some((leave as *const () as usize, stored_stack(landing.host)))
 }
 
 /// As [`landing`], for a thread that the watchdog has interrupted at an instruction. `None` unless it runs code of its image: what it
@@ -383,7 +383,7 @@ fn landing_of_late(instruction: usize) -> Option<(usize, usize)> {
     // Code of the image runs only after `enter` has stored where to go back to.
     let landing = LANDING.get().filter(|landing| calls::is_ending() && landing.image().contains(&instruction))?;
     LANDED.set(Some(Landed::Late(instruction)));
-    Some((leave as *const () as usize, way_back(landing.host)))
+    Some((leave as *const () as usize, stored_stack(landing.host)))
 }
 
 /// As [`landing`], for a linked driver that jumped to where no code is. Other faults of its code cannot be told from the test's own.
@@ -394,12 +394,12 @@ fn linked_jump(fault: Fault) -> Option<(usize, usize)> {
     }
     let slot = THREAD.with(|thread| thread.try_borrow().ok()?.frames.last().map(|frame| frame.stack))?;
     LANDED.set(Some(Landed::Fault(fault, Caller::default())));
-    Some((leave as *const () as usize, way_back(slot)))
+    Some((leave as *const () as usize, stored_stack(slot)))
 }
 
-/// The stack pointer that [`enter`] stored for a call that is under way. A driver can write anywhere in this process; if it has overwritten
-/// the value nothing leads back.
-fn way_back(slot: *const usize) -> usize {
+/// The stack pointer that [`enter`] stored for a call in progress. A driver can write anywhere in this process; if it has overwritten the value,
+/// the thread cannot return to the kernel's stack, and the process ends.
+fn stored_stack(slot: *const usize) -> usize {
     /// More than the frame of [`run`] has.
     const NEAR: usize = 64 << 10;
     // SAFETY: `run` keeps the slot alive until its call is over.
@@ -450,7 +450,7 @@ pub fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
 /// Runs `call` on the stack of the kernel's side, when the thread is on that of an image.
 fn switch<R>(call: impl FnOnce() -> R) -> R {
     let landing = LANDING.take();
-    let Some(host) = landing.map(|landing| way_back(landing.host)) else { return call() };
+    let Some(host) = landing.map(|landing| stored_stack(landing.host)) else { return call() };
     let mut data = Call { call: Some(call), result: None };
     let function = of(&data);
     let mut slot = 0_usize;

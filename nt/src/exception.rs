@@ -1,4 +1,4 @@
-//! What a fault of a driver becomes: the bug check of an exception in its image, or in a service that follows its pointer.
+//! Turns a fault of a driver into a bug check: an exception in its image, or in a service that dereferences its pointer.
 
 use iced_x86::{Decoder, DecoderOptions};
 use wddm_ddi::nt::DISPATCH_LEVEL;

@@ -1,7 +1,7 @@
-//! What the operating-system side needs of a kernel that has nothing of WDDM in it: it loads driver images, calls into them, serves their calls, and
-//! stops the machine when they break a rule.
+//! The part of the operating-system side that is not specific to WDDM: it loads driver images, calls into them, provides the kernel functions that
+//! they import, and stops the machine when they break a rule.
 //!
-//! Each module imports only modules that stand above it here.
+//! `xtask/layers.toml` has the layers of its modules; a module imports only modules of lower layers.
 
 #![recursion_limit = "256"]
 

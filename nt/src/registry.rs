@@ -47,7 +47,7 @@ pub enum RegistryValue {
     Texts(Vec<String>),
     /// REG_DWORD.
     Number(u32),
-    /// Any type with any bytes: the registry does not hold one to the other.
+    /// Any type with any bytes: the registry does not check that they agree.
     Other { kind: u32, bytes: Vec<u8> },
 }
 

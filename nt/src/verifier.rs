@@ -52,7 +52,7 @@ impl Verifier {
     /// Appends a line to the machine's debug log.
     pub fn log(&self, line: String) {
         if SHOWN.load(Ordering::Relaxed) {
-            // Nobody may be able to read it; that changes nothing for the machine.
+            // A failed write to standard error is ignored.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
         let mut log = self.log.lock();

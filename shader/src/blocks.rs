@@ -1,4 +1,4 @@
-//! The seam to an executor that does several instructions at once.
+//! The interface to an executor that runs several instructions at once, such as code that is compiled for the host.
 
 use campanile_hw::isa::LANES;
 

@@ -47,11 +47,6 @@ impl Dispatch {
         &self.counters
     }
 
-    /// True if no workgroup has begun that has not ended: [`Dispatch::save`] then writes no registers.
-    pub fn between_workgroups(&self) -> bool {
-        self.group.is_none()
-    }
-
     /// Workgroups that have ended.
     pub fn workgroups_done(&self) -> u64 {
         self.done

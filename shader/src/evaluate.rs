@@ -1,4 +1,4 @@
-//! What arithmetic instructions mean for one lane. Values are bits in the low part of 64; the rest of a result is zero.
+//! The results of arithmetic instructions for one lane. Values are in the low bits of 64; the other bits of a result are zero.
 
 use crate::float::{binary16, binary32, binary64};
 use campanile_hw::isa::{AtomicOperation, Comparison, Op, Reduction, Type, f16_to_f64, f64_to_f16};

@@ -1,4 +1,4 @@
-//! What all workgroups of a dispatch have in common, and what is counted of them.
+//! The parameters that all workgroups of a dispatch share, and the counters of their work.
 
 /// Counts of the work of a dispatch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

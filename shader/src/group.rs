@@ -26,7 +26,7 @@ pub(crate) struct LaneFault<F> {
     pub(crate) lane: usize,
 }
 
-/// What an instruction finds around its subgroup.
+/// The state outside the subgroup that an instruction uses: program, grid, counters and memory.
 pub(crate) struct Surroundings<'a, M> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) grid: &'a Grid,

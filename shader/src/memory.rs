@@ -1,4 +1,4 @@
-//! What an interpreter needs of memory, and what can go wrong.
+//! The interface by which the interpreter accesses memory, and the faults of programs.
 
 use campanile_hw::isa::{Order, Scope};
 

@@ -1,4 +1,4 @@
-//! A dispatch as bytes: what lies in a context-save area.
+//! Saves a dispatch to bytes and restores it: the format of a context-save area.
 //!
 //! Little-endian. A header of 96 bytes, filled up with zeros: magic and version (u32 each), workgroups of the grid (3 u32), the lanes of a subgroup (u32), address of the arguments, workgroups
 //! done, the five counters (u64 each), subgroup that runs (u32), and whether a workgroup has begun (u32). If one has: its place in the grid (3 u32), a u32 of zero, workgroup memory,

@@ -22,7 +22,7 @@ pub(super) const ROW: Row = Row {
     peers: &[
         "null system call (getppid)",
         "bare packet + store in ordinary memory",
-        "the same work by SubmitCommandToHwQueue, with a null system call for the way into a kernel",
+        "the same work by SubmitCommandToHwQueue, with a null system call for the entry into a kernel",
         "io_uring: one NOP submitted and completed",
         "lavapipe vkQueueSubmit with a timeline semaphore",
     ],

@@ -1,4 +1,4 @@
-//! PW: what sleep costs and saves: work for an engine in F1 and for a device in D3, and the processor time of a machine that is idle.
+//! PW: what F1 and D3 cost and save: the latency of work for a node in F1 and for a device in D3, and the processor time of an idle machine.
 
 use std::io;
 use std::sync::Arc;

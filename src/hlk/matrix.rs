@@ -1,4 +1,4 @@
-//! Machines on which every two properties of a GPU meet.
+//! The machines of `--matrix` (pairwise testing) and of `--profiles`.
 //!
 //! A fault often takes two properties at once, such as one doorbell and page tables that the GPU writes; all combinations would be thousands of
 //! machines. Of these few, each pair of properties that go together is on one at least. [pairwise testing]

@@ -1,4 +1,4 @@
-//! The report of a run that has not ended, for a process that has to end before it.
+//! The report of a run of cases that is cut short, because a driver's call does not return and the process has to end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +33,8 @@ impl Run {
     }
 }
 
-/// A run of cases. Should a call into a driver not end, and so the process have to, what there is of the report is told as at the end of a run.
+/// A run of cases in progress. If the process has to end because a call into a driver does not return, the outcomes so far are reported as at the
+/// end of a run.
 pub(super) struct UnderWay;
 
 impl UnderWay {

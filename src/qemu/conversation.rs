@@ -1,4 +1,4 @@
-//! A guest that runs, as its host has it: orders, events, QEMU's monitor, and what its GPUs hold.
+//! A running guest as the host controls it: orders to it, events from it, QEMU's monitor, and the state of its GPUs.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What happens to a GPU while a guest works with it: restarts, resets, sleep, death of its user. Nothing of its use may be left afterwards,
-//! and the guest must be able to use it as on its first day.
+//! Restarts, resets and power transitions of a GPU, and the death of the process that uses it, while a guest works with it. Afterwards the GPU must
+//! be in the state of a fresh one, and the guest must be able to use it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a guest finds of the GPU, held against what the GPU is: what `lspci -vv` shows, one statement a case.
+//! Checks of the PCI function that a guest has found: its configuration space and resources against those of the GPU, one case for each statement.
 
 use campanile_device::Gpu;
 use campanile_hw::pci;

@@ -1,6 +1,6 @@
 // UNSAFETY: memory that a virtual machine is given.
-//! Whether KVM works here. That /dev/kvm is there says little: where the machine is a virtual one itself, KVM may emulate what a guest's kernel
-//! does, and then stops at instructions that every kernel of today has. So it is given some to run.
+//! Finds out whether KVM works here. That /dev/kvm exists does not show it: on a machine that is virtual itself, KVM may have to emulate a guest's
+//! kernel, and fails at instructions that every current kernel has. So it is given a few instructions to run.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! Work that does not end, for a guest to which something happens meanwhile.
+//! A process of the guest that keeps the GPU busy until its GPU is reset, removed or put to sleep, or the process is killed.
 
 use std::io;
 use std::thread;

@@ -1,4 +1,4 @@
-//! What `lspci -vv` says of the function that a guest has found, held line by line against what it should say.
+//! Compares what `lspci -vv` prints for the function that a guest has found with the expected text, line by line.
 //!
 //! lspci reads what Linux tells of PCI functions in files. Here it is given such files with what the guest has told.
 

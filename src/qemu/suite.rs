@@ -1,4 +1,4 @@
-//! The main job and conformance cases in a guest: what it is to do, and what is made of what it tells.
+//! The main job and conformance cases in a guest: the steps that it runs, and the outcomes from its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

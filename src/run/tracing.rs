@@ -1,5 +1,5 @@
-//! What a run is followed by when it is traced: its queues tell when they record and submit, its main thread when it waits, and a
-//! [`Collector`] fetches the GPU's fence logs and the events of the driver. The work itself stays as it is without a trace.
+//! Tracing of a run: its queues report when they record and submit, its main thread when it waits, and a [`Collector`] fetches the GPU's fence logs
+//! and the events of the driver. The work itself is the same as without a trace.
 
 use dxgkrnl::Process;
 

@@ -1,4 +1,4 @@
-//! The picture of a trace: one page without anything from outside, for any browser.
+//! `campanile timeline`: a trace as one HTML page that loads nothing from outside.
 
 mod data;
 mod page;

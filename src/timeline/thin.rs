@@ -1,4 +1,4 @@
-//! Leaving out what nobody could see, so that the page of any trace stays small.
+//! Leaves out boxes and marks that are too small to be seen, so that the page of any trace stays small.
 
 use super::data::Picture;
 

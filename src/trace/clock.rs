@@ -29,8 +29,8 @@ impl HostClock {
     }
 }
 
-/// The clock of those who have no time to ask what time it is: the processor's time-stamp counter where processor and kernel vouch for it,
-/// at a third of the cost; elsewhere the clock behind the performance counter itself.
+/// A clock that costs little to read: the processor's time-stamp counter where processor and kernel guarantee its rate, at a third of the cost of
+/// the host's clock; elsewhere the clock behind the performance counter itself.
 #[derive(Clone, Copy, Debug)]
 pub struct QuickClock {
     /// True if readings are of the time-stamp counter, false if they are of the performance counter.
@@ -50,8 +50,8 @@ struct Reading {
     nanoseconds: u64,
 }
 
-/// What the moments of a [`QuickClock`] mean, by where it stood at its start and at a later reading. In between it is wrong by no more
-/// than the two readings are, and by how unevenly the kernel's clock was slewed meanwhile.
+/// Converts the moments of a [`QuickClock`] by linear interpolation between two readings of both clocks, at its start and later. The error is that
+/// of the two readings, and that of an uneven slew of the kernel's clock in between.
 #[derive(Clone, Copy, Debug)]
 pub struct Calendar {
     counts: bool,

@@ -1,4 +1,4 @@
-//! What the kernel-mode driver tells for a report of a timeout: the sections of [`campanile_hw::debug`], as a tree.
+//! Decodes the data that DxgkDdiCollectDbgInfo of this driver writes, whose layout is [`campanile_hw::debug`], and prints it.
 
 use std::fmt;
 
@@ -35,13 +35,13 @@ pub struct DebugNode {
     pub submitted: u32,
     /// Last packet complete.
     pub completed: u32,
-    /// It says nothing until it is resumed.
+    /// True between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, while nothing of the node is reported.
     pub silent: bool,
-    /// F-state that it was asked into.
+    /// The F-state that the operating system requested last.
     pub fstate: u32,
 }
 
-/// A reason that was given.
+/// A reason of refusal, and how often there was one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DebugReason {
     /// Its name, or its number if this program does not know it.
@@ -50,7 +50,7 @@ pub struct DebugReason {
     pub meaning: String,
     /// Calls that were refused.
     pub refused: u64,
-    /// What could not be refused and was passed over.
+    /// Events and values that could not be refused and were ignored.
     pub passed_over: u64,
 }
 
@@ -67,9 +67,9 @@ pub struct DebugQueue {
     pub number: u32,
     /// Its node.
     pub node: u32,
-    /// User mode writes its ring.
+    /// True if user mode writes its ring.
     pub user_mode: bool,
-    /// Submissions that wait for room in the kernel's ring.
+    /// Submissions that wait for a free entry of the kernel's ring.
     pub waiting: u32,
     /// The driver's handle of its doorbell, 0 for none.
     pub doorbell: u64,
@@ -86,7 +86,7 @@ pub struct DebugDoorbell {
     pub system: u64,
     /// The driver's handle of its queue.
     pub queue: u64,
-    /// The page that it has.
+    /// The physical doorbell that it is connected to.
     pub page: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ pub struct DebugFence {
     pub handle: u64,
     /// The operating system's handle.
     pub system: u64,
-    /// It holds nobody any more.
+    /// True if its device is in error, so that every wait for it is satisfied.
     pub always_signaled: bool,
     /// Objects of this fence, one for each process that opened it.
     pub open: Vec<DebugOpenFence>,
@@ -151,7 +151,7 @@ pub struct DebugRing {
     pub component: String,
     /// Events ever written.
     pub written: u64,
-    /// Events that found their entry in another writer's hands.
+    /// Events that were dropped because another writer was writing the same entry.
     pub dropped: u64,
     /// The last of them, oldest first.
     pub events: Vec<DebugEvent>,
@@ -162,11 +162,11 @@ pub struct DebugRing {
 pub struct DebugInformation {
     /// Bug-check code for which it was collected.
     pub reason: u32,
-    /// The device ran.
+    /// True if the device was running.
     pub running: bool,
-    /// The device was in D0.
+    /// True if the device was in D0.
     pub powered: bool,
-    /// The buffer was too small for all of it.
+    /// True if the buffer was too small, so that the rest is missing.
     pub cut: bool,
     /// The driver's handle of the adapter.
     pub adapter: u64,
@@ -174,7 +174,7 @@ pub struct DebugInformation {
     pub device: Option<DebugDevice>,
     /// The nodes.
     pub nodes: Vec<DebugNode>,
-    /// Reasons that were given.
+    /// The reasons of refusals.
     pub reasons: Vec<DebugReason>,
     /// Hardware queues.
     pub queues: Vec<DebugQueue>,
@@ -186,7 +186,7 @@ pub struct DebugInformation {
     pub rings: Vec<DebugRing>,
 }
 
-/// Why bytes are no debug information.
+/// Why bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadDebugInformation {
     /// The first word is not that of this version.
@@ -370,7 +370,7 @@ fn queue(&[handle, system, context, about, doorbell, progress]: &[u64; 6]) -> De
     }
 }
 
-/// An event in words; `None` for an entry that was not complete.
+/// Decodes an event; `None` for an entry that was not complete.
 fn event(words: &[u64; TraceEntry::WORDS]) -> Option<DebugEvent> {
     let read = from_words(words)?;
     let info = EventInfo::of(read.event);
@@ -406,36 +406,36 @@ fn field_text(field: FieldInfo, value: u64) -> String {
 
 impl fmt::Display for DebugInformation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.running { "runs" } else { "stands still" };
+        let state = if self.running { "is running" } else { "is stopped" };
         let power = if self.powered { "" } else { ", not in D0" };
-        writeln!(f, "Debug information for {:#x}: the device {state}{power}", self.reason)?;
+        writeln!(f, "Debug information for bug check {:#x}: the device {state}{power}", self.reason)?;
         if self.cut {
-            writeln!(f, "  the buffer was too small for all of it")?;
+            writeln!(f, "  the driver's buffer was too small: what does not fit is missing")?;
         }
         if let Some(device) = &self.device {
             let DebugDevice { vram, caps, doorbells, queues, .. } = device;
             writeln!(f, "  {vram} bytes of VRAM, {doorbells} doorbell pages, {queues} queues, caps {caps:#x}")?;
         }
         for (number, node) in self.nodes.iter().enumerate() {
-            let silent = if node.silent { ", silent until it is resumed" } else { "" };
+            let silent = if node.silent { ", not reported until DxgkDdiResumeHwEngine" } else { "" };
             let DebugNode { completed, submitted, fstate, .. } = node;
-            writeln!(f, "  engine {number}: packet {completed} of {submitted} complete, F{fstate}{silent}")?;
+            writeln!(f, "  node {number}: packet {completed} of {submitted} complete, F{fstate}{silent}")?;
         }
         for DebugReason { reason, meaning, refused, passed_over } in &self.reasons {
-            writeln!(f, "  {reason}: {refused} refused, {passed_over} passed over. {meaning}")?;
+            writeln!(f, "  {reason}: {refused} refused, {passed_over} ignored. {meaning}")?;
         }
         for queue in &self.queues {
             let kind = if queue.user_mode { "user-mode" } else { "kernel-mode" };
             let DebugQueue { number, node, handle, system, doorbell, progress, waiting, .. } = queue;
-            write!(f, "  queue {number} on engine {node}: {kind}, {handle:#x}, system handle {system:#x}")?;
+            write!(f, "  queue {number} on node {node}: {kind}, {handle:#x}, system handle {system:#x}")?;
             writeln!(f, ", doorbell {doorbell:#x}, progress at {progress:#x}, {waiting} submissions wait")?;
         }
         for DebugDoorbell { handle, system, queue, page } in &self.doorbells {
-            let page = page.map_or_else(|| "no page of its own".to_owned(), |page| format!("page {page}"));
+            let page = page.map_or_else(|| "not connected".to_owned(), |page| format!("physical doorbell {page}"));
             writeln!(f, "  doorbell {handle:#x}, system handle {system:#x}, of queue {queue:#x}: {page}")?;
         }
         for fence in &self.fences {
-            let always = if fence.always_signaled { ", holds nobody any more" } else { "" };
+            let always = if fence.always_signaled { ", satisfies every wait" } else { "" };
             writeln!(f, "  fence {:#x}, system handle {:#x}{always}", fence.handle, fence.system)?;
             for DebugOpenFence { process, current, monitored, .. } in &fence.open {
                 writeln!(f, "    in process {process:#x}: current value at {current:#x}, monitored at {monitored:#x}")?;
@@ -521,9 +521,9 @@ mod tests {
         assert_eq!((ring.written, ring.dropped, ring.events.len()), (5, 1, 1), "an incomplete entry is no event");
         let text = decoded.to_string();
         for part in [
-            "engine 0: packet 5 of 7 complete, F1, silent",
-            "queue 8 on engine 1: user-mode",
-            "of queue 0x86: page 3",
+            "node 0: packet 5 of 7 complete, F1, not reported until DxgkDdiResumeHwEngine",
+            "queue 8 on node 1: user-mode",
+            "of queue 0x86: physical doorbell 3",
             "#4 10 us before, CPU 1, IRQL 2: Refused object 0x86, status STATUS_INVALID_PARAMETER (0xc000000d), reason Ring, ddi DxgkDdiCreateDoorbell",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -1,4 +1,4 @@
-//! Reading whole files that somebody names: never more than such a file may have, and never from what is no file.
+//! Reads whole files that a user names: at most a given size, and regular files only.
 
 use std::fmt;
 use std::fs::{self, FileType, Metadata, OpenOptions};

@@ -1,11 +1,11 @@
 //! Puts GPU, bus, machine and drivers together.
 //!
-//! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`device`] serves a GPU to other processes, [`programs`] serves a machine to them, [`debug`] reads what the
-//! driver tells for a report of a timeout. Each
-//! module imports only modules that stand above it here.
+//! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`device`] serves a GPU to other
+//! processes, [`programs`] serves a machine to them, [`debug`] decodes what DxgkDdiCollectDbgInfo wrote. `xtask/layers.toml` has the layers of
+//! the modules.
 
-/// Writes a line to standard error. Unlike `eprintln!` it does not panic when nobody can read it, on a full device for example: there is no other
-/// place to say it.
+/// Writes a line to standard error. Unlike `eprintln!` it does not panic when the write fails, for example on a full device: there is no other
+/// place to report that.
 #[macro_export]
 macro_rules! complain {
     ($($text:tt)*) => {{

@@ -50,7 +50,7 @@ struct Teardown {
     last: AtomicI32,
 }
 
-/// An adapter handle with the way to close it.
+/// An adapter handle, which is closed on drop.
 struct Handle {
     thunks: &'static Thunks,
     handle: D3DKMT_HANDLE,
@@ -117,7 +117,7 @@ impl Adapter {
         !self.caps().non_coherent()
     }
 
-    /// Where rings and commands lie in system memory: where stores of the CPU need no help to reach the GPU.
+    /// The placement of rings and command memory: system memory that needs no cache maintenance for the GPU to see the CPU's stores.
     pub(crate) fn shared_placement(&self) -> Placement {
         if self.is_coherent() { Placement::System } else { Placement::SystemUncached }
     }
@@ -127,7 +127,7 @@ impl Adapter {
         self.inner.data.vram
     }
 
-    /// Doorbells of the hardware; if there are more queues, the ones that submitted last have them.
+    /// Number of the hardware's doorbells. If there are more queues, the ones that submitted last have them.
     pub fn doorbells(&self) -> u32 {
         self.inner.data.doorbells
     }
@@ -148,7 +148,7 @@ impl Adapter {
     }
 
     /// The feature without which user-mode submission is not enabled; `None` if it is, as far as can be known without a queue.
-    pub(crate) fn lacks_for_user_mode_submission(&self) -> Option<&'static str> {
+    pub(crate) fn missing_for_user_mode_submission(&self) -> Option<&'static str> {
         let granted = |feature| self.inner.data.features & feature != 0;
         if !granted(FEATURE_NATIVE_FENCE) {
             Some("the driver was not granted native fences (DXGK_FEATURE_NATIVE_FENCE)")
@@ -179,8 +179,8 @@ impl Adapter {
         self.inner.handle.handle
     }
 
-    /// Counts the destruction of an object if it failed.
-    pub(crate) fn given_back(&self, status: NTSTATUS) {
+    /// Counts a failure of the thunk that destroyed an object; `status` is what it returned.
+    pub(crate) fn count_teardown(&self, status: NTSTATUS) {
         if let Err(status) = status.ok() {
             self.inner.teardown.last.store(status.0, Ordering::Relaxed);
             self.inner.teardown.count.fetch_add(1, Ordering::Relaxed);

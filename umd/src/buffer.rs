@@ -166,7 +166,7 @@ impl Buffer {
 
     fn unlock(&self) {
         let mut args = D3DKMT_UNLOCK2 { hDevice: self.device().handle(), hAllocation: self.allocation() };
-        self.device().adapter().given_back(call!(self.device().thunks(), D3DKMTUnlock2, &mut args));
+        self.device().adapter().count_teardown(call!(self.device().thunks(), D3DKMTUnlock2, &mut args));
     }
 }
 
@@ -320,7 +320,7 @@ impl Drop for Allocation {
         args.hDevice = self.device.handle();
         args.phAllocationList = &mut self.handle;
         args.AllocationCount = 1;
-        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyAllocation2, &mut args));
+        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyAllocation2, &mut args));
     }
 }
 
@@ -352,7 +352,7 @@ impl Drop for Resident {
         args.hDevice = self.device.handle();
         args.NumAllocations = 1;
         args.AllocationList = &mut self.allocation;
-        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTEvict, &mut args));
+        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTEvict, &mut args));
     }
 }
 
@@ -389,6 +389,6 @@ impl Drop for GpuAddress {
             BaseAddress: self.base,
             Size: self.size,
         };
-        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTFreeGpuVirtualAddress, &mut args));
+        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTFreeGpuVirtualAddress, &mut args));
     }
 }

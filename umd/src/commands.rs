@@ -27,7 +27,7 @@ use crate::{
 
 pub use campanile_hw::packet::{Copy as CopyRows, Dispatch, DispatchReport};
 
-/// Looks at the progress fence before a full ring sends the thread to sleep.
+/// Number of reads of the progress fence before a thread that waits for a free ring entry blocks in the kernel.
 const SPINS: u32 = 200;
 /// Most bytes a single run of a COPY can name, a multiple of 4096.
 const COPY_RUN: u64 = COPY_MAX;
@@ -40,7 +40,7 @@ pub(crate) struct Progress {
     pub(crate) current: SharedWord,
     /// Its handle, for waits.
     pub(crate) fence: D3DKMT_HANDLE,
-    /// Reached before there was this fence.
+    /// The progress value that was reached before this fence was created.
     floor: u64,
     /// Value before the first submission.
     pub(crate) base: u64,
@@ -55,7 +55,7 @@ impl Progress {
         Self { current, fence, floor: 0, base: current.load(Ordering::Acquire), submitted: 0, completed: 0 }
     }
 
-    /// What is reached so far. Acquire: the GPU read the commands before it wrote the value, so they may be overwritten after this.
+    /// The progress value reached so far, read with acquire order: command memory of the submissions up to it may be overwritten after this.
     #[inline(always)]
     pub(crate) fn reached(&self) -> u64 {
         self.current.load(Ordering::Acquire).max(self.floor)
@@ -66,8 +66,8 @@ impl Progress {
         value <= self.floor
     }
 
-    /// Progress goes on in another fence, after everything that was submitted is done and counted by [`Self::restart`].
-    pub(crate) fn go_on_in(&mut self, current: SharedWord, fence: D3DKMT_HANDLE) {
+    /// Continues the progress values in another fence, after everything that was submitted is done and counted by [`Self::restart`].
+    pub(crate) fn continue_in(&mut self, current: SharedWord, fence: D3DKMT_HANDLE) {
         (self.current, self.fence, self.floor) = (current, fence, self.base);
     }
 
@@ -92,9 +92,9 @@ impl Progress {
     }
 }
 
-/// A wait for a monitored fence in a submission that is being recorded.
-pub(crate) struct Hold {
-    /// Bytes of the submission that come before it: whole pieces.
+/// A wait for a monitored fence in a submission that is being recorded. The operating system delays what is recorded after it.
+pub(crate) struct KernelWait {
+    /// Bytes of the submission that come before the wait.
     pub(crate) at: usize,
     /// Kept until the operating system has the wait.
     pub(crate) fence: Fence,
@@ -154,7 +154,7 @@ impl Logs {
 pub(crate) struct Core {
     /// Its fence logs as of the latest submission.
     pub(crate) logs: Logs,
-    /// The same with the submission that is being recorded.
+    /// The fence logs as of the submission that is being recorded.
     pub(crate) picked: Logs,
     pub(crate) device: Device,
     pub(crate) luid: LUID,
@@ -165,7 +165,7 @@ pub(crate) struct Core {
     /// True if the operating system is handed every command buffer, so that it can delay one until a fence has a value.
     pub(crate) by_kernel: bool,
     /// Waits for monitored fences in what is being recorded, in order.
-    pub(crate) holds: Vec<Hold>,
+    pub(crate) kernel_waits: Vec<KernelWait>,
     /// Pieces of what is being recorded that end before such a wait; each becomes a command buffer with a progress value of its own.
     pieces: u64,
     /// The tracer that is told of every operation, if one was set.
@@ -258,8 +258,8 @@ impl Core {
     ) -> Self {
         let (device, luid) = (device.clone(), device.adapter().luid());
         let (logs, picked) = (Logs::default(), Logs::default());
-        let (holds, by_kernel) = (Vec::new(), true);
-        Self { logs, picked, device, luid, progress, memory, ending, by_kernel, holds, pieces: 0, tracer: None }
+        let (kernel_waits, by_kernel) = (Vec::new(), true);
+        Self { logs, picked, device, luid, progress, memory, ending, by_kernel, kernel_waits, pieces: 0, tracer: None }
     }
 
     /// Forgets what was recorded, for a submission by the kernel or from user mode.
@@ -267,7 +267,7 @@ impl Core {
     pub(crate) fn begin(&mut self, by_kernel: bool) {
         self.by_kernel = by_kernel;
         self.pieces = 0;
-        self.holds.clear();
+        self.kernel_waits.clear();
         // What was recorded and not submitted has no entries.
         self.picked = self.logs;
     }
@@ -336,7 +336,7 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until one more submission is done: a little while awake, then in the kernel.
+    /// Waits until one more submission is done: polls for a while, then blocks in the kernel.
     fn wait_for_one(&mut self) -> Result<()> {
         let value = self.progress.value(self.progress.completed + 1);
         for _ in 0..SPINS {
@@ -506,10 +506,10 @@ impl<'q> Recorder<'q> {
         self.check_kernel()?;
         fence.check_reach_up(value)?;
         let entries = self.core.memory.ends.len();
-        if self.core.holds.len() >= entries {
+        if self.core.kernel_waits.len() >= entries {
             return Err(Error::CommandsTooLarge);
         }
-        if self.recorded() > self.core.holds.last().map_or(0, |hold| hold.at) {
+        if self.recorded() > self.core.kernel_waits.last().map_or(0, |wait| wait.at) {
             let taken = self.core.pieces + 1;
             if taken >= entries as u64 {
                 return Err(Error::CommandsTooLarge);
@@ -518,11 +518,11 @@ impl<'q> Recorder<'q> {
             self.end()?;
             self.core.pieces = taken;
         }
-        self.core.holds.push(Hold { at: self.recorded(), fence: fence.clone(), value });
+        self.core.kernel_waits.push(KernelWait { at: self.recorded(), fence: fence.clone(), value });
         Ok(())
     }
 
-    /// Refuses what needs the kernel in a queue that does not go through it.
+    /// Refuses a command that needs submission through the kernel if the queue submits from user mode.
     #[inline(always)]
     fn check_kernel(&self) -> Result<()> {
         if self.core.by_kernel { Ok(()) } else { Err(Error::NeedsKernelSubmission) }

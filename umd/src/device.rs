@@ -45,14 +45,14 @@ struct PagingQueue {
 impl Drop for DeviceHandle {
     fn drop(&mut self) {
         let mut args = D3DKMT_DESTROYDEVICE { hDevice: self.handle };
-        self.adapter.given_back(call!(self.adapter.thunks(), D3DKMTDestroyDevice, &mut args));
+        self.adapter.count_teardown(call!(self.adapter.thunks(), D3DKMTDestroyDevice, &mut args));
     }
 }
 
 impl Drop for PagingQueue {
     fn drop(&mut self) {
         let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: self.handle };
-        self.adapter.given_back(call!(self.adapter.thunks(), D3DKMTDestroyPagingQueue, &mut args));
+        self.adapter.count_teardown(call!(self.adapter.thunks(), D3DKMTDestroyPagingQueue, &mut args));
     }
 }
 
@@ -178,7 +178,7 @@ impl PagingQueue {
             }),
             None => {
                 let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: create.hPagingQueue };
-                device.adapter.given_back(call!(device.adapter.thunks(), D3DKMTDestroyPagingQueue, &mut args));
+                device.adapter.count_teardown(call!(device.adapter.thunks(), D3DKMTDestroyPagingQueue, &mut args));
                 Err(Error::BadAnswer("D3DKMTCreatePagingQueue gave no fence address"))
             }
         }

@@ -1,7 +1,7 @@
 //! Buffers that the CPU rewrites while the GPU is at work on them: renaming, and maps that wait or do not.
 //!
-//! The operating system does not know which queued work uses an allocation, so the caller says it: [`DynamicMapping::use_until`]. What
-//! a map means then follows from how it is asked for [allocation-usage-tracking: Lock2]:
+//! The operating system does not track which queued work uses an allocation, so the caller declares it by [`DynamicMapping::use_until`]. The mode
+//! of a map decides which contents it returns [allocation-usage-tracking: Lock2]:
 //!
 //! - [`MapMode::Discard`] gives contents that no queued work uses, another allocation of a bounded pool if the present one is in use;
 //! - [`MapMode::NoOverwrite`] gives the present contents at once; the caller leaves alone what queued work uses;
@@ -74,7 +74,7 @@ impl Contents {
         Ok(Arc::new(Self { mapping, uses: Mutex::new(Vec::new()) }))
     }
 
-    /// A use that is not over, if there is one; forgets those that are.
+    /// A use that is not over, if there is one; removes those that are over.
     fn pending(&self) -> Option<Use> {
         let mut uses = self.uses.lock();
         uses.retain(|use_| use_.fence.value() < use_.value);
@@ -91,7 +91,7 @@ enum Found {
     Ready(Arc<Contents>),
     /// Contents can be made; they are counted already.
     Room,
-    /// Nothing is free before this.
+    /// All contents are in use; this use ends first.
     Busy(Use),
     /// All contents are mapped.
     Mapped,

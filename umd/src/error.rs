@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the user-mode driver, and what to do about each.
 
 use campanile_hw::packet::BadPacket;
 use core::fmt;
@@ -129,13 +129,13 @@ impl fmt::Display for Error {
 
 fn rule_text(rule: BadPacket) -> &'static str {
     match rule {
-        BadPacket::Truncated => "it is cut short",
-        BadPacket::Opcode => "there is no such operation",
-        BadPacket::Length => "its length does not fit the operation",
+        BadPacket::Truncated => "it is longer than the command buffer",
+        BadPacket::Opcode => "its opcode does not exist",
+        BadPacket::Length => "its length is not that of its opcode",
         BadPacket::Reserved => "a reserved bit is set",
         BadPacket::Alignment => "an address or size is not aligned",
         BadPacket::Range => "a size is zero or too large, or the range leaves the address space",
-        BadPacket::Privilege => "it is for the memory manager only",
+        BadPacket::Privilege => "only the memory manager may use it",
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events: what a wait with a time limit hands to the operating system instead of blocking in it.
+//! Events: a wait with a time limit passes one to the operating system and waits for it, instead of blocking in the thunk.
 
 pub(crate) use os::Event;
 

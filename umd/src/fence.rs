@@ -112,7 +112,7 @@ struct Inner {
     access: Access,
 }
 
-/// What the operating system answers about a fence that it has created or opened.
+/// The addresses and the handle of a fence that the operating system has created or opened.
 struct Answer {
     kind: FenceKind,
     handle: D3DKMT_HANDLE,
@@ -349,7 +349,7 @@ impl Fence {
         self.inner.kind == FenceKind::Monitored && !self.inner.device.adapter().caps().atomics64()
     }
 
-    /// Has the system look at the value, which may show an old upper half, and measures the distance again.
+    /// Has the operating system update the value, whose upper half may be old, and measures the distance again.
     #[cold]
     fn look(&self, value: u64, distance: fn(u64, u64) -> u64) -> Result<()> {
         if self.inner.access != Access::Signal {
@@ -451,7 +451,7 @@ impl Drop for Inner {
 
 fn destroy(device: &Device, handle: D3DKMT_HANDLE) {
     let mut args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: handle };
-    device.adapter().given_back(call!(device.thunks(), D3DKMTDestroySynchronizationObject, &mut args));
+    device.adapter().count_teardown(call!(device.thunks(), D3DKMTDestroySynchronizationObject, &mut args));
 }
 
 /// Waits until `object`, whose value shows in `current`, is at least `value`.

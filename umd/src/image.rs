@@ -1,4 +1,4 @@
-//! What only the DLL has: its memory, its end after a panic, and the symbols that the compiler expects to find.
+//! Only in the DLL: its allocator, its panic handler, and the symbols that compiled code expects.
 //!
 //! A program that links the crate brings all of this with its standard library.
 

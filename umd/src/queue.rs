@@ -43,8 +43,8 @@ use crate::{
 
 /// Fewest ring entries: the ring then fills a page, and the size of its allocation is exactly its own.
 pub const RING_ENTRIES_MIN: u32 = (CONTROL_SIZE / RING_ENTRY_SIZE) as u32;
-/// How long work may go on in a ring that is to be replaced, as the operating system has it.
-const RUN_DRY: Duration = Duration::from_secs(2);
+/// Longest time that is waited for the work in a ring that is to be replaced.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 /// Most bytes of command memory.
 pub const COMMAND_BYTES_MAX: u32 = 1 << 28;
 
@@ -131,7 +131,7 @@ pub struct QueueStats {
 pub struct Queue {
     node: Node,
     options: QueueOptions,
-    /// Largest progress value that was seen reached.
+    /// Largest progress value that a read of the progress fence has shown.
     seen: AtomicU64,
     core: Core,
     failed: Option<Error>,
@@ -140,13 +140,13 @@ pub struct Queue {
     notifications: u64,
     /// Submissions made in rings that this one has replaced.
     earlier: u64,
-    /// The doorbell could not be connected again; when the ring is done, the queue goes on through the kernel.
-    leaves_ring: bool,
-    /// The kernel-mode driver could not be told of what is in that ring.
-    unannounced: AtomicBool,
-    /// Connections that failed, after which nothing was rung.
-    unheard: u64,
-    /// Stores to the doorbell until the queue went on through the kernel.
+    /// True once the doorbell could not be connected again: when the work in the ring is done, the queue submits through the kernel.
+    falls_back: bool,
+    /// True while the kernel-mode driver was not yet notified of the work in that ring, because the call failed.
+    notify_pending: AtomicBool,
+    /// Connections that failed, after each of which the doorbell was not rung.
+    failed_connects: u64,
+    /// Stores to the doorbell before the queue submitted through the kernel.
     rung: u64,
     // The fields from here on have objects that must be destroyed in this order: doorbell, queue, context; after that the GPU does not use
     // the memory any more.
@@ -161,11 +161,11 @@ enum Path {
     Packet,
 }
 
-/// What the operating system knows the queue as.
+/// The queue's object in the operating system.
 enum Target {
-    /// The queue is given back before its context.
+    /// A hardware queue. It is dropped, and so destroyed, before its context.
     Hardware(HwQueue, HwContext),
-    /// With the fence that its last packet of each submission signals.
+    /// A packet context, and the fence that the last packet of each submission signals.
     Packets(PacketContext, Fence),
 }
 
@@ -243,7 +243,7 @@ impl Queue {
                         queue.core.logs = logs;
                         return Ok(queue);
                     }
-                    // The page's advice for a doorbell that does not connect: the same work through the kernel.
+                    // Microsoft's page advises kernel-mode submission for a doorbell that does not connect. [user-mode-work-submission]
                     Err(error) if model.is_none() => match device.explain(error) {
                         Error::DeviceLost => return Err(Error::DeviceLost),
                         reason => Some(reason),
@@ -292,9 +292,9 @@ impl Queue {
             reconnects: 0,
             notifications: 0,
             earlier: 0,
-            leaves_ring: false,
-            unannounced: AtomicBool::new(false),
-            unheard: 0,
+            falls_back: false,
+            notify_pending: AtomicBool::new(false),
+            failed_connects: 0,
             rung: 0,
             path,
             target,
@@ -335,7 +335,7 @@ impl Queue {
     /// Makes sure that a submission can be made.
     #[inline]
     pub(crate) fn begin(&mut self, wait: bool) -> Result<()> {
-        if self.leaves_ring {
+        if self.falls_back {
             self.leave_ring()?;
         }
         self.core.begin(!matches!(self.path, Path::User(..)));
@@ -372,22 +372,22 @@ impl Queue {
         self.core.logs = self.core.picked;
         let status = ring.publish(submission, commands, size, value);
         if status != 0 {
-            self.settle(status)?;
+            self.handle_status(status)?;
         }
         self.core.trace(QueueEvent::Submitted { progress: value, rung: true });
         Ok(value)
     }
 
-    /// Deals with every status but CONNECTED, after the work is in the ring.
+    /// Handles every doorbell status but CONNECTED, after the work was written to the ring.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, status: u64) -> Result<()> {
-        self.settle_status(status).inspect_err(|error| {
+    fn handle_status(&mut self, status: u64) -> Result<()> {
+        self.follow_status(status).inspect_err(|error| {
             self.failed = Some(*error);
         })
     }
 
-    fn settle_status(&mut self, mut word: u64) -> Result<()> {
+    fn follow_status(&mut self, mut word: u64) -> Result<()> {
         let Path::User(ring, doorbell) = &self.path else { return Ok(()) };
         loop {
             match UserRing::read_status(word) {
@@ -396,9 +396,9 @@ impl Queue {
                     self.notifications += 1;
                     return doorbell.notify();
                 }
-                // Taken away for another queue, or the engine sleeps. Connecting makes the scheduler look at the write
-                // pointer; ringing again after it is the page's order, and tells us whether the connection still stands.
-                // It may be taken away any number of times; only the operating system can end this.
+                // Disconnected for another queue, or because the node is in F1. Connecting makes the scheduler read the write pointer; the
+                // doorbell is rung again after that because Microsoft's page says so, and the status then shows if it is still connected.
+                // It may be disconnected any number of times, so that only the operating system ends this loop.
                 Status::Retry => {
                     self.reconnects += 1;
                     if let Err(error) = doorbell.connect() {
@@ -429,7 +429,7 @@ impl Queue {
             return Err(error);
         }
         let (Path::User(..), Target::Hardware(hw_queue, _)) = (&self.path, &self.target) else {
-            self.wait_progress_for(self.last_submitted(), Some(RUN_DRY))?;
+            self.wait_progress_for(self.last_submitted(), Some(DRAIN_LIMIT))?;
             return self.core.restart(ring_entries).map(|count| self.earlier += count);
         };
         let device = self.core.device.clone();
@@ -444,7 +444,7 @@ impl Queue {
         self.replace(ring, control, doorbell, words, ring_entries).inspect_err(|error| self.failed = Some(*error))
     }
 
-    /// The queue's doorbell is `doorbell`, for a ring in `ring` and `control`, and the old ring is done.
+    /// Replaces the queue's doorbell by `doorbell`, whose ring lies in `ring` and `control`. All work in the old ring is done.
     fn replace(
         &mut self,
         ring: Mapping,
@@ -465,7 +465,7 @@ impl Queue {
         }
     }
 
-    /// Tells `tracer` of everything from now on; `None` ends it.
+    /// Sets the tracer that is called for every event of the queue from now on; `None` ends tracing.
     pub fn set_tracer(&mut self, tracer: Option<Box<dyn Tracer>>) {
         self.core.tracer = tracer;
     }
@@ -523,24 +523,12 @@ impl Queue {
         }
     }
 
-    /// Looks at the progress up to `looks` times, pausing in between, and says whether it reached `value`.
-    #[inline]
-    pub fn spin_progress(&self, value: u64, looks: u32) -> bool {
-        for _ in 0..looks {
-            if self.progress() >= value {
-                return true;
-            }
-            core::hint::spin_loop();
-        }
-        false
-    }
-
     /// Counts since the queue was created.
     pub fn stats(&self) -> QueueStats {
         let submissions = self.earlier + self.core.progress.submitted;
         let doorbell_rings = match self.path {
             // One for each submission, one for each connection that was made again.
-            Path::User(..) => submissions + self.reconnects - self.unheard,
+            Path::User(..) => submissions + self.reconnects - self.failed_connects,
             Path::Kernel | Path::Packet => self.rung,
         };
         QueueStats {
@@ -612,7 +600,7 @@ impl HwContext {
 impl Drop for HwContext {
     fn drop(&mut self) {
         let mut args = D3DKMT_DESTROYHWCONTEXT { hHwContext: self.handle };
-        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyHwContext, &mut args));
+        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyHwContext, &mut args));
     }
 }
 
@@ -640,7 +628,7 @@ impl PacketContext {
 impl Drop for PacketContext {
     fn drop(&mut self) {
         let mut args = D3DKMT_DESTROYCONTEXT { hContext: self.handle };
-        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyContext, &mut args));
+        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyContext, &mut args));
     }
 }
 
@@ -680,7 +668,7 @@ impl Drop for HwQueue {
 
 fn destroy_hw_queue(device: &Device, handle: D3DKMT_HANDLE) {
     let mut args = D3DKMT_DESTROYHWQUEUE { hHwQueue: handle };
-    device.adapter().given_back(call!(device.thunks(), D3DKMTDestroyHwQueue, &mut args));
+    device.adapter().count_teardown(call!(device.thunks(), D3DKMTDestroyHwQueue, &mut args));
 }
 
 struct Doorbell {
@@ -737,7 +725,7 @@ impl Doorbell {
     }
 }
 
-/// What the kernel-mode driver says the queue's number is, where a doorbell that all queues share must be told; 0 elsewhere.
+/// The queue's number, which the kernel-mode driver writes to the private data on a GPU whose doorbell is shared by all queues; 0 on others.
 fn queue_number(device: &Device, data: &[u8; DoorbellData::SIZE]) -> Result<u16> {
     if !device.adapter().caps().global_doorbell() {
         return Ok(0);
@@ -755,6 +743,6 @@ fn queue_number(device: &Device, data: &[u8; DoorbellData::SIZE]) -> Result<u16>
 impl Drop for Doorbell {
     fn drop(&mut self) {
         let mut args = D3DKMT_DESTROY_DOORBELL { hDoorbell: self.handle };
-        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyDoorbell, &mut args));
+        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyDoorbell, &mut args));
     }
 }

@@ -24,11 +24,11 @@ use crate::{
 /// Why a device was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReason {
-    /// Its own work did not end, and its engine was reset.
+    /// Its own work made no progress, and the engine was reset.
     Hung,
     /// An engine or the adapter was reset because of work of another device.
     Reset,
-    /// It touched memory that is not there, or its commands made no sense.
+    /// Its work accessed memory that is not mapped, or broke a rule for commands.
     Fault,
     /// The adapter is gone, or was stopped.
     Removed,
@@ -98,9 +98,9 @@ pub struct Recovered {
     pub reason: Option<LossReason>,
     /// Submissions that were made again.
     pub replayed: u64,
-    /// Submissions that were not seen done and were not to be made again.
+    /// Submissions that were not known to be done and were not to be replayed.
     pub given_up: u64,
-    /// The road that work takes now.
+    /// The submission model of the queue on the new device.
     pub model: SubmissionModel,
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn shared_flags() -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
 ///
 /// Another process opens the fence by a handle of its own, made by `DuplicateHandle` or inherited.
 pub struct SharedHandle {
-    /// The way to the system that gave the handle.
+    /// The adapter whose thunks close the handle.
     adapter: Adapter,
     /// Only a number, never followed.
     handle: usize,
@@ -107,7 +107,7 @@ impl SharedHandle {
 
 impl Drop for SharedHandle {
     fn drop(&mut self) {
-        self.adapter.given_back(call!(self.adapter.thunks(), NtClose, self.raw()));
+        self.adapter.count_teardown(call!(self.adapter.thunks(), NtClose, self.raw()));
     }
 }
 

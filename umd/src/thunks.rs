@@ -1,4 +1,4 @@
-//! The way into the operating system: a table of D3DKMT functions, and the one place that calls through it.
+//! The table of D3DKMT functions, and the macros by which everything calls them.
 
 pub use wddm_ddi::kmt::Thunks;
 

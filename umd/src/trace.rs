@@ -1,4 +1,4 @@
-//! What a queue can tell a tracing tool while it records and submits.
+//! Tracing: the events of a queue while it records and submits.
 //!
 //! With native fences and submission from user mode, only the driver in the process sees when a wait or a signal is queued; the GPU's logs
 //! only say when it was executed. A tracer is called at that moment and takes the time itself. Without one the cost is a branch that always
@@ -37,10 +37,10 @@ pub enum QueueEvent {
     },
 }
 
-/// Is told of every event of the queues it was given to.
+/// Gets every event of the queues that it is set on.
 ///
-/// Called in the middle of recording: it should note and return. What was recorded for a submission that then fails has been
-/// told all the same.
+/// It is called while a submission is recorded, so it should note the event and return. Events of a submission that fails afterwards have been
+/// passed too.
 pub trait Tracer: Send {
     /// Called at the moment of an event.
     fn event(&mut self, event: QueueEvent);

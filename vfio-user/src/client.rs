@@ -51,7 +51,7 @@ struct Link {
 }
 
 fn broken(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the server's answer makes no sense: {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the server's answer is not valid: {what}"))
 }
 
 fn closed() -> io::Error {
@@ -101,7 +101,7 @@ impl Link {
             }
         };
         if !message.header.is_reply() || message.header.id != id || message.header.command != number {
-            return Err(broken("it belongs to another question"));
+            return Err(broken("it belongs to another request"));
         }
         if message.too_many_fds {
             return Err(broken("it comes with more descriptors than a message may have"));

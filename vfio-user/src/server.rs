@@ -31,7 +31,9 @@ impl fmt::Display for BindError {
         match self {
             Self::NotASocket(path) => write!(f, "{} exists and is no socket", path.display()),
             Self::InUse(path) => write!(f, "{} is the socket of a server that is running", path.display()),
-            Self::TooLong(path) => write!(f, "{} is too long for a socket, which has 107 bytes", path.display()),
+            Self::TooLong(path) => {
+                write!(f, "{} is too long: the path of a socket has at most 107 bytes", path.display())
+            }
             Self::System(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }

@@ -207,7 +207,7 @@ pub(crate) fn run(mut channel: Channel, waiter: &Waiter<'_>, make: Make<'_>, obs
             Err(end) => return end,
         };
         if !message.header.is_command() {
-            return End::Broken(io::Error::new(io::ErrorKind::InvalidData, "a reply without a question"));
+            return End::Broken(io::Error::new(io::ErrorKind::InvalidData, "a reply without a request"));
         }
         let header = message.header;
         let outcome = session.carry_out(message);
@@ -229,7 +229,11 @@ fn next(channel: &mut Channel, waiter: &Waiter<'_>, until: Option<Instant>) -> R
             Woken::Ready => {}
             Woken::Stopped => return Err(End::Stopped),
             Woken::TimedOut => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no introduction within five seconds").into());
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the client has sent no VERSION within five seconds",
+                )
+                .into());
             }
         }
         match channel.receive()? {
@@ -277,7 +281,7 @@ fn greet<'a>(
     let header = message.header;
     let broken = |why: String| End::Broken(io::Error::new(io::ErrorKind::InvalidData, why));
     if header.command != command::VERSION || !header.is_command() {
-        return Err(broken(format!("command {} in place of an introduction", header.command)));
+        return Err(broken(format!("the client has sent command {} before VERSION", header.command)));
     }
     let limits = match hello::parse(&message.body) {
         Ok(limits) => limits,
@@ -341,7 +345,7 @@ impl Session<'_> {
                 self.function.reset();
                 Some(Answer::default())
             }
-            command::VERSION => return Err(invalid("a second introduction")),
+            command::VERSION => return Err(invalid("VERSION was sent a second time")),
             other => return Err(Refusal(Errno::OPNOTSUPP, format!("command {other} is not supported"))),
         };
         answer.ok_or_else(|| invalid("the message is too short"))
@@ -387,7 +391,7 @@ impl Session<'_> {
             return Ok(None);
         };
         if flags & dma::DIRTY_BITMAP != 0 {
-            return Err(Refusal(Errno::OPNOTSUPP, "nobody keeps dirty pages".to_owned()));
+            return Err(Refusal(Errno::OPNOTSUPP, "dirty pages are not tracked".to_owned()));
         }
         let (start, end) = match flags {
             dma::ALL if address == 0 && len == 0 => (0, u64::MAX),
@@ -482,14 +486,19 @@ impl Session<'_> {
         };
         let all = self.irq_count(index)?;
         let end = start.checked_add(count).filter(|end| *end <= all);
-        let Some(end) = end else { return Err(invalid("no such vectors")) };
+        let Some(end) = end else {
+            return Err(invalid(&format!(
+                "vectors {start} to {} of interrupt {index}, which has {all}",
+                u64::from(start) + u64::from(count)
+            )));
+        };
         if flags & irq_flag::ACTION != irq_flag::TRIGGER || flags & !(irq_flag::ACTION | irq_flag::DATA) != 0 {
             return Err(invalid("vectors are only triggered"));
         }
         let vectors = match (flags & irq_flag::DATA, count) {
             (irq_flag::DATA_NONE, 0) if fds.is_empty() && start == 0 => 0..all,
             (irq_flag::DATA_EVENTFD, _) if fds.is_empty() || fds.len() == count as usize => start..end,
-            _ => return Err(invalid("vectors take an eventfd each, or none to hold all back")),
+            _ => return Err(invalid("vectors take an eventfd each, or no descriptor at all, which takes theirs away")),
         };
         let triggers = fds.into_iter().map(Trigger::new).collect::<io::Result<Vec<_>>>()?;
         let mut triggers = triggers.into_iter().map(Arc::new);

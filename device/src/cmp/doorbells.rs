@@ -28,7 +28,7 @@ const IDLE_SWEEP: usize = 4;
 /// Mask of every node.
 const ALL_NODES: u32 = (1 << NODES) - 1;
 
-/// Asked of each store that a look finds: true for one from which nothing is to follow, as a fault of the hardware has it.
+/// Called for each store that is found: true if an injected fault makes the scheduler ignore it.
 type Missed<'a> = &'a dyn Fn() -> bool;
 
 /// Why a doorbell cannot be connected or disconnected.
@@ -55,11 +55,11 @@ struct Table {
     places: Vec<Option<u32>>,
     /// The cold page that is looked at next.
     cursor: usize,
-    /// True if the last look left the cold pages for the next one.
+    /// True if the last look skipped the cold pages, so that the next one must not.
     put_off: bool,
-    /// The hot place that is given away next.
+    /// The hot place that the next cold page to be rung gets.
     next_hot: usize,
-    /// Queues that the global page may ring.
+    /// Queues that are connected to the global page.
     armed: Armed,
 }
 

@@ -1,8 +1,8 @@
 //! The command processor (CMP): the scheduler that takes hardware queues to the nodes.
 //!
-//! Locks, always taken in this order: the registers (one command at a time), a node, the shape of system memory (shared), then one of
-//! doorbells, wait lists or events, and an inbox last. A node has its lock for one bounded slice; a thread that takes the lock knows that
-//! the node touches nothing meanwhile.
+//! Locks, always taken in this order: the registers (one command at a time), a node, the ranges of system memory (shared), then one of
+//! doorbells, wait lists or events, and an inbox last. A node's lock is taken for one bounded slice; while another thread has it, the node
+//! accesses nothing.
 
 mod commands;
 mod doorbells;
@@ -37,12 +37,12 @@ impl OtherEngines for [Node; NODES as usize] {
     }
 }
 
-/// How much the scheduler has touched, to show that no work grows with the number of idle queues.
+/// Counts of the scheduler's steps, by which tests show that no work grows with the number of idle queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Doorbell words read.
     pub doorbell_reads: u64,
-    /// Queues looked at by the scheduler: news taken in, chosen to run.
+    /// Queues that the scheduler has looked at, to take in news from the mailbox or because they were chosen to run.
     pub queue_visits: u64,
     /// Waiting queues looked at because a fence changed.
     pub waiter_visits: u64,
@@ -276,8 +276,8 @@ impl Cmp {
         access.dma_enabled() && self.waits.look(&self.mailbox, &access)
     }
 
-    /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a
-    /// global one.
+    /// Work for when there is nothing else to do: looks at the doorbells that were not rung lately, and for stores to a global doorbell that
+    /// another store overwrote.
     pub(crate) fn tidy(&self) -> bool {
         let search = || self.doorbells.search(&self.mailbox, self.power.asleep(), &|| self.faults.misses_ring());
         self.running() && (search() || self.doorbells.sweep(&self.mailbox))

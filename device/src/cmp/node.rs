@@ -22,7 +22,7 @@ const SLICE_BYTES: u64 = 2 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) state: Mutex<NodeState>,
-    /// Commands that want the lock; engines step back for them.
+    /// The number of commands that wait for the lock; the engine starts no slice while there are any.
     claims: AtomicU32,
     /// True while a slice is in progress.
     pub(crate) engaged: AtomicBool,
@@ -49,7 +49,7 @@ impl Node {
 pub(crate) struct NodeState {
     /// Queues by number.
     queues: Vec<Option<Box<Queue>>>,
-    /// Which of them runs.
+    /// The run list, which chooses the queue that runs.
     pub(crate) run_list: RunList,
     /// Runnable queues whose next command buffer ends in an event for which the event ring has no free entry.
     stalled: Vec<u32>,
@@ -221,7 +221,7 @@ impl NodeState {
         context.report(EventKind::Fault, queue.node, number, [fault.address, info.into_bits()]);
     }
 
-    /// Puts a queue that has work and nothing against it on the run list, or marks it idle.
+    /// Puts a queue on the run list if it has work and is neither suspended, waiting nor faulted; marks it idle if it has no work.
     pub(crate) fn settle(&mut self, number: u32) {
         let Some(queue) = self.queue(number) else { return };
         if !queue.has_work() {
@@ -232,7 +232,7 @@ impl NodeState {
         self.run_list.push(number);
     }
 
-    /// Takes in a write pointer. `trusted` says that it comes from the ring-control page, where it never goes back.
+    /// Takes in a write pointer. `trusted` is true if it was read from the ring-control page, where it never decreases.
     pub(crate) fn observe(&mut self, number: u32, write: u64, trusted: bool, context: &Context<'_>) {
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
         if matches!(queue.state, RunState::Suspended | RunState::Faulted) || write == queue.write {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A node that is not idle.
 const BUSY: u64 = u64::MAX;
 
-/// When a runner has to step the function next. Used to decide how long its thread sleeps.
+/// When a runner has to step the function next, which decides how long its thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextLook {
     /// Soon: memory has to be polled for a doorbell, or for the read pointer of a full event ring.
@@ -150,7 +150,7 @@ impl Cmp {
         idle
     }
 
-    /// Says that a node hangs, as its own watchdog would.
+    /// Reports by an event that a node hangs, as its own watchdog does.
     pub(crate) fn report_hung(&self, memory: &Memory, number: u32) {
         if let Some(node) = self.nodes.get(number as usize) {
             let access = memory.access();
@@ -168,7 +168,7 @@ impl Cmp {
         });
     }
 
-    /// The scheduler does not run, or every node is in F1.
+    /// True if the scheduler does not run, or every node is in F1.
     pub(crate) fn stands_still(&self) -> bool {
         !self.running() || self.power.asleep() == (1 << NODES) - 1
     }

@@ -1,7 +1,7 @@
-//! Queues that leave the function and come back: SaveQueue and RestoreQueue.
+//! SaveQueue and RestoreQueue: the state of a queue is written to a record in memory, and read from it again.
 //!
-//! Rings, control pages and command buffers are the owner's; what the scheduler alone knows of a queue is how far it has come, and where in
-//! a command buffer it is. Packets that are done have had their effect, and are not done again.
+//! Rings, control pages and command buffers lie in the owner's memory; the record has only the state that the scheduler keeps itself: the entries
+//! consumed, and the position in the command buffer. Packets that are done have had their effect, and are not executed again.
 
 use super::Cmp;
 use crate::memory::Memory;
@@ -43,7 +43,7 @@ fn state_of(queue: &Queue) -> QueueState {
     }
 }
 
-/// The buffer of a record: `Some(None)` when it has none, `None` when it cannot be true.
+/// The buffer of a record: `Some(None)` if it has none, `None` if its fields are not valid.
 fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buffer>> {
     let flags = QueueStateFlags::from_bits(state.flags);
     let kernel = flags.retire_event() || flags.write_progress() || flags.privileged();

@@ -22,7 +22,7 @@ pub(crate) struct FencePlace {
     pub(crate) monitored: u64,
 }
 
-/// A fence as MapFence told it.
+/// A fence that the command MapFence has put into the table.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// Address of the monitored value in the process.
@@ -51,7 +51,7 @@ impl FenceTable {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a fence known that `process` has at `place`.
+    /// Adds a fence that a process names by `process` and whose values are at `place`.
     ///
     /// # Errors
     /// The fence is known there already, or the table is full.

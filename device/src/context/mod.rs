@@ -1,4 +1,4 @@
-//! What the scheduler and its engines share while a node works: wait lists, the mailbox of queues, the table of fences, counters.
+//! State that the scheduler shares with its engines: wait lists, the mailbox of queues, the table of fences, counters.
 //!
 //! It knows neither queues nor engines: [`OtherEngines`] is how a packet reaches those of the other nodes.
 
@@ -92,17 +92,17 @@ pub(crate) struct Context<'a> {
     pub(crate) tallies: &'a Tallies,
     /// The fences that are reached through the paging process; `None` where they are reached through their own.
     pub(crate) fences: Option<&'a FenceTable>,
-    /// What is to go wrong; `None` while nothing is.
+    /// The injected faults; `None` while no rule is armed.
     pub(crate) faults: Option<&'a Faults>,
     pub(crate) paging_root: Option<Location>,
     pub(crate) features: Features,
     pub(crate) others: &'a dyn OtherEngines,
 }
 
-/// The engines of the other nodes, for a change that all of them have to hear of.
+/// The engines of the other nodes, for TLB invalidations, which concern all of them.
 pub(crate) trait OtherEngines: Sync {
-    /// Has every node but `own` forget translations. Slices that are in progress there end first; only the paging node's engine waits for
-    /// another node while it has its own lock, so it gets all of them.
+    /// Invalidates translations in the TLB of every node but `own`. Slices that are in progress there end first. Only the paging node's engine
+    /// waits for the lock of another node while it has its own, so there is no deadlock.
     fn forget(&self, own: u32, root: Location, start: u64, end: u64);
 }
 

@@ -1,5 +1,5 @@
-//! Register writes on their way: PCI Express posts them, so that a processor that has stored to a register does not know whether the
-//! function has seen it.
+//! Posted register writes: on PCI Express a write is posted, so that the processor which has stored to a register does not know whether the
+//! function has received it.
 //!
 //! A function of this variant makes that visible. A write arrives when a register is read, because a read pushes the writes before it,
 //! or a while later. A command and a change of CONTROL then take a while longer: CMP_STATUS reads as Busy, CONTROL.BUSY as one.
@@ -9,10 +9,10 @@ use crate::lock::lock;
 use campanile_hw::registers::{self as reg, Command, CommandStatus, Control};
 use std::collections::VecDeque;
 
-/// Steps of the function for which a write is under way that no read pushes.
-const WAY: u64 = 16;
-/// Reads of CMP_STATUS or CONTROL, and steps, after which a command or change of CONTROL is done: never the first one, and different from
-/// one command to the next.
+/// Steps of the function after which a write arrives that no read pushes.
+const ARRIVAL_STEPS: u64 = 16;
+/// Reads of CMP_STATUS or CONTROL, and steps, after which a command or a change of CONTROL is done, for one command after the other. Never 1,
+/// so that a driver has to poll.
 const LOOKS_UNTIL_DONE: [u64; 4] = [3, 2, 6, 2];
 
 /// A register write.
@@ -45,7 +45,7 @@ pub(crate) struct Posted {
     unread: u64,
 }
 
-/// A command, or a change of CONTROL, was begun, and no read has told its end.
+/// True for a command, or a change of CONTROL, that has begun and whose end the driver has not read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
     command: bool,
@@ -67,7 +67,7 @@ impl Posted {
         Some(Begun { write, left })
     }
 
-    /// A register that tells what is done was read, and nothing is in progress of that.
+    /// Notes that the driver has read, in the status register at `offset`, that nothing is in progress.
     fn tell(&mut self, offset: u64) {
         match offset {
             reg::CMP_STATUS => self.owed.command = false,
@@ -91,11 +91,11 @@ impl Gpu {
     /// Takes a write to a register; it is carried out later.
     pub(crate) fn post(&self, offset: u64, size: u8, value: u64) {
         if offset == reg::CMP_COMMAND && value as u32 == Command::ResetNode as u32 {
-            // Its argument is looked at.
+            // A command reads its argument registers, so the writes before it arrive first.
             self.arrive(&mut lock(&self.posted), u64::MAX);
             self.hold_reset(offset, value);
         }
-        let due = self.steps() + WAY;
+        let due = self.steps() + ARRIVAL_STEPS;
         lock(&self.posted).under_way.push_back(Write { offset, size, value, due });
     }
 
@@ -137,21 +137,22 @@ impl Gpu {
         true
     }
 
-    /// Everything that was written is carried out, as before an access to configuration space.
+    /// Carries out all posted writes, as before an access to configuration space.
     pub(crate) fn settle_posted(&self) {
         let mut posted = lock(&self.posted);
         self.arrive(&mut posted, u64::MAX);
         while self.look_at_command(&mut posted) | self.look_at_control(&mut posted) {}
     }
 
-    /// Nothing of what was written is carried out any more: the function starts over.
+    /// Drops all posted writes, because the function was reset.
     pub(crate) fn drop_posted(&self) {
         let mut posted = lock(&self.posted);
         let Posted { begun, unread, .. } = *posted;
         *posted = Posted { begun, unread, ..Posted::default() };
     }
 
-    /// The function may not reach memory any more: from now on its owner takes what was begun for done, and should have read that it is.
+    /// Called when the function may not access memory any more: a driver regards its commands as done from now on, so it should have read their
+    /// ends.
     pub(crate) fn end_posted(&self) {
         let mut posted = lock(&self.posted);
         posted.unread += std::mem::take(&mut posted.owed).count();

@@ -1,4 +1,4 @@
-//! What memory was given to a function.
+//! The system memory that is mapped for a function, for tests.
 
 use std::sync::PoisonError;
 

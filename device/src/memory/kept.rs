@@ -8,7 +8,7 @@ use campanile_hw::queue::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// 64-bit words that were resolved for writing once and are good for later slices, until memory has another shape.
+/// 64-bit words that were resolved for writing once and are valid in later slices too, until the generation of memory changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeptWords {
     first: NonNull<AtomicU64>,
@@ -35,13 +35,13 @@ impl Access<'_> {
         Some(KeptWords { first: NonNull::from(words).cast(), count: words.len(), shape: self.system.shape })
     }
 
-    /// True if the words are still where they were found: memory has the same shape.
+    /// True if the words are still where they were found, because the generation of memory has not changed.
     #[inline]
     pub(crate) fn has_kept(&self, kept: &KeptWords) -> bool {
         kept.shape == self.system.shape
     }
 
-    /// What was kept; `None` once memory has another shape.
+    /// The words that were kept; `None` once the generation of memory has changed.
     #[inline]
     pub(crate) fn reopen(&self, kept: &KeptWords) -> Option<&[AtomicU64]> {
         if !self.has_kept(kept) {

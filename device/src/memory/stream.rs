@@ -1,4 +1,4 @@
-//! Stores that bypass the caches, for transfers that are larger than these.
+//! Non-temporal stores, for transfers that are larger than the caches.
 //!
 //! UNSAFETY: as of the module around: raw stores into mappings, within spans.
 

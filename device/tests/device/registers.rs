@@ -34,6 +34,16 @@ fn read_only_registers_drop_writes() {
 }
 
 #[test]
+fn registers_that_are_written_and_read_keep_what_was_written() {
+    let host = Host::new();
+    let stored = |register: &&reg::Register| register.access == Access::ReadWrite && register.offset != reg::CONTROL;
+    for register in REGISTERS.iter().filter(stored) {
+        host.set(register.offset, register.width, 0x5000);
+        assert_eq!(host.get(register.offset, register.width), 0x5000, "{}", register.name);
+    }
+}
+
+#[test]
 fn wide_registers_can_be_accessed_as_halves() {
     let host = Host::new();
     host.set(reg::CMP_ARG1, 8, 0x1111_2222_3333_4444);

@@ -1,4 +1,4 @@
-//! What a DDI answers.
+//! The status that a DDI returns, and the note of a refusal in the trace.
 
 use campanile_hw::trace::event::Event;
 use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
@@ -9,7 +9,8 @@ use crate::handle::Handle;
 use crate::refusal::{Ddi, Refused};
 use crate::trace;
 
-/// What a DDI answers. A refusal is noted and counted by the adapter that `object` belongs to, or by the driver if that is none.
+/// The status that `ddi` returns for `result`. A refusal is noted and counted by the adapter that `object` belongs to, or by the driver if the
+/// handle names no adapter.
 pub(super) fn answer(ddi: Ddi, object: HANDLE, result: Result<(), Refused>) -> NTSTATUS {
     let Err(Refused { status, reason }) = result else { return STATUS_SUCCESS };
     let status = ddi.answers(status);

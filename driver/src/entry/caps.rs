@@ -1,4 +1,4 @@
-//! Capabilities.
+//! DxgkDdiQueryAdapterInfo: capabilities, segments, and the private data of the user-mode driver.
 
 use core::ptr::NonNull;
 

@@ -67,7 +67,7 @@ pub(crate) unsafe extern "win64" fn start_device(
 /// The callbacks of the system. Its table ends after `Size` bytes, and that of an older system has fewer callbacks; those that it lacks are absent here.
 fn callbacks(interface: *const DXGKRNL_INTERFACE) -> Result<DXGKRNL_INTERFACE, Refused> {
     let given = *inputs(interface.cast::<u32>())? as usize;
-    // Half a callback is none.
+    // A callback whose pointer does not lie within `Size` whole is absent.
     let size = given.min(size_of::<DXGKRNL_INTERFACE>()) / size_of::<usize>() * size_of::<usize>();
     let mut table = DXGKRNL_INTERFACE::zeroed();
     // SAFETY: the system's table has `Size` bytes, which do not overlap with this frame's; each of them may be copied, and the rest is zero, which is absent.

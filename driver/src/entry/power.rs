@@ -42,8 +42,8 @@ pub(crate) unsafe extern "win64" fn set_power_component_fstate(
     })
 }
 
-/// The driver calls power callbacks only from DDIs that the operating system makes between these notifications, so there is
-/// nothing to do but to understand them. Platform drivers are not spoken to.
+/// The driver calls power callbacks only from DDIs that the operating system calls between these notifications, so the known requests need no
+/// action. Any other request, such as one of the platform, is refused.
 pub(crate) unsafe extern "win64" fn power_runtime_control_request(
     context: *mut c_void,
     code: *const GUID,

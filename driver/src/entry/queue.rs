@@ -97,19 +97,19 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
         let root = target.root.filter(|_| well_formed);
         let (handle, context) = target.context.unzip();
         let buffer = args.DmaBufferVirtualAddress;
-        let ran = context.map_or(0, |context| context.take_ran(buffer, args.Flags.Resubmission())).min(size);
+        let executed = context.map_or(0, |context| context.take_executed(buffer, args.Flags.Resubmission())).min(size);
         let packet = Packet {
-            commands: if root.is_some() { buffer.wrapping_add(ran.into()) } else { 0 },
-            size: if root.is_some() { size - ran } else { 0 },
+            commands: if root.is_some() { buffer.wrapping_add(executed.into()) } else { 0 },
+            size: if root.is_some() { size - executed } else { 0 },
             root: root.unwrap_or_default(),
             fence: args.SubmissionFenceId,
             silent: root.is_none(),
-            // What runs in contexts of the system on this node, BuildPagingBuffer has written.
+            // A buffer that the system submits to a context of its own on this node was written by DxgkDdiBuildPagingBuffer.
             paging: target.node == NODE_PAGING && context.is_some_and(|context| context.system),
             process: target.process.into_bits(),
             dxgk_process: target.dxgk_process,
             context: handle.map_or(0, Handle::into_bits),
-            ran,
+            executed,
         };
         submit(irql, &target, packet)?;
         if root.is_none() {
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const
             process: target.process.into_bits(),
             dxgk_process: target.dxgk_process,
             context: 0,
-            ran: 0,
+            executed: 0,
         };
         submit(irql, &target, packet)
     })
@@ -152,9 +152,9 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
         let (fence, node_number) = (args.PreemptionFenceId, args.NodeOrdinal);
         gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
-        gpu.note_asked_off(node);
-        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |(context, given_up)| {
-            interrupt::keep(adapter, context, given_up)
+        gpu.note_stop_requested(node);
+        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |(context, preempted)| {
+            interrupt::keep(adapter, context, preempted)
         })
     })
 }

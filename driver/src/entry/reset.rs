@@ -54,7 +54,7 @@ pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTS
     on_gpu(Ddi::RestartFromTimeout, adapter, |irql, adapter, _| reset::restart_adapter(irql, adapter))
 }
 
-/// Any level.
+/// Any level: the DDI is also called while the machine stops.
 pub(crate) unsafe extern "win64" fn collect_dbg_info(adapter: HANDLE, args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
     let collect = || {
         let (adapter, args) = (slots::adapter(adapter)?, inputs(args)?);

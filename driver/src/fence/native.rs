@@ -228,7 +228,7 @@ impl NativeFence {
             let process = adapter.objects.get::<Process>(place.process).ok();
             let Some(process) = process else { continue };
             let found = || Some([process.root(gpu.dxgk.engine())?.into_bits(), place.current, 0]);
-            if gpu.cmp.run_found(irql, Command::FenceChanged, found).is_err() {
+            if gpu.cmp.run_looked_up(irql, Command::FenceChanged, found).is_err() {
                 // The address may be unmapped by now. Looking at every waiting queue covers whatever is left.
                 let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
             }

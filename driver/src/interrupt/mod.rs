@@ -18,7 +18,7 @@ use crate::events::Next;
 use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::{Device, Dispatch};
-use crate::node::packet::GivenUp;
+use crate::node::packet::PreemptedBuffer;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::Reason;
@@ -251,11 +251,11 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
     }
 }
 
-/// Tells a packet context how much of a preempted buffer ran, so that what is left of it can run later. A context that was destroyed
-/// meanwhile needs no such note.
-pub(crate) fn keep(adapter: &Adapter, context: u64, given_up: GivenUp) {
+/// Notes in a packet context how much of a preempted buffer has run, so that only the rest runs when it is submitted again. A context that was
+/// destroyed meanwhile is left out.
+pub(crate) fn keep(adapter: &Adapter, context: u64, preempted: PreemptedBuffer) {
     if let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context)) {
-        context.give_up(given_up);
+        context.note_preempted(preempted);
     }
 }
 
@@ -263,7 +263,7 @@ pub(crate) fn keep(adapter: &Adapter, context: u64, given_up: GivenUp) {
 fn preempted(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
     let Some(node) = gpu.nodes.get(event.queue as usize) else { return unknown(adapter, event) };
     batch.flush(irql, gpu);
-    node.stopped(irql, event.data0, event.data1, |(context, given_up)| keep(adapter, context, given_up));
+    node.stopped(irql, event.data0, event.data1, |(context, preempted)| keep(adapter, context, preempted));
     node.report_preemption(irql, &gpu.dxgk);
 }
 
@@ -296,11 +296,11 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
             if node.is_stopping() {
                 return;
             }
-            node.note_reset(irql, |(context, given_up)| keep(adapter, context, given_up));
+            node.note_reset(irql, |(context, preempted)| keep(adapter, context, preempted));
             node.report_preemption(irql, &gpu.dxgk);
             return;
         }
-        if let Some(packet) = node.fault(irql, |(context, given_up)| keep(adapter, context, given_up)) {
+        if let Some(packet) = node.fault(irql, |(context, preempted)| keep(adapter, context, preempted)) {
             report::packet_fault(irql, gpu, node, &packet, event.data0, info);
         }
         node.report_preemption(irql, &gpu.dxgk);

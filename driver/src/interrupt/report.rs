@@ -148,7 +148,7 @@ pub(crate) fn packet_fault(irql: &Device, gpu: &Gpu, node: &Node, packet: &Packe
 /// user mode writes is not known to the kernel and reported as 0.
 pub(crate) fn queue_fault(irql: &Device, gpu: &Gpu, node: &Node, queue: &HwQueue, address: u64, info: FaultInfo) {
     if FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
-        // A reset was asked for by the kernel, which knows.
+        // The kernel itself has requested the reset that caused this.
         return;
     }
     if node.is_muted() {

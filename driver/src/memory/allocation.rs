@@ -1,4 +1,4 @@
-//! Allocations: where user mode's private data says they live, and what the operating system is told of that.
+//! Allocations: the private data of the user-mode driver chooses the memory, and the driver describes it to the operating system.
 
 use core::ptr::NonNull;
 
@@ -274,7 +274,7 @@ pub(crate) fn size_of_handle(adapter: &Adapter, raw: HANDLE) -> Result<u64, Refu
     created.or_else(|_| opened()).map_err(|_| refused(Reason::StaleHandle))
 }
 
-/// An allocation is mapped in a process so that its first byte is at `address`. An allocation that does not exist is none of which the address matters.
+/// Notes that an allocation is mapped in a process so that its first byte is at `address`. A handle that names no allocation is ignored.
 pub(crate) fn note_mapping(irql: &Passive, adapter: &Adapter, raw: HANDLE, process: Handle, address: u64) {
     if let Ok(allocation) = adapter.objects.get::<Allocation>(Handle::of(raw)) {
         allocation.mappings.lock(irql).note(process, address);
@@ -363,7 +363,6 @@ pub(crate) fn standard(
 mod tests {
     use super::*;
     use crate::caps::Hardware;
-    use campanile_hw::registers::Caps;
 
     fn data(placement: u32, size: u64) -> AllocationData {
         AllocationData { magic: MAGIC, placement, size, adapter: 0, reserved: 0 }
@@ -375,17 +374,7 @@ mod tests {
     }
 
     fn layout(window: u64) -> Layout {
-        let hardware = Hardware {
-            caps: Caps::new(),
-            vram_size: 64 << 20,
-            vram_window: window,
-            host_aperture_pages: 0,
-            fence_stride: 0,
-            doorbells: 1,
-            queue_limit: 1024,
-            clock_hz: 1,
-        };
-        Layout::new(&hardware).unwrap()
+        Layout::new(&Hardware::for_tests(64 << 20, window)).unwrap()
     }
 
     #[test]

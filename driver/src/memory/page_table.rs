@@ -36,7 +36,7 @@ pub(crate) fn entry(
     if level == 0 && bits.LargePage() {
         return Err(BadEntry);
     }
-    // Of a table of tables, all that an entry of zeros covers is zero.
+    // In a table above the leaves an entry with `Zero` covers a large page, all of which reads as zero.
     let large = level > 0 && (bits.LargePage() || bits.Zero());
     let is_leaf = level == 0 || large;
     let size = match (level, leaf) {

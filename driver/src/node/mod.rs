@@ -1,4 +1,4 @@
-//! What the nodes of a device run: packet queues, rings, the numbers of hardware queues, and what priorities are to the hardware.
+//! The nodes of a device: their packet queues, rings that the kernel writes, numbers of hardware queues, and priorities in the hardware's units.
 
 pub(crate) mod numbers;
 pub(crate) mod packet;

@@ -2,8 +2,8 @@
 //!
 //! The operating system submits command buffers with 32-bit fence ids that count up per node. At most [`NODE_DEPTH`] buffers are in the
 //! hardware ring; the others wait in a software FIFO. A preemption drops the FIFO and what the ring has not started; a buffer that has
-//! begun runs to its end, or to a WAIT that is not satisfied. There it is given up, and goes on when it is submitted again. What is in the
-//! ring is known at device level, where completions arrive: popping it and reporting it are one critical section.
+//! begun runs to its end, or to a WAIT that is not satisfied. There it leaves the node, and it goes on when it is submitted again. The list of
+//! packets in the ring belongs to device level, where completions arrive: taking a packet off and reporting it are one critical section.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -43,26 +43,26 @@ pub(crate) struct Packet {
     /// The process it belongs to: the driver's handle bits, and the operating system's handle as an address. 0 if unknown.
     pub(crate) process: u64,
     pub(crate) dxgk_process: usize,
-    /// Handle bits of its context, 0 for none, and how much of the buffer ran before: `commands` begins behind that.
+    /// Handle bits of its context, 0 for none, and the bytes of the buffer that ran before a preemption: `commands` begins behind them.
     pub(crate) context: u64,
-    pub(crate) ran: u32,
+    pub(crate) executed: u32,
 }
 
-/// A buffer that a preemption gave up at a WAIT.
+/// A buffer that was preempted at a WAIT after a part of it had run; the rest runs when it is submitted again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GivenUp {
+pub(crate) struct PreemptedBuffer {
     /// Its address.
     pub(crate) buffer: u64,
     /// Bytes from the start of the buffer that were executed before the preemption.
-    pub(crate) ran: u32,
+    pub(crate) executed: u32,
 }
 
 impl Packet {
-    /// What to keep of the packet for its context when it is dropped: how much of its buffer ran, `more` of it just now.
-    fn given_up(&self, more: u32) -> Option<(u64, GivenUp)> {
-        let ran = self.ran.saturating_add(more);
-        let buffer = self.commands.wrapping_sub(self.ran.into());
-        (ran != 0 && self.context != 0).then_some((self.context, GivenUp { buffer, ran }))
+    /// The packet's context, and how much of its buffer has run, `more` bytes since this submission; `None` without context or if none has run.
+    fn preempted_buffer(&self, more: u32) -> Option<(u64, PreemptedBuffer)> {
+        let executed = self.executed.saturating_add(more);
+        let buffer = self.commands.wrapping_sub(self.executed.into());
+        (executed != 0 && self.context != 0).then_some((self.context, PreemptedBuffer { buffer, executed }))
     }
 }
 
@@ -396,7 +396,7 @@ impl Node {
 
     /// A FAULT event came: the packet that ran, which counts as completed with the report of the fault. `keep` is told of packets that
     /// a preemption drops and that began before.
-    pub(crate) fn fault(&self, irql: &Device, keep: impl Fn((u64, GivenUp))) -> Option<Packet> {
+    pub(crate) fn fault(&self, irql: &Device, keep: impl Fn((u64, PreemptedBuffer))) -> Option<Packet> {
         let packet = self.flight.with(irql, |flight| {
             let packet = flight.leave();
             self.note_current(flight);
@@ -410,7 +410,7 @@ impl Node {
     }
 
     /// A PREEMPTED event came. `keep` is told of packets that are dropped after they began; the oldest came to `offset` of its buffer.
-    pub(crate) fn stopped(&self, irql: &Device, cookie: u64, offset: u64, keep: impl Fn((u64, GivenUp))) {
+    pub(crate) fn stopped(&self, irql: &Device, cookie: u64, offset: u64, keep: impl Fn((u64, PreemptedBuffer))) {
         let dropped = self.flight.with(irql, |flight| {
             let expected = flight.preemption.is_some_and(|preemption| tag(preemption.id, flight.epoch) == cookie);
             let dropped = if expected { flight.stop() } else { [None; NODE_DEPTH] };
@@ -420,15 +420,15 @@ impl Node {
         self.needs_refill.store(true, Ordering::Release);
         for (index, packet) in dropped.into_iter().flatten().enumerate() {
             let more = u32::try_from(offset).ok().filter(|offset| index == 0 && *offset < packet.size);
-            packet.given_up(more.unwrap_or(0)).map(&keep);
+            packet.preempted_buffer(more.unwrap_or(0)).map(&keep);
         }
     }
 
     /// The queue was stopped by an engine reset that was not meant for it, or by a fault: what it ran starts over, unless it is being
     /// preempted; `keep` is as for [`Node::fault`].
-    pub(crate) fn note_reset(&self, irql: &Device, keep: impl Fn((u64, GivenUp))) {
+    pub(crate) fn note_reset(&self, irql: &Device, keep: impl Fn((u64, PreemptedBuffer))) {
         let dropped = self.flight.with(irql, Flight::stop);
-        dropped.into_iter().flatten().filter_map(|packet| packet.given_up(0)).for_each(keep);
+        dropped.into_iter().flatten().filter_map(|packet| packet.preempted_buffer(0)).for_each(keep);
         self.needs_recovery.store(true, Ordering::Release);
         self.needs_refill.store(true, Ordering::Release);
     }
@@ -455,7 +455,7 @@ impl Node {
         cmp: &Cmp,
         preemption: u32,
         drain: impl Fn(&Device),
-        keep: impl Fn((u64, GivenUp)),
+        keep: impl Fn((u64, PreemptedBuffer)),
     ) -> Result<(), Refused> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
@@ -467,7 +467,7 @@ impl Node {
             return Ok(());
         }
         while let Some(packet) = submission.fifo.front() {
-            packet.given_up(0).map(&keep);
+            packet.preempted_buffer(0).map(&keep);
             submission.fifo.pop();
         }
         let begin = |device: &Device| {
@@ -476,7 +476,7 @@ impl Node {
                 let done = flight.oldest().is_none() || self.needs_recovery.load(Ordering::Acquire);
                 flight.preemption = Some(Preemption { id: preemption, done });
                 if done {
-                    flight.stop().into_iter().flatten().filter_map(|packet| packet.given_up(0)).for_each(&keep);
+                    flight.stop().into_iter().flatten().filter_map(|packet| packet.preempted_buffer(0)).for_each(&keep);
                 }
                 (!done).then(|| tag(preemption, flight.epoch))
             })
@@ -605,7 +605,7 @@ mod tests {
             process: u64::from(fence),
             dxgk_process: 0,
             context: 1,
-            ran: 0,
+            executed: 0,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bands, levels, priorities and times, from those of the operating system to those of the hardware.
+//! Translates priority bands, levels, priorities, quanta and grace periods of the operating system to those of the hardware.
 
 use core::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! Root page tables: which address space contexts and processes have on a GPU, and what becomes of that when a root goes.
+//! Root page tables: which one a context and its process use on each GPU, and what happens when a root is evicted.
 //!
 //! A root that leaves memory is announced as any other table (DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction): from then on nothing here, and
 //! nothing in the hardware, names its address, where other memory may be. DxgkDdiSetRootPageTable then tells each context of the process

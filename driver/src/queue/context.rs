@@ -14,7 +14,7 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, PushLock, SpinLock};
-use crate::node::packet::GivenUp;
+use crate::node::packet::PreemptedBuffer;
 use crate::node::priority::Priority;
 use crate::pool::{PoolVec, Tag};
 use crate::queue::Drain;
@@ -34,9 +34,9 @@ pub(crate) struct Context {
     pub(crate) system: bool,
     pub(crate) process: Handle,
     root: AtomicU64,
-    /// The buffer that a preemption gave up: how much of it ran, then its address, 0 for none.
-    given_up_ran: AtomicU32,
-    given_up: AtomicU64,
+    /// The buffer that was preempted: the bytes of it that have run, then its address, 0 for none.
+    preempted_executed: AtomicU32,
+    preempted: AtomicU64,
 }
 
 impl Object for Context {
@@ -75,21 +75,22 @@ impl Context {
             system: args.Flags.SystemContext(),
             process: device.process,
             root: AtomicU64::new(NO_ROOT),
-            given_up_ran: AtomicU32::new(0),
-            given_up: AtomicU64::new(0),
+            preempted_executed: AtomicU32::new(0),
+            preempted: AtomicU64::new(0),
         })
     }
 
-    /// A preemption gave up a buffer of the context; it is the next one that the operating system submits.
-    pub(crate) fn give_up(&self, given_up: GivenUp) {
-        self.given_up_ran.store(given_up.ran, Ordering::Relaxed);
-        self.given_up.store(given_up.buffer, Ordering::Release);
+    /// Notes that a buffer of the context was preempted; it is the next one that the operating system submits.
+    pub(crate) fn note_preempted(&self, preempted: PreemptedBuffer) {
+        self.preempted_executed.store(preempted.executed, Ordering::Relaxed);
+        self.preempted.store(preempted.buffer, Ordering::Release);
     }
 
-    /// How much of `buffer`, which is submitted now, ran before. A new submission forgets what was given up: it will not come again.
-    pub(crate) fn take_ran(&self, buffer: u64, again: bool) -> u32 {
-        let given_up = self.given_up.swap(0, Ordering::AcqRel);
-        if again && given_up == buffer { self.given_up_ran.load(Ordering::Relaxed) } else { 0 }
+    /// The bytes of `buffer` that ran before it was preempted; `again` is true if it is submitted again. A new submission drops the note, for
+    /// the preempted buffer will not be submitted any more.
+    pub(crate) fn take_executed(&self, buffer: u64, again: bool) -> u32 {
+        let preempted = self.preempted.swap(0, Ordering::AcqRel);
+        if again && preempted == buffer { self.preempted_executed.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Root page table, once it was set.
@@ -201,7 +202,7 @@ impl HwContext {
     /// The root page table is another one, or none is there. Queues that the hardware has are told; queues that waited for one are mapped.
     pub(crate) fn set_root(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, root: Option<Location>) {
         if self.root.swap(bits_of(root), Ordering::AcqRel) != bits_of(root) {
-            self.for_queues(irql, adapter, |queue| hw_queue::follow_root(irql, gpu, self, queue));
+            self.for_queues(irql, adapter, |queue| hw_queue::update_root(irql, gpu, self, queue));
         }
     }
 
@@ -227,7 +228,8 @@ impl HwContext {
 
     /// DxgkDdiSuspendContext, and the suspending half of DxgkDdiUpdateHwContextState.
     ///
-    /// STATUS_SUCCESS if the context was suspended already, else STATUS_PENDING and a report once every queue has stopped.
+    /// Returns STATUS_SUCCESS if the context was suspended already, else STATUS_PENDING; the suspension is then reported once every queue has
+    /// stopped.
     pub(crate) fn suspend(
         &self,
         irql: &Passive,
@@ -244,7 +246,7 @@ impl HwContext {
             }
         }
         if let Some(node) = gpu.nodes.get(self.node as usize) {
-            gpu.note_asked_off(node);
+            gpu.note_stop_requested(node);
         }
         // Answers that are in the event ring already free a place for one more.
         let begin = |device: &Device| {
@@ -281,17 +283,24 @@ impl HwContext {
         let queues = self.queues.lock(irql);
         self.suspended.store(false, Ordering::Release);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
-            hw_queue::come_back(irql, gpu, self, queue);
+            hw_queue::map_saved(irql, gpu, self, queue);
             if hw_queue::is_mapped(irql, queue) {
-                // Refused by a queue that faulted, and one that came back: there is nothing to resume.
+                // Refused by a queue that faulted, and by one that `map_saved` has just resumed.
                 let _ = gpu.cmp.run(irql, Command::ResumeQueue, [u64::from(queue.number), 0, 0]);
             }
         }
     }
 
-    /// After a queue was unmapped: if it owes the answer to a suspension, it gives it now, for it does not run any more.
-    pub(crate) fn settle(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, queue: &HwQueue, drain: Drain) {
-        let settle = |device: &Device| {
+    /// Called after a queue was unmapped: completes the suspension that the queue has not answered, because an unmapped queue does not run.
+    pub(crate) fn answer_for_unmapped(
+        &self,
+        irql: &Passive,
+        adapter: &Adapter,
+        gpu: &Gpu,
+        queue: &HwQueue,
+        drain: Drain,
+    ) {
+        let answer = |device: &Device| {
             drain(device, adapter, gpu);
             let cookie = queue.suspending.swap(0, Ordering::AcqRel);
             if cookie != 0 {
@@ -300,7 +309,7 @@ impl HwContext {
             }
         };
         // Without an interrupt nothing can be reported either.
-        let _ = gpu.dxgk.synchronize(irql, settle);
+        let _ = gpu.dxgk.synchronize(irql, answer);
     }
 
     /// A queue of the context stopped. Reports every suspension that is complete with it.

@@ -55,22 +55,22 @@ struct Submission {
     fence: u64,
 }
 
-/// What is known of a queue that the hardware does not have.
+/// Where a queue that is not mapped goes on when it is mapped again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
-    /// It begins with the first entry of its ring.
-    Nothing,
-    /// It goes on from here.
+enum SavedPosition {
+    /// At the first entry of its ring.
+    Start,
+    /// At the state that SaveQueue returned.
     At(QueueState),
-    /// Where it was is not known, so it cannot go on.
+    /// The position is not known, so the queue cannot be mapped again.
     Lost,
 }
 
 struct HwQueueState {
     /// True while the hardware has the queue.
     mapped: bool,
-    /// How far the queue had come when the device left D0 with it.
-    kept: Kept,
+    /// How far the queue had come when the device left D0.
+    saved: SavedPosition,
     user: Option<UserRing>,
     /// Entries written to the kernel ring since the queue was mapped.
     written: u64,
@@ -324,7 +324,7 @@ fn build(
 ) -> Result<PoolBox<HwQueue>, Refused> {
     let state = HwQueueState {
         mapped: false,
-        kept: Kept::Nothing,
+        saved: SavedPosition::Start,
         user: None,
         written: 0,
         waiting: PoolVec::new(Tag::QUEUE),
@@ -425,10 +425,10 @@ fn map_locked(
     if !gpu.is_running() {
         return Err(refused(Reason::NotRunning));
     }
-    match state.kept {
-        Kept::Lost => return Err(refused(Reason::QueueLost)),
-        Kept::At(kept) => go_on(irql, gpu, context, queue, descriptor, &kept).map_err(refused_command)?,
-        Kept::Nothing => {
+    match state.saved {
+        SavedPosition::Lost => return Err(refused(Reason::QueueLost)),
+        SavedPosition::At(at) => map_at(irql, gpu, context, queue, descriptor, &at).map_err(refused_command)?,
+        SavedPosition::Start => {
             if let Some(kernel) = &queue.kernel {
                 kernel.ring.reset();
             }
@@ -437,23 +437,23 @@ fn map_locked(
         }
     }
     state.mapped = true;
-    state.kept = Kept::Nothing;
+    state.saved = SavedPosition::Start;
     gpu.note(Component::Queue, &Event::QueueMapped { number: queue.number, node: queue.node });
     Ok(())
 }
 
-/// Maps a queue where it was when the device left D0.
-fn go_on(
+/// Maps a queue at the position that it had when the device left D0.
+fn map_at(
     irql: &impl UpToDispatch,
     gpu: &Gpu,
     context: &HwContext,
     queue: &HwQueue,
     descriptor: QueueDescriptor,
-    kept: &QueueState,
+    at: &QueueState,
 ) -> Result<(), CommandError> {
     let flags = QueueFlags::from_bits(descriptor.flags).with_suspended(true).into_bits();
     gpu.cmp.map_queue(irql, queue.number, &QueueDescriptor { flags, ..descriptor })?;
-    if let Err(error) = gpu.cmp.restore_queue(irql, queue.number, kept) {
+    if let Err(error) = gpu.cmp.restore_queue(irql, queue.number, at) {
         // It was mapped just now, so it can be unmapped; a device that is lost has no queue.
         let _ = gpu.cmp.unmap_queue(irql, queue.number);
         return Err(error);
@@ -474,17 +474,18 @@ pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     }
     let mut saved = gpu.cmp.save_queue(irql, queue.number);
     if saved == Err(CommandError::Refused(CommandStatus::BadState)) {
-        // The operating system left it running. Cookie 0 belongs to no suspension, so its event is ignored.
+        // The operating system has not suspended it. Cookie 0 belongs to no suspension, so the event of this one is ignored.
         let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
         saved = gpu.cmp.save_queue(irql, queue.number);
     }
     gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
     state.mapped = false;
-    state.kept = saved.map_or(Kept::Lost, Kept::At);
+    state.saved = saved.map_or(SavedPosition::Lost, SavedPosition::At);
 }
 
-/// The context has another root page table, or none: the hardware is told if it has the queue; a queue that waited for one is mapped.
-pub(crate) fn follow_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+/// Called when the context has got another root page table, or has lost it: tells the hardware if the queue is mapped, and maps a queue that
+/// waited for a root.
+pub(crate) fn update_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if !state.mapped {
@@ -494,18 +495,18 @@ pub(crate) fn follow_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwConte
     }
     let args = [u64::from(queue.number), bits_of(context.root()), 0];
     if let Err(CommandError::Refused(_)) = gpu.cmp.run(irql, Command::SetQueueRoot, args) {
-        // It did not stop when it was asked to, and may not go on with what it has.
+        // The queue did not stop when its suspension was requested, and must not run with the old root.
         let _ = gpu.cmp.unmap_queue(irql, queue.number);
-        (state.mapped, state.kept) = (false, Kept::Lost);
+        (state.mapped, state.saved) = (false, SavedPosition::Lost);
         gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
     }
 }
 
-/// Maps the queue where it was, if the device lost it in D3.
-pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+/// Maps the queue at the position that it had, if the device lost it in D3.
+pub(crate) fn map_saved(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
-    if state.kept != Kept::Nothing {
+    if state.saved != SavedPosition::Start {
         // A queue that cannot be mapped refuses connections and submissions later.
         let _ = map_locked(irql, gpu, context, queue, state);
     }
@@ -551,7 +552,7 @@ pub(crate) fn flush_logs(irql: &Dispatch, gpu: &Gpu, queue: &HwQueue) {
 pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
-    state.kept = Kept::Nothing;
+    state.saved = SavedPosition::Start;
     if state.mapped {
         state.mapped = false;
         gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
@@ -566,7 +567,7 @@ pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
 pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     state.mapped = false;
-    state.kept = Kept::Nothing;
+    state.saved = SavedPosition::Start;
     state.waiting.clear();
     queue.waiting.store(0, Ordering::Release);
 }
@@ -597,7 +598,7 @@ pub(crate) fn set_user_ring(
     drain: Drain,
 ) -> Result<(), Refused> {
     unmap(irql, gpu, queue);
-    context.settle(irql, adapter, gpu, queue, drain);
+    context.answer_for_unmapped(irql, adapter, gpu, queue, drain);
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     state.user = ring;
@@ -706,7 +707,7 @@ pub(crate) fn destroy(
     unmap(irql, gpu, queue);
     // Events of this queue that are still in the event ring are handled before its number becomes free.
     if let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
-        context.settle(irql, adapter, gpu, queue, drain);
+        context.answer_for_unmapped(irql, adapter, gpu, queue, drain);
     }
     forget(irql, adapter, gpu, handle)?;
     gpu.numbers.lock(irql).put(number);

@@ -1,4 +1,4 @@
-//! The CPU host aperture: pages of the VRAM window that show pages of segment 3, as the operating system wishes.
+//! The CPU host aperture: pages of BAR4, each of which shows the page of segment 3 that DxgkDdiMapCpuHostAperture names.
 //!
 //! What each page shows is kept here as well, because the device forgets it when it is reset.
 
@@ -41,7 +41,7 @@ impl HostAperture {
         Ok(Self { registers, pages: PushLock::new(pages) })
     }
 
-    /// DxgkDdiMapCpuHostAperture: all of it or nothing. `runs`: the device can be told now.
+    /// DxgkDdiMapCpuHostAperture: maps every page of the request or none. `runs` is true if the device runs, so that its registers are written now.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for another segment, a page outside the aperture or the segment, or no aperture.
@@ -71,7 +71,7 @@ impl HostAperture {
         Ok(())
     }
 
-    /// DxgkDdiUnmapCpuHostAperture: all of it or nothing.
+    /// DxgkDdiUnmapCpuHostAperture: unmaps every page of the request or none.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER as for [`HostAperture::map`].
@@ -95,35 +95,36 @@ impl HostAperture {
         let mut next = NONE;
         let pages = self.pages.lock(irql);
         for (place, target) in (0..).zip(pages.iter()).filter(|(_, target)| **target != NONE) {
-            self.point(&mut next, place, *target);
+            self.show(&mut next, place, *target);
         }
-        self.arrive(next);
+        self.flush(next);
     }
 
-    /// Pages and targets that were checked. A device that does not run hears of them when it does.
+    /// Stores pairs of page and target that were checked, and writes them to a device that runs. One that does not run gets them by
+    /// [`HostAperture::restore`].
     fn write(&self, pages: &mut PoolVec<u32>, runs: bool, pairs: impl Iterator<Item = (u32, u32)>) {
         let mut next = NONE;
         for (place, target) in pairs {
             if let Some(page) = pages.get_mut(place as usize) {
                 *page = target;
                 if runs {
-                    self.point(&mut next, place, target);
+                    self.show(&mut next, place, target);
                 }
             }
         }
-        self.arrive(next);
+        self.flush(next);
     }
 
-    /// Writes are posted: only a read guarantees that the device has carried them out. Without it, an access through the pages might still
-    /// reach what they showed before.
-    fn arrive(&self, next: u32) {
+    /// Waits until the device has carried the writes out, which are posted: only a read guarantees that. Without it, an access through the pages
+    /// might still reach the pages of VRAM that they showed before.
+    fn flush(&self, next: u32) {
         if next != NONE {
             self.registers.read32(registers::HOST_APERTURE_INDEX);
         }
     }
 
-    /// `next` is the page that the device's index has counted up to.
-    fn point(&self, next: &mut u32, place: u32, target: u32) {
+    /// Makes page `place` show page `target` of VRAM. `next` is the page that the device's index register stands at.
+    fn show(&self, next: &mut u32, place: u32, target: u32) {
         if *next != place {
             self.registers.write32(registers::HOST_APERTURE_INDEX, place);
         }

@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     pub(crate) queues: u32,
     /// VRAM offset of the first node's ring; the others follow.
     pub(crate) rings: u64,
-    /// VRAM offset of the record by which queues leave the device and come back, a page.
+    /// VRAM offset of the record in which SaveQueue and RestoreQueue pass a queue's state, one page.
     pub(crate) record: u64,
     /// Bytes of VRAM that belong to the driver, a multiple of 2 MiB so that large pages of segment 2 are aligned in VRAM.
     pub(crate) reserved: u64,
@@ -178,19 +178,9 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::testing;
-    use campanile_hw::registers::Caps;
 
     fn layout(size: u64, window: u64, queue_limit: u32) -> Option<Layout> {
-        Layout::new(&Hardware {
-            caps: Caps::new(),
-            vram_size: size,
-            vram_window: window,
-            host_aperture_pages: 0,
-            fence_stride: 0,
-            doorbells: 1,
-            queue_limit,
-            clock_hz: 1,
-        })
+        Layout::new(&Hardware { queue_limit, ..Hardware::for_tests(size, window) })
     }
 
     #[test]
@@ -231,16 +221,7 @@ mod tests {
 
     #[test]
     fn a_host_aperture_belongs_to_the_hidden_segment_and_lies_behind_the_window() {
-        let mut hardware = Hardware {
-            caps: Caps::new(),
-            vram_size: 256 << 20,
-            vram_window: 48 << 20,
-            host_aperture_pages: 4096,
-            fence_stride: 0,
-            doorbells: 1,
-            queue_limit: 1024,
-            clock_hz: 1,
-        };
+        let mut hardware = Hardware { host_aperture_pages: 4096, ..Hardware::for_tests(256 << 20, 48 << 20) };
         let layout = Layout::new(&hardware).unwrap();
         let hidden = layout.descriptor(VRAM_HIDDEN, 1 << 40).unwrap();
         assert!(hidden.Flags.SupportsCpuHostAperture() && !hidden.Flags.CpuVisible());

@@ -242,10 +242,7 @@ impl Tdr {
             (TdrLevel::Recover, _) => true,
             (TdrLevel::Off, _) => false,
             (TdrLevel::BugCheck | TdrLevel::RecoverVga, _) => {
-                self.fail(
-                    STATUS_TIMEOUT,
-                    format!("engine {node} timed out, and TdrLevel asks for a bugcheck: {reason}"),
-                );
+                self.fail(STATUS_TIMEOUT, format!("node {node} timed out, and TdrLevel asks for a bugcheck: {reason}"));
                 false
             }
         }

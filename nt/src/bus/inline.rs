@@ -1,5 +1,5 @@
-//! What code built with the WDK reads of processor and kernel without a call, carried out for a driver that runs in user mode: the level in CR8, the calling
-//! thread at gs:[188h], and the page of times that every process shares with the kernel.
+//! Emulates what functions that the WDK's headers inline read directly, which a driver in user mode cannot: the IRQL in CR8, the current thread at
+//! gs:[188h], and the page KUSER_SHARED_DATA.
 //!
 //! Each of them is a fault here. One that is not understood stays a fault of the driver, and so does every write to the shared page.
 

@@ -1,7 +1,7 @@
 //! Ranges of user addresses that must not be written for a moment: a thread that stores there waits.
 //!
-//! A store that faulted while its range was frozen is made again when the range has thawed. A fault may be looked at only after
-//! that; so the first fault that a thread has in such a range after any freezing is taken for one of those, and the store made again.
+//! A store that faulted while its range was frozen is retried when the range has thawed. The handler of such a fault may run only after that, when
+//! the range is not frozen any more; so the first fault of a thread in such a range after any freezing counts as one of those, and is retried.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

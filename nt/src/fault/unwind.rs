@@ -1,5 +1,5 @@
 // UNSAFETY: the unwinder of the C compiler's runtime library.
-//! Which instruction of an image called the kernel code that this thread runs on the image's stack.
+//! Finds the instruction of a driver image that called the kernel service which this thread executes.
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A bound on the work that the tables of an image can cause.
+//! Bounds the work of reading an image's tables by the size of its file.
 
 use super::ImageError;
 

@@ -1,5 +1,5 @@
 // UNSAFETY: functions with variable arguments, whose registers are stored by hand.
-//! What drivers say: `DbgPrint` and its kin, and assertions.
+//! Debug output of drivers (`DbgPrint` and similar functions), and assertions.
 
 use super::memory::units;
 use super::printf::{Arguments, format};

@@ -1,6 +1,6 @@
 // UNSAFETY: kernel services with raw arguments.
-//! What driver images import that linked drivers have no need of: functions of the C library, and those by which a driver opens a device by its name and sends
-//! an internal control request to it.
+//! Functions that driver images import and linked drivers do not need: memory functions of the C library, and those by which a driver opens a device
+//! by its name and sends an internal control request to it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

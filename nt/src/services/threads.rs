@@ -1,5 +1,5 @@
 // UNSAFETY: calls routines of drivers by the addresses that they gave.
-//! What drivers have run outside their calls: system threads, DPCs, timers and work items.
+//! Services for deferred work: system threads, DPCs, timers and work items.
 //!
 //! DPCs and timers of a driver are carried out by one thread at DISPATCH_LEVEL; a system thread and a work item have a thread each.
 

@@ -1,4 +1,5 @@
-//! Questions about a GPU, and orders to it, that no bus carries: what cases look for behind the registers, faults on demand, single steps.
+//! The control connection to a GPU in another process, for requests that no bus carries: counters and state that cases look at, injected faults,
+//! single steps.
 //!
 //! Between processes each is a line of JSON over a socket, and so is its answer.
 
@@ -138,7 +139,7 @@ fn answer_all(stream: &UnixStream, gpu: &OnceLock<Arc<Gpu>>) -> io::Result<()> {
 pub struct ChildOptions {
     /// The GPU.
     pub variant: Variant,
-    /// The GPU moves only when it is told to.
+    /// True if the GPU executes only when a step is requested.
     pub stepped: bool,
 }
 
@@ -156,7 +157,7 @@ pub fn child_command(options: &ChildOptions) -> u8 {
         Err(error) => {
             let error: io::Error = error;
             crate::complain!(
-                "campanile: this command is for `--bus vfio-user-process`, which gives it two sockets: {error}"
+                "campanile: `device-child` is started by `--bus vfio-user-process`, which gives it two sockets, and is no command for users: {error}"
             );
             return EXIT_INPUT;
         }
@@ -191,7 +192,7 @@ pub fn child_command(options: &ChildOptions) -> u8 {
     match trouble {
         None => EXIT_OK,
         Some(error) => {
-            crate::complain!("campanile: the GPU cannot be asked any more: {error}");
+            crate::complain!("campanile: the control connection of the GPU failed: {error}");
             EXIT_MACHINE
         }
     }

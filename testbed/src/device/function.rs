@@ -44,14 +44,14 @@ impl Interrupts for Triggers {
     }
 }
 
-/// A look at what a [`GpuFunction`] holds; keeps nothing of it alive.
+/// Reads the state of a [`GpuFunction`] that its client has set up, for tests; a weak reference.
 #[derive(Clone, Debug)]
 pub struct Witness {
     gpu: Weak<Gpu>,
     triggers: Weak<Triggers>,
 }
 
-/// What a function that is served holds of its client.
+/// The state of a served function that its client has set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuHeld {
     /// Resources of the GPU itself.
@@ -96,7 +96,7 @@ impl GpuFunction {
         Ok(Self { gpu, triggers, linear, trapped_doorbells: false, msi: None, runner })
     }
 
-    /// The same GPU, but each ring of a doorbell is a message: what a doorbell costs that is trapped, to be compared with.
+    /// The same GPU with trapped doorbells: each store to one is a message. For measurements of what mapped doorbells save.
     #[must_use]
     pub fn with_trapped_doorbells(mut self) -> Self {
         self.trapped_doorbells = true;
@@ -120,7 +120,7 @@ impl GpuFunction {
         &self.gpu
     }
 
-    /// A client that holds eventfds sees no MSI-X table but its own: a vector is open exactly as long as it has one.
+    /// Masks the vectors without an eventfd and unmasks the others: a client with eventfds emulates the MSI-X table itself.
     fn mask_vectors(&self) {
         let open = self.triggers.0.read().unwrap_or_else(PoisonError::into_inner).each_ref().map(Option::is_some);
         for (vector, open) in (0..).zip(open) {
@@ -175,7 +175,7 @@ impl GpuFunction {
         true
     }
 
-    /// Words go whole, so that a register is written once.
+    /// Writes configuration space in whole words, so that each register is written once.
     fn write_config(&self, offset: u64, bytes: &[u8]) -> bool {
         let Ok(mut at) = u16::try_from(offset) else { return false };
         let mut rest = bytes;
@@ -195,7 +195,7 @@ impl GpuFunction {
         true
     }
 
-    /// What a reset, by whatever way, has done to the interrupts that the client knows.
+    /// Brings the interrupts that the client sees up to date after a reset of any kind.
     fn follow_reset(&self) {
         if let Some(msi) = &self.msi {
             msi.follow_reset(&self.gpu);

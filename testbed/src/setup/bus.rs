@@ -61,10 +61,10 @@ impl FromStr for BusChoice {
                 let named = functions.split(',').map(|name| full_name(name).ok_or(name));
                 let named: Result<Vec<_>, _> = named.collect();
                 let bad =
-                    |name| format!("`{name}` is no PCI function; one is named like 0000:01:00.0; known are {KNOWN}");
+                    |name| format!("`{name}` names no PCI function; name one like 0000:01:00.0; known are {KNOWN}");
                 named.map(Self::Functions).map_err(bad)
             }
-            _ => Err(format!("`{text}` is no bus; known are {KNOWN}")),
+            _ => Err(format!("`{text}` names no bus; known are {KNOWN}")),
         }
     }
 }
@@ -105,18 +105,18 @@ impl BusChoice {
         Ok(CHOICE.get_or_init(|| choice))
     }
 
-    /// Whether the GPU is somebody else's, who serves one machine at a time.
+    /// True if the GPU belongs to another process or to the host, which serves one machine at a time.
     pub fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Sockets(_) | Self::Functions(_))
     }
 
-    /// Whether an access to a register is a message to somebody who answers it, which takes a thousand times as long as a load.
+    /// True if an access to a register is a message to a server and back, which takes about a thousand times as long as a load.
     pub fn is_by_messages(&self) -> bool {
         matches!(self, Self::Served | Self::Process(_) | Self::Sockets(_))
     }
 
-    /// Bytes of memory that a machine on this bus has, if the bus has a say in it: Linux keeps every page that a function may reach, so that
-    /// the memory cannot be sparse.
+    /// Bytes of memory of a machine on this bus; `None` for the usual size. For vfio it is less: Linux pins every page that a function may reach,
+    /// so the memory cannot be sparse.
     pub(super) fn memory(&self) -> Option<u64> {
         matches!(self, Self::Functions(_)).then_some(128 << 20)
     }
@@ -128,7 +128,7 @@ pub(super) struct Attached {
     /// The GPU, if it is in this process or in one that was started for it.
     pub(super) gpu: Option<GpuHandle>,
     pub(super) keeper: Keeper,
-    /// How it is seen that the GPU goes, if somebody else can take it.
+    /// The descriptor by which the removal of the GPU is noticed; `None` if nobody else can remove it.
     sign: Option<Sign>,
 }
 
@@ -148,7 +148,7 @@ pub(super) enum Keeper {
 }
 
 impl Keeper {
-    /// Ends what moves the GPU.
+    /// Ends the thread or process that steps the GPU.
     ///
     /// # Errors
     /// A process of a GPU did not end in order.
@@ -219,7 +219,7 @@ impl Attached {
         }
     }
 
-    /// How it is seen that the GPU goes, if that can be.
+    /// The descriptor by which the removal of the GPU is noticed; `None` if nobody else can remove it.
     ///
     /// # Errors
     /// The system has no descriptor left.

@@ -1,4 +1,4 @@
-//! The direct way in: the GPU in the same process, reached by calls and shared memory.
+//! The bus `direct`: the GPU is in the same process, and is reached by calls and shared memory.
 
 use std::fs::File;
 use std::io;

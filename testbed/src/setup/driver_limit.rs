@@ -1,4 +1,4 @@
-//! How long a call into the driver of this process may take.
+//! The option `--driver-limit`: how long a call into the driver of this process may take.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ impl DriverLimit {
     /// The selected limit, or what the environment names, if any.
     ///
     /// # Errors
-    /// The environment names none that there is.
+    /// The environment variable is no such number; the message has its value.
     pub fn selected() -> Result<Option<Self>, String> {
         if let Some(choice) = CHOICE.get() {
             return Ok(Some(*choice));

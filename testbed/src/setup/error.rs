@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::driver::DriverChoice;
 use crate::exit::{EXIT_INPUT, EXIT_MACHINE};
 
-/// Why a machine could not be booted or taken down, and what to do about it.
+/// Why a machine could not be booted or shut down, and what to do about it. It is printed as `WHAT: CAUSE. ADVICE`.
 #[derive(Debug)]
 pub struct SetupError {
     what: &'static str,
@@ -26,12 +26,12 @@ impl SetupError {
         Self { what, cause, advice, input: false }
     }
 
-    /// A file that was named is at fault.
+    /// An error whose cause is a file or value that the user named.
     pub(super) fn input(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
         Self { input: true, ..Self::new(what, cause, advice) }
     }
 
-    /// Whether a file that was named as a driver is at fault, and not this machine.
+    /// True if the cause is a file or value that the user named, and not this machine.
     pub fn is_input(&self) -> bool {
         self.input
     }
@@ -91,20 +91,21 @@ fn exhausted(cause: &str) -> Option<String> {
 
 pub(super) const ADVICE_MEMORY: &str =
     "The GPU needs memfd_create and as much address space as its VRAM; try a smaller `--device-variant vram=64M`";
-pub(super) const ADVICE_BUS: &str = "Choose `direct` or `vfio-user`, which have the GPU in this process";
+pub(super) const ADVICE_BUS: &str = "Choose `--bus direct` or `--bus vfio-user`, which have the GPU in this process";
 pub(super) const ADVICE_SOCKET: &str =
     "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
 pub(super) const ADVICE_PROGRAM: &str =
     "Name a `campanile` of this version, as in `--bus vfio-user-process=PROGRAM`; what it says of the GPU is above";
 pub(super) const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
-pub(super) const ADVICE_POOL: &str = "Set the variable to one of these, or leave it unset";
+pub(super) const ADVICE_VARIABLE: &str = "Set the environment variable to such a value, or unset it";
 pub(super) const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
 pub(super) const ADVICE_ENTRY: &str =
     "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
-pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
+pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` prints what both say about it";
 pub(super) const ADVICE_DEFECT: &str =
     "That is a defect of the GPU; what its process wrote to standard error says where";
-pub(super) const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
+pub(super) const ADVICE_LEAK: &str =
+    "The driver broke its contract; docs/bug-checks.md says which rule a bug check's code and parameters stand for";
 
 #[cfg(test)]
 mod tests {

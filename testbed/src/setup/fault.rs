@@ -1,4 +1,4 @@
-//! Faults of the GPU by text.
+//! The option `--fault`: a fault that the GPU is to have, by text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODES};
 
 use super::FaultsHandle;
 
-/// A fault, parsed from text such as `hang:engine=1,after=100`, or `lost-interrupts=1%` for one that comes by chance.
+/// A fault, parsed from text such as `hang:node=1,after=100`, or `lost-interrupts=1%` for one that comes by chance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultOption {
     /// The fault.
@@ -18,7 +18,7 @@ pub struct FaultOption {
     text: String,
 }
 
-/// Faults that come by chance, each time that one could.
+/// Faults that take a chance in percent: each time that one could strike, it is drawn whether it does.
 const BY_CHANCE: [(&str, FaultRule); 6] = [
     ("lost-interrupts", FaultRule::LostInterrupt),
     ("late-interrupts", FaultRule::LateInterrupt { steps: LATE }),
@@ -36,12 +36,12 @@ fn chance(text: &str) -> Result<u32, String> {
     let percents = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     match percents {
         Some(percents) if percents > 0.0 && percents <= 100.0 => Ok((percents * 10_000.0).round() as u32),
-        _ => Err(format!("`{text}` is not a chance such as 1% or 0.05%")),
+        _ => Err(format!("`{text}` is not a chance; name a percentage above 0 and up to 100, such as 1% or 0.05%")),
     }
 }
 
 impl FaultOption {
-    /// Lets it go wrong with a GPU from now on. What comes by chance is drawn from `seed`.
+    /// Injects the fault into a GPU. `seed` seeds the draws of a fault that comes by chance.
     pub fn arm(&self, faults: FaultsHandle<'_>, seed: u64) -> FaultId {
         let often = match self.often {
             Often::Chance { millionths, .. } => Often::Chance { millionths, seed },
@@ -57,12 +57,45 @@ impl fmt::Display for FaultOption {
     }
 }
 
-/// Kinds that [`FaultOption`] understands.
-const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, connect-fails, reset-held, reset-takes-along, reset-loses-memory, \
-                     completion-races-reset, register, and by chance lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%, \
-                     reordered-interrupts=P%, lost-log-entries=P%, missed-rings=P%";
+/// Kinds of faults with settings: the name, and what `--help` says of it.
+const KINDS: [(&str, &str); 11] = [
+    (
+        "hang",
+        "the node hangs in a packet until it is reset: node=N, after=PACKETS or signal=VALUE; with `reported` its watchdog reports that at once",
+    ),
+    ("stuck-suspend", "a suspension or preemption is never answered: node=N"),
+    ("lost-interrupt", "an interrupt message is not sent"),
+    ("late-interrupt", "an interrupt message is sent steps=N steps of the GPU later"),
+    ("reset-fails", "the reset of a node is refused: node=N"),
+    ("connect-fails", "a doorbell cannot be connected: node=N"),
+    ("reset-held", "the reset of a node begins ms=N milliseconds later: node=N"),
+    ("reset-takes-along", "the reset of a node also loses its other queues that have work: node=N"),
+    ("reset-loses-memory", "a reset of the whole GPU loses the contents of VRAM"),
+    ("completion-races-reset", "a hang ends, and its packet completes, right before the reset of the node: node=N"),
+    ("register", "the register at offset=N reads as value=N"),
+];
 
-/// The settings behind the colon.
+/// The names of all faults, for error messages.
+fn known() -> String {
+    let kinds = KINDS.iter().map(|(name, _)| (*name).to_owned());
+    kinds.chain(BY_CHANCE.iter().map(|(name, _)| format!("{name}=P%"))).collect::<Vec<_>>().join(", ")
+}
+
+/// What `--help` says of the faults: every kind with its settings.
+pub fn help() -> String {
+    let kinds: Vec<_> = KINDS.iter().map(|(name, text)| format!("  {name:<22}  {text}")).collect();
+    let by_chance: Vec<_> = BY_CHANCE.iter().map(|(name, _)| format!("{name}=P%")).collect();
+    format!(
+        "Injects a fault into the GPU once the work has begun, and reports at the end how the machine recovered. May be given several times.\n\n\
+         FAULT is a kind with settings, such as hang:node=1,after=100. Nodes are 0 (compute, the default), 1 (copy) and 2 (paging). Every kind takes \
+         times=N, the number of times that it strikes, once by default:\n{}\n\
+         With a chance of P percent for each event, drawn from the seed of the run: {}",
+        kinds.join("\n"),
+        by_chance.join(", ")
+    )
+}
+
+/// The settings of a fault, which follow the colon.
 struct Settings<'a> {
     kind: &'a str,
     pairs: Vec<(&'a str, Option<&'a str>)>,
@@ -77,22 +110,29 @@ impl<'a> Settings<'a> {
         Self { kind: kind.trim(), pairs: words.map(pair).collect() }
     }
 
-    /// Takes a number out, decimal or with 0x.
+    /// Takes out the number of a setting, decimal or hexadecimal with 0x; `None` if the setting is not given.
     fn number(&mut self, key: &str) -> Result<Option<u64>, String> {
         let Some(place) = self.pairs.iter().position(|(name, _)| *name == key) else { return Ok(None) };
         let (_, value) = self.pairs.remove(place);
-        let value = value.ok_or_else(|| format!("`{key}` needs a value"))?;
+        let value = value.ok_or_else(|| format!("`{key}` needs a value, as in `{}:{key}=1`", self.kind))?;
         let parsed = match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => value.parse(),
         };
-        parsed.map(Some).map_err(|_| format!("`{value}` is not a number for `{key}`"))
+        parsed.map(Some).map_err(|_| {
+            format!(
+                "`{value}` is not a number for `{key}`; name a decimal one, or a hexadecimal one with 0x, below 2^64"
+            )
+        })
     }
 
     fn flag(&mut self, key: &str) -> Result<bool, String> {
         let Some(place) = self.pairs.iter().position(|(name, _)| *name == key) else { return Ok(false) };
         let (_, value) = self.pairs.remove(place);
-        if value.is_none() { Ok(true) } else { Err(format!("`{key}` takes no value")) }
+        match value {
+            None => Ok(true),
+            Some(value) => Err(format!("`{key}` takes no value; leave out `={value}`")),
+        }
     }
 
     fn needed(&mut self, key: &str) -> Result<u64, String> {
@@ -100,10 +140,10 @@ impl<'a> Settings<'a> {
         self.number(key)?.ok_or_else(|| format!("`{kind}` needs a number, as in `{kind}:{key}=1`"))
     }
 
-    fn engine(&mut self) -> Result<u32, String> {
-        let number = self.number("engine")?.unwrap_or(u64::from(NODE_COMPUTE));
+    fn node(&mut self) -> Result<u32, String> {
+        let number = self.number("node")?.unwrap_or(u64::from(NODE_COMPUTE));
         let node = u32::try_from(number).ok().filter(|node| *node < NODES);
-        node.ok_or_else(|| format!("there is no engine {number}; there are 0 to {}", NODES - 1))
+        node.ok_or_else(|| format!("there is no node {number}; name one of 0 (compute), 1 (copy) and 2 (paging)"))
     }
 }
 
@@ -120,29 +160,32 @@ impl FromStr for FaultOption {
         let mut settings = Settings::new(text);
         let times = settings.number("times")?.unwrap_or(1);
         if times == 0 {
-            return Err("`times=0` would never strike; name a number from 1 on".to_owned());
+            return Err("with `times=0` the fault would never strike; name a number from 1 on".to_owned());
         }
         let rule = match settings.kind {
             "hang" => {
-                let (node, reported) = (settings.engine()?, settings.flag("reported")?);
+                let (node, reported) = (settings.node()?, settings.flag("reported")?);
                 let at = match (settings.number("after")?, settings.number("signal")?) {
-                    (Some(_), Some(_)) => return Err("`after` and `signal` exclude each other".to_owned()),
+                    (Some(_), Some(_)) => {
+                        return Err("`after` and `signal` exclude each other: both say at which packet the node hangs"
+                            .to_owned());
+                    }
                     (_, Some(value)) => HangAt::Signal(value),
                     (after, None) => HangAt::After(after.unwrap_or(0)),
                 };
                 FaultRule::Hang { node, queue: None, at, reported }
             }
-            "stuck-suspend" => FaultRule::StuckSuspend { node: settings.engine()? },
+            "stuck-suspend" => FaultRule::StuckSuspend { node: settings.node()? },
             "lost-interrupt" => FaultRule::LostInterrupt,
             "late-interrupt" => FaultRule::LateInterrupt { steps: settings.needed("steps")? },
-            "reset-fails" => FaultRule::ResetFails { node: settings.engine()? },
-            "connect-fails" => FaultRule::ConnectFails { node: settings.engine()? },
-            "reset-held" => FaultRule::ResetHeld { node: settings.engine()?, milliseconds: settings.needed("ms")? },
-            "reset-takes-along" => FaultRule::ResetTakesAlong { node: settings.engine()? },
+            "reset-fails" => FaultRule::ResetFails { node: settings.node()? },
+            "connect-fails" => FaultRule::ConnectFails { node: settings.node()? },
+            "reset-held" => FaultRule::ResetHeld { node: settings.node()?, milliseconds: settings.needed("ms")? },
+            "reset-takes-along" => FaultRule::ResetTakesAlong { node: settings.node()? },
             "reset-loses-memory" => FaultRule::ResetLosesMemory,
-            "completion-races-reset" => FaultRule::CompletionRacesReset { node: settings.engine()? },
+            "completion-races-reset" => FaultRule::CompletionRacesReset { node: settings.node()? },
             "register" => FaultRule::Register { offset: settings.needed("offset")?, value: settings.needed("value")? },
-            kind => return Err(format!("unknown fault `{kind}`; known are {KINDS}")),
+            kind => return Err(format!("unknown fault `{kind}`; known are {}", known())),
         };
         match settings.pairs.first() {
             Some((key, _)) => {
@@ -162,11 +205,11 @@ mod tests {
         let rule = |text: &str| text.parse::<FaultOption>().map(|fault| (fault.rule, fault.often));
         let hang = |node, at, reported| FaultRule::Hang { node, queue: None, at, reported };
         assert_eq!(rule("hang"), Ok((hang(0, HangAt::After(0), false), Often::Times(1))));
-        assert_eq!(rule("hang:engine=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), Often::Times(1))));
+        assert_eq!(rule("hang:node=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), Often::Times(1))));
         assert_eq!(rule("hang:signal=7,times=3"), Ok((hang(0, HangAt::Signal(7), false), Often::Times(3))));
         assert_eq!(rule("lost-interrupt:times=2"), Ok((FaultRule::LostInterrupt, Often::Times(2))));
         assert_eq!(rule("reset-loses-memory"), Ok((FaultRule::ResetLosesMemory, Often::Times(1))));
-        assert_eq!(rule("connect-fails:engine=1"), Ok((FaultRule::ConnectFails { node: 1 }, Often::Times(1))));
+        assert_eq!(rule("connect-fails:node=1"), Ok((FaultRule::ConnectFails { node: 1 }, Often::Times(1))));
         assert_eq!(rule("reset-held:ms=9"), Ok((FaultRule::ResetHeld { node: 0, milliseconds: 9 }, Often::Times(1))));
         assert_eq!(
             rule("register:offset=0x10,value=1"),
@@ -186,11 +229,26 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_the_help_is_read() {
+        for (kind, text) in KINDS {
+            let refusal = kind.parse::<FaultOption>().err().unwrap_or_default();
+            assert!(!refusal.contains("unknown"), "{kind}: {refusal}");
+            for setting in ["node", "after", "signal", "ms", "steps", "offset", "value"]
+                .iter()
+                .filter(|key| text.contains(&format!("{key}=")))
+            {
+                let refusal = format!("{kind}:{setting}=1").parse::<FaultOption>().err().unwrap_or_default();
+                assert!(!refusal.contains("takes no"), "{kind}: {refusal}");
+            }
+        }
+    }
+
+    #[test]
     fn mistakes_are_refused_by_name() {
         for (text, part) in [
             ("", "unknown fault"),
             ("explode", "known are hang"),
-            ("hang:engine=3", "no engine 3"),
+            ("hang:node=3", "no node 3"),
             ("hang:after=x", "`x` is not a number for `after`"),
             ("hang:after", "`after` needs a value"),
             ("hang:reported=1", "takes no value"),

@@ -1,4 +1,4 @@
-//! The GPU behind a bus, to look into it, to step it and to let things go wrong with it, wherever it is.
+//! The GPU behind a bus, in this process or in another one: its counters, its steps and injected faults.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(super) struct Listener {
 struct Source {
     eventfds: Vec<OwnedFd>,
     sink: Arc<dyn InterruptSink>,
-    /// Held while counts are taken and handed on.
+    /// Taken while counts are read and handed on.
     turn: Mutex<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Puts the parts together: GPU, bus, machine, driver.
+//! Boots a machine: builds or reaches the GPUs, plugs them into a bus, loads the driver and starts the adapters.
 
 mod bus;
 mod direct_bus;
@@ -36,10 +36,10 @@ pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
 pub use drivers::Drivers;
 pub use error::SetupError;
 use error::{
-    ADVICE_BUS, ADVICE_DEFECT, ADVICE_FUNCTION, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_POOL, ADVICE_PROGRAM,
-    ADVICE_RULE, ADVICE_SOCKET,
+    ADVICE_BUS, ADVICE_DEFECT, ADVICE_FUNCTION, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_PROGRAM, ADVICE_RULE,
+    ADVICE_SOCKET, ADVICE_VARIABLE,
 };
-pub use fault::FaultOption;
+pub use fault::{FaultOption, help as fault_help};
 pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use log::{LOG_VARIABLE, show_log};
 pub use machine::{Feature, FenceStorage, MachineOptions};
@@ -128,12 +128,12 @@ impl Part {
         [&self.first].into_iter().chain(&self.others)
     }
 
-    /// The GPU behind the bus, for things to go wrong with on demand.
+    /// The GPU behind the bus, for faults to be injected.
     ///
     /// # Errors
     /// The GPU is in another process; an error of input.
     pub fn faulty_gpu(&self) -> Result<&GpuHandle, SetupError> {
-        let cause = "the GPU is in another process, where no faults are asked for";
+        let cause = "the GPU is in another process, which takes no faults";
         self.first.attached.gpu.as_ref().ok_or_else(|| SetupError::input("No faults on this bus", cause, ADVICE_BUS))
     }
 
@@ -157,7 +157,7 @@ impl Part {
         GpuCounters::read(self)
     }
 
-    /// Whether its engines tell when they have been idle for a while, and so may enter F1 and lose their doorbells.
+    /// True if its nodes report that they have been idle for a while, so that they may enter F1 and lose their doorbells.
     pub fn reports_idle_engines(&self) -> bool {
         !matches!(self.register(campanile_hw::registers::IDLE_TICKS, 8), 0 | u64::MAX)
     }
@@ -306,12 +306,12 @@ fn plug_in_error(error: PnpError) -> SetupError {
     SetupError::new("The GPU could not be plugged in", error, ADVICE_RULE)
 }
 
-/// What went wrong with the removal of an adapter whose GPU was pulled out.
+/// The error of an adapter that could not be removed after its GPU was pulled out.
 fn removal_error(error: PnpError) -> SetupError {
     SetupError::new("The adapter that was pulled out could not be removed", error, ADVICE_LEAK)
 }
 
-/// Why a GPU is not there.
+/// The error of a GPU that could not be built or reached.
 fn attach_error(choice: &BusChoice, error: std::io::Error) -> SetupError {
     match choice {
         BusChoice::Sockets(_) => SetupError::input("The GPU could not be reached", error, ADVICE_SOCKET),
@@ -330,12 +330,12 @@ fn read_drivers() -> Result<DriverImage, SetupError> {
     Ok(image)
 }
 
-/// How long a call into the driver may take, if nothing else is selected.
+/// How long a call into the driver may take: the selected time, or else `otherwise`.
 fn driver_limit(otherwise: Duration) -> Result<Duration, SetupError> {
-    DriverLimit::selected_or(otherwise).map_err(|e| SetupError::new("No such limit", e, ADVICE_POOL))
+    DriverLimit::selected_or(otherwise).map_err(|e| SetupError::new("Bad driver limit", e, ADVICE_VARIABLE))
 }
 
-/// Loads the selected drivers on a machine without devices, and unloads them: whether they can be used at all.
+/// Loads the selected drivers on a machine without devices, and unloads them, to find out whether they can be used at all.
 ///
 /// # Errors
 /// As [`System::boot`], as far as it is about drivers.
@@ -359,7 +359,7 @@ impl System {
         let wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
         let choice = match &options.bus {
             Some(choice) => choice,
-            None => BusChoice::selected().map_err(|e| SetupError::new("No such bus", e, ADVICE_BUS))?,
+            None => BusChoice::selected().map_err(|e| SetupError::new("Unknown bus", e, ADVICE_VARIABLE))?,
         };
         let mut places = 0..;
         let attach = |adapter: &&AdapterOptions| {
@@ -372,14 +372,14 @@ impl System {
         let functions = || boards.iter().flat_map(|(functions, _)| functions);
         let stepped: Vec<_> = functions().filter_map(|(_, attached)| attached.gpu.clone()).collect();
         if !options.threads && stepped.len() < functions().count() {
-            let cause = "the machine moves its GPUs itself, and one is in another process";
+            let cause = "this machine steps its GPUs on one thread, and one of them is in another process";
             return Err(SetupError::new("The GPU cannot be stepped", cause, ADVICE_BUS));
         }
         let step = move || stepped.iter().filter(|gpu| gpu.step()).count() > 0;
         log::apply();
         let special_pool = match options.special_pool {
             Some(mode) => mode,
-            None => PoolChoice::selected().map_err(|e| SetupError::new("No such pool", e, ADVICE_POOL))?.0,
+            None => PoolChoice::selected().map_err(|e| SetupError::new("Unknown pool", e, ADVICE_VARIABLE))?.0,
         };
         let config = MachineConfig {
             ram: choice.memory().unwrap_or(MachineConfig::default().ram),
@@ -560,7 +560,7 @@ impl System {
         self.first().bus()
     }
 
-    /// Whether a register access of the first GPU is a message: what does very many of them does fewer then.
+    /// True if a register access of the first GPU is a message, which is slow: a case with very many accesses then makes fewer.
     pub fn is_by_messages(&self) -> bool {
         self.first().is_by_messages()
     }

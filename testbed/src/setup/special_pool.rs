@@ -1,4 +1,4 @@
-//! Whether the drivers of this process get special pool.
+//! The option `--special-pool`: the kind of pool that drivers of this process get.
 
 use std::fmt;
 use std::sync::OnceLock;

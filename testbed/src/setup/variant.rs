@@ -1,4 +1,4 @@
-//! Variants of the GPU by text.
+//! The option `--device-variant`: properties of the GPU, by text.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ struct Draft {
     window: Option<u64>,
 }
 
-/// A key of the text: the one place where it is read, and told of in `--help` and in errors.
+/// A key of the text: its one definition, from which it is parsed, and from which `--help` and errors name it.
 struct Key {
     name: &'static str,
     /// Form of its value, empty for a word without one.
@@ -47,9 +47,9 @@ macro_rules! keys {
 }
 
 keys! {
-    "vram" = "SIZE": "memory of the GPU; 256M", |draft, value| draft.variant.vram_size = size(value)?;
-    "window" = "SIZE": "the part of it that the processor sees, a power of two; all of it", |draft, value| draft.window = Some(size(value)?);
-    "host-aperture" = "SIZE": "the end of the window, whose pages show any page of VRAM; none",
+    "vram" = "SIZE": "size of VRAM; 256M", |draft, value| draft.variant.vram_size = size(value)?;
+    "window" = "SIZE": "size of BAR4, by which the processor sees VRAM, a power of two; the largest that fits", |draft, value| draft.window = Some(size(value)?);
+    "host-aperture" = "SIZE": "size of the CPU host aperture: the end of the window, each page of which shows any page of VRAM; none",
         |draft, value| draft.variant.host_aperture = size(value)?;
     "doorbells" = "N": "doorbell pages; 64", |draft, value| draft.variant.doorbells = count(value)?;
     "queues" = "N": "queues that the scheduler can hold; 16384", |draft, value| draft.variant.queue_limit = count(value)?;
@@ -59,25 +59,25 @@ keys! {
     "delayed-log-writes": "fence log entries reach memory only when they are flushed", |draft, _| draft.variant.delayed_log_writes = true;
     "optimised-fence-interrupt": "interrupts name the queue that signalled and not the fence",
         |draft, _| draft.variant.optimised_fence_interrupt = true;
-    "one-fence-event": "interrupts of fences tell neither the fence nor whether it is a native one", |draft, _| draft.variant.one_fence_event = true;
+    "one-fence-event": "interrupts of fences name neither the fence nor its kind, native or monitored", |draft, _| draft.variant.one_fence_event = true;
     "fence-stride" = "BYTES": "distance of fence values, a multiple of 8 up to 4096; the system's own, 64",
         |draft, value| draft.variant.fence_stride = stride(value)?;
-    "idle" = "TIME": "until an engine without work may sleep, such as 500ms, or never", |draft, value| draft.variant.idle_ticks = ticks(value)?;
-    "no-native-fence": "engines cannot wait for each other", |draft, _| draft.variant.native_fence = false;
+    "idle" = "TIME": "time after which a node without work reports that it is idle, such as 500ms, or never", |draft, value| draft.variant.idle_ticks = ticks(value)?;
+    "no-native-fence": "no native fences: engines cannot wait for each other", |draft, _| draft.variant.native_fence = false;
     "no-64bit-atomics": "fence values are written 32 bits wide, and there are no native fences", |draft, _| draft.variant.atomics64 = false;
     "system-process-fences": "the scheduler reaches fences through the paging process", |draft, _| draft.variant.system_process_fences = true;
     "non-coherent": "DMA does not snoop the caches of the processor", |draft, _| draft.variant.non_coherent = true;
-    "cached-host": "the host caches all of its memory, which only DMA that snoops sees", |draft, _| draft.variant.cached_host = true;
-    "vram-in-d3" = "kept|lost": "what becomes of VRAM in D3; lost", |draft, value| draft.variant.vram_kept_in_d3 = kept(value)?;
-    "page-tables" = "cpu|gpu-virtual|gpu-physical": "who writes page tables, and how the GPU names them; cpu",
+    "cached-host": "the host's caches contain all of its memory and never write it back, so that only DMA that snoops sees it", |draft, _| draft.variant.cached_host = true;
+    "vram-in-d3" = "kept|lost": "whether VRAM keeps its contents in D3; lost", |draft, value| draft.variant.vram_kept_in_d3 = kept(value)?;
+    "page-tables" = "cpu|gpu-virtual|gpu-physical": "the unit that writes page tables, and the kind of address by which the GPU reaches them; cpu",
         |draft, value| draft.variant.page_table_updates = updates(value)?;
-    "posted-writes": "register writes and commands take their time, as on a bus of metal", |draft, _| {
+    "posted-writes": "register writes are posted and commands take a while, as on a physical bus", |draft, _| {
         draft.variant.posted_writes = true;
     };
     "interpreter": "programs are interpreted; otherwise those that run long are compiled for the processor", |draft, _| {
         draft.variant.interpreter = true;
     };
-    "linked": "two GPUs that are one adapter", |draft, _| draft.variant.linked = true;
+    "linked": "two GPUs that form one linked adapter", |draft, _| draft.variant.linked = true;
 }
 
 /// What `--help` says of a variant: every key with its meaning.

@@ -1,9 +1,9 @@
 // UNSAFETY: memory that a device may change at any time, and a descriptor that another crate's type is to own.
-//! The way in through Linux' vfio: a real PCI function, bound to vfio-pci, behind an IOMMU.
+//! The bus `vfio`: a real PCI function, bound to vfio-pci, behind an IOMMU.
 //!
 //! Every BAR is mapped, the registers too, so that the driver's loads and stores reach the function as they would on Windows. Configuration space goes
 //! through vfio, which keeps the addresses of BARs and the MSI-X structures to itself. System memory is mapped for DMA at the addresses that the
-//! machine gives it, by VFIO_IOMMU_MAP_DMA (type 1); there is no way in without an IOMMU.
+//! machine gives it, by VFIO_IOMMU_MAP_DMA (type 1), which needs an IOMMU.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -204,7 +204,7 @@ impl VfioBus {
     }
 }
 
-/// Resets every function that this process has opened, beneath whoever uses it. [linux/vfio.h: VFIO_DEVICE_RESET]
+/// Resets every function that this process has opened, also while a machine uses it. [linux/vfio.h: VFIO_DEVICE_RESET]
 pub fn reset_functions() {
     lock(&OPENED).values().for_each(|function| function.device.reset());
 }

@@ -1,4 +1,4 @@
-//! The way in over vfio-user: the GPU in another thread or process, reached by messages and shared memory.
+//! The bus `vfio-user`: the GPU is in another thread or process, and is reached by messages and shared memory.
 
 use std::fs::File;
 use std::io;

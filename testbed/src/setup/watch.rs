@@ -1,4 +1,4 @@
-//! Notices that a function goes: its server is gone, as a slot notices that its card was pulled out, or Linux wants it back.
+//! Notices the removal of a function: its server has gone, as a slot notices that its card was pulled out, or Linux requests it back.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,7 +44,7 @@ impl Sign {
 /// A thread that tells the machine when a function goes, until it is ended.
 pub(super) struct RemovalWatch {
     stop: OwnedFd,
-    /// The end was seen; what follows may still be under way.
+    /// True once the removal was noticed; the adapter's removal may still be in progress.
     seen: Arc<AtomicBool>,
     thread: Option<JoinHandle<Outcome>>,
 }

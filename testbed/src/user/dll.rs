@@ -408,7 +408,7 @@ impl Queue {
         Ok(())
     }
 
-    /// A recording; the DLL hears of it when it is submitted or grows.
+    /// A recording. Its commands are passed to the DLL when it is submitted, or when it has more than [`COLLECTED`].
     pub(super) fn recorder(&mut self, wait: bool) -> Recorder<'_> {
         self.collected.clear();
         Recorder { queue: self, wait, open: false }

@@ -1,4 +1,4 @@
-//! Why the user-mode driver refused something, whichever of the two it was.
+//! Errors of the user-mode driver, linked or DLL.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The DLL in this process: its image, its functions, and which DLL it is.
+//! The user-mode driver's DLL in this process: loading its image, and its functions.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;

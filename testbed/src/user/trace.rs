@@ -1,4 +1,4 @@
-//! What a tracing tool needs of the driver: its events as they are recorded, and the handles by which logs name queues and fences.
+//! For tracing tools: the driver's events as they are recorded, and the handles by which fence logs name queues and fences.
 
 use campanile_umd::Tracer;
 

@@ -1,9 +1,10 @@
-//! The page's answer to a doorbell that cannot be connected: the queue is destroyed and made anew for kernel-mode submission.
+//! Fallback to kernel-mode submission, as Microsoft's page advises for a doorbell that cannot be connected: the hardware queue is destroyed and
+//! created again.
 //! [user-mode-work-submission: pseudocode for user-mode submission]
 
 use core::{sync::atomic::Ordering, time::Duration};
 
-use super::{HwQueue, Path, Queue, RUN_DRY, Target};
+use super::{DRAIN_LIMIT, HwQueue, Path, Queue, Target};
 use crate::{
     commands::Logs,
     error::{Error, Result},
@@ -23,10 +24,10 @@ impl Queue {
     /// `reason` for a queue that insists on its model; [`Error::DeviceLost`].
     pub(super) fn fall_back(&mut self, reason: Error) -> Result<()> {
         self.note_fallback(reason)?;
-        self.unheard += 1;
-        let limit = if self.leaves_ring { Duration::ZERO } else { RUN_DRY };
-        self.leaves_ring = true;
-        self.unannounced.store(true, Ordering::Release);
+        self.failed_connects += 1;
+        let limit = if self.falls_back { Duration::ZERO } else { DRAIN_LIMIT };
+        self.falls_back = true;
+        self.notify_pending.store(true, Ordering::Release);
         match self.announce() {
             Ok(()) => {
                 self.notifications += 1;
@@ -50,11 +51,11 @@ impl Queue {
     /// As [`Self::fall_back`].
     pub(super) fn fall_back_empty(&mut self, reason: Error) -> Result<()> {
         self.note_fallback(reason)?;
-        self.leaves_ring = true;
+        self.falls_back = true;
         self.fall_back_done()
     }
 
-    /// Keeps why the queue goes through the kernel.
+    /// Stores the reason for which the queue submits through the kernel.
     ///
     /// # Errors
     /// `reason` if it does not.
@@ -96,9 +97,9 @@ impl Queue {
     /// [`Error::DeviceLost`], and what the operating system answered.
     pub(super) fn announce(&self) -> Result<()> {
         let Path::User(_, doorbell) = &self.path else { return Ok(()) };
-        if self.unannounced.load(Ordering::Acquire) {
+        if self.notify_pending.load(Ordering::Acquire) {
             doorbell.notify()?;
-            self.unannounced.store(false, Ordering::Release);
+            self.notify_pending.store(false, Ordering::Release);
         }
         Ok(())
     }
@@ -116,18 +117,18 @@ impl Queue {
     /// # Errors
     /// What waiting for the work in the ring returned.
     fn go_through_kernel(&mut self, fresh: HwQueue) -> Result<()> {
-        self.leaves_ring = false;
+        self.falls_back = false;
         self.rung = self.stats().doorbell_rings;
         // The doorbell is destroyed when what was queued through it is done, then the memory of its ring.
         self.path = Path::Kernel;
         self.memory.ring = None;
         let last = self.last_submitted();
         let device = self.core.device.clone();
-        fence::wait(&device, self.core.progress.fence, self.core.progress.current, last, Some(RUN_DRY))?;
+        fence::wait(&device, self.core.progress.fence, self.core.progress.current, last, Some(DRAIN_LIMIT))?;
         self.earlier += self.core.restart(self.options.ring_entries)?;
         let Target::Hardware(queue, _) = &mut self.target else { return Ok(()) };
         *queue = fresh;
-        self.core.progress.go_on_in(queue.progress, queue.fence);
+        self.core.progress.continue_in(queue.progress, queue.fence);
         // Queues that go through the kernel have no fence logs.
         self.core.logs = Logs::default();
         self.seen.fetch_max(last, Ordering::AcqRel);

@@ -45,7 +45,7 @@ impl Queue {
 
     /// How this queue submits and why, as text: which feature the operating system or the driver withholds, or which call failed.
     pub fn model_reason(&self) -> ModelReason {
-        let lacks = self.device().adapter().lacks_for_user_mode_submission();
+        let lacks = self.device().adapter().missing_for_user_mode_submission();
         ModelReason { model: self.model(), fallback: self.fallback, lacks }
     }
 }

@@ -1,4 +1,4 @@
-//! A queue whose device was lost goes on with another device.
+//! Moves a queue whose device was lost to another device.
 
 use super::{Queue, QueueOptions, SubmissionModel};
 use crate::{device::Device, error::Result};

@@ -1,4 +1,4 @@
-//! What goes through the kernel: command buffers, and the waits and signals that the operating system makes between them.
+//! Submission through the kernel: command buffers, and the waits and signals that the operating system executes between them.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -11,7 +11,7 @@ use wddm_ddi::{
 
 use super::{Path, Queue, Target};
 use crate::{
-    commands::Hold,
+    commands::KernelWait,
     device::Device,
     error::{Error, Result},
     fence::Fence,
@@ -25,11 +25,11 @@ impl Queue {
     #[cold]
     pub(super) fn submit_to_kernel(&mut self, cursor: usize) -> Result<u64> {
         let before = self.core.progress.submitted;
-        let mut holds = mem::take(&mut self.core.holds);
-        let waits = holds.len();
-        let outcome = self.hand_over(&mut holds, cursor);
+        let mut waits = mem::take(&mut self.core.kernel_waits);
+        let all = waits.len();
+        let outcome = self.hand_over(&mut waits, cursor);
         if let Err(error) = outcome
-            && (self.core.progress.submitted != before || holds.len() != waits)
+            && (self.core.progress.submitted != before || waits.len() != all)
         {
             // Part of the submission is in progress, or waits in the operating system, and cannot be taken back.
             self.failed = Some(error);
@@ -37,17 +37,17 @@ impl Queue {
         outcome
     }
 
-    /// Hands the operating system the command buffers and the waits between them, and takes from `holds` the waits that it has accepted.
-    fn hand_over(&mut self, holds: &mut Vec<Hold>, cursor: usize) -> Result<u64> {
+    /// Hands the operating system the command buffers and the waits between them, and takes from `waits` the waits that it has accepted.
+    fn hand_over(&mut self, waits: &mut Vec<KernelWait>, cursor: usize) -> Result<u64> {
         let start = self.core.memory.start();
-        holds.reverse();
-        while let Some(Hold { at, fence, value }) = holds.last() {
+        waits.reverse();
+        while let Some(KernelWait { at, fence, value }) = waits.last() {
             let end = start + at;
             if self.core.memory.start() < end {
                 self.submit_piece(end)?;
             }
             self.target.wait(&self.core.device, fence, *value)?;
-            holds.pop();
+            waits.pop();
         }
         self.submit_piece(cursor)
     }

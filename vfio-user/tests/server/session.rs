@@ -89,7 +89,7 @@ fn nothing_goes_before_the_introduction_and_none_is_made_twice() {
     assert_eq!(raw.ask(command::DEVICE_GET_INFO, &[0; 16], &[]), None);
     let (seen, events) = served.join();
     assert!(!seen.lock().unwrap().dropped, "no function is made for such a client");
-    assert!(events[0].contains("in place of an introduction"), "{events:?}");
+    assert!(events[0].contains("before VERSION"), "{events:?}");
     for (hello, answer) in [(&b"\0\0\0\0{"[..], EINVAL), (b"\x01\0\0\0{}\0", EINVAL), (b"\0\0\0", EINVAL)] {
         let mut served = serving();
         let mut raw = served.raw();
