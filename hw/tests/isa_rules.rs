@@ -271,3 +271,151 @@ fn lines_are_in_order_and_of_instructions_that_exist() {
     assert_eq!((program.line_entry(2), program.line_entry(3)), (Some(entry(4, 12)), None));
     assert_eq!((program.instruction(4), program.instruction(5)), (Some(of(Op::Exit, Type::None)), None));
 }
+
+/// Bytes of a program whose functions begin at `starts`.
+fn with_functions(starts: &[u32], code: &[Instruction]) -> Vec<u8> {
+    let header = ProgramHeader { code: code.len() as u32, functions: starts.len() as u32, ..ProgramHeader::new() };
+    let mut bytes = header.to_bytes().to_vec();
+    bytes.extend(starts.iter().flat_map(|start| start.to_le_bytes()));
+    bytes.resize(bytes.len().next_multiple_of(16), 0);
+    bytes.extend(code.iter().flat_map(Instruction::encode));
+    bytes
+}
+
+fn bad(bytes: &[u8]) -> Option<BadProgram> {
+    Program::validate(bytes).err()
+}
+
+fn whole(rule: ProgramRule) -> Option<BadProgram> {
+    Some(BadProgram { rule, instruction: NO_INSTRUCTION })
+}
+
+#[test]
+fn bytes_without_a_meaning_are_zero_and_none_are_too_many() {
+    let (exit, ret) = (of(Op::Exit, Type::None), of(Op::Ret, Type::None));
+    let bytes = with_functions(&[0, 1, 2], &[exit, ret, ret]);
+    assert_eq!(bad(&bytes), None);
+    let changed = |at: usize, value: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = value;
+        bad(&bytes)
+    };
+    for at in [0, 3] {
+        assert_eq!(changed(at, 0), whole(ProgramRule::Magic), "byte {at} of the magic number");
+    }
+    assert_eq!([changed(4, 0), changed(4, 2)], [whole(ProgramRule::Magic); 2]);
+    // Between predicates and workgroup_x, behind lines, and behind the third function.
+    for at in [0x16, 0x17, 0x30, 0x3f, 76, 79] {
+        assert_eq!(changed(at, 1), whole(ProgramRule::Header), "{at:#x}");
+    }
+    assert_eq!(bad(&[&bytes[..], &[0]].concat()), whole(ProgramRule::Length));
+    assert_eq!(bad(&bytes[..bytes.len() - 1]), whole(ProgramRule::Length));
+    assert_eq!(bad(&bytes[..63]), whole(ProgramRule::Length));
+}
+
+#[test]
+fn functions_are_in_order_and_none_is_empty() {
+    let (exit, ret) = (of(Op::Exit, Type::None), of(Op::Ret, Type::None));
+    let code = [exit, ret, ret];
+    let longer = [exit, of(Op::Fence, Type::None), ret];
+    for (starts, code) in
+        [([0, 2, 1], longer), ([0, 1, 1], longer), ([0, 1, 3], code), ([1, 1, 2], code), ([0, 1, u32::MAX], code)]
+    {
+        assert_eq!(bad(&with_functions(&starts, &code)), whole(ProgramRule::Functions), "{starts:?}");
+    }
+    assert_eq!(bad(&with_functions(&[1], &[exit, exit])), whole(ProgramRule::Functions));
+    assert_eq!(bad(&with_functions(&[], &[exit])), whole(ProgramRule::Functions));
+    let bytes = with_functions(&[0, 1, 2], &code);
+    let program = Program::validate(&bytes).unwrap();
+    assert_eq!([0, 1, 2, 3].map(|number| program.function(number)), [Some(0), Some(1), Some(2), None]);
+    assert_eq!((program.bytes(), program.header().functions), (&bytes[..], 3));
+}
+
+#[test]
+fn code_functions_and_lines_have_a_limit() {
+    let layout = |change: &dyn Fn(&mut ProgramHeader)| {
+        let mut header = ProgramHeader { code: 1, ..ProgramHeader::new() };
+        change(&mut header);
+        header.layout()
+    };
+    let limit = Err(ProgramRule::Limit);
+    assert_eq!([layout(&|header| header.code = 0), layout(&|header| header.code = 65537)], [limit; 2]);
+    assert_eq!([layout(&|header| header.functions = 257), layout(&|header| header.lines = 65537)], [limit; 2]);
+    // Header, functions up to a multiple of 16 bytes, code, lines: without gaps.
+    let of = |functions, code, lines| {
+        let layout =
+            layout(&|header| (header.functions, header.code, header.lines) = (functions, code, lines)).unwrap();
+        (layout.functions, layout.code, layout.lines, layout.size)
+    };
+    assert_eq!(of(1, 1, 0), (64, 80, 96, 96));
+    assert_eq!(of(4, 3, 2), (64, 80, 128, 144));
+    assert_eq!(of(5, 3, 2), (64, 96, 144, 160));
+    assert_eq!(of(256, 65536, 65536), (64, 1088, 1_049_664, 1_573_952));
+}
+
+fn to(op: Op, target: u64) -> Instruction {
+    Instruction { immediate: target, ..of(op, Type::None) }
+}
+
+/// The rule that function 0 with this code breaks, and at which instruction.
+fn broken(code: &[Instruction]) -> Option<(ProgramRule, u32)> {
+    let header = ProgramHeader { predicates: 1, ..ProgramHeader::new() };
+    bad(&program(header, code, &[])).map(|bad| (bad.rule, bad.instruction))
+}
+
+#[test]
+fn blocks_nest_sixty_four_deep() {
+    let nested = |depth: u64| {
+        let mut code: Vec<Instruction> = (0..depth).map(|level| to(Op::If, 2 * depth - 1 - level)).collect();
+        code.extend((0..depth).map(|_| of(Op::EndIf, Type::None)));
+        code.push(of(Op::Exit, Type::None));
+        code
+    };
+    assert_eq!(broken(&nested(64)), None);
+    assert_eq!(broken(&nested(65)), Some((ProgramRule::Depth, 64)));
+    for depth in [1, 2, 64] {
+        let header = ProgramHeader { predicates: 1, ..ProgramHeader::new() };
+        assert_eq!(Program::validate(&program(header, &nested(depth), &[])).unwrap().depth(), depth as u32);
+    }
+}
+
+#[test]
+fn a_loop_is_left_and_continued_where_it_can_be() {
+    use ProgramRule::{End, Nesting, Target};
+    let [exit, end_if, continuing, break_, continue_] =
+        [Op::Exit, Op::EndIf, Op::Continuing, Op::Break, Op::Continue].map(|op| of(op, Type::None));
+    let (loop_, again) = (|end| to(Op::Loop, end), to(Op::EndLoop, 0));
+    for (code, expected) in [
+        (vec![loop_(2), continue_, again, exit], None),
+        (vec![loop_(3), break_, continuing, again, exit], None),
+        (vec![loop_(3), continuing, break_, again, exit], None),
+        (vec![loop_(3), continuing, to(Op::BreakIf, 3), again, exit], None),
+        (vec![loop_(3), to(Op::ContinueIf, 2), continuing, again, exit], None),
+        (vec![loop_(3), to(Op::ContinueIf, 3), continuing, again, exit], Some((Target, 2))),
+        (vec![loop_(3), continuing, to(Op::ContinueIf, 3), again, exit], Some((Nesting, 2))),
+        (vec![loop_(4), to(Op::BreakIf, 4), to(Op::ContinueIf, 4), to(Op::BreakIf, 4), again, exit], None),
+        (vec![loop_(4), to(Op::BreakIf, 4), to(Op::ContinueIf, 3), continuing, again, exit], Some((Target, 2))),
+        (vec![loop_(3), continuing, continuing, again, exit], Some((Nesting, 2))),
+        // Within an IF of a loop the block is the IF's.
+        (vec![loop_(4), to(Op::If, 3), to(Op::BreakIf, 3), end_if, again, exit], None),
+        (vec![loop_(4), to(Op::If, 3), to(Op::BreakIf, 4), end_if, again, exit], Some((Target, 3))),
+        (vec![loop_(4), to(Op::If, 3), continuing, end_if, again, exit], Some((Nesting, 2))),
+        (vec![loop_(5), continuing, to(Op::If, 4), continue_, end_if, again, exit], Some((Nesting, 3))),
+        (vec![loop_(5), to(Op::If, 3), break_, to(Op::Else, 4), end_if, again, exit], None),
+        (vec![to(Op::If, 1), to(Op::Else, 2), to(Op::Else, 3), end_if, exit], Some((Nesting, 2))),
+        (vec![to(Op::If, 2), to(Op::EndLoop, 0), exit], Some((Nesting, 1))),
+        (vec![loop_(1), to(Op::Else, 2), exit], Some((Nesting, 1))),
+        (vec![loop_(1), to(Op::EndLoop, 1), exit], Some((Target, 1))),
+        (vec![to(Op::If, 1), to(Op::Else, 3), end_if, exit], Some((Target, 2))),
+        (vec![to(Op::If, 2), to(Op::Else, 2), end_if, exit], Some((Target, 1))),
+        (vec![to(Op::If, 2), exit, end_if, exit], None),
+        (vec![loop_(2), break_, again, exit], None),
+        (vec![to(Op::If, 2), end_if, end_if, exit], Some((Target, 1))),
+        (vec![loop_(2), break_, end_if, exit], Some((Nesting, 2))),
+        (vec![to(Op::If, 3), end_if], Some((Target, 1))),
+        (vec![to(Op::If, 1), exit], Some((Nesting, 1))),
+        (vec![to(Op::If, 1), end_if], Some((End, 1))),
+    ] {
+        assert_eq!(broken(&code), expected, "{code:?}");
+    }
+}
