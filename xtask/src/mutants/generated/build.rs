@@ -172,12 +172,14 @@ fn rewrite(text: &str, file: &str, mutants: &[(usize, &Candidate)]) -> String {
     for ((start, end), group) in groups {
         let range = start..end;
         out.push_str(&text[rest..start]);
-        out.push_str(&format!("{{ match {chooser}::active() {MATCH}\n"));
+        // An operation may be the first operand of another, where braces alone would be a statement.
+        let (open, close) = if text[range.clone()].starts_with('{') { ("", "") } else { ("(", ")") };
+        out.push_str(&format!("{open}{{ match {chooser}::active() {MATCH}\n"));
         for (number, Candidate { mutant, place, .. }) in group {
             let (before, after) = (&text[range.start..place.start], &text[place.end..range.end]);
             out.push_str(&format!("{} {ARM} {before}{}{after} }}\n", number + 1, mutant.replacement));
         }
-        out.push_str(&format!("_ {ARM} {} }} }} }}", &text[range.clone()]));
+        out.push_str(&format!("_ {ARM} {} }} }} }}{close}", &text[range.clone()]));
         rest = end;
     }
     out + &text[rest..]

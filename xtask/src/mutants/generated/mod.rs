@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::copy::Sources;
-use super::functions::{Body, around, bodies};
+use super::functions::{Body, around, bodies, operation};
 use super::{EXIT_ALIVE, EXIT_OK, Options, Shard, Verdict, at_once};
 use build::Together;
 use list::{Alive, Generated};
@@ -44,6 +44,8 @@ enum Fate {
 struct Candidate {
     mutant: Generated,
     place: Range<usize>,
+    /// What is compiled as it is and changed: the body of the function. There cannot be two bodies of one that returns a type without a name, such as an iterator with its closures; of
+    /// that it is the operation. None if neither can be chosen at run time.
     body: Option<Body>,
 }
 
@@ -53,13 +55,16 @@ impl Candidate {
         let place = mutant.place(&text).ok_or_else(|| format!("{} is nowhere", mutant.name))?;
         let bodies = bodies(&text);
         // The value of a whole function replaces what its braces hold.
-        let body = bodies.iter().find(|body| body.range == place).cloned().or_else(|| around(&bodies, &place));
+        let mut body = bodies.iter().find(|body| body.range == place).cloned().or_else(|| around(&bodies, &place));
+        if mutant.returns_hidden_type() {
+            body = body.zip(operation(&text, &place)).map(|(body, range)| Body { range, ..body });
+        }
         Ok(Self { mutant, place, body })
     }
 
-    /// It changes no function, or one of which there cannot be two: a closure and an iterator have a type of their own.
+    /// It has to be built on its own.
     fn stands_alone(&self) -> bool {
-        self.body.is_none() || self.mutant.returns_hidden_type()
+        self.body.is_none()
     }
 
     /// It may be looked at by the compiler alone, where nothing is chosen.
