@@ -98,6 +98,21 @@ impl Sources {
         Ok(Built { tree, compiles: output.status.success(), messages: output.stdout, errors: output.stderr })
     }
 
+    /// The command `campanile` of the sources that [`Self::tests`] built last, which has the same mutants.
+    ///
+    /// # Errors
+    /// It does not compile.
+    pub(super) fn command_of_tests(&self, unstable: &str) -> Result<PathBuf, String> {
+        let mut command = self.cargo("tests");
+        command.env("RUSTC_BOOTSTRAP", unstable);
+        command.args(["build", "--quiet", "--package", "campanile", "--bin", "campanile"]);
+        let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("campanile does not compile: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(self.folder().join("tests/debug/campanile"))
+    }
+
     /// cargo in the copy, with a target folder of its own.
     fn cargo(&self, target: &str) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,6 +1,10 @@
-//! Where the bodies of functions are in a source file, as far as that takes no compiler: comments, texts and braces are told apart, types are not.
+//! Where the bodies of functions are in a source file, as far as that takes no compiler: comments, texts and braces are told apart, types are not. The operation
+//! around an operator is looked up in the syntax tree.
 
 use std::ops::Range;
+
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 
 /// The body of a function, with its braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,30 @@ pub(super) fn bodies(text: &str) -> Vec<Body> {
 pub(super) fn around(bodies: &[Body], place: &Range<usize>) -> Option<Body> {
     let around = bodies.iter().filter(|body| body.range.start < place.start && place.end < body.range.end);
     around.min_by_key(|body| body.range.len()).cloned()
+}
+
+/// The operation, such as `a + b` or `!a`, whose operator is at `place`.
+pub(super) fn operation(text: &str, place: &Range<usize>) -> Option<Range<usize>> {
+    struct Search<'p> {
+        place: &'p Range<usize>,
+        found: Option<Range<usize>>,
+    }
+    impl<'ast> Visit<'ast> for Search<'_> {
+        fn visit_expr(&mut self, expression: &'ast syn::Expr) {
+            let operator = match expression {
+                syn::Expr::Binary(binary) => Some(binary.op.span()),
+                syn::Expr::Unary(unary) => Some(unary.op.span()),
+                _ => None,
+            };
+            if operator.is_some_and(|operator| operator.byte_range() == *self.place) {
+                self.found = Some(expression.span().byte_range());
+            }
+            visit::visit_expr(self, expression);
+        }
+    }
+    let mut search = Search { place, found: None };
+    search.visit_file(&syn::parse_file(text).ok()?);
+    search.found
 }
 
 enum Token<'a> {
@@ -180,6 +208,19 @@ mod tests {
             texts("pub(crate) const unsafe fn a() {} const B: u8 = 1; fn c() {}"),
             [("{}", true), ("{}", false)]
         );
+    }
+
+    #[test]
+    fn the_operation_of_an_operator_is_found() {
+        let text = "/// ·
+fn a() -> impl I { x.map(|y| !y.b() && z < 1 % w); v += 1; }";
+        let of = |operator: &str| {
+            let at = text.find(operator).unwrap();
+            operation(text, &(at..at + operator.len())).map(|range| &text[range])
+        };
+        let found = ["!", "&&", "<", "%", "+=", "map"].map(of);
+        let expected = ["!y.b()", "!y.b() && z < 1 % w", "z < 1 % w", "1 % w", "v += 1"].map(Some);
+        assert_eq!((&found[..5], found[5]), (&expected[..], None));
     }
 
     #[test]

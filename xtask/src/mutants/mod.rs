@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: whether the conformance cases notice when a sentence of a page no longer holds, and with `--generated` whether unit tests notice
-//! the changes of cargo-mutants.
+//! `cargo xtask mutants`: whether the conformance cases notice when a sentence of a page no longer holds, and with `--generated` whether unit tests, and for the
+//! kernel-mode driver and the GPU cases behind them, notice the changes of cargo-mutants.
 
 mod catalogue;
 mod copy;
@@ -42,7 +42,8 @@ pub(crate) struct Options {
     /// Takes only the mutants that live and of which nobody knows why: those whose reason begins with `Open`
     #[arg(long)]
     open: bool,
-    /// Takes the changes that cargo-mutants thinks of instead of the catalogue, and the crates' own tests instead of the conformance cases
+    /// Takes the changes that cargo-mutants thinks of instead of the catalogue. The crates' own tests judge them first; those of driver and device that live then, also the areas
+    /// Miniport and Gpu
     #[arg(long, conflicts_with_all = ["open", "json", "widen", "no_baseline"])]
     generated: bool,
     /// Lists the mutants and builds nothing
@@ -286,14 +287,19 @@ fn baseline(program: &Path, selected: &[(u32, &Mutant)]) -> Result<(), String> {
 fn verdict(program: &Path, number: u32, mutant: &Mutant, widen: bool) -> Verdict {
     let order =
         |filter: &str| run::run(&Order { program, number, filter, options: &mutant.options, repeat: mutant.repeat });
+    let everything = widen.then_some("");
+    verdict_of(mutant.cases.iter().map(String::as_str).chain(everything), order)
+}
+
+/// What the cases say that `filters` pick, each of which `order` runs.
+fn verdict_of<'a>(filters: impl Iterator<Item = &'a str>, order: impl Fn(&str) -> Ended) -> Verdict {
     let mut most = 0;
     let mut unsteady = None;
-    let everything = widen.then_some("");
-    for filter in mutant.cases.iter().map(String::as_str).chain(everything) {
+    for filter in filters {
         match order(filter) {
             Ended::Passed { reached, .. } => most = most.max(reached),
             // Alone, where that is enough; some need what the cases before them left behind.
-            Ended::Failed { case, reason } => match again(order, &case, filter) {
+            Ended::Failed { case, reason } => match again(&order, &case, filter) {
                 None => unsteady = Some(Verdict::Unsteady { case, reason }),
                 Some(case) => return Verdict::Killed { case, reason },
             },

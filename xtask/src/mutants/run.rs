@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,10 @@ const PREFIX: &str = "Device.Graphics.WDDM32.";
 const CASE: Duration = Duration::from_secs(60);
 /// What the command may take beside its cases: start, and the end of its shared systems.
 const AROUND: Duration = Duration::from_secs(30);
+/// Pages of memory that a program with a mutant may take: 4 GiB, many times what it takes without one.
+const PAGES: u64 = 1 << 20;
+/// Time between two looks at the memory of a program that says nothing.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Arguments of a run of cases on a mutant.
 pub(super) struct Order<'a> {
@@ -64,7 +68,7 @@ pub(super) fn run(order: &Order) -> Ended {
     watch(command, CASE + AROUND)
 }
 
-/// Follows the process of `command`, which is ended when a case failed or nothing was heard for `time_limit`.
+/// Follows the process of `command`, which is ended when a case failed, when nothing was heard for `time_limit`, or when it takes too much memory.
 fn watch(mut command: Command, time_limit: Duration) -> Ended {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = match child {
@@ -81,9 +85,11 @@ fn watch(mut command: Command, time_limit: Duration) -> Ended {
         })
     });
     let (mut passed, mut last) = (0, "the start".to_owned());
+    let mut heard = Instant::now();
     loop {
-        match lines.recv_timeout(time_limit) {
+        match lines.recv_timeout(LOOK.min(time_limit)) {
             Ok(text) => {
+                heard = Instant::now();
                 let Ok(line) = serde_json::from_str::<ReportedCase>(&text) else { continue };
                 last = line.name.strip_prefix(PREFIX).unwrap_or(&line.name).to_owned();
                 if line.status == "failed" {
@@ -92,6 +98,11 @@ fn watch(mut command: Command, time_limit: Duration) -> Ended {
                 }
                 passed += u32::from(line.status == "passed");
             }
+            Err(RecvTimeoutError::Timeout) if takes_too_much(child.id()) => {
+                end(&mut child);
+                return Ended::Crashed { status: "ended because it took too much memory".into(), after: last };
+            }
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() < time_limit => {}
             Err(RecvTimeoutError::Timeout) => {
                 end(&mut child);
                 return Ended::Stuck;
@@ -112,6 +123,13 @@ fn watch(mut command: Command, time_limit: Duration) -> Ended {
         Some(2) => Ended::Refused { reason: errors },
         _ => Ended::Crashed { status: status.to_string(), after: last },
     }
+}
+
+/// True if a process has more memory than a program with a mutant may take; false where the system does not say.
+pub(super) fn takes_too_much(process: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+    let resident: Option<u64> = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    resident.is_some_and(|pages| pages >= PAGES)
 }
 
 /// Ends the process. Killing one that has just ended fails, which is as good.

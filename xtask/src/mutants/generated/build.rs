@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Candidate;
-use super::run::{CHOICE, Program, Tests};
+use super::run::{Cases, Program, Tests};
 use crate::mutants::copy::Sources;
-use crate::mutants::schemata::MODULE;
+use crate::mutants::schemata::{CHOICE, MODULE};
 
 /// Marks the beginning of a function's variant.
 const ARM: &str = "/* mutant */ => {";
@@ -58,6 +58,8 @@ const CRATE: &str = "campanile_hw";
 /// The tests with every mutant that can be chosen when they start.
 pub(super) struct Together {
     pub(super) tests: Tests,
+    /// The conformance cases, if a mutant is of a crate that they judge.
+    pub(super) cases: Option<Cases>,
     /// By number.
     pub(super) unviable: BTreeSet<usize>,
     pub(super) alone: BTreeSet<usize>,
@@ -73,7 +75,8 @@ pub(super) fn together(sources: &Sources, candidates: &[Candidate]) -> Result<To
         let built = sources.tests(&changed, &packages(candidates), CRATE)?;
         let messages = parse(&built.messages);
         if built.compiles {
-            return Ok(Together { tests: programs(&built.tree, &messages), unviable, alone });
+            let cases = cases(sources, candidates.iter())?;
+            return Ok(Together { tests: programs(&built.tree, &messages), cases, unviable, alone });
         }
         let errors: Vec<&Diagnostic> = messages.iter().filter_map(Message::error).collect();
         let before = unviable.len() + alone.len();
@@ -96,6 +99,12 @@ pub(super) fn together(sources: &Sources, candidates: &[Candidate]) -> Result<To
     ))
 }
 
+/// The program with the conformance cases for what was built last, if a mutant is of a crate that they judge.
+fn cases<'a>(sources: &Sources, mut candidates: impl Iterator<Item = &'a Candidate>) -> Result<Option<Cases>, String> {
+    let judged = candidates.any(|candidate| candidate.mutant.is_judged_by_cases());
+    judged.then(|| sources.command_of_tests(CRATE).map(Cases)).transpose()
+}
+
 /// The files that hold the choice and these mutants.
 fn changed<'a>(
     sources: &Sources,
@@ -116,8 +125,8 @@ fn changed<'a>(
     Ok(changed)
 }
 
-/// The tests with one change and no choice; `None` if it does not compile.
-pub(super) fn alone(sources: &Sources, candidate: &Candidate) -> Result<Option<Tests>, String> {
+/// The tests and cases with one change and no choice; `None` if it does not compile.
+pub(super) fn alone(sources: &Sources, candidate: &Candidate) -> Result<Option<(Tests, Option<Cases>)>, String> {
     let Candidate { mutant, place, .. } = candidate;
     let text = sources.text(&mutant.file)?;
     let text = [&text[..place.start], &mutant.replacement, &text[place.end..]].concat();
@@ -129,7 +138,10 @@ pub(super) fn alone(sources: &Sources, candidate: &Candidate) -> Result<Option<T
         // A full disk, say: that is no word about the change.
         return Err(String::from_utf8_lossy(&built.errors).into_owned());
     }
-    Ok(built.compiles.then(|| programs(&built.tree, &messages)))
+    if !built.compiles {
+        return Ok(None);
+    }
+    Ok(Some((programs(&built.tree, &messages), cases(sources, [candidate].into_iter())?)))
 }
 
 fn packages(candidates: &[Candidate]) -> BTreeSet<String> {
@@ -160,12 +172,14 @@ fn rewrite(text: &str, file: &str, mutants: &[(usize, &Candidate)]) -> String {
     for ((start, end), group) in groups {
         let range = start..end;
         out.push_str(&text[rest..start]);
-        out.push_str(&format!("{{ match {chooser}::active() {MATCH}\n"));
+        // An operation may be the first operand of another, where braces alone would be a statement.
+        let (open, close) = if text[range.clone()].starts_with('{') { ("", "") } else { ("(", ")") };
+        out.push_str(&format!("{open}{{ match {chooser}::active() {MATCH}\n"));
         for (number, Candidate { mutant, place, .. }) in group {
             let (before, after) = (&text[range.start..place.start], &text[place.end..range.end]);
             out.push_str(&format!("{} {ARM} {before}{}{after} }}\n", number + 1, mutant.replacement));
         }
-        out.push_str(&format!("_ {ARM} {} }} }} }}", &text[range.clone()]));
+        out.push_str(&format!("_ {ARM} {} }} }} }}{close}", &text[range.clone()]));
         rest = end;
     }
     out + &text[rest..]

@@ -64,6 +64,11 @@ impl Generated {
         if self.file.starts_with(ISA) { "hw/src/isa" } else { self.file.split('/').next().unwrap_or_default() }
     }
 
+    /// True if conformance cases judge what the package's own tests let live: what driver and GPU do is done between DDIs and registers.
+    pub(super) fn is_judged_by_cases(&self) -> bool {
+        ["device", "driver"].contains(&self.group())
+    }
+
     /// Packages whose tests are to notice: its own, and for the instruction set those that read and run programs.
     pub(super) fn test_packages(&self) -> Vec<&str> {
         let of_isa: &[&str] = if self.file.starts_with(ISA) { &["campanile-isa", "campanile-shader"] } else { &[] };
@@ -121,6 +126,17 @@ impl Alive {
     }
 }
 
+/// The entries of the list that are of no change, or of fewer than they say. `all` are the changes of all files.
+pub(super) fn stale(list: &[Alive], all: &[Generated]) -> Vec<String> {
+    let number = |alive: &Alive| all.iter().filter(|mutant| alive.is_of(mutant)).count();
+    let fewer = list.iter().filter(|alive| number(alive) < alive.times as usize);
+    fewer
+        .map(|alive| {
+            format!("{}: {}: listed {} times, there are {}", alive.file, alive.change, alive.times, number(alive))
+        })
+        .collect()
+}
+
 /// The list.
 pub(super) fn alive(root: &Path) -> Result<Vec<Alive>, String> {
     #[derive(Deserialize)]
@@ -154,16 +170,37 @@ mod tests {
         }
     }
 
-    #[test]
-    fn places_are_found_by_line_and_column() {
-        let mutant = |line, column, end| Generated {
+    fn mutant(line: usize, column: usize, end: usize) -> Generated {
+        Generated {
             name: format!("a.rs:{line}:{column}: replace x with y in f"),
             file: "hw/src/isa/a.rs".into(),
             package: "p".into(),
             function: None,
             span: Span { start: Position { line, column }, end: Position { line, column: end } },
             replacement: String::new(),
+        }
+    }
+
+    #[test]
+    fn entries_that_outlived_their_change_are_named() {
+        let all = [mutant(1, 1, 2), mutant(2, 1, 2)];
+        let entry = |change: &str, times| Alive {
+            file: "hw/src/isa/a.rs".into(),
+            change: change.into(),
+            times,
+            equivalent: true,
+            reason: "Why.".into(),
         };
+        let list =
+            [entry("replace x with y in f", 2), entry("replace x with y in f", 3), entry("replace x with z in f", 1)];
+        let named = stale(&list, &all);
+        assert_eq!(named.len(), 2, "{named:?}");
+        assert!(named[0].contains("listed 3 times, there are 2") && named[1].contains("x with z"), "{named:?}");
+        assert_eq!(stale(&[Alive { file: "hw/src/b.rs".into(), ..entry("replace x with y in f", 1) }], &all).len(), 1);
+    }
+
+    #[test]
+    fn places_are_found_by_line_and_column() {
         let text = "one\n·two three\n";
         assert_eq!(mutant(2, 2, 5).place(text).map(|place| &text[place]), Some("two"));
         assert_eq!(mutant(1, 1, 4).place(text).map(|place| &text[place]), Some("one"));

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants --generated`: what the crates' own tests notice of the changes that cargo-mutants thinks of.
+//! `cargo xtask mutants --generated`: what the crates' own tests, and of driver and GPU the conformance cases, notice of the changes that cargo-mutants thinks of.
 //!
 //! cargo-mutants would build the tests anew for each of some two thousand changes. It lists them here, and all are compiled in one build, as the
 //! catalogue is; what that cannot do is built on its own.
@@ -13,21 +13,29 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::copy::Sources;
-use super::functions::{Body, around, bodies};
-use super::{EXIT_ALIVE, EXIT_OK, Options, Shard, at_once};
+use super::functions::{Body, around, bodies, operation};
+use super::{EXIT_ALIVE, EXIT_OK, Options, Shard, Verdict, at_once};
 use build::Together;
 use list::{Alive, Generated};
-use run::{Ended, Tests};
+use run::{Cases, Ended, Tests};
 
 /// Least share of the changes of a group that tests have to notice, in percent.
 const GOAL: usize = 95;
 
 /// The end of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     Caught,
+    /// The tests let it live, and a case does not.
+    CaughtBy {
+        case: String,
+    },
     TimedOut,
     Survived,
+    /// The tests let it live, and the cases say one thing and then another, or nothing.
+    Undecided {
+        why: String,
+    },
     /// It does not compile.
     Unviable,
 }
@@ -36,6 +44,8 @@ enum Fate {
 struct Candidate {
     mutant: Generated,
     place: Range<usize>,
+    /// What is compiled as it is and changed: the body of the function. There cannot be two bodies of one that returns a type without a name, such as an iterator with its closures; of
+    /// that it is the operation. None if neither can be chosen at run time.
     body: Option<Body>,
 }
 
@@ -45,13 +55,16 @@ impl Candidate {
         let place = mutant.place(&text).ok_or_else(|| format!("{} is nowhere", mutant.name))?;
         let bodies = bodies(&text);
         // The value of a whole function replaces what its braces hold.
-        let body = bodies.iter().find(|body| body.range == place).cloned().or_else(|| around(&bodies, &place));
+        let mut body = bodies.iter().find(|body| body.range == place).cloned().or_else(|| around(&bodies, &place));
+        if mutant.returns_hidden_type() {
+            body = body.zip(operation(&text, &place)).map(|(body, range)| Body { range, ..body });
+        }
         Ok(Self { mutant, place, body })
     }
 
-    /// It changes no function, or one of which there cannot be two: a closure and an iterator have a type of their own.
+    /// It has to be built on its own.
     fn stands_alone(&self) -> bool {
-        self.body.is_none() || self.mutant.returns_hidden_type()
+        self.body.is_none()
     }
 
     /// It may be looked at by the compiler alone, where nothing is chosen.
@@ -66,6 +79,10 @@ pub(super) fn judge(root: &Path, options: &Options) -> Result<u8, String> {
     let Shard { number, of } = options.shard.unwrap_or(Shard { number: 1, of: 1 });
     let sources = Sources::of(root)?;
     let mut all = list::generated(root)?;
+    let stale = list::stale(&alive, &all);
+    if !stale.is_empty() {
+        return Err(format!("tests/generated_mutants.toml lists what is no more:\n{}", stale.join("\n")));
+    }
     // The name of a group means the group, which is more than a part of the names of its files.
     let is_group = all.iter().any(|mutant| mutant.group() == wanted);
     all.retain(|mutant| if is_group { mutant.group() == wanted } else { mutant.name.contains(wanted) });
@@ -83,8 +100,11 @@ pub(super) fn judge(root: &Path, options: &Options) -> Result<u8, String> {
 /// The end of each change, in their order.
 fn fates(sources: &Sources, candidates: &[Candidate], jobs: usize) -> Result<Vec<Fate>, String> {
     eprintln!("building the tests with {} mutants", candidates.len());
-    let Together { mut tests, unviable, alone } = build::together(sources, candidates)?;
+    let Together { mut tests, cases, unviable, alone } = build::together(sources, candidates)?;
     tests.baseline()?;
+    if let Some(cases) = &cases {
+        cases.baseline()?;
+    }
     let done = AtomicUsize::new(0);
     let numbers: Vec<usize> = (0..candidates.len()).collect();
     let tell = |number: usize, fate: Fate| {
@@ -94,20 +114,21 @@ fn fates(sources: &Sources, candidates: &[Candidate], jobs: usize) -> Result<Vec
     };
     let fates = at_once(jobs, &numbers, |&number| {
         if unviable.contains(&number) {
-            return Some(tell(number, Fate::Unviable));
+            return Ok(Some(tell(number, Fate::Unviable)));
         }
         if alone.contains(&number) {
-            return None;
+            return Ok(None);
         }
-        let fate = fate(&tests, number, &candidates[number]);
-        (fate != Fate::Survived || !candidates[number].may_be_constant()).then(|| tell(number, fate))
+        // 0 is the program as it is.
+        let fate = fate(&tests, cases.as_ref(), number + 1, &candidates[number])?;
+        Ok((fate != Fate::Survived || !candidates[number].may_be_constant()).then(|| tell(number, fate)))
     });
-    let rest = |(number, fate): (usize, Option<Fate>)| match fate {
+    let rest = |(number, decided): (usize, Result<Option<Fate>, String>)| match decided? {
         Some(fate) => Ok(fate),
         None => {
             let candidate = &candidates[number];
             let fate = match build::alone(sources, candidate)? {
-                Some(tests) => fate_of(&tests, 0, candidate),
+                Some((tests, cases)) => fate(&tests, cases.as_ref(), 0, candidate)?,
                 None => Fate::Unviable,
             };
             Ok(tell(number, fate))
@@ -116,16 +137,27 @@ fn fates(sources: &Sources, candidates: &[Candidate], jobs: usize) -> Result<Vec
     fates.into_iter().enumerate().map(rest).collect()
 }
 
-fn fate(tests: &Tests, number: usize, candidate: &Candidate) -> Fate {
-    // 0 is the program as it is.
-    fate_of(tests, number + 1, candidate)
+/// The end of a change: what the tests say, and where they let it live the cases, if it is one that they judge.
+fn fate(tests: &Tests, cases: Option<&Cases>, choice: usize, candidate: &Candidate) -> Result<Fate, String> {
+    let mutant = &candidate.mutant;
+    match (tests.run(choice, &mutant.test_packages())?, cases) {
+        (Ended::Failed, _) => Ok(Fate::Caught),
+        (Ended::TimedOut, _) => Ok(Fate::TimedOut),
+        (Ended::Passed, Some(cases)) if mutant.is_judged_by_cases() => Ok(cases.verdict(choice)?.into()),
+        (Ended::Passed, _) => Ok(Fate::Survived),
+    }
 }
 
-fn fate_of(tests: &Tests, choice: usize, candidate: &Candidate) -> Fate {
-    match tests.run(choice, &candidate.mutant.test_packages()) {
-        Ended::Passed => Fate::Survived,
-        Ended::Failed => Fate::Caught,
-        Ended::TimedOut => Fate::TimedOut,
+impl From<Verdict> for Fate {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Killed { case, .. } => Self::CaughtBy { case },
+            Verdict::Crashed { after, .. } => Self::CaughtBy { case: format!("what follows {after}") },
+            Verdict::Survived { .. } => Self::Survived,
+            Verdict::Unsteady { .. } | Verdict::Stuck | Verdict::Broken { .. } => {
+                Self::Undecided { why: verdict.line() }
+            }
+        }
     }
 }
 
@@ -139,6 +171,8 @@ fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> Result<u
         match fate {
             Fate::Unviable => {}
             Fate::Caught => counts.caught += 1,
+            Fate::CaughtBy { .. } => counts.by_cases += 1,
+            Fate::Undecided { .. } => counts.undecided += 1,
             Fate::TimedOut => counts.timed_out += 1,
             Fate::Survived => {
                 let reason = alive.iter().zip(&mut left).find(|(alive, left)| alive.is_of(mutant) && **left > 0);
@@ -157,7 +191,8 @@ fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> Result<u
         }
     }
     println!(
-        "| group | viable | caught | timeout | survived | equivalent | share |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "| group | viable | by tests | by cases | timeout | survived | undecided | equivalent | share |\n| {} |",
+        ["---"; 9].join(" | ")
     );
     groups.iter().for_each(|(group, counts)| println!("{}", counts.row(group)));
     let below = groups.values().any(|counts| counts.share() < GOAL * 10);
@@ -168,27 +203,33 @@ fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> Result<u
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     caught: usize,
+    by_cases: usize,
     timed_out: usize,
     survived: usize,
+    undecided: usize,
     equivalent: usize,
 }
 
 impl Counts {
     /// Those that change what the program does.
     fn viable(self) -> usize {
-        self.caught + self.timed_out + self.survived
+        self.noticed() + self.survived + self.undecided
     }
 
-    /// The part of them that tests noticed, in thousandths.
+    fn noticed(self) -> usize {
+        self.caught + self.by_cases + self.timed_out
+    }
+
+    /// The part of the decided ones that tests or cases noticed, in thousandths.
     fn share(self) -> usize {
-        ((self.caught + self.timed_out) * 1000).checked_div(self.viable()).unwrap_or(1000)
+        (self.noticed() * 1000).checked_div(self.noticed() + self.survived).unwrap_or(1000)
     }
 
     fn row(self, group: &str) -> String {
-        let Self { caught, timed_out, survived, equivalent } = self;
+        let Self { caught, by_cases, timed_out, survived, undecided, equivalent } = self;
         let (viable, share) = (self.viable(), self.share());
         format!(
-            "| {group} | {viable} | {caught} | {timed_out} | {survived} | {equivalent} | {}.{} % |",
+            "| {group} | {viable} | {caught} | {by_cases} | {timed_out} | {survived} | {undecided} | {equivalent} | {}.{} % |",
             share / 10,
             share % 10
         )
@@ -201,9 +242,9 @@ mod tests {
 
     #[test]
     fn the_share_is_of_what_changes_something() {
-        let counts = Counts { caught: 17, timed_out: 2, survived: 1, equivalent: 5 };
-        assert_eq!((counts.viable(), counts.share()), (20, 950));
-        assert_eq!(counts.row("hw"), "| hw | 20 | 17 | 2 | 1 | 5 | 95.0 % |");
+        let counts = Counts { caught: 11, by_cases: 6, timed_out: 2, survived: 1, undecided: 3, equivalent: 5 };
+        assert_eq!((counts.viable(), counts.share()), (23, 950));
+        assert_eq!(counts.row("hw"), "| hw | 23 | 11 | 6 | 2 | 1 | 3 | 5 | 95.0 % |");
         assert_eq!(Counts::default().share(), 1000);
     }
 }

@@ -1,16 +1,18 @@
-//! Runs test programs on a mutant until one notices.
+//! Runs test programs on a mutant until one notices, and conformance cases where none does.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Variable of the environment that chooses, see `build::chooser`.
-pub(super) const CHOICE: &str = "CAMPANILE_MUTANT";
+use crate::mutants::run::{self, Order, takes_too_much};
+use crate::mutants::schemata::CHOICE;
+use crate::mutants::{Verdict, verdict_of};
+
 /// Longest time a test program may take: many times what the slowest takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Pages of memory that a test program may take.
-const PAGES: u64 = 1 << 20;
+/// Areas of the conformance cases that work the driver without a GPU, and the GPU without the driver, with hardly a wait.
+const AREAS: [&str; 2] = ["Miniport.", "Gpu."];
 /// Time between two looks at a running program.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -35,22 +37,28 @@ pub(super) struct Program {
 
 impl Tests {
     /// Runs the programs of `packages` on a mutant, 0 for none, until one does not pass.
-    pub(super) fn run(&self, choice: usize, packages: &[&str]) -> Ended {
-        let mut programs = self.0.iter().filter(|program| packages.contains(&program.package.as_str()));
-        programs
-            .find_map(|program| Some(program.run(choice)).filter(|ended| *ended != Ended::Passed))
-            .unwrap_or(Ended::Passed)
+    ///
+    /// # Errors
+    /// One cannot be run, which says nothing about the mutant.
+    pub(super) fn run(&self, choice: usize, packages: &[&str]) -> Result<Ended, String> {
+        for program in self.0.iter().filter(|program| packages.contains(&program.package.as_str())) {
+            let ended = program.run(choice)?;
+            if ended != Ended::Passed {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Passed)
     }
 
     /// Runs every program without a mutant, and puts those first that take the least time.
     ///
     /// # Errors
-    /// One does not pass: what it says about mutants means nothing.
+    /// One cannot be run or does not pass: what it says about mutants means nothing.
     pub(super) fn baseline(&mut self) -> Result<(), String> {
         let mut times = Vec::new();
         for program in self.0.drain(..) {
             let start = Instant::now();
-            if program.run(0) != Ended::Passed {
+            if program.run(0)? != Ended::Passed {
                 return Err(format!("without a mutant, {} does not pass", program.path.display()));
             }
             times.push((start.elapsed(), program));
@@ -62,29 +70,83 @@ impl Tests {
 }
 
 impl Program {
-    fn run(&self, choice: usize) -> Ended {
+    fn run(&self, choice: usize) -> Result<Ended, String> {
+        let cannot = |error: std::io::Error| format!("{} cannot be run: {error}", self.path.display());
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env(CHOICE, choice.to_string());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let Ok(mut child) = child else { return Ended::Failed };
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(cannot)?;
         let start = Instant::now();
         loop {
-            match child.try_wait() {
-                Ok(Some(status)) => return if status.success() { Ended::Passed } else { Ended::Failed },
-                Ok(None) if start.elapsed() < LIMIT && resident(child.id()) < PAGES => thread::sleep(LOOK),
-                _ => {
+            match child.try_wait().map_err(cannot)? {
+                Some(status) => return Ok(if status.success() { Ended::Passed } else { Ended::Failed }),
+                None if start.elapsed() < LIMIT && !takes_too_much(child.id()) => thread::sleep(LOOK),
+                None => {
                     // Killing one that has just ended fails, which is as good.
                     let _ = child.kill();
                     let _ = child.wait();
-                    return Ended::TimedOut;
+                    return Ok(Ended::TimedOut);
                 }
             }
         }
     }
 }
 
-/// Pages of memory that a process has; none where the system does not say.
-fn resident(process: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
-    text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+/// Conformance cases, as the second judge.
+pub(super) struct Cases(pub(super) PathBuf);
+
+impl Cases {
+    fn run(&self, number: u32, filter: &str) -> run::Ended {
+        run::run(&Order { program: &self.0, number, filter, options: &[], repeat: 1 })
+    }
+
+    /// What the cases say about a mutant, 0 for none.
+    ///
+    /// # Errors
+    /// They cannot be run, which says nothing about the mutant.
+    pub(super) fn verdict(&self, choice: usize) -> Result<Verdict, String> {
+        let number = u32::try_from(choice).map_err(|error| error.to_string())?;
+        match verdict_of(AREAS.into_iter(), |filter| self.run(number, filter)) {
+            Verdict::Broken { reason } => Err(format!("{} cannot be run: {reason}", self.0.display())),
+            verdict => Ok(verdict),
+        }
+    }
+
+    /// Runs the cases without a mutant.
+    ///
+    /// # Errors
+    /// One does not pass, or there is none: what they say about mutants means nothing.
+    pub(super) fn baseline(&self) -> Result<(), String> {
+        for area in AREAS {
+            match self.run(0, area) {
+                run::Ended::Passed { passed: 1.., .. } => {}
+                other => return Err(format!("without a mutant, {area}: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_cannot_be_run_says_nothing_about_a_mutant() {
+        let program = |path: &str| Program { package: "p".into(), folder: "/".into(), path: path.into() };
+        let run = |path: &str| Tests(vec![program(path)]).run(1, &["p"]);
+        assert_eq!((run("/bin/true"), run("/bin/false")), (Ok(Ended::Passed), Ok(Ended::Failed)));
+        let error = run("/nowhere/program").unwrap_err();
+        assert!(error.contains("/nowhere/program"), "{error}");
+        assert!(Cases("/nowhere/campanile".into()).verdict(1).unwrap_err().contains("/nowhere/campanile"));
+    }
+
+    #[test]
+    fn a_program_that_fails_without_a_mutant_judges_nothing() {
+        let program = |path: &str| Program { package: "p".into(), folder: "/".into(), path: path.into() };
+        assert!(Tests(vec![program("/bin/true")]).baseline().is_ok());
+        assert!(Tests(vec![program("/bin/true"), program("/bin/false")]).baseline().is_err());
+        // Neither runs a case.
+        assert!(["/bin/true", "/bin/false"].iter().all(|path| Cases(path.into()).baseline().is_err()));
+    }
 }
