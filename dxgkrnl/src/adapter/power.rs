@@ -10,7 +10,7 @@ impl Adapter {
     /// Asks for the components and checks them; on an adapter that manages no power at run time there are none.
     pub(super) fn query_power_components(&self, caps: &DXGK_DRIVERCAPS, node_count: u32) -> Result<(), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
-        let count = self.query::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []);
+        let count = self.query_whole::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut [])?;
         let count = count.unwrap_or(0);
         if caps.SupportRuntimePowerManagement == 0 || count == 0 {
             return Ok(());
