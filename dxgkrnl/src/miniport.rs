@@ -4,7 +4,9 @@
 //! and has the verifier look at the level the driver returned at.
 
 use core::ffi::c_void;
+use core::fmt;
 use core::mem::offset_of;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,10 +25,48 @@ use nt::driver::Driver;
 use nt::driver_call;
 use nt::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 
+/// Why a call into a driver did not succeed, for the log of whoever needed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    ddi: &'static str,
+    /// `None` if the slot of the DDI is NULL.
+    answer: Option<NTSTATUS>,
+}
+
+impl Refusal {
+    /// The status that whoever called the DDI was given.
+    pub(crate) fn status(&self) -> NTSTATUS {
+        self.answer.unwrap_or(STATUS_NOT_SUPPORTED)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.answer {
+            Some(status) => write!(f, "{} answered {status}", self.ddi),
+            None => write!(f, "{} is NULL in the table of the driver", self.ddi),
+        }
+    }
+}
+
+thread_local! {
+    /// The last DDI that this thread called in vain.
+    static REFUSED: Cell<Option<Refusal>> = const { Cell::new(None) };
+}
+
+/// Takes what a driver has refused the calling thread last.
+pub(crate) fn take_refusal() -> Option<Refusal> {
+    REFUSED.take()
+}
+
 /// Answer of a call that was not made, because the driver has stopped or lacks the DDI.
 pub(crate) trait NotMade {
     fn stopped() -> Self;
     fn absent() -> Self;
+    /// The status of a call that failed.
+    fn failure(&self) -> Option<NTSTATUS> {
+        None
+    }
 }
 
 impl NotMade for NTSTATUS {
@@ -35,6 +75,9 @@ impl NotMade for NTSTATUS {
     }
     fn absent() -> Self {
         STATUS_NOT_SUPPORTED
+    }
+    fn failure(&self) -> Option<NTSTATUS> {
+        (!self.is_success()).then_some(*self)
     }
 }
 
@@ -153,6 +196,9 @@ impl Miniport {
         let _raised = Raised::to(level);
         let (result, leftovers) = driver_call::run(&self.driver, name, call);
         leftovers.check(name, verifier);
+        if let Some(status) = result.as_ref().and_then(R::failure) {
+            REFUSED.set(Some(Refusal { ddi: name, answer: Some(status) }));
+        }
         result.unwrap_or_else(R::stopped)
     }
 
@@ -212,7 +258,10 @@ macro_rules! ddis {
             $(
                 #[allow(dead_code, clippy::too_many_arguments)]
                 pub(crate) fn $method(&self, $($arg: $ty),*) -> $ret {
-                    let Some(entry) = self.table.$slot else { return NotMade::absent() };
+                    let Some(entry) = self.table.$slot else {
+                        REFUSED.set(Some(Refusal { ddi: stringify!($slot), answer: None }));
+                        return NotMade::absent();
+                    };
                     $(self.events.note(KmdHandle::new($adapter), || $kind);)?
                     $(let _about = self.lifetimes.begin(stringify!($slot), KmdHandle::new($used), false);)?
                     $(let _of = self.lifetimes.begin(stringify!($slot), KmdHandle::new($parent), false);)?

@@ -7,16 +7,25 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INTERNAL_ERROR};
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::rundown::{Destroyed, Rundown};
-use crate::vidmm::{MemoryOwner, ResidencyQueue};
+use crate::vidmm::{MemoryOwner, QueueFence, ResidencyQueue};
 use crate::vidsch::{Device, SyncObject};
 
 /// A paging queue of a device. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 pub(crate) struct PagingQueue {
     device: Arc<Device>,
     rundown: Rundown,
-    fence: Arc<SyncObject>,
     fence_handle: D3DKMT_HANDLE,
-    requests: ResidencyQueue,
+    requests: Arc<ResidencyQueue>,
+}
+
+impl QueueFence for SyncObject {
+    fn current(&self) -> u64 {
+        self.current()
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.fence().is_awaited()
+    }
 }
 
 impl Destroyed for PagingQueue {
@@ -53,9 +62,10 @@ impl PagingQueue {
         let base = ram.kernel_address(0, ram.size()).ok_or(STATUS_INTERNAL_ERROR)?;
         // A monitored fence lies in system memory, whose bus addresses are offsets in the kernel's mapping.
         let offset = fence.kernel_address().addr().checked_sub(base.addr().get()).ok_or(STATUS_INTERNAL_ERROR)?;
-        let requests = ResidencyQueue::new(device.adapter.vidmm(), owner, engine, offset as u64)?;
+        let counter: Arc<dyn QueueFence> = fence;
+        let requests = ResidencyQueue::new(device.adapter.vidmm(), owner, engine, offset as u64, counter)?;
         let rundown = Rundown::default();
-        Ok(Arc::new(Self { device: Arc::clone(device), rundown, fence, fence_handle, requests }))
+        Ok(Arc::new(Self { device: Arc::clone(device), rundown, fence_handle, requests }))
     }
 
     /// The device it was made on.
@@ -73,6 +83,6 @@ impl PagingQueue {
         self.rundown.close();
         // A request that found the queue before has the paging node write its fence, through the page that is unmapped with it.
         self.rundown.wait();
-        self.requests.end(|| self.fence.current());
+        self.requests.end();
     }
 }

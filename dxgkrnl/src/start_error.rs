@@ -121,6 +121,15 @@ start_errors! {
         /// Status that the driver returned.
         status: NTSTATUS,
     }, *status, FailedPostStart, "QueryAdapterInfo({}) failed with {}", query, status;
+    /// A query was answered, but not all of the answer was written.
+    ShortAnswer {
+        /// Which query.
+        query: &'static str,
+        /// Bytes up to the last one that was written.
+        written: usize,
+        /// Bytes of the answer.
+        size: usize,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData, which is not zeroed", query, written, size;
     /// Two places tell different WDDM versions.
     VersionMismatch {
         /// The place that disagrees.
@@ -257,6 +266,7 @@ impl StartError {
             Self::ForbiddenDdi(_) => "mcdm-implementation-guidelines",
             Self::IoMmuIsolation(_) => "iommu-based-gpu-isolation",
             Self::Query { .. } => "d3dkmddi: DXGK_QUERYADAPTERINFOTYPE",
+            Self::ShortAnswer { .. } => "d3dkmddi: DXGKDDI_QUERYADAPTERINFO",
             Self::VersionMismatch { .. } => "d3dkmddi: DXGK_WDDMVERSION",
             Self::NativeFenceNotEnabled
             | Self::NativeFenceWithout64BitAtomics

@@ -12,9 +12,10 @@ impl Adapter {
     pub(super) fn query_power_components(&self, caps: &DXGK_DRIVERCAPS, node_count: u32) -> Result<(), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
         let compute_only = caps.MiscCaps.ComputeOnly();
-        let count = match self.require::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []) {
+        let query = "NUMPOWERCOMPONENTS";
+        let count = match self.query_whole::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, query, &mut [])? {
             Ok(count) => count,
-            Err(error) if compute_only => return Err(error),
+            Err(status) if compute_only => return Err(StartError::Query { query, status }),
             Err(_) => 0,
         };
         let managed = caps.SupportRuntimePowerManagement != 0;

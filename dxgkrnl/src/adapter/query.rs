@@ -54,6 +54,17 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.bytes.len() * 8) }
     }
 
+    /// Bytes of the answer up to the last one that is not poison.
+    fn written(&self) -> usize {
+        self.as_bytes().iter().take(self.len).rposition(|byte| *byte != POISON).map_or(0, |last| last + 1)
+    }
+
+    /// An error if the end of the answer is as it was, which is as long as one of its members, or 8 bytes.
+    fn check_whole(&self, query: &'static str, member: usize) -> Result<(), StartError> {
+        let (written, size) = (self.written(), self.len);
+        if size - written < member.min(8) { Ok(()) } else { Err(StartError::ShortAnswer { query, written, size }) }
+    }
+
     /// Whether the bytes behind the answer are untouched.
     fn is_intact(&self) -> bool {
         self.as_bytes().iter().skip(self.len).all(|byte| *byte == POISON)
@@ -139,7 +150,26 @@ impl Adapter {
         name: &'static str,
         input: &mut [u32],
     ) -> Result<T, StartError> {
-        self.query(kind, name, input).map_err(|status| StartError::Query { query: name, status })
+        match self.query_whole(kind, name, input)? {
+            Ok(answer) => Ok(answer),
+            Err(status) => Err(StartError::Query { query: name, status }),
+        }
+    }
+
+    /// One answer of which the driver must have written everything, or its refusal.
+    pub(super) fn query_whole<T: Answer>(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        input: &mut [u32],
+    ) -> Result<Result<T, NTSTATUS>, StartError> {
+        let mut output = Buffer::new(size_of::<T>());
+        if let Err(status) = self.ask(kind, name, input, &mut output) {
+            return Ok(Err(status));
+        }
+        output.check_whole(name, size_of::<T>())?;
+        // SAFETY: the buffer has the size of `T`, for which any bytes are valid.
+        Ok(Ok(unsafe { output.bytes.as_ptr().cast::<T>().read_unaligned() }))
     }
 
     /// One number for each of `count` nodes.
@@ -151,6 +181,7 @@ impl Adapter {
     ) -> Result<Vec<u32>, StartError> {
         let mut output = Buffer::new(count * 4);
         self.ask(kind, name, &mut [], &mut output).map_err(|status| StartError::Query { query: name, status })?;
+        output.check_whole(name, 4)?;
         Ok(output
             .as_bytes()
             .chunks_exact(4)

@@ -350,7 +350,7 @@ impl Adapter {
         let physical = Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS;
         let mut handles = Vec::new();
         for index in 0..self.links().len() as u32 {
-            match self.query::<DXGK_PHYSICALADAPTERCAPS>(physical, "PHYSICALADAPTERCAPS", &mut [index]) {
+            match self.query_whole::<DXGK_PHYSICALADAPTERCAPS>(physical, "PHYSICALADAPTERCAPS", &mut [index])? {
                 Ok(caps) => {
                     rules::check_physical_adapter(&caps, nodes)?;
                     handles.push(caps.DxgkPhysicalAdapterHandle);
@@ -390,7 +390,7 @@ impl Adapter {
         }
         let kind = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_NATIVE_FENCE_CAPS;
         let caps: DXGK_NATIVE_FENCE_CAPS = self
-            .query(kind, "NATIVE_FENCE_CAPS", &mut [])
+            .query_whole(kind, "NATIVE_FENCE_CAPS", &mut [])?
             .map_err(|status| StartError::NativeFenceCaps(format!("the query failed with {status}")))?;
         rules::check_native_fence(&caps)?;
         Ok(Some(caps))
@@ -402,7 +402,7 @@ impl Adapter {
         }
         let kind = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_USERMODESUBMISSION_CAPS;
         let caps: DXGK_USERMODESUBMISSION_CAPS = self
-            .query(kind, "USERMODESUBMISSION_CAPS", &mut [])
+            .query_whole(kind, "USERMODESUBMISSION_CAPS", &mut [])?
             .map_err(|status| StartError::UserModeSubmissionCaps(format!("the query failed with {status}")))?;
         rules::check_user_mode_submission(&caps)?;
         Ok(Some(caps))

@@ -41,7 +41,10 @@ impl Tdr {
         if count > self.settings.limit_count {
             self.fail(
                 STATUS_TIMEOUT,
-                format!("{count} timeouts of the adapter within TdrLimitTime are more than TdrLimitCount"),
+                format!(
+                    "{count} timeouts of the adapter within TdrLimitTime are more than TdrLimitCount; the last one: {reason}{}",
+                    standing(sch)
+                ),
             );
             return;
         }
@@ -62,8 +65,7 @@ impl Tdr {
             return;
         }
         report.outcome = TdrOutcome::AdapterReset;
-        self.verifier.log(report.to_string());
-        self.keep(report);
+        self.tell(report);
         let _powered = adapter.machine.gate().enter(&adapter.machine);
         for device in &devices {
             sch.lose_device(device, DeviceError::Reset);
@@ -128,6 +130,17 @@ impl Tdr {
         adapter.at_device_level(|| sch.timeouts().note_adapter_reset());
         !self.verifier.is_stopped()
     }
+}
+
+/// The packets that are on the hardware, node by node, with what their drivers have reported last.
+fn standing(sch: &VidSch) -> String {
+    let nodes = (0..).zip(sch.nodes()).filter_map(|(number, node): (u32, _)| {
+        let state = node.state();
+        let oldest = state.suspects()?.oldest;
+        let last = state.last_completed();
+        Some(format!("; node {number}: DXGK_INTERRUPT_DMA_COMPLETED is expected with {oldest:#x}, and the last one that was reported is {last:#x}"))
+    });
+    nodes.collect()
 }
 
 /// Writes down for every queue and context whether its device was in error as the cause of a timeout already, or is lost with the adapter.

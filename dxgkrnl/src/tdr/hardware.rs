@@ -61,8 +61,7 @@ impl Tdr {
         let (works, named) = self.reset_and_resume(&adapter, node);
         report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
         let lost = self.judge(&mut report, &named);
-        self.verifier.log(report.to_string());
-        self.keep(report);
+        self.tell(report);
         // The contexts that were suspended because packets on the same engine made no progress are resumed.
         probed.iter().filter(|context| context.device().error().is_none()).for_each(put_back);
         Aftermath { lost, promoted: (!works).then(|| sch.timeouts().adapter_resets()) }

@@ -57,6 +57,8 @@ pub(crate) struct Tdr {
     inside: Mutex<Option<(&'static str, Duration)>>,
     /// Times of the resets of the adapter.
     resets: Mutex<VecDeque<Duration>>,
+    /// Times of the resets of each node that gave nothing up, so that everything came again.
+    fruitless: Mutex<HashMap<u32, VecDeque<Duration>>>,
     /// Times of the resets of engines that each process caused.
     offences: Mutex<HashMap<String, VecDeque<Duration>>, rank::Offences>,
     /// Processes that may not use the adapter any more.
@@ -97,6 +99,7 @@ impl Tdr {
             probes: Mutex::default(),
             inside: Mutex::new(None),
             resets: Mutex::default(),
+            fruitless: Mutex::default(),
             offences: Mutex::default(),
             blocked: Mutex::default(),
             devices: Mutex::default(),
@@ -120,8 +123,24 @@ impl Tdr {
         u32::try_from(times.len()).unwrap_or(u32::MAX)
     }
 
+    /// Keeps a report of something that was done, which the machine's log has too.
+    fn tell(&self, mut report: TdrReport) {
+        self.number(&mut report);
+        self.verifier.log(report.to_string());
+        self.push(report);
+    }
+
+    /// Keeps a report of something that nothing was done about.
     fn keep(&self, mut report: TdrReport) {
+        self.number(&mut report);
+        self.push(report);
+    }
+
+    fn number(&self, report: &mut TdrReport) {
         report.number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+    }
+
+    fn push(&self, report: TdrReport) {
         let mut reports = lock(&self.reports);
         if reports.len() == REPORTS {
             reports.pop_front();
@@ -202,6 +221,9 @@ impl Tdr {
             None => self.recover_from(&hung),
         });
         adapter.vidsch().make_good_unreported_signals();
+        if let Some(memory) = adapter.memory_manager() {
+            memory.look_for_unwritten_fences();
+        }
     }
 
     /// A DDI of a recovery that lasts longer than TdrDdiDelay will not return. [debugger: 0x116]

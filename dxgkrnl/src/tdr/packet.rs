@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use nt::lock::lock;
 use wddm_ddi::km::*;
+use wddm_ddi::status::STATUS_TIMEOUT;
 
 use crate::fence::is_after;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
@@ -86,9 +87,28 @@ impl Tdr {
             sch.dispatch(number);
         }
         sch.hear_again();
-        self.verifier.log(report.to_string());
-        self.keep(report);
+        if works && lost.is_empty() {
+            self.count_fruitless(number, suspects, &snapshot);
+        }
+        self.tell(report);
         Aftermath { lost, promoted: (!works).then(|| sch.timeouts().adapter_resets()) }
+    }
+
+    /// Counts a reset that has given nothing up: more than TdrLimitCount of these within TdrLimitTime are a driver whose packet never completes.
+    fn count_fruitless(&self, number: u32, suspects: &Suspects, snapshot: &Snapshot) {
+        let count = self.count_in(lock(&self.fruitless).entry(number).or_default(), self.clock.now());
+        if count > self.settings.limit_count {
+            let Snapshot { last_completed, .. } = snapshot;
+            self.fail(
+                STATUS_TIMEOUT,
+                format!(
+                    "packet {:#x} of node {number} never completes: DxgkDdiResetEngine has answered STATUS_SUCCESS {count} times within \
+                     TdrLimitTime and called nothing aborted, and each time everything was handed over again; expected is \
+                     DXGK_INTERRUPT_DMA_COMPLETED with {:#x}, and the last one that was reported is {last_completed:#x}",
+                    suspects.oldest, suspects.oldest
+                ),
+            );
+        }
     }
 
     /// True if the driver says that the engine makes progress; `None` if it does not say.

@@ -37,6 +37,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{FurtherThunks, Thunks};
 use wddm_ddi::status::*;
 
+use crate::miniport::take_refusal;
 use crate::process::Process;
 use nt::bugcheck::Bugcheck;
 use power::Powered;
@@ -208,8 +209,15 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
         let _powered = Powered::enter(&process, name);
         body(&process)
     };
+    let _earlier = take_refusal();
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(status) | Err(status)) => status,
+        Ok(Ok(status) | Err(status)) => {
+            let refusal = take_refusal().filter(|refusal| !status.is_success() && refusal.status() == status);
+            if let Some(refusal) = refusal {
+                verifier.log(format!("{name} fails with {status}: {refusal}"));
+            }
+            status
+        }
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -11,7 +11,6 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId};
-use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::sharing::{NOBODY, SharedResource, Sharing};
@@ -91,9 +90,6 @@ pub(crate) struct Request<'a> {
 /// What came of it: the allocations in order, and the resource if one was asked for.
 pub(crate) type Created = (Vec<Arc<Allocation>>, Option<Arc<Resource>>);
 
-/// Bytes of a 64-KiB page.
-const MEDIUM_SIZE: u64 = MEDIUM * PAGE_SIZE;
-
 /// The answer of the driver, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
@@ -124,10 +120,10 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
     }
     let medium = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.medium_pages);
     let medium = placements.iter().any(medium);
-    if medium && (alignment == 0 || !alignment.is_multiple_of(MEDIUM_SIZE)) {
+    if medium && (alignment == 0 || !alignment.is_multiple_of(placement::MEDIUM_SIZE)) {
         return Err("Alignment is no multiple of 64 KiB, though it may be in a segment of such pages");
     }
-    let size = if medium { size.next_multiple_of(MEDIUM_SIZE) } else { size };
+    let size = if medium { size.next_multiple_of(placement::MEDIUM_SIZE) } else { size };
     if info.AllocationPriority == 0 {
         return Err("AllocationPriority is 0");
     }
@@ -179,14 +175,17 @@ impl VidMm {
         let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
         let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
         let map_aperture2 = self.driver.map_aperture2;
-        let answers: Result<Vec<Answer>, &str> = {
-            let memory = lock(&self.memory);
-            infos.iter().map(|info| check(info, &memory.segments, map_aperture2)).collect()
+        let answers: Result<Vec<Answer>, String> = {
+            let segments = &lock(&self.memory).segments;
+            let told = |(place, info)| {
+                check(info, segments, map_aperture2).map_err(|rule| placement::told(place, rule, info, segments))
+            };
+            infos.iter().enumerate().map(told).collect()
         };
         let answers = match answers {
             Ok(answers) => answers,
             Err(rule) => {
-                self.driver.verifier.log(format!("CreateAllocation broke a rule: {rule}"));
+                self.driver.verifier.log(rule);
                 self.destroy_on_driver(&handles, kmd_resource);
                 return Err(STATUS_INVALID_PARAMETER);
             }

@@ -73,7 +73,7 @@ pub(crate) use fence_storage::{FencePage, FencePageAccess, FenceValueKind, PageP
 pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use notify::InProcess;
 pub(crate) use offer::{OfferPriority, OfferTerms};
-pub(crate) use paging_queue::ResidencyQueue;
+pub(crate) use paging_queue::{QueueFence, ResidencyQueue};
 pub(crate) use query::{ResidencyStatus, SegmentFigures};
 pub use residency::ResidencyCounts;
 pub(crate) use scheduler::{MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
@@ -106,6 +106,8 @@ pub(crate) struct VidMm {
     trims: Mutex<Vec<Weak<TrimRegistration>>>,
     /// Registrations that are told when budgets change.
     budget_listeners: Mutex<Vec<budget_change::Listener>, rank::BudgetListeners>,
+    /// Paging queues of all processes.
+    paging_queues: Mutex<Vec<Weak<ResidencyQueue>>>,
     /// Requests that need the memory of processes with work.
     requests: request_queue::RequestQueue,
     /// The driver's own range of addresses in every process, empty for none.

@@ -1,7 +1,7 @@
 //! Paging queues: the order of residency requests of a device, and the fence that counts them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nt::lock::{Mutex, lock};
@@ -13,10 +13,14 @@ use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::eviction::{Attempt, EvictionSearch, Next};
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
+use crate::vidmm::paging::PagingFence;
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::scheduler::MemoryOwner;
+use nt::bugcheck::Bugcheck;
 use nt::ram::PAGE_SIZE;
 
+/// Parameter 1 of VIDEO_MEMORY_MANAGEMENT_INTERNAL: a command of the system failed. [debugger: 0x10e]
+const SYSTEM_COMMAND_FAILED: u64 = 0x17;
 /// How long a device that has nothing to give back waits for those who are above their budgets.
 const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -30,8 +34,44 @@ pub(crate) struct ResidencyQueue {
     /// Page of the fence in the paging process, and the fence in it.
     page: u64,
     offset: u64,
-    /// Last value handed out. Taken under the memory lock, so that values and packets have one order.
-    value: Mutex<u64, rank::PagingValue>,
+    fence: Arc<dyn QueueFence>,
+    /// Taken under the memory lock, so that values and packets have one order.
+    values: Mutex<Values, rank::PagingValue>,
+}
+
+/// The fence of a paging queue as its waiters have it.
+pub(crate) trait QueueFence: Send + Sync {
+    /// The value in memory.
+    fn current(&self) -> u64;
+    /// True if somebody waits for a value that it does not have.
+    fn is_awaited(&self) -> bool;
+}
+
+/// Values of the fence of a paging queue.
+#[derive(Default)]
+struct Values {
+    /// The last one that was handed out.
+    last: u64,
+    /// The oldest one that the fence did not have when a later one was handed out.
+    owed: Option<Owed>,
+}
+
+/// A value that the driver was asked to have written.
+struct Owed {
+    value: u64,
+    /// The packet behind whose commands it is written; `None` if there was none, because the driver had nothing for the GPU to do.
+    packet: Option<PagingFence>,
+    /// The packet was complete at an earlier look, and the value not there.
+    late: bool,
+}
+
+impl Values {
+    fn note(&mut self, value: u64, packet: Option<PagingFence>, current: u64) {
+        self.last = value;
+        if self.owed.as_ref().is_none_or(|owed| owed.value <= current) {
+            self.owed = Some(Owed { value, packet, late: false });
+        }
+    }
 }
 
 /// Why a residency request failed, and by how many bytes the process should shrink.
@@ -40,7 +80,7 @@ pub(crate) type Shortage = (NTSTATUS, u64);
 type Refusal = (NTSTATUS, u64, Vec<(SpaceId, u64)>);
 
 impl ResidencyQueue {
-    /// A queue of `device` on an engine whose requests are counted by a fence in system memory at this bus address.
+    /// A queue of `device` on an engine whose requests are counted by `counter`, a fence in system memory at this bus address.
     ///
     /// # Errors
     /// No room in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
@@ -49,19 +89,26 @@ impl ResidencyQueue {
         device: Arc<dyn MemoryOwner>,
         engine: u32,
         fence: u64,
-    ) -> Result<Self, NTSTATUS> {
+        counter: Arc<dyn QueueFence>,
+    ) -> Result<Arc<Self>, NTSTATUS> {
         let system_space = vidmm.system_space()?;
         let frames = Frames { segment: 0, first: fence / PAGE_SIZE, pages: 1 };
         let page = system_space.map_frames(frames, (0, 0), Protection::ReadWrite)?;
-        Ok(Self {
+        let queue = Arc::new(Self {
             vidmm: Arc::clone(vidmm),
             device,
             engine,
             system_space,
             page,
             offset: fence % PAGE_SIZE,
-            value: Mutex::new(0),
-        })
+            fence: counter,
+            values: Mutex::default(),
+        });
+        let mut queues = lock(&vidmm.paging_queues);
+        queues.retain(|queue| queue.strong_count() != 0);
+        queues.push(Arc::downgrade(&queue));
+        drop(queues);
+        Ok(queue)
     }
 
     /// The physical adapter it is of.
@@ -69,11 +116,11 @@ impl ResidencyQueue {
         self.engine
     }
 
-    /// Ends the queue once everything asked of it is done, as `current` value of its fence says; its fence is still there.
-    pub(crate) fn end(&self, current: impl Fn() -> u64) {
-        let last = *lock(&self.value);
+    /// Ends the queue once everything asked of it is done, as its fence says, which is still there.
+    pub(crate) fn end(&self) {
+        let last = lock(&self.values).last;
         let mut memory = lock(&self.vidmm.memory);
-        while current() < last {
+        while self.fence.current() < last {
             match memory.wait_oldest() {
                 Ok(true) => {}
                 Ok(false) | Err(_) => break,
@@ -180,15 +227,70 @@ impl Memory {
 
     /// The next value of a queue's fence, which it has behind everything that was asked of the paging nodes so far.
     fn signal(&mut self, queue: &ResidencyQueue) -> Result<u64, NTSTATUS> {
-        let mut value = lock(&queue.value);
-        self.signal_fence(queue.engine, queue.page + queue.offset, *value + 1)?;
+        let mut values = lock(&queue.values);
+        let value = values.last + 1;
+        self.signal_fence(queue.engine, queue.page + queue.offset, value)?;
         self.submit()?;
-        *value += 1;
-        Ok(*value)
+        values.note(value, self.paging.last(), queue.fence.current());
+        Ok(value)
+    }
+
+    /// The bug check that a driver earns whose commands left out the value of a fence that somebody waits for; only the second look at it counts.
+    fn unwritten(&self, queue: &ResidencyQueue) -> Option<Bugcheck> {
+        let mut values = lock(&queue.values);
+        let (owed, current) = (values.owed.as_mut()?, queue.fence.current());
+        let node = self.paging.node()?;
+        if owed.value <= current || owed.packet.is_some_and(|packet| !node.is_complete(packet)) {
+            return None;
+        }
+        if !owed.late {
+            owed.late = true;
+            return None;
+        }
+        let behind = match owed.packet {
+            Some(packet) => {
+                format!("packet {:#x} of the paging node, behind whose commands it belongs, is complete", packet.fence)
+            }
+            None => "the driver has put no command into a paging buffer".to_owned(),
+        };
+        let reason = format!(
+            "a fence that somebody waits for was never written: DxgkDdiBuildPagingBuffer was asked for \
+             DXGK_OPERATION_SIGNAL_MONITORED_FENCE on engine {}, MonitoredFenceValue {:#x} at MonitoredFenceGpuVa {:#x}, and {behind}; \
+             expected is {:#x}, and the fence has {current:#x}",
+            queue.engine,
+            owed.value,
+            queue.page + queue.offset,
+            owed.value
+        );
+        Some(Bugcheck::memory(SYSTEM_COMMAND_FAILED, owed.value, current, queue.engine.into(), reason))
     }
 }
 
 impl VidMm {
+    fn paging_queues(&self) -> Vec<Arc<ResidencyQueue>> {
+        lock(&self.paging_queues).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Looks for fences of paging queues that somebody waits for and that nobody will write any more. The machine stops at one. While somebody
+    /// works on memory, nothing is found.
+    pub(crate) fn look_for_unwritten_fences(&self) {
+        let awaited: Vec<_> = self.paging_queues().into_iter().filter(|queue| queue.fence.is_awaited()).collect();
+        if awaited.is_empty() {
+            return;
+        }
+        let Some(memory) = self.memory.try_lock() else { return };
+        let found = awaited.iter().find_map(|queue| memory.unwritten(queue));
+        drop(memory);
+        if let Some(bugcheck) = found {
+            self.driver.verifier.raise(bugcheck);
+        }
+    }
+
+    /// Every packet counts as complete without having run: nobody owes a value any more.
+    pub(super) fn forget_unwritten_fences(&self) {
+        self.paging_queues().iter().for_each(|queue| lock(&queue.values).owed = None);
+    }
+
     /// How much a process whose residency list does not come back has to give up before it may have more; others hear of it.
     fn say_what_is_missing(&self, status: NTSTATUS, list: &[Arc<Allocation>]) -> u64 {
         let Some(first) = list.first().filter(|_| status == STATUS_NO_MEMORY) else { return 0 };

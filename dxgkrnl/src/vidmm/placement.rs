@@ -2,7 +2,27 @@
 
 use wddm_ddi::km::DXGK_ALLOCATIONINFO;
 
+use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::segment::Segments;
+use nt::ram::PAGE_SIZE;
+
+/// Bytes of a 64-KiB page.
+pub(super) const MEDIUM_SIZE: u64 = MEDIUM * PAGE_SIZE;
+
+/// The rule that the description of an allocation breaks, with what the driver wrote into it.
+pub(super) fn told(place: usize, rule: &str, info: &DXGK_ALLOCATIONINFO, segments: &Segments) -> String {
+    format!(
+        "DxgkDdiCreateAllocation broke a rule in pAllocationInfo[{place}]: {rule} (Size {:#x}, SupportedWriteSegmentSet {:#x}, \
+         EvictionSegmentSet {:#x}, PreferredSegment {:#x}; the segments that exist are {:#x}, the apertures of them {:#x}) \
+         [d3dkmddi: DXGK_ALLOCATIONINFO]",
+        info.Size,
+        info.SupportedWriteSegmentSet,
+        info.EvictionSegmentSet,
+        info.PreferredSegment.into_bits(),
+        segments.all(),
+        segments.apertures()
+    )
+}
 
 /// Segments of an engine in the order the driver prefers, by their identifiers among all, 0 for the rest; the text names the rule that the answer breaks. [d3dkmddi:
 /// DXGK_ALLOCATIONINFO]

@@ -74,6 +74,7 @@ impl Memory {
 impl VidMm {
     /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout, with nobody else inside.
     pub(crate) fn lose_contents(&self) {
+        self.forget_unwritten_fences();
         let lost = lock(&self.memory).lose_contents();
         self.note_failure("evictions of a reset", lost);
     }

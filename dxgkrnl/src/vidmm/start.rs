@@ -190,6 +190,7 @@ impl VidMm {
             stopped: RwLock::new(false),
             trims: Mutex::default(),
             budget_listeners: Mutex::default(),
+            paging_queues: Mutex::default(),
             requests: Default::default(),
         })
     }

@@ -286,6 +286,12 @@ impl Fence {
         waits.watch.list.least().filter(|least| !waits.closed && *least <= self.current())
     }
 
+    /// True if somebody waits for a value that it does not have.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let waits = self.lock_waits();
+        !waits.closed && waits.watch.list.least().is_some_and(|least| least > self.current())
+    }
+
     /// True if somebody waits for it.
     pub(super) fn is_watched(&self) -> bool {
         self.lock_waits().watched

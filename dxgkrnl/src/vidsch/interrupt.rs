@@ -168,6 +168,10 @@ impl VidSch {
         })?;
         if found_done {
             self.rescued(Rescue::UnreportedCompletion, 1);
+            self.verifier.log(format!(
+                "the driver did not report packet {completed:#x} of node {node} with DXGK_INTERRUPT_DMA_COMPLETED for TdrDelay: only \
+                 DXGK_INTERRUPT_DMA_PREEMPTED, when the packet was asked off the engine, called it complete"
+            ));
         }
         self.note_finished_packets(node);
         Ok(())

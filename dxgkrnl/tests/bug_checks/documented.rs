@@ -156,7 +156,7 @@ pub(crate) const OUT_OF_REACH: &[OutOfReach] = &[
     (0x10e, &[0x25], "the GPU writes where page tables point; an entry that points nowhere is a page fault"),
     (
         0x10e,
-        &[0x5, 0x17, 0x35, 0x36],
+        &[0x5, 0x35, 0x36],
         "a paging packet that is refused is 0x119 (0x2), one that faults 0x119 (0x5), one that hangs a timeout",
     ),
     (0x10e, &[0x37], "memory of the system is not paged out here, so nothing is locked for a recovery"),

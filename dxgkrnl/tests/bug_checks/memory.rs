@@ -1,6 +1,7 @@
 //! Drivers that break rules of the memory manager.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dxgkrnl::verifier::Bugcheck;
 use dxgkrnl::{Process, thunks};
@@ -11,6 +12,10 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 use crate::minimal::{Bench, Mutant, SOUND, driver};
+use crate::packet_engine::app::App;
+use crate::packet_engine::{self, completed};
+use crate::scheduler;
+use crate::user_mode::app::{event, eventually};
 
 type Outcome = Option<(Bugcheck, [u64; 3])>;
 type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
@@ -282,4 +287,33 @@ pub(crate) fn window_not_closed(breaks: bool) -> Outcome {
     };
     let mutant = Mutant { table, ..WINDOWED };
     run(breaks, mutant, WINDOWED, [code(STATUS_UNSUCCESSFUL), 0, 0], |user, breaks| look_through(user, breaks, true))
+}
+
+/// The packet engine carries no command out. Without the mistake its paging packets are not complete either, and whoever waits for the fence may do so.
+pub(crate) fn unwritten_fence(breaks: bool) -> Outcome {
+    let machine = scheduler::machine();
+    let app = App::new(&machine);
+    if !breaks {
+        machine.engine.hold_paging();
+    }
+    let (fence, value) = packet_engine::page(app.device, &app.process);
+    let awaited = event();
+    app.cpu_wait_by_event(fence, value, &awaited).unwrap();
+    let look = || machine.bench.machine.advance(Duration::ZERO);
+    if breaks {
+        eventually("a bug check", || {
+            look();
+            machine.bench.machine.bugcheck().is_some()
+        });
+        app.process.exit();
+        return Some((machine.bugcheck(), [value, 0, 0]));
+    }
+    (0..10).for_each(|_| look());
+    assert_eq!(machine.bench.machine.bugcheck(), None);
+    machine.engine.release_paging();
+    for packet in machine.engine.paged(1) {
+        machine.engine.report(completed(0, packet.fence));
+    }
+    machine.end(&app.process);
+    None
 }

@@ -26,10 +26,15 @@ fn code(status: NTSTATUS) -> u64 {
     u64::from(status.0 as u32)
 }
 
+/// A machine with a packet engine that nobody else uses.
+pub(crate) fn machine() -> Machine {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    Machine::start(&MACHINES[NEXT.fetch_add(1, Ordering::Relaxed)])
+}
+
 /// A packet on the hardware, and what the driver does about it: the parameters that it earns.
 fn with_packet(breaks: bool, act: impl FnOnce(&Machine, &App, Submitted) -> [u64; 3]) -> Outcome {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let machine = Machine::start(&MACHINES[NEXT.fetch_add(1, Ordering::Relaxed)]);
+    let machine = machine();
     let app = App::new(&machine);
     app.submit(app.context(), 1 << 16);
     let packet = machine.engine.rendered(1)[0];

@@ -1,6 +1,7 @@
 //! A process that works with contexts of packets.
 
 use std::ffi::c_void;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use dxgkrnl::{Process, thunks};
@@ -144,6 +145,17 @@ impl App {
         (args.hDevice, args.ObjectCount) = (self.device, 1);
         (args.ObjectHandleArray, args.FenceValueArray) = (&raw mut fence, &raw mut value);
         call(thunks().D3DKMTSignalSynchronizationObjectFromCpu, args).unwrap();
+    }
+
+    /// A wait that sets an event, and does not block.
+    pub(crate) fn cpu_wait_by_event(&self, fence: D3DKMT_HANDLE, value: u64, event: &OwnedFd) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let (mut fence, mut value) = (fence, value);
+        let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        (args.hDevice, args.ObjectCount) = (self.device, 1);
+        (args.ObjectHandleArray, args.FenceValueArray) = (&raw mut fence, &raw mut value);
+        args.hAsyncEvent = std::ptr::without_provenance_mut(event.as_raw_fd() as usize);
+        call(thunks().D3DKMTWaitForSynchronizationObjectFromCpu, args).map(|_| ())
     }
 
     pub(crate) fn cpu_wait(&self, fence: D3DKMT_HANDLE, value: u64) -> Result<(), NTSTATUS> {

@@ -474,8 +474,9 @@ impl Engine {
     }
 }
 
-/// Has the memory manager do something that takes the GPU: an allocation is mapped and made resident.
-pub(crate) fn page(device: D3DKMT_HANDLE, process: &Arc<Process>) {
+/// Has the memory manager do something that takes the GPU: an allocation is mapped and made resident. Answers the fence that says when it is, and the
+/// value for which it does; the engine of these tests carries nothing out, so it never has it.
+pub(crate) fn page(device: D3DKMT_HANDLE, process: &Arc<Process>) -> (D3DKMT_HANDLE, u64) {
     let _attached = process.attach();
     let mut queue = D3DKMT_CREATEPAGINGQUEUE::zeroed();
     queue.hDevice = device;
@@ -500,4 +501,5 @@ pub(crate) fn page(device: D3DKMT_HANDLE, process: &Arc<Process>) {
     // SAFETY: the structure lives across the call, and so does its list.
     let status = unsafe { (thunks().D3DKMTMakeResident)(&raw mut resident) };
     assert!(status.is_success(), "{status}");
+    (queue.hSyncObject, resident.PagingFenceValue)
 }

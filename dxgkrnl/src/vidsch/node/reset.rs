@@ -44,6 +44,11 @@ impl NodeState {
         Some(Suspects { oldest: oldest.id, preemption, unlimited })
     }
 
+    /// Id of the last packet that the driver has reported as complete.
+    pub(crate) fn last_completed(&self) -> u32 {
+        self.fences.last_completed()
+    }
+
     /// The preemption under way counts from now.
     pub(crate) fn renew_preemption(&mut self, now: Duration) {
         if let Some(preemption) = self.preemption.as_mut() {

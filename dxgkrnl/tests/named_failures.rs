@@ -1,0 +1,158 @@
+//! What a driver leaves out or answers wrongly is named: the DDI, what was expected and what was seen.
+//! [d3dkmddi: DXGKDDI_QUERYADAPTERINFO, DXGK_ALLOCATIONINFO; debugger: 0x116]
+
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
+mod minimal;
+#[allow(dead_code)]
+mod packet_engine;
+
+use dxgkrnl::{Process, StartError, TdrSettings, thunks};
+use minimal::{Bench, Mutant, SOUND, driver};
+use packet_engine::app::App;
+use packet_engine::{MACHINES, Machine};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{HANDLE, NTSTATUS};
+
+/// The reason for which a driver does not start.
+fn refused(mutant: Mutant) -> StartError {
+    let bench = Bench::new(mutant).unwrap();
+    let error = bench.start().expect_err("the mutant must be refused");
+    assert_eq!(bench.machine.bugcheck(), None);
+    error
+}
+
+/// Answers everything by halves.
+unsafe extern "win64" fn half_an_answer(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let mut args = unsafe { args.read() };
+    if args.Type == DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4 {
+        // SAFETY: the arguments are the system's.
+        return unsafe { driver::query_adapter_info(context, &raw const args) };
+    }
+    let mut whole = vec![0_u8; args.OutputDataSize as usize];
+    let wanted = std::mem::replace(&mut args.pOutputData, whole.as_mut_ptr().cast());
+    // SAFETY: as above, with a place of the same size.
+    let status = unsafe { driver::query_adapter_info(context, &raw const args) };
+    let half = whole.len() / 2;
+    // SAFETY: the system's place has twice as many bytes.
+    unsafe { wanted.cast::<u8>().copy_from(whole.as_ptr(), half) };
+    status
+}
+
+#[test]
+fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_what_lay_there() {
+    let halves = Mutant { table: |table| table.DxgkDdiQueryAdapterInfo = Some(half_an_answer), ..SOUND };
+    let size = size_of::<DXGK_DRIVERCAPS>();
+    assert_eq!(refused(halves), StartError::ShortAnswer { query: "DRIVERCAPS", written: size / 2, size });
+    use DXGK_QUERYADAPTERINFOTYPE as Kind;
+    for (kind, query, size) in [
+        (Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS", size),
+        (Kind::DXGKQAITYPE_WDDMDEVICECAPS, "WDDMDEVICECAPS", 4),
+        (Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", size_of::<DXGK_GPUMMUCAPS>()),
+        (Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION, "HISTORYBUFFERPRECISION", 4),
+        (Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", 4),
+        (Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS, "PHYSICALADAPTERCAPS", size_of::<DXGK_PHYSICALADAPTERCAPS>()),
+    ] {
+        let error = refused(Mutant { answers: Some(kind), ..SOUND });
+        assert_eq!(error, StartError::ShortAnswer { query, written: 0, size });
+        assert!(
+            error.to_string().contains(&format!("DxgkDdiQueryAdapterInfo({query}) succeeded, but wrote only 0 of"))
+        );
+    }
+}
+
+/// Makes a device and, if that succeeds, an allocation on it; the lines that the system logged meanwhile.
+fn creates(mutant: Mutant) -> (NTSTATUS, Vec<String>) {
+    let bench = Bench::new(mutant).unwrap();
+    let luid = bench.start().unwrap();
+    let before = bench.machine.debug_log().len();
+    let process = Process::new(&bench.machine, "user");
+    let attached = process.attach();
+    let mut open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
+    // SAFETY: the structure lives across the call.
+    assert!(unsafe { (thunks().D3DKMTOpenAdapterFromLuid)(&raw mut open) }.is_success());
+    let mut device = D3DKMT_CREATEDEVICE::zeroed();
+    device.u.hAdapter = open.hAdapter;
+    // SAFETY: the structure lives across the call.
+    let mut status = unsafe { (thunks().D3DKMTCreateDevice)(&raw mut device) };
+    if status.is_success() {
+        let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+        let mut create = D3DKMT_CREATEALLOCATION { hDevice: device.hDevice, NumAllocations: 1, ..Zeroed::zeroed() };
+        create.u1.pAllocationInfo2 = &raw mut info;
+        // SAFETY: the structure lives across the call, and so does the description in it.
+        status = unsafe { (thunks().D3DKMTCreateAllocation2)(&raw mut create) };
+    }
+    drop(attached);
+    process.exit();
+    let log = bench.machine.debug_log().split_off(before);
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+    (status, log)
+}
+
+#[test]
+fn a_thunk_that_fails_because_of_the_driver_names_ddi_member_and_rule_in_the_log() {
+    assert_eq!(creates(SOUND), (STATUS_SUCCESS, vec![]));
+    let wrong_set = |info: &mut DXGK_ALLOCATIONINFO| info.SupportedWriteSegmentSet = 0x20;
+    let (status, log) = creates(Mutant { allocation: wrong_set, ..SOUND });
+    assert_eq!(status, STATUS_INVALID_PARAMETER);
+    let [line] = log.as_slice() else { panic!("{log:?}") };
+    for part in [
+        "DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: SupportedWriteSegmentSet is empty or names a segment that does not exist",
+        "SupportedWriteSegmentSet 0x20",
+        "the segments that exist are 0x3",
+        "[d3dkmddi: DXGK_ALLOCATIONINFO]",
+    ] {
+        assert!(line.contains(part), "{part:?}: {line}");
+    }
+    // The system's own devices are there already when the process makes one.
+    unsafe extern "win64" fn only_the_system(context: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
+        // SAFETY: the system passes the structure.
+        let wanted = unsafe { args.read() };
+        // SAFETY: both arms of the union are the same 32 bits.
+        if !unsafe { wanted.u.Flags }.SystemDevice() {
+            return STATUS_INSUFFICIENT_RESOURCES;
+        }
+        // SAFETY: the arguments are the system's.
+        unsafe { driver::create_device(context, args) }
+    }
+    let (status, log) = creates(Mutant { table: |table| table.DxgkDdiCreateDevice = Some(only_the_system), ..SOUND });
+    assert_eq!(status, STATUS_INSUFFICIENT_RESOURCES);
+    let told = format!("D3DKMTCreateDevice fails with {status}: DxgkDdiCreateDevice answered {status}");
+    assert_eq!(log, [told]);
+}
+
+#[test]
+fn a_packet_that_never_completes_after_any_number_of_resets_is_0x116_with_what_was_expected() {
+    let machine = Machine::start(&MACHINES[0]);
+    let app = App::new(&machine);
+    app.submit(app.context(), 1 << 16);
+    let last_completed = machine.engine.rendered(1)[0].fence - 1;
+    let limit = TdrSettings::default().limit_count as usize;
+    machine.engine.answer_resets(&vec![(STATUS_SUCCESS, last_completed); limit + 1]);
+    for round in 1..=limit + 1 {
+        assert_eq!(machine.bench.machine.bugcheck(), None, "{round}");
+        let packet = machine.engine.rendered(round)[round - 1];
+        while machine.engine.reset_nodes().len() < round {
+            machine.bench.machine.advance(TdrSettings::default().delay);
+        }
+        assert_eq!(packet.again, round > 1);
+    }
+    let bugcheck = machine.bugcheck();
+    let hung = machine.engine.everything()[limit].fence;
+    assert_eq!((bugcheck.code, bugcheck.parameters[2]), (0x116, u64::from(STATUS_TIMEOUT.0 as u32)), "{bugcheck}");
+    for part in [
+        format!("packet {hung:#x} of node 0 never completes"),
+        format!("DxgkDdiResetEngine has answered STATUS_SUCCESS {} times", limit + 1),
+        format!(
+            "DXGK_INTERRUPT_DMA_COMPLETED with {hung:#x}, and the last one that was reported is {last_completed:#x}"
+        ),
+    ] {
+        assert!(bugcheck.reason.contains(&part), "{part:?}: {bugcheck}");
+    }
+    app.process.exit();
+}
