@@ -299,7 +299,7 @@ struct DeviceArguments {
 
 #[derive(Args, Debug)]
 struct ServeArguments {
-    /// Where to listen, of at most 107 bytes.
+    /// Path of the socket, of at most 107 bytes.
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Programs that are served at a time, at most.
@@ -501,34 +501,7 @@ pub fn main() -> ExitCode {
             filter: arguments.filter,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
-        Command::Hlk(arguments) => {
-            let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
-            let json_lines = arguments.json_lines;
-            campanile_conformance::seed::set(arguments.seed);
-            if let Some(socket) = arguments.machine_at {
-                let timeout = arguments.timeout.map_or(campanile_hlk::command::TIMEOUT, |seconds| seconds);
-                let (junit, repeat, seed) = (arguments.junit, arguments.repeat, arguments.seed);
-                let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed };
-                return ExitCode::from(print::exit_code(campanile_hlk::command::on_machine(&socket, &selection)));
-            }
-            hlk::command(&hlk::Options {
-                list,
-                filter,
-                json,
-                json_lines,
-                junit: arguments.junit,
-                repeat: arguments.repeat,
-                shard: arguments.shard,
-                merge: arguments.merge,
-                matrix: arguments.matrix,
-                profiles: arguments.profiles,
-                hangs: arguments.hangs,
-                private_data: arguments.private_data,
-                timeout: arguments.timeout.map(Duration::from_secs),
-                command_line: how_cases_run(std::env::args().skip(2)),
-                machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },
-            })
-        }
+        Command::Hlk(arguments) => hlk_command(arguments),
         Command::Device(arguments) => serve::command(&serve::Options {
             sockets: arguments.sockets,
             variant: arguments.device_variant.in_use().0,
@@ -566,6 +539,35 @@ pub fn main() -> ExitCode {
         }),
     };
     ExitCode::from(print::exit_code(code))
+}
+
+fn hlk_command(arguments: HlkArguments) -> u8 {
+    let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
+    let json_lines = arguments.json_lines;
+    campanile_conformance::seed::set(arguments.seed);
+    if let Some(socket) = arguments.machine_at {
+        let timeout = arguments.timeout.unwrap_or(campanile_hlk::command::TIMEOUT);
+        let (junit, repeat, seed) = (arguments.junit, arguments.repeat, arguments.seed);
+        let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed };
+        return campanile_hlk::command::on_machine(&socket, &selection);
+    }
+    hlk::command(&hlk::Options {
+        list,
+        filter,
+        json,
+        json_lines,
+        junit: arguments.junit,
+        repeat: arguments.repeat,
+        shard: arguments.shard,
+        merge: arguments.merge,
+        matrix: arguments.matrix,
+        profiles: arguments.profiles,
+        hangs: arguments.hangs,
+        private_data: arguments.private_data,
+        timeout: arguments.timeout.map(Duration::from_secs),
+        command_line: how_cases_run(std::env::args().skip(2)),
+        machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },
+    })
 }
 
 #[cfg(test)]

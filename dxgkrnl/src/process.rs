@@ -4,18 +4,19 @@
 
 mod devices;
 mod suspension;
+mod user_mode;
 
 pub use suspension::Suspensions;
+pub(crate) use user_mode::WeakProcess;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
-use nt::user_space::{ARGUMENT_WORDS, ThisProcess, UserSpace};
+use nt::user_space::{ThisProcess, UserSpace};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
@@ -29,7 +30,7 @@ use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, InProcess, Kept, Resource, ResourceHandle, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, ResourceHandle, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
     Device, Doorbell, HwContext, HwQueue, OlderSync, OpenOlderSync, PacketContext, ProcessAdapter, SharedFence,
@@ -297,16 +298,6 @@ impl Process {
     /// The process of the calling thread.
     pub(crate) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(|stack| stack.last().cloned())
-    }
-
-    /// Its user-mode side.
-    pub(crate) fn user(&self) -> &dyn UserSpace {
-        &*self.user
-    }
-
-    /// Does `act` in the user-mode side of the calling thread's process; `None` for a thread that has none.
-    pub(crate) fn in_user_space<T>(act: impl FnOnce(&dyn UserSpace) -> T) -> Option<T> {
-        CURRENT.with_borrow(|stack| stack.last().map(|process| act(&*process.user)))
     }
 
     /// Number of handles that are open.
@@ -589,22 +580,5 @@ impl Object {
             Self::Trim(registration) => registration.end(),
             Self::BudgetChange(registration) => registration.end(),
         }
-    }
-}
-
-/// A process that may be gone when one of its functions is to be called.
-pub(crate) struct WeakProcess(Weak<Process>);
-
-impl WeakProcess {
-    pub(crate) fn new(process: &Arc<Process>) -> Self {
-        Self(Arc::downgrade(process))
-    }
-}
-
-impl InProcess for WeakProcess {
-    fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
-        let Some(process) = self.0.upgrade() else { return false };
-        let _attached = process.attach();
-        process.user.call(function, argument, caller)
     }
 }

@@ -41,7 +41,7 @@ struct Booted {
     process: Arc<Process>,
 }
 
-/// Where the machine is.
+/// The machine: one of this process or of another one.
 enum Place {
     Here(Booted),
     /// At a socket that this process is connected to.

@@ -127,7 +127,7 @@ pub fn act_for<T>(caller: u64, act: impl FnOnce() -> T) -> T {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisProcess;
 
-/// What `mmap` is asked for.
+/// Arguments of `mmap`.
 struct Request {
     at: usize,
     len: usize,

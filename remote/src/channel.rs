@@ -15,7 +15,7 @@ use crate::wire::{WORDS, Words};
 
 const BYTES: usize = WORDS * 8;
 
-/// What came.
+/// Result of receiving.
 #[derive(Debug)]
 pub enum Received {
     /// A message, and the descriptor in it.

@@ -32,7 +32,7 @@ pub struct Call {
     pub arguments: [u64; ARGUMENTS],
 }
 
-/// How a program begins.
+/// First message of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub version: u64,
@@ -46,7 +46,7 @@ pub struct Hello {
     pub name: [u8; NAME_BYTES],
 }
 
-/// What a program sends.
+/// Messages of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromProgram {
     Hello(Hello),
@@ -137,7 +137,7 @@ pub enum Operation {
     },
 }
 
-/// What a machine sends.
+/// Messages of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromMachine {
     Welcome,

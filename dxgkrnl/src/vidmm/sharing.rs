@@ -26,7 +26,7 @@ struct User {
     device: KmdHandle,
     open: KmdHandle,
     process: SpaceId,
-    /// Where its locks stay when the adapter stops.
+    /// Keeps the addresses of its locks when the adapter stops.
     kept: Arc<Kept>,
     /// MakeResident calls that no Evict has answered.
     listed: u32,

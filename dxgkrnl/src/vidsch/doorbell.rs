@@ -115,10 +115,9 @@ impl VidSch {
         let ram = adapter.machine.ram();
         let words = ram.allocate(2 * PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         words.zero();
-        let user = process.kept.user();
         let map = |offset, writable| {
-            UserMapping::of_file(user, (ram.file(), words.address() + offset), PAGE_SIZE, writable)
-                .map_err(|_| STATUS_NO_MEMORY)
+            let place = (ram.file(), words.address() + offset);
+            UserMapping::of_file(process.kept.user(), place, PAGE_SIZE, writable).map_err(|_| STATUS_NO_MEMORY)
         };
         let (status, last_queued) = (map(STATUS_WORD, false)?, map(LAST_QUEUED, true)?);
         let old = queue.doorbell();

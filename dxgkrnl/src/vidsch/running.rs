@@ -17,7 +17,7 @@ pub(super) enum SyncCommand {
     Signal,
 }
 
-/// How many commands of one kind there were.
+/// Commands of one kind since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandCount {
     pub(crate) submitted: u32,

@@ -34,7 +34,7 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Programs that a machine serves at a time, unless it is told otherwise.
 pub const PROGRAMS: usize = 64;
 
-/// What happens at the socket.
+/// Things that happen at the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A program is served from now on.
@@ -190,7 +190,7 @@ impl MachineServer {
         let pid = peer.pid.as_raw_nonzero().get();
         let channel = Channel::new(socket);
         let refuse = |why| {
-            // Who is gone needs no answer.
+            // An answer to somebody who is gone is lost.
             let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
             observer(&Event::Refused { pid, why });
         };
@@ -239,7 +239,7 @@ fn bound(path: &Path) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// How many programs are served.
+/// Number of programs that are served.
 #[derive(Default)]
 struct Served {
     count: Mutex<usize>,

@@ -16,7 +16,7 @@ use super::calls::Calls;
 use super::user_space::RemoteProgram;
 use super::{ANSWER_LIMIT, Event, Fault, Observer, Stop};
 
-/// What comes next of a program.
+/// The next thing that a program does.
 enum Next {
     Message(FromProgram),
     Malformed,

@@ -1,0 +1,37 @@
+//! The user-mode side of a process: its memory, for the thunks that it calls, and functions that it has registered.
+
+use std::sync::{Arc, Weak};
+
+use nt::user_space::{ARGUMENT_WORDS, UserSpace};
+
+use super::{CURRENT, Process};
+use crate::vidmm::InProcess;
+
+impl Process {
+    /// Its user-mode side.
+    pub(crate) fn user(&self) -> &dyn UserSpace {
+        &*self.user
+    }
+
+    /// Does `act` in the user-mode side of the calling thread's process; `None` for a thread that has none.
+    pub(crate) fn in_user_space<T>(act: impl FnOnce(&dyn UserSpace) -> T) -> Option<T> {
+        CURRENT.with_borrow(|stack| stack.last().map(|process| act(&*process.user)))
+    }
+}
+
+/// A process that may be gone when one of its functions is to be called.
+pub(crate) struct WeakProcess(Weak<Process>);
+
+impl WeakProcess {
+    pub(crate) fn new(process: &Arc<Process>) -> Self {
+        Self(Arc::downgrade(process))
+    }
+}
+
+impl InProcess for WeakProcess {
+    fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
+        let Some(process) = self.0.upgrade() else { return false };
+        let _attached = process.attach();
+        process.user.call(function, argument, caller)
+    }
+}
