@@ -520,7 +520,7 @@ function connectionsOf(gpu) {
 function queueOf(adapter, entry) {
     const queue = entry.object;
     const state = inside(queue.state);
-    const kept = number(state.kept.tag);
+    const saved = number(state.saved.tag);
     const fault = some(inside(queue.unreported_fault));
     const doorbell = atomic(queue.doorbell);
     const gpu = gpuOf(adapter);
@@ -542,8 +542,8 @@ function queueOf(adapter, entry) {
         process: bitsOf(queue.process),
         progress: queue.progress.current,
         mapped: number(state.mapped) !== 0,
-        lost: kept === 2,
-        saved: kept === 1,
+        lost: saved === 2,
+        saved: saved === 1,
         ring: some(state.user),
         written: state.written,
         waiting: number(atomic(queue.waiting)),

@@ -242,6 +242,9 @@ struct HlkArguments {
     /// are that machine's.
     #[arg(long = "machine", value_name = "PATH", conflicts_with_all = ["matrix", "profiles", "merge", "list", "shard", "hangs", "json_lines", "device_variant", "fence_storage", "without", "idle_time", "fault"])]
     machine_at: Option<PathBuf>,
+    /// Runs the case of this name alone, in this process, on the machine at the socket, and prints its report.
+    #[arg(long, value_name = "NAME", hide = true, requires = "machine_at")]
+    case: Option<String>,
     /// Injects a fault into the first GPU of each case's machine; `campanile run --help` lists the faults. A case that lost, late or doubled
     /// reports must not disturb fails if the operating-system side had to rescue it.
     #[arg(long, value_name = "FAULT")]
@@ -549,7 +552,7 @@ fn hlk_command(arguments: HlkArguments) -> u8 {
         let timeout = arguments.timeout.unwrap_or(campanile_hlk::command::TIMEOUT);
         let (junit, repeat, seed) = (arguments.junit, arguments.repeat, arguments.seed);
         let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed };
-        return campanile_hlk::command::on_machine(&socket, &selection);
+        return campanile_hlk::command::on_machine(&socket, &selection, arguments.case.as_deref());
     }
     hlk::command(&hlk::Options {
         list,

@@ -1,5 +1,6 @@
 //! The command line: as that of `campanile hlk`, without the machine that Windows brings.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -12,7 +13,8 @@ use campanile_conformance::{About, Case, CaseInfo, RunThunks, installed, junit};
 use clap::Parser;
 use serde::Serialize;
 
-use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_NO_ADAPTER, EXIT_OK};
+use crate::apart::{self, Again};
+use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_NO_ADAPTER, EXIT_OK, EXIT_SYSTEM};
 use crate::inside::Inside;
 use crate::inside_table::INSIDE;
 use crate::run::run;
@@ -44,6 +46,9 @@ struct Cli {
     /// Prints how queues submit on each node, and why not from user mode where they do not, and runs no case.
     #[arg(long, conflicts_with_all = ["adapter", "list", "filter", "json", "junit"])]
     why: bool,
+    /// Runs the case of this name alone, in this process, and prints its report.
+    #[arg(long, value_name = "NAME", hide = true)]
+    case: Option<String>,
     #[command(flatten)]
     selection: Selection,
 }
@@ -118,6 +123,10 @@ pub fn main() -> u8 {
             return if error.use_stderr() { EXIT_INPUT } else { EXIT_OK };
         }
     };
+    if let Some(name) = &cli.case {
+        campanile_conformance::seed::set(cli.selection.seed);
+        return system::find().map_or_else(|missing| told(&missing), |found| run_one(name, &cli.selection, &found));
+    }
     let Some(selected) = selected(&cli.selection) else { return EXIT_INPUT };
     if cli.list {
         print(&list(&selected, cli.selection.json));
@@ -133,17 +142,57 @@ pub fn main() -> u8 {
             let lines = installed::submission(Kmt::new(), found.luid);
             tell(&found, lines.map_err(|failure| format!("it cannot be used: {failure}")))
         }
-        Ok(found) => run_all(&cli.selection, &selected, &found),
+        Ok(found) => again(&cli.selection, &[])
+            .map_or_else(|code| code, |again| run_all(&cli.selection, &selected, &found, &again)),
         Err(missing) => told(&missing),
     }
 }
 
-/// Runs the cases as a program of the machine that is served at a socket, and returns the exit code.
+/// This program, for one case: with the words that name a command of it, then those that the case runs with.
+fn again(selection: &Selection, command: &[OsString]) -> Result<Again, u8> {
+    let program = std::env::current_exe().map_err(|error| {
+        let _ = writeln!(std::io::stderr(), "hlk: the path of this program, which runs each case again: {error}");
+        EXIT_SYSTEM
+    })?;
+    let (timeout, seed) = (selection.timeout.to_string(), selection.seed.to_string());
+    let of_case = ["--timeout", &timeout, "--seed", &seed, "--case"];
+    let words = command.iter().cloned().chain(of_case.map(OsString::from)).collect();
+    Ok(Again { program, words })
+}
+
+/// Runs the case of a name in this process, and prints its report as a line of JSON.
+fn run_one(name: &str, selection: &Selection, found: &Found) -> u8 {
+    let named = campanile_conformance::registry::cases().filter_map(thunks).find(|case| case.about().name == name);
+    let Some(Listed::Thunks(case, of)) = named else {
+        let _ = writeln!(std::io::stderr(), "hlk: no case is called {name}");
+        return EXIT_INPUT;
+    };
+    // Every thread of a program on Windows belongs to its process.
+    let taken = Case::new(found.luid, Arc::new(|| Box::new(())));
+    let outcome = run(case, of, taken, Duration::from_secs(selection.timeout));
+    match serde_json::to_string(&outcome) {
+        Ok(line) => print(&line),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "hlk: {error}");
+            return EXIT_FAILED;
+        }
+    }
+    EXIT_OK
+}
+
+/// Runs the cases as programs of the machine that is served at a socket, or the one of a name in this process; returns the exit code.
 #[cfg(unix)]
-pub fn on_machine(machine: &std::path::Path, selection: &Selection) -> u8 {
+pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option<&str>) -> u8 {
+    if let Some(name) = case {
+        return system::find_at(machine)
+            .map_or_else(|missing| told(&missing), |found| run_one(name, selection, &found));
+    }
     let Some(selected) = selected(selection) else { return EXIT_INPUT };
+    let command = ["hlk".into(), "--machine".into(), machine.into()];
     match system::find_at(machine) {
-        Ok(found) => run_all(selection, &selected, &found),
+        Ok(found) => {
+            again(selection, &command).map_or_else(|code| code, |again| run_all(selection, &selected, &found, &again))
+        }
         Err(missing) => told(&missing),
     }
 }
@@ -204,7 +253,7 @@ fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
     }
 }
 
-fn run_all(selection: &Selection, selected: &[Listed], found: &Found) -> u8 {
+fn run_all(selection: &Selection, selected: &[Listed], found: &Found, again: &Again) -> u8 {
     let run_info = RunInfo { filter: selection.filter.clone(), rounds: selection.repeat, ..RunInfo::default() };
     let mut done = Report::new(Driver { driver: found.to_string() }, run_info);
     let rounds = selection.repeat as usize;
@@ -215,10 +264,7 @@ fn run_all(selection: &Selection, selected: &[Listed], found: &Found) -> u8 {
             eprint!("\r\x1b[K{} of {}  {}", number + 1, selected.len() * rounds, about.name);
         }
         let mut outcome = match case {
-            // Every thread of a program on Windows belongs to its process.
-            Listed::Thunks(case, of) => {
-                run(case, *of, Case::new(found.luid, Arc::new(|| Box::new(()))), Duration::from_secs(selection.timeout))
-            }
+            Listed::Thunks(..) => apart::run(&about, again, Duration::from_secs(selection.timeout)),
             Listed::Inside(case) => CaseReport::new(&about, Status::Skipped, Duration::ZERO, Some(case.why())),
         };
         if outcome.status == Status::Failed {

@@ -2,6 +2,7 @@
 //!
 //! What is here builds everywhere: which cases there are, how they are picked, run and told. `system` finds the thunks and the adapter.
 
+pub mod apart;
 pub mod command;
 mod exit;
 mod inside;

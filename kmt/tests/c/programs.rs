@@ -106,7 +106,7 @@ fn settings_that_are_none_are_told_once_and_every_call_is_refused() {
     let Some(program) = program("examples/c/adapters.c") else { return };
     for (variable, value, part) in [
         ("CAMPANILE_DEVICE_VARIANT", "speed=9", "CAMPANILE_DEVICE_VARIANT: unknown key `speed`"),
-        ("CAMPANILE_BUS", "isa", "CAMPANILE_BUS: `isa` is no bus"),
+        ("CAMPANILE_BUS", "isa", "CAMPANILE_BUS: `isa` names no bus"),
         ("CAMPANILE_BUS", "vfio-user=/nowhere/gpu", "/nowhere/gpu: No such file"),
         ("CAMPANILE_DRIVER", "nowhere.sys", "nowhere.sys: No such file"),
         ("CAMPANILE_SPECIAL_POOL", "both", "special pool is"),

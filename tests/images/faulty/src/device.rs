@@ -331,6 +331,7 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
         DxgkDdiQueryDeviceDescriptor(*mut c_void, u32, *mut DXGK_DEVICE_DESCRIPTOR);
         DxgkDdiSetPowerState(*mut c_void, u32, DEVICE_POWER_STATE, i32);
         DxgkDdiQueryInterface(*mut c_void, *mut QUERY_INTERFACE);
+        DxgkDdiGetNodeMetadata(HANDLE, u32, *mut DXGK_NODEMETADATA);
     }
     table
 }
