@@ -88,8 +88,8 @@ impl Channel {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Ok(Received::Closed),
+                // The other end has closed without having read everything, which is told once: what it sent before comes behind that.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 other => break other?,
             }
         };
@@ -115,5 +115,39 @@ impl Channel {
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::socketpair;
+
+    fn pair() -> (Channel, Channel) {
+        let flags = SocketFlags::CLOEXEC;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        (Channel::new(one), Channel::new(other))
+    }
+
+    #[test]
+    fn what_was_sent_arrives_although_the_sender_has_closed_with_something_unread() {
+        let (program, machine) = pair();
+        program.send(&[1; WORDS], None).unwrap();
+        machine.send(&[2; WORDS], None).unwrap();
+        drop(machine);
+        assert!(matches!(program.receive(), Ok(Received::Message(words, None)) if words == [2; WORDS]));
+        assert!(matches!(program.receive(), Ok(Received::Closed)));
+        assert!(program.send(&[3; WORDS], None).is_err());
+    }
+
+    #[test]
+    fn a_message_carries_one_descriptor_and_none_but_whole_ones_arrive() {
+        let (program, machine) = pair();
+        machine.send(&[1; WORDS], Some(program.as_fd())).unwrap();
+        assert!(matches!(program.receive(), Ok(Received::Message(_, Some(_)))));
+        for bytes in [&[0; BYTES - 1][..], &[0; BYTES + 1]] {
+            rustix::net::send(&machine, bytes, SendFlags::empty()).unwrap();
+            assert!(matches!(program.receive(), Ok(Received::Malformed)));
+        }
     }
 }

@@ -8,6 +8,12 @@ use std::thread::JoinHandle;
 use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Stop};
 use testbed::setup::{System, SystemOptions};
 
+use std::os::unix::process::ExitStatusExt;
+
+use remote::thunks::DECLARATIONS;
+use remote::wire::Refusal;
+use testbed::programs::Fault;
+
 use crate::programs::{clean, program, text};
 
 /// A machine at a socket.
@@ -74,4 +80,94 @@ fn programs_of_other_processes_submit_by_doorbell_to_one_machine_at_once() {
     let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
     assert_eq!(count(|event| matches!(event, Event::Connected { .. })), 4, "{events:?}");
     assert_eq!(count(|event| matches!(event, Event::Left { .. })), 4, "{events:?}");
+}
+
+#[test]
+fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let served = Served::new("killed", PROGRAMS);
+    let start = |submissions: &str| {
+        let mut command = clean(&program);
+        command.arg(submissions).env("CAMPANILE_MACHINE", &served.socket);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+    };
+    let bystander = start("3000");
+    let mut seed = 24301u64;
+    for _ in 0..40 {
+        let mut victim = start("1000000");
+        // Anywhere between its start and the middle of its work.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(std::time::Duration::from_micros(seed >> 48));
+        victim.kill().expect("it runs");
+        let status = victim.wait().expect("an end");
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "it went on until it was killed");
+    }
+    let output = bystander.wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
+    assert_eq!(out, "3000 submissions by doorbell, 0 notified, every byte verified\n");
+    let mut served = served;
+    served.stop();
+    let events = served.events();
+    let (came, left): (Vec<_>, Vec<_>) = events.iter().partition(|event| matches!(event, Event::Connected { .. }));
+    assert_eq!(came.len(), left.len(), "{events:?}");
+    assert!(left.iter().all(|event| matches!(event, Event::Left { .. })), "{events:?}");
+}
+
+#[test]
+fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is() {
+    let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("broken", PROGRAMS);
+    for (mode, why) in [
+        ("half", Fault::Malformed),
+        ("kind", Fault::Malformed),
+        ("answer", Fault::Malformed),
+        ("descriptor", Fault::Malformed),
+        ("close", Fault::Closed),
+    ] {
+        let mut command = clean(&misbehave);
+        command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+        let status = command.status().expect("a start");
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "{mode}: {status}");
+        let ended = |event: &Event| matches!(event, Event::Ended { why: told, .. } if *told == why);
+        while !served.events().last().is_some_and(ended) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    let output = clean(&program).arg("20").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    assert_eq!(text(&output.stdout), "20 submissions by doorbell, 0 notified, every byte verified\n");
+}
+
+#[test]
+fn who_is_not_served_is_told_why() {
+    let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("version", PROGRAMS);
+    let mut command = clean(&misbehave);
+    command.args(["version", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    let output = command.output().expect("a start");
+    assert_eq!(text(&output.stdout), format!("17 {}\n", Refusal::Version as u64));
+    let full = Served::new("full", 0);
+    let output = clean(&program).arg("1").env("CAMPANILE_MACHINE", &full.socket).output().expect("a start");
+    let told = text(&output.stderr);
+    assert!(!output.status.success() && told.contains(Refusal::Full.text()), "{told}");
+    let nowhere = std::env::temp_dir().join("campanile-no-machine.sock");
+    let output = clean(&program).arg("1").env("CAMPANILE_MACHINE", &nowhere).output().expect("a start");
+    let told = text(&output.stderr);
+    assert!(!output.status.success() && told.contains("no machine at") && told.contains("campanile machine"), "{told}");
+}
+
+#[test]
+fn a_machine_that_stops_is_a_device_that_was_removed() {
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let mut served = Served::new("stops", PROGRAMS);
+    let mut command = clean(&program);
+    command.arg("100000000").env("CAMPANILE_MACHINE", &served.socket);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
+    while served.events().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    served.stop();
+    let output = child.wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(!output.status.success() && err.contains("0xc00002b6"), "{}: {out}{err}", output.status);
 }

@@ -108,10 +108,12 @@ pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
     let mark_address = MARK.as_ptr().expose_provenance() as u64;
     let name = name_bytes(name);
     let hello = Hello { version: VERSION, declarations: DECLARATIONS, mark_address, mark, name };
-    channel.send(&FromProgram::Hello(hello).to_words(), None).map_err(socket)?;
-    match receive(&channel) {
-        Some((FromMachine::Welcome, _)) => {}
-        Some((FromMachine::Refused(why), _)) => return Err(ConnectError::Refused(path.to_path_buf(), why)),
+    // A machine that refuses at once has closed already, and its answer is there all the same.
+    let sent = channel.send(&FromProgram::Hello(hello).to_words(), None);
+    match (receive(&channel), sent) {
+        (Some((FromMachine::Refused(why), _)), _) => return Err(ConnectError::Refused(path.to_path_buf(), why)),
+        (_, Err(error)) => return Err(socket(error)),
+        (Some((FromMachine::Welcome, _)), Ok(())) => {}
         _ => return Err(ConnectError::NoMachine(path.to_path_buf())),
     }
     let connection = Arc::new(Connection {

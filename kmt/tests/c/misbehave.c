@@ -1,0 +1,91 @@
+/*
+ * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor and close. The mode
+ * "version" says hello with the version of another release. The declarations that both ends must share are the second argument.
+ */
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { WORDS = 12 };
+
+static uint64_t mark = 0x1234567887654321ull;
+static int machine;
+
+static void send_words(const uint64_t *words, size_t bytes)
+{
+    assert(send(machine, words, bytes, MSG_NOSIGNAL) == (ssize_t)bytes);
+}
+
+/* Connects, says hello, and gives the kind of the answer and its first word. */
+static uint64_t hello(uint64_t version, uint64_t declarations, uint64_t *word)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    uint64_t words[WORDS] = {1, version, declarations, (uint64_t)(uintptr_t)&mark, mark};
+
+    strncpy(address.sun_path, getenv("CAMPANILE_MACHINE"), sizeof(address.sun_path) - 1);
+    memcpy(&words[5], "misbehave", 9);
+    machine = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert(machine >= 0 && connect(machine, (struct sockaddr *)&address, sizeof(address)) == 0);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    send_words(words, sizeof(words));
+    assert(recv(machine, words, sizeof(words), 0) == sizeof(words));
+    *word = words[1];
+    return words[0];
+}
+
+static void send_descriptor(void)
+{
+    uint64_t words[WORDS] = {2};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {words, sizeof(words)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+    control.header.cmsg_len = CMSG_LEN(sizeof(int));
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    memcpy(CMSG_DATA(&control.header), &machine, sizeof(int));
+    assert(sendmsg(machine, &message, MSG_NOSIGNAL) == sizeof(words));
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t words[WORDS] = {0}, word;
+    uint64_t declarations;
+    const char *mode;
+
+    assert(argc == 3);
+    mode = argv[1];
+    declarations = strtoull(argv[2], NULL, 0);
+    if (strcmp(mode, "version") == 0) {
+        uint64_t kind = hello(2, declarations, &word);
+        printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
+        return 0;
+    }
+    assert(hello(1, declarations, &word) == 16);
+    if (strcmp(mode, "half") == 0) {
+        send_words(words, sizeof(words) / 2);
+    } else if (strcmp(mode, "kind") == 0) {
+        words[0] = 99;
+        send_words(words, sizeof(words));
+    } else if (strcmp(mode, "answer") == 0) {
+        words[0] = 3;
+        words[1] = 7;
+        send_words(words, sizeof(words));
+    } else if (strcmp(mode, "descriptor") == 0) {
+        send_descriptor();
+    } else {
+        assert(strcmp(mode, "close") == 0);
+        close(machine);
+    }
+    for (;;)
+        pause();
+}
