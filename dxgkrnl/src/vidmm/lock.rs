@@ -29,29 +29,40 @@ use crate::vidmm::host_aperture::ApertureWindow;
 use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
-use crate::vidmm::user_mapping::UserMapping;
+use crate::vidmm::user_mapping::{Kept, UserMapping};
 use crate::vidmm::{VidMm, residency};
 use nt::ram::PAGE_SIZE;
 
 /// What a bus address of a BAR shows at the moment.
 pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;
 
-/// An allocation that user mode has locked.
-pub(crate) struct Lock {
+/// The address at which one process sees a locked allocation, and how often the process has locked it.
+struct View {
+    kept: Arc<Kept>,
     mapping: UserMapping,
     count: u32,
+}
+
+/// An allocation that user mode has locked.
+pub(crate) struct Lock {
+    /// One of each process that has locked it, which are several for a shared allocation only.
+    views: Vec<View>,
     /// Pages of a host aperture that the address goes through.
     window: Option<ApertureWindow>,
     /// The processor's cache, where the device does not snoop it.
     cache: Option<CpuCache>,
-    /// The address shows nothing, because its new place could not be shown.
+    /// The addresses show nothing, because the new place could not be shown.
     hidden: bool,
 }
 
 impl Lock {
-    /// Its address.
-    pub(crate) fn mapping(&self) -> &UserMapping {
-        &self.mapping
+    /// Its addresses, one of each process that has locked it.
+    pub(crate) fn mappings(&self) -> impl Iterator<Item = &UserMapping> {
+        self.views.iter().map(|view| &view.mapping)
+    }
+
+    fn view(&mut self, kept: &Arc<Kept>) -> Option<&mut View> {
+        self.views.iter_mut().find(|view| Arc::ptr_eq(&view.kept, kept))
     }
 
     /// The pages of a host aperture that the address does not go through any more.
@@ -69,14 +80,14 @@ enum Reach {
 }
 
 impl Memory {
-    /// Locks an allocation; the answer is its user address. Locks nest and share the address.
+    /// Locks an allocation for the process that `kept` is of; the answer is its address there. Locks of a process nest and share the address.
     ///
     /// # Errors
     /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is offered; STATUS_GRAPHICS_ALLOCATION_BUSY if engines may be using it where the CPU does
     /// not reach it: it can be locked when its process is off them, or when they are done if it names no aperture segment. Without one it cannot be
     /// locked at all while it is wanted resident there: STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is not for the CPU,
     /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is. STATUS_NO_MEMORY.
-    pub(crate) fn lock(&mut self, id: AllocationId) -> Result<usize, NTSTATUS> {
+    pub(crate) fn lock(&mut self, id: AllocationId, kept: &Arc<Kept>) -> Result<usize, NTSTATUS> {
         let now = self.tick();
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         if state.destroyed {
@@ -86,21 +97,22 @@ impl Memory {
             return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE);
         }
         state.last_use = now;
-        if let Some(lock) = &mut state.lock {
-            lock.count = lock.count.checked_add(1).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-            return Ok(lock.mapping.address());
+        if let Some(view) = state.lock.as_mut().and_then(|lock| lock.view(kept)) {
+            view.count = view.count.checked_add(1).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+            return Ok(view.mapping.address());
         }
-        let (size, user) = (state.allocation.size(), Arc::clone(state.allocation.kept().user()));
+        if let Some(lock) = state.lock.take() {
+            return self.lock_further(id, lock, kept);
+        }
         let window = self.bring_to_cpu(id)?;
         let shown = self.cache_of(id).and_then(|cache| {
-            let mapping = UserMapping::reserve(&user, size).map_err(|_| STATUS_NO_MEMORY)?;
-            self.show_to_cpu(id, &mapping, window.as_ref(), cache.as_ref())?;
-            Ok((mapping, cache))
+            let view = self.new_view(id, kept, (window.as_ref(), cache.as_ref()))?;
+            Ok((view, cache))
         });
         match (shown, self.allocations.get_mut(&id)) {
-            (Ok((mapping, cache)), Some(state)) => {
-                let address = mapping.address();
-                state.lock = Some(Lock { mapping, count: 1, window, cache, hidden: false });
+            (Ok((view, cache)), Some(state)) => {
+                let address = view.mapping.address();
+                state.lock = Some(Lock { views: vec![view], window, cache, hidden: false });
                 Ok(address)
             }
             (shown, _) => {
@@ -110,15 +122,47 @@ impl Memory {
         }
     }
 
-    /// Ends one lock.
+    /// Locks an allocation for a process although another one has locked it.
+    fn lock_further(&mut self, id: AllocationId, mut lock: Lock, kept: &Arc<Kept>) -> Result<usize, NTSTATUS> {
+        let view = if lock.hidden {
+            Err(STATUS_NO_MEMORY)
+        } else {
+            self.new_view(id, kept, (lock.window.as_ref(), lock.cache.as_ref()))
+        };
+        let address = view.map(|view| {
+            let address = view.mapping.address();
+            lock.views.push(view);
+            address
+        });
+        if let Some(state) = self.allocations.get_mut(&id) {
+            state.lock = Some(lock);
+        }
+        address
+    }
+
+    /// An address of a process that shows an allocation, through a window or a cache if there is one.
+    fn new_view(
+        &self,
+        id: AllocationId,
+        kept: &Arc<Kept>,
+        (window, cache): (Option<&ApertureWindow>, Option<&CpuCache>),
+    ) -> Result<View, NTSTATUS> {
+        let size = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?.allocation.size();
+        let mapping = UserMapping::reserve(kept.user(), size).map_err(|_| STATUS_NO_MEMORY)?;
+        self.show_to_cpu(id, &mapping, window, cache)?;
+        Ok(View { kept: Arc::clone(kept), mapping, count: 1 })
+    }
+
+    /// Ends one lock of a process.
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER if the allocation is not locked.
-    pub(crate) fn unlock(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+    /// STATUS_INVALID_PARAMETER if the process has not locked the allocation.
+    pub(crate) fn unlock(&mut self, id: AllocationId, kept: &Arc<Kept>) -> Result<(), NTSTATUS> {
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let lock = state.lock.as_mut().ok_or(STATUS_INVALID_PARAMETER)?;
-        lock.count -= 1;
-        if lock.count == 0 {
+        lock.view(kept).ok_or(STATUS_INVALID_PARAMETER)?.count -= 1;
+        lock.views.retain(|view| view.count > 0);
+        if lock.views.is_empty() {
             self.end_lock(id);
         }
         Ok(())
@@ -131,7 +175,7 @@ impl Memory {
         if let (Some(cache), Location::System(memory)) = (lock.cache, &state.place) {
             cache.end(memory);
         }
-        drop(lock.mapping);
+        drop(lock.views);
         lock.window.into_iter().for_each(|window| self.close_window(window));
     }
 
@@ -141,11 +185,13 @@ impl Memory {
         let Some(state) = self.allocations.get_mut(&id) else { return };
         let Some(lock) = state.lock.take() else { return };
         let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Location::System(_)));
-        if lock.mapping.leave(of_machine).is_ok() {
-            let mapping = Arc::new(lock.mapping);
-            match state.allocation.sharing() {
-                Some((sharing, _)) => sharing.leave_locks(id, &mapping),
-                None => state.allocation.kept().keep_locked(mapping, state.allocation.locked_by(), lock.count),
+        for View { kept, mapping, count } in lock.views {
+            if mapping.leave(of_machine).is_ok() {
+                let mapping = Arc::new(mapping);
+                match state.allocation.sharing() {
+                    Some((sharing, _)) => sharing.leave_locks(id, &kept, &mapping),
+                    None => kept.keep_locked(mapping, state.allocation.locked_by(), count),
+                }
             }
         }
         lock.window.into_iter().for_each(|window| self.close_window(window));
@@ -248,7 +294,7 @@ impl Memory {
     pub(crate) fn keep_lock(&self, id: AllocationId) {
         if let Some(lock) = self.allocations.get(&id).and_then(|state| state.lock.as_ref()) {
             // Without it the next store ends the process, which is what the host does when it has no memory.
-            let _ = lock.mapping.allow_stores();
+            lock.mappings().for_each(|mapping| drop(mapping.allow_stores()));
         }
     }
 
@@ -268,15 +314,15 @@ impl Memory {
         };
         let Some(mut lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.take()) else { return Ok(()) };
         let shown = window.and_then(|window| {
-            let shown = self.show_to_cpu(id, &lock.mapping, window.as_ref(), lock.cache.as_ref());
-            shown.map(|()| window)
+            let show = |mapping| self.show_to_cpu(id, mapping, window.as_ref(), lock.cache.as_ref());
+            lock.mappings().try_for_each(show).map(|()| window)
         });
         lock.hidden = shown.is_err();
         let (shown, window) = match shown {
             Ok(window) => (Ok(()), window),
             Err(status) => {
                 // The old place is somebody else's memory by now: better a fault than their bytes.
-                let hidden = lock.mapping.hide(0, lock.mapping.len());
+                let hidden = lock.mappings().fold(Ok(()), |all, mapping| all.and(mapping.hide(0, mapping.len())));
                 (hidden.map_err(|_| STATUS_NO_MEMORY).and(Err(status)), None)
             }
         };
@@ -352,7 +398,7 @@ impl Memory {
 impl Memory {
     /// As [`Memory::lock`], with a note of which device has locked a shared allocation.
     fn lock_for(&mut self, allocation: &Allocation) -> Result<usize, NTSTATUS> {
-        let locked = self.lock(allocation.id());
+        let locked = self.lock(allocation.id(), allocation.kept());
         if let (Ok(_), Some((sharing, user))) = (locked, allocation.sharing()) {
             sharing.lock(user);
         }

@@ -133,3 +133,34 @@ fn without_memory_for_it_nothing_moves_for_a_lock() {
     world.check();
     world.finish();
 }
+
+#[test]
+fn each_process_has_an_address_of_its_own_that_shows_the_same_memory_wherever_it_goes() {
+    let read = |address: usize, at: usize| {
+        // SAFETY: the tests read inside of what is locked only.
+        unsafe { std::ptr::with_exposed_provenance::<u8>(address + at).read_volatile() }
+    };
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let shared = world.create(4, &[2, 1], CpuAccess::Visible);
+    world.map(shared).unwrap();
+    let (id, other) = (world.models[shared].id, Arc::<Kept>::default());
+    let first = world.lock(shared).unwrap();
+    let second = world.memory.lock(id, &other).unwrap();
+    assert_eq!(world.memory.lock(id, &other), Ok(second), "locks of a process share its address");
+    assert_ne!(first, second);
+    world.cpu_write(shared, 1, 5);
+    assert_eq!(read(second, PAGES as usize), 5);
+    // It moves to local memory, and both addresses with it.
+    world.make_resident(shared).unwrap();
+    world.gpu_write(shared, 2, 6);
+    world.check();
+    world.settle();
+    assert_eq!((read(first, 2 * PAGES as usize), read(second, 2 * PAGES as usize)), (6, 6));
+    world.unlock(shared);
+    assert_eq!(world.memory.unlock(id, &world.kept), Err(STATUS_INVALID_PARAMETER), "the lock of another process");
+    assert_eq!(read(second, PAGES as usize), 5);
+    world.memory.unlock(id, &other).unwrap();
+    world.memory.unlock(id, &other).unwrap();
+    assert_eq!(world.memory.unlock(id, &other), Err(STATUS_INVALID_PARAMETER));
+    world.finish();
+}

@@ -11,6 +11,7 @@ use super::fake_gpu::{self, Fake, FakeGpu, Fault};
 use super::*;
 use crate::vidmm::allocation::CpuAccess;
 use crate::vidmm::residency;
+use crate::vidmm::user_mapping::Kept;
 use crate::vidmm::va_space::{Access, Mapping, Source};
 use nt::ram::PAGE_SIZE;
 use std::time::Duration;
@@ -44,6 +45,8 @@ struct World {
     /// Addresses that were given back since the paging node had done everything.
     stale: Vec<std::ops::Range<u64>>,
     next: u64,
+    /// Of the process that locks.
+    kept: Arc<Kept>,
 }
 
 fn busy_until(flag: &Arc<AtomicBool>) -> IdlePoint {
@@ -71,7 +74,17 @@ impl World {
         let node = fake_gpu::node(&fake, root);
         memory.set_paging_node(node.clone());
         let space = memory.create_space(handle(2), false, addresses(), &mut waiting()).unwrap();
-        Self { suspended: false, memory, fake, node, space, models: Vec::new(), stale: Vec::new(), next: 100 }
+        Self {
+            suspended: false,
+            memory,
+            fake,
+            node,
+            space,
+            models: Vec::new(),
+            stale: Vec::new(),
+            next: 100,
+            kept: Arc::default(),
+        }
     }
 
     fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
@@ -120,7 +133,7 @@ impl World {
     }
 
     fn lock(&mut self, index: usize) -> Result<usize, NTSTATUS> {
-        let address = self.memory.lock(self.models[index].id)?;
+        let address = self.memory.lock(self.models[index].id, &self.kept)?;
         if let Some(first) = self.models[index].locked.first() {
             assert_eq!(*first, address, "the address of a lock changed");
         }
@@ -129,7 +142,7 @@ impl World {
     }
 
     fn unlock(&mut self, index: usize) {
-        self.memory.unlock(self.models[index].id).unwrap();
+        self.memory.unlock(self.models[index].id, &self.kept).unwrap();
         self.models[index].locked.pop();
     }
 
@@ -410,9 +423,9 @@ fn a_lock_keeps_its_address_while_the_bytes_move() {
     world.cpu_write(a, 9, 3);
     world.check();
     world.lock(a).unwrap();
-    world.memory.unlock(world.models[a].id).unwrap();
-    world.memory.unlock(world.models[a].id).unwrap();
-    assert_eq!(world.memory.unlock(world.models[a].id), Err(STATUS_INVALID_PARAMETER));
+    world.memory.unlock(world.models[a].id, &world.kept).unwrap();
+    world.memory.unlock(world.models[a].id, &world.kept).unwrap();
+    assert_eq!(world.memory.unlock(world.models[a].id, &world.kept), Err(STATUS_INVALID_PARAMETER));
     world.models[a].locked.clear();
     world.finish();
 }
@@ -502,7 +515,7 @@ fn a_range_is_used_again_only_when_the_gpu_has_copied_what_was_there() {
     for page in 0..free as usize {
         world.cpu_write(a, page, page as u8 | 1);
     }
-    world.memory.unlock(world.models[a].id).unwrap();
+    world.memory.unlock(world.models[a].id, &world.kept).unwrap();
     world.models[a].locked.clear();
     world.evict(a, &idle());
     assert_eq!(world.memory.evict(world.models[a].id), Ok(true));
@@ -730,7 +743,7 @@ proptest! {
                     prop_assert!(refused || matches!(result, Ok(_) | Err(STATUS_NO_MEMORY)), "{:?}", result);
                 }
                 9 => if world.models[index].locked.pop().is_some() {
-                    world.memory.unlock(world.models[index].id).unwrap();
+                    world.memory.unlock(world.models[index].id, &world.kept).unwrap();
                 },
                 10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
                 11 => world.sleep(value % 2 == 0, index, page, value),

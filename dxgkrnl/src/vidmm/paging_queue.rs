@@ -419,7 +419,7 @@ impl VidMm {
         let mut memory = lock(&self.memory);
         match allocation.sharing() {
             Some((sharing, user)) if !sharing.unlock(user) => Err(STATUS_INVALID_PARAMETER),
-            _ => memory.unlock(allocation.id()),
+            _ => memory.unlock(allocation.id(), allocation.kept()),
         }
     }
 

@@ -147,11 +147,14 @@ impl Sharing {
         unlocked.unwrap_or(false)
     }
 
-    /// Leaves its address to every process that has locked it, because the adapter stops.
-    pub(super) fn leave_locks(&self, id: AllocationId, mapping: &Arc<UserMapping>) {
-        let leave = |user: &mut User| (Arc::clone(&user.kept), user.number, std::mem::take(&mut user.locks));
-        let left: Vec<_> = lock(&self.state).users.iter_mut().map(leave).collect();
-        for (kept, user, locks) in left.into_iter().filter(|(.., locks)| *locks > 0) {
+    /// Leaves the address of a process to its users that have locked it, because the adapter stops.
+    pub(super) fn leave_locks(&self, id: AllocationId, kept: &Arc<Kept>, mapping: &Arc<UserMapping>) {
+        let leave = |user: &mut User| (user.number, std::mem::take(&mut user.locks));
+        let mut state = lock(&self.state);
+        let of_process = state.users.iter_mut().filter(|user| Arc::ptr_eq(&user.kept, kept));
+        let left: Vec<_> = of_process.map(leave).collect();
+        drop(state);
+        for (user, locks) in left.into_iter().filter(|(_, locks)| *locks > 0) {
             kept.keep_locked(Arc::clone(mapping), (id, user), locks);
         }
     }
@@ -341,7 +344,7 @@ impl VidMm {
         allocation.kept().end(allocation.locked_by());
         let Some(left) = left else { return };
         let mut ended: Result<(), NTSTATUS> = (0..left.listed).try_for_each(|_| memory.leave_list(id, &of_all));
-        ended = ended.and((0..left.locks).try_for_each(|_| memory.unlock(id)));
+        ended = ended.and((0..left.locks).try_for_each(|_| memory.unlock(id, allocation.kept())));
         memory.closed.push(Closed { id, user, idle: idle.unwrap_or(at_once) });
         ended = ended.and(memory.unmap_closed().and_then(|()| memory.submit()));
         drop(memory);

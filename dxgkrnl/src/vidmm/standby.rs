@@ -11,17 +11,18 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::lock::Lock;
 use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
-use crate::vidmm::user_mapping::Frozen;
+use crate::vidmm::user_mapping::{Frozen, UserMapping};
 use nt::ram::PAGE_SIZE;
 
 /// An allocation on its way.
 pub(super) struct Moving {
     id: AllocationId,
-    /// Its user address, if it is locked.
-    _frozen: Option<Frozen>,
+    /// Its user addresses, if it is locked.
+    _frozen: Vec<Frozen>,
 }
 
 impl Memory {
@@ -108,8 +109,8 @@ impl Memory {
     /// STATUS_NO_MEMORY when the host refuses.
     pub(super) fn freeze(&self, id: AllocationId) -> Result<Moving, NTSTATUS> {
         let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
-        let frozen = lock.map(|lock| lock.mapping().freeze()).transpose().map_err(|_| STATUS_NO_MEMORY)?;
-        Ok(Moving { id, _frozen: frozen })
+        let frozen = lock.into_iter().flat_map(Lock::mappings).map(UserMapping::freeze).collect::<Result<_, _>>();
+        Ok(Moving { id, _frozen: frozen.map_err(|_| STATUS_NO_MEMORY)? })
     }
 
     pub(super) fn finish_moves(&mut self) -> Result<(), NTSTATUS> {
@@ -145,7 +146,7 @@ impl Memory {
     fn show_parked(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
         let (Some(lock), Some(memory)) = (state.lock.as_mut(), &state.parked) else { return Ok(()) };
-        lock.mapping().show_memory(memory)?;
+        lock.mappings().try_for_each(|mapping| mapping.show_memory(memory))?;
         let window = lock.take_window();
         window.into_iter().for_each(|window| self.close_window(window));
         Ok(())
