@@ -321,9 +321,10 @@ impl Memory {
         let (shown, window) = match shown {
             Ok(window) => (Ok(()), window),
             Err(status) => {
-                // The old place is somebody else's memory by now: better a fault than their bytes.
-                let hidden = lock.mappings().fold(Ok(()), |all, mapping| all.and(mapping.hide(0, mapping.len())));
-                (hidden.map_err(|_| STATUS_NO_MEMORY).and(Err(status)), None)
+                // The old place is somebody else's memory by now: better a fault than their bytes. An address that
+                // cannot be hidden does not keep the next one shown, so all are tried before the first failure is told.
+                let failed = lock.mappings().filter(|mapping| mapping.hide(0, mapping.len()).is_err()).count();
+                (Err(if failed == 0 { status } else { STATUS_NO_MEMORY }), None)
             }
         };
         let old = std::mem::replace(&mut lock.window, window);
