@@ -171,6 +171,10 @@ const NOT_IN_WINDOWS_SYS: &[(&str, &[&str])] = &[
         "the hardware abstraction layer is part of ntoskrnl.exe since Windows 10 2004, and hal.dll forwards to it",
         &["ntoskrnl.exe!KeQueryPerformanceCounter"],
     ),
+    (
+        "Rust's standard library makes the pipe of a child process with it; the import library of ntdll.dll has it",
+        &["ntdll.dll!NtCreateNamedPipeFile"],
+    ),
 ];
 
 /// Functions for which MinGW-w64 10 names another DLL or none, by reason.

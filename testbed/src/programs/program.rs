@@ -10,7 +10,7 @@ use remote::wire::{Call, FromMachine, FromProgram, Hello, Refusal, VERSION};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::Pid;
-use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_PROCEDURE_NOT_FOUND};
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_PROCEDURE_NOT_FOUND};
 
 use super::calls::Calls;
 use super::user_space::RemoteProgram;
@@ -33,8 +33,10 @@ pub(super) struct Program {
     calls: Arc<Calls>,
 }
 
-/// Tells a program what a call came to.
+/// Tells a program what a call came to. If the machine stops meanwhile, that is what it came to: what the end of its process made of the call
+/// is nothing that a program of Windows would see.
 fn returned(channel: &Channel, remote: &RemoteProgram, id: u64, status: NTSTATUS) {
+    let status = if remote.is_gone() { STATUS_DEVICE_REMOVED } else { status };
     if let Err(error) = channel.send(&FromMachine::Returned { id, status }.to_words(), None) {
         remote.send_failed(&error);
     }

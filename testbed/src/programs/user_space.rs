@@ -110,6 +110,11 @@ impl RemoteProgram {
         self.set_gone();
     }
 
+    /// True once nothing is asked of the program any more: it has ended, or the machine stops.
+    pub(super) fn is_gone(&self) -> bool {
+        self.lock().gone
+    }
+
     /// The process is gone, with all addresses.
     fn set_gone(&self) {
         self.lock().gone = true;
