@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The processor's time-stamp counter, calibrated once against the host's monotonic clock.
 ///
@@ -56,6 +57,12 @@ impl Ticks {
 pub fn now() -> Ticks {
     // SAFETY: RDTSC exists on every x86-64 processor and has no effect besides its result.
     Ticks(unsafe { core::arch::x86_64::_rdtsc() })
+}
+
+/// Time on processors that a thread or a process has had so far, [`ClockId::ThreadCPUTime`] or [`ClockId::ProcessCPUTime`].
+pub fn processor_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 /// Durations collected for percentiles, with a resolution of 0.1 % and of 10 picoseconds.

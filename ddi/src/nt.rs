@@ -70,6 +70,37 @@ pub struct KEY_VALUE_PARTIAL_INFORMATION<const BYTES: usize> {
     pub Data: [u8; BYTES],
 }
 
+/// Outcome of a request to a device. [wdm: IO_STATUS_BLOCK]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct IO_STATUS_BLOCK {
+    /// STATUS_PENDING while the request is under way.
+    pub Status: NTSTATUS,
+    /// Depends on the request; bytes that were transferred, for most.
+    pub Information: usize,
+}
+
+/// Why a thread or a process cannot go on. [winnt: EXCEPTION_RECORD]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EXCEPTION_RECORD {
+    /// Kind of exception.
+    pub ExceptionCode: u32,
+    /// For example [`EXCEPTION_NONCONTINUABLE`].
+    pub ExceptionFlags: u32,
+    /// The exception during which this one was raised, or null.
+    pub ExceptionRecord: *mut EXCEPTION_RECORD,
+    /// Address of the instruction.
+    pub ExceptionAddress: *mut c_void,
+    /// Number of entries of `ExceptionInformation` that are valid.
+    pub NumberParameters: u32,
+    /// Arguments that depend on the kind.
+    pub ExceptionInformation: [usize; 15],
+}
+
+/// The thread cannot be continued. [winnt: EXCEPTION_NONCONTINUABLE]
+pub const EXCEPTION_NONCONTINUABLE: u32 = 1;
+
 /// Registers a miniport with the graphics kernel. [dispmprt: DxgkInitialize]
 pub type PDXGK_INITIALIZE = unsafe extern "win64" fn(
     DriverObject: PDRIVER_OBJECT,

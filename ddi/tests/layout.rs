@@ -10,7 +10,9 @@ use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
 
 use ddi_layout::{Enumeration, Exceptions, Facts, Measured, Record, Source, check, generate, open, record};
-use wddm_ddi::nt::{EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, KEY_VALUE_PARTIAL_INFORMATION};
+use wddm_ddi::nt::{
+    EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, EXCEPTION_RECORD, IO_STATUS_BLOCK, KEY_VALUE_PARTIAL_INFORMATION,
+};
 use wddm_ddi::{km::*, kmt::*, types::*};
 
 #[rustfmt::skip]
@@ -257,6 +259,10 @@ fn base_types_have_the_layout_of_the_windows_headers() {
     assert_eq!((size_of::<Value>(), align_of::<Value>()), (16, 4));
     assert_eq!([offset_of!(Value, TitleIndex), offset_of!(Value, Type)], [0, 4]);
     assert_eq!([offset_of!(Value, DataLength), offset_of!(Value, Data)], [8, 12]);
+    assert_eq!((size_of::<IO_STATUS_BLOCK>(), offset_of!(IO_STATUS_BLOCK, Information)), (16, 8));
+    assert_eq!((size_of::<EXCEPTION_RECORD>(), align_of::<EXCEPTION_RECORD>()), (152, 8));
+    assert_eq!(offset_of!(EXCEPTION_RECORD, NumberParameters), 24);
+    assert_eq!(offset_of!(EXCEPTION_RECORD, ExceptionInformation), 32);
     assert_eq!((size_of::<NTSTATUS>(), align_of::<NTSTATUS>()), (4, 4));
 }
 
@@ -272,7 +278,7 @@ fn base_constants_have_the_values_of_the_windows_headers() {
         [nt::PLUGPLAY_REGKEY_DEVICE, nt::PLUGPLAY_REGKEY_DRIVER, nt::PLUGPLAY_REGKEY_CURRENT_HWPROFILE],
         [1, 2, 4]
     );
-    assert_eq!((nt::KEY_QUERY_VALUE, nt::REG_DWORD), (1, 4));
+    assert_eq!((nt::KEY_QUERY_VALUE, nt::REG_DWORD, nt::EXCEPTION_NONCONTINUABLE), (1, 4, 1));
     assert_eq!(
         [
             nt::KEY_VALUE_BASIC_INFORMATION_CLASS,

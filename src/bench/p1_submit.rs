@@ -1,7 +1,6 @@
 //! P1: what a submission costs the thread that makes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use campanile_hw::packet;
 use campanile_hw::queue::RingEntry;
@@ -10,7 +9,9 @@ use io_uring::{IoUring, opcode};
 
 use super::vulkan::Lavapipe;
 use super::{BenchError, Effort, Measurement, PeerAim, Row};
-use crate::clock::{self, Clock, Latencies};
+use rustix::time::ClockId;
+
+use crate::clock::{self, Clock, Latencies, processor_time};
 use testbed::setup::System;
 use testbed::user::{self, Adapter, Device, Node, Queue, QueueOptions, SubmissionModel};
 
@@ -126,11 +127,11 @@ impl Submit {
         let mut latencies = Latencies::new();
         let Some(lavapipe) = &mut self.lavapipe else { return Ok(latencies) };
         for _ in 0..self.samples / 10 {
-            let started = processor_time()?;
+            let started = processor_time(ClockId::ThreadCPUTime);
             for _ in 0..BATCH {
                 lavapipe.submit()?;
             }
-            let spent = processor_time()?.saturating_sub(started);
+            let spent = processor_time(ClockId::ThreadCPUTime).saturating_sub(started);
             latencies.record(spent.as_nanos() as f64 / BATCH as f64);
             lavapipe.wait()?;
         }
@@ -182,16 +183,6 @@ impl Measurement for Submit {
 fn null_system_call() {
     // SAFETY: getppid takes no arguments and cannot fail.
     std::hint::black_box(unsafe { libc::syscall(libc::SYS_getppid) });
-}
-
-/// Time that this thread has spent on a processor.
-fn processor_time() -> Result<Duration, BenchError> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is writable for the call.
-    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
-        return Err(BenchError::Host(std::io::Error::last_os_error()));
-    }
-    Ok(Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default()))
 }
 
 /// Writes what a submission must write, to memory that nobody reads: packets, ring entry, last queued value, write pointer,

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use dxgkrnl::{PowerComponentState, Process};
 
 use super::{BenchError, Effort, Measurement, Row};
-use crate::clock::{self, Clock, Latencies};
+use rustix::time::ClockId;
+
+use crate::clock::{self, Clock, Latencies, processor_time};
 use testbed::setup::{System, SystemOptions};
 use testbed::user::{Adapter, Device, Node, Queue, QueueOptions};
 
@@ -173,24 +175,14 @@ struct Idle {
     polled: Machine,
 }
 
-/// Processor time of this process so far, in nanoseconds.
-fn processor_time() -> Result<u64, BenchError> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid clock, and a place for the time.
-    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
-        return Err(BenchError::Host(io::Error::last_os_error()));
-    }
-    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 /// Nanoseconds of processor time in each millisecond that passes.
-fn watch() -> Result<Latencies, BenchError> {
-    let (time, started) = (processor_time()?, Instant::now());
+fn watch() -> Latencies {
+    let (before, started) = (processor_time(ClockId::ProcessCPUTime), Instant::now());
     std::thread::sleep(WATCH);
-    let passed = started.elapsed().as_micros().max(1) as u64;
+    let spent = processor_time(ClockId::ProcessCPUTime).saturating_sub(before);
     let mut share = Latencies::new();
-    share.record(((processor_time()? - time) * 1_000 / passed) as f64);
-    Ok(share)
+    share.record(spent.as_secs_f64() / started.elapsed().as_secs_f64() * 1e6);
+    share
 }
 
 impl Measurement for Idle {
@@ -198,11 +190,11 @@ impl Measurement for Idle {
         // The machines share a process: the other one must not poll meanwhile.
         self.polled.power_down()?;
         self.sleeping.wait_asleep()?;
-        watch()
+        Ok(watch())
     }
 
     fn peer(&mut self, _: usize) -> Result<Latencies, BenchError> {
         self.polled.work()?;
-        watch()
+        Ok(watch())
     }
 }

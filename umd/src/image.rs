@@ -9,6 +9,7 @@ use core::{
     ptr::null_mut,
 };
 
+use wddm_ddi::nt::{EXCEPTION_NONCONTINUABLE, EXCEPTION_RECORD};
 use wddm_ddi::types::HANDLE;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
@@ -16,7 +17,7 @@ unsafe extern "system" {
     fn GetProcessHeap() -> HANDLE;
     fn HeapAlloc(heap: HANDLE, flags: u32, bytes: usize) -> *mut c_void;
     fn HeapFree(heap: HANDLE, flags: u32, memory: *mut c_void) -> i32;
-    fn RaiseFailFastException(record: *const ExceptionRecord, context: *const c_void, flags: u32);
+    fn RaiseFailFastException(record: *const EXCEPTION_RECORD, context: *const c_void, flags: u32);
 }
 
 #[link(name = "ntdll", kind = "raw-dylib")]
@@ -100,21 +101,8 @@ unsafe impl GlobalAlloc for ProcessHeap {
     }
 }
 
-/// [winnt: EXCEPTION_RECORD]
-#[repr(C)]
-struct ExceptionRecord {
-    code: u32,
-    flags: u32,
-    record: *mut ExceptionRecord,
-    address: *const c_void,
-    parameters: u32,
-    information: [usize; 15],
-}
-
 /// Exception code of a panic in this DLL: severity error, customer code, "AMP".
 const PANIC: u32 = 0xe000_0000 | (u32::from_be_bytes(*b"\0AMP"));
-/// EXCEPTION_NONCONTINUABLE. [winnt: EXCEPTION_RECORD]
-const NONCONTINUABLE: u32 = 1;
 
 /// A panic is a defect of this DLL. The process ends at once, for its state cannot be trusted; the report has the place: file name, its
 /// length, line number.
@@ -125,13 +113,13 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         .map_or((0, 0, 0), |place| (place.file().as_ptr().addr(), place.file().len(), place.line() as usize));
     let mut information = [0; 15];
     information[..3].copy_from_slice(&[file, length, line]);
-    let record = ExceptionRecord {
-        code: PANIC,
-        flags: NONCONTINUABLE,
-        record: null_mut(),
-        address: (panic as fn(&PanicInfo<'_>) -> !) as *const c_void,
-        parameters: 3,
-        information,
+    let record = EXCEPTION_RECORD {
+        ExceptionCode: PANIC,
+        ExceptionFlags: EXCEPTION_NONCONTINUABLE,
+        ExceptionRecord: null_mut(),
+        ExceptionAddress: panic as fn(&PanicInfo<'_>) -> ! as *mut c_void,
+        NumberParameters: 3,
+        ExceptionInformation: information,
     };
     loop {
         // SAFETY: a whole record of this frame; no context means the caller's. It does not return.

@@ -7,7 +7,9 @@ use core::sync::atomic::Ordering;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
-use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, PDXGK_INITIALIZE};
+use wddm_ddi::nt::{
+    IO_STATUS_BLOCK, IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, PDXGK_INITIALIZE,
+};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING};
 use wddm_ddi::types::*;
 
@@ -18,13 +20,6 @@ use campanile_hw::trace::event::Event as TraceEvent;
 /// KEVENT: a dispatcher header and a list head, 24 bytes. [wdm: KEVENT]
 #[repr(C, align(8))]
 struct Event([u64; 3]);
-
-/// [wdm: IO_STATUS_BLOCK]
-#[repr(C)]
-struct IoStatusBlock {
-    status: NTSTATUS,
-    information: usize,
-}
 
 const SERVICE: &[u16] = &utf16(*b"\\Registry\\Machine\\System\\CurrentControlSet\\Services\\DXGKrnl\0");
 const DEVICE: &[u16] = &utf16(*b"\\Device\\DxgKrnl\0");
@@ -50,7 +45,7 @@ unsafe extern "win64" {
         output_bytes: u32,
         internal: BOOLEAN,
         event: *mut Event,
-        status: *mut IoStatusBlock,
+        status: *mut IO_STATUS_BLOCK,
     ) -> *mut c_void;
     fn IofCallDriver(device: *mut c_void, irp: *mut c_void) -> NTSTATUS;
     fn KeWaitForSingleObject(
@@ -112,7 +107,7 @@ fn registration_function() -> Result<PDXGK_INITIALIZE, NTSTATUS> {
 #[unsafe(link_section = "INIT")]
 fn ask(device: *mut c_void, request: u32) -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     let mut event = Event([0; 3]);
-    let mut status = IoStatusBlock { status: STATUS_PENDING, information: 0 };
+    let mut status = IO_STATUS_BLOCK { Status: STATUS_PENDING, Information: 0 };
     let mut function: Option<PDXGK_INITIALIZE> = None;
     // SAFETY: the event is a local of the right size; 0 is a notification event.
     unsafe { KeInitializeEvent(&raw mut event, 0, 0) };
@@ -138,7 +133,7 @@ fn ask(device: *mut c_void, request: u32) -> Result<PDXGK_INITIALIZE, NTSTATUS> 
     if result == STATUS_PENDING {
         // SAFETY: waits without limit at PASSIVE_LEVEL for the event that completion sets.
         let _ = unsafe { KeWaitForSingleObject((&raw mut event).cast(), 0, 0, 0, core::ptr::null_mut()) };
-        result = status.status;
+        result = status.Status;
     }
     result.ok()?;
     function.ok_or(STATUS_INSUFFICIENT_RESOURCES)

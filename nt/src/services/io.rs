@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::lock::{Mutex, lock};
+use wddm_ddi::nt::IO_STATUS_BLOCK;
 use wddm_ddi::status::{
     STATUS_IMAGE_ALREADY_LOADED, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND,
     STATUS_SUCCESS,
@@ -110,14 +111,6 @@ struct Event {
     waiters: [u64; 2],
 }
 
-/// [wdm: IO_STATUS_BLOCK]
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct IoStatusBlock {
-    status: NTSTATUS,
-    information: usize,
-}
-
 /// A control request on its way. Drivers only pass its number on.
 struct Request {
     code: u32,
@@ -144,7 +137,7 @@ unsafe extern "win64" fn io_build_device_io_control_request(
     output_bytes: u32,
     internal: BOOLEAN,
     event: *mut Event,
-    status: *mut IoStatusBlock,
+    status: *mut IO_STATUS_BLOCK,
 ) -> *mut c_void {
     let [device, output, event, status] = [device.addr(), output.addr(), event.addr(), status.addr()];
     let request = Request { code, device, output, output_bytes, internal: internal != 0, event, status };
@@ -180,8 +173,8 @@ unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) 
         // SAFETY: the driver gave an output buffer of at least this size.
         good(NAME, unsafe { guarded::write(output, address) });
     }
-    let block = core::ptr::with_exposed_provenance_mut::<IoStatusBlock>(request.status);
-    let answer = IoStatusBlock { status, information };
+    let block = core::ptr::with_exposed_provenance_mut::<IO_STATUS_BLOCK>(request.status);
+    let answer = IO_STATUS_BLOCK { Status: status, Information: information };
     // SAFETY: the driver's status block lives until completion, which is now.
     good(NAME, unsafe { guarded::write(block, answer) });
     let signal = request.event.wrapping_add(std::mem::offset_of!(Event, signal));

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use wddm_ddi::kmt::Thunks;
+use wddm_ddi::nt::EXCEPTION_RECORD;
 use wddm_ddi::types::HANDLE;
 
 thread_local! {
@@ -212,27 +213,16 @@ extern "win64" fn close_handle(event: HANDLE) -> i32 {
     i32::from(unsafe { libc::close(descriptor) } == 0)
 }
 
-/// [winnt: EXCEPTION_RECORD]
-#[repr(C)]
-struct ExceptionRecord {
-    code: u32,
-    flags: u32,
-    record: *mut ExceptionRecord,
-    address: *const c_void,
-    parameters: u32,
-    information: [usize; 15],
-}
-
 /// Ends the process, as it does on Windows: the DLL's state cannot be trusted any more. Says where it stood.
 unsafe extern "win64" fn raise_fail_fast_exception(
-    record: *const ExceptionRecord,
+    record: *const EXCEPTION_RECORD,
     _context: *const c_void,
     _flags: u32,
 ) {
     // SAFETY: the DLL passes null or a record that lives during the call.
     if let Some(record) = unsafe { record.as_ref() } {
-        let [file, length, line, ..] = record.information;
-        let place = if record.parameters == 3 && file != 0 && length < 4096 {
+        let [file, length, line, ..] = record.ExceptionInformation;
+        let place = if record.NumberParameters == 3 && file != 0 && length < 4096 {
             let text = std::ptr::with_exposed_provenance::<u8>(file);
             // SAFETY: the DLL's record of a panic has the address and length of a file name, which lies in its image.
             let text = unsafe { std::slice::from_raw_parts(text, length) };
@@ -240,7 +230,7 @@ unsafe extern "win64" fn raise_fail_fast_exception(
         } else {
             String::new()
         };
-        crate::complain!("campanile: the user-mode driver failed with exception {:#010x}{place}", record.code);
+        crate::complain!("campanile: the user-mode driver failed with exception {:#010x}{place}", record.ExceptionCode);
     }
     std::process::abort()
 }
