@@ -54,7 +54,7 @@ fn report(about: &About, again: &Again, limit: Duration) -> Result<CaseReport, F
 fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What came before an error is what there is.
+        // An error ends the output early; what came before it is told.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
         bytes
     })

@@ -1,0 +1,84 @@
+//! Locked allocations of the memory manager, by way of the host aperture too.
+
+use super::*;
+
+#[test]
+fn a_lock_keeps_its_address_while_the_bytes_move() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
+    world.map(a).unwrap();
+    world.lock(a).unwrap();
+    world.cpu_write(a, 7, 1);
+    world.make_resident(a).unwrap();
+    world.cpu_write(a, 8, 2);
+    world.evict(a, &idle());
+    world.make_resident(b).unwrap();
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Location::System(_)));
+    world.cpu_write(a, 9, 3);
+    world.check();
+    world.lock(a).unwrap();
+    world.memory.unlock(world.models[a].id, &world.kept).unwrap();
+    world.memory.unlock(world.models[a].id, &world.kept).unwrap();
+    assert_eq!(world.memory.unlock(world.models[a].id, &world.kept), Err(STATUS_INVALID_PARAMETER));
+    world.models[a].locked.clear();
+    world.finish();
+}
+
+#[test]
+fn the_host_aperture_shows_scattered_pages_and_is_given_back() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let all: Vec<usize> = (0..3).map(|_| world.create(8, &[3, 1], CpuAccess::Visible)).collect();
+    for index in &all {
+        world.map(*index).unwrap();
+        world.make_resident(*index).unwrap();
+        world.lock(*index).unwrap();
+        world.cpu_write(*index, 5, *index as u8 + 1);
+    }
+    world.check();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 24);
+    // Pages of the first and the third become free, so that the next lock has two pieces.
+    world.unlock(all[0]);
+    world.unlock(all[2]);
+    assert_eq!(lock(&world.fake).aperture_in_use(), 8);
+    let large = world.create(16, &[3, 1], CpuAccess::Visible);
+    world.map(large).unwrap();
+    world.make_resident(large).unwrap();
+    world.lock(large).unwrap();
+    world.gpu_write(large, 15, 7);
+    world.cpu_write(large, 3, 6);
+    world.check();
+    world.finish();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 0);
+}
+
+#[test]
+fn a_lock_through_the_host_aperture_follows_the_bytes() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(20, &[3, 1], CpuAccess::Visible), world.create(60, &[3], CpuAccess::None));
+    world.map(a).unwrap();
+    world.lock(a).unwrap();
+    world.cpu_write(a, 1, 1);
+    world.make_resident(a).unwrap();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 20);
+    world.cpu_write(a, 2, 2);
+    world.evict(a, &idle());
+    world.make_resident(b).unwrap();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 0);
+    world.cpu_write(a, 3, 3);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn a_driver_short_of_memory_for_the_aperture_is_not_at_fault_and_any_other_refusal_is() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let a = world.create(4, &[3, 1], CpuAccess::Visible);
+    world.make_resident(a).unwrap();
+    lock(&world.fake).refuse_aperture.push_back(STATUS_NO_MEMORY);
+    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "it has to move");
+    assert_eq!(world.memory.driver.verifier.bugcheck(), None);
+    lock(&world.fake).refuse_aperture.push_back(STATUS_UNSUCCESSFUL);
+    assert!(world.lock(a).is_err());
+    let bugcheck = world.memory.driver.verifier.bugcheck().unwrap();
+    assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x2d));
+}
