@@ -266,6 +266,7 @@ pub(crate) fn gpu_mmu_caps(hardware: &Hardware) -> DXGK_GPUMMUCAPS {
     let mut caps = DXGK_GPUMMUCAPS::zeroed();
     caps.Bits = DXGK_GPUMMUCAPS_Bits::new()
         .with_ReadOnlyMemorySupported(true)
+        .with_NoExecuteMemorySupported(true)
         .with_ZeroInPteSupported(true)
         .with_ExplicitPageTableInvalidation(true)
         .with_CacheCoherentMemorySupported(!hardware.caps.non_coherent())

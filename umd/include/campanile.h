@@ -131,6 +131,8 @@ enum campanile_status
   CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION = 28,
   // On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
   CAMPANILE_STATUS_OUT_OF_REACH = 29,
+  // The program breaks a rule of the instruction set.
+  CAMPANILE_STATUS_BAD_PROGRAM = 30,
   // The first of a row, one for each function of the table of thunks and in its order: the call needs that function, and the Windows of this
   // machine is older than it. campanile_status_text names it.
   CAMPANILE_STATUS_MISSING_THUNK = 256,
@@ -487,6 +489,12 @@ typedef struct {
   int32_t keeps_value;
 } campanile_fence_options;
 
+// A program in memory that the GPU executes.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_program;
+
 // Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
 // `destination + i * destination_pitch`.
 typedef struct {
@@ -506,7 +514,7 @@ typedef struct {
 
 // A program that runs in a grid of workgroups, for campanile_record_dispatch.
 typedef struct {
-  // Address of the program, a multiple of 16.
+  // Address of the program, from campanile_program_address; a multiple of 16.
   uint64_t program;
   // Bytes of the program.
   uint32_t program_size;
@@ -702,6 +710,19 @@ int32_t campanile_queue_enqueue_wait(campanile_queue queue,
 int32_t campanile_queue_enqueue_signal(campanile_queue queue,
                                        campanile_fence fence,
                                        uint64_t value);
+
+// Copies a program of `size` bytes to memory that the GPU executes. Programs are what `campanile asm` and `campanile compile` write.
+// CAMPANILE_STATUS_BAD_PROGRAM for one that breaks a rule of the instruction set.
+int32_t campanile_program_create(campanile_device device,
+                                 const void *bytes,
+                                 uint64_t size,
+                                 campanile_program *program);
+
+// Destroys a program. Work that runs it must be done.
+int32_t campanile_program_destroy(campanile_program program);
+
+// First GPU address of a program, for campanile_dispatch.
+int32_t campanile_program_address(campanile_program program, uint64_t *address);
 
 // Starts recording a submission. Waits for the GPU when the ring is full.
 int32_t campanile_begin(campanile_queue queue);

@@ -58,7 +58,7 @@ struct Inner {
 }
 
 impl Device {
-    /// Creates a buffer of `size` bytes, makes it resident and maps it for the GPU.
+    /// Creates a buffer of `size` bytes, makes it resident and maps it for the GPU, which reads and writes it and executes nothing in it.
     ///
     /// # Errors
     /// [`Error::BadArgument`] for size 0 or above 2^47; [`Error::Status`], [`Error::BadAnswer`] or [`Error::DeviceLost`] from
@@ -67,10 +67,22 @@ impl Device {
         if size == 0 || size > SIZE_MAX {
             return Err(Error::BadArgument("a buffer has 1 to 2^47 bytes"));
         }
-        let allocation = Allocation::new(self, size, placement)?;
+        Buffer::mapped_for(self, size, placement, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true))
+    }
+}
+
+impl Buffer {
+    /// As [`Device::create_buffer`], with what the GPU may do besides reading. The size is one that is allowed.
+    pub(crate) fn mapped_for(
+        device: &Device,
+        size: u64,
+        placement: Placement,
+        protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    ) -> Result<Self> {
+        let allocation = Allocation::new(device, size, placement)?;
         let resident = Resident::new(&allocation)?;
-        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE_4K))?;
-        Ok(Buffer { inner: Arc::new(Inner { address, _resident: resident, allocation, placement, size }) })
+        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE_4K), protection)?;
+        Ok(Self { inner: Arc::new(Inner { address, _resident: resident, allocation, placement, size }) })
     }
 }
 
@@ -364,13 +376,13 @@ struct GpuAddress {
 }
 
 impl GpuAddress {
-    fn new(allocation: &Allocation, pages: u64) -> Result<Self> {
+    fn new(allocation: &Allocation, pages: u64, protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE) -> Result<Self> {
         let device = &allocation.device;
         let mut args = D3DDDI_MAPGPUVIRTUALADDRESS::zeroed();
         args.hPagingQueue = device.paging_queue();
         args.hAllocation = allocation.handle;
         args.SizeInPages = pages;
-        args.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
+        args.Protection = protection;
         let pending = invoke_pending!(device.thunks(), D3DKMTMapGpuVirtualAddress, &mut args)?;
         if args.VirtualAddress == 0 || args.VirtualAddress % PAGE_4K != 0 {
             return Err(Error::BadAnswer("D3DKMTMapGpuVirtualAddress gave no page address"));

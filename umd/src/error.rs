@@ -1,5 +1,6 @@
 //! Errors of the user-mode driver, and what to do about each.
 
+use campanile_hw::isa::{BadProgram, NO_INSTRUCTION};
 use campanile_hw::packet::BadPacket;
 use core::fmt;
 use wddm_ddi::status::*;
@@ -32,6 +33,8 @@ pub enum Error {
     BadArgument(&'static str),
     /// The packet would fault the queue.
     BadPacket(BadPacket),
+    /// The program breaks a rule of the instruction set.
+    BadProgram(BadProgram),
     /// The buffer was created with [`Placement::Vram`](crate::Placement::Vram), which the CPU never maps.
     NotMappable,
     /// The fence belongs to another adapter.
@@ -106,6 +109,12 @@ impl fmt::Display for Error {
             ),
             Self::BadArgument(rule) => write!(f, "bad argument: {rule}"),
             Self::BadPacket(rule) => write!(f, "the command breaks a rule of the hardware: {}", rule_text(*rule)),
+            Self::BadProgram(BadProgram { rule, instruction: NO_INSTRUCTION }) => {
+                write!(f, "the program breaks the rule {rule:?} of the instruction set")
+            }
+            Self::BadProgram(BadProgram { rule, instruction }) => {
+                write!(f, "the program breaks the rule {rule:?} of the instruction set at instruction {instruction}")
+            }
             Self::NotMappable => f.write_str("the buffer lies in VRAM the CPU cannot see; create it as System or VramVisible to map it"),
             Self::ForeignFence => f.write_str("the fence belongs to another adapter; open it on the queue's device, which a fence for several adapters allows, or create one there"),
             Self::WaitOnlyFence => f.write_str("the fence was opened to be waited for only; open it with full access to signal it"),

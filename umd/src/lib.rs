@@ -54,7 +54,7 @@
 //! }
 //! ```
 //!
-//! Layers, each of which uses only those after it: the interface for C ([`c_api`]), recovery, queues, recorded commands, fences,
+//! Layers, each of which uses only those after it: the interface for C ([`c_api`]), recovery, queues, programs, recorded commands, fences,
 //! sharing and rings, buffers, the device, the adapter, and the thunks.
 
 #![no_std]
@@ -72,6 +72,7 @@ mod event;
 mod fence;
 #[cfg(all(windows, panic = "abort", not(test)))]
 mod image;
+mod program;
 mod queue;
 mod recovery;
 mod ring;
@@ -89,6 +90,7 @@ pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
 pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
+pub use program::Program;
 pub use queue::{
     COMMAND_BYTES_MAX, ModelReason, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel,
     Unfinished,

@@ -90,6 +90,7 @@ const NAMES: &[(&str, &str)] = &[
     ("QueueHandle", "campanile_queue"),
     ("DynamicHandle", "campanile_dynamic"),
     ("ContentsHandle", "campanile_contents"),
+    ("ProgramHandle", "campanile_program"),
     ("DynamicMode", "campanile_dynamic_mode"),
     ("COfferPriority", "campanile_offer_priority"),
     ("FenceAccess", "campanile_access"),
@@ -126,7 +127,17 @@ fn header_declares_every_function() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/c_api");
     let header = generate();
     let mut functions = 0;
-    for file in ["mod.rs", "batch.rs", "dynamic.rs", "fence.rs", "record.rs", "recovery.rs", "share.rs", "trace.rs"] {
+    for file in [
+        "mod.rs",
+        "batch.rs",
+        "dynamic.rs",
+        "fence.rs",
+        "program.rs",
+        "record.rs",
+        "recovery.rs",
+        "share.rs",
+        "trace.rs",
+    ] {
         let text = fs::read_to_string(source.join(file)).expect("readable");
         for name in text.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next()) {
             assert_eq!(header.matches(&format!("{name}(")).count(), 1, "{name}");

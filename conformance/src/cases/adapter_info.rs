@@ -137,6 +137,7 @@ fn guids(case: &Case) -> Result<(), Failure> {
 fn gpummu(case: &Case) -> Result<(), Failure> {
     let caps = get::<D3DKMT_QUERY_GPUMMU_CAPS>(case, Kind::KMTQAITYPE_QUERY_GPUMMU_CAPS)?.Caps;
     ensure!(caps.Flags.ReadOnlyMemorySupported(), "read-only pages are denied: {:?}", caps.Flags);
+    ensure!(caps.Flags.NoExecuteMemorySupported(), "pages without execution are denied: {:?}", caps.Flags);
     ensure!((32..=57).contains(&caps.VirtualAddressBitCount), "{} bits of address", caps.VirtualAddressBitCount);
     beyond_is_refused(case, Kind::KMTQAITYPE_QUERY_GPUMMU_CAPS, |data: &mut D3DKMT_QUERY_GPUMMU_CAPS, index| {
         data.PhysicalAdapterIndex = index;

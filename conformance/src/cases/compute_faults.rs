@@ -45,6 +45,9 @@ cases! { thunks "Compute", needs HardwareScheduling;
     "Compute.ProgramOnAnUnmappedPageIsAFault" needs UserModeSubmission on Boot::Shared, "access-to-non-resident-allocation":
         "A program, or the end of one, at an address that nothing is mapped to is a page fault with that address; so are the numbers of a grid."
         => unmapped_program;
+    "Compute.ProgramOnAPageWithoutExecutionIsAFault" needs UserModeSubmission on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+        "A program at a mapping without the right to execute, or whose end reaches into one, is a page fault with the address of the first byte that may not be executed, though the GPU may read and write there; the same bytes run from a mapping with the right."
+        => not_executable;
     "Compute.WildAccessNamesTheLane" needs UserModeSubmission on Boot::Shared, "access-to-non-resident-allocation":
         "A load, store or atomic operation of one lane at an unmapped address is a page fault with the exact address and kind; the report names instruction, source line, lane and workgroup."
         => wild_access;
@@ -89,7 +92,8 @@ impl Told {
     /// Checks what the operating system says. `GeneralErrorCode` is 0 for a page fault and 1 for an invalid instruction. [d3dkmdt: DXGK_GENERAL_ERROR_CODE]
     fn check(&self, lab: &Lab) -> Result<(), Failure> {
         let state = lab.rig.kmt.page_fault_state(lab.rig.device)?;
-        let code = u32::from(!matches!(self.kind, FaultKind::PageFault | FaultKind::ReadOnly));
+        let translation = matches!(self.kind, FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::NoExecute);
+        let code = u32::from(!translation);
         let write = state.PageFaultFlags.0 & DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE.0 != 0;
         let told = (state.FaultErrorCode.GeneralErrorCode(), state.FaultedVirtualAddress, write);
         ensure_eq!(told, (code, self.address, self.write), "error code, address, write of the device's state");
@@ -321,6 +325,9 @@ fn bad_packet(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Bytes of a program that lie on another page than the others: the header and some instructions.
+const ON_THE_FIRST_PAGE: usize = 96;
+
 fn unmapped_program(case: &Case) -> Result<(), Failure> {
     let mut trial = Trial::new(case)?;
     let dispatch = packet::Dispatch { program: NOWHERE, ..trial.lab.load(STORE_ONE, [1, 1, 1])? };
@@ -333,11 +340,11 @@ fn unmapped_program(case: &Case) -> Result<(), Failure> {
     let memory = lab.rig.memory(4096, Placement::SystemUncached)?;
     let mut request = lab.rig.map_request(memory.handle, 4096);
     request.BaseAddress = NOWHERE;
+    request.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Execute(true);
     let page = lab.rig.map(request)?;
     let bytes = assembled(STORE_ONE)?;
-    let there = 96;
-    lab.rig.view(memory)?.write(4096 - there as u64, &bytes[..there]);
-    let program = page + 4096 - there as u64;
+    lab.rig.view(memory)?.write(4096 - ON_THE_FIRST_PAGE as u64, &bytes[..ON_THE_FIRST_PAGE]);
+    let program = page + 4096 - ON_THE_FIRST_PAGE as u64;
     let dispatch = packet::Dispatch { program, ..lab.load_bytes(&bytes, [1, 1, 1]) };
     trial.judge_reported(dispatch, &Told::of(FaultKind::PageFault, page + 4096))?;
     ensure_eq!(trial.lab.word(0), 0, "what the program would have stored");
@@ -346,6 +353,48 @@ fn unmapped_program(case: &Case) -> Result<(), Failure> {
     let numbers = NOWHERE + 0x10_0040;
     let dispatch = packet::Dispatch { indirect: numbers, ..trial.lab.load(STORE_ONE, [0; 3])? };
     trial.judge_reported(dispatch, &Told::of(FaultKind::PageFault, numbers))?;
+    Ok(())
+}
+
+/// Two pages with a program across their border, mapped with these protections; the address of the second one.
+fn across_pages(
+    lab: &Lab,
+    bytes: &[u8],
+    protections: [D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE; 2],
+) -> Result<u64, Failure> {
+    let memory = lab.rig.memory(2 * 4096, Placement::SystemUncached)?;
+    lab.rig.view(memory)?.write(4096 - ON_THE_FIRST_PAGE as u64, bytes);
+    let base = lab.rig.reserve(64 << 10, false)?;
+    for (page, protection) in (0..).zip(protections) {
+        let mut request = lab.rig.map_request(memory.handle, 4096);
+        request.BaseAddress = base + page * 4096;
+        request.OffsetInPages = page;
+        request.Protection = protection;
+        lab.rig.map(request)?;
+    }
+    Ok(base + 4096)
+}
+
+fn not_executable(case: &Case) -> Result<(), Failure> {
+    let read = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new();
+    let (write, execute) = (read.with_Write(true), read.with_Execute(true));
+    let bytes = assembled(STORE_ONE)?;
+    let allowed = [execute, execute.with_Write(true)];
+    let mut lab = Lab::new(case)?;
+    let program = across_pages(&lab, &bytes, allowed)? - ON_THE_FIRST_PAGE as u64;
+    let dispatch = packet::Dispatch { program, ..lab.load_bytes(&bytes, [1, 1, 1]) };
+    lab.execute(dispatch)?;
+    ensure_eq!(lab.word(0), 1, "what the program stored from pages that may be executed");
+    for (protections, behind) in [([write, execute], false), ([read, execute], false), ([execute, write], true)] {
+        let mut trial = Trial::new(case)?;
+        let second = across_pages(&trial.lab, &bytes, protections)?;
+        let program = second - ON_THE_FIRST_PAGE as u64;
+        let dispatch = packet::Dispatch { program, ..trial.lab.load_bytes(&bytes, [1, 1, 1]) };
+        let told = Told::of(FaultKind::NoExecute, if behind { second } else { program });
+        let report = trial.judge_reported(dispatch, &told)?;
+        ensure_eq!((report.lanes, report.address), (0, told.address), "lanes that ran, address in the report");
+        ensure_eq!(trial.lab.word(0), 0, "what the program would have stored");
+    }
     Ok(())
 }
 

@@ -38,7 +38,7 @@ impl Lab {
     /// The same of a device that is there.
     pub fn on(rig: Rig) -> Result<Self, Failure> {
         let queue = rig.queue(NODE_COMPUTE)?;
-        let program = rig.memory(PROGRAM_SIZE, Placement::SystemUncached)?;
+        let program = rig.program_memory(PROGRAM_SIZE)?;
         let data = rig.memory(DATA_SIZE, Placement::SystemUncached)?;
         let report = rig.memory(4096, Placement::SystemUncached)?;
         let (program_view, view, report_view) = (rig.view(program)?, rig.view(data)?, rig.view(report)?);

@@ -41,13 +41,14 @@ cases! { inside "Compute", needs HardwareScheduling, behind "it is several proce
 
 const STORE: &str = "arguments d0\nmov.i32 w0, VALUE\nstore.w1 [d0], w0\nexit";
 
-/// Memory at a chosen address.
+/// Memory at a chosen address, for programs and for data.
 fn memory_at(rig: &Rig, address: u64) -> Result<Memory, Failure> {
     let handle = rig.create(4096, Placement::SystemUncached);
     let handle = handle.map_err(|status| Failure::new(format!("create: {status}")))?;
     rig.make_resident(handle)?;
     let mut request = rig.map_request(handle, 4096);
     request.BaseAddress = address;
+    request.Protection = request.Protection.with_Execute(true);
     Ok(Memory { handle, address: rig.map(request)?, size: 4096 })
 }
 

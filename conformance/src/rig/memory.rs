@@ -135,14 +135,30 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTFreeGpuVirtualAddress, &mut arguments)
     }
 
-    /// An allocation that the GPU can use: created, resident, mapped.
+    /// An allocation that the GPU can use: created, resident, mapped to be read and written.
     pub fn memory(&self, size: u64, placement: Placement) -> Result<Memory, Failure> {
+        self.memory_for(size, placement, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true))
+    }
+
+    /// As [`Rig::memory`], for what the GPU may execute, too.
+    pub fn program_memory(&self, size: u64) -> Result<Memory, Failure> {
+        let protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true).with_Execute(true);
+        self.memory_for(size, Placement::SystemUncached, protection)
+    }
+
+    fn memory_for(
+        &self,
+        size: u64,
+        placement: Placement,
+        protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    ) -> Result<Memory, Failure> {
         let handle = self
             .create(size, placement)
             .map_err(|status| Failure::new(format!("an allocation of {size} bytes: {status}")))?;
         self.make_resident(handle)?;
-        let address = self.map(self.map_request(handle, size))?;
-        Ok(Memory { handle, address, size })
+        let mut request = self.map_request(handle, size);
+        request.Protection = protection;
+        Ok(Memory { handle, address: self.map(request)?, size })
     }
 
     /// Destroys an allocation; work that is queued may use it to the end.

@@ -47,6 +47,7 @@ fn error_status(error: Error) -> Status {
         Error::UserSubmissionDisabled => Status::UserSubmissionDisabled,
         Error::BadArgument(_) => Status::BadArgument,
         Error::BadPacket(_) => Status::BadPacket,
+        Error::BadProgram(_) => Status::BadProgram,
         Error::NotMappable => Status::NotMappable,
         Error::ForeignFence => Status::ForeignFence,
         Error::WaitOnlyFence => Status::WaitOnlyFence,

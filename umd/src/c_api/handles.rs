@@ -11,7 +11,7 @@ use core::{
 };
 
 use super::{CBuffer, CQueue, Fault, Status};
-use crate::{Adapter, Device, DynamicBuffer, DynamicMapping, Fence};
+use crate::{Adapter, Device, DynamicBuffer, DynamicMapping, Fence, Program};
 
 const CHUNK_SLOTS: usize = 256;
 const CHUNKS: usize = 1024;
@@ -32,6 +32,7 @@ pub(super) enum Object {
     Queue(Box<CQueue>),
     Dynamic(DynamicBuffer),
     Contents(DynamicMapping),
+    Program(Program),
 }
 
 /// The types in [`Object`].
@@ -68,6 +69,7 @@ kinds! {
     CQueue => Queue,
     DynamicBuffer => Dynamic,
     DynamicMapping => Contents,
+    Program => Program,
 }
 
 struct Slot {
@@ -76,7 +78,7 @@ struct Slot {
 }
 
 // SAFETY: the object is reached only by users that the state word admitted: many that share it, or one alone. Its types are
-// Send, and those shared by several threads (adapter, device, fence, dynamic buffer and its contents, and a buffer read for its address)
+// Send, and those shared by several threads (adapter, device, fence, program, dynamic buffer and its contents, and a buffer read for its address)
 // are Sync.
 unsafe impl Sync for Slot {}
 

@@ -22,6 +22,7 @@ mod dynamic;
 mod fault;
 mod fence;
 mod handles;
+mod program;
 mod record;
 mod recovery;
 mod share;
@@ -32,6 +33,7 @@ pub use dynamic::*;
 pub(crate) use fault::Fault;
 pub use fence::*;
 use handles::Object;
+pub use program::*;
 pub use record::*;
 pub use recovery::*;
 pub use share::*;
@@ -101,13 +103,15 @@ pub enum Status {
     NeedsKernelSubmission = 28,
     /// On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
     OutOfReach = 29,
+    /// The program breaks a rule of the instruction set.
+    BadProgram = 30,
     /// The first of a row, one for each function of the table of thunks and in its order: the call needs that function, and the Windows of this
     /// machine is older than it. campanile_status_text names it.
     MissingThunk = 256,
 }
 
 impl Status {
-    const ALL: [(Self, &'static CStr); 30] = [
+    const ALL: [(Self, &'static CStr); 31] = [
         (Self::Ok, c"success"),
         (Self::BadPointer, c"a pointer is null or not aligned"),
         (Self::BadHandle, c"the handle is stale, invented, or of another kind"),
@@ -150,6 +154,7 @@ impl Status {
             Self::OutOfReach,
             c"the value is further from the fence's last value than UINT_MAX / 2; a GPU that writes 32 bits cannot tell it from others",
         ),
+        (Self::BadProgram, c"the program breaks a rule of the instruction set; the GPU's manual has them"),
     ];
 }
 

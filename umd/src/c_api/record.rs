@@ -173,7 +173,7 @@ pub extern "C" fn campanile_record_timestamp(queue: QueueHandle, destination: u6
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CDispatch {
-    /// Address of the program, a multiple of 16.
+    /// Address of the program, from campanile_program_address; a multiple of 16.
     pub program: u64,
     /// Bytes of the program.
     pub program_size: u32,

@@ -99,6 +99,7 @@ pub(crate) struct Allocation {
     pub(crate) data: AllocationData,
     pub(crate) resident: u32,
     pub(crate) address: u64,
+    pub(crate) protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
     pub(crate) locks: u32,
     pub(crate) offered: bool,
 }

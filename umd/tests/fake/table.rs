@@ -138,10 +138,12 @@ thunks! {
     D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS) = |_, _| STATUS_NOT_SUPPORTED;
     D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS) = |fake, args| {
         let pages = args.SizeInPages;
-        assert!(args.Protection.Write());
+        let allowed = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true).with_Execute(true);
+        assert_eq!(args.Protection.into_bits() & !allowed.into_bits(), 0);
         assert_eq!(fake.allocation(args.hAllocation).data.size.div_ceil(4096), pages);
         let address = fake.reserve(pages * 4096);
-        fake.allocation_mut(args.hAllocation).address = address;
+        let allocation = fake.allocation_mut(args.hAllocation);
+        (allocation.address, allocation.protection) = (address, args.Protection);
         args.VirtualAddress = address;
         let (status, value) = fake.page();
         args.PagingFenceValue = value;
@@ -468,8 +470,9 @@ fn create_allocation(fake: &mut Fake, args: &mut D3DKMT_CREATEALLOCATION) -> NTS
         return STATUS_NO_MEMORY;
     }
     let memory = Pages::new(data.size as usize);
-    info.hAllocation =
-        fake.insert(Object::Allocation(Allocation { memory, data, resident: 0, address: 0, locks: 0, offered: false }));
+    let protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new();
+    let allocation = Allocation { memory, data, resident: 0, address: 0, protection, locks: 0, offered: false };
+    info.hAllocation = fake.insert(Object::Allocation(allocation));
     STATUS_SUCCESS
 }
 
