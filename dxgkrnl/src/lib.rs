@@ -57,7 +57,7 @@ pub use config::{
 };
 pub use fence::{FenceLog, FenceLogEntry, FenceOperation};
 pub use interrupt::Counters;
-pub use machine::{DeviceId, Error, Machine, PnpError, SystemSleep};
+pub use machine::{DeviceId, Error, Machine, PnpError, Remains, SystemSleep};
 pub use nt::clock::Clock;
 pub use nt::driver::{DriverMemory, MemoryRange};
 pub use nt::etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};

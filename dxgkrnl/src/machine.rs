@@ -7,6 +7,8 @@ mod power;
 mod removal;
 mod shared;
 
+pub use observe::Remains;
+
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

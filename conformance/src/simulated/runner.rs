@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{DRIVER_LIMIT, Rescue, TraceEvent};
+use dxgkrnl::{DRIVER_LIMIT, Remains, Rescue, TraceEvent};
 use serde_json::Value;
 
 use super::did;
@@ -237,10 +237,24 @@ fn boot_and_run(
         return Ok(counted);
     }
     let mut system = boot(&options, machine)?;
+    let remains = system.machine().remains();
     let outcome = in_process(case, &mut system, told);
     // What the case found explains more than what it leaves behind.
-    let left = system.shutdown();
-    outcome.and_then(|counted| left.map(|()| counted).map_err(Ended::from))
+    let left = system.shutdown().map_err(Ended::from);
+    let counted = outcome.and_then(|counted| left.map(|()| counted))?;
+    if is_all_gone(&remains) { Ok(counted) } else { Err(Failure::new("an adapter outlives its machine").into()) }
+}
+
+/// True once nothing refers to the adapters any more; threads of the machine that are about to end have a moment for it.
+fn is_all_gone(remains: &Remains) -> bool {
+    let end = Instant::now() + TIMEOUT / 6;
+    while remains.count() != 0 {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    true
 }
 
 /// A system whose GPUs have the faults of the command line from its start on.

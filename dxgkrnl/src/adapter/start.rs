@@ -262,6 +262,7 @@ impl Adapter {
         self.set_scheduler(vidsch);
         let vidmm = VidMm::new(self.port(), Arc::<VidSch>::clone(self.vidsch())).map_err(failed)?;
         self.set_memory_manager(Arc::clone(&vidmm));
+        self.vidsch().start_threads();
         vidmm.start(self.port()).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
         let early = self.power().take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));

@@ -1,6 +1,6 @@
 //! What a machine tells of its adapters: the scheduler's state, logs of fences, traces, reports of recoveries, residency.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use nt::lock::lock;
 use wddm_ddi::km::{DXGK_GPUCLOCKDATA, DXGK_GPUCLOCKDATA_FLAGS};
@@ -18,7 +18,17 @@ use crate::rescue::Rescue;
 use crate::tdr_report::TdrReport;
 use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};
 use crate::vidmm::ResidencyCounts;
-use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
+use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, RenderAdapter, Tree};
+
+/// The adapters of a machine, as what may outlive it by mistake.
+pub struct Remains(Vec<Weak<RenderAdapter>>);
+
+impl Remains {
+    /// Number of adapters that something still refers to. 0 once the machine, its processes and their objects are gone.
+    pub fn count(&self) -> usize {
+        self.0.iter().filter(|adapter| adapter.strong_count() != 0).count()
+    }
+}
 
 impl Machine {
     /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.
@@ -34,6 +44,11 @@ impl Machine {
     /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
     pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
         self.0.ddi_calls.take(DDIS)
+    }
+
+    /// The adapters that are started now, to find out later whether they are gone.
+    pub fn remains(&self) -> Remains {
+        Remains(self.adapters().iter().map(|adapter| Arc::downgrade(adapter.render())).collect())
     }
 
     /// What happened on an adapter since it was started. `None` if it is not started.

@@ -154,6 +154,12 @@ impl Recovery for Tdr {
         self.look();
     }
 
+    fn stop(&self) {
+        // What a probe keeps keeps the adapter, and with it this.
+        let probes = std::mem::take(&mut *lock(&self.probes));
+        drop(probes);
+    }
+
     fn recover(&self, complaints: &[Complaint]) {
         self.recover_from(complaints);
     }

@@ -170,7 +170,7 @@ impl VidSch {
     pub(crate) fn new(adapter: &Arc<RenderAdapter>, recovery: Arc<dyn Recovery>) -> Arc<Self> {
         let caps = adapter.caps();
         let nodes = caps.nodes.len();
-        let sch = Arc::new(Self {
+        Arc::new(Self {
             adapter: Arc::downgrade(adapter),
             verifier: Arc::clone(adapter.machine.verifier()),
             rescues: Arc::clone(adapter.machine.rescues()),
@@ -207,11 +207,14 @@ impl VidSch {
             timeouts: Timeouts::new(&adapter.machine, recovery),
             call_mappings: adapter.machine.config().short_lived_addresses.then(CallMappings::new).and_then(Result::ok),
             stopped: RwLock::new(false),
-        });
-        let target = Arc::downgrade(&sch);
-        sch.worker.start("vidsch", &sch, move |receive| worker::run(&receive, &target));
-        sch.updates.start("vidsch-updates", &sch, |receive| update_queue::run(&receive));
-        sch
+        })
+    }
+
+    /// Starts the threads. They look at the adapter, so that its scheduler and its memory manager have to be known before.
+    pub(crate) fn start_threads(self: &Arc<Self>) {
+        let target = Arc::downgrade(self);
+        self.worker.start("vidsch", self, move |receive| worker::run(&receive, &target));
+        self.updates.start("vidsch-updates", self, |receive| update_queue::run(&receive));
     }
 
     /// The adapter.
@@ -276,6 +279,7 @@ impl VidSch {
         self.residency_slices.stop();
         self.worker.stop();
         self.updates.stop();
+        self.recovery().stop();
         self.close_everything();
     }
 

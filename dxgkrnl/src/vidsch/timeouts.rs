@@ -36,6 +36,9 @@ pub(crate) trait Recovery: Send + Sync {
     /// Finds what has timed out by the machine's clock, and recovers from it.
     fn look_for_timeouts(&self);
 
+    /// The scheduler has stopped: nothing is watched any more, and no context is kept for it.
+    fn stop(&self);
+
     /// Resets engines, and the adapter if that fails; then loses the devices that a reset costs. Called with nothing held.
     fn recover(&self, complaints: &[Complaint]);
 
