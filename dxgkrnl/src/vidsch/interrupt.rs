@@ -81,6 +81,14 @@ impl FaultedDevices {
 }
 
 impl VidSch {
+    /// Drops the reports that nobody acts on any more: the contexts and queues that they name keep the adapter, which keeps the reports.
+    pub(super) fn forget_reports(&self) {
+        let aside = core::mem::take(&mut *lock(&self.aside));
+        let pending = core::mem::take(&mut *lock(&self.pending));
+        let acting = core::mem::take(&mut *lock(&self.acting));
+        drop((aside, pending, acting));
+    }
+
     /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported; a broken rule is a
     /// bugcheck.
     pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
