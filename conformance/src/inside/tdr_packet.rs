@@ -407,6 +407,8 @@ pub(super) fn hang_in_paging(case: &mut Case<'_>, packets: u64) -> Result<(), Fa
     // The caller gets its memory or an error, but it gets an answer.
     let _ = until_ended(case.system, || owner.inside(|rig| Ok(rig.memory(1 << 20, Placement::Vram).is_ok())))?;
     ensure_eq!(case.system.gpu().faults().fired(rule), 1, "paging packets that hung");
+    // The caller is answered when its device is lost, which the reset of the adapter begins with.
+    wait_until("the reset of the adapter", || reports(case.system).len() >= 2)?;
     let seen: Vec<_> = reports(case.system).iter().map(|report| (report.node, report.reason.number())).collect();
     ensure_eq!(seen, [(Some(NODE_PAGING), None), (None, Some(9))], "recoveries");
     for guest in [&owner, &other] {
