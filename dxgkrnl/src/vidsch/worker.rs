@@ -42,29 +42,40 @@ pub(super) enum Work {
 }
 
 /// A thread that does work of a kind, while the scheduler runs.
-pub(super) struct Worker<W> {
-    running: Mutex<Option<(Sender<W>, JoinHandle<()>)>>,
+pub(super) struct Worker<W>(Mutex<Stage<W>>);
+
+enum Stage<W> {
+    /// Work is taken, and waits for the thread.
+    Made(Sender<W>, Receiver<W>),
+    Running(Sender<W>, JoinHandle<()>),
+    Stopped,
 }
 
 impl<W> Default for Worker<W> {
     fn default() -> Self {
-        Self { running: Mutex::new(None) }
+        let (send, receive) = channel();
+        Self(Mutex::new(Stage::Made(send, receive)))
     }
 }
 
 impl<W: Send + 'static> Worker<W> {
     /// Starts the thread, which does what it receives. A host that has no thread left leaves the work undone, and the log says so.
     pub(super) fn start(&self, name: &str, sch: &VidSch, run: impl FnOnce(Receiver<W>) + Send + 'static) {
-        let (send, receive) = channel();
-        match std::thread::Builder::new().name(name.to_owned()).spawn(move || run(receive)) {
-            Ok(thread) => *lock(&self.running) = Some((send, thread)),
-            Err(error) => sch.verifier.log(format!("the scheduler has no thread {name}: {error}")),
+        let mut stage = lock(&self.0);
+        match core::mem::replace(&mut *stage, Stage::Stopped) {
+            Stage::Made(send, receive) => {
+                match std::thread::Builder::new().name(name.to_owned()).spawn(move || run(receive)) {
+                    Ok(thread) => *stage = Stage::Running(send, thread),
+                    Err(error) => sch.verifier.log(format!("the scheduler has no thread {name}: {error}")),
+                }
+            }
+            other => *stage = other,
         }
     }
 
     /// Adds work; none is taken any more after [`Worker::stop`].
     pub(super) fn add(&self, work: W) {
-        if let Some((send, _)) = lock(&self.running).as_ref() {
+        if let Stage::Made(send, _) | Stage::Running(send, _) = &*lock(&self.0) {
             // Fails only when the thread has ended, with the machine.
             let _ = send.send(work);
         }
@@ -72,7 +83,8 @@ impl<W: Send + 'static> Worker<W> {
 
     /// Finishes what was added and ends the thread.
     pub(super) fn stop(&self) {
-        let Some((send, thread)) = lock(&self.running).take() else { return };
+        let stage = core::mem::replace(&mut *lock(&self.0), Stage::Stopped);
+        let Stage::Running(send, thread) = stage else { return };
         drop(send);
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
