@@ -34,6 +34,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// True for a question that a driver may leave open.
+    pub(crate) fn is_of_question(&self) -> bool {
+        self.ddi == "DxgkDdiQueryAdapterInfo"
+    }
+
     /// The status that whoever called the DDI was given.
     pub(crate) fn status(&self) -> NTSTATUS {
         self.answer.unwrap_or(STATUS_NOT_SUPPORTED)

@@ -138,6 +138,13 @@ static NTSTATUS set_power_state(PVOID context, ULONG device, DEVICE_POWER_STATE 
     return STATUS_SUCCESS;
 }
 
+/* The function is gone: what is read of it from here on is all ones, and the interrupt routine takes that for nothing. */
+static NTSTATUS notify_surprise_removal(PVOID context, DXGK_SURPRISE_REMOVAL_TYPE type)
+{
+    UNREFERENCED_PARAMETER(context);
+    return type == DxgkRemovalPnPNotify ? STATUS_SUCCESS : STATUS_NOT_SUPPORTED;
+}
+
 static VOID unload(VOID)
 {
 }
@@ -183,6 +190,7 @@ static VOID driver_caps(DXGK_DRIVERCAPS *caps)
     caps->MemoryManagementCaps.ParavirtualizationSupported = 1;
     caps->MemoryManagementCaps.PagingNode = 0;
     caps->SupportPerEngineTDR = 1;
+    caps->SupportSurpriseRemoval = 1;
     caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
 }
 
@@ -644,6 +652,7 @@ NTSTATUS DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath)
     data.DxgkDdiRemoveDevice = remove_device;
     data.DxgkDdiResetDevice = reset_device;
     data.DxgkDdiSetPowerState = set_power_state;
+    data.DxgkDdiNotifySurpriseRemoval = notify_surprise_removal;
     data.DxgkDdiUnload = unload;
     data.DxgkDdiQueryChildRelations = query_child_relations;
     data.DxgkDdiQueryChildStatus = query_child_status;

@@ -93,6 +93,8 @@ impl Bugcheck {
     pub const THREAD_STUCK_IN_DEVICE_DRIVER: u32 = 0xea;
     /// DPC_WATCHDOG_VIOLATION; parameter 1 is the violation. [debugger: 0x133]
     pub const DPC_WATCHDOG_VIOLATION: u32 = 0x133;
+    /// RESOURCE_NOT_OWNED: the resource, the thread. [debugger: 0xe3]
+    pub const RESOURCE_NOT_OWNED: u32 = 0xe3;
     /// BAD_POOL_HEADER; parameter 1 is what is broken. [debugger: 0x19]
     pub const BAD_POOL_HEADER: u32 = 0x19;
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use wddm_ddi::nt::NtImports;
 
@@ -14,10 +14,11 @@ use crate::deferred::Deferred;
 use crate::etw::Etw;
 use crate::image::Image;
 use crate::image::symbols::{Source, Symbols};
-use crate::lock::{Mutex, lock};
+use crate::lock::{Innermost, Mutex, lock};
 use crate::pool::{Pool, SpecialPool, tag_name};
 use crate::ram::{Pages, Ram};
 use crate::registry::OpenKeys;
+use crate::resource::Resources;
 use crate::verifier::Verifier;
 
 /// An export of the kernel: its name, and its address.
@@ -100,6 +101,14 @@ pub struct DriverMemory {
     pub ranges: Vec<MemoryRange>,
 }
 
+/// Memory of a device by its physical addresses.
+pub trait IoSpace: Send + Sync {
+    /// Where the kernel has a range mapped; `None` if it is not wholly the device's.
+    fn map(&self, address: u64, len: u64) -> Option<usize>;
+    /// Ends a mapping; false if there is none at this address.
+    fn unmap(&self, address: usize) -> bool;
+}
+
 /// What the kernel services keep about one driver.
 pub struct Driver {
     name: Arc<str>,
@@ -110,6 +119,9 @@ pub struct Driver {
     etw: Etw,
     keys: OpenKeys,
     deferred: Arc<Deferred>,
+    resources: Resources,
+    /// Memory of its devices.
+    io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
     /// Contiguous memory that it has not freed, by address.
     contiguous: Mutex<BTreeMap<usize, Pages>>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
@@ -150,6 +162,8 @@ impl Driver {
             etw,
             keys,
             deferred,
+            resources: Resources::default(),
+            io_spaces: Mutex::default(),
             contiguous,
             image,
         })
@@ -201,6 +215,23 @@ impl Driver {
         &self.deferred
     }
 
+    /// Memory of a device that it may map by physical address from now on, as long as the device is there.
+    pub fn add_io_space(&self, space: Weak<dyn IoSpace>) {
+        let mut spaces = self.io_spaces.lock();
+        spaces.retain(|space| space.strong_count() != 0);
+        spaces.push(space);
+    }
+
+    /// The memory of its devices.
+    pub fn io_spaces(&self) -> Vec<Arc<dyn IoSpace>> {
+        self.io_spaces.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The executive resources that it has initialised.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
     /// Keeps contiguous memory for it; the address of the memory.
     pub fn keep_contiguous(&self, pages: Pages) -> usize {
         let address = pages.kernel_address().as_ptr().expose_provenance();
@@ -247,6 +278,8 @@ impl Driver {
             etw: Etw::default(),
             keys: OpenKeys::default(),
             deferred: Arc::default(),
+            resources: Resources::default(),
+            io_spaces: Mutex::default(),
             contiguous: Mutex::default(),
             image: None,
         })
@@ -274,6 +307,10 @@ impl Driver {
         let contiguous = lock(&self.contiguous).len();
         if contiguous != 0 {
             leaked(contiguous as u64, format!("with {contiguous} block(s) of contiguous memory"));
+        }
+        let resources = self.resources.count();
+        if resources != 0 {
+            leaked(resources as u64, format!("with {resources} executive resource(s) not deleted"));
         }
         let keys = self.keys.count();
         if keys != 0 {

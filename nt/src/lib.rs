@@ -26,6 +26,7 @@ pub mod pool;
 pub mod ram;
 pub mod range;
 pub mod registry;
+pub mod resource;
 pub mod services;
 pub mod user_space;
 pub mod verifier;

@@ -1,6 +1,7 @@
 //! Cases for the driver of any GPU: nothing is known of it but what a file of a few lines says, see [`crate::opaque`].
 
 use wddm_ddi::Zeroed;
+use wddm_ddi::km::DXGK_ENGINE_TYPE;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -15,6 +16,9 @@ cases! { neutral "AnyDriver";
     "AnyDriver.AdapterTellsWhatItIs" on Boot::Shared, "mcdm-implementation-guidelines":
         "The adapter is compute-only, each of its nodes describes itself, and one that it does not have is refused."
         => tells;
+    "AnyDriver.CapabilitiesAgreeWithEachOther" on Boot::Shared, "mcdm-implementation-guidelines":
+        "What the adapter tells of itself in several places is the same in each, and is what a compute-only adapter may tell."
+        => capabilities;
     "AnyDriver.DevicesAndContextsComeAndGo" on Boot::Shared, "d3dkmtcreatecontextvirtual":
         "Devices and contexts are made and destroyed in any order, time after time; a handle of a destroyed one is refused."
         => come_and_go;
@@ -34,8 +38,11 @@ cases! { neutral "AnyDriver";
         "A packet behind a wait does nothing before the fence has its value, whoever signals it."
         => waits;
     "AnyDriver.EvictedMemoryComesBack" on Boot::Shared, "dxgkddi_buildpagingbuffer":
-        "More memory than the GPU has of its own keeps its contents while parts of it are resident in turn."
+        "Half as much memory again as the GPU has of its own keeps its contents while parts of it are resident in turn."
         => pressure;
+    "AnyDriver.MemoryThatRunsOutIsRefusedAndNothingElse" on Boot::Fresh, "d3dkmtmakeresident":
+        "When no more memory can be made resident, that is refused by its status; what is there keeps its contents, and what is given back can be had again."
+        => low_memory;
     "AnyDriver.ThreadsWorkAtOnce" on Boot::Shared, "threading-and-synchronization-first-level":
         "Threads with devices of their own, which create, page, submit and destroy at the same time, do not disturb each other."
         => threads;
@@ -47,6 +54,12 @@ cases! { neutral "AnyDriver";
         => hang;
 }
 
+/// The first version with GPU virtual addresses. [d3dkmthk: D3DKMT_DRIVERVERSION]
+const WDDM_2_0: u32 = 2000;
+/// Packets of a context that a case submits without a wait in between.
+const QUEUED: u32 = 16;
+/// Bytes of the memory for the commands of a context.
+const COMMANDS: u64 = 64 << 10;
 /// Bytes of the memory that most cases work with.
 const SIZE: u64 = 64 << 10;
 
@@ -62,6 +75,8 @@ pub struct Worker {
     fence: RawFence,
     commands: Memory,
     view: View,
+    /// Where in the memory the next commands go: those of packets that are under way stay as they are.
+    next: u64,
     done: u64,
 }
 
@@ -110,6 +125,20 @@ impl Lab {
         Ok(Memory { handle, address: self.rig.map(request)?, size })
     }
 
+    /// Makes an allocation resident, unless that is refused.
+    fn try_resident(&self, handle: D3DKMT_HANDLE) -> Result<Result<(), NTSTATUS>, Failure> {
+        let mut handle = handle;
+        let mut arguments = D3DDDI_MAKERESIDENT::zeroed();
+        (arguments.hPagingQueue, arguments.NumAllocations) = (self.rig.paging_queue, 1);
+        arguments.AllocationList = &mut handle;
+        let status = self.rig.kmt.call(self.rig.kmt.table().D3DKMTMakeResident, &mut arguments);
+        if status.is_success() {
+            self.rig.settle(status, arguments.PagingFenceValue, "D3DKMTMakeResident").map(Ok)
+        } else {
+            Ok(Err(status))
+        }
+    }
+
     fn kinds(&self) -> impl Iterator<Item = bool> {
         [false, true].into_iter().filter(|local| self.opaque.allocation(1, *local).is_some())
     }
@@ -131,17 +160,20 @@ impl Lab {
         let context = self.context();
         let context = context.map_err(|status| Failure::new(format!("D3DKMTCreateContextVirtual: {status}")))?;
         let fence = self.rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
-        let commands = self.memory(4096, false)?;
-        Ok(Worker { context, fence, commands, view: self.rig.view(commands)?, done: 0 })
+        let commands = self.memory(COMMANDS, false)?;
+        Ok(Worker { context, fence, commands, view: self.rig.view(commands)?, next: 0, done: 0 })
     }
 
-    /// Submits commands behind everything of the worker that is done.
-    fn hand_over(&self, worker: &Worker, commands: &[u8]) -> Result<(), Failure> {
-        ensure!(commands.len() as u64 <= worker.commands.size, "the description's commands are longer than a page");
-        worker.view.write(0, commands);
+    /// Submits commands behind everything that was submitted to the worker, of which no more than [`QUEUED`] packets are under way.
+    fn hand_over(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
+        const SLOT: u64 = COMMANDS / QUEUED as u64;
+        ensure!(commands.len() as u64 <= SLOT, "the description's commands are longer than {SLOT} bytes");
+        let offset = worker.next % COMMANDS;
+        worker.next += SLOT;
+        worker.view.write(offset, commands);
         let mut data = self.opaque.submission();
         let mut arguments = D3DKMT_SUBMITCOMMAND::zeroed();
-        (arguments.Commands, arguments.CommandLength) = (worker.commands.address, commands.len() as u32);
+        (arguments.Commands, arguments.CommandLength) = (worker.commands.address + offset, commands.len() as u32);
         arguments.BroadcastContextCount = 1;
         arguments.BroadcastContext[0] = worker.context;
         if !data.is_empty() {
@@ -161,6 +193,27 @@ impl Lab {
 
     fn wait(&self, worker: &Worker) -> Result<(), Failure> {
         granted(self.rig.wait(&[worker.fence.handle], &[worker.done], false), "the wait for the packet")
+    }
+
+    /// Work that is under way when nobody waits for it: packets in a queue, and one more that waits for what never comes.
+    #[cfg(feature = "inside")]
+    pub fn leave_work(&self, worker: &mut Worker, memory: Memory) -> Result<(), Failure> {
+        for pattern in 1..QUEUED {
+            let commands = self.opaque.fill(Values { size: memory.size, target: memory.address, pattern });
+            self.submit(worker, &commands)?;
+        }
+        let never = self.rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+        granted(self.rig.context_wait(worker.context, &[(never.handle, 1)]), "the wait of a context")?;
+        let commands = self.opaque.fill(Values { size: memory.size, target: memory.address, pattern: QUEUED });
+        self.submit(worker, &commands)
+    }
+
+    /// Bytes of the memory that the GPU has of its own, or that it has for both kinds if it has none.
+    fn sizes(&self) -> Result<D3DKMT_SEGMENTSIZEINFO, Failure> {
+        let mut sizes = D3DKMT_SEGMENTSIZEINFO::zeroed();
+        let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_GETSEGMENTSIZE;
+        granted(self.rig.kmt.ask(self.rig.adapter, kind, &mut sizes), "KMTQAITYPE_GETSEGMENTSIZE")?;
+        Ok(sizes)
     }
 
     /// Fills part of memory with a word, and waits.
@@ -224,6 +277,43 @@ fn tells(case: &Case) -> Result<(), Failure> {
         Ok(_) => Err(Failure::new("a node that there is not describes itself")),
         Err(status) => refused(status, BAD_ARGUMENT, "metadata of a node that there is not"),
     }
+}
+
+fn capabilities(case: &Case) -> Result<(), Failure> {
+    use KMTQUERYADAPTERINFOTYPE as Kind;
+    let rig = case.rig()?;
+    let word = |kind: Kind| {
+        let word = rig.kmt.query_word(rig.adapter, kind);
+        word.map_err(|status| Failure::new(format!("query {}: {status}", kind.0)))
+    };
+    let kind = D3DKMT_ADAPTERTYPE::from_bits(word(Kind::KMTQAITYPE_ADAPTERTYPE)?);
+    ensure!(!kind.SoftwareDevice() && !kind.PostDevice(), "a compute-only adapter is {kind:?}");
+    let scheduling = D3DKMT_WDDM_2_7_CAPS::from_bits(word(Kind::KMTQAITYPE_WDDM_2_7_CAPS)?);
+    ensure!(scheduling.HwSchSupported() || !scheduling.HwSchEnabled(), "enabled and not supported: {scheduling:?}");
+    let version = word(Kind::KMTQAITYPE_DRIVERVERSION)?;
+    ensure!(version >= WDDM_2_0, "the driver is one of WDDM {version}");
+    let (mut node, mut scheduled) = (0, 0);
+    while let Ok(metadata) = metadata(rig.kmt, rig.adapter, node) {
+        let data = metadata.NodeData;
+        let (engine, flags) = (data.EngineType, data.Flags);
+        let compute = [
+            DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER,
+            DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_COPY,
+            DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_3D,
+        ];
+        ensure!(compute.contains(&engine), "node {node} is of type {engine:?}");
+        let contexts = flags.ContextSchedulingSupported();
+        ensure!(contexts || !flags.UserModeSubmission(), "node {node}: user-mode submission without hardware contexts");
+        scheduled += u32::from(contexts);
+        node += 1;
+    }
+    ensure!(
+        scheduled != 0 || !scheduling.HwSchEnabled(),
+        "hardware scheduling is enabled, and no node has hardware contexts"
+    );
+    let sizes = Lab::new(case.rig()?)?.sizes()?;
+    ensure!(sizes.SharedSystemMemorySize > 0, "no memory is shared with the processor: {sizes:?}");
+    Ok(())
 }
 
 fn come_and_go(case: &Case) -> Result<(), Failure> {
@@ -298,17 +388,34 @@ fn mappings(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Each packet fills one step less than the one before, and all are submitted before anything is waited for: a step shows which was the last to fill it.
 fn in_order(case: &Case) -> Result<(), Failure> {
+    const STEP: u64 = 4096;
     let lab = lab(case)?;
-    let memory = lab.memory(SIZE, false)?;
+    let memory = lab.memory(2 * QUEUED as u64 * STEP, false)?;
     let view = lab.rig.view(memory)?;
     let mut workers = [lab.worker()?, lab.worker()?];
-    for round in 1..=50_u32 {
-        for (half, worker) in workers.iter_mut().enumerate() {
-            let offset = half as u64 * SIZE / 2;
-            lab.fill(worker, memory.address + offset, SIZE / 2, round)?;
-            ensure_eq!(worker.fence.value.load(), u64::from(round), "the fence behind packet {round}");
-            holds(&view, offset, SIZE / 2, round, "what the packet filled")?;
+    for round in 0..4_u32 {
+        let pattern = |half: u64, packet: u32| round << 16 | (half as u32) << 8 | packet;
+        let half_of = |half: u64| half * u64::from(QUEUED) * STEP;
+        for packet in 0..QUEUED {
+            for (half, worker) in (0..).zip(&mut workers) {
+                let (target, size) = (memory.address + half_of(half), u64::from(QUEUED - packet) * STEP);
+                let commands = lab.opaque.fill(Values { size, target, pattern: pattern(half, packet) });
+                lab.submit(worker, &commands)?;
+            }
+        }
+        for (half, worker) in (0..).zip(&workers) {
+            lab.wait(worker)?;
+            ensure_eq!(
+                worker.fence.value.load(),
+                u64::from(round + 1) * u64::from(QUEUED),
+                "the fence behind the packets"
+            );
+            for step in 0..QUEUED {
+                let (offset, last) = (half_of(half) + u64::from(step) * STEP, QUEUED - 1 - step);
+                holds(&view, offset, STEP, pattern(half, last), "a step that packets filled in their order")?;
+            }
         }
     }
     Ok(())
@@ -338,28 +445,77 @@ fn waits(case: &Case) -> Result<(), Failure> {
 }
 
 fn pressure(case: &Case) -> Result<(), Failure> {
-    const PART: u64 = 1 << 20;
+    const PARTS: u32 = 24;
     let lab = lab(case)?;
     let mut worker = lab.worker()?;
+    let own = lab.sizes()?.DedicatedVideoMemorySize;
     for local in lab.kinds() {
+        // A sixteenth of the GPU's own memory each, so that a third of them has to lie elsewhere.
+        let part = if local { (own / 16).max(1 << 16).next_multiple_of(1 << 16) } else { 1 << 20 };
+        ensure!(!local || u64::from(PARTS) * part > own, "{PARTS} parts of {part} bytes fit into {own}");
         let mut parts = Vec::new();
-        for number in 0..24_u32 {
-            let memory = lab.memory(PART, local)?;
-            lab.fill(&mut worker, memory.address, PART, number)?;
+        for number in 0..PARTS {
+            let memory = lab.memory(part, local)?;
+            lab.fill(&mut worker, memory.address, part, number)?;
             granted(lab.rig.evict(memory.handle), "evicting")?;
             parts.push(memory);
         }
         for (number, memory) in (0..).zip(&parts) {
             lab.rig.make_resident(memory.handle)?;
             // The half that the GPU writes again, and the half that only came back.
-            lab.fill(&mut worker, memory.address, PART / 2, number + 1000)?;
+            lab.fill(&mut worker, memory.address, part / 2, number + 1000)?;
             let view = lab.rig.view(*memory)?;
-            holds(&view, 0, PART / 2, number + 1000, "the half that was filled again")?;
-            holds(&view, PART / 2, PART / 2, number, "the half that came back")?;
+            holds(&view, 0, part / 2, number + 1000, "the half that was filled again")?;
+            holds(&view, part / 2, part / 2, number, "the half that came back")?;
             granted(lab.rig.destroy_allocation(memory.handle), "destroying a part")?;
         }
     }
     Ok(())
+}
+
+/// Parts of the GPU's own memory, or of what it has for both if it has none, are made resident until one is refused.
+fn low_memory(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let mut worker = lab.worker()?;
+    let sizes = lab.sizes()?;
+    if let Some(local) = lab.kinds().last() {
+        let all = if local { sizes.DedicatedVideoMemorySize } else { sizes.SharedSystemMemorySize };
+        let part = (all / 16).clamp(1 << 16, 16 << 20).next_multiple_of(1 << 16);
+        let mut parts: Vec<Memory> = Vec::new();
+        let refusal = loop {
+            ensure!(
+                parts.len() as u64 * part <= 2 * all,
+                "{} parts of {part} bytes are resident in {all}",
+                parts.len()
+            );
+            let handle = lab.create(part, local)?;
+            match lab.try_resident(handle)? {
+                Ok(()) => {
+                    let address = lab.rig.map(lab.rig.map_request(handle, part))?;
+                    lab.fill(&mut worker, address, part, parts.len() as u32)?;
+                    parts.push(Memory { handle, address, size: part });
+                }
+                Err(status) => {
+                    granted(lab.rig.destroy_allocation(handle), "destroying what does not fit")?;
+                    break status;
+                }
+            }
+        };
+        refused(refusal, &[STATUS_NO_MEMORY], "making resident what does not fit")?;
+        ensure!(!parts.is_empty(), "nothing fits, local {local}");
+        for (number, memory) in (0..).zip(&parts) {
+            let view = lab.rig.view(*memory)?;
+            holds(&view, 0, memory.size, number, "memory that was there when no more was to be had")?;
+            granted(lab.rig.unlock(memory.handle), "unlocking")?;
+        }
+        for memory in parts {
+            granted(lab.rig.destroy_allocation(memory.handle), "giving memory back")?;
+        }
+        let again = lab.memory(part, local)?;
+        lab.fill(&mut worker, again.address, part, 7)?;
+        granted(lab.rig.destroy_allocation(again.handle), "destroying what could be had again")?;
+    }
+    lab.work()
 }
 
 fn threads(case: &Case) -> Result<(), Failure> {
@@ -380,12 +536,17 @@ fn threads(case: &Case) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
-/// Runs commands that must cost the device, beside another device that must not notice.
-fn costs_its_device(lab: &Lab, other: &Lab, commands: &[u8]) -> Result<(), Failure> {
+/// Runs commands that must cost the device, beside another device that must not notice. They are made when everything else is there.
+fn costs_its_device(
+    lab: &Lab,
+    other: &Lab,
+    commands: impl FnOnce() -> Result<Vec<u8>, Failure>,
+) -> Result<(), Failure> {
     other.work()?;
-    let worker = lab.worker()?;
+    let mut worker = lab.worker()?;
+    let commands = commands()?;
     // Nothing is asked of the device behind that: it may be in error at once.
-    lab.hand_over(&worker, commands)?;
+    lab.hand_over(&mut worker, &commands)?;
     wait_until("an error of the device", || lab.is_active().is_ok_and(|active| !active))?;
     ensure!(other.is_active()?, "the other device is in error too");
     other.work()?;
@@ -396,13 +557,13 @@ fn costs_its_device(lab: &Lab, other: &Lab, commands: &[u8]) -> Result<(), Failu
 fn fault(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
     let memory = lab.memory(SIZE, false)?;
-    granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
-    let commands = lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1 });
-    costs_its_device(&lab, &other, &commands)
+    costs_its_device(&lab, &other, || {
+        granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
+        Ok(lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1 }))
+    })
 }
 
 fn hang(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
-    let commands = lab.opaque.hang().unwrap_or_default();
-    costs_its_device(&lab, &other, &commands)
+    costs_its_device(&lab, &other, || Ok(lab.opaque.hang().unwrap_or_default()))
 }

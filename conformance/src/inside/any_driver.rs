@@ -2,7 +2,8 @@
 
 use crate::cases::any_driver::{Lab, holds};
 use crate::simulated::Case;
-use crate::{Boot, Failure};
+use crate::{Boot, Failure, granted};
+use wddm_ddi::kmt::{D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_WDDM_2_0_CAPS, KMTQUERYADAPTERINFOTYPE};
 
 cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the adapter, or ends processes";
     "AnyDriver.AdapterStopsAndStartsAgain" on Boot::Fresh, "stop_device":
@@ -14,6 +15,9 @@ cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the ada
     "AnyDriver.ProcessesEndWithEverythingOpen" on Boot::Fresh, "dxgkddi_destroyprocess":
         "Processes that end with devices, contexts and memory open, and work under way, leave nothing behind: more of them fit than memory."
         => exits;
+    "AnyDriver.SurpriseRemovalEndsEverything" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+        "When plug and play finds the function gone, work and devices end as lost; the one that is found next starts and works."
+        => surprise;
     "AnyDriver.AddressesBelongToTheirProcess" on Boot::Fresh, "gpu-virtual-memory-in-wddm-2-0":
         "What a process has at a GPU virtual address is nothing to another process with memory at the same address."
         => address_spaces;
@@ -58,12 +62,35 @@ fn exits(case: &mut Case<'_>) -> Result<(), Failure> {
     for _ in 0..20 {
         case.in_other_process(|system| {
             let lab = Lab::new(crate::rig::Rig::open(system.luid())?)?;
-            lab.memory(1 << 20, false)?;
+            let memory = lab.memory(1 << 20, false)?;
             lab.work()?;
-            lab.worker().map(drop)
+            let mut worker = lab.worker()?;
+            lab.leave_work(&mut worker, memory)
         })?;
     }
     in_new_process(case)
+}
+
+fn surprise(case: &mut Case<'_>) -> Result<(), Failure> {
+    for _ in 0..3 {
+        let lab = Lab::new(case.rig()?)?;
+        let caps = lab.rig.kmt.query_word(lab.rig.adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_2_0_CAPS);
+        let caps = caps.map_err(|status| Failure::new(format!("KMTQAITYPE_WDDM_2_0_CAPS: {status}")))?;
+        if !D3DKMT_WDDM_2_0_CAPS::from_bits(caps).SupportSurpriseRemoval() {
+            return Err(Failure::NotApplicable("the driver does not claim SupportSurpriseRemoval".to_owned()));
+        }
+        let memory = lab.memory(64 << 10, false)?;
+        let mut worker = lab.worker()?;
+        lab.leave_work(&mut worker, memory)?;
+        case.system.notice_reset(0)?;
+        let state = lab.rig.kmt.execution_state(lab.rig.device)?;
+        ensure_eq!(state, D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED, "state of the device");
+        ensure!(lab.worker().is_err(), "a context was made on an adapter that is gone");
+        granted(lab.rig.destroy(), "destroying the device")?;
+        case.system.start()?;
+        in_new_process(case)?;
+    }
+    Ok(())
 }
 
 fn address_spaces(case: &mut Case<'_>) -> Result<(), Failure> {

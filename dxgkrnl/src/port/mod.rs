@@ -17,6 +17,7 @@ pub(crate) use resources::Resources;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use nt::driver::IoSpace;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::status::NTSTATUS;
@@ -66,6 +67,17 @@ pub(crate) struct Port {
     device_power: OnceLock<Weak<dyn DevicePower>>,
 }
 
+/// MmMapIoSpace, which names no device.
+impl IoSpace for Port {
+    fn map(&self, address: u64, len: u64) -> Option<usize> {
+        self.links.iter().find_map(|link| link.resources.map(address, len).ok())
+    }
+
+    fn unmap(&self, address: usize) -> bool {
+        self.links.iter().any(|link| link.resources.unmap(address))
+    }
+}
+
 impl Port {
     /// The port to the driver of these functions, of which the first leads; nothing of them is started.
     pub(crate) fn new(
@@ -75,7 +87,7 @@ impl Port {
         links: Vec<Link>,
         policy: FeaturePolicy,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let port = Arc::new(Self {
             machine: machine.clone(),
             luid,
             miniport: Arc::clone(miniport),
@@ -90,7 +102,10 @@ impl Port {
             refusal: Mutex::new(None),
             idle_engines: OnceLock::new(),
             device_power: OnceLock::new(),
-        })
+        });
+        let space: Weak<Self> = Arc::downgrade(&port);
+        miniport.driver().add_io_space(space);
+        port
     }
 
     /// What the driver said about itself is known; from now on the adapter runs.

@@ -37,7 +37,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{FurtherThunks, Thunks};
 use wddm_ddi::status::*;
 
-use crate::miniport::take_refusal;
+use crate::miniport::{Refusal, take_refusal};
 use crate::process::Process;
 use nt::bugcheck::Bugcheck;
 use power::Powered;
@@ -212,8 +212,9 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
     let _earlier = take_refusal();
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(status) | Err(status)) => {
-            let refusal = take_refusal().filter(|refusal| !status.is_success() && refusal.status() == status);
-            if let Some(refusal) = refusal {
+            let is_why =
+                |refusal: &Refusal| !status.is_success() && refusal.status() == status && !refusal.is_of_question();
+            if let Some(refusal) = take_refusal().filter(is_why) {
                 verifier.log(format!("{name} fails with {status}: {refusal}"));
             }
             status

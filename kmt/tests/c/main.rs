@@ -9,3 +9,4 @@ mod kit;
 mod programs;
 mod served;
 mod thunks;
+mod toy;

@@ -8,6 +8,7 @@ mod debug;
 mod dispatcher;
 mod etw;
 mod io;
+mod io_space;
 mod lists;
 mod mdl;
 mod memory;
@@ -15,6 +16,7 @@ mod misc;
 mod pool;
 mod printf;
 mod registry;
+mod resource;
 mod spin;
 mod strings;
 mod threads;
@@ -86,6 +88,7 @@ pub(crate) const INLINE: inline::Kernel = inline::Kernel {
 /// Functions that only images import, by families.
 const EXPORTS: &[&[Export]] = &[
     io::EXPORTS,
+    io_space::EXPORTS,
     debug::EXPORTS,
     crt::EXPORTS,
     dispatcher::EXPORTS,
@@ -93,6 +96,7 @@ const EXPORTS: &[&[Export]] = &[
     mdl::EXPORTS,
     misc::EXPORTS,
     pool::EXPORTS,
+    resource::EXPORTS,
     spin::EXPORTS,
     strings::EXPORTS,
     threads::EXPORTS,

@@ -1,0 +1,197 @@
+//! The program with somebody else's driver and function, as their maker uses it: `campanile hlk` and `campanile run` with the driver in C of `examples/miniport-c`,
+//! as it is and with one function broken.
+
+#[path = "../kmt/tests/c/toy.rs"]
+mod toy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+use serde_json::Value;
+use toy::{Function, build};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Says that something was not proved. Where everything must be, that is a failure.
+fn absent(told: &str) {
+    assert!(env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"), "{told}");
+    eprintln!("{told}");
+}
+
+/// The driver, built from sources of its own, with its function.
+struct Toy {
+    folder: PathBuf,
+    driver: PathBuf,
+    function: Function,
+}
+
+impl Drop for Toy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Toy {
+    /// The driver with `old` replaced by `new` in its source; `None` without the compiler.
+    fn new(name: &str, old: &str, new: &str) -> Option<Self> {
+        let folder = env::temp_dir().join(format!("campanile-foreign-{}-{name}", std::process::id()));
+        let example = folder.join("examples/miniport-c");
+        fs::create_dir_all(&example).expect("a folder");
+        for entry in fs::read_dir(root().join("examples/miniport-c")).expect("the example") {
+            let from = entry.expect("a file").path();
+            fs::copy(&from, example.join(from.file_name().expect("a name"))).expect("a copy");
+        }
+        // The script takes the headers from beside the example.
+        fs::create_dir_all(folder.join("kmt")).expect("a folder");
+        std::os::unix::fs::symlink(root().join("kmt/include"), folder.join("kmt/include")).expect("a link");
+        let source = fs::read_to_string(example.join("toy.c")).expect("the source");
+        assert!(old.is_empty() || source.matches(old).count() == 1, "{name}: {old:?} does not stand once in toy.c");
+        if !old.is_empty() {
+            fs::write(example.join("toy.c"), source.replace(old, new)).expect("the source with a mistake");
+        }
+        let made =
+            build(&example, &folder, "clang").and_then(|driver| Ok((driver, Function::start(&example, &folder)?)));
+        match made {
+            Ok((driver, function)) => Some(Self { folder, driver, function }),
+            Err(told) => {
+                absent(&told);
+                let _ = fs::remove_dir_all(&folder);
+                None
+            }
+        }
+    }
+
+    fn command(&self, verb: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+        command.arg(verb).arg("--driver").arg(&self.driver).arg("--bus").arg(self.function.bus());
+        command.args(arguments).output().expect("the command starts")
+    }
+
+    /// The report of the cases with this part of a name.
+    fn cases(&self, filter: &str) -> Value {
+        let described = self.folder.join("examples/miniport-c/toy.cases");
+        let described = described.to_str().expect("a path of letters");
+        let output = self.command("hlk", &["--json", "--filter", filter, "--private-data", described]);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+#[test]
+fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_with_a_reason() {
+    let Some(toy) = Toy::new("good", "", "") else { return };
+    let report = toy.cases("AnyDriver.");
+    assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report}");
+    assert!(report["passed"] == report["total"] && report["passed"].as_u64() >= Some(18), "{report}");
+    let others = toy.cases("NativeFence.");
+    assert_eq!((&others["failed"], &others["passed"]), (&0.into(), &0.into()), "{others}");
+    let cases = others["cases"].as_array().expect("cases");
+    assert!(!cases.is_empty() && cases.iter().all(|case| case["reason"].is_string()), "{others}");
+}
+
+/// A function of the driver that is broken, the case that finds it, and what its report says.
+struct Broken {
+    name: &'static str,
+    old: &'static str,
+    new: &'static str,
+    case: &'static str,
+    told: &'static [&'static str],
+}
+
+const BROKEN: &[Broken] = &[
+    Broken {
+        name: "completions-unreported",
+        old: "adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);",
+        new: "if (kind != TOY_REPORT_COMPLETED) adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);",
+        case: "AnyDriver.MappingsHaveAnySize",
+        told: &["did not report packet 0x", "of node 0 with DXGK_INTERRUPT_DMA_COMPLETED", "unreported-completion"],
+    },
+    Broken {
+        name: "fence-unwritten",
+        old: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue, 8);",
+        new: "return STATUS_SUCCESS;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &[
+            "0x10E (0x17",
+            "DXGK_OPERATION_SIGNAL_MONITORED_FENCE",
+            "MonitoredFenceValue 0x1",
+            "and the fence has 0x0",
+        ],
+    },
+    Broken {
+        name: "wrong-segments",
+        old: "info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1)",
+        new: "info->SupportedWriteSegmentSet = wanted.local ? 1 << 5",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &[
+            "DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: SupportedWriteSegmentSet",
+            "SupportedWriteSegmentSet 0x20",
+            "the segments that exist are 0x3",
+        ],
+    },
+    Broken {
+        name: "no-contexts",
+        old: "    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
+        new: "    if (!args->Flags.SystemContext) { ExFreePoolWithTag(context, TAG); return STATUS_NO_MEMORY; }\n    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &[
+            "D3DKMTCreateContextVirtual fails with STATUS_NO_MEMORY",
+            "DxgkDdiCreateContext answered STATUS_NO_MEMORY",
+        ],
+    },
+];
+
+#[test]
+fn a_broken_function_is_named_with_what_was_expected_and_seen() {
+    for broken in BROKEN {
+        let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
+        let report = toy.cases(broken.case);
+        assert_eq!((&report["failed"], &report["passed"]), (&1.into(), &0.into()), "{}: {report}", broken.name);
+        let case = report["cases"][0].to_string();
+        for part in broken.told {
+            assert!(case.contains(part), "{}: {part:?} is not in {case}", broken.name);
+        }
+    }
+}
+
+/// As [`Broken`], of a driver that does not start.
+const REFUSED: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "short-answers",
+        "RtlZeroMemory(args->pOutputData, need);",
+        "if (need > 4) RtlZeroMemory(args->pOutputData, need);",
+        &[
+            "DxgkDdiQueryAdapterInfo(",
+            ") succeeded, but wrote only 0 of the 4 bytes",
+            "[d3dkmddi: DXGKDDI_QUERYADAPTERINFO]",
+        ],
+    ),
+    (
+        "no-metadata",
+        "data.DxgkDdiGetNodeMetadata = get_node_metadata;",
+        "(void)get_node_metadata;",
+        &["DxgkDdiGetNodeMetadata is NULL", "[dispmprt: DRIVER_INITIALIZATION_DATA]"],
+    ),
+    (
+        "loop-in-start",
+        "KeInitializeSpinLock(&adapter->submission);",
+        "while (read_register(adapter, TOY_BUSY) == 0) ;",
+        &["0xEA", "DxgkDdiStartDevice of driver toy has not returned for 2.0 s, at IRQL 0", "start_device", "toy.c:"],
+    ),
+];
+
+#[test]
+fn a_driver_that_does_not_start_is_told_why_with_the_page() {
+    for (name, old, new, told) in REFUSED {
+        let Some(toy) = Toy::new(name, old, new) else { return };
+        let output = toy.command("run", &["--driver-limit", "2"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{name}: {text}");
+        for part in *told {
+            assert!(text.contains(part), "{name}: {part:?} is not in {text}");
+        }
+    }
+}
