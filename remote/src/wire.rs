@@ -351,6 +351,34 @@ mod tests {
         }
     }
 
+    /// The table of kinds in the document has what is sent, by number and name.
+    #[test]
+    fn the_document_has_every_kind_of_message() {
+        let document = include_str!("../../docs/machine.md");
+        let rows: Vec<(u64, &str)> = document
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+            .filter_map(|(kind, rest)| Some((kind.parse().ok()?, rest.split(" | ").next()?)))
+            .collect();
+        let name = |words: &Words| {
+            let shown = match (FromProgram::from_words(words), FromMachine::from_words(words)) {
+                (Ok(message), _) => format!("{message:?}"),
+                (_, Ok(FromMachine::Operate { operation, .. })) => format!("{operation:?}"),
+                (_, Ok(message)) => format!("{message:?}"),
+                _ => return None,
+            };
+            shown.split([' ', '(']).next().map(str::to_owned)
+        };
+        // Words that every kind takes for a range, a flag, a reason.
+        let sent = (0..256).filter_map(|kind| {
+            let words = |third| filled(&[kind, 1, 1, third, 1, 1]);
+            Some((kind, name(&words(2)).or_else(|| name(&words(1)))?))
+        });
+        let sent: Vec<_> = sent.collect();
+        let told: Vec<_> = rows.into_iter().map(|(kind, name)| (kind, name.to_owned())).collect();
+        assert_eq!(told, sent);
+    }
+
     proptest! {
         /// Whatever comes is a message or none; what is one is sent as it came, up to words that no kind uses.
         #[test]
