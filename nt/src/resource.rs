@@ -26,7 +26,7 @@ pub enum Wanted {
     SharedFirst,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The thread has it, once more if it had it before.
@@ -39,12 +39,12 @@ pub enum Acquired {
     Unknown,
 }
 
-/// Who has a resource and who waits for it.
+/// Owners and waiters of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Resource {
-    /// Who has it alone, and how often.
+    /// The thread that has it alone, and how often.
     owner: Option<(ThreadToken, u32)>,
-    /// Who shares it, and how often.
+    /// Threads that share it, and how often each.
     sharers: BTreeMap<ThreadToken, u32>,
     waiting: [u32; 2],
 }

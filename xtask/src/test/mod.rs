@@ -3,6 +3,7 @@
 mod build;
 mod output;
 mod run;
+mod served;
 
 use std::env;
 use std::io;
@@ -276,6 +277,7 @@ impl Session<'_> {
             }
         }
         self.job(program, "a sixteenth of the cases on the matrix of GPUs", &["hlk", "--matrix", "--shard", "1/16"]);
+        self.served(program);
         self.guest(program);
         // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
         for driver in ["linked", "pe"] {
@@ -299,6 +301,15 @@ impl Session<'_> {
         command.args(["run", "--release", "--quiet", "--", "hlk", "--bus", "vfio-user-process"]);
         let (tally, note) = run::run(command, self.time_limit());
         self.record("conformance over two processes", tally, start, note);
+    }
+
+    /// The cases that need thunks alone, each as a program of a machine that another process serves.
+    fn served(&mut self, program: &Path) {
+        println!("== cases from programs of other processes: campanile machine, campanile hlk --machine");
+        let start = Instant::now();
+        for (driver, (tally, note)) in served::run(self.root, program, &["linked", "pe"]) {
+            self.record(format!("cases from programs of other processes, {driver} driver"), tally, start, note);
+        }
     }
 
     /// The main job and the core of the cases in a virtual machine, on the GPU as a PCI function. Fetches QEMU where there is none.
