@@ -195,7 +195,7 @@ extern "win64" fn ex_is_acquired_exclusive(resource: *mut c_void) -> u8 {
     (held("ExIsResourceAcquiredExclusiveLite", resource).0 != 0).into()
 }
 
-/// How often the thread has it, in either way.
+/// Number of times that the thread has it, in either way.
 extern "win64" fn ex_is_acquired_shared(resource: *mut c_void) -> u32 {
     held("ExIsResourceAcquiredSharedLite", resource).1
 }
