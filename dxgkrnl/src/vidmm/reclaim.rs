@@ -1,6 +1,10 @@
 //! Memory for a request that finds none: one step after the other that may free some, and the end of destroyed allocations.
 //!
 //! What may be evicted for a request, and what became of the search, travels with it as a [`MemoryRequest`].
+//!
+//! It is part of the memory manager and no layer above it, because each step works on the places of allocations and must not let go of the memory lock
+//! between the look at a place and its change. Whom a step may cost something, which processes are suspended for it and when they are resumed, is
+//! decided above, by `suspended` and `trim`, without that lock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
