@@ -8,6 +8,8 @@ const SLOT_BITS: u32 = 20;
 const SLOTS: u32 = 1 << SLOT_BITS;
 /// Generations of a slot. A slot that has used them all is retired, so that no handle value is ever given out twice.
 const GENERATIONS: u16 = 1 << (32 - SLOT_BITS);
+/// Parts into which the generations are divided for [`HandleTable::of_part`].
+const PARTS: u64 = 16;
 
 struct Slot<T> {
     generation: u16,
@@ -25,12 +27,21 @@ pub(crate) struct HandleTable<T> {
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
     sequence: u64,
+    /// Generation of a slot's first object, and the one that no object has any more.
+    generations: (u16, u16),
 }
 
 impl<T> HandleTable<T> {
     /// An empty table.
     pub(crate) fn new() -> Self {
-        Self { slots: Vec::new(), free: VecDeque::new(), sequence: 0 }
+        Self { slots: Vec::new(), free: VecDeque::new(), sequence: 0, generations: (1, GENERATIONS) }
+    }
+
+    /// An empty table whose handles are none of a table of one of the 15 numbers before or behind this one.
+    pub(crate) fn of_part(number: u64) -> Self {
+        const LENGTH: u16 = GENERATIONS / PARTS as u16;
+        let first = (number % PARTS) as u16 * LENGTH;
+        Self { generations: (first.max(1), first + LENGTH), ..Self::new() }
     }
 
     /// Adds `value`, which belongs to the object with handle `owner` (0 for none). `None` when the table is full.
@@ -38,7 +49,7 @@ impl<T> HandleTable<T> {
         let index = match self.free.pop_front() {
             Some(index) => index,
             None if self.slots.len() + 1 < SLOTS as usize => {
-                self.slots.push(Slot { generation: 1, entry: None });
+                self.slots.push(Slot { generation: self.generations.0, entry: None });
                 self.slots.len() as u32 - 1
             }
             None => return None,
@@ -77,7 +88,7 @@ impl<T> HandleTable<T> {
         let slot = self.slots.get_mut(index)?;
         let entry = slot.entry.take()?;
         slot.generation += 1;
-        if slot.generation < GENERATIONS {
+        if slot.generation < self.generations.1 {
             self.free.push_back(index as u32);
         }
         Some(entry.value)
@@ -158,5 +169,20 @@ mod tests {
         let other = table.insert(3, 0).unwrap();
         assert_eq!(table.newest_first(|_, owner| owner == device), [second, first]);
         assert_eq!(table.newest_first(|_, _| true), [other, second, first, device]);
+    }
+
+    #[test]
+    fn tables_of_different_numbers_give_out_no_handle_twice() {
+        let mut tables: Vec<HandleTable<u64>> = (0..PARTS).map(HandleTable::of_part).collect();
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..300 {
+            for table in &mut tables {
+                let handle = table.insert(0, 0).unwrap();
+                assert!(handle != 0 && seen.insert(handle), "{handle:#x}");
+                assert_eq!(table.remove(handle), Some(0));
+            }
+        }
+        let again = HandleTable::of_part(PARTS).insert(0, 0);
+        assert_eq!(again, HandleTable::new().insert(0, 0), "the sixteenth table behind one has its handles");
     }
 }

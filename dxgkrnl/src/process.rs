@@ -196,19 +196,28 @@ impl Taken {
 impl Process {
     /// A new process of a machine, with nothing open, whose user-mode side is this program. It ends by [`Process::exit`] or with its last owner.
     pub fn new(machine: &Machine, name: &str) -> Arc<Self> {
-        Self::elsewhere(machine, name, Arc::new(ThisProcess))
+        Self::with_handles(machine, name, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
     }
 
-    /// As [`Process::new`], with a user-mode side somewhere else.
-    pub fn elsewhere(machine: &Machine, name: &str, user: Arc<dyn UserSpace>) -> Arc<Self> {
+    /// As [`Process::new`], with a user-mode side somewhere else, which has been a process of `earlier` machines before: the handles that it had there are refused.
+    pub fn elsewhere(machine: &Machine, name: &str, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
+        Self::with_handles(machine, name, user, (HandleTable::of_part(earlier), HandleTable::of_part(earlier)))
+    }
+
+    fn with_handles(
+        machine: &Machine,
+        name: &str,
+        user: Arc<dyn UserSpace>,
+        (handles, kernel_handles): (HandleTable<Object>, HandleTable<KernelObject>),
+    ) -> Arc<Self> {
         let (owner, machine) = (machine.weak(), machine.downgrade());
         Arc::new(Self {
             id: IDS.fetch_add(4, Ordering::Relaxed),
             name: name.to_owned(),
             machine,
             owner,
-            handles: Mutex::new(HandleTable::new()),
-            kernel_handles: Mutex::new(HandleTable::new()),
+            handles: Mutex::new(handles),
+            kernel_handles: Mutex::new(kernel_handles),
             adapters: Mutex::new(Vec::new()),
             inside: Rundown::default(),
             increases_priority: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::status::NTSTATUS;
 
 /// Version of the messages; both ends have the same one.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Words of a message.
 pub const WORDS: usize = 12;
 /// Arguments of a thunk, at most.
@@ -44,6 +44,8 @@ pub struct Hello {
     pub mark: u64,
     /// Name of the program, filled up with zeros.
     pub name: [u8; NAME_BYTES],
+    /// Machines to which it was connected before: their handles are to be refused.
+    pub earlier: u64,
 }
 
 /// Messages of a program.
@@ -191,7 +193,9 @@ impl FromProgram {
             Self::Hello(hello) => {
                 let mut words = filled(&[HELLO, hello.version, hello.declarations, hello.mark_address, hello.mark]);
                 let (name, _) = hello.name.as_chunks();
-                words.iter_mut().skip(5).zip(name).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
+                let earlier = hello.earlier.to_le_bytes();
+                let rest = name.iter().chain([&earlier]);
+                words.iter_mut().skip(5).zip(rest).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
                 words
             }
             Self::Call(Call { id, thunk, caller, arguments: [a, b, c, d, e] }) => {
@@ -209,13 +213,13 @@ impl FromProgram {
     /// # Errors
     /// It is none.
     pub fn from_words(words: &Words) -> Result<Self, Malformed> {
-        let [kind, a, b, c, d, e, f, g, h, i, ..] = *words;
+        let [kind, a, b, c, d, e, f, g, h, i, earlier, _] = *words;
         match kind {
             HELLO => {
                 let mut name = [0; NAME_BYTES];
                 let (chunks, _) = name.as_chunks_mut();
                 chunks.iter_mut().zip([e, f, g, h, i]).for_each(|(to, from)| *to = from.to_le_bytes());
-                Ok(Self::Hello(Hello { version: a, declarations: b, mark_address: c, mark: d, name }))
+                Ok(Self::Hello(Hello { version: a, declarations: b, mark_address: c, mark: d, name, earlier }))
             }
             CALL => {
                 let thunk = u32::try_from(b).map_err(|_| Malformed)?;
@@ -319,7 +323,8 @@ mod tests {
 
     #[test]
     fn what_a_program_sends_arrives_as_it_was() {
-        let hello = Hello { version: 1, declarations: 2, mark_address: 3, mark: 4, name: name_bytes("a program") };
+        let hello =
+            Hello { version: 1, declarations: 2, mark_address: 3, mark: 4, name: name_bytes("a program"), earlier: 5 };
         let call = Call { id: 7, thunk: 8, caller: 9, arguments: [1, 2, 3, 4, 5] };
         let done = |result| FromProgram::Done { operation: 3, result };
         for message in [FromProgram::Hello(hello), FromProgram::Call(call), done(Ok(5)), done(Err(libc::ENOMEM))] {

@@ -66,11 +66,11 @@ int main(int argc, char **argv)
     mode = argv[1];
     declarations = strtoull(argv[2], NULL, 0);
     if (strcmp(mode, "version") == 0) {
-        uint64_t kind = hello(2, declarations, &word);
+        uint64_t kind = hello(3, declarations, &word);
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
-    assert(hello(1, declarations, &word) == 16);
+    assert(hello(2, declarations, &word) == 16);
     if (strcmp(mode, "half") == 0) {
         send_words(words, sizeof(words) / 2);
     } else if (strcmp(mode, "kind") == 0) {

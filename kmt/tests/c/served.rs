@@ -1,5 +1,6 @@
 //! Programs in C on a machine that another process serves: this one.
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
@@ -170,4 +171,23 @@ fn a_machine_that_stops_is_a_device_that_was_removed() {
     let output = child.wait_with_output().expect("an end");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(!output.status.success() && err.contains("0xc00002b6"), "{}: {out}{err}", output.status);
+}
+
+#[test]
+fn a_program_goes_on_with_the_next_machine_and_what_it_had_is_refused() {
+    let Some(program) = program("kmt/tests/c/again.c") else { return };
+    let mut first = Served::new("again", PROGRAMS);
+    let mut command = clean(&program);
+    command.env("CAMPANILE_MACHINE", &first.socket).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
+    let mut ready = [0; 6];
+    child.stdout.as_mut().expect("piped").read_exact(&mut ready).expect("a line");
+    first.stop();
+    drop(first);
+    child.stdin.take().expect("piped").write_all(b"\n").expect("it waits");
+    let second = Served::new("again", PROGRAMS);
+    let output = child.wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out == "went on\n", "{}: {out}{err}", output.status);
+    assert!(matches!(second.events().as_slice(), [Event::Connected { .. }, ..]), "{:?}", second.events());
 }

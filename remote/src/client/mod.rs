@@ -18,7 +18,7 @@ use nt::user_space;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 
 use crate::channel::{Channel, Received};
-use crate::thunks::DECLARATIONS;
+use crate::thunks::{DECLARATIONS, NAMES};
 use crate::wire::{ARGUMENTS, Call, FromMachine, FromProgram, Hello, Refusal, VERSION, name_bytes};
 
 pub use signals::SignalsHeld;
@@ -92,6 +92,16 @@ struct Connection {
 /// The connection of this program, if it has one.
 static CONNECTION: Mutex<Option<Arc<Connection>>> = Mutex::new(None);
 
+/// Where the program was connected, by which name, and how often. Held while it is being connected.
+static PLACE: Mutex<Option<Place>> = Mutex::new(None);
+
+#[derive(Clone)]
+struct Place {
+    path: PathBuf,
+    name: String,
+    connections: u64,
+}
+
 /// The word that the machine knows this program by, as long as it is the same program.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
@@ -100,6 +110,30 @@ static MARK: AtomicU64 = AtomicU64::new(0);
 /// # Errors
 /// See [`ConnectError`].
 pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
+    let mut place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let earlier = place.as_ref().map_or(0, |place| place.connections);
+    let connection = connected(path, name, earlier)?;
+    *place = Some(Place { path: path.to_path_buf(), name: name.to_owned(), connections: earlier + 1 });
+    *CONNECTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    Ok(())
+}
+
+/// The machine is gone: connects to the next one at its place, if there is one, unless another thread has done so.
+fn reconnect() {
+    let Some(place) = PLACE.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+    if !is_connected() {
+        // Without a machine the thunk says so.
+        let _ = connect(&place.path, &place.name);
+    }
+}
+
+/// True for the thunks by which a program finds adapters: with them it goes on after a machine has ended.
+fn finds_adapters(thunk: u32) -> bool {
+    let name = NAMES.get(thunk as usize).copied().unwrap_or_default();
+    name.starts_with("D3DKMTEnumAdapters") || name.starts_with("D3DKMTOpenAdapterFrom")
+}
+
+fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, ConnectError> {
     let socket = |error| ConnectError::Socket(path.to_path_buf(), error);
     let channel = Channel::connect(path).map_err(socket)?;
     perform::let_reach(&channel);
@@ -107,7 +141,7 @@ pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
     MARK.store(mark, Ordering::SeqCst);
     let mark_address = MARK.as_ptr().expose_provenance() as u64;
     let name = name_bytes(name);
-    let hello = Hello { version: VERSION, declarations: DECLARATIONS, mark_address, mark, name };
+    let hello = Hello { version: VERSION, declarations: DECLARATIONS, mark_address, mark, name, earlier };
     // A machine that refuses at once has closed already, and its answer is there all the same.
     let sent = channel.send(&FromProgram::Hello(hello).to_words(), None);
     match (receive(&channel), sent) {
@@ -127,8 +161,7 @@ pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
     let thread = thread::Builder::new().name("campanile machine".to_owned()).spawn(move || of_thread.serve());
     drop(held);
     thread.map_err(ConnectError::Thread)?;
-    *CONNECTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
-    Ok(())
+    Ok(connection)
 }
 
 /// True while the machine that this program is connected to is there.
@@ -142,8 +175,12 @@ fn connection() -> Option<Arc<Connection>> {
 
 /// Calls a thunk of the machine by its number.
 ///
-/// Errors: STATUS_DEVICE_REMOVED if the machine is gone, also while the thunk runs, or if there never was one.
+/// Errors: STATUS_DEVICE_REMOVED if the machine is gone, also while the thunk runs, or if there never was one. A thunk that finds adapters goes to the next machine
+/// at the same place.
 pub(crate) fn call(thunk: u32, given: &[u64]) -> NTSTATUS {
+    if finds_adapters(thunk) && !is_connected() {
+        reconnect();
+    }
     let Some(connection) = connection() else { return STATUS_DEVICE_REMOVED };
     let mut arguments = [0; ARGUMENTS];
     arguments.iter_mut().zip(given).for_each(|(to, from)| *to = *from);

@@ -86,7 +86,7 @@ impl Program {
         }
         let name = printed(&hello.name);
         observer(&Event::Connected { name: name.clone(), pid: number });
-        let process = Process::elsewhere(machine, &name, Arc::clone(&remote) as Arc<dyn UserSpace>);
+        let process = Process::elsewhere(machine, &name, Arc::clone(&remote) as Arc<dyn UserSpace>, hello.earlier);
         let caller = Arc::clone(&process);
         let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
         let calls = Calls::new(Box::new(move |call| make(&caller, &answers, &asked, call)));
