@@ -504,6 +504,9 @@ impl Adapter {
             registry::unregister(link);
             self.check_leftovers(link);
         }
+        if let Some(vidsch) = self.scheduler() {
+            vidsch.forget();
+        }
         let acquired = lock(&self.acquired).len();
         if acquired > 0 {
             self.machine

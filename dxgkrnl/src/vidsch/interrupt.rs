@@ -81,8 +81,10 @@ impl FaultedDevices {
 }
 
 impl VidSch {
-    /// Drops the reports that nobody acts on any more: the contexts and queues that they name keep the adapter, which keeps the reports.
-    pub(super) fn forget_reports(&self) {
+    /// The adapter has ended, and nobody acts on packets and reports any more. They are dropped: the contexts and queues that they name keep the adapter, which
+    /// keeps them.
+    pub(crate) fn forget(&self) {
+        self.abandon_packets();
         let aside = core::mem::take(&mut *lock(&self.aside));
         let pending = core::mem::take(&mut *lock(&self.pending));
         let acting = core::mem::take(&mut *lock(&self.acting));

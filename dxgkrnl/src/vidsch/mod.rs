@@ -281,7 +281,6 @@ impl VidSch {
         self.updates.stop();
         self.recovery().stop();
         self.close_everything();
-        self.forget_reports();
     }
 
     /// Raises a bugcheck if a DDI failed that may not, unless the machine has stopped and the DDI was not even called, or there is no

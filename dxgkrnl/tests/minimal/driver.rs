@@ -37,6 +37,8 @@ pub(crate) struct Adapter {
     pub(crate) interface: DXGKRNL_INTERFACE,
     pub(crate) handle: HANDLE,
     pub(crate) registers: *mut u32,
+    /// Written at device level, where no interrupt routine runs.
+    pub(crate) stopped: bool,
     pub(crate) vram: i64,
     pub(crate) features: DXGK_FEATURE_INTERFACE,
     /// Memory that a test left behind.
@@ -76,6 +78,7 @@ pub(crate) unsafe extern "win64" fn add_device(_object: *mut c_void, context: *m
         interface: DXGKRNL_INTERFACE::zeroed(),
         handle: std::ptr::null_mut(),
         registers: std::ptr::null_mut(),
+        stopped: false,
         vram: 0,
         features: DXGK_FEATURE_INTERFACE::zeroed(),
         forgotten: std::ptr::null_mut(),
@@ -103,6 +106,7 @@ pub(crate) unsafe extern "win64" fn start_device(
     // SAFETY: the system passes its interface.
     adapter.interface = unsafe { interface.read() };
     adapter.handle = adapter.interface.DeviceHandle;
+    adapter.stopped = false;
     let mut info = DXGK_DEVICE_INFO::zeroed();
     // SAFETY: handle and place are good.
     let status = unsafe { adapter.interface.DxgkCbGetDeviceInformation.unwrap()(adapter.handle, &raw mut info) };
@@ -152,14 +156,27 @@ pub(crate) unsafe extern "win64" fn start_device(
 pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
     let adapter = adapter(context);
     (adapter.mutant.in_stop)(adapter);
-    // SAFETY: the mapping was made in StartDevice.
+    let mut done = 0;
+    let synchronize = adapter.interface.DxgkCbSynchronizeExecution.unwrap();
+    // SAFETY: the routine is given the adapter.
+    let status = unsafe { synchronize(adapter.handle, Some(end_interrupts), context, 0, &raw mut done) };
+    assert!(status.is_success() && done == 1);
+    // SAFETY: the mapping was made in StartDevice, and no interrupt routine uses it any more.
     let status = unsafe { adapter.interface.DxgkCbUnmapMemory.unwrap()(adapter.handle, adapter.registers.cast()) };
     assert!(status.is_success());
     STATUS_SUCCESS
 }
 
+unsafe extern "win64" fn end_interrupts(context: *mut c_void) -> BOOLEAN {
+    adapter(context).stopped = true;
+    1
+}
+
 pub(crate) unsafe extern "win64" fn interrupt_routine(context: *mut c_void, _message: u32) -> BOOLEAN {
     let adapter = adapter(context);
+    if adapter.stopped {
+        return 0;
+    }
     let mut any = false;
     loop {
         // SAFETY: the registers are mapped.

@@ -71,12 +71,14 @@ impl Program {
         let Ok(FromProgram::Hello(hello)) = FromProgram::from_words(&words) else { return };
         let channel = Arc::new(channel);
         let remote = match refusal(&hello) {
-            Some(why) => Err(why),
-            None => RemoteProgram::new(Arc::clone(&channel), pid, &hello).ok_or(Refusal::Memory),
+            Some(why) => Err(Some(why)),
+            None => RemoteProgram::new(Arc::clone(&channel), pid, &hello),
         };
         let remote = match remote {
             Ok(remote) => Arc::new(remote),
-            Err(why) => {
+            // Nobody is left who could be told.
+            Err(None) => return,
+            Err(Some(why)) => {
                 let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
                 return observer(&Event::Refused { pid: number, why });
             }

@@ -14,12 +14,15 @@ use std::time::{Duration, Instant};
 
 use nt::user_space::{ARGUMENT_WORDS, UserSpace};
 use remote::channel::Channel;
-use remote::wire::{FromMachine, Hello, Operation};
+use remote::wire::{FromMachine, Hello, Operation, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
 use super::{ANSWER_LIMIT, Fault};
+
+/// Time in which a program ends that has lost its memory already.
+const END_LIMIT: Duration = Duration::from_millis(500);
 
 /// Operations that were asked for and are not answered.
 #[derive(Default)]
@@ -43,12 +46,20 @@ pub(super) struct RemoteProgram {
 }
 
 impl RemoteProgram {
-    /// The program that said hello, if its memory can be reached.
-    pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Option<Self> {
-        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    /// The program that said hello.
+    ///
+    /// # Errors
+    /// Its memory cannot be reached; `None` if that is because it has ended.
+    pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Result<Self, Option<Refusal>> {
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| None)?;
         let mark = (hello.mark_address, hello.mark);
         let program = Self { channel, pid, process, mark, asked: Mutex::default(), answered: Condvar::new() };
-        program.has_mark().then_some(program)
+        if program.has_mark() {
+            return Ok(program);
+        }
+        // One that is being killed loses its memory first.
+        let ends = program.ends_within(END_LIMIT);
+        Err((!ends).then_some(Refusal::Memory))
     }
 
     /// Readable once the process has ended.
