@@ -8,7 +8,7 @@ mod minimal;
 mod packet_engine;
 
 use dxgkrnl::{Process, StartError, TdrSettings, thunks};
-use minimal::{Bench, Mutant, SOUND, driver};
+use minimal::{Bench, Mutant, SOUND, answers, driver};
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine};
 use wddm_ddi::Zeroed;
@@ -31,12 +31,12 @@ unsafe extern "win64" fn half_an_answer(context: HANDLE, args: *const DXGKARG_QU
     let mut args = unsafe { args.read() };
     if args.Type == DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4 {
         // SAFETY: the arguments are the system's.
-        return unsafe { driver::query_adapter_info(context, &raw const args) };
+        return unsafe { answers::query_adapter_info(context, &raw const args) };
     }
     let mut whole = vec![0_u8; args.OutputDataSize as usize];
     let wanted = std::mem::replace(&mut args.pOutputData, whole.as_mut_ptr().cast());
     // SAFETY: as above, with a place of the same size.
-    let status = unsafe { driver::query_adapter_info(context, &raw const args) };
+    let status = unsafe { answers::query_adapter_info(context, &raw const args) };
     let half = whole.len() / 2;
     // SAFETY: the system's place has twice as many bytes.
     unsafe { wanted.cast::<u8>().copy_from(whole.as_ptr(), half) };

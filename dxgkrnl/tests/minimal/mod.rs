@@ -2,6 +2,7 @@
 //!
 //! It shares nothing with any real driver or device. A [`Mutant`] changes one answer or makes one mistake.
 
+pub(crate) mod answers;
 pub(crate) mod bus;
 pub(crate) mod driver;
 pub(crate) mod table;

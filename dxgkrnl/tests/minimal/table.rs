@@ -7,7 +7,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::driver;
+use super::{answers, driver};
 
 /// A function that does nothing and says so.
 macro_rules! trivial {
@@ -74,8 +74,8 @@ fn plug_and_play(table: &mut DRIVER_INITIALIZATION_DATA) {
 }
 
 fn rendering(table: &mut DRIVER_INITIALIZATION_DATA) {
-    table.DxgkDdiQueryAdapterInfo = Some(driver::query_adapter_info);
-    table.DxgkDdiGetNodeMetadata = Some(driver::get_node_metadata);
+    table.DxgkDdiQueryAdapterInfo = Some(answers::query_adapter_info);
+    table.DxgkDdiGetNodeMetadata = Some(answers::get_node_metadata);
     table.DxgkDdiCreateProcess = Some(driver::create_process);
     table.DxgkDdiDestroyProcess = Some(driver::destroy_process);
     table.DxgkDdiCreateDevice = Some(driver::create_device);
