@@ -218,11 +218,14 @@ struct HlkArguments {
     /// Runs the cases N times, one round after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// Runs N cases at a time. Most of their time is waiting, so that two for each processor are three times as fast as one.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine_at", value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: u32,
     /// Runs only part K of N of the cases, so that several machines share a run; put the parts' `--json` reports together with `--merge`.
     #[arg(long, value_name = "K/N")]
     shard: Option<campanile_conformance::shard::Shard>,
     /// Runs nothing, and merges the `--json` reports of all parts of a run: summary, `--json` and `--junit` are of the whole.
-    #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["list", "filter", "json_lines", "hangs", "repeat", "shard", "timeout"])]
+    #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["list", "filter", "json_lines", "hangs", "repeat", "jobs", "shard", "timeout"])]
     merge: Vec<PathBuf>,
     /// Runs the cases on about twenty GPUs instead of one, so that every two properties which `--device-variant` and `--fence-storage` can choose
     /// are combined on at least one of them (pairwise testing). The GPUs are drawn from the seed.
@@ -262,7 +265,7 @@ fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         let option = word.split('=').next().unwrap_or_default();
-        if !["--filter", "--junit", "--repeat", "--shard"].contains(&option) {
+        if !["--filter", "--junit", "--repeat", "--jobs", "--shard"].contains(&option) {
             kept.push(word);
         } else if option == word {
             // Its value is a word of its own.
@@ -561,6 +564,7 @@ fn hlk_command(arguments: HlkArguments) -> u8 {
         json_lines,
         junit: arguments.junit,
         repeat: arguments.repeat,
+        jobs: arguments.jobs,
         shard: arguments.shard,
         merge: arguments.merge,
         matrix: arguments.matrix,
@@ -581,7 +585,7 @@ mod tests {
     #[test]
     fn a_case_is_run_again_as_it_was_and_alone() {
         let words =
-            "--filter Fence --json --driver pe --junit=a.xml --repeat 3 --shard 1/2 --bus=vfio-user --timeout 5"
+            "--filter Fence --json --driver pe --junit=a.xml --repeat 3 --jobs 2 --shard 1/2 --bus=vfio-user --timeout 5"
                 .split(' ');
         let kept = how_cases_run(words.map(str::to_owned));
         assert_eq!(kept.join(" "), "--driver pe --bus=vfio-user --timeout 5");

@@ -5,6 +5,7 @@ mod under_way;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -43,6 +44,8 @@ pub struct Options {
     pub junit: Option<PathBuf>,
     /// Run the cases so often; 0 counts as 1.
     pub repeat: u32,
+    /// Cases that run at a time; 0 counts as 1.
+    pub jobs: u32,
     /// Run only this part of the cases, where several machines share them.
     pub shard: Option<Shard>,
     /// Run nothing, and put these reports of parts together.
@@ -115,7 +118,7 @@ pub fn command(options: &Options) -> u8 {
     }
 }
 
-/// Runs the cases of this part of the run on each machine, one after the other, and tells each outcome as soon as it is there. Of several machines
+/// Runs the cases of this part of the run on each machine, and tells each outcome as soon as it is there. Of several machines
 /// the first has the cases that bring their own; with `--profiles`, where machines differ by features alone, only those that choose the features are there alone.
 fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
     let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
@@ -150,17 +153,25 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
         under_way.add(outcome);
     };
     for part in mine.chunk_by(|(_, (one, _)), (_, (other, _))| std::ptr::eq(*one, *other)) {
-        for (_, (machine, case)) in part {
-            progress.set_message(case.name);
-            let again = replay(&[&machine.words[..], &options.command_line].concat(), case);
-            under_way.next(case.about(), again.clone());
-            let mut outcome = run_within(case, &machine.options, limit);
-            if outcome.status == Status::Failed {
-                outcome.replay = Some(again);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some((_, (machine, case))) = part.get(next.fetch_add(1, Ordering::Relaxed)) {
+                progress.set_message(case.name);
+                let again = replay(&[&machine.words[..], &options.command_line].concat(), case);
+                under_way.next(case.about(), again.clone());
+                let mut outcome = run_within(case, &machine.options, limit);
+                if outcome.status == Status::Failed {
+                    outcome.replay = Some(again);
+                }
+                add(outcome);
+                progress.inc(1);
             }
-            add(outcome);
-            progress.inc(1);
-        }
+        };
+        std::thread::scope(|scope| {
+            // A host without a thread for it has fewer at a time.
+            (1..options.jobs).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, work)));
+            work();
+        });
         if let Err(error) = release_shared() {
             add(CaseReport::of_shared(error.to_string()));
         }

@@ -344,6 +344,12 @@ fn a_run_is_shared_by_parts_and_put_together_again() {
     let other = campanile(&["hlk", "--merge", &parts[0], &part("2/2", "8")]);
     assert!(text(&other.stderr).contains("not of one run"), "{}", text(&other.stderr));
     assert_eq!(campanile(&["hlk", "--shard", "3/2"]).status.code(), Some(2));
+    let at_once = json(&campanile(&["hlk", "--filter", filter, "--json", "--jobs", "3", "--repeat", "2"]));
+    let mut found = names(&at_once);
+    found.sort();
+    let twice: Vec<String> = wanted.iter().flat_map(|name| [name.clone(), name.clone()]).collect();
+    assert_eq!((found, &at_once["failed"]), (twice, &0.into()), "every case twice, whichever ran beside it");
+    assert_eq!(campanile(&["hlk", "--jobs", "0"]).status.code(), Some(2));
 }
 
 #[test]

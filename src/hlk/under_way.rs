@@ -16,16 +16,17 @@ fn run() -> MutexGuard<'static, Option<Run>> {
 struct Run {
     options: Options,
     done: Report,
-    /// The case that runs, and the command that runs it alone.
-    case: Option<(About, String)>,
+    /// The cases that run, each with the command that runs it alone.
+    cases: Vec<(About, String)>,
 }
 
 impl Run {
-    /// The report where the process ends inside the case that runs, because of a driver.
+    /// The report where the process ends inside the cases that run, because of a driver.
     fn broken_off(self, reason: &str) -> (Options, Report) {
-        let Self { options, mut done, case } = self;
-        if let Some((case, again)) = case {
-            let reason = format!("the process ended inside the case, and no case after it has run: {reason}");
+        let Self { options, mut done, cases } = self;
+        let where_it_ended = if cases.len() > 1 { "this case or another one that ran beside it" } else { "the case" };
+        for (case, again) in cases {
+            let reason = format!("the process ended inside {where_it_ended}, and no case after it has run: {reason}");
             let outcome = CaseReport::named(case.name, case.area, case.page, Status::Failed);
             done.add(CaseReport { reason: Some(reason), replay: Some(again), ..outcome });
         }
@@ -39,28 +40,30 @@ pub(super) struct UnderWay;
 
 impl UnderWay {
     pub(super) fn begin(options: &Options, empty: Report) -> Self {
-        *run() = Some(Run { options: options.clone(), done: empty, case: None });
+        *run() = Some(Run { options: options.clone(), done: empty, cases: Vec::new() });
         dxgkrnl::before_the_process_ends(|reason| {
-            let Some((options, done)) = run().take().map(|run| run.broken_off(reason)) else { return };
-            if let Some(last) = done.cases.last() {
-                tell(&options, last);
-            }
+            let Some(run) = run().take() else { return };
+            let before = run.done.cases.len();
+            let (options, done) = run.broken_off(reason);
+            done.cases.iter().skip(before).for_each(|case| tell(&options, case));
             conclude(&options, &done);
         });
         Self
     }
 
-    /// The next case runs from now on.
+    /// A further case runs from now on.
     pub(super) fn next(&self, case: About, again: String) {
         if let Some(run) = run().as_mut() {
-            run.case = Some((case, again));
+            run.cases.push((case, again));
         }
     }
 
     /// An outcome is there.
     pub(super) fn add(&self, outcome: CaseReport) {
         if let Some(run) = run().as_mut() {
-            run.case = None;
+            if let Some(place) = run.cases.iter().position(|(case, _)| case.name == outcome.name) {
+                run.cases.swap_remove(place);
+            }
             run.done.add(outcome);
         }
     }
@@ -90,7 +93,7 @@ mod tests {
         let (first, second) = (all.next().unwrap(), all.next().unwrap());
         let mut done = Report::new(Drivers::selected(), RunInfo::default());
         done.add(CaseReport::named(first.name, first.area, first.page, Status::Passed));
-        let run = Run { options: Options::default(), done, case: Some((second, "again".to_owned())) };
+        let run = Run { options: Options::default(), done, cases: vec![(second, "again".to_owned())] };
         let (_, report) = run.broken_off("DxgkDdiEscape has not returned");
         assert_eq!((report.total, report.passed, report.failed), (2, 1, 1));
         let last = report.cases.last().unwrap();
