@@ -21,7 +21,7 @@ use super::hw_queue::HwQueue;
 use super::node::NodeState;
 use super::packet_context::PacketContext;
 use super::sync_object::SyncObject;
-use super::timeouts::Subject;
+use super::timeouts::{POLL_INTERVAL, Subject};
 use super::worker::Work;
 
 /// How long a device that is going to sleep waits for packets.
@@ -69,6 +69,12 @@ impl Remains {
     fn unsettled(&self) -> Vec<usize> {
         let queues = self.queues.iter().map(|queue| queue.held.load(Ordering::Acquire));
         queues.chain(self.contexts.iter().map(|context| context.unsettled())).collect()
+    }
+
+    /// True if something is held back that the hardware has released, and whose interrupt is under way.
+    fn is_about_to_move(&self) -> bool {
+        self.queues.iter().any(|queue| queue.is_about_to_move())
+            || self.contexts.iter().any(|context| context.is_about_to_move())
     }
 
     fn drop_held(&self) {
@@ -232,7 +238,12 @@ impl VidSch {
                 let unsettled = work.unsettled();
                 self.let_go_of_held(&work);
                 if work.has_ended() && work.unsettled() == unsettled {
-                    return work.drop_held();
+                    // Time is for an interrupt that never comes.
+                    let waits = work.is_about_to_move() && self.timeouts.clock().now() < limit;
+                    if !waits || device.error().is_some() || self.verifier.is_stopped() {
+                        return work.drop_held();
+                    }
+                    std::thread::sleep(POLL_INTERVAL);
                 }
             }
             let ended = self.await_progress(&work, limit);

@@ -84,6 +84,11 @@ impl<T> HeldQueue<T> {
         if is_over == Some(false) { None } else { Some(self.wait.take().is_some()) }
     }
 
+    /// True if the wait of the first request is met, and its end has yet to be told.
+    pub(super) fn is_about_to_move(&self) -> bool {
+        self.wait.as_ref().is_some_and(QueueWait::is_about_to_end)
+    }
+
     /// The first request waits for these; `over` is called when they have come, perhaps before this returns.
     pub(super) fn wait_for(&mut self, conditions: impl Into<Objects>, over: impl Fn() + Send + Sync + 'static) {
         let conditions = conditions.into();

@@ -389,6 +389,11 @@ impl PacketContext {
         Ok(())
     }
 
+    /// True if the wait of the first submission is met, and its end has yet to be told.
+    pub(super) fn is_about_to_move(&self) -> bool {
+        lock(&self.software_queue).held.is_about_to_move()
+    }
+
     /// A wait is over or a packet done. On the worker thread.
     pub(super) fn advance(&self) {
         self.run(&mut lock(&self.software_queue));

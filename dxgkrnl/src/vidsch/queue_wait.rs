@@ -69,6 +69,11 @@ impl QueueWait {
         self.wait.outcome().is_some()
     }
 
+    /// True if the fences have their values, and what tells the wait of it is still to come: an interrupt that is under way.
+    pub(super) fn is_about_to_end(&self) -> bool {
+        !self.is_over() && self.begun.is_empty() && is_met(&self.fences, false)
+    }
+
     /// Gives the wait up.
     pub(super) fn cancel(self) {
         self.wait.finish(STATUS_CANCELLED);

@@ -153,6 +153,11 @@ impl HwQueue {
         Ok(())
     }
 
+    /// True if the wait of the first submission is met, and its end has yet to be told.
+    pub(super) fn is_about_to_move(&self) -> bool {
+        lock(&self.software_queue).held.is_about_to_move()
+    }
+
     /// The wait of the first submission is over.
     pub(super) fn advance(&self) {
         self.move_on(&mut lock(&self.software_queue));
