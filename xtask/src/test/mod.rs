@@ -258,6 +258,8 @@ impl Session<'_> {
 
     /// Runs the commands of the release program as its users do: main job, cases, guest, bench.
     fn program(&mut self, program: &Path) {
+        // As many as the suites of the cases have at a time.
+        let jobs = (2 * thread::available_parallelism().map_or(1, usize::from)).min(64).to_string();
         self.job(program, "main job", &[]);
         self.job(program, "main job on the Windows images", &["run", "--driver", "pe"]);
         for withheld in PROFILES {
@@ -265,18 +267,19 @@ impl Session<'_> {
             self.job(program, &format!("main job on the Windows images without {withheld}"), &run);
         }
         for area in ["Submission.", "Packet"] {
-            let cases = ["hlk", "--driver", "pe", "--profiles", "--filter", area];
+            let cases = ["hlk", "--jobs", &jobs, "--driver", "pe", "--profiles", "--filter", area];
             self.job(program, &format!("cases of {area} on the Windows images, every subset of features"), &cases);
         }
         for mode in ["gpu-virtual", "gpu-physical"] {
             let variant = format!("page-tables={mode}");
             self.job(program, &format!("main job, page tables {mode}"), &["run", "--device-variant", &variant]);
             for area in ["GpuAddress", "Lock2.", "Memory."] {
-                let cases = ["hlk", "--filter", area, "--device-variant", &variant];
+                let cases = ["hlk", "--jobs", &jobs, "--filter", area, "--device-variant", &variant];
                 self.job(program, &format!("cases of {area}, page tables {mode}"), &cases);
             }
         }
-        self.job(program, "a sixteenth of the cases on the matrix of GPUs", &["hlk", "--matrix", "--shard", "1/16"]);
+        let matrix = ["hlk", "--jobs", &jobs, "--matrix", "--shard", "1/16"];
+        self.job(program, "a sixteenth of the cases on the matrix of GPUs", &matrix);
         self.served(program);
         self.guest(program);
         // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
