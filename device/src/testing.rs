@@ -343,6 +343,7 @@ impl Host {
             process: 0,
             grace_same: 0,
             grace_lower: 0,
+            context: 0,
         };
         (queue, descriptor)
     }

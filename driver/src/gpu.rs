@@ -13,7 +13,7 @@ use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
 use wddm_ddi::types::*;
 
 use crate::caps::{Claims, Hardware};
-use crate::cmp::Cmp;
+use crate::cmp::{Cmp, refused_command};
 use crate::doorbells::{Doorbells, Scheduler};
 use crate::dxgk::{ContiguousMemory, Dxgk};
 use crate::events::{EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
@@ -30,6 +30,7 @@ use crate::nt;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::root_word::root_of;
+use crate::scheduling_log::SchedulingLog;
 use crate::trace::Trace;
 use crate::vram::aperture::Aperture;
 use crate::vram::host_aperture::HostAperture;
@@ -85,6 +86,8 @@ pub(crate) struct Gpu {
     pub(crate) fstates: [AtomicU32; NODES as usize],
     /// What the hardware is told about priority bands, also after a reset.
     bands: SpinLock<Bands>,
+    /// The scheduling logs of the nodes, also for after a reset. Taken before the scheduler's lock.
+    scheduling_logs: SpinLock<[Option<SchedulingLog>; NODES as usize]>,
 }
 
 /// State that the driver saves on the way to D3 and restores on the way to D0.
@@ -222,6 +225,7 @@ impl Gpu {
         if bands != Bands::unset() {
             self.program_bands(irql, bands);
         }
+        self.restore_scheduling_logs(irql);
         Ok(())
     }
 
@@ -240,6 +244,38 @@ impl Gpu {
             let _ = self.cmp.run_long(irql, Command::SetBandTimes, arguments);
         }
         let _ = self.cmp.run(irql, Command::SetBandShare, [bands.share.into(), 0, 0]);
+    }
+
+    /// Gives a node a scheduling log in place of the one that it has, now and after a reset.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a node that there is not; the node keeps its log when the command is refused.
+    pub(crate) fn set_scheduling_log(
+        &self,
+        irql: &impl UpToDispatch,
+        node: u32,
+        log: SchedulingLog,
+    ) -> Result<(), Refused> {
+        let mut logs = self.scheduling_logs.lock(irql);
+        let (logs, irql) = logs.parts();
+        let place = logs.get_mut(node as usize).ok_or(refused(Reason::NoSuchNode))?;
+        if self.is_running() {
+            self.cmp.run_long(irql, Command::SetSchedulingLog, log.arguments(node)).map_err(refused_command)?;
+        }
+        *place = Some(log);
+        Ok(())
+    }
+
+    /// After a reset the nodes write no log until they are told where.
+    fn restore_scheduling_logs(&self, irql: &impl UpToDispatch) {
+        let mut logs = self.scheduling_logs.lock(irql);
+        let (logs, irql) = logs.parts();
+        for (node, log) in (0u32..).zip(logs) {
+            if let Some(log) = log {
+                // Refused only by a device that is lost, or by one without a paging process, which needs none.
+                let _ = self.cmp.run_long(irql, Command::SetSchedulingLog, log.arguments(node));
+            }
+        }
     }
 
     /// The F-state that a node, which there is, is to be in, now and after a reset.
@@ -409,9 +445,9 @@ impl Gpu {
         self.claims.native_fence && self.hardware.caps.system_process_fences()
     }
 
-    /// Tells the scheduler where the paging process is, if it wants to know and that is known.
+    /// Tells the scheduler where the paging process is, if that is known.
     fn write_paging_root(&self) {
-        if let Some(root) = self.system_root().filter(|_| self.maps_fences() && self.is_powered()) {
+        if let Some(root) = self.system_root().filter(|_| self.is_powered()) {
             self.registers.write64(registers::PAGING_ROOT, root.into_bits());
         }
     }
@@ -518,6 +554,7 @@ impl Undo<'_> {
             waiting: AtomicBool::new(false),
             fstates: [const { AtomicU32::new(0) }; NODES as usize],
             bands: SpinLock::new(Bands::unset()),
+            scheduling_logs: SpinLock::new([None; NODES as usize]),
         });
         // SAFETY: written just now.
         Ok(unsafe { place.assume_init() })

@@ -56,6 +56,7 @@ mod report;
 mod reset;
 mod reset_hw;
 mod root_word;
+mod scheduling_log;
 mod segment;
 mod slots;
 mod stop;

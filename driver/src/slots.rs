@@ -139,7 +139,7 @@ macro_rules! slots {
             DxgkDdiUpdateHwContextState as UpdateHwContextState in Queue by queue::update_hw_context_state = "hardware scheduling";
             DxgkDdiCreateProtectedSession = "no video protected regions or sessions";
             DxgkDdiDestroyProtectedSession = "no video protected regions or sessions";
-            DxgkDdiSetSchedulingLogBuffer as SetSchedulingLogBuffer in Queue by queue::set_scheduling_log_buffer = "hardware scheduling; the log stays empty";
+            DxgkDdiSetSchedulingLogBuffer as SetSchedulingLogBuffer in Queue by queue::set_scheduling_log_buffer = "hardware scheduling; the hardware writes the log by itself";
             DxgkDdiSetupPriorityBands as SetupPriorityBands in Queue by queue::setup_priority_bands = "hardware scheduling";
             DxgkDdiNotifyFocusPresent = "no display";
             DxgkDdiSetContextSchedulingProperties as SetContextSchedulingProperties in Queue by queue::set_context_scheduling_properties = "hardware scheduling";

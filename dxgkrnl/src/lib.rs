@@ -88,4 +88,4 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
-pub use vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
+pub use vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, SchedulingLogCounts, Tree};

@@ -68,6 +68,8 @@ nt::ranks! {
     PagingValue,
     /// `CrossAdapter::signalling`, by number of the fence.
     CrossAdapterSignal: several,
+    /// `SchedulingLogs::nodes`.
+    SchedulingLogs,
     /// `Node::dispatching`.
     Dispatching,
     /// `VidSch::class`.

@@ -61,6 +61,8 @@ numbers! {
         NodeHung = 7,
         /// A preemption of the queue is done. data0: cookie; data1: offset in the preempted buffer of the WAIT that was not satisfied; 0 if the buffer was done, which its Retired event has said before, or if there was none.
         Preempted = 8,
+        /// The scheduler has written the entry of the node's scheduling log for which SetSchedulingLog asked for this event.
+        SchedulingLog = 9,
     }
 }
 

@@ -24,6 +24,7 @@ pub mod pci;
 pub mod private;
 pub mod queue;
 pub mod registers;
+pub mod scheduling_log;
 pub mod trace;
 
 pub use table::{BitField, Field};

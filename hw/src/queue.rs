@@ -79,6 +79,8 @@ record! {
         0x5c grace_same: u32,
         /// Packets that a queue of the same process and lower rank may go on for to end its command buffer before this one gets the node.
         0x60 grace_lower: u32,
+        /// The number by which the scheduling log of the node names the queue's context; 0 for a queue that the log leaves out.
+        0x68 context: u64,
     }
 }
 

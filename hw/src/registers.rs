@@ -82,7 +82,7 @@ registers! {
     EVENT_RING_BASE = 0x060, 8, ReadWrite;
     /// Number of records in the event ring: a power of two, 16 to 65536.
     EVENT_RING_ENTRIES = 0x068, 4, ReadWrite;
-    /// Page-table root of the paging process, a location: the address space of fence values that MapFence names, and of logs that SetFenceLog or a descriptor names, from then on. Only with CAPS.SYSTEM_PROCESS_FENCES.
+    /// Page-table root of the paging process, a location: the address space of fence values that MapFence names, and of fence logs that SetFenceLog or a descriptor names, from then on, both only with CAPS.SYSTEM_PROCESS_FENCES; and of the logs of SetSchedulingLog.
     PAGING_ROOT = 0x070, 8, ReadWrite;
     /// Largest number of fences that can be mapped; 0 without CAPS.SYSTEM_PROCESS_FENCES.
     FENCE_LIMIT = 0x078, 4, ReadOnly;
@@ -248,6 +248,8 @@ numbers! {
         SetBandTimes = 24,
         /// Gives queue ARG0 the page-table root ARG1, a location, in the place of its own, or none with 0. Its ring, its control page, its progress fence, its fence logs (if they are in its address space) and a command buffer in progress whose entry named no root are reached through the new root from then on; what it has logged is complete before. A queue without a root translates nothing. BadState unless the queue is suspended or faulted, BadArgument for a root that no descriptor could name.
         SetQueueRoot = 25,
+        /// Gives node ARG0 the scheduling log with its header at ARG1 (32-aligned, in the paging process, PAGING_ROOT) and ARG2 entries (1 to 2^20), and has a SchedulingLog event sent each time entry ARG3 is written; no entry has a number of ARG2 or more. ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position that the header has at the first entry; an index beyond the last entry counts as 0. When the command has completed, nothing more is written to the old log. The pages may come and go: an entry is dropped, without a trace in the position, while its page or that of the header is not mapped. BadState if PAGING_ROOT is 0.
+        SetSchedulingLog = 26,
     }
 }
 
@@ -309,6 +311,7 @@ impl Command {
             Self::UnmapFence => &[UnknownCommand, BadArgument],
             Self::SetQueuePriority => &[BadQueue, BadArgument],
             Self::SetQueueRoot => &[BadQueue, BadArgument, BadState],
+            Self::SetSchedulingLog => &[BadArgument, BadState],
         }
     }
 

@@ -263,6 +263,7 @@ fn a_command_may_answer_what_the_manual_names_for_it_and_nothing_else() {
         (Command::SetFenceLog, &[BadArgument, BadQueue, BadState, PageFault]),
         (Command::UnmapFence, &[BadArgument, UnknownCommand]),
         (Command::SetQueueRoot, &[BadArgument, BadQueue, BadState]),
+        (Command::SetSchedulingLog, &[BadArgument, BadState]),
     ] {
         assert!(command.may_answer(Done), "{command:?}");
         let found: Vec<CommandStatus> = all.into_iter().filter(|status| command.may_answer(*status)).collect();

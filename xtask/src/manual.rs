@@ -10,6 +10,7 @@ use campanile_hw::isa::{
     AtomicOperation, BadInstruction, Comparison, FORMS, Form, LineEntry, MemoryFormat, ModifierKind, Operand, Order,
     OrderWord, ProgramHeader, ProgramRule, Reduction, Scope, SystemValue, Type, Word,
 };
+use campanile_hw::scheduling_log::{ContextState, SchedulingLogEntry, SchedulingLogHeader};
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget};
 use campanile_hw::packet::{BadPacket, DispatchReport, Header, PACKETS};
 use campanile_hw::page_table::{Pte, ROOT_LEVEL, directory_bits, leaf_bits};
@@ -115,6 +116,9 @@ fn tables() -> Vec<(&'static str, String)> {
         ("log-entry", record(LogEntry::FIELDS, LogEntry::SIZE)),
         ("log-kinds", numbers("kind", LogKind::ALL)),
         ("log-operations", numbers("operation", LogOperation::ALL)),
+        ("scheduling-log-header", record(SchedulingLogHeader::FIELDS, SchedulingLogHeader::SIZE)),
+        ("scheduling-log-entry", record(SchedulingLogEntry::FIELDS, SchedulingLogEntry::SIZE)),
+        ("context-states", numbers("state", ContextState::ALL)),
         ("event", record(Event::FIELDS, Event::SIZE)),
         ("event-kinds", numbers("kind", EventKind::ALL)),
         ("fault-info", word(FaultInfo::FIELDS)),

@@ -22,6 +22,9 @@ cases! { thunks "Statistics";
     "Statistics.RunningTimeIsOfPackets" on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
         "Packets of the process are counted on the node that ran them, with a time that grows, and are part of what the node has done altogether."
         => running;
+    "Statistics.RunningTimeIsOfHardwareQueues" needs UserModeSubmission on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
+        "The time for which queues of the process have had a node, whether the kernel or user mode submits to them, is no more than has passed, is part of the node's, and stands still while they have no work."
+        => running_hardware;
     "Statistics.WaitsAndSignalsAreCounted" on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
         "Waits and signals of the process' contexts are counted on their node when they are submitted and again when they are over, and are part of what the node has done altogether."
         => synchronization;
@@ -195,6 +198,52 @@ fn running(case: &Case) -> Result<(), Failure> {
     for id in 0..adapter(case, &rig)?.NodeCount {
         if id != NODE_COPY {
             ensure_eq!(node(id)?.0, (0, 0, 0), "figures of the process on node {id}");
+        }
+    }
+    Ok(())
+}
+
+/// Running time of the process on a node, and of the node altogether, in units of 100 ns.
+fn times(case: &Case, rig: &Rig, id: u32) -> Result<(i64, i64), Failure> {
+    let own = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE, of_node(id))?;
+    let all = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id))?;
+    // SAFETY: every arm of the union is plain numbers.
+    let own = figures(unsafe { &own.ProcessNodeInformation }).0;
+    // SAFETY: as above.
+    let all = figures(unsafe { &all.NodeInformation.GlobalInformation }).0;
+    ensure!(all >= own, "{own} of {all} altogether");
+    Ok((own, all))
+}
+
+fn running_hardware(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 8 << 20;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut of_kernel = rig.kernel_queue(NODE_COPY)?;
+    let mut of_user = rig.queue(NODE_COPY)?;
+    ensure_eq!(times(case, &rig, NODE_COPY)?.0, 0, "time of a process whose queues had no work");
+    for round in 0..6 {
+        let (before, began) = (times(case, &rig, NODE_COPY)?.0, std::time::Instant::now());
+        let work = [fill(memory.address, SIZE, round)];
+        if round % 2 == 0 {
+            let value = rig.kernel_submit(&mut of_kernel, &work)?;
+            crate::rig::wait_until("the kernel's queue", || of_kernel.progress.load() >= value)?;
+        } else {
+            rig.execute(&mut of_user, &work)?;
+        }
+        // The engine ends what it is at after the fence that was waited for.
+        let mut last = (0, 0);
+        crate::rig::wait_until("the running time to stand still", || {
+            times(case, &rig, NODE_COPY).is_ok_and(|now| std::mem::replace(&mut last, now) == now)
+        })?;
+        let passed = i64::try_from(began.elapsed().as_nanos() / 100).unwrap_or(i64::MAX);
+        let own = times(case, &rig, NODE_COPY)?.0;
+        ensure!(own > before, "the running time stays {own} in round {round}");
+        ensure!(own - before <= passed, "{} of {passed} units have passed in round {round}", own - before);
+    }
+    for id in 0..adapter(case, &rig)?.NodeCount {
+        if id != NODE_COPY {
+            ensure_eq!(times(case, &rig, id)?.0, 0, "time of the process on node {id}");
         }
     }
     Ok(())

@@ -207,5 +207,6 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::reset::CASES,
     miniport::roots::CASES,
     any_driver::CASES,
+    miniport::scheduling_log::CASES,
     miniport::sizes::CASES,
 ];

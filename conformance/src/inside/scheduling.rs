@@ -4,14 +4,14 @@ use campanile_hw::packet::{Nop, Packet};
 use campanile_hw::registers::NODE_COMPUTE;
 use dxgkrnl::{
     D3DKMTGetContextInProcessSchedulingPriority, D3DKMTGetContextSchedulingPriority,
-    D3DKMTSetContextInProcessSchedulingPriority, D3DKMTSetContextSchedulingPriority,
+    D3DKMTSetContextInProcessSchedulingPriority, D3DKMTSetContextSchedulingPriority, SchedulingLogCounts,
 };
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt, WRONG_KIND, Word};
-use crate::rig::{RawQueue, Rig};
+use crate::rig::{RawQueue, Rig, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
@@ -60,6 +60,12 @@ cases! { inside "Scheduling", needs HardwareScheduling, behind "it steps the GPU
         "Priorities out of range, handles of nothing, of other objects and of other processes are refused, and nothing changes."
         holds [UserModeSubmission 69]
         => refusals;
+    "Scheduling.LogTellsEveryChange" needs UserModeSubmission on Boot::Fresh, "dxgkddi_setschedulinglogbuffer":
+        "The scheduling log of a node has an entry when a context gets the node and one when it has no more work, however many there are; whenever a buffer is half full the driver is given another one, and no entry is lost."
+        => log_tells_every_change;
+    "Scheduling.LogOutlivesSleep" needs UserModeSubmission on Boot::Fresh, "dxgkddi_setschedulinglogbuffer":
+        "After the device was in D3 the scheduling log of a node goes on."
+        => log_outlives_sleep;
     "Scheduling.HighBandsTakeARight" on Boot::Fresh, "dxgkddi_setcontextschedulingproperties":
         "Priorities of the focus and the realtime band are refused without the right to increase priorities, and granted with it."
         holds [UserModeSubmission 76]
@@ -406,4 +412,38 @@ fn high_bands_right(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(get(context), Ok(priority), "priority");
     }
     refused(set(context, 32), BAD_ARGUMENT, "a level that does not exist")
+}
+
+/// Runs packets on a queue, one submission after the other, each when the engine has nothing left of the one before. Answers what the log has then.
+fn run_apart(case: &Case<'_>, rig: &Rig, queue: &mut RawQueue, times: u64) -> Result<SchedulingLogCounts, Failure> {
+    let counts = || case.system.machine().scheduling_log(case.system.luid(), NODE_COMPUTE);
+    let before = counts().ok_or_else(|| Failure::new("the node has no scheduling log"))?;
+    for done in 1..=times {
+        rig.execute(queue, &[])?;
+        let due = before.entries + 2 * done;
+        wait_until("both entries of a submission", || counts().is_some_and(|counts| counts.entries >= due))?;
+    }
+    counts().ok_or_else(|| Failure::new("the node has no scheduling log any more"))
+}
+
+fn log_tells_every_change(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SUBMISSIONS: u64 = 3000;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let begun = run_apart(case, &rig, &mut queue, 1)?;
+    let counts = run_apart(case, &rig, &mut queue, SUBMISSIONS)?;
+    ensure_eq!((counts.entries - begun.entries, counts.lost), (2 * SUBMISSIONS, 0), "entries read, and lost");
+    ensure!(counts.renewals > begun.renewals, "{} buffers after the first one", counts.renewals);
+    Ok(())
+}
+
+fn log_outlives_sleep(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let before = run_apart(case, &rig, &mut queue, 3)?;
+    super::power_device::power_down(case.system)?;
+    let after = run_apart(case, &rig, &mut queue, 3)?;
+    ensure_eq!(after.lost, 0, "entries lost");
+    ensure!(after.entries >= before.entries + 6, "{} entries after {}", after.entries, before.entries);
+    Ok(())
 }

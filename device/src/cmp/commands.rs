@@ -97,6 +97,10 @@ impl Cmp {
             Command::PreemptQueue => self.preempt(memory, queue()?, second),
             Command::SetBandTimes => self.set_band_times(first, [second, third, fourth]),
             Command::SetQueueRoot => self.set_queue_root(memory, queue()?, second),
+            Command::SetSchedulingLog => {
+                let node = number(first, CommandStatus::BadArgument)?;
+                self.set_scheduling_log(memory, node, [second, third, fourth])
+            }
         }
     }
 
@@ -247,7 +251,7 @@ impl Cmp {
             if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != RunState::Suspended {
                 return Err(CommandStatus::BadState);
             }
-            state.settle(number);
+            state.settle(number, context);
             // A write pointer that went away meanwhile stops the queue for good, as it would have while running.
             state.look(number, context);
             Ok(0)

@@ -10,6 +10,7 @@ mod logs;
 mod node;
 pub(crate) mod power;
 mod saved;
+mod scheduling;
 
 use crate::clock::Clock;
 use crate::context::fences::FenceTable;

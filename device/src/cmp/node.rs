@@ -3,6 +3,7 @@
 //! The run list says which queue has the node. It has it over several slices, until it is idle, waits, faults, is stopped, or another queue
 //! is to run.
 
+use super::scheduling::SchedulingLog;
 use crate::context::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock::lock;
@@ -10,6 +11,7 @@ use crate::mmu::Fault;
 use crate::queue::run_list::{RunList, Terms};
 use crate::queue::{Queue, RunState};
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
+use campanile_hw::scheduling_log::ContextState;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -60,6 +62,8 @@ pub(crate) struct NodeState {
     /// The inbox while it is worked through.
     inbox: Vec<u32>,
     pub(crate) engine: Engine,
+    /// The scheduling log, if the node has one.
+    pub(super) scheduling: Option<Box<SchedulingLog>>,
     visits: u64,
     accesses: u64,
 }
@@ -168,6 +172,11 @@ impl NodeState {
         self.queues.get_mut(number as usize)?.as_deref_mut()
     }
 
+    /// The queues of this node.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.iter().flatten().map(Box::as_ref)
+    }
+
     /// A queue of this node and the engine.
     pub(crate) fn queue_and_engine(&mut self, number: u32) -> Option<(&mut Queue, &mut Engine)> {
         Some((self.queues.get_mut(number as usize)?.as_deref_mut()?, &mut self.engine))
@@ -175,6 +184,11 @@ impl NodeState {
 
     /// Adds a queue; the caller has checked that the number is within the table and free.
     pub(crate) fn insert(&mut self, queue: Queue, process: u32, terms: Terms) {
+        let mut queue = queue;
+        let alike = |other: &&mut Box<Queue>| queue.context != 0 && other.context == queue.context;
+        for other in self.queues.iter_mut().flatten().filter(alike) {
+            (other.shares_context, queue.shares_context) = (true, true);
+        }
         self.run_list.insert(queue.number, process, terms);
         let at = queue.number as usize;
         if self.queues.len() <= at {
@@ -198,6 +212,7 @@ impl NodeState {
     /// Takes a queue off the run list, the engine and the wait list.
     pub(crate) fn unlist(&mut self, number: u32, context: &Context<'_>) {
         self.run_list.unlist(number);
+        self.log_state(number, ContextState::Idle, context);
         self.stalled.retain(|listed| *listed != number);
         if let Some(queue) = self.queue(number)
             && let RunState::Waiting { key } = queue.state
@@ -222,7 +237,7 @@ impl NodeState {
     }
 
     /// Puts a queue on the run list if it has work and is neither suspended, waiting nor faulted; marks it idle if it has no work.
-    pub(crate) fn settle(&mut self, number: u32) {
+    pub(crate) fn settle(&mut self, number: u32, context: &Context<'_>) {
         let Some(queue) = self.queue(number) else { return };
         if !queue.has_work() {
             queue.state = RunState::Idle;
@@ -230,6 +245,9 @@ impl NodeState {
         }
         queue.state = RunState::Runnable;
         self.run_list.push(number);
+        if self.current().is_some_and(|current| current != number) {
+            self.log_state(number, ContextState::Ready, context);
+        }
     }
 
     /// Takes in a write pointer. `trusted` is true if it was read from the ring-control page, where it never decreases.
@@ -250,7 +268,7 @@ impl NodeState {
         if !forward || queue.advance(write).is_err() {
             self.fault(number, &Fault::plain(FaultKind::BadWritePointer, write), context);
         } else if queue.state == RunState::Idle {
-            self.settle(number);
+            self.settle(number, context);
         }
     }
 
@@ -274,7 +292,7 @@ impl NodeState {
             self.visits += 1;
             let Some(news) = context.mailbox.open(*queue) else { continue };
             if let Some(ticket) = news.wake {
-                self.wake(*queue, ticket);
+                self.wake(*queue, ticket, context);
             }
             let listens =
                 self.queue(*queue).is_some_and(|queue| !matches!(queue.state, RunState::Suspended | RunState::Faulted));
@@ -292,10 +310,10 @@ impl NodeState {
     }
 
     /// Makes a queue runnable if it still waits with this ticket; it evaluates its WAIT by itself.
-    fn wake(&mut self, number: u32, ticket: u64) {
+    fn wake(&mut self, number: u32, ticket: u64, context: &Context<'_>) {
         let waits = |queue: &&mut Queue| matches!(queue.state, RunState::Waiting { .. }) && queue.ticket == ticket;
         if self.queue(number).filter(waits).is_some() {
-            self.settle(number);
+            self.settle(number, context);
         }
     }
 
@@ -322,7 +340,7 @@ impl NodeState {
         let published = queue.write_read_pointer(&mut engine.tlb, context.memory, queue.fetched);
         context.report(EventKind::Preempted, queue.node, number, [cookie, u64::from(offset)]);
         match published {
-            Ok(()) => self.settle(number),
+            Ok(()) => self.settle(number, context),
             Err(fault) => self.fault(number, &fault, context),
         }
     }
@@ -332,17 +350,22 @@ impl NodeState {
         let news = self.drain(node, context);
         if !self.stalled.is_empty() && !context.events.stalled() {
             for number in std::mem::take(&mut self.stalled) {
-                self.settle(number);
+                self.settle(number, context);
             }
         }
         if self.hung {
             return news;
         }
-        let current = self.current().and_then(|number| self.queues.get(number as usize)?.as_deref());
+        let before = self.current();
+        let current = before.and_then(|number| self.queues.get(number as usize)?.as_deref());
         let at_boundary = current.is_none_or(|queue| queue.buffer.is_none());
         let Some(slice) = self.run_list.choose(at_boundary) else { return news };
         let number = slice.queue;
         self.visits += 1;
+        if let Some(preempted) = before.filter(|before| *before != number) {
+            self.log_state(preempted, ContextState::Ready, context);
+        }
+        self.log_state(number, ContextState::Running, context);
         let Some(slot) = self.queues.get_mut(number as usize) else { return news };
         let Some(queue) = slot.as_deref_mut() else { return news };
         let ends_with_buffer = slice.ends_with_buffer;
@@ -370,6 +393,7 @@ impl NodeState {
             Outcome::Stalled => self.stalled.push(number),
         }
         self.run_list.unlist(number);
+        self.log_state(number, ContextState::Idle, context);
         self.finish_preemption(number, context);
         outcome != Outcome::Stalled || budget.packets < slice.packets || self.has_runnable() || news
     }

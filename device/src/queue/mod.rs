@@ -17,6 +17,7 @@ use campanile_hw::queue::{
     RingEntry, RingFlags, RingGeometry,
 };
 use campanile_hw::registers::{NODE_PAGING, NODES};
+use campanile_hw::scheduling_log::ContextState;
 
 /// The scheduling state of a queue. A queue that runs is a runnable one that the run list has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +148,12 @@ pub(crate) struct Queue {
     pub(crate) logs: QueueLogs,
     /// The dispatch in progress, which the buffer in progress is at.
     pub(crate) dispatch: Option<Box<Running>>,
+    /// The number of its context in the scheduling log of its node; 0 for a queue that the log leaves out.
+    pub(crate) context: u64,
+    /// True if another queue of the node had the same context.
+    pub(crate) shares_context: bool,
+    /// Its state as the scheduling log has it.
+    pub(crate) logged: ContextState,
 }
 
 /// A location a descriptor may name: no reserved bits, aligned, inside VRAM if it lies there.
@@ -200,6 +207,9 @@ impl Queue {
             preemption: None,
             logs: None,
             dispatch: None,
+            context: descriptor.context,
+            shares_context: false,
+            logged: ContextState::Idle,
         })
     }
 

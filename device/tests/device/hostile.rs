@@ -157,6 +157,7 @@ proptest! {
             process: words[1] as u32,
             grace_same: words[2] as u32,
             grace_lower: words[3] as u32,
+            context: pick(5, 0, words[0]),
         };
         host.write_descriptor(7, &descriptor);
         host.set_write_pointer(&queue, pointer);

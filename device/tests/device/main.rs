@@ -22,6 +22,7 @@ mod removal;
 mod resets;
 mod roots;
 mod scale;
+mod scheduling_log;
 mod sleep;
 mod statuses;
 mod system_fences;

@@ -310,6 +310,7 @@ fn page_tables_may_lie_in_system_memory() {
         process: 0,
         grace_same: 0,
         grace_lower: 0,
+        context: 0,
     };
     host.write_descriptor(9, &descriptor);
     host.write(

@@ -249,6 +249,7 @@ impl KernelQueue {
             process: 0,
             grace_same: 0,
             grace_lower: 0,
+            context: 0,
         };
         host.write_descriptor(number, &descriptor);
         host.command(Command::MapQueue, u64::from(number), 0, 0);

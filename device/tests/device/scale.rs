@@ -41,6 +41,7 @@ fn add_idle_queues(host: &mut Host, space: Space, count: u32) {
         process: 0,
         grace_same: 0,
         grace_lower: 0,
+        context: 0,
     };
     for number in 100..100 + count {
         host.write_descriptor(number, &QueueDescriptor { node: number % 2, ..descriptor });

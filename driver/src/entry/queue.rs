@@ -25,6 +25,7 @@ use crate::queue::context::{self, Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::suspend::Purpose;
 use crate::refusal::{Ddi, Reason, Refused, refused};
+use crate::scheduling_log::SchedulingLog;
 
 pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
     on_object::<UserDevice>(Ddi::CreateContext, device, |irql, adapter, _, device| {
@@ -247,15 +248,15 @@ pub(crate) unsafe extern "win64" fn update_hw_context_state(
     })
 }
 
-/// The hardware writes no scheduling log and no interrupt comes of it: the buffer stays as the operating system made it, empty.
+/// When this returns, nothing is written to the log that the node had before.
 pub(crate) unsafe extern "win64" fn set_scheduling_log_buffer(
     adapter: HANDLE,
     args: *const DXGKARG_SETSCHEDULINGLOGBUFFER,
 ) -> NTSTATUS {
-    on_gpu(Ddi::SetSchedulingLogBuffer, adapter, |_, adapter, _| {
+    on_gpu(Ddi::SetSchedulingLogBuffer, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
-        let known = (args.NodeOrdinal as usize) < adapter.started_engine(args.EngineOrdinal)?.nodes.len();
-        if known { Ok(()) } else { Err(refused(Reason::NoSuchNode)) }
+        let gpu = adapter.started_engine(args.EngineOrdinal)?;
+        gpu.set_scheduling_log(irql, args.NodeOrdinal, SchedulingLog::read(args)?)
     })
 }
 

@@ -210,6 +210,11 @@ fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mu
         Some(EventKind::NodeHung) => {
             engine_state(irql, gpu, event, batch, DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG);
         }
+        Some(EventKind::SchedulingLog) => {
+            if let Some(node) = gpu.nodes.get(node) {
+                report::scheduling_log(irql, gpu, node);
+            }
+        }
         None => {}
     }
 }

@@ -70,6 +70,19 @@ fn signaled(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE], queue:
     gpu.dxgk.notify_interrupt(irql, &data);
 }
 
+/// The entry of the node's scheduling log was written that the operating system asked to hear of.
+pub(crate) fn scheduling_log(irql: &Device, gpu: &Gpu, node: &Node) {
+    if node.is_muted() {
+        return;
+    }
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT);
+    data.u.SchedulingLogInterrupt = DXGKARGCB_NOTIFY_INTERRUPT_DATA_SchedulingLogInterrupt {
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: gpu.dxgk.engine(),
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
 /// Some monitored fence was written.
 pub(crate) fn monitored(irql: &Device, gpu: &Gpu, node: &Node) {
     if node.is_muted() {

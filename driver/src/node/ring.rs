@@ -58,6 +58,7 @@ impl Ring {
             process: 0,
             grace_same: 0,
             grace_lower: 0,
+            context: 0,
         }
     }
 

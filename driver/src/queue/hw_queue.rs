@@ -227,6 +227,7 @@ impl HwQueue {
                 process: 0,
                 grace_same: 0,
                 grace_lower: 0,
+                context: 0,
             },
             (None, None) => return None,
         };
@@ -246,6 +247,7 @@ impl HwQueue {
             wait_log_entries: waits.map_or(0, |log| log.entries),
             signal_log: signals.map_or(0, |log| log.gpu),
             signal_log_entries: signals.map_or(0, |log| log.entries),
+            context: self.context.into_bits(),
             ..base
         })
     }

@@ -264,6 +264,7 @@ impl Adapter {
         self.set_memory_manager(Arc::clone(&vidmm));
         self.vidsch().start_threads();
         vidmm.start(self.port()).map_err(failed)?;
+        self.vidsch().start_scheduling_logs(self.render()).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
         let early = self.power().take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));
         early.for_each(|node| self.vidsch().note_idle(node));

@@ -18,7 +18,7 @@ use crate::rescue::Rescue;
 use crate::tdr_report::TdrReport;
 use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};
 use crate::vidmm::ResidencyCounts;
-use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, RenderAdapter, Tree};
+use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, RenderAdapter, SchedulingLogCounts, Tree};
 
 /// The adapters of a machine, as what may outlive it by mistake.
 pub struct Remains(Vec<Weak<RenderAdapter>>);
@@ -204,6 +204,11 @@ impl Machine {
         let status = adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data);
         let clock = GpuClock { gpu_frequency: data.GpuFrequency, gpu: data.GpuClockCounter, cpu: data.CpuClockCounter };
         (status.is_success() && clock.gpu_frequency != 0).then_some(clock)
+    }
+
+    /// What was read of the scheduling log of a node; `None` without such a node, or if it has none.
+    pub fn scheduling_log(&self, luid: LUID, node: u32) -> Option<SchedulingLogCounts> {
+        self.adapter(luid)?.scheduler()?.scheduling_log(node)
     }
 
     /// What recoveries of an adapter did, oldest first; the last few hundred are kept.

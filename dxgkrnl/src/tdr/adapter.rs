@@ -127,6 +127,7 @@ impl Tdr {
         }
         adapter.flush_interrupts();
         sch.hear_again();
+        sch.renew_scheduling_logs();
         adapter.at_device_level(|| sch.timeouts().note_adapter_reset());
         !self.verifier.is_stopped()
     }

@@ -151,6 +151,8 @@ impl Tdr {
                 adapter.miniport.resume_hw_engine(adapter.context().raw(), &mut args)
             });
             works = status.is_success();
+            // The engine was silent, about its log too.
+            adapter.vidsch().renew_scheduling_log(node);
         }
         if let Some(node) = adapter.vidsch().nodes().get(node as usize) {
             // Packets could not leave an engine that hung.

@@ -77,13 +77,13 @@ impl GpuClock {
 }
 
 /// Pages in a GPU address space; taken out of it when dropped, at PASSIVE_LEVEL.
-struct Mapped {
+pub(super) struct Mapped {
     space: Arc<AddressSpace>,
-    address: u64,
+    pub(super) address: u64,
 }
 
 impl Mapped {
-    fn new(space: Arc<AddressSpace>, pages: &Pages) -> Result<Self, NTSTATUS> {
+    pub(super) fn new(space: Arc<AddressSpace>, pages: &Pages) -> Result<Self, NTSTATUS> {
         let address = space.map_pages(pages, Protection::ReadWrite)?;
         Ok(Self { space, address })
     }

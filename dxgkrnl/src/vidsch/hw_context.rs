@@ -116,6 +116,7 @@ impl VidSch {
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
+        self.add_to_scheduling_log(&context);
         context.set_root(&NotRunning::of_new_context());
         if let Err(status) = context.set_priority(|priority| *priority = Priority::default()) {
             context.destroy();
@@ -365,6 +366,7 @@ impl HwContext {
         self.rundown.wait();
         let mut gone = lock(&self.teardown);
         if !core::mem::replace(&mut *gone, true) {
+            self.sch().leave_scheduling_log(self);
             let status = {
                 let mut gone = lock(&self.suspending);
                 *gone = true;

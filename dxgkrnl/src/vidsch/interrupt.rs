@@ -19,6 +19,7 @@ use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
 use super::node::InvalidPreemption;
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
+use super::scheduling_log;
 use super::timeouts::Subject;
 use super::worker::Work;
 use crate::fence::InvalidFence;
@@ -140,12 +141,25 @@ impl VidSch {
                 let found = self.find_context(context).ok_or_else(|| invalid_suspension(context, fence))?;
                 self.note_suspension(&found, fence)?;
             }
+            Report::SchedulingLog { node } => self.note_scheduling_log(node)?,
             Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
             Report::EngineHung { node } => {
                 lock(&self.pending).work.push(Work::Recover(self.timeouts.complaint(node, TdrReason::ReportedHung)));
             }
             Report::Nothing => {}
         }
+        Ok(())
+    }
+
+    /// The scheduling log of a node is half full.
+    ///
+    /// # Errors
+    /// The node has none.
+    pub(super) fn note_scheduling_log(&self, node: u32) -> Result<(), Bugcheck> {
+        if !self.has_scheduling_log(node) {
+            return Err(scheduling_log::never_set(node));
+        }
+        lock(&self.pending).work.push(Work::SchedulingLog(node));
         Ok(())
     }
 

@@ -45,6 +45,7 @@ mod render_adapter;
 mod report;
 mod residency_slices;
 mod running;
+mod scheduling_log;
 mod set_aside;
 mod signalled;
 mod software_queue;
@@ -91,6 +92,7 @@ pub(crate) use render_adapter::RenderAdapter;
 pub(crate) use report::subcode;
 use residency_slices::ResidencySlices;
 pub(crate) use running::NodeFigures;
+pub use scheduling_log::SchedulingLogCounts;
 pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
 pub(crate) use sync_object::SyncObject;
@@ -105,6 +107,7 @@ use interrupt::Pending;
 use overdue::Overdue;
 use registry::Registry;
 use report::Limits;
+use scheduling_log::SchedulingLogs;
 use signalled::Names;
 use storage::Storage;
 use timeouts::Timeouts;
@@ -157,6 +160,7 @@ pub(crate) struct VidSch {
     updates: Worker<Weak<UpdateQueue>>,
     residency_slices: ResidencySlices,
     fence_logs: FenceLogs,
+    scheduling_logs: SchedulingLogs,
     names: Names,
     timeouts: Timeouts,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
@@ -203,6 +207,7 @@ impl VidSch {
             updates: Worker::default(),
             residency_slices: ResidencySlices::default(),
             fence_logs: FenceLogs::default(),
+            scheduling_logs: SchedulingLogs::default(),
             names: Names::default(),
             timeouts: Timeouts::new(&adapter.machine, recovery),
             call_mappings: adapter.machine.config().short_lived_addresses.then(CallMappings::new).and_then(Result::ok),
@@ -281,6 +286,7 @@ impl VidSch {
         self.updates.stop();
         self.recovery().stop();
         self.close_everything();
+        self.stop_scheduling_logs();
     }
 
     /// Raises a bugcheck if a DDI failed that may not, unless the machine has stopped and the DDI was not even called, or there is no

@@ -111,6 +111,8 @@ pub(crate) enum Report<'a> {
     QueueFaulted(QueueFault),
     /// A context is suspended.
     Suspended { context: HANDLE, fence: u64 },
+    /// The entry of the node's scheduling log was written that was asked for.
+    SchedulingLog { node: u32 },
     /// The engine is idle and may enter F1.
     EngineIdle { node: u32 },
     /// The engine hangs.
@@ -207,6 +209,11 @@ pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits
             let arm = unsafe { data.u.SuspendContextCompleted };
             Ok(Report::Suspended { context: arm.hContext, fence: arm.ContextSuspendFence })
         }
+        T::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT => {
+            // SAFETY: as above.
+            let arm = unsafe { data.u.SchedulingLogInterrupt };
+            Ok(Report::SchedulingLog { node: limits.node(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)? })
+        }
         T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => {
             // SAFETY: as above.
             let arm = unsafe { data.u.GpuEngineTimeout };
@@ -285,7 +292,6 @@ fn unexpected(kind: DXGK_INTERRUPT_TYPE) -> Bugcheck {
             "a vertical sync was reported by an adapter without displays",
         ),
         T::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED => contract(kind, "reported for a switch never requested"),
-        T::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT => contract(kind, "reported for a scheduling log never set"),
         _ => contract(kind, "not a type that this adapter may report"),
     }
 }

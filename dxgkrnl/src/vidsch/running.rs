@@ -1,7 +1,7 @@
 //! How long a node has run packets, and whose they were.
 //!
 //! A node runs its packets one after the other: what is at the head of those on the hardware has it from when it got there, or from the end of the one before,
-//! until it is complete or taken off. Queues that the hardware schedules are not seen here. [d3dkmthk:
+//! until it is complete or taken off. The time of contexts that the hardware schedules comes from its log: [`super::scheduling_log`]. [d3dkmthk:
 //! D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION]
 
 use std::collections::BTreeMap;
@@ -111,6 +111,13 @@ impl Running {
         if let Some(figures) = figures {
             figures.charge(time, completed);
         }
+    }
+
+    /// A context of a process had the node for so long, as the hardware that schedules it says.
+    pub(super) fn add_time(&mut self, process: &Arc<ProcessAdapter>, time: Duration) {
+        self.all.time = self.all.time.saturating_add(time);
+        let figures = self.figures_of(process);
+        figures.time = figures.time.saturating_add(time);
     }
 
     /// All that the node has done; and what of that for the paging process.

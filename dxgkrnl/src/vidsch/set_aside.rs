@@ -63,6 +63,7 @@ impl VidSch {
             | Report::EngineIdle { .. }
             | Report::EngineHung { .. }
             | Report::Nothing => return Ok(()),
+            Report::SchedulingLog { node } => return self.note_scheduling_log(*node),
             Report::NativeFences { .. }
             | Report::NativeScan { .. }
             | Report::NativeQueue { .. }

@@ -23,6 +23,8 @@ pub(super) enum Work {
     Lose(Arc<Device>, DeviceError),
     /// An engine is idle and wants to enter F1.
     EngineIdle(u32),
+    /// The scheduling log of a node is half full.
+    SchedulingLog(u32),
     /// An engine hangs.
     Recover(Complaint),
     /// Contexts whose suspension was requested may have left their engines.
@@ -140,6 +142,10 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                 if let Some(_powered) = gate.enter_awake() {
                     sch.engine_reported_idle(node);
                 }
+            }
+            Work::SchedulingLog(node) => {
+                let _powered = gate.enter(&adapter.machine);
+                sch.renew_scheduling_log(node);
             }
             Work::Recover(complaint) => sch.recovery().recover(&[complaint]),
             Work::PutBack => sch.recovery().resume_suspended(),

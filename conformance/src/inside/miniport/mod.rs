@@ -20,5 +20,6 @@ mod report;
 pub(super) mod reset;
 mod rig;
 pub(super) mod roots;
+pub(super) mod scheduling_log;
 pub(super) mod sizes;
 mod system;

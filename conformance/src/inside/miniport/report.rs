@@ -17,6 +17,7 @@ pub(crate) enum Report {
     Switched { node: u32, fence: u64 },
     QueueFaulted { queue: usize, fence: u64, address: u64 },
     EngineState { node: u32, state: i32 },
+    SchedulingLog { node: u32, engine: u32 },
 }
 
 /// What a report says; its type if the cases know none of that type.
@@ -77,6 +78,10 @@ pub(super) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<Repo
             T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
                 let arm = data.u.EngineStateChange;
                 Report::EngineState { node: arm.NodeOrdinal, state: arm.NewState.0 }
+            }
+            T::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT => {
+                let arm = data.u.SchedulingLogInterrupt;
+                Report::SchedulingLog { node: arm.NodeOrdinal, engine: arm.EngineOrdinal }
             }
             other => return Err(other),
         })
