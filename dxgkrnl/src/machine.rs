@@ -8,6 +8,7 @@ mod removal;
 mod shared;
 
 pub use observe::Remains;
+pub(crate) use shared::NamedSync;
 
 use std::fmt;
 use std::io;

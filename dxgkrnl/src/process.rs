@@ -33,7 +33,7 @@ use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, ResourceHandle, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{
-    Device, Doorbell, HwContext, HwQueue, OlderSync, OpenOlderSync, PacketContext, ProcessAdapter, SharedFence,
+    Device, Doorbell, HwContext, HwQueue, OlderSyncHandle, OpenOlderSync, PacketContext, ProcessAdapter, SharedFence,
     SyncObject,
 };
 
@@ -97,7 +97,7 @@ pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
     SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
     KeyedMutex(Arc<KeyedMutex>),
-    OlderSync(Arc<OlderSync>),
+    OlderSync(Arc<OlderSyncHandle>),
     /// A resource, and why nobody opens it by the handle if that is so.
     SharedResource(Arc<ResourceHandle>, Result<(), NTSTATUS>),
 }

@@ -62,8 +62,9 @@ impl Unwatched {
         })
     }
 
-    /// Interrupts so far: messages that the GPU sent or the machine received, whichever is more.
+    /// Interrupts of fences so far, which those of scheduling logs are not among: messages that the GPU sent or the machine received, whichever is more.
     fn interrupts(&self) -> u64 {
+        self.machine.quiet_scheduling_logs(self.luid);
         let sent = self.bus.register_read(BAR_REGISTERS, registers::COUNT_INTERRUPTS, 8);
         sent.max(self.machine.counters(self.luid).map_or(0, |counters| counters.interrupts))
     }

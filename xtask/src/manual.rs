@@ -10,7 +10,6 @@ use campanile_hw::isa::{
     AtomicOperation, BadInstruction, Comparison, FORMS, Form, LineEntry, MemoryFormat, ModifierKind, Operand, Order,
     OrderWord, ProgramHeader, ProgramRule, Reduction, Scope, SystemValue, Type, Word,
 };
-use campanile_hw::scheduling_log::{ContextState, SchedulingLogEntry, SchedulingLogHeader};
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget};
 use campanile_hw::packet::{BadPacket, DispatchReport, Header, PACKETS};
 use campanile_hw::page_table::{Pte, ROOT_LEVEL, directory_bits, leaf_bits};
@@ -20,6 +19,7 @@ use campanile_hw::queue::{
     Location, QueueDescriptor, QueueFlags, QueueRank, QueueState, QueueStateFlags, RingEntry, RingFlags,
 };
 use campanile_hw::registers::{Access, Caps, Command, CommandStatus, Control, REGISTERS};
+use campanile_hw::scheduling_log::{ContextState, SchedulingLogEntry, SchedulingLogHeader};
 use campanile_hw::{BitField, Field};
 
 use crate::publish::publish;

@@ -96,7 +96,7 @@ fn other_flags(case: &Case) -> Result<(), Failure> {
         ("Shared without a kernel handle", none.with_Shared(true), STATUS_INVALID_PARAMETER),
         ("a kernel handle of what is not shared", none.with_NtSecuritySharing(true), STATUS_INVALID_PARAMETER),
         ("SignalByKmd", none.with_SignalByKmd(true), STATUS_INVALID_PARAMETER),
-        ("TopOfPipeline", none.with_TopOfPipeline(true), STATUS_NOT_SUPPORTED),
+        ("TopOfPipeline, of monitored fences only", none.with_TopOfPipeline(true), STATUS_INVALID_PARAMETER),
         ("NoGPUAccess", none.with_NoGPUAccess(true), STATUS_NOT_SUPPORTED),
         ("Unused", none.with_Unused(true), STATUS_NOT_SUPPORTED),
         ("UnwaitCpuWaitersOnlyOnDestroy", none.with_UnwaitCpuWaitersOnlyOnDestroy(true), STATUS_NOT_SUPPORTED),

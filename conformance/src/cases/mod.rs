@@ -43,6 +43,7 @@ pub mod memory;
 pub mod memory_forms;
 pub mod offer;
 pub mod older_sync;
+pub mod older_sync_together;
 pub mod packet;
 pub mod queue;
 pub mod race_table;
@@ -93,6 +94,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_monitored_flags::CASES,
     fence_32_bits::CASES,
     older_sync::CASES,
+    older_sync_together::CASES,
     keyed_mutex::CASES,
     fence_interrupts::CASES,
     fault::CASES,

@@ -547,7 +547,7 @@ pub(crate) fn share_named(rig: &Rig, object: D3DKMT_HANDLE, name: &[u16]) -> Res
     status.ok().map(|()| KernelHandle(handle.addr()))
 }
 
-fn open_named(rig: &Rig, name: &[u16]) -> Result<KernelHandle, NTSTATUS> {
+pub(crate) fn open_named(rig: &Rig, name: &[u16]) -> Result<KernelHandle, NTSTATUS> {
     let mut text = [0; 2];
     let mut words = attributes(name, &mut text);
     let mut arguments = D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME::zeroed();

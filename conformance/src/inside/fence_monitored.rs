@@ -192,8 +192,6 @@ fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
     refused(rig.queue_wait(kernel.queue, &[(fence.handle, 1); 65]), invalid, "a wait for too many")?;
     refused(rig.queue_wait(kernel.queue, &[(rig.device, 1)]), WRONG_KIND, "a wait for a device")?;
     refused(rig.queue_signal(&[], &pair, plain), invalid, "a signal of no queue")?;
-    let two = [kernel.queue, kernel.queue];
-    refused(rig.queue_signal(&two, &pair, plain), &[STATUS_NOT_SUPPORTED], "a signal of two queues")?;
     let event = plain.with_EnqueueCpuEvent(true);
     refused(rig.queue_signal(&[kernel.queue], &pair, event), invalid, "an event where the structure has none")?;
     let progress = [(user.progress_fence, 9)];

@@ -100,6 +100,7 @@ fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let (f1, f2, other) = (rig.fence(0)?, rig.fence(0)?, rig.fence(0)?);
     let elsewhere = watch(&rig, &other, 1)?;
+    case.system.machine().quiet_scheduling_logs(case.system.luid());
     let (interrupts, counted) = (case.system.counters().interrupts, reports(case)?);
     rig.execute(&mut queue, &[f1.signal(V[0]), f1.signal(V[1]), f2.signal(V[2])])?;
     ensure_eq!(case.system.counters().interrupts, interrupts, "interrupts after E1 to E3");
@@ -128,6 +129,7 @@ fn only_logged(case: &mut Case<'_>) -> Result<(), Failure> {
     let fences = (0..FENCES).map(|_| rig.fence(0)).collect::<Result<Vec<_>, _>>()?;
     let waits = fences.iter().map(|fence| watch(&rig, fence, 1)).collect::<Result<Vec<_>, _>>()?;
     rig.execute(&mut queue, &[])?;
+    case.system.machine().quiet_scheduling_logs(case.system.luid());
     let (interrupts, counted) = (case.system.counters().interrupts, reports(case)?);
     for (number, (fence, woken)) in (1..).zip(fences.iter().zip(&waits)) {
         rig.submit(&mut queue, &[fence.signal(1)])?;

@@ -211,6 +211,12 @@ impl Machine {
         self.adapter(luid)?.scheduler()?.scheduling_log(node)
     }
 
+    /// From now on the scheduling logs of an adapter interrupt no more, and may lose entries: for who counts interrupts. False without such an adapter.
+    pub fn quiet_scheduling_logs(&self, luid: LUID) -> bool {
+        let adapter = self.adapter(luid).filter(|adapter| adapter.scheduler().is_some());
+        adapter.map(|adapter| adapter.vidsch().quiet_scheduling_logs()).is_some()
+    }
+
     /// What recoveries of an adapter did, oldest first; the last few hundred are kept.
     pub fn tdr_reports(&self, luid: LUID) -> Vec<TdrReport> {
         let adapter = self.adapter(luid);

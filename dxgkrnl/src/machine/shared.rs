@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
 use crate::vidmm::{ResourceHandle, SharedResource};
-use crate::vidsch::{OlderSync, SharedFence};
+use crate::vidsch::{OlderSync, OlderSyncHandle, SharedFence};
 
 use super::Machine;
 
@@ -22,6 +22,16 @@ enum Named {
     Fence(Weak<SharedFence>, Rights),
     /// The resource as a kernel handle has it, with which the name goes.
     Resource(Weak<ResourceHandle>),
+    /// A mutex, a semaphore or a fence without an address.
+    OlderSync(Weak<OlderSyncHandle>),
+}
+
+/// A synchronization object that was found by its name.
+pub(crate) enum NamedSync {
+    /// A fence with an address, and what its sharer may do with it.
+    Fence(Arc<SharedFence>, Rights),
+    /// One of before monitored fences.
+    Older(Arc<OlderSyncHandle>),
 }
 
 impl Named {
@@ -29,6 +39,7 @@ impl Named {
         match self {
             Self::Fence(fence, _) => fence.strong_count() > 0,
             Self::Resource(resource) => resource.strong_count() > 0,
+            Self::OlderSync(object) => object.strong_count() > 0,
         }
     }
 }
@@ -81,6 +92,14 @@ impl Machine {
         self.name(name, Named::Resource(Arc::downgrade(resource)))
     }
 
+    /// Gives a synchronization object of before monitored fences a name, for as long as kernel handles hold `object`.
+    ///
+    /// # Errors
+    /// As [`Machine::name_fence`].
+    pub(crate) fn name_older_sync(&self, name: Vec<u16>, object: &Arc<OlderSyncHandle>) -> Result<(), NTSTATUS> {
+        self.name(name, Named::OlderSync(Arc::downgrade(object)))
+    }
+
     fn name(&self, name: Vec<u16>, named: Named) -> Result<(), NTSTATUS> {
         let mut names = lock(&self.0.shared.names);
         names.retain(|_, named| named.is_open());
@@ -94,14 +113,16 @@ impl Machine {
         Ok(())
     }
 
-    /// The shared fence with a name.
+    /// The shared synchronization object with a name.
     ///
     /// # Errors
-    /// STATUS_OBJECT_NAME_NOT_FOUND.
-    pub(crate) fn fence_named(&self, name: &[u16]) -> Result<(Arc<SharedFence>, Rights), NTSTATUS> {
+    /// STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a resource.
+    pub(crate) fn sync_named(&self, name: &[u16]) -> Result<NamedSync, NTSTATUS> {
         let names = lock(&self.0.shared.names);
+        let gone = STATUS_OBJECT_NAME_NOT_FOUND;
         match names.get(name) {
-            Some(Named::Fence(fence, rights)) => Ok((fence.upgrade().ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?, *rights)),
+            Some(Named::Fence(fence, rights)) => Ok(NamedSync::Fence(fence.upgrade().ok_or(gone)?, *rights)),
+            Some(Named::OlderSync(object)) => Ok(NamedSync::Older(object.upgrade().ok_or(gone)?)),
             Some(named) if named.is_open() => Err(STATUS_OBJECT_TYPE_MISMATCH),
             _ => Err(STATUS_OBJECT_NAME_NOT_FOUND),
         }

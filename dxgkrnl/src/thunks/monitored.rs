@@ -45,7 +45,8 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         let mut made = unsafe { info.u.MonitoredFence };
         // Without access for GPUs the fence has no address for them; contexts wait for it and signal it by software all the same.
         let gpu_address = !info.Flags.NoGPUAccess();
-        let rest = sync::check_sharing(info.Flags.with_NoGPUAccess(false))?;
+        // A signal may come when the commands before it were taken in, and need not: here it comes when they are done, with TopOfPipeline as without.
+        let rest = sync::check_sharing(info.Flags.with_NoGPUAccess(false).with_TopOfPipeline(false))?;
         if !device.adapter.caps().has_engines(made.EngineAffinity) {
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -70,6 +71,9 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
     })
 }
 
+/// Most contexts or queues of one call. [d3dukmdt: D3DDDI_MAX_BROADCAST_CONTEXT]
+pub(super) const BROADCAST_MAX: u32 = 64;
+
 /// Queue or context that waits and signals are submitted to.
 pub(super) enum Target {
     Queue(Used<HwQueue>),
@@ -86,6 +90,11 @@ impl Target {
             [queue] => Used::new(queue).map(Self::Queue),
             _ => Err(STATUS_INVALID_PARAMETER),
         }
+    }
+
+    /// As [`Target::of_context`], of each.
+    pub(super) fn of_contexts(process: &Process, contexts: &[D3DKMT_HANDLE]) -> Result<Vec<Self>, NTSTATUS> {
+        contexts.iter().map(|context| Self::of_context(process, *context)).collect()
     }
 
     /// The device that the work is of.
@@ -132,10 +141,11 @@ pub(super) fn wait_for(target: &Target, conditions: Objects) -> Result<NTSTATUS,
 
 fn signal(
     process: &Process,
-    target: &Target,
+    targets: &[Target],
     flags: D3DDDICB_SIGNALFLAGS,
     arrays: Arrays,
 ) -> Result<NTSTATUS, NTSTATUS> {
+    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
     // The values of a queue may go back as those of a GPU may, so that there is nothing to allow.
     let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
     if rest.into_bits() != 0 {
@@ -145,11 +155,17 @@ fn signal(
     for (handle, value) in target.read_pairs(arrays)? {
         older_sync::add(process, target, &mut signals, (handle, Some(value)), OpenOlderSync::check_signal)?;
     }
-    signal_with(target, signals, flags.SignalAtSubmission())
+    signal_with(targets, signals, flags.SignalAtSubmission())
 }
 
-/// These are signalled when what was submitted to `target` is done, or `at_submission`.
-pub(super) fn signal_with(target: &Target, signals: Objects, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
+/// These are signalled when what was submitted to all of `targets` is done, or `at_submission`.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for queues of several devices; as for one queue. A signal that some of them have refused has no effect.
+pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
+    if !targets.windows(2).all(|pair| matches!(pair, [one, other] if Arc::ptr_eq(one.device(), other.device()))) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     if signals.fences.iter().any(|(fence, _)| fence.is_of_queue()) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -157,21 +173,26 @@ pub(super) fn signal_with(target: &Target, signals: Objects, at_submission: bool
         return Err(STATUS_ACCESS_DENIED);
     }
     vidsch::check_signals(&signals.fences)?;
-    match target {
-        Target::Queue(queue) => queue.submit_signal(signals, at_submission)?,
-        Target::Context(context) => context.submit_signal(signals, at_submission)?,
+    let signals = signals.together(targets.len());
+    for target in targets {
+        let signals = signals.clone();
+        match target {
+            Target::Queue(queue) => queue.submit_signal(signals, at_submission)?,
+            Target::Context(context) => context.submit_signal(signals, at_submission)?,
+        }
     }
     Ok(STATUS_SUCCESS)
 }
 
-/// The one handle of a list of those that signal together. Several would signal when all of them have come there, which does not
-/// exist.
-fn the_only(count: u32, handles: *mut D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
-    match count {
-        0 => Err(STATUS_INVALID_PARAMETER),
-        1 => Ok(user::read_array(handles.cast_const(), 1)?.first().copied().unwrap_or_default()),
-        _ => Err(STATUS_NOT_SUPPORTED),
+/// The handles of those that signal together.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for none, or too many.
+fn broadcast(count: u32, handles: *mut D3DKMT_HANDLE) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+    if count == 0 || count > BROADCAST_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
     }
+    user::read_array(handles.cast_const(), count)
 }
 
 /// Work that is submitted to a context from now on waits for fences. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromGpu]
@@ -203,11 +224,11 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu(
         // SAFETY: every arm of the union is plain numbers.
         let values = unsafe { args.u.MonitoredFenceValueArray };
         let arrays = (args.ObjectCount, args.ObjectHandleArray, values);
-        signal(process, &target, D3DDDICB_SIGNALFLAGS::new(), arrays)
+        signal(process, &[target], D3DDDICB_SIGNALFLAGS::new(), arrays)
     })
 }
 
-/// As [`D3DKMTSignalSynchronizationObjectFromGpu`], with flags. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu2]
+/// As [`D3DKMTSignalSynchronizationObjectFromGpu`], with flags, when what was submitted to all of some contexts of a device is done. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu2]
 ///
 /// # Safety
 /// As [`D3DKMTCreateSynchronizationObject2`].
@@ -216,16 +237,16 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu2(
     args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu2", args, |process, args| {
-        let context = the_only(args.BroadcastContextCount, args.BroadcastContextArray)?;
-        let target = Target::of_context(process, context)?;
+        let contexts = broadcast(args.BroadcastContextCount, args.BroadcastContextArray)?;
+        let targets = Target::of_contexts(process, &contexts)?;
         if args.Flags.EnqueueCpuEvent() {
             // SAFETY: every arm of the union is plain numbers.
             let event = unsafe { args.u.CpuEventHandle };
-            return older_sync::enqueue_event(process, &target, args.Flags, (args.ObjectCount, event));
+            return older_sync::enqueue_event(process, &targets, args.Flags, (args.ObjectCount, event));
         }
         // SAFETY: every arm of the union is plain numbers.
         let values = unsafe { args.u.MonitoredFenceValueArray };
-        signal(process, &target, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))
+        signal(process, &targets, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))
     })
 }
 
@@ -243,7 +264,7 @@ pub unsafe extern "win64" fn D3DKMTSubmitWaitForSyncObjectsToHwQueue(
     })
 }
 
-/// Fences get values when what was submitted to a hardware queue is done. [d3dkmthk: D3DKMTSubmitSignalSyncObjectsToHwQueue]
+/// Fences get values when what was submitted to all of some hardware queues of a device is done. [d3dkmthk: D3DKMTSubmitSignalSyncObjectsToHwQueue]
 ///
 /// # Safety
 /// As [`D3DKMTCreateSynchronizationObject2`].
@@ -252,8 +273,9 @@ pub unsafe extern "win64" fn D3DKMTSubmitSignalSyncObjectsToHwQueue(
     args: *mut D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitSignalSyncObjectsToHwQueue", args, |process, args| {
-        let target =
-            Target::Queue(process.get_hw_queue(the_only(args.BroadcastHwQueueCount, args.BroadcastHwQueueArray)?)?);
-        signal(process, &target, args.Flags, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+        let queues = broadcast(args.BroadcastHwQueueCount, args.BroadcastHwQueueArray)?;
+        let targets = queues.into_iter().map(|queue| process.get_hw_queue(queue).map(Target::Queue));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        signal(process, &targets, args.Flags, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
     })
 }

@@ -6,6 +6,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
 use crate::fence::Rights;
+use crate::machine::NamedSync;
 use crate::process::KernelObject;
 
 use super::{enter, resource, user};
@@ -51,17 +52,22 @@ fn name(attributes: *mut c_void) -> Result<Vec<u16>, NTSTATUS> {
     of_attributes(attributes)?.ok_or(STATUS_INVALID_PARAMETER)
 }
 
-/// Opens the shared fence with a name: a kernel handle with the access that is asked for and that the sharer had.
-/// Errors: STATUS_OBJECT_NAME_NOT_FOUND. [d3dkmthk: D3DKMTOpenSyncObjectNtHandleFromName]
+/// Opens the shared synchronization object with a name: a kernel handle, of a fence with an address with the access that is asked for and that the sharer had.
+/// Errors: STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a resource. [d3dkmthk: D3DKMTOpenSyncObjectNtHandleFromName]
 pub(super) unsafe extern "win64" fn open_sync_object_nt_handle_from_name(
     args: *mut D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME,
 ) -> NTSTATUS {
     enter("D3DKMTOpenSyncObjectNtHandleFromName", args, |process, args| {
         let name = name(args.pObjAttrib.cast())?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-        let (fence, rights) = machine.fence_named(&name)?;
-        let rights = Rights::of_access(args.dwDesiredAccess).map(|granted| granted.and(rights));
-        args.hNtHandle = process.insert_kernel(KernelObject::SharedFence(fence, rights))?;
+        let object = match machine.sync_named(&name)? {
+            NamedSync::Fence(fence, rights) => {
+                let granted = Rights::of_access(args.dwDesiredAccess).map(|granted| granted.and(rights));
+                KernelObject::SharedFence(fence, granted)
+            }
+            NamedSync::Older(object) => KernelObject::OlderSync(object),
+        };
+        args.hNtHandle = process.insert_kernel(object)?;
         Ok(STATUS_SUCCESS)
     })
 }

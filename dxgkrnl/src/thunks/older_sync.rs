@@ -13,18 +13,18 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 use crate::fence::Event;
 use crate::process::{KernelObject, Object, Process};
 use crate::vidsch::Device;
-use crate::vidsch::{MutexOwner, Objects, OlderKind, OlderSync, OpenOlderSync};
+use crate::vidsch::{MutexOwner, Objects, OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync};
 
-use super::monitored::{Target, signal_with, wait_for};
+use super::monitored::{BROADCAST_MAX, Target, signal_with, wait_for};
 use super::{enter, enter_read_only};
 
-/// Most objects, and most further contexts, of one call. [d3dukmdt: D3DDDI_MAX_OBJECT_SIGNALED, D3DDDI_MAX_BROADCAST_CONTEXT]
+/// Most objects of one call. [d3dukmdt: D3DDDI_MAX_OBJECT_SIGNALED]
 const OBJECTS_MAX: u32 = 32;
 
 /// Creates the object of a request that is not a monitored fence.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED for fences of displays and of several adapters, and native fences, which have a thunk of their own;
+/// STATUS_NOT_SUPPORTED for fences of displays and of several adapters, native fences, which have a thunk of their own, and notifications by the driver;
 /// STATUS_INVALID_PARAMETER for flags that only a monitored fence has, a semaphore that begins beyond its maximum or has none, and a shared
 /// notification, whose event is one process'; STATUS_INVALID_HANDLE and STATUS_OBJECT_TYPE_MISMATCH for what is no event.
 pub(super) fn create(
@@ -40,6 +40,10 @@ pub(super) fn create(
     let (shared, by_kernel) = (info.Flags.Shared(), info.Flags.NtSecuritySharing());
     let rest = info.Flags.with_Shared(false).with_NtSecuritySharing(false);
     let notifies = info.Type == Type::D3DDDI_CPU_NOTIFICATION;
+    if notifies && info.Flags.SignalByKmd() {
+        // The driver would get the event by DxgkDdiCreateCpuEvent, which no adapter here has.
+        return Err(STATUS_NOT_SUPPORTED);
+    }
     if rest.into_bits() != 0 || (by_kernel && !shared) || (shared && notifies) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -85,13 +89,20 @@ fn insert(
     Ok((object, handle))
 }
 
-/// What a kernel handle of an object stands for. It has no name.
+/// What a kernel handle of an object stands for, and perhaps a name.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER unless it was created for kernel handles; STATUS_NOT_SUPPORTED for a name.
-pub(super) fn share(process: &Process, handle: D3DKMT_HANDLE, named: bool) -> Result<KernelObject, NTSTATUS> {
-    let object = process.get_older_sync(handle)?.shareable()?;
-    if named { Err(STATUS_NOT_SUPPORTED) } else { Ok(KernelObject::OlderSync(object)) }
+/// STATUS_INVALID_PARAMETER unless it was created for kernel handles; STATUS_OBJECT_NAME_COLLISION for a name that is in use.
+pub(super) fn share(
+    process: &Process,
+    handle: D3DKMT_HANDLE,
+    name: Option<Vec<u16>>,
+) -> Result<KernelObject, NTSTATUS> {
+    let object = Arc::new(OlderSyncHandle(process.get_older_sync(handle)?.shareable()?));
+    if let Some(name) = name {
+        process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_older_sync(name, &object)?;
+    }
+    Ok(KernelObject::OlderSync(object))
 }
 
 /// Only mutexes and semaphores are created so, for the process alone. [d3dkmthk: D3DKMTCreateSynchronizationObject]
@@ -137,7 +148,7 @@ pub(super) unsafe extern "win64" fn open_sync_object_from_nt_handle(
         let KernelObject::OlderSync(object) = process.get_kernel(args.hNtHandle)? else {
             return Err(STATUS_INVALID_PARAMETER);
         };
-        args.hSyncObject = process.insert(Object::OlderSync(object.open()?))?;
+        args.hSyncObject = process.insert(Object::OlderSync(object.0.open()?))?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -171,17 +182,18 @@ pub(super) fn add(
     Ok(())
 }
 
-/// An event of the processor is set when what was submitted to a context is done. No object is signalled with it: the event stands where their
+/// An event of the processor is set when what was submitted to contexts is done. No object is signalled with it: the event stands where their
 /// values would. [d3dumddi: D3DDDICB_SIGNALFLAGS::EnqueueCpuEvent]
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for objects beside it, or other flags; as for a notification.
 pub(super) fn enqueue_event(
     process: &Process,
-    target: &Target,
+    targets: &[Target],
     flags: D3DDDICB_SIGNALFLAGS,
     (count, event): (u32, HANDLE),
 ) -> Result<NTSTATUS, NTSTATUS> {
+    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
     let rest = flags.with_SignalAtSubmission(false).with_EnqueueCpuEvent(false);
     if count != 0 || rest.into_bits() != 0 {
         return Err(STATUS_INVALID_PARAMETER);
@@ -189,8 +201,9 @@ pub(super) fn enqueue_event(
     target.device().check()?;
     let object =
         OlderSync::new(&target.device().adapter, OlderKind::Notification(Event::of(process.user(), event)?), false)?;
-    let signals = Objects { older: vec![(object.open()?, 0)], ..Objects::default() };
-    signal_with(target, signals, flags.SignalAtSubmission())
+    let mut signals = Objects::default();
+    signals.older.push((object.open()?, 0));
+    signal_with(targets, signals, flags.SignalAtSubmission())
 }
 
 fn first(handles: &[D3DKMT_HANDLE], count: u32) -> Result<&[D3DKMT_HANDLE], NTSTATUS> {
@@ -240,22 +253,22 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object2(
 
 fn signal(
     process: &Process,
-    context: D3DKMT_HANDLE,
+    targets: &[Target],
     handles: &[D3DKMT_HANDLE],
     flags: D3DDDICB_SIGNALFLAGS,
     value: Option<u64>,
 ) -> Result<NTSTATUS, NTSTATUS> {
+    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
     let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
     if rest.into_bits() != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let target = Target::of_context(process, context)?;
     target.device().check()?;
     let mut signals = Objects::default();
     handles
         .iter()
-        .try_for_each(|handle| add(process, &target, &mut signals, (*handle, value), OpenOlderSync::check_signal))?;
-    signal_with(&target, signals, flags.SignalAtSubmission())
+        .try_for_each(|handle| add(process, target, &mut signals, (*handle, value), OpenOlderSync::check_signal))?;
+    signal_with(targets, signals, flags.SignalAtSubmission())
 }
 
 /// Without a value: mutexes, semaphores and notifications, so that fences are refused. [d3dkmthk: D3DKMTSignalSynchronizationObject]
@@ -264,30 +277,33 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object(
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObject", args, |process, args| {
         let handles = first(&args.ObjectHandleArray, args.ObjectCount)?;
-        signal(process, args.hContext, handles, args.Flags, None)
+        signal(process, &[Target::of_context(process, args.hContext)?], handles, args.Flags, None)
     })
 }
 
 /// Fences get one value, mutexes and semaphores are given back, and notifications set their events, when what was submitted to a context is
 /// done; with EnqueueCpuEvent an event is set instead. Errors: as for
-/// [`wait_for_synchronization_object2`]; STATUS_NOT_SUPPORTED for further contexts, which would signal together. [d3dkmthk:
-/// D3DKMTSignalSynchronizationObject2]
+/// [`wait_for_synchronization_object2`]; STATUS_INVALID_PARAMETER for more than 64 further contexts, and for those of another device. With further
+/// contexts the objects are signalled when what was submitted to all of them is done. [d3dkmthk: D3DKMTSignalSynchronizationObject2; d3dumddi:
+/// D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2]
 pub(super) unsafe extern "win64" fn signal_synchronization_object2(
     args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObject2", args, |process, args| {
-        if args.BroadcastContextCount != 0 {
-            return Err(if args.BroadcastContextCount > 64 { STATUS_INVALID_PARAMETER } else { STATUS_NOT_SUPPORTED });
+        if args.BroadcastContextCount > BROADCAST_MAX {
+            return Err(STATUS_INVALID_PARAMETER);
         }
+        let further = args.BroadcastContext.iter().take(args.BroadcastContextCount as usize);
+        let contexts: Vec<D3DKMT_HANDLE> = [args.hContext].iter().chain(further).copied().collect();
+        let targets = Target::of_contexts(process, &contexts)?;
         if args.Flags.EnqueueCpuEvent() {
             // SAFETY: every arm of the union is plain numbers.
             let event = unsafe { args.u.CpuEventHandle };
-            let target = Target::of_context(process, args.hContext)?;
-            return enqueue_event(process, &target, args.Flags, (args.ObjectCount, event));
+            return enqueue_event(process, &targets, args.Flags, (args.ObjectCount, event));
         }
         // SAFETY: every arm of the union is plain numbers.
         let value = unsafe { args.u.Fence.FenceValue };
         let handles = first(&args.ObjectHandleArray, args.ObjectCount)?;
-        signal(process, args.hContext, handles, args.Flags, Some(value))
+        signal(process, &targets, handles, args.Flags, Some(value))
     })
 }

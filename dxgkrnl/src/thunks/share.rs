@@ -37,7 +37,7 @@ pub(super) unsafe extern "win64" fn share_objects(
         let object = match process.get_keyed_mutex(object) {
             Ok(mutex) if name.is_none() => KernelObject::KeyedMutex(mutex.shareable()?),
             Ok(_) => return Err(STATUS_NOT_SUPPORTED),
-            Err(_) if process.get_older_sync(object).is_ok() => older_sync::share(process, object, name.is_some())?,
+            Err(_) if process.get_older_sync(object).is_ok() => older_sync::share(process, object, name)?,
             Err(_) if process.get_resource(object).is_ok() => resource::share(process, object, desired_access, name)?,
             Err(_) => {
                 let fence = process.get_sync(object)?;

@@ -73,8 +73,9 @@ fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Resul
         return Err(STATUS_INVALID_PARAMETER);
     }
     let others = check_sharing(info.Flags)?;
-    // What only notifications of the processor may have. [d3dukmdt: D3DDDI_CPU_NOTIFICATION]
-    if info.Flags.SignalByKmd() {
+    // What only notifications of the processor, and only monitored fences, may have. [d3dukmdt: D3DDDI_CPU_NOTIFICATION,
+    // D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS]
+    if info.Flags.SignalByKmd() || info.Flags.TopOfPipeline() {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let intra_gpu = match info.Type {

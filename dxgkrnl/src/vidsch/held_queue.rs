@@ -96,8 +96,12 @@ impl<T> HeldQueue<T> {
         self.wait = Some(QueueWait::new(conditions, self.number, over));
     }
 
-    /// The queue, which is one of this device, signals these. As signals of a GPU they are written whatever the value of a fence was.
+    /// The queue, which is one of this device, signals these, unless another one has yet to come to the same signal. As signals of a GPU they are written
+    /// whatever the value of a fence was.
     pub(super) fn signal(&self, signals: &Objects, device: u64) {
+        if !signals.are_due() {
+            return;
+        }
         // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
         let _ = batch::signal(&signals.fences, true);
         older_sync::signal(&signals.older, self.number, device);

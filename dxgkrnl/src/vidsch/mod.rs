@@ -83,7 +83,7 @@ pub(crate) use hw_queue::HwQueue;
 pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use node::{Aborted, Node, Snapshot, Suspects};
-pub(crate) use older_sync::{Kind as OlderKind, OlderSync, OpenOlderSync, Owner as MutexOwner};
+pub(crate) use older_sync::{Kind as OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync, Owner as MutexOwner};
 use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
 pub(crate) use process_adapter::ProcessAdapter;

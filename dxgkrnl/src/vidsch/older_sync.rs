@@ -86,6 +86,9 @@ pub(crate) struct OlderSync {
     nt_sharing: bool,
 }
 
+/// An object as kernel handles have it, with the last of which its name goes.
+pub(crate) struct OlderSyncHandle(pub(crate) Arc<OlderSync>);
+
 /// An object as a process has it open.
 pub(crate) struct OpenOlderSync {
     object: Arc<OlderSync>,

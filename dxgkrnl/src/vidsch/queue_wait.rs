@@ -1,6 +1,7 @@
 //! What the first submission of a software queue waits for, and what one signals.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wddm_ddi::status::{NTSTATUS, STATUS_CANCELLED};
 
@@ -17,15 +18,32 @@ pub(super) type FenceValues = Vec<(Arc<SyncObject>, u64)>;
 pub(crate) struct Objects {
     pub(crate) fences: FenceValues,
     pub(crate) older: Vec<OlderValue>,
+    /// The other queues of a signal that is submitted to several.
+    together: Option<Arc<Together>>,
 }
+
+/// Queues that have not come to their common signal yet. The last one signals; if one never comes, nobody does. [d3dumddi:
+/// D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2]
+struct Together(AtomicUsize);
 
 impl From<FenceValues> for Objects {
     fn from(fences: FenceValues) -> Self {
-        Self { fences, older: Vec::new() }
+        Self { fences, ..Self::default() }
     }
 }
 
 impl Objects {
+    /// As they are, for so many queues that signal them together.
+    pub(crate) fn together(self, queues: usize) -> Self {
+        let together = (queues > 1).then(|| Arc::new(Together(AtomicUsize::new(queues))));
+        Self { together, ..self }
+    }
+
+    /// A queue has come to where it signals them. True if it is the one that does.
+    pub(super) fn are_due(&self) -> bool {
+        self.together.as_ref().is_none_or(|together| together.0.fetch_sub(1, Ordering::AcqRel) == 1)
+    }
+
     /// True if a wait for them is over before it begins. One for objects of before monitored fences takes its turn.
     pub(super) fn is_met(&self) -> bool {
         self.older.is_empty() && is_met(&self.fences, false)
@@ -51,7 +69,7 @@ impl QueueWait {
     /// A wait for all of `conditions`; `over` is called when it is over, perhaps before this returns. An object that nobody can wait
     /// for any more ends it.
     pub(super) fn new(conditions: Objects, by: QueueNumber, over: impl Fn() + Send + Sync + 'static) -> Self {
-        let Objects { fences, older } = conditions;
+        let Objects { fences, older, .. } = conditions;
         let wait = Wait::of_hook((fences.len() + older.len()) as u32, Box::new(over));
         let begun = match batch::add_waits(&fences, &wait) {
             Ok(()) => older_sync::begin(&older, &wait, by),

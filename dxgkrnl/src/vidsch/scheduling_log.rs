@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use nt::bugcheck::Bugcheck;
@@ -182,6 +182,8 @@ pub(super) struct SchedulingLogs {
     nodes: Mutex<HashMap<u32, NodeLog>, rank::SchedulingLogs>,
     /// Nodes that have one, a bit each.
     set: AtomicU64,
+    /// True if the hardware is asked for no interrupt, so that entries may be lost.
+    quiet: AtomicBool,
 }
 
 /// A report of a log that was not set.
@@ -192,14 +194,15 @@ pub(super) fn never_set(node: u32) -> Bugcheck {
 }
 
 /// Tells the driver where a node's log is from now on.
-fn set(adapter: &RenderAdapter, node: u32, buffer: &Buffer) -> NTSTATUS {
+fn set(adapter: &RenderAdapter, node: u32, buffer: &Buffer, quiet: bool) -> NTSTATUS {
     buffer.clear();
     let mut args = DXGKARG_SETSCHEDULINGLOGBUFFER::zeroed();
     (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(node);
     args.NumberOfEntries = ENTRIES;
     args.LogBufferCpuVa = buffer.pages.seen().kernel_address().cast().as_ptr();
     args.LogBufferGpuVa = buffer.mapped.address;
-    args.InterruptEntry = ENTRIES / 2;
+    // There is no such entry where nobody wants to hear of one.
+    args.InterruptEntry = if quiet { ENTRIES } else { ENTRIES / 2 };
     adapter.miniport.set_scheduling_log_buffer(adapter.context().raw(), &args)
 }
 
@@ -228,7 +231,7 @@ impl VidSch {
         }
         for (node, _) in (0..).zip(&caps.nodes).filter(|(_, node)| node.context_scheduling) {
             let buffers = [Buffer::new(adapter)?, Buffer::new(adapter)?];
-            set(adapter, node, &buffers[0]).ok()?;
+            set(adapter, node, &buffers[0], false).ok()?;
             let (reading, contexts) = (Reading::default(), HashMap::new());
             let counts = SchedulingLogCounts::default();
             let log = NodeLog { buffers, read: 0, reading, counts, contexts, told: None };
@@ -285,7 +288,8 @@ impl VidSch {
         let Ok(adapter) = self.adapter() else { return };
         let mut nodes = lock(&self.scheduling_logs.nodes);
         let Some(log) = nodes.get_mut(&node) else { return };
-        let status = set(&adapter, node, &log.buffers[1]);
+        let quiet = self.scheduling_logs.quiet.load(Ordering::Acquire);
+        let status = set(&adapter, node, &log.buffers[1], quiet);
         if !status.is_success() {
             self.must_not_fail("DxgkDdiSetSchedulingLogBuffer", status);
             return;
@@ -311,6 +315,14 @@ impl VidSch {
     pub(crate) fn scheduling_log(&self, node: u32) -> Option<SchedulingLogCounts> {
         self.read_scheduling_log(node);
         lock(&self.scheduling_logs.nodes).get(&node).map(|log| log.counts)
+    }
+
+    /// From now on no scheduling log interrupts: whoever counts interrupts counts those of work.
+    pub(crate) fn quiet_scheduling_logs(&self) {
+        if !self.scheduling_logs.quiet.swap(true, Ordering::AcqRel) {
+            let nodes: Vec<u32> = lock(&self.scheduling_logs.nodes).keys().copied().collect();
+            nodes.into_iter().for_each(|node| self.renew_scheduling_log(node));
+        }
     }
 
     fn read_log(&self, adapter: &RenderAdapter, node: u32, log: &mut NodeLog) {
