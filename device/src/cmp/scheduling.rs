@@ -105,7 +105,7 @@ impl SchedulingLog {
     }
 }
 
-/// How busy a context in this state is.
+/// The order of states: of two queues of a context the one with the higher number gives the context its state.
 fn business(state: ContextState) -> u32 {
     match state {
         ContextState::Idle => 0,

@@ -104,7 +104,7 @@ struct Charge {
     ticks: u64,
 }
 
-/// What the entries of a node say.
+/// The state of a node by the entries that were read: one context at most has it.
 #[derive(Debug, Default)]
 struct Reading {
     runs: Option<Runs>,

@@ -42,8 +42,8 @@ pub(crate) struct Options {
     /// Takes only the mutants that live and of which nobody knows why: those whose reason begins with `Open`
     #[arg(long)]
     open: bool,
-    /// Takes the changes that cargo-mutants thinks of instead of the catalogue. The crates' own tests judge them first; those of driver and device that live then, also the areas
-    /// Miniport and Gpu
+    /// Takes the changes that cargo-mutants thinks of instead of the catalogue. The crates' own tests judge them first; those of driver and device that live then, also
+    /// areas of the conformance cases
     #[arg(long, conflicts_with_all = ["open", "json", "widen", "no_baseline"])]
     generated: bool,
     /// Lists the mutants and builds nothing

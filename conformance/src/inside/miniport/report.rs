@@ -29,17 +29,13 @@ pub(super) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<Repo
     // SAFETY: the type selects the arm that the driver filled, in each case.
     unsafe {
         Ok(match data.InterruptType {
-            T::DXGK_INTERRUPT_DMA_COMPLETED => {
-                let arm = data.u.DmaCompleted;
-                Report::Completed { node: arm.NodeOrdinal, fence: arm.SubmissionFenceId }
-            }
+            T::DXGK_INTERRUPT_DMA_COMPLETED => Report::Completed {
+                node: data.u.DmaCompleted.NodeOrdinal,
+                fence: data.u.DmaCompleted.SubmissionFenceId,
+            },
             T::DXGK_INTERRUPT_DMA_PREEMPTED => {
-                let arm = data.u.DmaPreempted;
-                Report::Preempted {
-                    node: arm.NodeOrdinal,
-                    preemption: arm.PreemptionFenceId,
-                    completed: arm.LastCompletedFenceId,
-                }
+                let (arm, preemption) = (data.u.DmaPreempted, data.u.DmaPreempted.PreemptionFenceId);
+                Report::Preempted { node: arm.NodeOrdinal, preemption, completed: arm.LastCompletedFenceId }
             }
             T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
                 let arm = data.u.DmaPageFaulted;
@@ -52,8 +48,8 @@ pub(super) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<Repo
             }
             T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => {
                 let arm = data.u.NativeFenceSignaled;
-                let count = arm.SignaledNativeFenceCount as usize;
-                let fences = (0..count).map(|index| (*arm.pSignaledNativeFenceArray.add(index)).addr()).collect();
+                let fences = 0..arm.SignaledNativeFenceCount as usize;
+                let fences = fences.map(|index| (*arm.pSignaledNativeFenceArray.add(index)).addr()).collect();
                 Report::Native { node: arm.NodeOrdinal, fences }
             }
             T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => {
