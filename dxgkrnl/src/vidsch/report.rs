@@ -495,7 +495,7 @@ mod tests {
     fn engines_that_do_not_exist_and_reports_never_asked_for_break_the_contract() {
         let mut wrong = Vec::new();
         for (node, engine) in [(3, 0), (0, 1), (u32::MAX, u32::MAX)] {
-            for kind in [1, 9, 11, 12, 16, 19, 20] {
+            for kind in [1, 9, 11, 12, 15, 16, 19, 20] {
                 let mut data = data(kind);
                 let reserved = &mut DXGKARGCB_NOTIFY_INTERRUPT_DATA_Reserved { Reserved: [0; 16] };
                 data.u.Reserved = *reserved;
@@ -511,11 +511,12 @@ mod tests {
                 wrong.push(data);
             }
         }
-        wrong.extend([0, 4, 8, 13, 14, 15, 21, -1].map(data));
+        wrong.extend([0, 4, 8, 13, 14, 21, -1].map(data));
         for data in &wrong {
             let bugcheck = check(data).expect_err("accepted");
             assert_eq!(bugcheck.code, Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, "{bugcheck}");
         }
+        assert_eq!(check(&data(15)), Ok(Report::SchedulingLog { node: 0 }), "whether the node has one is asked later");
     }
 
     #[test]
