@@ -93,18 +93,6 @@ fn a_preemption_is_reported_by_the_id_that_it_was_asked_for_with() {
 }
 
 #[test]
-fn a_scheduling_log_that_was_never_set_cannot_be_half_full() {
-    let machine = Machine::start(&MACHINES[25]);
-    let app = App::new(&machine);
-    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
-    data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT;
-    machine.engine.report(data);
-    let bugcheck = machine.bugcheck();
-    assert!(bugcheck.reason.contains("whose scheduling log was never set"), "{bugcheck}");
-    app.process.exit();
-}
-
-#[test]
 fn a_packet_that_was_not_handed_over_cannot_be_complete() {
     let machine = Machine::start(&MACHINES[2]);
     let app = App::new(&machine);
