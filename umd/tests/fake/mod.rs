@@ -177,6 +177,8 @@ pub(crate) struct Fake {
     pub(crate) fail_names: Vec<(&'static str, NTSTATUS)>,
     /// What the kernel-mode driver answers as the number of a queue with a doorbell.
     pub(crate) queue_number: Option<u32>,
+    /// Nodes that contexts were made on, in order.
+    pub(crate) nodes: Vec<u32>,
     /// Statuses that the next connections leave; CONNECTED when used up.
     pub(crate) connect: VecDeque<u64>,
     /// True if D3DKMTGetDeviceState reports the device as lost.
@@ -198,7 +200,8 @@ pub(crate) struct Fake {
     /// What was handed over for queues and contexts and is not done.
     kernel_queues: BTreeMap<u32, VecDeque<kernel_queue::Item>>,
     next: u32,
-    next_address: u64,
+    /// GPU address of the next mapping.
+    pub(crate) next_address: u64,
     paging_value: u64,
 }
 
@@ -220,6 +223,7 @@ impl Fake {
             fail: None,
             fail_names: Vec::new(),
             queue_number: None,
+            nodes: Vec::new(),
             connect: VecDeque::new(),
             lost: false,
             pending: false,

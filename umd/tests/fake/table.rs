@@ -188,6 +188,7 @@ thunks! {
         |fake, _args| fake.violation("the end of a registration for trim notifications".into());
     D3DKMTCreateContextVirtual(D3DKMT_CREATECONTEXTVIRTUAL) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
+        fake.nodes.push(args.NodeOrdinal);
         args.hContext = fake.insert(Object::PacketContext);
         STATUS_SUCCESS
     };
@@ -199,6 +200,7 @@ thunks! {
     };
     D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
+        fake.nodes.push(args.NodeOrdinal);
         args.hHwContext = fake.insert(Object::Context);
         STATUS_SUCCESS
     };
