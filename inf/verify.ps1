@@ -284,6 +284,15 @@ function Stop-Recording([string] $recording) {
     Write-Line "      $($own.Count) events of the driver; the last 20 are in last-events.txt"
     $last = @($own | Select-Object -Last 20 | ForEach-Object { $_.OuterXml })
     Set-Content -LiteralPath (Join-Path $folder 'last-events.txt') -Value $last -WhatIf:$false
+    # An event of each adapter that is added, so that it is in the trace of a restart only.
+    if ($Restart) {
+        $registered = @($own | Where-Object { $_.OuterXml -match 'RegisteredBy' } | Select-Object -Last 1 | ForEach-Object { $_.OuterXml })
+        Set-Content -LiteralPath (Join-Path $folder 'registered-by.txt') -Value $registered -WhatIf:$false
+        $answered = 'no event says by which'
+        if ($registered -match '0x230047|2293831') { $answered = '0x230047, of Windows 8 and later' }
+        if ($registered -match '0x23003F|2293823') { $answered = '0x23003F, of Windows 7' }
+        Write-Line "      control request by which the graphics kernel registered the driver: $answered"
+    }
     # With -Restart the graphics kernel's own events: those that say why it refused a driver.
     $words = @($all | Where-Object { $_.OuterXml -like '*AzureTriage*' } | ForEach-Object { $_.OuterXml })
     Set-Content -LiteralPath (Join-Path $folder 'graphics-kernel.txt') -Value $words -WhatIf:$false

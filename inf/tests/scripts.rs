@@ -183,6 +183,21 @@ fn each_step_of_verify_goes_through_the_function_that_survives_it() {
     assert!(count >= 15, "{count} claims");
 }
 
+/// The trace of a restart has an event by which control request the driver was registered, and the report tells it, whichever of the two it is and
+/// however the number is written.
+#[test]
+fn verify_tells_by_which_control_request_the_driver_was_registered() {
+    let text = read("verify.ps1");
+    assert!(campanile_hw::trace::event::EVENTS.iter().any(|event| event.name == "RegisteredBy"));
+    assert!(text.contains("-match 'RegisteredBy'") && text.contains("'registered-by.txt'"));
+    // What the driver asks with, the newer first.
+    for (request, system) in [(0x23_0047, "of Windows 8 and later"), (0x23_003f, "of Windows 7")] {
+        let line =
+            format!("if ($registered -match '0x{request:X}|{request}') {{ $answered = '0x{request:X}, {system}' }}");
+        assert!(text.contains(&line), "{line}");
+    }
+}
+
 /// A restart may mend or break what was found before it, and what Windows was started with is not what it will be started with.
 #[test]
 fn verify_looks_again_behind_a_restart_and_at_the_start_that_windows_had() {
