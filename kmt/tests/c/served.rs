@@ -173,6 +173,34 @@ fn a_machine_that_stops_is_a_device_that_was_removed() {
     assert!(!output.status.success() && err.contains("0xc00002b6"), "{}: {out}{err}", output.status);
 }
 
+/// One makes a buffer and a fence and names them, the other finds them; each is started before the other once.
+#[test]
+fn two_programs_share_a_buffer_and_a_fence_by_name() {
+    const ROUNDS: &str = "500";
+    let Some(program) = program("examples/c/two_programs.c") else { return };
+    let mut served = Served::new("names", PROGRAMS);
+    for order in [["give", "take"], ["take", "give"]] {
+        let start = |part: &str| {
+            let mut command = clean(&program);
+            command.args([part, ROUNDS]).env("CAMPANILE_MACHINE", &served.socket);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+        };
+        for (part, child) in order.map(|part| (part, start(part))) {
+            let output = child.wait_with_output().expect("an end");
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert!(output.status.success() && err.is_empty(), "{part}: {}: {out}{err}", output.status);
+            let said = match part {
+                "give" => format!("gave {ROUNDS} numbers, and every answer was right\n"),
+                _ => format!("took {ROUNDS} numbers in their order\n"),
+            };
+            assert_eq!(out, said);
+        }
+    }
+    served.stop();
+    let left = served.events().iter().filter(|event| matches!(event, Event::Left { .. })).count();
+    assert_eq!(left, 4, "{:?}", served.events());
+}
+
 #[test]
 fn a_program_goes_on_with_the_next_machine_and_what_it_had_is_refused() {
     let Some(program) = program("kmt/tests/c/again.c") else { return };
