@@ -173,6 +173,9 @@ struct RunArguments {
     /// Shows no progress bar (it is only shown on a terminal).
     #[arg(long)]
     no_progress: bool,
+    /// Does the work as a program of the machine that `campanile machine` serves at this socket. Its GPU, driver and features are that machine's.
+    #[arg(long = "machine", value_name = "PATH", conflicts_with_all = ["fault", "trace", "debug_information", "memory_image", "device_variant", "fence_storage", "without", "idle_time"])]
+    machine_at: Option<PathBuf>,
     #[command(flatten)]
     machine: MachineArguments,
 }
@@ -499,6 +502,7 @@ pub fn main() -> ExitCode {
             faults: arguments.fault,
             debug_information: arguments.debug_information,
             memory_image: arguments.memory_image,
+            machine_at: arguments.machine_at,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Bench(arguments) => bench::command(&bench::Options {

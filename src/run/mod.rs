@@ -50,6 +50,8 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// The GPU to build.
     pub machine: MachineOptions,
+    /// Socket of a machine in another process that does the work instead.
+    pub machine_at: Option<PathBuf>,
 }
 
 /// Why a whole run ended early.
@@ -59,6 +61,8 @@ pub enum RunError {
     Setup(SetupError),
     /// The user-mode driver gave up.
     Driver(user::Error),
+    /// The machine of another process cannot be used.
+    Machine(String),
     /// The driver's memory cannot be kept.
     MemoryImage(String),
     /// The driver is started, and is another one than this project's: what the adapter tells of itself.
@@ -70,6 +74,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
+            Self::Machine(error) => f.write_str(error),
             Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
             Self::AnotherDriver(lines) => {
                 writeln!(f, "the driver {} is started:", DriverChoice::selected())?;
@@ -148,7 +153,7 @@ pub fn command(options: &Options) -> u8 {
             testbed::complain!("campanile: {error}");
             return match &error {
                 RunError::Setup(error) => error.exit_code(),
-                RunError::Driver(_) => EXIT_MACHINE,
+                RunError::Driver(_) | RunError::Machine(_) => EXIT_MACHINE,
                 RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
             };
         }
@@ -185,6 +190,9 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
 /// As [`stream`]; `told` gets what faults and timeouts have to say, however it ends.
 fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome, RunError> {
     let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
+    if let Some(socket) = &options.machine_at {
+        return stream_at(socket, &files, options);
+    }
     let system = System::boot(&options.machine.system())?;
     let process = dxgkrnl::Process::new(system.machine(), "campanile run");
     let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, &process, "campanile run")).transpose()?;
@@ -201,13 +209,20 @@ fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome,
     Ok(outcome)
 }
 
+/// Streams the files as a program of the machine that another process serves at a socket.
+fn stream_at(socket: &Path, files: &[PathBuf], options: &Options) -> Result<Outcome, RunError> {
+    remote::client::connect(socket, "campanile run").map_err(|error| RunError::Machine(error.to_string()))?;
+    let adapter = Adapter::open_by(remote::thunks::thunks())?;
+    let streamer = Streamer::new(Pipeline::new(&adapter, None)?, files, options);
+    streamer.stream(files)?.outcome(Drivers::of_machine(socket), None)
+}
+
 fn stream_attached(
     system: &System,
     files: &[PathBuf],
     options: &Options,
     tracing: Option<&Tracing>,
 ) -> Result<Outcome, RunError> {
-    let show = options.progress && !options.json;
     let adapter = match Adapter::open_luid(system.luid()) {
         Ok(adapter) => adapter,
         Err(error) => return Err(another_driver(system).unwrap_or_else(|| error.into())),
@@ -218,23 +233,12 @@ fn stream_attached(
     }
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();
-    let mut streamer = Streamer {
-        pipeline,
-        progress: Progress::new(files, show),
-        files: Vec::new(),
-        unreadable: Vec::new(),
-        clock: Clock::get(),
-        seconds: 0.0,
-    };
-    for path in files {
-        streamer.file(path)?;
-    }
-    streamer.progress.finish();
+    let streamer = Streamer::new(pipeline, files, options).stream(files)?;
     if let Some(path) = &options.memory_image {
         keep_memory(system, path).map_err(RunError::MemoryImage)?;
     }
     let gpu = system.counters().since(&before);
-    streamer.outcome(gpu)
+    streamer.outcome(Drivers::selected(), Some(gpu))
 }
 
 /// What the adapter tells of itself, if its driver is not this project's.
@@ -287,6 +291,19 @@ struct Streamer {
 }
 
 impl Streamer {
+    fn new(pipeline: Pipeline, files: &[PathBuf], options: &Options) -> Self {
+        let progress = Progress::new(files, options.progress && !options.json);
+        let (files, unreadable) = (Vec::new(), Vec::new());
+        Self { pipeline, progress, files, unreadable, clock: Clock::get(), seconds: 0.0 }
+    }
+
+    /// Streams all files.
+    fn stream(mut self, files: &[PathBuf]) -> Result<Self, RunError> {
+        files.iter().try_for_each(|path| self.file(path))?;
+        self.progress.finish();
+        Ok(self)
+    }
+
     /// Streams one file to its end, or to where it cannot be read any further.
     fn file(&mut self, path: &Path) -> Result<(), RunError> {
         self.progress.start(path);
@@ -334,13 +351,13 @@ impl Streamer {
         }
     }
 
-    fn outcome(self, gpu: testbed::setup::GpuCounters) -> Result<Outcome, RunError> {
+    fn outcome(self, drivers: Drivers, gpu: Option<testbed::setup::GpuCounters>) -> Result<Outcome, RunError> {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
         let submission = self.pipeline.submission()?;
         Ok(Outcome {
-            report: Report { drivers: Drivers::selected(), files: self.files, submission, totals },
+            report: Report { drivers, files: self.files, submission, totals },
             unreadable: self.unreadable,
             mismatches,
             trace: None,

@@ -229,12 +229,12 @@ impl Pipeline {
     }
 
     /// The figures of the whole run.
-    pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: GpuCounters) -> Result<Totals, Error> {
+    pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: Option<GpuCounters>) -> Result<Totals, Error> {
         let mut totals = Totals {
             bytes,
-            gpu_waits: gpu.waits,
-            fence_signals: gpu.signals,
-            interrupts: gpu.interrupts,
+            gpu_waits: gpu.map(|gpu| gpu.waits),
+            fence_signals: gpu.map(|gpu| gpu.signals),
+            interrupts: gpu.map(|gpu| gpu.interrupts),
             submit_ns: SubmitReport {
                 p50: self.meter.submit.percentile(50.0),
                 p99: self.meter.submit.percentile(99.0),

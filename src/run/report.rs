@@ -46,12 +46,12 @@ pub struct Totals {
     pub doorbell_rings: u64,
     /// Doorbells connected again after the operating system had taken them away.
     pub doorbell_reconnects: u64,
-    /// Waits that the GPU satisfied by itself.
-    pub gpu_waits: u64,
-    /// Fence signals of the GPU.
-    pub fence_signals: u64,
-    /// Interrupts raised for anything.
-    pub interrupts: u64,
+    /// Waits that the GPU satisfied by itself; `None` on a machine in another process, whose GPU counts for all of its programs.
+    pub gpu_waits: Option<u64>,
+    /// Fence signals of the GPU; `None` as above.
+    pub fence_signals: Option<u64>,
+    /// Interrupts raised for anything; `None` as above.
+    pub interrupts: Option<u64>,
     /// From the end of recording a submission to its doorbell's status read.
     pub submit_ns: SubmitReport,
     /// Megabytes a second through the whole way: read, hash, three queues, verification.
@@ -104,19 +104,21 @@ impl FileReport {
 impl Totals {
     fn rows(&self) -> Vec<Vec<String>> {
         let row = |name: &str, value: String| vec![name.to_owned(), value];
-        vec![
+        let counted = |name, count: Option<u64>| count.map(|count| row(name, grouped(count)));
+        let mut rows = vec![
             row("bytes", grouped(self.bytes)),
             row("MB/s through the GPU, read and verified", format!("{:.0}", self.mb_s)),
             row("MB/s of memcpy of the same bytes", format!("{:.0}", self.memcpy_mb_s)),
             row("submissions", grouped(self.submissions)),
             row("doorbells rung", grouped(self.doorbell_rings)),
             row("doorbells reconnected", grouped(self.doorbell_reconnects)),
-            row("GPU waits satisfied without the CPU", grouped(self.gpu_waits)),
-            row("fence signals", grouped(self.fence_signals)),
-            row("interrupts raised", grouped(self.interrupts)),
-            row("submit p50, ns", format!("{:.0}", self.submit_ns.p50)),
-            row("submit p99, ns", format!("{:.0}", self.submit_ns.p99)),
-        ]
+        ];
+        rows.extend(counted("GPU waits satisfied without the CPU", self.gpu_waits));
+        rows.extend(counted("fence signals", self.fence_signals));
+        rows.extend(counted("interrupts raised", self.interrupts));
+        rows.push(row("submit p50, ns", format!("{:.0}", self.submit_ns.p50)));
+        rows.push(row("submit p99, ns", format!("{:.0}", self.submit_ns.p99)));
+        rows
     }
 }
 

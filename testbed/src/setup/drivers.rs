@@ -1,6 +1,7 @@
 //! Which drivers a process runs, for reports.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +19,17 @@ pub struct Drivers {
     pub driver_sha256: Option<String>,
     /// User-mode driver: `linked`, or path and PDB of the DLL.
     pub user_mode_driver: String,
-    /// Special pool of the kernel-mode driver: `off`, or the end of each block that is verified.
+    /// Special pool of the kernel-mode driver: `off`, or the end of each block that is verified; empty for a driver in another process.
     pub special_pool: String,
 }
 
 impl Drivers {
+    /// Those of a machine that another process serves at this path, which has its kernel-mode driver; the user-mode driver is the one that is linked into this program.
+    pub fn of_machine(path: &Path) -> Self {
+        let driver = format!("that of the machine at {}", path.display());
+        Self { driver, user_mode_driver: "linked".to_owned(), ..Self::default() }
+    }
+
     /// Those that were selected.
     pub fn selected() -> Self {
         let choice = DriverChoice::selected();
@@ -38,6 +45,7 @@ impl Drivers {
 impl fmt::Display for Drivers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { driver, user_mode_driver, special_pool, .. } = self;
-        write!(f, "driver: {driver}\nuser-mode driver: {user_mode_driver}\nspecial pool: {special_pool}")
+        write!(f, "driver: {driver}\nuser-mode driver: {user_mode_driver}")?;
+        if special_pool.is_empty() { Ok(()) } else { write!(f, "\nspecial pool: {special_pool}") }
     }
 }

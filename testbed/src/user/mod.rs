@@ -13,6 +13,7 @@ mod windows;
 
 use std::time::Duration;
 
+use wddm_ddi::kmt::Thunks;
 use wddm_ddi::types::{HANDLE, LUID};
 
 pub use campanile_umd::{
@@ -108,6 +109,14 @@ impl Adapter {
             None => Ok(Self(AdapterInner::Linked(campanile_umd::Adapter::open_luid(dxgkrnl::thunks(), luid)?))),
             Some(library) => Self::open_luid_by(library, luid),
         }
+    }
+
+    /// Opens the first adapter of this driver that these thunks list, by the driver that is linked into this program.
+    ///
+    /// # Errors
+    /// There is none, or the operating system refused.
+    pub fn open_by(thunks: &'static Thunks) -> Result<Self> {
+        Ok(Self(AdapterInner::Linked(campanile_umd::Adapter::open(thunks)?)))
     }
 
     /// Opens the adapter with this LUID by a certain DLL.
