@@ -191,6 +191,10 @@ struct BenchArguments {
     /// Measures only the rows whose id or description contains this, for example `P1`.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Measures the rows about a machine in another process (P1M, P2M, P6M) on the one that `campanile machine` serves at this socket, instead of on one that is started for
+    /// them, and no others.
+    #[arg(long = "machine", value_name = "PATH")]
+    machine_at: Option<PathBuf>,
     #[command(flatten)]
     machine: MachineArguments,
 }
@@ -509,6 +513,7 @@ pub fn main() -> ExitCode {
             json: arguments.json,
             quick: arguments.quick,
             filter: arguments.filter,
+            machine_at: arguments.machine_at,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Hlk(arguments) => hlk_command(arguments),

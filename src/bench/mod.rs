@@ -13,14 +13,19 @@ mod p5_memory;
 mod p6_idle_queues;
 mod power;
 mod report;
+mod served;
 mod stopwatch;
 mod vulkan;
+mod worker;
 
 use std::fmt;
+use std::ops::Deref;
+use std::path::PathBuf;
 
 use crate::clock::Latencies;
 use crate::print::print;
 pub use report::{AimReport, Figures, PeerReport, Ratio, Report, RowReport};
+use served::Served;
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{Drivers, MachineOptions, SetupError, System};
 use testbed::user;
@@ -36,6 +41,22 @@ pub struct Options {
     pub filter: Option<String>,
     /// The GPU to build.
     pub machine: MachineOptions,
+    /// Socket of a machine in another process: only the rows about such a machine are measured.
+    pub machine_at: Option<PathBuf>,
+}
+
+/// Where rows are measured.
+pub struct Place<'a> {
+    system: &'a System,
+    served: &'a Served,
+}
+
+impl Deref for Place<'_> {
+    type Target = System;
+
+    fn deref(&self) -> &System {
+        self.system
+    }
 }
 
 /// Number of rounds and samples of a row.
@@ -84,7 +105,7 @@ pub struct PeerAim {
 }
 
 /// Prepares a row's measurement on a system.
-pub type Prepare = fn(&System, Effort) -> Result<Box<dyn Measurement>, BenchError>;
+pub type Prepare = fn(&Place<'_>, Effort) -> Result<Box<dyn Measurement>, BenchError>;
 
 /// A prepared row.
 pub trait Measurement {
@@ -133,6 +154,9 @@ pub const ROWS: &[&Row] = &[
     &power::F1,
     &power::D3,
     &power::IDLE,
+    &served::SUBMIT,
+    &served::FENCE,
+    &served::IDLE_QUEUES,
 ];
 
 /// Why a row could not be measured.
@@ -144,6 +168,8 @@ pub enum BenchError {
     Driver(user::Error),
     /// The host refused something the comparison needs.
     Host(std::io::Error),
+    /// The machine of another process cannot be used.
+    Machine(String),
 }
 
 impl fmt::Display for BenchError {
@@ -152,6 +178,7 @@ impl fmt::Display for BenchError {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
             Self::Host(error) => write!(f, "the host refused what the comparison needs: {error}"),
+            Self::Machine(error) => f.write_str(error),
         }
     }
 }
@@ -172,7 +199,8 @@ impl From<user::Error> for BenchError {
 
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
-    let rows = select(options.filter.as_deref());
+    let mut rows = select(options.filter.as_deref());
+    rows.retain(|row| options.machine_at.is_none() || served::is_served(row));
     if rows.is_empty() {
         let known: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
         testbed::complain!("campanile: no row matches the filter; known are {}", known.join(", "));
@@ -204,12 +232,13 @@ fn select(filter: Option<&str>) -> Vec<&'static Row> {
 pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, BenchError> {
     let effort = Effort::of(options.quick);
     let mut reports = Vec::with_capacity(rows.len());
+    let served = Served::new(options.machine_at.clone());
     for row in rows {
         let system = System::boot(&options.machine.system())?;
         let process = dxgkrnl::Process::new(system.machine(), "campanile bench");
         let measured = {
             let _attached = process.attach();
-            rounds(row, &system, effort)
+            rounds(row, &Place { system: &system, served: &served }, effort)
         };
         process.exit();
         let measured = measured?;
@@ -229,8 +258,8 @@ pub struct Round {
 }
 
 /// All rounds, and what the host did not allow of the row.
-fn rounds(row: &Row, system: &System, effort: Effort) -> Result<(Vec<Round>, Option<String>), BenchError> {
-    let mut measurement = (row.prepare)(system, effort)?;
+fn rounds(row: &Row, place: &Place<'_>, effort: Effort) -> Result<(Vec<Round>, Option<String>), BenchError> {
+    let mut measurement = (row.prepare)(place, effort)?;
     // The first turn of each warms caches, page tables and the doorbell, and is not counted.
     one_round(row, measurement.as_mut(), 0)?;
     let rounds =

@@ -1,18 +1,16 @@
 //! P6: whether queues that do nothing cost those that work anything.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use campanile_umd::RING_ENTRIES_MIN;
 use dxgkrnl::Process;
 
+use super::worker::Worker;
 use super::{BenchError, Effort, Measurement, Row};
-use crate::clock::{self, Clock, Latencies};
+use crate::clock::Latencies;
 use testbed::setup::{System, SystemOptions};
-use testbed::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
+use testbed::user::{Adapter, Device, Error, Node, Queue, QueueOptions};
 
-/// Until the other machine's GPU, which has nothing to do now, leaves the processor alone.
-const QUIET: Duration = Duration::from_millis(50);
 /// Mappings of the host process that are left for everything else.
 const SPARE_MAPPINGS: usize = 2_000;
 /// Where the host says how many mappings a process may have.
@@ -79,49 +77,11 @@ struct Mappings {
     most: usize,
 }
 
-/// A queue with work.
-struct Worker {
-    queue: Queue,
-    fence: Fence,
-    value: u64,
-    clock: Clock,
-}
-
 /// A second machine, whose only queue is the one with work. Fields are dropped in order.
 struct Lonely {
     worker: Option<Worker>,
     process: Arc<Process>,
     _system: System,
-}
-
-impl Worker {
-    fn new(device: &Device) -> Result<Self, Error> {
-        Ok(Self {
-            queue: Queue::new(device, Node::Compute, QueueOptions::default())?,
-            fence: Fence::new(device, 0)?,
-            value: 0,
-            clock: Clock::get(),
-        })
-    }
-
-    fn measure(&mut self, samples: usize) -> Result<Latencies, BenchError> {
-        std::thread::sleep(QUIET);
-        let mut latencies = Latencies::new();
-        for sample in 0..samples + samples / 10 {
-            self.value += 1;
-            let (fence, value) = (&self.fence, self.value);
-            let started = clock::now();
-            self.queue.submit(|commands| commands.signal(fence, value))?;
-            if !fence.spin(value, u32::MAX) {
-                fence.wait(value, None)?;
-            }
-            // The first tenth wakes the GPU and brings everything back after the other machine's turn.
-            if sample >= samples / 10 {
-                latencies.record(self.clock.nanoseconds(started, clock::now()));
-            }
-        }
-        Ok(latencies)
-    }
 }
 
 impl Mappings {
@@ -206,7 +166,7 @@ impl Lonely {
 
     fn measure(&mut self, samples: usize) -> Result<Latencies, BenchError> {
         let _attached = self.process.attach();
-        self.worker.as_mut().map_or_else(|| Ok(Latencies::new()), |worker| worker.measure(samples))
+        self.worker.as_mut().map_or_else(|| Ok(Latencies::new()), |worker| worker.round_trips(samples))
     }
 }
 
@@ -226,7 +186,7 @@ impl Measurement for Crowd {
     }
 
     fn ours(&mut self) -> Result<Latencies, BenchError> {
-        self.crowded.measure(self.samples)
+        self.crowded.round_trips(self.samples)
     }
 
     fn peer(&mut self, _: usize) -> Result<Latencies, BenchError> {
