@@ -74,10 +74,12 @@ pub enum Refusal {
     Full = 4,
     /// The program belongs to another user.
     User = 5,
+    /// It connected and sent something else than a Hello, or nothing.
+    NoHello = 6,
 }
 
 impl Refusal {
-    const ALL: [Self; 5] = [Self::Version, Self::Declarations, Self::Memory, Self::Full, Self::User];
+    const ALL: [Self; 6] = [Self::Version, Self::Declarations, Self::Memory, Self::Full, Self::User, Self::NoHello];
 
     /// The reason, and what to do.
     pub fn text(self) -> &'static str {
@@ -91,6 +93,7 @@ impl Refusal {
             }
             Self::Full => "it serves as many programs as it may: see `campanile machine --programs`",
             Self::User => "it belongs to another user",
+            Self::NoHello => "it did not say hello, with which a program of libcampanile_kmt.so begins",
         }
     }
 }

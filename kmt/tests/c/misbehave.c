@@ -1,6 +1,6 @@
 /*
- * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor and close. The mode
- * "version" says hello with the version of another release. The declarations that both ends must share are the second argument.
+ * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, close and flood. The mode
+ * "version" says hello with the version of another release, "silent" and "rude" say none. The declarations that both ends must share are the second argument.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -22,21 +22,48 @@ static void send_words(const uint64_t *words, size_t bytes)
     assert(send(machine, words, bytes, MSG_NOSIGNAL) == (ssize_t)bytes);
 }
 
-/* Connects, says hello, and gives the kind of the answer and its first word. */
-static uint64_t hello(uint64_t version, uint64_t declarations, uint64_t *word)
+static void connect_to_machine(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    uint64_t words[WORDS] = {1, version, declarations, (uint64_t)(uintptr_t)&mark, mark};
 
     strncpy(address.sun_path, getenv("CAMPANILE_MACHINE"), sizeof(address.sun_path) - 1);
-    memcpy(&words[5], "misbehave", 9);
     machine = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert(machine >= 0 && connect(machine, (struct sockaddr *)&address, sizeof(address)) == 0);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    send_words(words, sizeof(words));
+}
+
+/* Waits for a message, and gives its kind and its first word. */
+static uint64_t answer(uint64_t *word)
+{
+    uint64_t words[WORDS] = {0};
+
     assert(recv(machine, words, sizeof(words), 0) == sizeof(words));
     *word = words[1];
     return words[0];
+}
+
+/* Connects, says hello, and gives the answer. */
+static uint64_t hello(uint64_t version, uint64_t declarations, uint64_t *word)
+{
+    uint64_t words[WORDS] = {1, version, declarations, (uint64_t)(uintptr_t)&mark, mark};
+
+    memcpy(&words[5], "misbehave", 9);
+    connect_to_machine();
+    send_words(words, sizeof(words));
+    return answer(word);
+}
+
+/* Calls that take their time or none, and answers that nobody takes: until the machine takes no more. */
+static void flood(void)
+{
+    uint64_t words[WORDS] = {2};
+
+    for (;;) {
+        words[1]++;
+        words[2] = words[1] % 64;
+        if (send(machine, words, sizeof(words), MSG_NOSIGNAL) < 0)
+            return;
+    }
 }
 
 static void send_descriptor(void)
@@ -70,6 +97,15 @@ int main(int argc, char **argv)
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
+    if (strcmp(mode, "silent") == 0 || strcmp(mode, "rude") == 0) {
+        connect_to_machine();
+        words[0] = 2;
+        if (strcmp(mode, "rude") == 0)
+            send_words(words, sizeof(words));
+        uint64_t kind = answer(&word);
+        printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
+        return 0;
+    }
     assert(hello(2, declarations, &word) == 16);
     if (strcmp(mode, "half") == 0) {
         send_words(words, sizeof(words) / 2);
@@ -82,6 +118,8 @@ int main(int argc, char **argv)
         send_words(words, sizeof(words));
     } else if (strcmp(mode, "descriptor") == 0) {
         send_descriptor();
+    } else if (strcmp(mode, "flood") == 0) {
+        flood();
     } else {
         assert(strcmp(mode, "close") == 0);
         close(machine);

@@ -139,6 +139,32 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
     assert_eq!(text(&output.stdout), "20 submissions by doorbell, 0 notified, every byte verified\n");
 }
 
+/// Thousands of calls whose answers nobody takes: the machine makes no more of them than it may at a time, ends the program when it has taken nothing for a while, and serves
+/// others meanwhile.
+#[test]
+fn a_program_that_floods_the_machine_is_ended_and_others_are_served_meanwhile() {
+    let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("flood", PROGRAMS);
+    let mut command = clean(&misbehave);
+    command.args(["flood", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    let mut flooding = command.spawn().expect("a start");
+    let mut jobs = 0;
+    let status = loop {
+        let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+        assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");
+        jobs += 1;
+        if let Some(status) = flooding.try_wait().expect("a child") {
+            break status;
+        }
+    };
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+    assert!(jobs > 1, "another program was served while one flooded the machine");
+    let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
+    while !served.events().iter().any(ended) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn who_is_not_served_is_told_why() {
     let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
@@ -147,6 +173,14 @@ fn who_is_not_served_is_told_why() {
     command.args(["version", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
     let output = command.output().expect("a start");
     assert_eq!(text(&output.stdout), format!("17 {}\n", Refusal::Version as u64));
+    for mode in ["rude", "silent"] {
+        let mut command = clean(&misbehave);
+        command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+        let output = command.output().expect("a start");
+        assert_eq!(text(&output.stdout), format!("17 {}\n", Refusal::NoHello as u64), "{mode}");
+        let last = served.events().pop();
+        assert!(matches!(last, Some(Event::Refused { why: Refusal::NoHello, .. })), "{mode}: {last:?}");
+    }
     let full = Served::new("full", 0);
     let output = clean(&program).arg("1").env("CAMPANILE_MACHINE", &full.socket).output().expect("a start");
     let told = text(&output.stderr);

@@ -66,9 +66,18 @@ impl Program {
         {
             return;
         }
+        let refused = |why: Refusal| {
+            let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
+            observer(&Event::Refused { pid: number, why });
+        };
         // Who connects and says nothing is not waited for longer than that.
-        let Ok(Received::Message(words, None)) = channel.receive() else { return };
-        let Ok(FromProgram::Hello(hello)) = FromProgram::from_words(&words) else { return };
+        let hello = match channel.receive() {
+            Ok(Received::Message(words, None)) => FromProgram::from_words(&words),
+            // It has ended before it began.
+            Ok(Received::Closed) => return,
+            _ => return refused(Refusal::NoHello),
+        };
+        let Ok(FromProgram::Hello(hello)) = hello else { return refused(Refusal::NoHello) };
         let channel = Arc::new(channel);
         let remote = match refusal(&hello) {
             Some(why) => Err(Some(why)),
