@@ -362,15 +362,19 @@ impl NodeState {
         let Some(slice) = self.run_list.choose(at_boundary) else { return news };
         let number = slice.queue;
         self.visits += 1;
-        if let Some(preempted) = before.filter(|before| *before != number) {
-            self.log_state(preempted, ContextState::Ready, context);
-        }
-        self.log_state(number, ContextState::Running, context);
         let Some(slot) = self.queues.get_mut(number as usize) else { return news };
         let Some(queue) = slot.as_deref_mut() else { return news };
         let ends_with_buffer = slice.ends_with_buffer;
         let mut budget = Budget { packets: slice.packets, bytes: SLICE_BYTES, ends_with_buffer };
+        let began = self.scheduling.as_ref().map_or(0, |_| context.clock.mark());
         let outcome = self.engine.run(queue, context, &mut budget);
+        match outcome {
+            Outcome::Idle => queue.state = RunState::Idle,
+            Outcome::Wait { key } => queue.state = RunState::Waiting { key },
+            _ => {}
+        }
+        // Whoever waits for what the slice did need not wait for the log.
+        self.log_slice(before, number, began, context);
         let spent = slice.packets - budget.packets + u32::from(budget.bytes == 0);
         self.run_list.charge(spent);
         let progress = &context.tallies.progress;
@@ -388,8 +392,7 @@ impl NodeState {
                 self.fault(number, &fault, context);
                 return true;
             }
-            Outcome::Idle => queue.state = RunState::Idle,
-            Outcome::Wait { key } => queue.state = RunState::Waiting { key },
+            Outcome::Idle | Outcome::Wait { .. } => {}
             Outcome::Stalled => self.stalled.push(number),
         }
         self.run_list.unlist(number);

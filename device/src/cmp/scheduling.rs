@@ -76,13 +76,7 @@ impl SchedulingLog {
     ///
     /// # Errors
     /// A page of the log, or the paging process, is not there.
-    fn write(
-        &mut self,
-        tlb: &mut Tlb,
-        context: &Context<'_>,
-        subject: u64,
-        state: ContextState,
-    ) -> Result<bool, Fault> {
+    fn write(&mut self, tlb: &mut Tlb, context: &Context<'_>, entry: [u64; WORDS]) -> Result<bool, Fault> {
         let root = context.paging_root.ok_or(Fault::rootless(self.header, Intent::Write))?;
         if root != self.root {
             (self.root, self.header_page, self.entry_page) = (root, Kept::NOTHING, Kept::NOTHING);
@@ -90,11 +84,10 @@ impl SchedulingLog {
         let (word, position) = self.keep_header(tlb, context)?;
         let va = self.header + entry_offset(position.index());
         tlb.keep(context.memory, root, va - va % PAGE_4K, &mut self.entry_page)?;
-        let words: [u64; WORDS] = [context.clock.mark(), 0, subject, u64::from(state as u32)];
         let offset = self.entry_page.find(va).map_or(0, |offset| offset as usize / 8);
         let place = self.entry_page.words(context.memory).get(offset..).and_then(<[_]>::first_chunk::<WORDS>);
         if let Some(place) = place {
-            memory::store_all(place, words);
+            memory::store_all(place, entry);
         }
         let next = position.next(self.entries);
         self.position = Some(next);
@@ -123,11 +116,22 @@ impl NodeState {
     #[inline]
     pub(super) fn log_state(&mut self, number: u32, state: ContextState, context: &Context<'_>) {
         if self.scheduling.is_some() {
-            self.log_state_there(number, state, context);
+            self.log_state_at(context.clock.mark(), number, state, context);
         }
     }
 
-    fn log_state_there(&mut self, number: u32, state: ContextState, context: &Context<'_>) {
+    /// A slice of a queue has ended that began at `began`, when another queue perhaps had the node.
+    #[inline]
+    pub(super) fn log_slice(&mut self, before: Option<u32>, number: u32, began: u64, context: &Context<'_>) {
+        if self.scheduling.is_some() {
+            if let Some(preempted) = before.filter(|before| *before != number) {
+                self.log_state_at(began, preempted, ContextState::Ready, context);
+            }
+            self.log_state_at(began, number, ContextState::Running, context);
+        }
+    }
+
+    fn log_state_at(&mut self, time: u64, number: u32, state: ContextState, context: &Context<'_>) {
         let Some(queue) = self.queue(number).filter(|queue| queue.context != 0 && queue.logged != state) else {
             return;
         };
@@ -137,7 +141,8 @@ impl NodeState {
         let (before, now) = (busier(before, others), busier(state, others));
         let Some(log) = self.scheduling.as_mut().filter(|_| before != now) else { return };
         // An entry without a place is dropped.
-        if log.write(&mut self.engine.tlb, context, subject, now).unwrap_or(false) {
+        let entry = [time, 0, subject, u64::from(now as u32)];
+        if log.write(&mut self.engine.tlb, context, entry).unwrap_or(false) {
             context.report(EventKind::SchedulingLog, node, NO_QUEUE, [0; 2]);
         }
     }
