@@ -98,14 +98,23 @@ fn counts(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
     let whole = adapter(case, &rig)?;
     ensure!(whole.NbSegments > 0 && whole.NodeCount > 0 && whole.VidPnSourceCount == 0, "segments, nodes and displays");
+    // Of several linked GPUs each has as many.
+    let first = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_ADAPTER2, |arguments| {
+        arguments.u.QueryAdapter2 = D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 { PhysicalAdapterIndex: 0 };
+    })?;
+    // SAFETY: every arm of the union is plain numbers.
+    let each = unsafe { first.AdapterInformation.NbSegments };
+    ensure!(each > 0 && whole.NbSegments.is_multiple_of(each), "{each} segments of {}", whole.NbSegments);
     let mut memory = 0;
     for id in 0..whole.NbSegments {
         let told = segment(case, &rig, id)?;
         ensure!(told.BytesResident <= told.BytesCommitted, "segment {id}: more resident than committed");
         memory += if told.Aperture == 0 { told.CommitLimit } else { 0 };
         let usage = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, |arguments| {
-            arguments.u.QuerySegmentUsage =
-                D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE { PhysicalAdapterIndex: 0, SegmentId: id as u16 };
+            arguments.u.QuerySegmentUsage = D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE {
+                PhysicalAdapterIndex: (id / each) as u16,
+                SegmentId: (id % each) as u16,
+            };
         });
         if whole.NodeCount == 0 || told.Aperture != 0 {
             continue;

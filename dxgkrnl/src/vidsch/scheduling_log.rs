@@ -27,7 +27,7 @@ type State = DXGK_SCHEDULING_LOG_CONTEXT_STATE;
 const HEADER: usize = size_of::<DXGK_SCHEDULING_LOG_HEADER>();
 const ENTRY: usize = size_of::<DXGK_SCHEDULING_LOG_ENTRY>();
 /// Entries of a buffer.
-const ENTRIES: u32 = 2048;
+const ENTRIES: u32 = 8192;
 
 /// One entry, as its words have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
