@@ -234,6 +234,17 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_crowded_when_one_more_entry_would_take_more_than_three_quarters_of_it() {
+        testing::bind();
+        let mut map = Map::new(0).unwrap();
+        for number in 0..48u32 {
+            assert!(!map.is_crowded(), "{number} of {SMALLEST} places are taken");
+            assert!(map.insert(entry(1, u64::from(number) * 8, number)));
+        }
+        assert!(map.is_crowded(), "48 of {SMALLEST} places are taken");
+    }
+
+    #[test]
     fn churn_does_not_grow_the_table() {
         testing::bind();
         let mut map = Map::new(0).unwrap();
