@@ -471,6 +471,16 @@ impl From<MachineArguments> for MachineOptions {
 impl Cli {
     /// Before a command stand only the options that every command has; those of `run` would be lost there.
     fn checked(self) -> Result<Self, clap::Error> {
+        let machine_at = match &self.command {
+            None => &self.run.machine_at,
+            Some(Command::Run(arguments)) => &arguments.machine_at,
+            Some(Command::Hlk(arguments)) => &arguments.machine_at,
+            _ => &None,
+        };
+        if machine_at.is_some() && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some()) {
+            let rule = "--driver, --bus and --special-pool cannot be used with --machine: they are options of the `campanile machine` at that socket";
+            return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
+        }
         if self.command.is_none() || self.run == RunArguments::default() {
             return Ok(self);
         }

@@ -87,8 +87,15 @@ fn a_job_without_a_machine_says_how_to_start_one_and_what_a_machine_decides_is_n
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(told.contains("no machine at") && told.contains("campanile machine"), "{told}");
-    for option in [&["--trace", "t"][..], &["--device-variant", "doorbells=1"], &["--without", "native-fence"]] {
+    for option in [
+        &["--trace", "t"][..],
+        &["--device-variant", "doorbells=1"],
+        &["--without", "native-fence"],
+        &["--driver", "pe"],
+        &["--bus", "vfio-user"],
+    ] {
         let output = run_at(&nowhere).args(option).output().expect("a start");
-        assert_eq!(output.status.code(), Some(2), "{option:?}: {}", text(&output.stderr));
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("cannot be used with"), "{option:?}: {told}");
     }
 }
