@@ -13,7 +13,7 @@ use crate::mutants::{Verdict, verdict_of};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Areas of the conformance cases, in the order in which they are asked. The first two work the driver without a GPU, and the GPU without the driver, with
 /// hardly a wait; the others work both together, by what of the contract these files write down.
-const AREAS: [&str; 17] = [
+const AREAS: [&str; 22] = [
     "Miniport.",
     "Gpu.",
     "NativeFence.",
@@ -31,6 +31,11 @@ const AREAS: [&str; 17] = [
     "Linked.",
     "Power.",
     "Tdr.",
+    "Inside.",
+    "Destruction.",
+    "FenceStorage.",
+    "SharedFence.",
+    "SurpriseRemoval.",
 ];
 /// Time between two looks at a running program.
 const LOOK: Duration = Duration::from_millis(5);
