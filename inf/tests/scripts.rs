@@ -190,7 +190,7 @@ fn verify_tells_by_which_control_request_the_driver_was_registered() {
     let text = read("verify.ps1");
     assert!(campanile_hw::trace::event::EVENTS.iter().any(|event| event.name == "RegisteredBy"));
     assert!(text.contains("-match 'RegisteredBy'") && text.contains("'registered-by.txt'"));
-    // What the driver asks with, the newer first.
+    // The driver asks with the newer request first and with the older one if the system refuses it.
     for (request, system) in [(0x23_0047, "of Windows 8 and later"), (0x23_003f, "of Windows 7")] {
         let line =
             format!("if ($registered -match '0x{request:X}|{request}') {{ $answered = '0x{request:X}, {system}' }}");

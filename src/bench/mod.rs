@@ -45,7 +45,7 @@ pub struct Options {
     pub machine_at: Option<PathBuf>,
 }
 
-/// Where rows are measured.
+/// The machines that rows are measured on: one inside this process, which every row may use, and one in another process.
 pub struct Place<'a> {
     system: &'a System,
     served: &'a Served,
