@@ -6,6 +6,7 @@ mod plug;
 mod power;
 mod removal;
 mod shared;
+mod sync_files;
 
 pub use observe::Remains;
 pub(crate) use shared::NamedSync;
@@ -78,6 +79,7 @@ struct MachineInner {
     ddi_calls: Arc<DdiCalls>,
     gate: Arc<PowerGate>,
     shared: shared::Shared,
+    sync_files: sync_files::SyncFiles,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp, rank::PlugAndPlay>,
@@ -215,6 +217,7 @@ impl Machine {
             ddi_calls: Arc::default(),
             gate: Arc::default(),
             shared: shared::Shared::default(),
+            sync_files: sync_files::SyncFiles::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
                 bus: device_object::next_bus(),

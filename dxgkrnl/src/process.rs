@@ -536,6 +536,9 @@ impl Process {
         for known in adapters.into_iter().rev() {
             known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
         }
+        if let Some(machine) = self.whole_machine() {
+            machine.forget_closed_sync_files();
+        }
     }
 
     /// True once [`Process::exit`] has begun.

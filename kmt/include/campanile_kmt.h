@@ -1765,6 +1765,28 @@ typedef struct D3DKMT_DESTROYKEYEDMUTEX {
     D3DKMT_HANDLE hKeyedMutex;
 } D3DKMT_DESTROYKEYEDMUTEX;
 
+typedef struct D3DKMT_CREATESYNCFILE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hMonitoredFence;
+    UINT64 FenceValue;
+    UINT64 hSyncFile;
+} D3DKMT_CREATESYNCFILE;
+
+typedef struct D3DKMT_WAITSYNCFILE {
+    UINT64 hSyncFile;
+    D3DKMT_HANDLE hContext;
+    UINT Reserved;
+} D3DKMT_WAITSYNCFILE;
+
+typedef struct D3DKMT_OPENSYNCOBJECTFROMSYNCFILE {
+    UINT64 hSyncFile;
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hSyncObject;
+    UINT64 FenceValue;
+    VOID *FenceValueCPUVirtualAddress;
+    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
+} D3DKMT_OPENSYNCOBJECTFROMSYNCFILE;
+
 /* Question and answer about clock and voltage of a node */
 typedef struct D3DKMT_NODE_PERFDATA {
     UINT NodeOrdinal;
@@ -3451,6 +3473,15 @@ NTSTATUS D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2 *args);
 
 /* Closes a keyed mutex */
 NTSTATUS D3DKMTDestroyKeyedMutex(D3DKMT_DESTROYKEYEDMUTEX *args);
+
+/* Makes a file descriptor that is ready once a monitored fence has reached a value */
+NTSTATUS D3DKMTCreateSyncFile(D3DKMT_CREATESYNCFILE *args);
+
+/* Lets a context wait for what a sync file stands for */
+NTSTATUS D3DKMTWaitSyncFile(D3DKMT_WAITSYNCFILE *args);
+
+/* Opens the fence of a sync file */
+NTSTATUS D3DKMTOpenSyncObjectFromSyncFile(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE *args);
 
 #ifdef __cplusplus
 }

@@ -98,12 +98,9 @@ display! {
         D3DKMTPinDirectFlipResources
         D3DKMTSetSyncRefreshCountWaitTarget
         D3DKMTUnpinDirectFlipResources
-        // Guests of a host, and files for synchronization: their pages reserve them for the system, and only the kernel of WSL makes any.
-        D3DKMTCreateSyncFile
-        D3DKMTOpenSyncObjectFromSyncFile
+        // Guests of a host.
         D3DKMTRegisterVailProcess
         D3DKMTShareObjectWithHost
-        D3DKMTWaitSyncFile
         // Later kits.
         D3DKMTCreateHwQueueForUserModeSubmission
         D3DKMTQueryFeatureInterface

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use crate::bus::trap;
 use crate::fault::frozen;
@@ -39,6 +39,12 @@ pub trait UserSpace: Send + Sync {
     /// # Errors
     /// EBADF if the process has nothing open by that number; the kernel may open no more descriptors.
     fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd>;
+
+    /// Opens what a descriptor of the kernel's own stands for in the process, where it is closed on exec; the answer is its number there.
+    ///
+    /// # Errors
+    /// The process is gone, or may open no more descriptors.
+    fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd>;
 
     /// Takes `len` bytes of addresses that show nothing: any access faults.
     ///
@@ -230,6 +236,10 @@ impl UserSpace for ThisProcess {
         }
         // SAFETY: the descriptor was just created and is owned by nobody else.
         Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    }
+
+    fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
+        Ok(descriptor.into_raw_fd())
     }
 
     fn reserve(&self, len: usize) -> io::Result<usize> {

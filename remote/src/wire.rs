@@ -140,6 +140,8 @@ pub enum Operation {
         argument: [u64; ARGUMENT_WORDS],
         caller: u64,
     },
+    /// With a descriptor, which is the program's from then on; the answer is its number there.
+    Give,
 }
 
 /// Messages of a machine.
@@ -252,6 +254,7 @@ impl Operation {
             Self::AnswerForFunction { range } => (8, [range.start, range.end, 0, 0, 0]),
             Self::Release { range } => (9, [range.start, range.end, 0, 0, 0]),
             Self::Call { function, argument: [a, b, c], caller } => (10, [*function, *a, *b, *c, *caller]),
+            Self::Give => (11, [0; 5]),
         }
     }
 
@@ -268,6 +271,7 @@ impl Operation {
             8 => Self::AnswerForFunction { range: range(a, b)? },
             9 => Self::Release { range: range(a, b)? },
             10 => Self::Call { function: a, argument: [b, c, d], caller: e },
+            11 => Self::Give,
             _ => return Err(Malformed),
         })
     }
@@ -350,6 +354,7 @@ mod tests {
             Operation::AnswerForFunction { range: range.clone() },
             Operation::Release { range },
             Operation::Call { function: 1, argument: [2, 3, 4], caller: 5 },
+            Operation::Give,
         ];
         let operations = operations.map(|operation| FromMachine::Operate { number: 9, operation });
         let refusals = Refusal::ALL.map(FromMachine::Refused);

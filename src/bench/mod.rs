@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn the_filter_takes_ids_and_words() {
         assert_eq!(select(None).len(), ROWS.len());
-        assert_eq!(select(Some("p1")).len(), 3);
+        assert_eq!(select(Some("p1")).len(), 4);
         assert_eq!(select(Some("no such row")).len(), 0);
     }
 }

@@ -33,6 +33,9 @@ cases! { thunks "Packet scheduling";
     "Packet.NullRenderingRunsNothing" needs NativeFence on Boot::Shared, "d3dkmt_submitcommandflags":
         "A buffer submitted with NullRendering completes in its turn and does nothing; the same buffer without it does."
         => null_rendering;
+    "Packet.BroadcastRunsOnEveryContext" needs NativeFence on Boot::Shared, "d3dkmt_submitcommand":
+        "Commands that are submitted to several contexts run on each of them, behind what that one was given before; with a handle of another device or of nothing among them they run on none."
+        => broadcast;
     "Packet.HeldContextHoldsNoOther" needs NativeFence on Boot::Shared, "context-monitoring":
         "A context that waits for a fence holds its own work only, and the call that queued the wait has returned."
         holds [ContextMonitoring 16]
@@ -183,6 +186,47 @@ fn signal_at_submission(case: &Case) -> Result<(), Failure> {
     ensure_eq!((late.value.load(), queue.progress.value.load()), (0, 0), "the other signal, and the packet");
     granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
     granted(rig.wait(&[late.handle], &[1], false), "the wait for the other signal")
+}
+
+fn broadcast(case: &Case) -> Result<(), Failure> {
+    let (rig, other) = (case.rig()?, case.rig()?);
+    let (plot, commands, done) = (Plot::new(&rig)?, Plot::new(&rig)?, rig.fence(0)?);
+    let packet = plot.write(0, 7);
+    commands.view.write(0, &packet.encode()[..packet.size()]);
+    let context =
+        |rig: &Rig| rig.packet_context(NODE_COMPUTE).map_err(|status| Failure::new(format!("a context: {status}")));
+    let contexts = [context(&rig)?, context(&rig)?, context(&rig)?];
+    let gates = [rig.fence(0)?, rig.fence(0)?, rig.fence(0)?];
+    for (context, gate) in contexts.iter().zip(&gates) {
+        granted(rig.context_wait(*context, &[(gate.handle, 1)]), "a wait")?;
+    }
+    let submit = |contexts: &[D3DKMT_HANDLE], count: u32| {
+        let mut submit = D3DKMT_SUBMITCOMMAND::zeroed();
+        (submit.Commands, submit.CommandLength) = (commands.memory.address, packet.size() as u32);
+        submit.BroadcastContextCount = count;
+        submit.BroadcastContext.iter_mut().zip(contexts).for_each(|(place, context)| *place = *context);
+        rig.kmt.call(rig.kmt.table().D3DKMTSubmitCommand, &mut submit)
+    };
+    granted(submit(&contexts, 3), "one buffer for three contexts")?;
+    for (number, (context, gate)) in contexts.iter().zip(&gates).enumerate() {
+        plot.view.fill(0);
+        granted(rig.context_signal(*context, &[(done.handle, number as u64 + 1)]), "a signal behind it")?;
+        ensure_eq!(plot.word(0), 0, "what the buffer writes while context {number} waits");
+        granted(rig.signal(&[gate.handle], &[1]), "letting the context go on")?;
+        granted(rig.wait(&[done.handle], &[number as u64 + 1], false), "the wait for the buffer")?;
+        ensure_eq!(plot.word(0), 7, "what the buffer has written on context {number}");
+    }
+    plot.view.fill(0);
+    let [first, ..] = contexts;
+    for wrong in [context(&other)?, rig.device, 0] {
+        refused(submit(&[first, wrong], 2), WRONG_KIND, "a buffer for a context that is not the device's")?;
+    }
+    refused(submit(&contexts, 0), crate::kmt::BAD_ARGUMENT, "a buffer for no context")?;
+    refused(submit(&[first; 64], 65), crate::kmt::BAD_ARGUMENT, "a buffer for 65 contexts")?;
+    granted(rig.context_signal(first, &[(done.handle, 9)]), "a signal behind them")?;
+    granted(rig.wait(&[done.handle], &[9], false), "the wait for it")?;
+    ensure_eq!(plot.word(0), 0, "what refused buffers have written");
+    Ok(())
 }
 
 fn null_rendering(case: &Case) -> Result<(), Failure> {

@@ -87,6 +87,7 @@ mod surprise;
 mod suspended_process;
 mod suspended_process_model;
 mod suspension;
+mod sync_file;
 mod table_pressure;
 mod tdr;
 mod tdr_engine_status;
@@ -125,6 +126,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     budget_change::CASES,
     offer::CASES,
     older_sync::CASES,
+    sync_file::CASES,
     shared_resource::CASES,
     queue::CASES,
     doorbell::CASES,

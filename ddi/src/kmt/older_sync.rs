@@ -251,6 +251,37 @@ pub struct D3DKMT_DESTROYKEYEDMUTEX {
     pub hKeyedMutex: D3DKMT_HANDLE,
 }
 
+/// Argument of `D3DKMTCreateSyncFile`. [d3dkmthk: D3DKMT_CREATESYNCFILE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATESYNCFILE {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hMonitoredFence: D3DKMT_HANDLE,
+    pub FenceValue: u64,
+    pub hSyncFile: u64,
+}
+
+/// Argument of `D3DKMTWaitSyncFile`. [d3dkmthk: D3DKMT_WAITSYNCFILE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_WAITSYNCFILE {
+    pub hSyncFile: u64,
+    pub hContext: D3DKMT_HANDLE,
+    pub Reserved: u32,
+}
+
+/// Argument of `D3DKMTOpenSyncObjectFromSyncFile`. [d3dkmthk: D3DKMT_OPENSYNCOBJECTFROMSYNCFILE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_OPENSYNCOBJECTFROMSYNCFILE {
+    pub hSyncFile: u64,
+    pub hDevice: D3DKMT_HANDLE,
+    pub hSyncObject: D3DKMT_HANDLE,
+    pub FenceValue: u64,
+    pub FenceValueCPUVirtualAddress: *mut c_void,
+    pub FenceValueGPUVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+}
+
 zeroed! {
     D3DDDI_SYNCHRONIZATIONOBJECTINFO_SynchronizationMutex,
     D3DDDI_SYNCHRONIZATIONOBJECTINFO_Semaphore,
@@ -279,4 +310,7 @@ zeroed! {
     D3DKMT_RELEASEKEYEDMUTEX,
     D3DKMT_RELEASEKEYEDMUTEX2,
     D3DKMT_DESTROYKEYEDMUTEX,
+    D3DKMT_CREATESYNCFILE,
+    D3DKMT_WAITSYNCFILE,
+    D3DKMT_OPENSYNCOBJECTFROMSYNCFILE,
 }

@@ -261,6 +261,12 @@ macro_rules! for_each_thunk {
                     D3DKMTReleaseKeyedMutex2(args: *mut D3DKMT_RELEASEKEYEDMUTEX2);
                     /// Closes a keyed mutex. [d3dkmthk: D3DKMTDestroyKeyedMutex]
                     D3DKMTDestroyKeyedMutex(args: *mut D3DKMT_DESTROYKEYEDMUTEX);
+                    /// Makes a file descriptor that is ready once a monitored fence has reached a value. [d3dkmthk: D3DKMTCreateSyncFile]
+                    D3DKMTCreateSyncFile(args: *mut D3DKMT_CREATESYNCFILE);
+                    /// Lets a context wait for what a sync file stands for. [d3dkmthk: D3DKMTWaitSyncFile]
+                    D3DKMTWaitSyncFile(args: *mut D3DKMT_WAITSYNCFILE);
+                    /// Opens the fence of a sync file. [d3dkmthk: D3DKMTOpenSyncObjectFromSyncFile]
+                    D3DKMTOpenSyncObjectFromSyncFile(args: *mut D3DKMT_OPENSYNCOBJECTFROMSYNCFILE);
                 }
             }
         }

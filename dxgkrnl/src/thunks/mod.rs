@@ -27,6 +27,7 @@ mod resource;
 pub(crate) mod share;
 mod statistics;
 mod sync;
+mod sync_file;
 mod update;
 pub(crate) mod user;
 
@@ -161,6 +162,9 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTReleaseKeyedMutex: keyed_mutex::release_keyed_mutex,
     D3DKMTReleaseKeyedMutex2: keyed_mutex::release_keyed_mutex2,
     D3DKMTDestroyKeyedMutex: keyed_mutex::destroy_keyed_mutex,
+    D3DKMTCreateSyncFile: sync_file::create_sync_file,
+    D3DKMTWaitSyncFile: sync_file::wait_sync_file,
+    D3DKMTOpenSyncObjectFromSyncFile: sync_file::open_sync_object_from_sync_file,
 };
 
 /// Those that the user-mode driver has no use for; as [`thunks`].

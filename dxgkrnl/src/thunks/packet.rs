@@ -45,18 +45,21 @@ pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCON
     })
 }
 
+/// Submits commands to one context, or the same commands to each of several of one device, in their order. Errors: STATUS_INVALID_PARAMETER for none or
+/// more than 64 contexts, those of several devices, and what is for displays; STATUS_INVALID_HANDLE; why the device is in error. Nothing is submitted
+/// then; a refusal by the scheduler of a later context (STATUS_INSUFFICIENT_RESOURCES) leaves what the contexts before it were given.
 /// [d3dkmthk: D3DKMTSubmitCommand]
 pub(super) unsafe extern "win64" fn submit_command(args: *mut D3DKMT_SUBMITCOMMAND) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitCommand", args, |process, args| {
-        // Several contexts would run one buffer on each GPU of a link, which does not exist.
-        let [context, ..] = args.BroadcastContext;
-        match args.BroadcastContextCount {
-            1 => {}
-            0 => return Err(STATUS_INVALID_PARAMETER),
-            _ => return Err(STATUS_NOT_SUPPORTED),
+        let contexts = args.BroadcastContext.get(..args.BroadcastContextCount as usize);
+        let contexts = contexts.ok_or(STATUS_INVALID_PARAMETER)?.iter();
+        let contexts: Vec<_> =
+            contexts.map(|context| process.get_packet_context(*context)).collect::<Result<_, _>>()?;
+        let device = contexts.first().ok_or(STATUS_INVALID_PARAMETER)?.device();
+        device.check()?;
+        if contexts.iter().any(|context| !Arc::ptr_eq(context.device(), device)) {
+            return Err(STATUS_INVALID_PARAMETER);
         }
-        let context = process.get_packet_context(context)?;
-        context.device().check()?;
         let known = D3DKMT_SUBMITCOMMANDFLAGS::new().with_NullRendering(true);
         // Primaries and presents are for displays, history buffers for engines with contexts of graphics.
         let displays = args.NumPrimaries != 0 || args.PresentHistoryToken != 0 || args.NumHistoryBuffers != 0;
@@ -68,7 +71,10 @@ pub(super) unsafe extern "win64" fn submit_command(args: *mut D3DKMT_SUBMITCOMMA
         }
         let private = user::read_array(args.pPrivateDriverData.cast::<u8>().cast_const(), args.PrivateDriverDataSize)?;
         let null = args.Flags.NullRendering();
-        context.submit(PacketCommands { address: args.Commands, size: args.CommandLength, private, null })?;
+        for context in &contexts {
+            let private = private.clone();
+            context.submit(PacketCommands { address: args.Commands, size: args.CommandLength, private, null })?;
+        }
         Ok(STATUS_SUCCESS)
     })
 }

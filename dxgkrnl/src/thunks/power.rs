@@ -50,6 +50,7 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTOpenSyncObjectFromNtHandle", Need::Nothing),
     ("D3DKMTOpenSynchronizationObject", Need::Nothing),
     ("D3DKMTEnumAdapters", Need::Nothing),
+    ("D3DKMTCreateSyncFile", Need::Nothing),
     ("D3DKMTOpenAdapterFromDeviceName", Need::Nothing),
     ("D3DKMTIsFeatureEnabled", Need::Nothing),
     ("D3DKMTGetProcessDeviceRemovalSupport", Need::Nothing),

@@ -80,7 +80,7 @@ fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS
 
 /// Opens a shared fence for `device`. One of several adapters is `native` or not as asked; one of a single adapter is what it
 /// was created as, and of that adapter.
-fn open(
+pub(super) fn open(
     device: &Arc<Device>,
     shared: &SharedFence,
     native: bool,

@@ -67,11 +67,7 @@ pub(super) fn add_waits(conditions: &[(Arc<SyncObject>, u64)], wait: &Arc<Wait>)
         open.admit(wait)?;
     }
     if let [(open, value)] = conditions {
-        let fence = open.fence();
-        let mut waits = fence.lock_waits();
-        add_wait(fence, &mut waits, *value, wait)?;
-        fence.settle(&mut waits);
-        return Ok(());
+        return add_wait_on(open.fence(), *value, wait);
     }
     let mut locked = Locked::new(conditions.iter().map(|(open, _)| open.fence()));
     for (open, value) in conditions {
@@ -80,6 +76,17 @@ pub(super) fn add_waits(conditions: &[(Arc<SyncObject>, u64)], wait: &Arc<Wait>)
         }
     }
     locked.settle();
+    Ok(())
+}
+
+/// `wait` has one condition, whoever has the fence open.
+///
+/// # Errors
+/// STATUS_CANCELLED if nobody can wait for the fence any more.
+pub(super) fn add_wait_on(fence: &Arc<Fence>, value: u64, wait: &Arc<Wait>) -> Result<(), NTSTATUS> {
+    let mut waits = fence.lock_waits();
+    add_wait(fence, &mut waits, value, wait)?;
+    fence.settle(&mut waits);
     Ok(())
 }
 

@@ -453,19 +453,29 @@ impl SharedFence {
         if !fence.is_shareable() {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let mut opens = lock(&fence.opens);
-        if fence.is_destroyed() {
-            return Err(STATUS_INVALID_HANDLE);
-        }
-        if let Some(cross) = &fence.cross {
-            return Ok(Arc::new(Self::CrossAdapter(Arc::clone(cross))));
-        }
-        opens.references += 1;
-        Ok(Arc::new(Self::OneAdapter(Reference(Arc::clone(fence)))))
+        let reference = Reference::new(fence)?;
+        // The reference goes when the value has been found: it is alive without a member on this adapter.
+        Ok(Arc::new(match &fence.cross {
+            Some(cross) => Self::CrossAdapter(Arc::clone(cross)),
+            None => Self::OneAdapter(reference),
+        }))
     }
 }
 
 impl Reference {
+    /// Another reference to `fence`, on its own adapter.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE if the fence is destroyed.
+    pub(super) fn new(fence: &Arc<Fence>) -> Result<Self, NTSTATUS> {
+        let mut opens = lock(&fence.opens);
+        if fence.is_destroyed() {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        opens.references += 1;
+        Ok(Self(Arc::clone(fence)))
+    }
+
     /// The fence.
     pub(crate) fn fence(&self) -> &Arc<Fence> {
         &self.0

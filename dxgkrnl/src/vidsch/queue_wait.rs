@@ -20,6 +20,17 @@ pub(crate) struct Objects {
     pub(crate) older: Vec<OlderValue>,
     /// The other queues of a signal that is submitted to several.
     together: Option<Arc<Together>>,
+    /// Ends with the wait.
+    until_over: Option<Arc<UntilOver>>,
+}
+
+/// Does something when the last wait that has it is over or given up; must take no locks of queues or fences.
+struct UntilOver(Box<dyn Fn() + Send + Sync>);
+
+impl Drop for UntilOver {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Queues that have not come to their common signal yet. The last one signals; if one never comes, nobody does. [d3dumddi:
@@ -37,6 +48,11 @@ impl Objects {
     pub(crate) fn together(self, queues: usize) -> Self {
         let together = (queues > 1).then(|| Arc::new(Together(AtomicUsize::new(queues))));
         Self { together, ..self }
+    }
+
+    /// As they are; `over` is called once the wait for them is over or given up, at any time after that, and must take no locks of queues or fences.
+    pub(crate) fn until_over(self, over: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { until_over: Some(Arc::new(UntilOver(Box::new(over)))), ..self }
     }
 
     /// A queue has come to where it signals them. True if it is the one that does.
@@ -63,13 +79,14 @@ pub(super) struct QueueWait {
     wait: Arc<Wait>,
     fences: FenceValues,
     begun: Vec<Begun>,
+    _until_over: Option<Arc<UntilOver>>,
 }
 
 impl QueueWait {
     /// A wait for all of `conditions`; `over` is called when it is over, perhaps before this returns. An object that nobody can wait
     /// for any more ends it.
     pub(super) fn new(conditions: Objects, by: QueueNumber, over: impl Fn() + Send + Sync + 'static) -> Self {
-        let Objects { fences, older, .. } = conditions;
+        let Objects { fences, older, until_over, .. } = conditions;
         let wait = Wait::of_hook((fences.len() + older.len()) as u32, Box::new(over));
         let begun = match batch::add_waits(&fences, &wait) {
             Ok(()) => older_sync::begin(&older, &wait, by),
@@ -79,7 +96,7 @@ impl QueueWait {
                 Vec::new()
             }
         };
-        Self { wait, fences, begun }
+        Self { wait, fences, begun, _until_over: until_over }
     }
 
     /// True if the wait is over.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nt::lock::{Mutex, lock};
 
-use crate::vidsch::{Device, DeviceError};
+use crate::vidsch::{Device, DeviceError, RenderAdapter};
 
 use super::VidSch;
 use super::batch;
@@ -41,6 +41,8 @@ pub(super) enum Work {
     CheckTimeSlices,
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
+    /// Something that whoever asked for it may not do where it is.
+    Other(Box<dyn FnOnce() + Send>),
 }
 
 /// A thread that does work of a kind, while the scheduler runs.
@@ -131,46 +133,54 @@ pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             continue;
         };
         let Ok(adapter) = sch.adapter() else { return };
-        let gate = adapter.machine.gate();
-        match work {
-            Work::Lose(device, error) => {
-                let _powered = gate.enter(&adapter.machine);
-                sch.lose_device(&device, error);
+        do_work(&sch, &adapter, work);
+    }
+}
+
+fn do_work(sch: &Arc<VidSch>, adapter: &RenderAdapter, work: Work) {
+    let gate = adapter.machine.gate();
+    match work {
+        Work::Lose(device, error) => {
+            let _powered = gate.enter(&adapter.machine);
+            sch.lose_device(&device, error);
+        }
+        Work::EngineIdle(node) => {
+            // A device in D3 has no component in F0.
+            if let Some(_powered) = gate.enter_awake() {
+                sch.engine_reported_idle(node);
             }
-            Work::EngineIdle(node) => {
-                // A device in D3 has no component in F0.
-                if let Some(_powered) = gate.enter_awake() {
-                    sch.engine_reported_idle(node);
-                }
+        }
+        Work::SchedulingLog(node) => {
+            let _powered = gate.enter(&adapter.machine);
+            sch.renew_scheduling_log(node);
+        }
+        Work::Recover(complaint) => sch.recovery().recover(&[complaint]),
+        Work::PutBack => sch.recovery().resume_suspended(),
+        Work::ResetAdapter(reason, resets) => sch.recovery().reset_adapter(reason, resets),
+        Work::Advance(queue) => {
+            let _powered = gate.enter(&adapter.machine);
+            if let Some(queue) = queue.upgrade() {
+                queue.advance();
             }
-            Work::SchedulingLog(node) => {
-                let _powered = gate.enter(&adapter.machine);
-                sch.renew_scheduling_log(node);
+        }
+        Work::AdvanceContext(context) => {
+            let _powered = gate.enter(&adapter.machine);
+            if let Some(context) = context.upgrade() {
+                context.advance();
             }
-            Work::Recover(complaint) => sch.recovery().recover(&[complaint]),
-            Work::PutBack => sch.recovery().resume_suspended(),
-            Work::ResetAdapter(reason, resets) => sch.recovery().reset_adapter(reason, resets),
-            Work::Advance(queue) => {
-                let _powered = gate.enter(&adapter.machine);
-                if let Some(queue) = queue.upgrade() {
-                    queue.advance();
-                }
-            }
-            Work::AdvanceContext(context) => {
-                let _powered = gate.enter(&adapter.machine);
-                if let Some(context) = context.upgrade() {
-                    context.advance();
-                }
-            }
-            Work::Dispatch(node) => {
-                let _powered = gate.enter(&adapter.machine);
-                sch.dispatch(node);
-            }
-            // Looked at when the next work is waited for.
-            Work::CheckTimeSlices => {}
-            Work::ForgetWaits(fences) => {
-                batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
-            }
+        }
+        Work::Dispatch(node) => {
+            let _powered = gate.enter(&adapter.machine);
+            sch.dispatch(node);
+        }
+        // Looked at when the next work is waited for.
+        Work::CheckTimeSlices => {}
+        Work::ForgetWaits(fences) => {
+            batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
+        }
+        Work::Other(act) => {
+            let _powered = gate.enter(&adapter.machine);
+            act();
         }
     }
 }
@@ -179,6 +189,11 @@ impl VidSch {
     /// Has the worker thread lose a device.
     pub(crate) fn lose_soon(&self, device: Arc<Device>, error: DeviceError) {
         self.worker.add(Work::Lose(device, error));
+    }
+
+    /// Has the worker thread do something, without any locks and with the device in D0. It is not done if the scheduler stops before.
+    pub(crate) fn do_soon(&self, act: impl FnOnce() + Send + 'static) {
+        self.worker.add(Work::Other(Box::new(act)));
     }
 
     /// Has the worker thread reset the adapter, unless it was reset more often than `resets`.

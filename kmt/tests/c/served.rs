@@ -84,6 +84,16 @@ fn programs_of_other_processes_submit_by_doorbell_to_one_machine_at_once() {
 }
 
 #[test]
+fn a_sync_file_is_sent_to_another_process_which_signals_its_fence() {
+    let Some(program) = program("kmt/tests/c/sync_file.c") else { return };
+    let served = Served::new("sync-file", PROGRAMS);
+    let output = clean(&program).env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
+    assert_eq!(out, "a sync file went to another process, which signalled its fence\n");
+}
+
+#[test]
 fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
     let Some(program) = program(SUBMISSIONS) else { return };
     let served = Served::new("killed", PROGRAMS);

@@ -109,6 +109,10 @@ fn perform(operation: Operation, descriptor: Option<OwnedFd>, frozen: &mut Froze
         Operation::Blank { range } => this.blank(here(&range))?,
         Operation::AnswerForFunction { range } => this.answer_for_function(here(&range))?,
         Operation::Release { range } => this.release(here(&range)),
+        Operation::Give => {
+            let given = this.give(descriptor.ok_or(io::ErrorKind::InvalidInput)?)?;
+            return u64::try_from(given).map_err(|_| io::ErrorKind::InvalidInput.into());
+        }
         Operation::Call { .. } => return Err(io::ErrorKind::InvalidInput.into()),
     }
     Ok(0)

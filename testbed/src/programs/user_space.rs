@@ -148,7 +148,12 @@ impl RemoteProgram {
     }
 
     /// Has the program do something, and waits until it is done; `None` if the program is gone.
-    fn ask(&self, operation: Operation, file: Option<&File>, limit: Option<Duration>) -> Option<io::Result<u64>> {
+    fn ask(
+        &self,
+        operation: Operation,
+        descriptor: Option<BorrowedFd<'_>>,
+        limit: Option<Duration>,
+    ) -> Option<io::Result<u64>> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let number = {
             let mut asked = self.lock();
@@ -161,7 +166,7 @@ impl RemoteProgram {
             number
         };
         let message = FromMachine::Operate { number, operation };
-        let sent = self.channel.send(&message.to_words(), file.map(AsFd::as_fd));
+        let sent = self.channel.send(&message.to_words(), descriptor);
         if let Err(error) = sent {
             self.send_failed(&error);
         }
@@ -232,6 +237,12 @@ impl UserSpace for RemoteProgram {
         Ok(pidfd_getfd(&self.process, number, PidfdGetfdFlags::empty())?)
     }
 
+    fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
+        let given = self.ask(Operation::Give, Some(descriptor.as_fd()), Some(ANSWER_LIMIT));
+        let number = given.unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::ESRCH)))?;
+        RawFd::try_from(number).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
     fn reserve(&self, len: usize) -> io::Result<usize> {
         let reserved = self.ask(Operation::Reserve { len: len as u64 }, None, Some(ANSWER_LIMIT));
         let start = reserved.unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::ESRCH)))?;
@@ -240,7 +251,7 @@ impl UserSpace for RemoteProgram {
 
     fn show(&self, range: Range<usize>, file: &File, offset: u64, writable: bool) -> io::Result<()> {
         let operation = Operation::Show { range: there(&range), offset, writable };
-        self.ask(operation, Some(file), Some(ANSWER_LIMIT)).unwrap_or(Ok(0)).map(drop)
+        self.ask(operation, Some(file.as_fd()), Some(ANSWER_LIMIT)).unwrap_or(Ok(0)).map(drop)
     }
 
     fn hide(&self, range: Range<usize>) -> io::Result<()> {

@@ -157,6 +157,7 @@ const NOT_FOLLOWED: &[(&str, &str, Why)] = &[
     ("D3DKMTOpenNativeFenceFromNtHandle", "args->NativeFenceMapping.CurrentValueCpuVa", Answer),
     ("D3DKMTCreateSynchronizationObject2", "args->Info.u.MonitoredFence.FenceValueCPUVirtualAddress", Answer),
     ("D3DKMTOpenSyncObjectFromNtHandle2", "args->u.MonitoredFence.FenceValueCPUVirtualAddress", Answer),
+    ("D3DKMTOpenSyncObjectFromSyncFile", "args->FenceValueCPUVirtualAddress", Answer),
     ("D3DKMTEnumAdapters2", "args->pAdapters", Unused),
     ("D3DKMTLock", "args->pPages", Refused),
     ("D3DKMTLock", "args->pData", Refused),

@@ -1,0 +1,127 @@
+//! Sync files: what the graphics kernel of WSL makes of them, see [`crate::vidsch::SyncFile`].
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+
+use crate::fence::Rights;
+use crate::machine::Machine;
+use crate::process::{Object, Process};
+use crate::vidsch::{self, Objects, SyncFile, SyncObject};
+
+use super::monitored::{Target, wait_for};
+use super::{enter, enter_read_only, share, sync};
+
+fn machine_of(process: &Process) -> Result<Machine, NTSTATUS> {
+    process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)
+}
+
+/// The file behind a descriptor of the calling process.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE for what is no open descriptor, or one of something that is not a sync file of this machine;
+/// STATUS_OBJECT_TYPE_MISMATCH for one that is no socket.
+fn file_of(process: &Process, handle: u64) -> Result<Arc<SyncFile>, NTSTATUS> {
+    let number = RawFd::try_from(handle).map_err(|_| STATUS_INVALID_HANDLE)?;
+    let descriptor = process.user().descriptor(number).map_err(|error| match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => STATUS_INSUFFICIENT_RESOURCES,
+        _ => STATUS_INVALID_HANDLE,
+    })?;
+    machine_of(process)?.sync_file(vidsch::sync_file_id(&descriptor)?)
+}
+
+/// Makes a descriptor of the calling process, closed on exec, that is ready to be read once a monitored fence has reached a value, or never will. The
+/// file keeps a fence alive that is shared with NtSecuritySharing; only such a fence can be waited for or opened by it. The descriptor is closed with
+/// `close`.
+///
+/// Errors: STATUS_INVALID_HANDLE for no device and no fence; STATUS_INVALID_PARAMETER for a fence of another adapter, a native one, and the progress
+/// fence of a queue; STATUS_ACCESS_DENIED for a fence with NoWait; STATUS_INSUFFICIENT_RESOURCES for the 1025th file of a process, or without
+/// descriptors; why the device is in error. [d3dkmthk: D3DKMTCreateSyncFile]
+pub(super) unsafe extern "win64" fn create_sync_file(args: *mut D3DKMT_CREATESYNCFILE) -> NTSTATUS {
+    enter("D3DKMTCreateSyncFile", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let fence = process.get_sync(args.hMonitoredFence)?;
+        if !Arc::ptr_eq(fence.adapter(), &device.adapter) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let conditions = [(fence, args.FenceValue)];
+        vidsch::check_waits(&conditions)?;
+        let [(fence, value)] = &conditions;
+        let (file, descriptor) = SyncFile::new(fence, *value)?;
+        let (id, machine) = (vidsch::sync_file_id(&descriptor)?, machine_of(process)?);
+        machine.add_sync_file(id, process.id(), Arc::new(file))?;
+        let given = process.user().give(descriptor).inspect_err(|_| machine.take_sync_file(id));
+        args.hSyncFile = u64::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).unwrap_or_default();
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Work that is submitted to a context from now on waits until the file is ready. Nothing is waited for if it is.
+///
+/// Errors: those of the descriptor; STATUS_INVALID_HANDLE for no context; STATUS_INVALID_PARAMETER for a reserved field that is not 0, a context of
+/// another adapter unless the fence is one of several, and a file of a fence that is not shared; why the device is in error. [d3dkmthk:
+/// D3DKMTWaitSyncFile]
+pub(super) unsafe extern "win64" fn wait_sync_file(args: *mut D3DKMT_WAITSYNCFILE) -> NTSTATUS {
+    enter_read_only("D3DKMTWaitSyncFile", args, |process, args| {
+        if args.Reserved != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let file = file_of(process, args.hSyncFile)?;
+        let target = Target::of_context(process, args.hContext)?;
+        let device = target.device();
+        device.check()?;
+        let shared = file.shared()?;
+        let rights = Rights { wait: true, signal: false };
+        let fence = share::open(device, shared, false, rights, &mut [0; 64])?;
+        // It is one of the device's objects, with which it would end.
+        let handle = sync::insert(process, device, &fence)?;
+        let close = close_once(process, device.adapter.vidsch(), handle, &fence);
+        let conditions = Objects::from(vec![(fence, file.value())]).until_over(close);
+        if file.is_ready() { Ok(STATUS_SUCCESS) } else { wait_for(&target, conditions) }
+    })
+}
+
+/// Has a fence that was opened for one wait closed, by the worker thread of the scheduler.
+fn close_once(
+    process: &Arc<Process>,
+    sch: &Arc<vidsch::VidSch>,
+    handle: D3DKMT_HANDLE,
+    fence: &Arc<SyncObject>,
+) -> impl Fn() + Send + Sync + 'static {
+    let (process, sch, fence) = (Arc::downgrade(process), Arc::downgrade(sch), Arc::downgrade(fence));
+    move || {
+        let Some(sch) = sch.upgrade() else { return };
+        let (process, fence) = (process.clone(), fence.clone());
+        sch.do_soon(move || {
+            let Some(process) = process.upgrade() else { return };
+            // The handle may be another object's by now.
+            let is_it = |object: &Object| matches!(object, Object::Sync(open) if std::ptr::eq(Arc::as_ptr(open), fence.as_ptr()));
+            if let Ok(taken) = process.take_if(handle, is_it) {
+                taken.destroy();
+            }
+        });
+    }
+}
+
+/// Opens the fence of a file for a device, with the rights of who made the file, and tells the value that the file stands for. Errors: those of the
+/// descriptor; STATUS_INVALID_PARAMETER for a device of another adapter unless the fence is one of several, and a fence that is not shared.
+/// [d3dkmthk: D3DKMTOpenSyncObjectFromSyncFile]
+pub(super) unsafe extern "win64" fn open_sync_object_from_sync_file(
+    args: *mut D3DKMT_OPENSYNCOBJECTFROMSYNCFILE,
+) -> NTSTATUS {
+    enter("D3DKMTOpenSyncObjectFromSyncFile", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let file = file_of(process, args.hSyncFile)?;
+        let fence = share::open(&device, file.shared()?, false, file.rights(), &mut [0; 64])?;
+        args.hSyncObject = sync::insert(process, &device, &fence)?;
+        args.FenceValue = file.value();
+        args.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
+        args.FenceValueGPUVirtualAddress = fence.gpu_address();
+        Ok(STATUS_SUCCESS)
+    })
+}

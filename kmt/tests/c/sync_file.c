@@ -1,0 +1,128 @@
+/* Two processes of one machine: one makes a sync file and sends it to the other, which opens its fence and signals it. Each ends with 0 if all was as
+   docs/programs-in-c.md says. */
+#include <campanile_kmt.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void check(int right, const char *what)
+{
+    if (!right) {
+        fprintf(stderr, "sync_file: %s\n", what);
+        exit(EXIT_FAILURE);
+    }
+}
+
+static D3DKMT_HANDLE open_device(void)
+{
+    D3DKMT_ADAPTERINFO found = {0};
+    D3DKMT_ENUMADAPTERS3 list = {0};
+    D3DKMT_CREATEDEVICE create = {0};
+
+    list.Filter.IncludeComputeOnly = 1;
+    list.NumAdapters = 1;
+    list.pAdapters = &found;
+    check(NT_SUCCESS(D3DKMTEnumAdapters3(&list)), "no adapter");
+    create.hAdapter = found.hAdapter;
+    check(NT_SUCCESS(D3DKMTCreateDevice(&create)), "no device");
+    return create.hDevice;
+}
+
+static int is_ready(int file, int milliseconds)
+{
+    struct pollfd poll_file = {file, POLLIN, 0};
+
+    return poll(&poll_file, 1, milliseconds) == 1 && (poll_file.revents & POLLIN);
+}
+
+union control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void send_file(int to, int file)
+{
+    char byte = 0;
+    union control control = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {0};
+
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof(control.bytes);
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&control.header), &file, sizeof(file));
+    check(sendmsg(to, &message, 0) == 1, "the file could not be sent");
+}
+
+static int receive_file(int from)
+{
+    int file;
+    char byte;
+    union control control = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {0};
+
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof(control.bytes);
+    check(recvmsg(from, &message, 0) == 1 && control.header.cmsg_type == SCM_RIGHTS, "no file came");
+    memcpy(&file, CMSG_DATA(&control.header), sizeof(file));
+    return file;
+}
+
+static void other_process(int from)
+{
+    D3DKMT_OPENSYNCOBJECTFROMSYNCFILE open = {0};
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU signal = {0};
+    int file = receive_file(from);
+
+    open.hSyncFile = (UINT64)file;
+    open.hDevice = signal.hDevice = open_device();
+    check(NT_SUCCESS(D3DKMTOpenSyncObjectFromSyncFile(&open)), "the fence of the file could not be opened");
+    check(open.FenceValue == 7, "the file stands for another value");
+    check(!is_ready(file, 0), "the file is ready before its fence was signalled");
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = &open.hSyncObject;
+    signal.FenceValueArray = &open.FenceValue;
+    check(NT_SUCCESS(D3DKMTSignalSynchronizationObjectFromCpu(&signal)), "the fence could not be signalled");
+    check(is_ready(file, -1), "the file is not ready");
+}
+
+int main(void)
+{
+    int ends[2], status;
+    pid_t other;
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {0};
+    D3DKMT_CREATESYNCFILE file = {0};
+
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "no sockets");
+    other = fork();
+    check(other >= 0, "no process");
+    if (other == 0) {
+        other_process(ends[1]);
+        return EXIT_SUCCESS;
+    }
+    create.hDevice = file.hDevice = open_device();
+    create.Info.Type = D3DDDI_MONITORED_FENCE;
+    create.Info.Flags.Shared = create.Info.Flags.NtSecuritySharing = 1;
+    check(NT_SUCCESS(D3DKMTCreateSynchronizationObject2(&create)), "no fence");
+    file.hMonitoredFence = create.hSyncObject;
+    file.FenceValue = 7;
+    check(NT_SUCCESS(D3DKMTCreateSyncFile(&file)), "no sync file");
+    check(!is_ready((int)file.hSyncFile, 0), "the file is ready at once");
+    send_file(ends[0], (int)file.hSyncFile);
+    check(is_ready((int)file.hSyncFile, -1), "the file is not ready");
+    check(waitpid(other, &status, 0) == other && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process failed");
+    close((int)file.hSyncFile);
+    printf("a sync file went to another process, which signalled its fence\n");
+    return EXIT_SUCCESS;
+}
