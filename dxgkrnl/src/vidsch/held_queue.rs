@@ -18,10 +18,34 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
 use super::batch;
 use super::older_sync::{self, Mutexes, QueueNumber};
 use super::queue_wait::{Objects, QueueWait};
+use super::running::SyncCommand;
 use crate::fence::Wait;
 
 /// Most submissions that a hardware queue or a context of packets holds, and most packets that a node has of a context.
 pub(super) const HELD_MAX: usize = 4096;
+
+/// One submission to a hardware queue or a context of packets.
+pub(super) enum Item<C> {
+    /// Commands of user mode.
+    Commands(C),
+    Wait(Objects),
+    /// To be written when what has the number `after` is done.
+    Signal {
+        signals: Objects,
+        after: u64,
+    },
+}
+
+impl<C> Item<C> {
+    /// Which command of software it is; `None` for commands of user mode.
+    pub(super) fn command(&self) -> Option<SyncCommand> {
+        match self {
+            Self::Commands(_) => None,
+            Self::Wait(_) => Some(SyncCommand::Wait),
+            Self::Signal { .. } => Some(SyncCommand::Signal),
+        }
+    }
+}
 
 /// Requests that are held, the first of them perhaps by a wait.
 pub(super) struct HeldQueue<T> {

@@ -22,12 +22,11 @@ use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
-use super::held_queue::{HELD_MAX, HeldQueue};
+use super::held_queue::{self, HELD_MAX, HeldQueue};
 use super::node::{Owner, Packet};
 use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
 use super::queue_wait::{Objects, QueueWait};
-use super::running::SyncCommand;
 use super::update_queue::UpdateQueue;
 use super::worker::Work;
 use crate::fence::Wait;
@@ -44,28 +43,8 @@ pub(crate) struct PacketCommands {
     pub(crate) null: bool,
 }
 
-/// One submission of a context.
-enum Item {
-    /// With its number among the packets of the context.
-    Commands(PacketCommands, u64),
-    Wait(Objects),
-    /// To be written when the packet with this number is done.
-    Signal {
-        signals: Objects,
-        after: u64,
-    },
-}
-
-impl Item {
-    /// Which command of software it is, if it is one.
-    fn command(&self) -> Option<SyncCommand> {
-        match self {
-            Self::Commands(..) => None,
-            Self::Wait(_) => Some(SyncCommand::Wait),
-            Self::Signal { .. } => Some(SyncCommand::Signal),
-        }
-    }
-}
+/// One submission; commands have their number among the packets of the context, and `after` of a signal is such a number.
+type Item = held_queue::Item<(PacketCommands, u64)>;
 
 #[derive(Default)]
 struct SoftwareQueue {
@@ -343,7 +322,7 @@ impl PacketContext {
         let _running = self.sch().keep_running(&self.device)?;
         self.submit_item(|software| {
             software.submitted += 1;
-            Item::Commands(commands, software.submitted)
+            Item::Commands((commands, software.submitted))
         })
     }
 
@@ -420,7 +399,7 @@ impl PacketContext {
         while let Some(item) = software.held.pop() {
             let command = item.command();
             match item {
-                Item::Commands(commands, number) => self.release(software, commands, number),
+                Item::Commands((commands, number)) => self.release(software, commands, number),
                 Item::Wait(conditions) if !waited && !conditions.is_met() => {
                     software.held.put_back(Item::Wait(conditions.clone()));
                     return self.wait_for(software, conditions);

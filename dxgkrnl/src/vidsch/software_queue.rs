@@ -18,11 +18,10 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use nt::bugcheck::Bugcheck;
 
-use super::held_queue::HeldQueue;
+use super::held_queue::{self, HeldQueue};
 use super::hw_queue::HwQueue;
 use super::queue_wait::Objects;
 use super::report::subcode;
-use super::running::SyncCommand;
 use super::worker::Work;
 use crate::fence::Wait;
 
@@ -35,27 +34,8 @@ pub(crate) struct Commands {
     pub(crate) private: Vec<u8>,
 }
 
-/// One submission.
-enum Item {
-    Commands(Commands),
-    Wait(Objects),
-    /// To be written when the queue's progress has reached `after`.
-    Signal {
-        signals: Objects,
-        after: u64,
-    },
-}
-
-impl Item {
-    /// Which command of software it is, if it is one.
-    fn command(&self) -> Option<SyncCommand> {
-        match self {
-            Self::Commands(..) => None,
-            Self::Wait(_) => Some(SyncCommand::Wait),
-            Self::Signal { .. } => Some(SyncCommand::Signal),
-        }
-    }
-}
+/// One submission; `after` of a signal is a progress value of the queue.
+type Item = held_queue::Item<Commands>;
 
 /// The software queue of one hardware queue.
 #[derive(Default)]
