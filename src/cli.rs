@@ -9,7 +9,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
-use crate::{assembly, bench, debug, hlk, machine, print, qemu, run, serve, timeline};
+mod served;
+
+use crate::{assembly, bench, ctl, debug, hlk, machine, print, qemu, run, serve, timeline, top};
+use served::{CtlArguments, TopArguments};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
@@ -92,6 +95,14 @@ enum Command {
     /// does, leaves nothing behind. docs/machine.md says what is shared and what is guaranteed.
     #[command(after_help = EXIT_CODES)]
     Machine(ServeArguments),
+    /// Shows what a machine does that `campanile machine` serves: engines, memory, processes, once a second.
+    ///
+    /// On a terminal as a screen that `q` ends, elsewhere as text. Rates are of the time since the look before.
+    #[command(after_help = EXIT_CODES)]
+    Top(TopArguments),
+    /// Interferes with a machine that `campanile machine` serves, and prints its state: faults, power, removal.
+    #[command(after_help = EXIT_CODES)]
+    Ctl(CtlArguments),
     /// Plugs the GPU into a virtual machine, and runs the main job and conformance cases there.
     ///
     /// The guest is a small Linux whose only program is this one. In it the Windows images of `cargo xtask pe` drive the GPU as a PCI function,
@@ -321,6 +332,9 @@ struct ServeArguments {
     /// Says nothing but what goes wrong.
     #[arg(long)]
     quiet: bool,
+    /// Keeps a trace of the last seconds (1 to 60) all the time, for `campanile timeline --live`. Each submission takes longer then.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
+    record: Option<u32>,
     #[command(flatten)]
     machine: MachineArguments,
 }
@@ -415,8 +429,20 @@ impl From<QemuArguments> for qemu::Options {
 #[derive(Args, Debug)]
 struct TimelineArguments {
     /// Trace to draw.
-    #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    #[arg(required_unless_present_any = ["synthetic", "live"], conflicts_with_all = ["synthetic", "live"])]
     trace: Option<PathBuf>,
+    /// Draws the last seconds of a machine that `campanile machine` serves. One with `--record` has them; another one is recorded for so long first.
+    #[arg(long, conflicts_with = "synthetic")]
+    live: bool,
+    /// Socket of that machine [default: the one of CAMPANILE_MACHINE].
+    #[arg(long, value_name = "PATH", requires = "live")]
+    machine: Option<PathBuf>,
+    /// Seconds to draw, 1 to 60.
+    #[arg(long, value_name = "N", requires = "live", default_value_t = 5)]
+    seconds: u32,
+    /// Writes the trace itself, too, in Perfetto's format.
+    #[arg(long, value_name = "FILE", requires = "live")]
+    save: Option<PathBuf>,
     /// Page to write.
     #[arg(long, value_name = "FILE", default_value = "timeline.html")]
     out: PathBuf,
@@ -537,8 +563,11 @@ pub fn main() -> ExitCode {
             socket: arguments.socket,
             programs: arguments.programs,
             quiet: arguments.quiet,
+            record: arguments.record.map(|seconds| Duration::from_secs(seconds.into())),
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
+        Command::Top(arguments) => top::command(&arguments.into()),
+        Command::Ctl(arguments) => ctl::command(&arguments.into()),
         Command::DeviceChild { variant, stepped } => match serde_json::from_str(&variant) {
             Ok(variant) => child_command(&ChildOptions { variant, stepped }),
             Err(error) => {
@@ -557,10 +586,14 @@ pub fn main() -> ExitCode {
         Command::Disasm { file } => assembly::disassemble_file(&file),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {
+                _ if arguments.live => {
+                    timeline::Source::Live { machine: arguments.machine, seconds: arguments.seconds }
+                }
                 (Some(path), _) => timeline::Source::File(path),
                 (None, count) => timeline::Source::Synthetic(count.unwrap_or(0)),
             },
             out: arguments.out,
+            trace: arguments.save,
         }),
     };
     ExitCode::from(print::exit_code(code))

@@ -2,13 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use dxgkrnl::Machine;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::programs::PrivateListener;
 use testbed::programs::{Event, MachineServer, Observer, Stop};
 use testbed::setup::{MachineOptions, System};
+
+use crate::control::{self, Desk};
 
 /// Options of `campanile machine`.
 #[derive(Clone, Debug)]
@@ -19,6 +24,8 @@ pub struct Options {
     pub programs: usize,
     /// Say nothing but what goes wrong.
     pub quiet: bool,
+    /// Length of the trace that is kept all the time; `None`: it is recorded when somebody asks for it.
+    pub record: Option<Duration>,
     /// The machine.
     pub machine: MachineOptions,
 }
@@ -34,8 +41,10 @@ pub fn command(options: &Options) -> u8 {
         }
     };
     // Before the machine is booted: a path at which nothing can be served is found at once.
-    let server = match MachineServer::bind(&options.socket, options.programs, stop.clone()) {
-        Ok(server) => server,
+    let bound = MachineServer::bind(&options.socket, options.programs, stop.clone())
+        .and_then(|server| Ok((server, control::listen(&options.socket)?)));
+    let (server, controls) = match bound {
+        Ok(bound) => bound,
         Err(error) => {
             testbed::complain!(
                 "campanile machine: {error}; name another path with --socket, in a folder that you may write"
@@ -50,21 +59,42 @@ pub fn command(options: &Options) -> u8 {
             return error.exit_code();
         }
     };
+    let machine = system.machine().clone();
+    let desk = match Desk::new(system, server.pids(), options.record) {
+        Ok(desk) => desk,
+        Err(error) => {
+            testbed::complain!("campanile machine: {error}");
+            return EXIT_MACHINE;
+        }
+    };
     if !options.quiet {
         let path = options.socket.display();
         testbed::complain!("campanile machine: serving at {path}; programs find it by CAMPANILE_MACHINE={path}");
     }
-    serve(&server, &system, stop, signals, options.quiet)
+    serve(&Serving { server, controls, desk, machine, stop }, signals, options.quiet)
 }
 
-fn serve(server: &MachineServer, system: &System, stop: Stop, mut signals: Signals, quiet: bool) -> u8 {
+/// A machine, and where it serves.
+struct Serving {
+    server: MachineServer,
+    controls: PrivateListener,
+    desk: Desk,
+    machine: Machine,
+    stop: Stop,
+}
+
+fn serve(serving: &Serving, mut signals: Signals, quiet: bool) -> u8 {
+    let Serving { server, controls, desk, machine, stop } = serving;
     let handle = signals.handle();
-    let stops = std::thread::spawn(move || {
-        if signals.forever().next().is_some() && !quiet {
-            testbed::complain!("campanile machine: stopping");
-        }
-        stop.stop();
-    });
+    let stops = {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            if signals.forever().next().is_some() && !quiet {
+                testbed::complain!("campanile machine: stopping");
+            }
+            stop.stop();
+        })
+    };
     // Lines of several threads, whole.
     let turn = Mutex::new(());
     let observer: Observer = Arc::new(move |event: &Event| {
@@ -73,7 +103,12 @@ fn serve(server: &MachineServer, system: &System, stop: Stop, mut signals: Signa
             testbed::complain!("campanile machine: {event}");
         }
     });
-    let served = server.serve(system.machine(), &observer);
+    let served = std::thread::scope(|scope| {
+        let controlled = scope.spawn(|| control::serve(desk, controls, stop));
+        let served = server.serve(machine, &observer);
+        // It cannot panic.
+        served.and(controlled.join().unwrap_or(Ok(())))
+    });
     handle.close();
     // It cannot panic.
     let _ = stops.join();
@@ -81,7 +116,7 @@ fn serve(server: &MachineServer, system: &System, stop: Stop, mut signals: Signa
         testbed::complain!("campanile machine: it cannot go on: {error}");
         return EXIT_MACHINE;
     }
-    match system.machine().bugcheck() {
+    match machine.bugcheck() {
         None => EXIT_OK,
         Some(bugcheck) => {
             testbed::complain!("campanile machine: the machine stopped with a bug check: {bugcheck}");

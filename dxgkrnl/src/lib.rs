@@ -57,7 +57,9 @@ pub use config::{
 };
 pub use fence::{FenceLog, FenceLogEntry, FenceOperation};
 pub use interrupt::Counters;
-pub use machine::{DeviceId, Error, Machine, PnpError, Remains, SystemSleep};
+pub use machine::{
+    DeviceId, EngineOverview, Error, Machine, Overview, PnpError, Remains, SegmentOverview, SystemSleep,
+};
 pub use nt::clock::Clock;
 pub use nt::driver::{DriverMemory, MemoryRange};
 pub use nt::etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};
@@ -88,4 +90,4 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
-pub use vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, SchedulingLogCounts, Tree};
+pub use vidsch::{FenceReports, GpuClock, Holdings, ProcessOverview, QueueFenceLog, SchedulingLogCounts, Tree};

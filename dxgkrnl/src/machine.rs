@@ -2,6 +2,7 @@
 
 mod installed;
 mod observe;
+mod overview;
 mod plug;
 mod power;
 mod removal;
@@ -9,6 +10,7 @@ mod shared;
 mod sync_files;
 
 pub use observe::Remains;
+pub use overview::{EngineOverview, Overview, SegmentOverview};
 pub(crate) use shared::NamedSync;
 
 use std::fmt;

@@ -489,10 +489,11 @@ impl Process {
             kmd_process,
             space,
             id: self.id,
-            owner: format!("{self:?}"),
+            name: self.name.clone(),
             class: Arc::clone(&self.class),
             kept: Arc::new(Kept::new(Arc::clone(&self.user))),
         });
+        adapter.vidsch().note_process(&new);
         adapters.push(Arc::clone(&new));
         Ok(new)
     }

@@ -5,9 +5,9 @@ mod page;
 mod thin;
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
+use crate::control::{self, Connection};
 use crate::print::print;
 use crate::table::grouped;
 use crate::trace::{Trace, perfetto, synthetic};
@@ -22,6 +22,13 @@ pub enum Source {
     File(PathBuf),
     /// Made up, this many.
     Synthetic(usize),
+    /// The last seconds of a machine that is served; that of CAMPANILE_MACHINE if none is named.
+    Live {
+        /// The machine.
+        machine: Option<PathBuf>,
+        /// Seconds, 1 to 60.
+        seconds: u32,
+    },
 }
 
 /// Options of `campanile timeline`.
@@ -31,6 +38,8 @@ pub struct Options {
     pub source: Source,
     /// The page to write.
     pub out: PathBuf,
+    /// Where to write the trace itself, too, in Perfetto's format.
+    pub trace: Option<PathBuf>,
 }
 
 /// Most bytes of a trace that is drawn: the whole trace is in memory, several times as large.
@@ -47,6 +56,13 @@ fn load(source: &Source) -> Result<(Trace, String), String> {
             let name = path.file_name().unwrap_or(path.as_os_str());
             Ok((trace, name.to_string_lossy().into_owned()))
         }
+        Source::Live { machine, seconds } => {
+            let machine = control::machine_path(machine.clone())?;
+            let recorded = Connection::open(&machine).and_then(|mut connection| connection.record(*seconds));
+            let trace = perfetto::read(&recorded.map_err(|error| error.to_string())?);
+            let name = format!("the last {seconds} s of {}", machine.display());
+            Ok((trace.map_err(|error| format!("{}: {error}", machine.display()))?, name))
+        }
         Source::Synthetic(count) if *count > SYNTHETIC_MAX => Err(format!("at most {SYNTHETIC_MAX} synthetic events")),
         Source::Synthetic(count) => Ok((synthetic(*count), format!("{} synthetic events", grouped(*count as u64)))),
     }
@@ -62,9 +78,13 @@ pub fn command(options: &Options) -> u8 {
         }
     };
     let page = render(&trace, &name);
-    if let Err(error) = write(&options.out, &page) {
-        testbed::complain!("campanile: {}: {error}", options.out.display());
-        return EXIT_INPUT;
+    let kept = options.trace.as_ref().map(|path| (path, perfetto::write(&trace)));
+    let files = [(&options.out, page.html.as_bytes())];
+    for (path, bytes) in files.into_iter().chain(kept.iter().map(|(path, bytes)| (*path, bytes.as_slice()))) {
+        if let Err(error) = fs::write(path, bytes) {
+            testbed::complain!("campanile: {}: {error}", path.display());
+            return EXIT_INPUT;
+        }
     }
     let left_out = match page.left_out {
         0 => String::new(),
@@ -73,8 +93,4 @@ pub fn command(options: &Options) -> u8 {
     let (events, bytes) = (grouped(trace.events.len() as u64), grouped(page.html.len() as u64));
     print(&format!("{}: {events} events{left_out}, {bytes} bytes", options.out.display()));
     EXIT_OK
-}
-
-fn write(path: &PathBuf, page: &Page) -> io::Result<()> {
-    fs::write(path, &page.html)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dxgkrnl::{FenceLog, FenceOperation, Machine, QueueFenceLog, TraceEvent, TraceKind};
 use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
@@ -34,6 +34,37 @@ struct Found {
     lost: Vec<(usize, u64)>,
     /// Queues of which there is a log with a handle.
     known: HashSet<u64>,
+}
+
+/// What is fetched by a collector that keeps the last part of it only: the part before, and the one that is under way.
+struct Window {
+    length: Duration,
+    began: Instant,
+    earlier: Found,
+}
+
+impl Window {
+    fn new(length: Duration) -> Self {
+        Self { length, began: Instant::now(), earlier: Found::default() }
+    }
+
+    /// Begins a new part when the one under way is as long as the window, and gives up the one before.
+    fn turn(&mut self, found: &mut Found) {
+        if self.began.elapsed() >= self.length {
+            self.began = Instant::now();
+            // Queues that are still there tell their handles once more.
+            self.earlier = std::mem::take(found);
+        }
+    }
+
+    /// Everything that is kept.
+    fn whole(self, later: Found) -> Found {
+        let Found { mut logs, mut events, mut lost, known } = self.earlier;
+        lost.extend(later.lost.into_iter().map(|(before, count)| (before + events.len(), count)));
+        logs.extend(later.logs);
+        events.extend(later.events);
+        Found { logs, events, lost, known }
+    }
 }
 
 impl Found {
@@ -75,6 +106,19 @@ impl Collector {
     /// # Errors
     /// What the machine answered; nothing is traced then.
     pub fn start(machine: &Machine, luid: LUID, recording: &Recording) -> Result<Self, NTSTATUS> {
+        Self::start_keeping(machine, luid, recording, None)
+    }
+
+    /// As [`Collector::start`]; with a window, what is older than twice its length is given up.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_keeping(
+        machine: &Machine,
+        luid: LUID,
+        recording: &Recording,
+        window: Option<Duration>,
+    ) -> Result<Self, NTSTATUS> {
         machine.trace_fences(luid, Some(LOG_ENTRIES))?;
         if let Err(status) = machine.trace(luid, Some(EVENTS)) {
             let _ = machine.trace_fences(luid, None);
@@ -84,7 +128,8 @@ impl Collector {
         let clocks = (0..).map_while(calibrate).collect();
         let end = Arc::new(AtomicBool::new(false));
         let (watched, ended) = (machine.clone(), Arc::clone(&end));
-        let thread = thread::spawn(move || fetch(&watched, luid, &ended));
+        let window = window.map(Window::new);
+        let thread = thread::spawn(move || fetch(&watched, luid, &ended, window));
         let (machine, recording) = (machine.clone(), recording.clone());
         Ok(Self { machine, luid, recording, clocks, lanes: Mutex::default(), end, thread })
     }
@@ -109,7 +154,7 @@ impl Collector {
     }
 }
 
-fn fetch(machine: &Machine, luid: LUID, ended: &AtomicBool) -> Found {
+fn fetch(machine: &Machine, luid: LUID, ended: &AtomicBool, mut window: Option<Window>) -> Found {
     let mut found = Found::default();
     loop {
         let last = ended.load(Ordering::Acquire);
@@ -118,7 +163,13 @@ fn fetch(machine: &Machine, luid: LUID, ended: &AtomicBool) -> Found {
             // An adapter that is gone traces nothing any more.
             let _ = machine.trace(luid, None);
             let _ = machine.trace_fences(luid, None);
-            return found;
+            return match window {
+                Some(window) => window.whole(found),
+                None => found,
+            };
+        }
+        if let Some(window) = &mut window {
+            window.turn(&mut found);
         }
         thread::sleep(PERIOD);
     }
@@ -358,6 +409,26 @@ mod tests {
         let at = |value| EventKind::FenceSignalExecuted(FenceValue { fence: 3, value });
         assert_eq!(named(&trace, "followed"), [&at(1)]);
         assert_eq!(named(&trace, "queue of process 0x9"), [&at(2)]);
+    }
+
+    #[test]
+    fn a_window_keeps_the_part_under_way_and_the_one_before() {
+        let part = |number: u32, lost| Found {
+            logs: vec![signals(number, FenceLog::default())],
+            events: vec![event(TraceKind::EngineReset { node: number })],
+            lost: vec![(1, lost)],
+            ..Found::default()
+        };
+        let mut window = Window::new(Duration::ZERO);
+        let mut found = part(1, 10);
+        window.turn(&mut found);
+        found = part(2, 20);
+        window.turn(&mut found);
+        let whole = window.whole(part(3, 30));
+        assert_eq!(whole.logs.iter().map(|log| log.handle).collect::<Vec<_>>(), [2, 3]);
+        let nodes = whole.events.iter().map(|event| event.kind);
+        assert!(nodes.eq([TraceKind::EngineReset { node: 2 }, TraceKind::EngineReset { node: 3 }]));
+        assert_eq!(whole.lost, [(1, 20), (2, 30)]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ impl Process {
     /// What the driver answered; STATUS_INSUFFICIENT_RESOURCES without a free handle.
     pub(crate) fn create_device(&self, adapter: &Arc<Adapter>) -> Result<(Arc<Device>, D3DKMT_HANDLE), NTSTATUS> {
         let on_adapter = self.on_adapter(adapter)?;
-        adapter.vidsch().recovery().check_not_blocked(&on_adapter.owner)?;
+        adapter.vidsch().recovery().check_not_blocked(&on_adapter.owner())?;
         let id = next_device_id();
         let kmd = adapter.vidmm().create_user_device(on_adapter.kmd_process, id)?;
         let device = Device::new(adapter.render(), on_adapter, (id, kmd));

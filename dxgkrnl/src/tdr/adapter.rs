@@ -152,10 +152,10 @@ fn note_fates(sch: &VidSch, report: &mut TdrReport) {
     };
     for queue in sch.hw_contexts().iter().flat_map(|context| context.queues()) {
         let device = queue.context().device();
-        report.set_fate(&device.process.owner, queue.user_handle().load(Ordering::Acquire), fate_of(device));
+        report.set_fate(&device.process.owner(), queue.user_handle().load(Ordering::Acquire), fate_of(device));
     }
     for context in sch.packet_contexts() {
         let device = context.device();
-        report.set_fate(&device.process.owner, context.user_handle().load(Ordering::Acquire), fate_of(device));
+        report.set_fate(&device.process.owner(), context.user_handle().load(Ordering::Acquire), fate_of(device));
     }
 }

@@ -170,13 +170,13 @@ impl Tdr {
             let device = context.device();
             for queue in context.queues() {
                 let fate = if *collateral { TdrFate::Collateral } else { TdrFate::Guilty };
-                report.set_fate(&device.process.owner, queue.user_handle().load(Ordering::Acquire), fate);
+                report.set_fate(&device.process.owner(), queue.user_handle().load(Ordering::Acquire), fate);
             }
             if !collateral
-                && guilty.insert(device.process.owner.clone())
-                && self.count_offence(&device.process.owner, report.time)
+                && guilty.insert(device.process.owner())
+                && self.count_offence(&device.process.owner(), report.time)
             {
-                report.blocked.push(device.process.owner.clone());
+                report.blocked.push(device.process.owner());
             }
             lost.push((Arc::clone(device), if *collateral { DeviceError::Reset } else { DeviceError::Hung }));
         }

@@ -325,7 +325,7 @@ impl Tdr {
         let contexts = sch.hw_contexts();
         let queues = contexts.iter().filter(|context| concerned(context)).flat_map(|context| context.queues());
         let queues = queues.map(|queue| TdrQueue {
-            process: queue.context().device().process.owner.clone(),
+            process: queue.context().device().process.owner(),
             handle: queue.user_handle().load(Ordering::Acquire),
             node: queue.context().node(),
             kind: if queue.flags().UserModeSubmission() { TdrKind::UserQueue } else { TdrKind::KernelQueue },
@@ -337,7 +337,7 @@ impl Tdr {
         let packets = packets.iter().filter(|context| node.is_none_or(|node| context.node() == node)).map(|context| {
             let (finished, submitted) = context.progress();
             TdrQueue {
-                process: context.device().process.owner.clone(),
+                process: context.device().process.owner(),
                 handle: context.user_handle().load(Ordering::Acquire),
                 node: context.node(),
                 kind: TdrKind::Packets,

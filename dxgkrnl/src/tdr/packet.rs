@@ -231,7 +231,7 @@ impl Tdr {
     /// Writes down whose packets were given up, and returns the devices that are lost by it.
     fn judge_packets(&self, report: &mut TdrReport, aborted: &[Arc<PacketContext>]) -> Vec<(Arc<Device>, DeviceError)> {
         for context in aborted {
-            let owner = &context.device().process.owner;
+            let owner = &context.device().process.owner();
             let handle = context.user_handle().load(Ordering::Acquire);
             let same =
                 |line: &&mut TdrQueue| line.kind == TdrKind::Packets && line.process == *owner && line.handle == handle;

@@ -319,7 +319,7 @@ impl HwQueue {
         // The fences of a lost device have values that nobody queued.
         let lost = self.context.device().error().is_some();
         if progress > queued && !lost && !self.misordered.swap(true, Ordering::AcqRel) {
-            let process = &self.context.device().process.owner;
+            let process = self.context.device().process.owner();
             self.sch().verifier.log(format!(
                 "{process}: a queue on node {} has done {progress} of its work, but only {queued} was said \
                  to be queued; the last queued value must be written before the work becomes visible",

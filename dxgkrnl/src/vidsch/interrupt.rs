@@ -233,7 +233,7 @@ impl VidSch {
         let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
         self.verifier.log(format!(
             "packet {fence:#x} of {} faulted on node {}: {} at {:#x}, level {}, error {:#x}",
-            device.process.owner,
+            device.process.owner(),
             fault.node,
             report::access(fault.flags),
             fault.address,

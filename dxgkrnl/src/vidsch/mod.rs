@@ -34,6 +34,7 @@ mod native_fence;
 mod node;
 mod older_sync;
 mod overdue;
+mod overview;
 mod packet;
 mod packet_context;
 pub(crate) mod priority;
@@ -85,6 +86,7 @@ pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use node::{Aborted, Node, Snapshot, Suspects};
 pub(crate) use older_sync::{Kind as OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync, Owner as MutexOwner};
+pub use overview::ProcessOverview;
 use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
 pub(crate) use process_adapter::ProcessAdapter;
@@ -133,6 +135,8 @@ pub(crate) struct VidSch {
     fences: Registry<Fence>,
     system_contexts: Registry<SystemContext>,
     packet_contexts: Registry<PacketContext>,
+    /// Processes that use the adapter.
+    processes: Mutex<Vec<Weak<ProcessAdapter>>>,
     /// Work of each device, by its identity.
     devices: Mutex<HashMap<u64, Arc<DeviceWork>>, rank::Devices>,
     /// How often a queue was asked what it has queued.
@@ -179,6 +183,7 @@ impl VidSch {
         Arc::new(Self {
             adapter: Arc::downgrade(adapter),
             verifier: Arc::clone(adapter.machine.verifier()),
+            processes: Mutex::default(),
             rescues: Arc::clone(adapter.machine.rescues()),
             limits: Limits {
                 nodes: caps.nodes_of_engine(),

@@ -17,10 +17,17 @@ pub(crate) struct ProcessAdapter {
     pub(crate) space: Arc<AddressSpace>,
     /// Identity of the process.
     pub(crate) id: u64,
-    /// Number and name of the process, for reports.
-    pub(crate) owner: String,
+    /// The name that the process was created with.
+    pub(crate) name: String,
     /// How its contexts stand among those of other processes.
     pub(crate) class: Arc<SchedulingClass>,
     /// Addresses that the process got on the adapter and may use although the adapter stopped.
     pub(crate) kept: Arc<Kept>,
+}
+
+impl ProcessAdapter {
+    /// Number and name of the process, for reports.
+    pub(crate) fn owner(&self) -> String {
+        format!("process {} ({})", self.id, self.name)
+    }
 }

@@ -8,24 +8,24 @@
 //! memory and addresses (`user_space`).
 
 mod calls;
+mod listener;
 mod program;
 mod user_space;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dxgkrnl::Machine;
 use remote::channel::{self, Channel};
 use remote::wire::{FromMachine, Refusal};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::net::{SocketAddrUnix, SocketFlags, accept_with, bind, connect, listen};
+use rustix::event::{EventfdFlags, eventfd};
 
+pub use listener::{BindError, PrivateListener};
 use program::Program;
 
 /// How long a program may take to do what the machine asks of it, such as mapping an address, and to take what the machine sends.
@@ -106,28 +106,27 @@ impl Stop {
     }
 }
 
-/// Why no machine is served at a path.
-#[derive(Debug)]
-pub struct BindError {
-    path: PathBuf,
-    error: io::Error,
-}
+/// Host process of each process of a machine that is a program at a socket. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Pids(Arc<Mutex<HashMap<u64, i32>>>);
 
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, error } = self;
-        write!(f, "no socket at {}: {error}", path.display())
+impl Pids {
+    /// Number on the host of the program that is process `process` of the machine; `None` if it is no program at the socket, or has ended.
+    pub fn of(&self, process: u64) -> Option<i32> {
+        self.lock().get(&process).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, i32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::error::Error for BindError {}
-
 /// A socket at which a machine serves programs. The path goes with it.
 pub struct MachineServer {
-    path: PathBuf,
-    listener: OwnedFd,
+    listener: PrivateListener,
     stop: Stop,
     programs: usize,
+    pids: Pids,
 }
 
 impl MachineServer {
@@ -136,9 +135,13 @@ impl MachineServer {
     /// # Errors
     /// Somebody listens at the path, something else is there, or it cannot be made.
     pub fn bind(path: &Path, programs: usize, stop: Stop) -> Result<Self, BindError> {
-        let failed = |error: io::Error| BindError { path: path.to_path_buf(), error };
-        let listener = bound(path).map_err(failed)?;
-        Ok(Self { path: path.to_path_buf(), listener, stop, programs })
+        let listener = PrivateListener::bind_with(path, channel::socket)?;
+        Ok(Self { listener, stop, programs, pids: Pids::default() })
+    }
+
+    /// Host processes of the programs that are served.
+    pub fn pids(&self) -> Pids {
+        self.pids.clone()
     }
 
     /// Serves programs until it is stopped. When the call returns no program is served any more.
@@ -148,7 +151,7 @@ impl MachineServer {
     pub fn serve(&self, machine: &Machine, observer: &Observer) -> io::Result<()> {
         let served = Arc::new(Served::default());
         let outcome = loop {
-            match self.next() {
+            match self.listener.next(&self.stop) {
                 Ok(Some(socket)) => self.admit(machine, socket, &served, observer),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -157,31 +160,6 @@ impl MachineServer {
         self.stop.stop();
         served.wait_for_all();
         outcome
-    }
-
-    /// Waits for the next program; `None` once the server is stopped.
-    fn next(&self) -> io::Result<Option<OwnedFd>> {
-        loop {
-            let mut fds =
-                [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(self.stop.descriptor(), PollFlags::IN)];
-            match poll(&mut fds, None) {
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            if !fds[1].revents().is_empty() {
-                return Ok(None);
-            }
-            match accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => return Ok(Some(socket)),
-                // Who wanted to connect has gone, or has to wait for a descriptor.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                    std::thread::sleep(Duration::from_millis(50))
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 
     /// Serves who has connected on a thread of its own, if it may be served.
@@ -201,42 +179,15 @@ impl MachineServer {
             return refuse(Refusal::Full);
         }
         let (machine, stop) = (machine.clone(), self.stop.clone());
-        let (leaves, observer) = (Arc::clone(served), Arc::clone(observer));
+        let (leaves, observer, pids) = (Arc::clone(served), Arc::clone(observer), self.pids.clone());
         let run = move || {
-            Program::run(&machine, channel, peer.pid, &stop, &observer);
+            Program::run(&machine, channel, peer.pid, &stop, (&observer, &pids));
             leaves.leave();
         };
         if std::thread::Builder::new().name(format!("program {pid}")).spawn(run).is_err() {
             served.leave();
         }
     }
-}
-
-impl Drop for MachineServer {
-    fn drop(&mut self) {
-        // Somebody may have removed it meanwhile.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// A socket of this user's that listens at a path.
-fn bound(path: &Path) -> io::Result<OwnedFd> {
-    let address = SocketAddrUnix::new(path)?;
-    if let Ok(there) = fs::symlink_metadata(path) {
-        if !there.file_type().is_socket() {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        match connect(&channel::socket()?, &address) {
-            Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path)?,
-            _ => return Err(io::ErrorKind::AddrInUse.into()),
-        }
-    }
-    let listener = channel::socket()?;
-    bind(&listener, &address)?;
-    // Nobody connects before this: it does not listen yet.
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    listen(&listener, 64)?;
-    Ok(listener)
 }
 
 /// Number of programs that are served.

@@ -14,7 +14,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESO
 
 use super::calls::Calls;
 use super::user_space::RemoteProgram;
-use super::{ANSWER_LIMIT, Event, Fault, Observer, Stop};
+use super::{ANSWER_LIMIT, Event, Fault, Observer, Pids, Stop};
 
 /// The next thing that a program does.
 enum Next {
@@ -59,7 +59,13 @@ fn printed(name: &[u8]) -> String {
 
 impl Program {
     /// Serves who has connected, until it ends or the machine is about to stop.
-    pub(super) fn run(machine: &Machine, channel: Channel, pid: Pid, stop: &Stop, observer: &Observer) {
+    pub(super) fn run(
+        machine: &Machine,
+        channel: Channel,
+        pid: Pid,
+        stop: &Stop,
+        (observer, pids): (&Observer, &Pids),
+    ) {
         let number = pid.as_raw_nonzero().get();
         if set_socket_timeout(&channel, Timeout::Send, Some(ANSWER_LIMIT)).is_err()
             || set_socket_timeout(&channel, Timeout::Recv, Some(ANSWER_LIMIT)).is_err()
@@ -98,6 +104,7 @@ impl Program {
         let name = printed(&hello.name);
         observer(&Event::Connected { name: name.clone(), pid: number });
         let process = Process::elsewhere(machine, &name, Arc::clone(&remote) as Arc<dyn UserSpace>, hello.earlier);
+        pids.lock().insert(process.id(), number);
         let caller = Arc::clone(&process);
         let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
         let calls = Calls::new(Box::new(move |call| make(&caller, &answers, &asked, call)));
@@ -105,6 +112,7 @@ impl Program {
         program.serve(stop);
         process.terminate();
         program.calls.close();
+        pids.lock().remove(&process.id());
         let ended = |why| Event::Ended { name: name.clone(), pid: number, why };
         observer(&program.remote.fault().map_or_else(|| Event::Left { name: name.clone(), pid: number }, ended));
     }

@@ -1,67 +1,25 @@
-//! `campanile machine`, and the main job of programs that it serves.
+//! The main job of programs that a machine serves.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(60);
-
-fn campanile() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_campanile"))
-}
+use crate::served::{Machine, README, campanile};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A machine that is served, and ended with the test.
-struct Machine {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Machine {
-    fn serve(name: &str) -> Self {
-        let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.sock", std::process::id()));
-        let mut command = campanile();
-        command.args(["machine", "--socket"]).arg(&socket).stdin(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().expect("the command starts");
-        let began = Instant::now();
-        while !socket.exists() {
-            assert!(began.elapsed() < LIMIT, "the machine has no socket");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Self { child, socket }
-    }
-
-    /// Asks it to stop. The answer is its exit code and what it has said.
-    fn stop(mut self) -> (Option<i32>, String) {
-        // SAFETY: a signal to a child that was not waited for yet.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
-        let output = self.child.stderr.take().expect("piped");
-        let said = std::io::read_to_string(output).expect("text");
-        (self.child.wait().expect("an end").code(), said)
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn run_at(socket: &Path) -> Command {
     let mut command = campanile();
-    command.args(["run", "--json", "--machine"]).arg(socket).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+    command.args(["run", "--json", "--machine"]).arg(socket).arg(README);
     command
 }
 
 #[test]
 fn main_jobs_of_several_programs_share_a_machine() {
-    let machine = Machine::serve("jobs");
+    let machine = Machine::serve("jobs", &[]);
     let start = || run_at(&machine.socket).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
     for child in [start(), start(), start()] {
         let Output { status, stdout, stderr } = child.wait_with_output().expect("an end");

@@ -1,0 +1,110 @@
+//! Command line of what looks on at a machine that is served, and interferes with it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::control::PowerState;
+use crate::ctl::{self, Order};
+use crate::top;
+use testbed::setup::fault_help;
+
+#[derive(Args, Debug)]
+pub(super) struct TopArguments {
+    /// Socket of the machine [default: the one of CAMPANILE_MACHINE].
+    #[arg(long, value_name = "PATH")]
+    machine: Option<PathBuf>,
+    /// Prints each look as a line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Seconds between two looks, such as 0.5.
+    #[arg(long, value_name = "SECONDS", value_parser = interval, default_value = "1")]
+    interval: Duration,
+    /// Ends after so many looks. The first has no rates.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+/// A time between two looks.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "name seconds from 0.01 to 3600".to_owned())
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CtlArguments {
+    /// Socket of the machine [default: the one of CAMPANILE_MACHINE].
+    #[arg(id = "controlled", long = "machine", value_name = "PATH", global = true)]
+    machine: Option<PathBuf>,
+    /// Prints the answer as JSON.
+    #[arg(id = "answer-json", long = "json", global = true)]
+    json: bool,
+    #[command(subcommand)]
+    order: CtlOrder,
+}
+
+#[derive(Debug, Subcommand)]
+enum CtlOrder {
+    /// Prints adapters, engines, memory segments and processes.
+    Look,
+    /// Prints the scheduler's state: nodes, contexts, queues, doorbells, fences.
+    Tree,
+    /// Prints what driver and system have logged.
+    Log,
+    /// Injects a fault into the first GPU, and prints the faults with their numbers.
+    Fault {
+        /// The fault.
+        #[arg(value_name = "FAULT", long_help = fault_help())]
+        fault: String,
+        /// Seed of the draws of a fault that comes by chance.
+        #[arg(long, value_name = "N", default_value_t = 24301)]
+        seed: u64,
+    },
+    /// Prints the faults that were injected, and how often each has struck.
+    Faults,
+    /// Takes a fault away; what it holds up goes on.
+    Withdraw {
+        /// Number of the fault.
+        number: usize,
+    },
+    /// Changes the power of the first adapter (d0, d3) or lets the whole machine sleep and wake again (standby, hibernate).
+    Power {
+        /// The power state.
+        state: PowerState,
+    },
+    /// Pulls the first adapter out, as if somebody had unplugged it: whoever works with it loses its devices.
+    PullOut,
+    /// Plugs another adapter in where one was pulled out.
+    PlugIn,
+}
+
+impl From<CtlOrder> for Order {
+    fn from(order: CtlOrder) -> Self {
+        match order {
+            CtlOrder::Look => Self::Look,
+            CtlOrder::Tree => Self::Tree,
+            CtlOrder::Log => Self::Log,
+            CtlOrder::Fault { fault, seed } => Self::Fault { fault, seed },
+            CtlOrder::Faults => Self::Faults,
+            CtlOrder::Withdraw { number } => Self::Withdraw { number },
+            CtlOrder::Power { state } => Self::Power { state },
+            CtlOrder::PullOut => Self::PullOut,
+            CtlOrder::PlugIn => Self::PlugIn,
+        }
+    }
+}
+
+impl From<TopArguments> for top::Options {
+    fn from(arguments: TopArguments) -> Self {
+        let TopArguments { machine, json, interval, count } = arguments;
+        Self { machine, json, interval, count }
+    }
+}
+
+impl From<CtlArguments> for ctl::Options {
+    fn from(arguments: CtlArguments) -> Self {
+        let CtlArguments { machine, json, order } = arguments;
+        Self { machine, json, order: order.into() }
+    }
+}

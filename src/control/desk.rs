@@ -1,0 +1,233 @@
+//! The machine's end of its control connections.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use campanile_device::FaultId;
+use dxgkrnl::{Machine, SystemSleep};
+use testbed::programs::{Pids, PrivateListener, Stop};
+use testbed::setup::{FaultOption, System};
+use wddm_ddi::types::LUID;
+
+use super::question::{Answer, FaultState, Look, LookAt, PowerState, Question};
+use super::recorder::Recorder;
+
+/// Connections at a time; a further one is closed at once.
+const CONNECTIONS_MAX: usize = 16;
+/// Longest line of a question, in bytes.
+const LINE_MAX: u64 = 4096;
+/// How long an asker may take to take an answer.
+const TAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Answers questions about a machine.
+pub struct Desk {
+    system: RwLock<System>,
+    pids: Pids,
+    began: Instant,
+    /// Faults that were injected, with their text; `None` for those that were taken away.
+    faults: Mutex<Vec<Option<(String, FaultId)>>>,
+    recorder: Recorder,
+}
+
+impl Desk {
+    /// With a window the machine is traced from now on, see `campanile machine --record`.
+    ///
+    /// # Errors
+    /// A text for people: the adapter cannot be traced.
+    pub fn new(system: System, pids: Pids, window: Option<Duration>) -> Result<Self, String> {
+        let recorder = Recorder::new(system.machine(), system.luid(), window)?;
+        Ok(Self { system: RwLock::new(system), pids, began: Instant::now(), faults: Mutex::default(), recorder })
+    }
+
+    fn system(&self) -> RwLockReadGuard<'_, System> {
+        self.system.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, System> {
+        self.system.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) -> Look {
+        let system = self.system();
+        let machine = system.machine();
+        let told = system.adapters().iter().filter_map(|adapter| machine.overview(adapter.luid()));
+        Look {
+            time_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            bugcheck: machine.bugcheck().map(|bugcheck| bugcheck.to_string()),
+            adapters: told.map(|told| LookAt::new(&told, &self.pids)).collect(),
+        }
+    }
+
+    fn tree(&self) -> String {
+        let system = self.system();
+        let adapters = system.adapters().iter();
+        let trees = adapters.filter_map(|adapter| system.machine().inspect(adapter.luid()));
+        trees.map(|tree| tree.to_string()).collect()
+    }
+
+    fn inject(&self, text: &str, seed: u64) -> Result<Answer, String> {
+        let fault: FaultOption = text.parse()?;
+        let id = {
+            let system = self.system();
+            let gpu = system.faulty_gpu().map_err(|error| error.to_string())?;
+            fault.arm(gpu.faults(), seed)
+        };
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(Some((text.to_owned(), id)));
+        Ok(self.faults())
+    }
+
+    fn faults(&self) -> Answer {
+        let system = self.system();
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = faults.iter().enumerate().filter_map(|(number, fault)| Some((number, fault.as_ref()?)));
+        let state = |(number, (fault, id)): (usize, &(String, FaultId))| FaultState {
+            number,
+            fault: fault.clone(),
+            fired: system.gpu().faults().fired(*id),
+        };
+        Answer::Faults(known.map(state).collect())
+    }
+
+    fn withdraw(&self, number: usize) -> Result<Answer, String> {
+        let taken = {
+            let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+            faults.get_mut(number).and_then(Option::take)
+        };
+        let (_, id) =
+            taken.ok_or_else(|| format!("no fault has the number {number}; `campanile ctl faults` lists them"))?;
+        {
+            let system = self.system();
+            system.gpu().faults().release(id);
+            system.gpu().faults().remove(id);
+        }
+        Ok(self.faults())
+    }
+
+    fn power(&self, state: PowerState) -> Result<Answer, String> {
+        let (machine, luid) = self.adapter();
+        let done = match state {
+            PowerState::D0 => machine.power_up(luid),
+            PowerState::D3 => machine.power_down(luid),
+            PowerState::Standby => machine.sleep(SystemSleep::Standby),
+            PowerState::Hibernate => machine.sleep(SystemSleep::Hibernate),
+        };
+        done.map(|()| Answer::Done).map_err(|error| error.to_string())
+    }
+
+    /// The machine, and its first adapter.
+    fn adapter(&self) -> (Machine, LUID) {
+        let system = self.system();
+        (system.machine().clone(), system.luid())
+    }
+
+    fn pull_out(&self) -> Result<Answer, String> {
+        let mut system = self.change();
+        if system.machine().overview(system.luid()).is_none() {
+            return Err("no adapter is there; `campanile ctl plug-in` plugs one in".to_owned());
+        }
+        let gone = system.pull_out(0).and_then(|()| system.notice_removal(0));
+        // The faults of the GPU went with it.
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).fill(None);
+        gone.map(|()| Answer::Done).map_err(|error| error.to_string())
+    }
+
+    fn plug_in(&self) -> Result<Answer, String> {
+        self.change().start().map(|()| Answer::Done).map_err(|error| error.to_string())
+    }
+
+    /// The answer, and the bytes that follow it.
+    fn answer(&self, question: Question) -> Result<(Answer, Vec<u8>), String> {
+        let answer = match question {
+            Question::Look => Answer::Look(self.look()),
+            Question::Tree => Answer::Text(self.tree()),
+            Question::Log => Answer::Text(self.adapter().0.debug_log().join("\n")),
+            Question::Inject { fault, seed } => self.inject(&fault, seed)?,
+            Question::Faults => self.faults(),
+            Question::Withdraw { number } => self.withdraw(number)?,
+            Question::Power { state } => self.power(state)?,
+            Question::PullOut => self.pull_out()?,
+            Question::PlugIn => self.plug_in()?,
+            Question::Record { seconds } => {
+                let (machine, luid) = self.adapter();
+                let trace = self.recorder.record(&machine, luid, seconds)?;
+                return Ok((Answer::Trace { bytes: trace.len() as u64 }, trace));
+            }
+        };
+        Ok((answer, Vec::new()))
+    }
+
+    /// Answers until the asker has gone.
+    fn converse(&self, stream: &UnixStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(TAKE_LIMIT))?;
+        let mut lines = BufReader::new(stream);
+        loop {
+            let mut line = String::new();
+            if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let asked = serde_json::from_str(&line).map_err(|error| format!("this is no question: {error}"));
+            let (answer, bytes) = match asked.and_then(|question| self.answer(question)) {
+                Ok(answered) => answered,
+                Err(why) => (Answer::Refused(why), Vec::new()),
+            };
+            let mut said = serde_json::to_vec(&answer)?;
+            said.push(b'\n');
+            let mut stream = stream;
+            stream.write_all(&said)?;
+            stream.write_all(&bytes)?;
+            // What is no whole line has no end that could be found.
+            if !line.ends_with('\n') {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Listens for askers beside the machine that serves programs at `machine`.
+///
+/// # Errors
+/// Somebody listens at the path, something else is there, or it cannot be made.
+pub fn listen(machine: &Path) -> Result<PrivateListener, testbed::programs::BindError> {
+    PrivateListener::bind(&super::path_of(machine))
+}
+
+/// Answers everybody who asks, each on a thread of its own, until `stop` is set. Those who are connected then are not answered any more.
+///
+/// # Errors
+/// The host cannot wait, or has no descriptor left.
+pub fn serve(desk: &Desk, listener: &PrivateListener, stop: &Stop) -> io::Result<()> {
+    // Those who are connected, by number.
+    let connected: Mutex<HashMap<u64, UnixStream>> = Mutex::default();
+    let open = || connected.lock().unwrap_or_else(PoisonError::into_inner);
+    let outcome = std::thread::scope(|scope| {
+        let mut number = 0;
+        let outcome = loop {
+            let stream = match listener.next(stop) {
+                Ok(Some(stream)) => UnixStream::from(stream),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            if open().len() >= CONNECTIONS_MAX {
+                continue;
+            }
+            let Ok(copy) = stream.try_clone() else { continue };
+            number += 1;
+            open().insert(number, copy);
+            scope.spawn(move || {
+                // An asker who does not take the answer has gone.
+                let _ = desk.converse(&stream);
+                open().remove(&number);
+            });
+        };
+        for stream in open().values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        outcome
+    });
+    desk.recorder.stop();
+    outcome
+}

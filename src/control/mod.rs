@@ -1,0 +1,129 @@
+//! The control connection of a machine that is served: people look on and interfere by it.
+//!
+//! It is a stream socket beside that of the programs, at the same path with `.control` behind it, for the same user only. A question is a line of JSON,
+//! and so is its answer; a trace follows its answer as the bytes that the answer counts.
+
+mod desk;
+mod question;
+mod recorder;
+
+pub use desk::{Desk, listen, serve};
+pub use question::{Answer, Engine, FaultState, Look, LookAt, PowerState, Process, Question, Segment};
+
+use std::env;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest time that an answer is waited for, beside that of a trace.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Longest line of an answer, in bytes.
+const LINE_MAX: u64 = 64 << 20;
+
+/// Where a machine that serves programs at a path is controlled.
+pub fn path_of(machine: &Path) -> PathBuf {
+    let mut path = machine.as_os_str().to_owned();
+    path.push(".control");
+    path.into()
+}
+
+/// Path of the machine: the one that was named, or that of CAMPANILE_MACHINE.
+///
+/// # Errors
+/// A text for people, if neither names one.
+pub fn machine_path(named: Option<PathBuf>) -> Result<PathBuf, String> {
+    let path = named.or_else(|| env::var_os(remote::client::VARIABLE).map(PathBuf::from));
+    path.ok_or_else(|| {
+        "no machine is named: name the socket of one that `campanile machine --socket PATH` serves, with --machine PATH or CAMPANILE_MACHINE".to_owned()
+    })
+}
+
+/// Why a machine did not answer.
+#[derive(Debug)]
+pub enum ControlError {
+    /// Nobody is at the path, or the connection broke.
+    Connection(PathBuf, io::Error),
+    /// The machine says why not.
+    Refused(String),
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(path, error) if error.kind() == io::ErrorKind::WouldBlock => {
+                write!(f, "{}: the machine does not answer; it may be stopped, see `ps`", path.display())
+            }
+            Self::Connection(path, error) => write!(
+                f,
+                "{}: {error}; start a machine there with `campanile machine --socket {}`",
+                path_of(path).display(),
+                path.display()
+            ),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+/// A connection to a machine.
+pub struct Connection {
+    machine: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl Connection {
+    /// Connects to the machine that serves programs at `machine`.
+    ///
+    /// # Errors
+    /// Nobody is there.
+    pub fn open(machine: &Path) -> Result<Self, ControlError> {
+        let stream = UnixStream::connect(path_of(machine));
+        let stream = stream.map_err(|error| ControlError::Connection(machine.to_path_buf(), error))?;
+        Ok(Self { machine: machine.to_path_buf(), stream: BufReader::new(stream) })
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The machine is gone, does not answer, or refuses.
+    pub fn ask(&mut self, question: &Question) -> Result<Answer, ControlError> {
+        let limit = ANSWER_LIMIT + question.takes();
+        match self.exchange(question, limit) {
+            Ok(Answer::Refused(why)) => Err(ControlError::Refused(why)),
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(ControlError::Connection(self.machine.clone(), error)),
+        }
+    }
+
+    fn exchange(&mut self, question: &Question, limit: Duration) -> io::Result<Answer> {
+        self.stream.get_ref().set_read_timeout(Some(limit))?;
+        let mut line = serde_json::to_vec(question)?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line)?;
+        let mut answer = String::new();
+        if (&mut self.stream).take(LINE_MAX).read_line(&mut answer)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_str(&answer)?)
+    }
+
+    /// What the machine has seen in the last `seconds`, as a trace in Perfetto's format.
+    ///
+    /// # Errors
+    /// As for [`Connection::ask`].
+    pub fn record(&mut self, seconds: u32) -> Result<Vec<u8>, ControlError> {
+        let Answer::Trace { bytes } = self.ask(&Question::Record { seconds })? else {
+            return Err(ControlError::Refused("the machine answered with something other than a trace".to_owned()));
+        };
+        let mut trace = Vec::new();
+        let read = (&mut self.stream).take(bytes).read_to_end(&mut trace);
+        match read {
+            Ok(read) if read as u64 == bytes => Ok(trace),
+            Ok(_) => Err(ControlError::Connection(self.machine.clone(), io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(ControlError::Connection(self.machine.clone(), error)),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Traces of the last seconds of a machine.
+
+use std::sync::{Mutex, TryLockError};
+use std::time::Duration;
+
+use dxgkrnl::Machine;
+use wddm_ddi::types::LUID;
+
+use crate::trace::{Collector, Recording, Trace, perfetto};
+
+/// Longest trace, in seconds.
+const SECONDS_MAX: u32 = 60;
+
+/// A recording that is under way.
+struct Running {
+    recording: Recording,
+    collector: Collector,
+}
+
+impl Running {
+    fn start(machine: &Machine, luid: LUID, window: Option<Duration>) -> Result<Self, String> {
+        let recording = Recording::start();
+        let collector = Collector::start_keeping(machine, luid, &recording, window);
+        let collector = collector.map_err(|status| format!("the adapter cannot be traced: {status}"))?;
+        Ok(Self { recording, collector })
+    }
+
+    fn finish(self) -> Trace {
+        self.collector.finish();
+        self.recording.finish()
+    }
+}
+
+/// Records when it is asked to, or all the time.
+pub(super) struct Recorder {
+    /// Length of what is recorded all the time; `None` if nothing is.
+    window: Option<Duration>,
+    running: Mutex<Option<Running>>,
+}
+
+impl Recorder {
+    /// With a window the machine is traced from now on, and what is older than it is given up.
+    ///
+    /// # Errors
+    /// A text for people: the adapter cannot be traced.
+    pub(super) fn new(machine: &Machine, luid: LUID, window: Option<Duration>) -> Result<Self, String> {
+        let running = window.map(|window| Running::start(machine, luid, Some(window))).transpose()?;
+        Ok(Self { window, running: Mutex::new(running) })
+    }
+
+    /// What happened in the last `seconds`. Where nothing is recorded all the time, it is recorded for so long first.
+    ///
+    /// # Errors
+    /// A text for people: the adapter cannot be traced, `seconds` is out of range, or somebody else records.
+    pub(super) fn record(&self, machine: &Machine, luid: LUID, seconds: u32) -> Result<Vec<u8>, String> {
+        if !(1..=SECONDS_MAX).contains(&seconds) {
+            return Err(format!("a trace is of 1 to {SECONDS_MAX} seconds, not of {seconds}"));
+        }
+        let mut running = match self.running.try_lock() {
+            Ok(running) => running,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err("somebody else records this machine at the moment; ask again when that is done".to_owned());
+            }
+        };
+        let length = Duration::from_secs(seconds.into());
+        let trace = match running.take() {
+            Some(recorded) => {
+                let trace = recorded.finish();
+                // An adapter that is gone is not traced any more; what it has left is told all the same.
+                *running = Running::start(machine, luid, self.window).ok();
+                trace
+            }
+            None => {
+                let recorded = Running::start(machine, luid, None)?;
+                std::thread::sleep(length);
+                recorded.finish()
+            }
+        };
+        Ok(perfetto::write(&last(trace, length)))
+    }
+
+    /// Records nothing any more.
+    pub(super) fn stop(&self) {
+        let running = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        drop(running.map(Running::finish));
+    }
+}
+
+/// The events of the last part of a trace, and its processes and lanes.
+fn last(mut trace: Trace, length: Duration) -> Trace {
+    let end = trace.events.iter().map(|event| event.time).max().unwrap_or(0);
+    let first = end.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
+    trace.events.retain(|event| event.time >= first);
+    trace
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Event, EventKind};
+
+    #[test]
+    fn the_last_part_of_a_trace_is_kept() {
+        let event = |time| Event { time, lane: 0, kind: EventKind::DoorbellConnect };
+        let trace = Trace { events: vec![event(1), event(1_500_000_000), event(2_000_000_001)], ..Trace::default() };
+        let times = |trace: Trace| trace.events.iter().map(|event| event.time).collect::<Vec<_>>();
+        assert_eq!(times(last(trace, Duration::from_secs(1))), [1_500_000_000, 2_000_000_001]);
+        assert!(times(last(Trace::default(), Duration::from_secs(1))).is_empty());
+    }
+}

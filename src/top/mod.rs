@@ -1,0 +1,84 @@
+//! `campanile top`: what a machine that is served does, once a second.
+
+mod rates;
+mod screen;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+
+use crate::control::{self, Answer, Connection, ControlError, Look, Question};
+use crate::print::print;
+use rates::Shown;
+
+/// Options of `campanile top`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The machine; that of CAMPANILE_MACHINE if none is named.
+    pub machine: Option<PathBuf>,
+    /// Print a line of JSON for each look instead of a screen.
+    pub json: bool,
+    /// Time between two looks.
+    pub interval: Duration,
+    /// End after so many looks, of which the first has no rates; `None`: when the user ends it, or the machine.
+    pub count: Option<u64>,
+}
+
+/// Looks at a machine again and again.
+struct Source {
+    connection: Connection,
+    earlier: Option<Look>,
+}
+
+impl Source {
+    fn next(&mut self) -> Result<Shown, ControlError> {
+        let Answer::Look(look) = self.connection.ask(&Question::Look)? else {
+            return Err(ControlError::Refused("the machine answered with something other than a look".to_owned()));
+        };
+        let shown = Shown::new(self.earlier.as_ref(), &look);
+        self.earlier = Some(look);
+        Ok(shown)
+    }
+}
+
+/// Runs the command and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    let opened = control::machine_path(options.machine.clone())
+        .and_then(|machine| Connection::open(&machine).map_err(|error| error.to_string()));
+    let mut source = match opened {
+        Ok(connection) => Source { connection, earlier: None },
+        Err(error) => {
+            testbed::complain!("campanile top: {error}");
+            return EXIT_INPUT;
+        }
+    };
+    let outcome = if options.json {
+        lines(&mut source, options, |shown| serde_json::to_string(shown).unwrap_or_default())
+    } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        screen::run(&mut source, options)
+    } else {
+        lines(&mut source, options, rates::text)
+    };
+    match outcome {
+        Ok(()) => EXIT_OK,
+        Err(error) => {
+            testbed::complain!("campanile top: {error}");
+            EXIT_MACHINE
+        }
+    }
+}
+
+/// Prints a look after the other.
+fn lines(source: &mut Source, options: &Options, text: impl Fn(&Shown) -> String) -> Result<(), ControlError> {
+    let mut number = 0;
+    loop {
+        print(&text(&source.next()?));
+        number += 1;
+        if options.count.is_some_and(|count| number >= count) {
+            return Ok(());
+        }
+        std::thread::sleep(options.interval);
+    }
+}

@@ -1,0 +1,182 @@
+//! The screen of `campanile top`.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
+use ratatui::{DefaultTerminal, Frame};
+
+use super::rates::{AdapterShown, Shown, TITLES, cells, percent};
+use super::{Options, Source};
+use crate::control::ControlError;
+use crate::ctl::bytes;
+
+/// Shows looks until the user ends it, the machine does, or so many were shown as was asked for.
+pub(super) fn run(source: &mut Source, options: &Options) -> Result<(), ControlError> {
+    let mut terminal = match ratatui::try_init() {
+        Ok(terminal) => terminal,
+        Err(error) => return Err(ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"))),
+    };
+    let outcome = show(&mut terminal, source, options);
+    ratatui::restore();
+    outcome
+}
+
+fn show(terminal: &mut DefaultTerminal, source: &mut Source, options: &Options) -> Result<(), ControlError> {
+    let broken = |error: io::Error| ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"));
+    let mut number = 0;
+    loop {
+        let shown = source.next()?;
+        number += 1;
+        terminal.draw(|frame| draw(frame, &shown)).map_err(broken)?;
+        let next = Instant::now() + options.interval;
+        if options.count.is_some_and(|count| number >= count) {
+            return Ok(());
+        }
+        loop {
+            let left = next.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                break;
+            }
+            if !event::poll(left).map_err(broken)? {
+                continue;
+            }
+            match event::read().map_err(broken)? {
+                Event::Key(key) if key.kind == KeyEventKind::Press && ends(key.code, key.modifiers) => return Ok(()),
+                Event::Resize(..) => {
+                    terminal.draw(|frame| draw(frame, &shown)).map_err(broken)?;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn ends(code: KeyCode, modifiers: KeyModifiers) -> bool {
+    matches!(code, KeyCode::Char('q') | KeyCode::Esc)
+        || (code == KeyCode::Char('c') && modifiers.contains(KeyModifiers::CONTROL))
+}
+
+/// Draws a look. Where there is too little room, what is at the bottom is left out.
+pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown) {
+    let seconds = shown.time_ns / 1_000_000_000;
+    let title =
+        format!("campanile top: serving for {}:{:02}:{:02}, q ends", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let rows = [Constraint::Length(1)].into_iter().chain(shown.adapters.iter().map(|_| Constraint::Fill(1)));
+    let areas = Layout::vertical(rows).split(frame.area());
+    let mut areas = areas.iter();
+    if let Some(area) = areas.next() {
+        let line = match &shown.bugcheck {
+            None => Line::styled(title, Style::new().add_modifier(Modifier::BOLD)),
+            Some(bugcheck) => Line::styled(format!("the machine has stopped: {bugcheck}"), Style::new().fg(Color::Red)),
+        };
+        frame.render_widget(line, *area);
+    }
+    if shown.adapters.is_empty() {
+        frame.render_widget(Paragraph::new("\n\nno adapter is started"), frame.area());
+    }
+    for (adapter, area) in shown.adapters.iter().zip(areas) {
+        draw_adapter(frame, *area, adapter);
+    }
+}
+
+fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
+    let block = Block::bordered().title(adapter.headline());
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let gauges = (adapter.engines.len() + adapter.segments.len()) as u16;
+    let [upper, lower] = Layout::vertical([Constraint::Length(gauges), Constraint::Fill(1)]).areas(inside);
+    let lines = Layout::vertical(vec![Constraint::Length(1); usize::from(gauges)]).split(upper);
+    let mut lines = lines.iter();
+    for (engine, line) in adapter.engines.iter().zip(&mut lines) {
+        let state = engine.fstate.map_or_else(String::new, |state| format!(" F{state}"));
+        let name = format!("node {}{state}", engine.node);
+        gauge(frame, *line, &name, (engine.busy.unwrap_or(0.0), percent(engine.busy)), Color::Green);
+    }
+    for (segment, line) in adapter.segments.iter().zip(&mut lines) {
+        let kind = if segment.aperture { "aperture" } else { "memory" };
+        let text = format!("{} of {}", bytes(segment.resident_bytes), bytes(segment.bytes));
+        let part = segment.resident_bytes as f64 / segment.bytes.max(1) as f64;
+        gauge(frame, *line, &format!("segment {} {kind}", segment.segment), (part, text), Color::Blue);
+    }
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Length(8),
+        Constraint::Length(9),
+        Constraint::Fill(2),
+        Constraint::Length(7),
+        Constraint::Length(10),
+        Constraint::Length(7),
+    ];
+    let rows = adapter.processes.iter().map(|process| Row::new(cells(process)));
+    let header = Row::new(TITLES).style(Style::new().add_modifier(Modifier::BOLD));
+    frame.render_widget(Table::new(rows, widths).header(header), lower);
+}
+
+fn gauge(frame: &mut Frame<'_>, line: Rect, name: &str, (part, text): (f64, String), colour: Color) {
+    let [left, right] = Layout::horizontal([Constraint::Length(22), Constraint::Fill(1)]).areas(line);
+    frame.render_widget(Line::raw(name.to_owned()), left);
+    let part = part.clamp(0.0, 1.0);
+    frame.render_widget(Gauge::default().ratio(part).label(text).gauge_style(Style::new().fg(colour)), right);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::{EngineRow, ProcessRow, SegmentRow};
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn drawn(shown: &Shown, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal in memory");
+        terminal.draw(|frame| draw(frame, shown)).expect("it is drawn");
+        terminal.backend().to_string()
+    }
+
+    fn shown() -> Shown {
+        let engine = EngineRow { node: "0".into(), busy: Some(0.5), fstate: Some(0) };
+        let segment = SegmentRow { segment: "1".into(), aperture: false, bytes: 1 << 20, resident_bytes: 1 << 19 };
+        let process = ProcessRow {
+            pid: Some(4711),
+            name: "two_programs".into(),
+            busy: Some(0.25),
+            memory_bytes: vec![1 << 19],
+            queues: 2,
+            connected_doorbells: 1,
+            fences: 5,
+        };
+        let adapter = AdapterShown {
+            luid: 0x1000,
+            powered_down: false,
+            interrupts_per_second: Some(12.0),
+            fence_waits: 1,
+            engine_resets: 0,
+            adapter_resets: 0,
+            engines: vec![engine],
+            segments: vec![segment],
+            processes: vec![process],
+        };
+        Shown { time_ns: 3_661_000_000_000, bugcheck: None, adapters: vec![adapter] }
+    }
+
+    #[test]
+    fn a_screen_has_engines_memory_and_processes() {
+        let screen = drawn(&shown(), 110, 12);
+        for text in ["serving for 1:01:01", "node 0 F0", "50.0 %", "512 KiB of 1 MiB", "two_programs", "4711", "25.0 %"]
+        {
+            assert!(screen.contains(text), "{text}\n{screen}");
+        }
+    }
+
+    #[test]
+    fn screens_of_any_size_are_drawn() {
+        for (width, height) in [(1, 1), (5, 2), (20, 4), (300, 100)] {
+            drawn(&shown(), width, height);
+            drawn(&Shown { adapters: Vec::new(), bugcheck: Some("0x119".into()), ..shown() }, width, height);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Sockets for the processes of one user.
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+};
+
+use super::Stop;
+
+/// Why nobody listens at a path.
+#[derive(Debug)]
+pub struct BindError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, error } = self;
+        write!(f, "no socket at {}: {error}", path.display())
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// A socket of the host for processes of this user only. The path goes with it.
+pub struct PrivateListener {
+    path: PathBuf,
+    listener: OwnedFd,
+}
+
+impl PrivateListener {
+    /// Listens for byte streams at a path. A socket that somebody left there, and at which nobody listens, is replaced.
+    ///
+    /// # Errors
+    /// Somebody listens at the path, something else is there, or it cannot be made.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
+        let stream = || Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?);
+        Self::bind_with(path, stream)
+    }
+
+    /// As [`PrivateListener::bind`], with sockets of another type.
+    pub(super) fn bind_with(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> Result<Self, BindError> {
+        let bound = bound(path, socket).map_err(|error| BindError { path: path.to_path_buf(), error });
+        Ok(Self { path: path.to_path_buf(), listener: bound? })
+    }
+
+    /// Waits for the next who connects; `None` once `stop` is set.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub fn next(&self, stop: &Stop) -> io::Result<Option<OwnedFd>> {
+        loop {
+            let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(stop.descriptor(), PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if !fds[1].revents().is_empty() {
+                return Ok(None);
+            }
+            match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => return Ok(Some(socket)),
+                // Who wanted to connect has gone, or has to wait for a descriptor.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    std::thread::sleep(Duration::from_millis(50))
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Drop for PrivateListener {
+    fn drop(&mut self) {
+        // Somebody may have removed it meanwhile.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A socket of this user's that listens at a path.
+fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    if let Ok(there) = fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        match connect(&socket()?, &address) {
+            Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path)?,
+            _ => return Err(io::ErrorKind::AddrInUse.into()),
+        }
+    }
+    let listener = socket()?;
+    bind(&listener, &address)?;
+    // Nobody connects before this: it does not listen yet.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    listen(&listener, 64)?;
+    Ok(listener)
+}

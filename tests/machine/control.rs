@@ -1,0 +1,202 @@
+//! Looking on at a machine that is served, and interfering with it: `campanile top`, `ctl` and `timeline --live`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use campanile::control::{Answer, path_of};
+use serde_json::Value;
+
+use crate::served::{Machine, README, campanile, scratch};
+
+/// A file of zeros, which takes no room.
+fn zeros(name: &str, len: u64) -> PathBuf {
+    let path = scratch(name);
+    std::fs::File::create(&path).and_then(|file| file.set_len(len)).expect("a file");
+    path
+}
+
+#[test]
+fn a_program_is_seen_by_its_number_and_name_with_what_it_uses_and_is_gone_afterwards() {
+    let machine = Machine::serve("seen", &["--quiet"]);
+    assert_eq!(machine.look()["adapters"][0]["processes"], serde_json::json!([]));
+    let file = zeros("seen-file", 1 << 30);
+    let mut job = machine.job(&file).spawn().expect("a start");
+    let pid = job.id();
+    machine.until("the program works with three queues", |machine| {
+        let look = machine.look();
+        let process = &look["adapters"][0]["processes"][0];
+        process["pid"] == pid
+            && process["name"] == "campanile run"
+            && process["user_mode_queues"] == 3
+            && process["fences"].as_u64() > Some(0)
+            && process["memory_bytes"][0].as_u64() > Some(1 << 20)
+            && process["running_ns"][0].as_u64() > Some(0)
+    });
+    let top = machine.printed(&["top", "--count", "2", "--interval", "0.05"]);
+    assert!(top.contains("campanile run") && top.contains(&pid.to_string()), "{top}");
+    job.kill().expect("it runs");
+    job.wait().expect("an end");
+    machine.until("the process ends with the program", |machine| {
+        machine.look()["adapters"][0]["processes"] == serde_json::json!([])
+    });
+    let running = machine.look()["adapters"][0]["engines"][0]["running_ns"].as_u64();
+    assert!(running > Some(0), "what it has run counts on: {running:?}");
+    std::fs::remove_file(file).expect("it is there");
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
+#[test]
+fn top_prints_a_line_of_json_for_each_look_with_rates_from_the_second_on() {
+    let machine = Machine::serve("top", &["--quiet"]);
+    let printed = machine.printed(&["top", "--json", "--count", "3", "--interval", "0.02"]);
+    let looks: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(looks.len(), 3);
+    assert!(looks[0]["adapters"][0]["engines"][0]["busy"].is_null());
+    for look in &looks[1..] {
+        let busy = look["adapters"][0]["engines"][0]["busy"].as_f64().expect("a rate");
+        assert!((0.0..=1.0).contains(&busy), "{busy}");
+    }
+}
+
+#[test]
+fn an_injected_fault_strikes_whoever_works_and_is_taken_away_by_its_number() {
+    let machine = Machine::serve("fault", &["--quiet"]);
+    assert_eq!(machine.printed(&["ctl", "faults"]), "no faults\n");
+    let listed = machine.printed(&["ctl", "fault", "hang:node=0,after=1"]);
+    assert!(listed.contains("hang:node=0,after=1       0       0"), "{listed}");
+    assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(3), "its device is lost");
+    let faults: Value = serde_json::from_str(&machine.printed(&["ctl", "faults", "--json"])).expect("JSON");
+    assert_eq!(faults["faults"][0]["fired"], 1);
+    assert_eq!(machine.look()["adapters"][0]["engine_resets"], 1);
+    assert!(machine.printed(&["ctl", "log"]).contains("engine was reset"), "the log has the recovery");
+    assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0), "the engine works again");
+    assert_eq!(machine.printed(&["ctl", "withdraw", "0"]), "no faults\n");
+    let again = machine.tool(&["ctl", "withdraw", "0"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("no fault has the number 0"));
+    let unknown = machine.tool(&["ctl", "fault", "no-such-fault"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no-such-fault"));
+}
+
+#[test]
+fn an_adapter_is_sent_to_d3_by_order_and_wakes_for_the_next_work() {
+    let machine = Machine::serve("power", &["--quiet"]);
+    for state in ["d3", "standby", "hibernate"] {
+        assert_eq!(machine.printed(&["ctl", "power", state]), "done\n");
+        assert_eq!(machine.look()["adapters"][0]["powered_down"], true, "{state}");
+        assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0), "{state}");
+        assert_eq!(machine.look()["adapters"][0]["powered_down"], false, "{state}");
+    }
+    machine.printed(&["ctl", "power", "d3"]);
+    machine.printed(&["ctl", "power", "d0"]);
+    assert_eq!(machine.look()["adapters"][0]["powered_down"], false);
+}
+
+#[test]
+fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
+    let machine = Machine::serve("pulled", &["--quiet"]);
+    assert_eq!(machine.printed(&["ctl", "pull-out"]), "done\n");
+    assert_eq!(machine.look()["adapters"], serde_json::json!([]));
+    assert_eq!(machine.printed(&["ctl", "look"]), "the machine has no adapter any more\n");
+    assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(3));
+    let again = machine.tool(&["ctl", "pull-out"]);
+    assert_eq!(again.status.code(), Some(2), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(machine.printed(&["ctl", "plug-in"]), "done\n");
+    assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0));
+    assert!(machine.printed(&["ctl", "tree"]).contains("node 0: packets submitted"));
+    machine.printed(&["ctl", "pull-out"]);
+    assert_eq!(machine.stop(), (Some(0), String::new()), "a machine without adapter stops in order");
+}
+
+#[test]
+fn a_timeline_of_the_last_seconds_has_what_programs_did() {
+    for arguments in [&["--quiet", "--record", "2"] as &[&str], &["--quiet"]] {
+        let machine = Machine::serve("timeline", arguments);
+        let file = zeros("timeline-file", 1 << 30);
+        let mut job = machine.job(&file).spawn().expect("a start");
+        machine.until("the program has worked for a while", |machine| {
+            machine.look()["adapters"][0]["processes"][0]["running_ns"][1].as_u64() > Some(20_000_000)
+        });
+        let (page, trace) = (scratch("live.html"), scratch("live.pftrace"));
+        let paths = [page.to_str().expect("text"), trace.to_str().expect("text")];
+        let drawn = ["timeline", "--live", "--seconds", "1", "--out", paths[0], "--save", paths[1]];
+        assert!(machine.printed(&drawn).contains(" events"));
+        job.kill().expect("it runs");
+        job.wait().expect("an end");
+        let kept = campanile::trace::perfetto::read(&std::fs::read(&trace).expect("a file")).expect("a trace");
+        let signals = kept
+            .events
+            .iter()
+            .filter(|event| matches!(event.kind, campanile::trace::EventKind::FenceSignalExecuted(_)));
+        assert!(signals.count() > 0, "{arguments:?}: signals of the GPU");
+        let again = campanile().args(["timeline", paths[1], "--out", paths[0]]).output().expect("a start");
+        assert!(again.status.success(), "a trace that was saved is drawn again");
+        for path in [&page, &trace, &file] {
+            std::fs::remove_file(path).expect("it is there");
+        }
+        assert_eq!(machine.stop(), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn without_a_machine_each_tool_says_how_to_start_one() {
+    for tool in [&["ctl", "look"] as &[&str], &["top", "--count", "1"], &["timeline", "--live"]] {
+        let unnamed = campanile().args(tool).output().expect("a start");
+        let said = String::from_utf8_lossy(&unnamed.stderr);
+        assert_eq!(unnamed.status.code(), Some(2), "{tool:?}: {said}");
+        assert!(said.contains("campanile machine --socket PATH"), "{said}");
+        let absent = campanile().args(tool).args(["--machine", "/nowhere/at.sock"]).output().expect("a start");
+        let said = String::from_utf8_lossy(&absent.stderr);
+        assert_eq!(absent.status.code(), Some(2), "{tool:?}: {said}");
+        assert!(said.contains("campanile machine --socket /nowhere/at.sock"), "{said}");
+    }
+}
+
+#[test]
+fn askers_that_ask_nonsense_or_too_much_are_refused_and_others_are_answered() {
+    let machine = Machine::serve("hostile", &["--quiet"]);
+    let path = path_of(&machine.socket);
+    let mode = std::fs::metadata(&path).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "only this user may connect");
+    let ask = |stream: &UnixStream, question: &[u8]| {
+        let mut to = stream;
+        // A connection that the machine has closed cannot be written.
+        let _ = to.write_all(question);
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).map(|_| line)
+    };
+    let connect = || UnixStream::connect(&path).expect("a connection");
+    for nonsense in ["{}\n", "\"no-question\"\n", "{\"withdraw\":{\"number\":-1}}\n", "\u{0}\n", "[[[[\n"] {
+        let answer: Answer =
+            serde_json::from_str(&ask(&connect(), nonsense.as_bytes()).expect("an answer")).expect("JSON");
+        assert!(matches!(answer, Answer::Refused(_)), "{nonsense}: {answer:?}");
+    }
+    let wrong = ["{\"record\":{\"seconds\":0}}\n", "{\"record\":{\"seconds\":4000000000}}\n"];
+    for wrong in wrong {
+        let answer = ask(&connect(), wrong.as_bytes()).expect("an answer");
+        assert!(answer.contains("1 to 60 seconds"), "{answer}");
+    }
+    // A line without an end is given up.
+    let long = connect();
+    let answer = ask(&long, &[b'x'; 100_000]).expect("an answer");
+    assert!(answer.contains("this is no question"), "{answer}");
+    let mut rest = Vec::new();
+    // The rest may be met by a reset, since what was sent was not read.
+    let _ = (&long).read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    let silent: Vec<UnixStream> = (0..40).map(|_| connect()).collect();
+    let closed = silent.iter().filter(|stream| {
+        stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a limit");
+        let mut from: &UnixStream = stream;
+        matches!(from.read(&mut [0]), Ok(0))
+    });
+    assert!(closed.count() >= 24, "askers beyond the sixteenth are closed");
+    drop(silent);
+    machine.until("others are answered again", |machine| machine.tool(&["ctl", "look"]).status.success());
+    let _open = connect();
+    assert_eq!(machine.stop(), (Some(0), String::new()), "an asker who is connected does not hold the machine up");
+}

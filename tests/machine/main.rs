@@ -1,0 +1,5 @@
+//! `campanile machine`: programs that it serves, and people who look on.
+
+mod control;
+mod jobs;
+mod served;

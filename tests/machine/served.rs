@@ -1,0 +1,96 @@
+//! A machine that is served by the command.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A file for jobs.
+pub(crate) const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The command, without a machine in its environment.
+pub(crate) fn campanile() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+    command.env_remove("CAMPANILE_MACHINE");
+    command
+}
+
+/// A path for this test run.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
+}
+
+/// A machine that is served, and ended with the test.
+pub(crate) struct Machine {
+    child: Child,
+    pub(crate) socket: PathBuf,
+}
+
+impl Machine {
+    /// Serves, with further arguments of the command.
+    pub(crate) fn serve(name: &str, arguments: &[&str]) -> Self {
+        let socket = scratch(name);
+        let mut command = campanile();
+        command.args(["machine", "--socket"]).arg(&socket).args(arguments).stdin(Stdio::null());
+        let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
+        let machine = Self { child, socket };
+        machine.until("it answers", |machine| machine.tool(&["ctl", "look"]).status.success());
+        machine
+    }
+
+    /// Waits until something holds.
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !holds(self) {
+            assert!(began.elapsed() < LIMIT, "never: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Runs a tool on the machine.
+    pub(crate) fn tool(&self, arguments: &[&str]) -> Output {
+        campanile().args(arguments).arg("--machine").arg(&self.socket).output().expect("the command starts")
+    }
+
+    /// Standard output of a tool, which must succeed and say nothing else.
+    pub(crate) fn printed(&self, arguments: &[&str]) -> String {
+        let output = self.tool(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{arguments:?}: {}: {said}", output.status);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// The answer of `ctl look`.
+    pub(crate) fn look(&self) -> Value {
+        let mut look: Value = serde_json::from_str(&self.printed(&["ctl", "look", "--json"])).expect("JSON");
+        look["look"].take()
+    }
+
+    /// The main job, as a program of the machine.
+    pub(crate) fn job(&self, file: &Path) -> Command {
+        let mut command = campanile();
+        command.args(["run", "--no-progress", "--machine"]).arg(&self.socket).arg(file);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Asks it to stop. The answer is its exit code and what it has said.
+    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
+        // SAFETY: a signal to a child that was not waited for yet.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        let mut said = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        (self.child.wait().expect("an end").code(), said)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
