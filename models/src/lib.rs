@@ -4,6 +4,7 @@
 //! - its current value, which no engine writes any more once the processor has signalled it for good ([`Part::ForGood`]);
 //! - the wait lists of the GPU: a queue that begins to wait while engines signal ([`Part::WaitList`]);
 //! - the doorbell: user mode submits while the operating system takes the doorbell away ([`Part::Doorbell`]);
+//! - the same with user mode in another process, whose pages that process turns when it is asked to ([`Part::DoorbellElsewhere`]);
 //! - one doorbell for all queues, where a store may hide another and any process may store anything ([`Part::GlobalDoorbell`]);
 //! - a fence log: an engine signals and logs while the operating system reads what it was interrupted for ([`Part::Log`],
 //!   [`Part::DelayedLog`]).
@@ -36,6 +37,8 @@ pub enum Part {
     WaitList,
     /// Submission from user mode, each queue with a doorbell of its own.
     Doorbell,
+    /// Submission from user mode of another process than that of the operating system, each queue with a doorbell of its own.
+    DoorbellElsewhere,
     /// Submission from user mode, all queues with one doorbell.
     GlobalDoorbell,
     /// A fence log, on hardware that writes entries in order.
@@ -71,6 +74,8 @@ pub enum Fault {
     LookAtDoorbellOnly,
     /// The hardware does not look a last time.
     LastLook,
+    /// The operating system waits until the other process has turned the page: it goes on at once.
+    PageAnswer,
     /// Nobody looks after a connection: the hardware not at the write pointer, and user mode does not ring again. Either is enough.
     LookAfterConnection,
     /// After a store to the global doorbell only the queue that it names is looked at.

@@ -57,6 +57,16 @@ fn no_execution_of_a_submission_and_a_disconnection_loses_the_submission() {
 }
 
 #[test]
+fn no_execution_of_a_submission_of_another_process_and_a_disconnection_loses_the_submission() {
+    passes(Part::DoorbellElsewhere);
+}
+
+#[test]
+fn a_submission_is_lost_if_nobody_waits_until_the_other_process_has_turned_the_page() {
+    fails(Part::DoorbellElsewhere, Fault::PageAnswer, LOST);
+}
+
+#[test]
 fn without_the_barrier_of_the_signaller_a_cpu_sleeps_on() {
     fails(Part::Race, Fault::SignalBarrier, ASLEEP);
 }

@@ -16,7 +16,7 @@ fn are_many() -> bool {
 fn schedules_of(part: Part) -> usize {
     match part {
         _ if !are_many() => 2_000,
-        Part::Doorbell | Part::GlobalDoorbell => 100_000,
+        Part::Doorbell | Part::DoorbellElsewhere | Part::GlobalDoorbell => 100_000,
         Part::Log | Part::DelayedLog => 200_000,
         Part::Race | Part::ForGood | Part::WaitList => 1_000_000,
     }
@@ -83,6 +83,16 @@ fn no_schedule_of_signals_rescans_and_three_waiting_queues_loses_a_wake() {
 #[test]
 fn no_schedule_of_two_queues_with_one_doorbell_loses_or_repeats_a_submission() {
     passes(Part::Doorbell);
+}
+
+#[test]
+fn no_schedule_of_two_queues_of_another_process_with_one_doorbell_loses_or_repeats_a_submission() {
+    passes(Part::DoorbellElsewhere);
+}
+
+#[test]
+fn a_submission_is_lost_if_nobody_waits_until_the_other_process_has_turned_the_page() {
+    fails(Part::DoorbellElsewhere, Fault::PageAnswer, LOST);
 }
 
 #[test]

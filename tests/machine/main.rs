@@ -2,4 +2,5 @@
 
 mod control;
 mod jobs;
+mod recovery;
 mod served;

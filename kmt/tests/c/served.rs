@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use dxgkrnl::Holdings;
 use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Stop};
 use testbed::setup::{System, SystemOptions};
 
@@ -46,6 +47,16 @@ impl Served {
         }
     }
 
+    /// What the adapter, its driver and the machine hold.
+    fn holdings(&self) -> Holdings {
+        self.system.machine().holdings(self.system.luid()).expect("an adapter")
+    }
+
+    /// Command buffers that the GPU has run to their end.
+    fn retired(&self) -> u64 {
+        self.system.counters().retired
+    }
+
     fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap().clone()
     }
@@ -56,6 +67,12 @@ impl Drop for Served {
         self.stop();
         assert_eq!(self.system.machine().bugcheck(), None);
     }
+}
+
+/// A number that an environment variable gives for a long run, see docs/machine.md; `usually` where it is not set.
+fn asked(variable: &str, usually: u64) -> u64 {
+    let named = std::env::var(variable).ok();
+    named.map_or(usually, |text| text.parse().unwrap_or_else(|_| panic!("{variable}: {text} is no number")))
 }
 
 const SUBMISSIONS: &str = "examples/c/user_mode_submission.c";
@@ -93,6 +110,49 @@ fn a_sync_file_is_sent_to_another_process_which_signals_its_fence() {
     assert_eq!(out, "a sync file went to another process, which signalled its fence\n");
 }
 
+/// As many programs at a time as a machine serves, all of them from their start to their end, again and again. The GPU has run each submission once and
+/// no other, and what is left is what there was before.
+#[test]
+fn sixty_four_programs_at_a_time_run_each_submission_once_and_leave_nothing() {
+    const EACH: u64 = 100;
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let served = Served::new("crowd", PROGRAMS);
+    let start = || {
+        let mut command = clean(&program);
+        command.arg(EACH.to_string()).env("CAMPANILE_MACHINE", &served.socket);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+    };
+    let run = |count: usize| {
+        let before = served.retired();
+        for child in (0..count).map(|_| start()).collect::<Vec<Child>>() {
+            let output = child.wait_with_output().expect("an end");
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
+            assert_eq!(out, format!("{EACH} submissions by doorbell, 0 notified, every byte verified\n"));
+        }
+        served.retired() - before
+    };
+    let left = |count: usize| {
+        while served.events().iter().filter(|event| matches!(event, Event::Left { .. })).count() < count {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+    // The first one has the machine prepare what it keeps.
+    run(1);
+    left(1);
+    let (before, of_one) = (served.holdings(), run(1));
+    assert!(of_one >= EACH, "{of_one}");
+    let (mut rounds, began) = (0, std::time::Instant::now());
+    let seconds = asked("CAMPANILE_STRESS_SECONDS", 0);
+    while rounds == 0 || began.elapsed().as_secs() < seconds {
+        rounds += 1;
+        assert_eq!(run(PROGRAMS), PROGRAMS as u64 * of_one, "round {rounds}: command buffers that the GPU has run");
+        left(2 + rounds * PROGRAMS);
+        assert_eq!(served.holdings(), before, "round {rounds}");
+    }
+    println!("{rounds} rounds of {PROGRAMS} programs, {} submissions", rounds as u64 * PROGRAMS as u64 * EACH);
+}
+
 #[test]
 fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
     let Some(program) = program(SUBMISSIONS) else { return };
@@ -102,9 +162,17 @@ fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
         command.arg(submissions).env("CAMPANILE_MACHINE", &served.socket);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
     };
-    let bystander = start("3000");
+    let kills = asked("CAMPANILE_KILLS", 40);
+    // The first one has the machine prepare what it keeps.
+    assert!(start("1").wait_with_output().expect("an end").status.success());
+    while !matches!(served.events().last(), Some(Event::Left { .. })) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let before = served.holdings();
+    let each = (75 * kills).to_string();
+    let bystander = start(&each);
     let mut seed = 24301u64;
-    for _ in 0..40 {
+    for _ in 0..kills {
         let mut victim = start("1000000");
         // Anywhere between its start and the middle of its work.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -116,7 +184,13 @@ fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
     let output = bystander.wait_with_output().expect("an end");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
-    assert_eq!(out, "3000 submissions by doorbell, 0 notified, every byte verified\n");
+    assert_eq!(out, format!("{each} submissions by doorbell, 0 notified, every byte verified\n"));
+    let ended = |event: &&Event| matches!(event, Event::Left { .. } | Event::Ended { .. });
+    let connected = |event: &&Event| matches!(event, Event::Connected { .. });
+    while served.events().iter().filter(ended).count() < served.events().iter().filter(connected).count() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(served.holdings(), before, "what is left of {kills} programs that were killed");
     let mut served = served;
     served.stop();
     let events = served.events();

@@ -70,7 +70,8 @@ pub fn check(part: Part, fault: Fault) -> u64 {
             Part::Race => race(),
             Part::ForGood => for_good(),
             Part::WaitList => wait_list(),
-            Part::Doorbell => doorbell(),
+            Part::Doorbell => doorbell(false),
+            Part::DoorbellElsewhere => doorbell(true),
             Part::GlobalDoorbell => global_doorbell(),
             Part::Log => log(false),
             Part::DelayedLog => log(true),
@@ -128,9 +129,12 @@ fn wait_list() {
 }
 
 /// User mode submits twice while the operating system takes the doorbell away.
-fn doorbell() {
+fn doorbell(elsewhere: bool) {
     let machine = Arc::new(doorbell::Machine::new(1, false));
     machine.connect(0);
+    if elsewhere {
+        machine.move_user_mode();
+    }
     let user = {
         let machine = Arc::clone(&machine);
         sync::thread::spawn(move || machine.submit(0, 1))

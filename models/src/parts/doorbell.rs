@@ -12,7 +12,7 @@ use super::mailbox::Mailbox;
 use super::memory::HostMapping;
 use super::ring::{DoorbellWords, Status, UserRing};
 use super::shared::{Entries, UserMemory, SharedWord};
-use super::sync::{AtomicU64, Mutex, Page, lock};
+use super::sync::{AtomicBool, AtomicU64, Mutex, Page, lock, thread};
 use crate::{Fault, left_out};
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::queue::RingGeometry;
@@ -51,6 +51,8 @@ struct Doorbell {
     memory: Memory,
     exists: Mutex<()>,
     shown: Mutex<Shown>,
+    /// User mode is another process.
+    elsewhere: AtomicBool,
 }
 
 impl View for Doorbell {
@@ -70,8 +72,16 @@ impl View for Doorbell {
 
 impl Doorbell {
     fn turn(&self, shown: bool) {
-        if let UserMemory::Doorbell(page) = &self.memory.doorbell {
-            page.show(shown);
+        let UserMemory::Doorbell(page) = &self.memory.doorbell else { return };
+        // Set before there is a second thread.
+        if !self.elsewhere.load(Ordering::Relaxed) {
+            return page.show(shown);
+        }
+        // The request is a message to a thread of the other process, and so is the answer.
+        let page = Arc::clone(page);
+        let turned = thread::spawn(move || page.show(shown));
+        if !left_out(Fault::PageAnswer) {
+            turned.join().expect("the other process turns the page");
         }
     }
 
@@ -124,12 +134,12 @@ impl Machine {
             let memory = Memory {
                 entries: Entries::new(ENTRIES),
                 write_pointer: UserMemory::zero(),
-                doorbell: UserMemory::Doorbell(Page::new(Arc::clone(&word))),
+                doorbell: UserMemory::Doorbell(Arc::new(Page::new(Arc::clone(&word)))),
                 status: UserMemory::zero(),
                 last_queued: UserMemory::zero(),
             };
             let shown = Mutex::new(Shown { state: DoorbellState::Disconnected, on_driver: false });
-            let doorbell = Doorbell { memory, exists: Mutex::new(()), shown };
+            let doorbell = Doorbell { memory, exists: Mutex::new(()), shown, elsewhere: AtomicBool::new(false) };
             doorbell.late_retry();
             doorbell
         };
@@ -141,6 +151,13 @@ impl Machine {
             mailbox,
             node: Mutex::new(vec![Progress::default(); queues as usize]),
             page: Mutex::new((None, 0)),
+        }
+    }
+
+    /// From now on user mode is another process than the operating system. What was connected stays so.
+    pub(crate) fn move_user_mode(&self) {
+        for queue in &self.queues {
+            queue.elsewhere.store(true, Ordering::Relaxed);
         }
     }
 

@@ -59,6 +59,7 @@ pub(crate) mod shared {
     use crate::{Fault, left_out};
     use std::ffi::c_void;
     use std::ptr::NonNull;
+    use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
     /// Words of a ring entry.
@@ -68,8 +69,8 @@ pub(crate) mod shared {
     pub(crate) enum UserMemory {
         /// Ordinary memory.
         Word(AtomicU64),
-        /// The page of a doorbell.
-        Doorbell(Page),
+        /// The page of a doorbell, which a process turns that may be another one.
+        Doorbell(Arc<Page>),
     }
 
     impl UserMemory {

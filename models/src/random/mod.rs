@@ -81,7 +81,8 @@ fn run(scheduler: impl Scheduler + 'static, part: Part, fault: Fault) -> usize {
         Part::Race => race(),
         Part::ForGood => for_good(),
         Part::WaitList => wait_list(),
-        Part::Doorbell => doorbell(),
+        Part::Doorbell => doorbell(false),
+        Part::DoorbellElsewhere => doorbell(true),
         Part::GlobalDoorbell => global_doorbell(),
         Part::Log => log(false),
         Part::DelayedLog => log(true),
@@ -204,8 +205,11 @@ fn wait_list() {
 
 /// Two queues with one doorbell between them submit twice each, the operating system takes the doorbell away from one of them, and a
 /// node polls.
-fn doorbell() {
+fn doorbell(elsewhere: bool) {
     let machine = Arc::new(doorbell::Machine::new(2, false));
+    if elsewhere {
+        machine.move_user_mode();
+    }
     let mut threads = Vec::new();
     for queue in 0..2 {
         let machine = Arc::clone(&machine);
