@@ -25,6 +25,7 @@ mod callbacks;
 mod caps;
 mod config;
 mod ddi_calls;
+mod descriptor;
 mod fence;
 mod handles;
 mod interrupt;

@@ -1,5 +1,6 @@
 //! The machine: physical memory, what is plugged in, which drivers are loaded, and plug and play.
 
+mod descriptors;
 mod installed;
 mod observe;
 mod overview;
@@ -7,11 +8,11 @@ mod plug;
 mod power;
 mod removal;
 mod shared;
-mod sync_files;
 
+pub(crate) use descriptors::Described;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
-pub(crate) use shared::NamedSync;
+pub(crate) use shared::{KernelObject, NamedSync};
 
 use std::fmt;
 use std::io;
@@ -81,7 +82,7 @@ struct MachineInner {
     ddi_calls: Arc<DdiCalls>,
     gate: Arc<PowerGate>,
     shared: shared::Shared,
-    sync_files: sync_files::SyncFiles,
+    descriptors: descriptors::Descriptors,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp, rank::PlugAndPlay>,
@@ -219,7 +220,7 @@ impl Machine {
             ddi_calls: Arc::default(),
             gate: Arc::default(),
             shared: shared::Shared::default(),
-            sync_files: sync_files::SyncFiles::default(),
+            descriptors: descriptors::Descriptors::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
                 bus: device_object::next_bus(),

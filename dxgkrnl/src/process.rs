@@ -22,20 +22,16 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
-use crate::fence::Rights;
 use crate::handles::HandleTable;
-use crate::keyed_mutex::{KeyedMutex, OpenKeyedMutex};
-use crate::machine::{Machine, WeakMachine};
+use crate::keyed_mutex::OpenKeyedMutex;
+use crate::machine::{KernelObject, Machine, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, ResourceHandle, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
-use crate::vidsch::{
-    Device, Doorbell, HwContext, HwQueue, OlderSyncHandle, OpenOlderSync, PacketContext, ProcessAdapter, SharedFence,
-    SyncObject,
-};
+use crate::vidsch::{Device, Doorbell, HwContext, HwQueue, OpenOlderSync, PacketContext, ProcessAdapter, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
 
@@ -89,17 +85,6 @@ pub(crate) enum Object {
     KeyedMutex(Arc<OpenKeyedMutex>),
     Trim(Arc<TrimRegistration>),
     BudgetChange(Arc<BudgetRegistration>),
-}
-
-/// Object behind a shared NT handle.
-#[derive(Clone)]
-pub(crate) enum KernelObject {
-    /// A fence, and the rights of who opens it by the handle; or why nobody does.
-    SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
-    KeyedMutex(Arc<KeyedMutex>),
-    OlderSync(Arc<OlderSyncHandle>),
-    /// A resource, and why nobody opens it by the handle if that is so.
-    SharedResource(Arc<ResourceHandle>, Result<(), NTSTATUS>),
 }
 
 /// Kernel handles are multiples of 4.
@@ -538,7 +523,7 @@ impl Process {
             known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
         }
         if let Some(machine) = self.whole_machine() {
-            machine.forget_closed_sync_files();
+            machine.forget_closed_descriptors();
         }
     }
 

@@ -312,9 +312,10 @@ fn arguments_are_checked_and_a_refusal_changes_nothing() {
     }
     let silent = app.try_context(|args| args.Flags.set_SynchronizationOnly(true)).unwrap();
     type Submission = fn(&mut D3DKMT_SUBMITCOMMAND);
-    let submissions: [(Submission, NTSTATUS); 8] = [
+    let submissions: [(Submission, NTSTATUS); 9] = [
         (|args| args.BroadcastContextCount = 0, STATUS_INVALID_PARAMETER),
-        (|args| args.BroadcastContextCount = 2, STATUS_NOT_SUPPORTED),
+        (|args| args.BroadcastContextCount = 2, STATUS_INVALID_HANDLE),
+        (|args| args.BroadcastContextCount = 65, STATUS_INVALID_PARAMETER),
         (|args| args.BroadcastContext[0] = 0x77, STATUS_INVALID_HANDLE),
         (|args| args.NumPrimaries = 1, STATUS_INVALID_PARAMETER),
         (|args| args.NumHistoryBuffers = 1, STATUS_INVALID_PARAMETER),

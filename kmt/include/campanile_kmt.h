@@ -3483,6 +3483,12 @@ NTSTATUS D3DKMTWaitSyncFile(D3DKMT_WAITSYNCFILE *args);
 /* Opens the fence of a sync file */
 NTSTATUS D3DKMTOpenSyncObjectFromSyncFile(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE *args);
 
+/* Makes a file descriptor of what a kernel handle stands for, by which another program of this host gets a handle of it. Windows has no  such thunk */
+NTSTATUS CampanileExportNtHandle(HANDLE handle, UINT *descriptor);
+
+/* Gives the calling process a kernel handle of what a file descriptor of CampanileExportNtHandle is of. Windows has no such thunk */
+NTSTATUS CampanileImportNtHandle(UINT descriptor, HANDLE *handle);
+
 #ifdef __cplusplus
 }
 #endif

@@ -52,6 +52,7 @@ mod gpu_update;
 mod hang;
 mod host_aperture;
 mod hostile;
+mod kernel_descriptor;
 mod lifecycle;
 mod linked;
 mod lock;
@@ -127,6 +128,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     offer::CASES,
     older_sync::CASES,
     sync_file::CASES,
+    kernel_descriptor::CASES,
     shared_resource::CASES,
     queue::CASES,
     doorbell::CASES,

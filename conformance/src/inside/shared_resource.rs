@@ -48,7 +48,7 @@ const PLACES: [Placement; 2] = [Placement::System, Placement::VramVisible];
 /// A resource as one device has it.
 pub(super) struct Open {
     pub(super) allocations: Vec<D3DKMT_HANDLE>,
-    resource: D3DKMT_HANDLE,
+    pub(super) resource: D3DKMT_HANDLE,
 }
 
 /// A resource, and the handle that every process knows.

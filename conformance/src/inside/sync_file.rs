@@ -28,7 +28,7 @@ cases! { inside "SyncFile", behind "a sync file is a descriptor of Linux";
     "SyncFile.EndsWithAPrivateFence" on Boot::Shared, "d3dkmtcreatesyncfile":
         "The file of a fence that is not shared is ready when the fence is destroyed, and is neither waited for nor opened."
         => private;
-    "SyncFile.BadRequestsAreRefused" on Boot::With(two_native), "d3dkmtcreatesyncfile":
+    "SyncFile.BadRequestsAreRefused" needs NativeFence on Boot::With(two_native), "d3dkmtcreatesyncfile":
         "Native fences, progress fences, fences and contexts of another adapter, fences that may not be waited for, and descriptors of anything else are refused, and leave no handle."
         => refusals;
     "SyncFile.ClosedFilesAreForgotten" on Boot::Shared, "d3dkmtcreatesyncfile":

@@ -1,7 +1,7 @@
 //! The thunks themselves: what user mode calls.
 //!
 //! On Windows they are exports of `gdi32.dll`, and the service that closes kernel handles is one of `ntdll.dll`; elsewhere whoever
-//! plays the operating system fills the tables. All return `NTSTATUS`; nearly all take one argument structure.
+//! plays the operating system fills the tables. Those of the module `campanile_kmt` are this project's own, and there are none of them on Windows. All return `NTSTATUS`; nearly all take one argument structure.
 //!
 //! On Windows the tables are filled when the program runs ([`Thunks::look_up`] with [`system_export`]), not by its loader, which would refuse the whole program on
 //! a Windows that lacks a single one of them.
@@ -267,6 +267,13 @@ macro_rules! for_each_thunk {
                     D3DKMTWaitSyncFile(args: *mut D3DKMT_WAITSYNCFILE);
                     /// Opens the fence of a sync file. [d3dkmthk: D3DKMTOpenSyncObjectFromSyncFile]
                     D3DKMTOpenSyncObjectFromSyncFile(args: *mut D3DKMT_OPENSYNCOBJECTFROMSYNCFILE);
+                }
+                "campanile_kmt" {
+                    /// Makes a file descriptor of what a kernel handle stands for, by which another program of this host gets a handle of it. Windows has no
+                    /// such thunk.
+                    CampanileExportNtHandle(handle: HANDLE, descriptor: *mut u32);
+                    /// Gives the calling process a kernel handle of what a file descriptor of CampanileExportNtHandle is of. Windows has no such thunk.
+                    CampanileImportNtHandle(descriptor: u32, handle: *mut HANDLE);
                 }
             }
         }

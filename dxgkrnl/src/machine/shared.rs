@@ -26,6 +26,17 @@ enum Named {
     OlderSync(Weak<OlderSyncHandle>),
 }
 
+/// Object behind a shared NT handle.
+#[derive(Clone)]
+pub(crate) enum KernelObject {
+    /// A fence, and the rights of who opens it by the handle; or why nobody does.
+    SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
+    KeyedMutex(Arc<KeyedMutex>),
+    OlderSync(Arc<OlderSyncHandle>),
+    /// A resource, and why nobody opens it by the handle if that is so.
+    SharedResource(Arc<ResourceHandle>, Result<(), NTSTATUS>),
+}
+
 /// A synchronization object that was found by its name.
 pub(crate) enum NamedSync {
     /// A fence with an address, and what its sharer may do with it.

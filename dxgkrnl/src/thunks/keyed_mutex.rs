@@ -9,7 +9,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER, NTSTATUS};
 
 use crate::keyed_mutex::{Kept, KeyedMutex};
-use crate::process::{KernelObject, Object, Process};
+use crate::machine::KernelObject;
+use crate::process::{Object, Process};
 
 use super::{enter, enter_read_only, user};
 

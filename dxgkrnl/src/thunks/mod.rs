@@ -10,6 +10,7 @@ mod adapter_registry;
 mod allocation;
 pub(crate) mod budget;
 mod control;
+mod descriptor;
 mod device;
 pub(crate) mod escape;
 mod keyed_mutex;
@@ -165,6 +166,8 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTCreateSyncFile: sync_file::create_sync_file,
     D3DKMTWaitSyncFile: sync_file::wait_sync_file,
     D3DKMTOpenSyncObjectFromSyncFile: sync_file::open_sync_object_from_sync_file,
+    CampanileExportNtHandle: descriptor::export_nt_handle,
+    CampanileImportNtHandle: descriptor::import_nt_handle,
 };
 
 /// Those that the user-mode driver has no use for; as [`thunks`].

@@ -6,8 +6,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
 use crate::fence::Rights;
-use crate::machine::NamedSync;
-use crate::process::KernelObject;
+use crate::machine::{KernelObject, NamedSync};
 
 use super::{enter, resource, user};
 

@@ -11,7 +11,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::fence::Event;
-use crate::process::{KernelObject, Object, Process};
+use crate::machine::KernelObject;
+use crate::process::{Object, Process};
 use crate::vidsch::Device;
 use crate::vidsch::{MutexOwner, Objects, OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync};
 

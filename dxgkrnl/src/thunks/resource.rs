@@ -12,7 +12,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::adapter::Adapter;
-use crate::process::{KernelObject, Process};
+use crate::machine::KernelObject;
+use crate::process::Process;
 use crate::rundown::Used;
 use crate::vidmm::{Resource, ResourceHandle, SharedResource};
 use crate::vidsch::Device;

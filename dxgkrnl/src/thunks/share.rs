@@ -8,7 +8,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::fence::Rights;
-use crate::process::{KernelObject, Process};
+use crate::machine::KernelObject;
+use crate::process::Process;
 use crate::vidsch::{Device, SharedFence, SyncObject};
 
 use super::{enter, guarded, names, older_sync, resource, sync, user};

@@ -1,6 +1,5 @@
 //! Sync files: what the graphics kernel of WSL makes of them, see [`crate::vidsch::SyncFile`].
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
@@ -8,29 +7,22 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::fence::Rights;
-use crate::machine::Machine;
+use crate::machine::Described;
 use crate::process::{Object, Process};
 use crate::vidsch::{self, Objects, SyncFile, SyncObject};
 
 use super::monitored::{Target, wait_for};
-use super::{enter, enter_read_only, share, sync};
-
-fn machine_of(process: &Process) -> Result<Machine, NTSTATUS> {
-    process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)
-}
+use super::{descriptor, enter, enter_read_only, share, sync};
 
 /// The file behind a descriptor of the calling process.
 ///
 /// # Errors
-/// STATUS_INVALID_HANDLE for what is no open descriptor, or one of something that is not a sync file of this machine;
-/// STATUS_OBJECT_TYPE_MISMATCH for one that is no socket.
+/// Those of the descriptor; STATUS_OBJECT_TYPE_MISMATCH for one of something else.
 fn file_of(process: &Process, handle: u64) -> Result<Arc<SyncFile>, NTSTATUS> {
-    let number = RawFd::try_from(handle).map_err(|_| STATUS_INVALID_HANDLE)?;
-    let descriptor = process.user().descriptor(number).map_err(|error| match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => STATUS_INSUFFICIENT_RESOURCES,
-        _ => STATUS_INVALID_HANDLE,
-    })?;
-    machine_of(process)?.sync_file(vidsch::sync_file_id(&descriptor)?)
+    match descriptor::object_of(process, handle)? {
+        Described::SyncFile(file) => Ok(file),
+        Described::Kernel(_) => Err(STATUS_OBJECT_TYPE_MISMATCH),
+    }
 }
 
 /// Makes a descriptor of the calling process, closed on exec, that is ready to be read once a monitored fence has reached a value, or never will. The
@@ -38,7 +30,7 @@ fn file_of(process: &Process, handle: u64) -> Result<Arc<SyncFile>, NTSTATUS> {
 /// `close`.
 ///
 /// Errors: STATUS_INVALID_HANDLE for no device and no fence; STATUS_INVALID_PARAMETER for a fence of another adapter, a native one, and the progress
-/// fence of a queue; STATUS_ACCESS_DENIED for a fence with NoWait; STATUS_INSUFFICIENT_RESOURCES for the 1025th file of a process, or without
+/// fence of a queue; STATUS_ACCESS_DENIED for a fence with NoWait; STATUS_INSUFFICIENT_RESOURCES for the 1025th descriptor of a process, or without
 /// descriptors; why the device is in error. [d3dkmthk: D3DKMTCreateSyncFile]
 pub(super) unsafe extern "win64" fn create_sync_file(args: *mut D3DKMT_CREATESYNCFILE) -> NTSTATUS {
     enter("D3DKMTCreateSyncFile", args, |process, args| {
@@ -51,11 +43,8 @@ pub(super) unsafe extern "win64" fn create_sync_file(args: *mut D3DKMT_CREATESYN
         let conditions = [(fence, args.FenceValue)];
         vidsch::check_waits(&conditions)?;
         let [(fence, value)] = &conditions;
-        let (file, descriptor) = SyncFile::new(fence, *value)?;
-        let (id, machine) = (vidsch::sync_file_id(&descriptor)?, machine_of(process)?);
-        machine.add_sync_file(id, process.id(), Arc::new(file))?;
-        let given = process.user().give(descriptor).inspect_err(|_| machine.take_sync_file(id));
-        args.hSyncFile = u64::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).unwrap_or_default();
+        let (file, end) = SyncFile::new(fence, *value)?;
+        args.hSyncFile = descriptor::give(process, end, Described::SyncFile(Arc::new(file)))?.into();
         Ok(STATUS_SUCCESS)
     })
 }

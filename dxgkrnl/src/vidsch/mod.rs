@@ -98,7 +98,7 @@ pub(crate) use running::NodeFigures;
 pub use scheduling_log::SchedulingLogCounts;
 pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
-pub(crate) use sync_file::{SyncFile, SyncFileId, id_of as sync_file_id};
+pub(crate) use sync_file::SyncFile;
 pub(crate) use sync_object::SyncObject;
 pub(crate) use timeouts::{Complaint, LONG_STALL, Recovery, Subject};
 pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};

@@ -101,13 +101,13 @@ fn programs_of_other_processes_submit_by_doorbell_to_one_machine_at_once() {
 }
 
 #[test]
-fn a_sync_file_is_sent_to_another_process_which_signals_its_fence() {
-    let Some(program) = program("kmt/tests/c/sync_file.c") else { return };
-    let served = Served::new("sync-file", PROGRAMS);
+fn a_sync_file_and_a_kernel_handle_are_sent_to_another_process_which_signals_their_fences() {
+    let Some(program) = program("kmt/tests/c/descriptors.c") else { return };
+    let served = Served::new("descriptors", PROGRAMS);
     let output = clean(&program).env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
-    assert_eq!(out, "a sync file went to another process, which signalled its fence\n");
+    assert_eq!(out, "a sync file and a kernel handle went to another process, which signalled their fences\n");
 }
 
 /// As many programs at a time as a machine serves, all of them from their start to their end, again and again. The GPU has run each submission once and

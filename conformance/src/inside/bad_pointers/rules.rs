@@ -187,6 +187,8 @@ const WRITTEN: &[(&str, &str)] = &[
     ("D3DKMTQueryAllocationResidency", "args->pResidencyStatus"),
     ("D3DKMTGetAllocationPriority", "args->pPriorities"),
     ("D3DKMTShareObjects", "handle"),
+    ("CampanileExportNtHandle", "descriptor"),
+    ("CampanileImportNtHandle", "handle"),
     ("D3DKMTGetProcessSchedulingPriorityClass", "priority_class"),
     ("D3DKMTQueryResourceInfo", "args->pPrivateRuntimeData"),
     ("D3DKMTQueryResourceInfoFromNtHandle", "args->pPrivateRuntimeData"),

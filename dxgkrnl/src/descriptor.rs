@@ -1,0 +1,109 @@
+//! File descriptors that user mode has of objects of the system.
+//!
+//! Such a descriptor is one end of a pair of sockets, of which the system keeps the other. Copies of it, also those that were sent to other processes, are
+//! the same file; when the last one is closed, the system's end sees it.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use wddm_ddi::status::*;
+
+/// What identifies a descriptor and its copies on this host while any of them is open.
+pub(crate) type DescriptorId = u64;
+
+/// The system's end.
+pub(crate) struct Descriptor(OwnedFd);
+
+impl Descriptor {
+    /// The system's end, and that of user mode.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if the host has no descriptors left.
+    pub(crate) fn new() -> Result<(Self, OwnedFd), NTSTATUS> {
+        let (end, others) = pair().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+        Ok((Self(end), others))
+    }
+
+    /// From now on the end of user mode is readable, and a read finds the end of the file. Nobody can take that back.
+    pub(crate) fn make_ready(&self) {
+        // SAFETY: shutting a socket down touches no memory.
+        unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_WR) };
+    }
+
+    /// True once every descriptor of user mode is closed, or was shut down by somebody who has it.
+    pub(crate) fn is_closed(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one valid pollfd, and a timeout of zero.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+        ready == 1 && poll.revents & libc::POLLHUP != 0
+    }
+}
+
+/// The identity that a descriptor has if it is one of an object.
+///
+/// # Errors
+/// STATUS_OBJECT_TYPE_MISMATCH if it is no socket.
+pub(crate) fn id_of(descriptor: &OwnedFd) -> Result<DescriptorId, NTSTATUS> {
+    let mut id: DescriptorId = 0;
+    let mut len = size_of::<DescriptorId>() as libc::socklen_t;
+    let number = descriptor.as_raw_fd();
+    // SAFETY: there is room for the `len` bytes of the answer.
+    let known =
+        unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_COOKIE, (&raw mut id).cast(), &raw mut len) };
+    if known == 0 { Ok(id) } else { Err(STATUS_OBJECT_TYPE_MISMATCH) }
+}
+
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [RawFd; 2] = [-1; 2];
+    // SAFETY: there is room for the two descriptors of the answer.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
+    if made != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just created and is owned by nobody else.
+    let [end, others] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    Ok((end, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_readable(end: &OwnedFd) -> bool {
+        let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd, and a timeout of zero.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+        ready == 1 && poll.revents & libc::POLLIN != 0
+    }
+
+    #[test]
+    fn an_end_that_was_made_ready_is_readable_for_good_and_copies_are_the_same_file() {
+        let (end, others) = Descriptor::new().unwrap();
+        let copy = others.try_clone().unwrap();
+        assert_eq!(id_of(&others), id_of(&copy));
+        assert_ne!(id_of(&others), id_of(&end.0));
+        assert!(!is_readable(&others));
+        end.make_ready();
+        let mut byte = [0u8];
+        // SAFETY: there is room for the byte that is read.
+        let read = unsafe { libc::read(copy.as_raw_fd(), byte.as_mut_ptr().cast(), 1) };
+        assert_eq!(read, 0);
+        assert!(is_readable(&others) && is_readable(&copy));
+    }
+
+    #[test]
+    fn a_descriptor_is_closed_with_its_last_copy() {
+        let (end, others) = Descriptor::new().unwrap();
+        let copy = others.try_clone().unwrap();
+        drop(others);
+        assert!(!end.is_closed());
+        drop(copy);
+        assert!(end.is_closed());
+    }
+
+    #[test]
+    fn what_is_no_socket_has_no_identity() {
+        let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        assert_eq!(id_of(&null), Err(STATUS_OBJECT_TYPE_MISMATCH));
+    }
+}

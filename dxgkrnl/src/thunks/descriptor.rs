@@ -1,0 +1,79 @@
+//! Kernel handles as file descriptors, by which programs of this host hand them to each other. These thunks are this project's own: on Windows
+//! `DuplicateHandle` hands a kernel handle to another process.
+
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
+
+use wddm_ddi::status::*;
+use wddm_ddi::types::{HANDLE, NTSTATUS};
+
+use crate::descriptor::{Descriptor, DescriptorId, id_of};
+use crate::machine::{Described, Machine};
+use crate::process::Process;
+
+use super::{guarded, user};
+
+fn machine_of(process: &Process) -> Result<Machine, NTSTATUS> {
+    process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)
+}
+
+/// Gives the calling process a descriptor of an object: its number there.
+///
+/// # Errors
+/// STATUS_INSUFFICIENT_RESOURCES for the 1025th object of the process, or without descriptors.
+pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) -> Result<u32, NTSTATUS> {
+    let (id, machine): (DescriptorId, _) = (id_of(&descriptor)?, machine_of(process)?);
+    machine.add_described(id, process.id(), object)?;
+    let given = process.user().give(descriptor).inspect_err(|_| machine.take_described(id));
+    u32::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).map_err(|_| STATUS_INTERNAL_ERROR)
+}
+
+/// The object that a descriptor of the calling process is of.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE for what is no open descriptor, or one of something that is not of this machine; STATUS_OBJECT_TYPE_MISMATCH for one that is no
+/// socket; STATUS_INSUFFICIENT_RESOURCES without descriptors.
+pub(super) fn object_of(process: &Process, number: u64) -> Result<Described, NTSTATUS> {
+    let number = RawFd::try_from(number).map_err(|_| STATUS_INVALID_HANDLE)?;
+    let descriptor = process.user().descriptor(number).map_err(|error| match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => STATUS_INSUFFICIENT_RESOURCES,
+        _ => STATUS_INVALID_HANDLE,
+    })?;
+    machine_of(process)?.described(id_of(&descriptor)?)
+}
+
+/// Makes a descriptor of the calling process, closed on exec, of what a kernel handle stands for, with the rights of that handle. It keeps the object as a
+/// kernel handle does, until it and all copies of it are closed.
+///
+/// Errors: STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_ACCESS_VIOLATION; STATUS_INSUFFICIENT_RESOURCES for the 1025th object of
+/// the process, or without descriptors.
+pub(super) unsafe extern "win64" fn export_nt_handle(handle: HANDLE, number: *mut u32) -> NTSTATUS {
+    guarded("CampanileExportNtHandle", |process| {
+        // Refuses a place that cannot be written before there is a descriptor.
+        user::write_array(number, &[0])?;
+        let object = process.get_kernel(handle)?;
+        let (end, descriptor) = Descriptor::new()?;
+        let given = give(process, descriptor, Described::Kernel(Arc::new((object, end))))?;
+        user::write_array(number, &[given])?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Gives the calling process a kernel handle of what a descriptor is of. The descriptor stays open.
+///
+/// Errors: those of the descriptor; STATUS_OBJECT_TYPE_MISMATCH for a sync file; STATUS_ACCESS_VIOLATION; STATUS_INSUFFICIENT_RESOURCES without handles.
+pub(super) unsafe extern "win64" fn import_nt_handle(number: u32, handle: *mut HANDLE) -> NTSTATUS {
+    guarded("CampanileImportNtHandle", |process| {
+        // Refuses a place that cannot be written before there is a handle.
+        user::write_array(handle.cast::<u64>(), &[0])?;
+        let Described::Kernel(object) = object_of(process, number.into())? else {
+            return Err(STATUS_OBJECT_TYPE_MISMATCH);
+        };
+        let new = process.insert_kernel(object.0.clone())?;
+        user::write_array(handle.cast::<u64>(), &[new.addr() as u64]).inspect_err(|_| {
+            // Nobody learnt of it.
+            let _ = process.close_kernel(new);
+        })?;
+        Ok(STATUS_SUCCESS)
+    })
+}
