@@ -27,7 +27,7 @@ use wddm_ddi::types::{GUID, LUID};
 
 use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member};
 use crate::callbacks;
-use crate::config::{FeaturePolicy, Installation, MachineConfig};
+use crate::config::{FeaturePolicy, Installation, MachineConfig, RegistryKey};
 use crate::ddi_calls::DdiCalls;
 use crate::miniport::Miniport;
 use crate::platform::{Owner, Parts, Platform, PowerGate};
@@ -82,6 +82,8 @@ struct MachineInner {
     ddi_calls: Arc<DdiCalls>,
     gate: Arc<PowerGate>,
     shared: shared::Shared,
+    /// The root of the registry.
+    registry: RegistryKey,
     descriptors: descriptors::Descriptors,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
@@ -220,6 +222,7 @@ impl Machine {
             ddi_calls: Arc::default(),
             gate: Arc::default(),
             shared: shared::Shared::default(),
+            registry: RegistryKey::default(),
             descriptors: descriptors::Descriptors::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
@@ -273,12 +276,16 @@ impl Machine {
             verifier: &self.0.verifier,
             ram: &self.0.ram,
             special_pool: self.0.config.special_pool,
+            registry: &self.0.registry,
             services: registration::services(self.0.config.registration),
         };
+        let id = DriverId(pnp.drivers.len());
+        // The driver finds its service's key when DriverEntry runs.
+        let installation = installed::not_installed(&self.0.registry, id, image.name());
         let (driver, table) = registration::load(image, &host)?;
         let miniport = Arc::new(Miniport::new(*table, driver, Arc::clone(&self.0.ddi_calls)));
-        pnp.drivers.push(Some(LoadedDriver { miniport, installation: Installation::default() }));
-        Ok(DriverId(pnp.drivers.len() - 1))
+        pnp.drivers.push(Some(LoadedDriver { miniport, installation }));
+        Ok(id)
     }
 
     fn miniport(&self, driver: DriverId) -> Result<Arc<Miniport>, PnpError> {

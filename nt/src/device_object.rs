@@ -35,7 +35,7 @@ pub fn next_bus() -> u32 {
 struct Known {
     location: Location,
     hardware_ids: Option<[String; 2]>,
-    software: Arc<RegistryKey>,
+    software: RegistryKey,
 }
 
 /// The device object of a function; drivers may use it until this is dropped.
@@ -46,13 +46,13 @@ impl DeviceObject {
     pub fn new(location: Location, function: Option<&Arc<Function>>) -> Self {
         let address = NEXT.fetch_add(0x10, Ordering::Relaxed);
         let hardware_ids = function.map(|function| function.hardware_ids());
-        let known = Known { location, hardware_ids, software: Arc::default() };
+        let known = Known { location, hardware_ids, software: RegistryKey::default() };
         OBJECTS.write().insert(address, known);
         Self(address)
     }
 
     /// Sets the software key of its driver, for drivers that open it from now on.
-    pub fn set_software_key(&self, key: Arc<RegistryKey>) {
+    pub fn set_software_key(&self, key: RegistryKey) {
         if let Some(known) = OBJECTS.write().get_mut(&self.0) {
             known.software = key;
         }
@@ -95,8 +95,8 @@ pub fn property(object: usize, property: i32) -> Option<Result<Vec<u8>, NTSTATUS
 }
 
 /// The software key of a device's driver; `None` if there is no such object.
-pub fn software_key(object: usize) -> Option<Arc<RegistryKey>> {
-    OBJECTS.read().get(&object).map(|known| Arc::clone(&known.software))
+pub fn software_key(object: usize) -> Option<RegistryKey> {
+    OBJECTS.read().get(&object).map(|known| known.software.clone())
 }
 
 #[cfg(test)]
@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(ask(DEVICE_PROPERTY_HARDWARE_ID), Some(Err(STATUS_OBJECT_NAME_NOT_FOUND)));
         assert_eq!(ask(0), Some(Err(STATUS_OBJECT_NAME_NOT_FOUND)));
         assert_eq!([ask(-1), ask(22)], [const { Some(Err(STATUS_INVALID_PARAMETER)) }; 2]);
-        assert_eq!(software_key(address), Some(Arc::default()));
-        let key = Arc::new(RegistryKey::default().with_text("Name", "text"));
-        object.set_software_key(Arc::clone(&key));
+        assert_eq!(software_key(address), Some(RegistryKey::default()));
+        let key = RegistryKey::default().with_text("Name", "text");
+        object.set_software_key(key.clone());
         assert_eq!(software_key(address), Some(key));
         drop(object);
         assert_eq!(software_key(address), None);

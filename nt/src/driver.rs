@@ -17,7 +17,7 @@ use crate::image::symbols::{Source, Symbols};
 use crate::lock::{Innermost, Mutex, lock};
 use crate::pool::{Pool, SpecialPool, tag_name};
 use crate::ram::{Pages, Ram};
-use crate::registry::OpenKeys;
+use crate::registry::{OpenKeys, RegistryKey};
 use crate::resource::Resources;
 use crate::verifier::Verifier;
 
@@ -77,6 +77,8 @@ pub struct Host<'a> {
     pub ram: &'a Arc<Ram>,
     /// Placement of pool blocks: in the heap, or on pages of their own.
     pub special_pool: SpecialPool,
+    /// The root of its registry.
+    pub registry: &'a RegistryKey,
     /// Kernel functions that its drivers may call.
     pub services: &'static Services,
 }
@@ -117,6 +119,7 @@ pub struct Driver {
     ram: Option<Arc<Ram>>,
     pool: Pool,
     etw: Etw,
+    registry: RegistryKey,
     keys: OpenKeys,
     deferred: Arc<Deferred>,
     resources: Resources,
@@ -160,6 +163,7 @@ impl Driver {
             ram: Some(ram),
             pool,
             etw,
+            registry: host.registry.clone(),
             keys,
             deferred,
             resources: Resources::default(),
@@ -203,6 +207,11 @@ impl Driver {
     /// Event tracing of the driver: its providers and events.
     pub fn etw(&self) -> &Etw {
         &self.etw
+    }
+
+    /// The root of the machine's registry.
+    pub fn registry(&self) -> &RegistryKey {
+        &self.registry
     }
 
     /// The keys of the registry that it has open.
@@ -276,6 +285,7 @@ impl Driver {
             ram: None,
             pool: Pool::new(1 << 20, SpecialPool::Off),
             etw: Etw::default(),
+            registry: RegistryKey::default(),
             keys: OpenKeys::default(),
             deferred: Arc::default(),
             resources: Resources::default(),

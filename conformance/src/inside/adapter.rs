@@ -1,6 +1,9 @@
 //! Starting, listing and opening the adapter.
 
 use crate::cases::adapter::opened;
+use dxgkrnl::RegistryValue;
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::{D3DKMT_ADAPTERREGISTRYINFO, KMTQUERYADAPTERINFOTYPE};
 use wddm_ddi::status::*;
 
 use crate::kmt::{BAD_HANDLE, Kmt};
@@ -20,6 +23,9 @@ cases! { inside "Adapter", behind "it reads the log of the start, or is a thread
     "Adapter.ThreadWithoutProcessIsRefused" on Boot::Shared, "d3dkmtopenadapterfromluid":
         "A thread that belongs to no process of the machine is refused with access denied by the thunks."
         => thread_without_process;
+    "Adapter.HardwareInformationOfTheDriverIsTold" on Boot::Fresh, "registering-hardware-information":
+        "What a driver writes to its software key about the hardware is what the system tells of the adapter from then on."
+        => hardware_information;
 }
 
 /// Index of the first entry of the start log that names `ddi`.
@@ -50,6 +56,23 @@ fn memory_questions_before_start(case: &mut Case<'_>) -> Result<(), Failure> {
         let asked = position(&log, question)?;
         ensure!(asked < start, "{question} was asked at {asked}, after StartDevice at {start}");
     }
+    Ok(())
+}
+
+fn hardware_information(case: &mut Case<'_>) -> Result<(), Failure> {
+    let registry = case.system.machine().registry();
+    let path =
+        "Registry\\Machine\\System\\CurrentControlSet\\Control\\Class\\{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}\\0000";
+    let missing = |status| Failure::new(format!("{path}: {status}"));
+    let key = registry.open(path).map_err(missing)?;
+    let written = RegistryValue::Text("7.1".to_owned());
+    key.set("HardwareInformation.BiosString", written).map_err(missing)?;
+    let mut info = D3DKMT_ADAPTERREGISTRYINFO::zeroed();
+    let adapter = opened(case)?;
+    let status = case.kmt().ask(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_ADAPTERREGISTRYINFO, &mut info);
+    granted(status, "the question")?;
+    let expected: Vec<u16> = "7.1".encode_utf16().chain([0]).collect();
+    ensure_eq!(info.BiosString.get(..4), Some(expected.as_slice()), "BiosString");
     Ok(())
 }
 

@@ -96,7 +96,7 @@ cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and rea
 const NODES: [u32; 3] = [NODE_COMPUTE, NODE_COPY, NODE_PAGING];
 
 /// Submits a packet of `rig` that hangs behind a signal of 1, and waits until it does. Returns its progress value.
-fn hang(system: &System, rig: &Rig, queue: &mut PacketQueue, node: u32) -> Result<u64, Failure> {
+pub(super) fn hang(system: &System, rig: &Rig, queue: &mut PacketQueue, node: u32) -> Result<u64, Failure> {
     let fence = rig.fence(0)?;
     let fault = arm(system, node, false);
     let value = rig.packet_submit(queue, &[fence.signal(1), fence.signal(FATAL)])?;

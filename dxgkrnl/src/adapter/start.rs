@@ -66,7 +66,7 @@ pub(crate) fn add(
     miniport: &Arc<Miniport>,
     software: &RegistryKey,
 ) -> Result<DeviceStack, StartError> {
-    object.set_software_key(Arc::new(software.clone()));
+    object.set_software_key(software.clone());
     let mut context = std::ptr::null_mut();
     let object = core::ptr::without_provenance_mut(object.address());
     let status = miniport.add_device(object, &mut context);

@@ -1,8 +1,14 @@
-//! What setup has written to the registry for a driver.
+//! What setup has written to the registry for a driver, and where.
 
 pub use nt::registry::{RegistryKey, RegistryValue};
 
-/// The keys of an installed driver. A driver that nobody has installed has empty ones.
+/// Where the drivers of a machine have their services; CurrentControlSet is a link to this one.
+pub(crate) const SERVICES: &str = "Registry\\Machine\\System\\ControlSet001\\Services";
+/// Where compute accelerators have their software keys, by number. [system-defined-device-setup-classes: ComputeAccelerator]
+pub(crate) const CLASS: &str =
+    "Registry\\Machine\\System\\ControlSet001\\Control\\Class\\{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}";
+
+/// The keys of an installed driver. A driver that nobody has installed has empty ones. Copies have the same keys, and what a driver writes to them is in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installation {
     /// The software key of its devices: DriverDesc, DriverVersion, and what the AddReg directives of its INF file write.
@@ -17,7 +23,8 @@ pub(crate) const USER_MODE_DRIVER_NAME: &str = "UserModeDriverName";
 impl Installation {
     /// Four numbers of 16 bits, the first uppermost, of DriverVersion.
     pub(crate) fn driver_version(&self) -> Option<u64> {
-        let mut numbers = self.software.text("DriverVersion")?.split('.').map(str::parse::<u16>);
+        let text = self.software.text("DriverVersion")?;
+        let mut numbers = text.split('.').map(str::parse::<u16>);
         let mut version = 0;
         for _ in 0..4 {
             version = version << 16 | u64::from(numbers.next()?.ok()?);
@@ -26,9 +33,9 @@ impl Installation {
     }
 
     /// The user-mode driver with this place in the list.
-    pub(crate) fn user_mode_driver(&self, place: usize) -> Option<&str> {
+    pub(crate) fn user_mode_driver(&self, place: usize) -> Option<String> {
         match self.software.get(USER_MODE_DRIVER_NAME)? {
-            RegistryValue::Texts(names) => names.get(place).map(String::as_str),
+            RegistryValue::Texts(mut names) => (place < names.len()).then(|| names.swap_remove(place)),
             RegistryValue::Text(name) => (place == 0).then_some(name),
             RegistryValue::Number(_) | RegistryValue::Other { .. } => None,
         }

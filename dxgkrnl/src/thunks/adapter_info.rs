@@ -121,7 +121,7 @@ fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
             }
             let place = usize::try_from(info.Version.0).map_err(|_| STATUS_INVALID_PARAMETER)?;
             let name = installation.user_mode_driver(place).ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
-            info.UmdFileName = wide(name);
+            info.UmdFileName = wide(&name);
             answer(args, &info)
         }
         Kind::KMTQAITYPE_KMD_DRIVER_VERSION => version(adapter, args),
@@ -132,7 +132,7 @@ fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
         }
         Kind::KMTQAITYPE_DRIVER_DESCRIPTION | Kind::KMTQAITYPE_DRIVER_DESCRIPTION_RENDER => {
             let text = installation.software.text("DriverDesc").ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
-            answer(args, &D3DKMT_DRIVER_DESCRIPTION { DriverDescription: wide(text) })
+            answer(args, &D3DKMT_DRIVER_DESCRIPTION { DriverDescription: wide(&text) })
         }
         Kind::KMTQAITYPE_ADAPTERREGISTRYINFO | Kind::KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER => {
             answer(args, &registry_info(installation))

@@ -10,9 +10,6 @@ use super::adapter::answer;
 use super::adapter_info::{engine, read};
 use super::{control, user};
 
-/// The class of compute accelerators. [system-defined-device-setup-classes: ComputeAccelerator]
-const CLASS: &str = "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}";
-
 /// A question about figures that the driver would be asked for: STATUS_NOT_SUPPORTED from a driver that does not report them, which is this system's
 /// answer for every driver, once it is sure that there is such a physical adapter and node.
 fn unreported<T: Copy + Zeroed>(
@@ -58,8 +55,8 @@ fn key(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NT
     let root = "\\Registry\\Machine\\System\\CurrentControlSet";
     let path = match asked.PnPKeyType {
         Key::D3DKMT_PNP_KEY_HARDWARE => format!("{root}\\Enum\\{}", control::instance_path(adapter, index)?),
-        // One driver with one key, whichever of its adapters it is asked for.
-        Key::D3DKMT_PNP_KEY_SOFTWARE => format!("{root}\\Control\\Class\\{CLASS}\\0000"),
+        // All adapters of a driver have the one key.
+        Key::D3DKMT_PNP_KEY_SOFTWARE => adapter.installation.software.path(),
         _ => return Err(STATUS_INVALID_PARAMETER),
     };
     let bytes: Vec<u8> = path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();

@@ -13,7 +13,8 @@ use super::user;
 
 /// The texts about the hardware; those that nobody wrote are empty. [registering-hardware-information]
 pub(super) fn registry_info(installation: &Installation) -> D3DKMT_ADAPTERREGISTRYINFO {
-    let text = |name: &str| wide(installation.software.text(&format!("HardwareInformation.{name}")).unwrap_or(""));
+    let text =
+        |name: &str| wide(installation.software.text(&format!("HardwareInformation.{name}")).as_deref().unwrap_or(""));
     D3DKMT_ADAPTERREGISTRYINFO {
         AdapterString: text("AdapterString"),
         BiosString: text("BiosString"),
@@ -53,7 +54,7 @@ pub(super) fn query_registry(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) 
     Ok(STATUS_SUCCESS)
 }
 
-fn find<'a>(adapter: &'a Adapter, info: &D3DDDI_QUERYREGISTRY_INFO) -> Result<&'a RegistryValue, NTSTATUS> {
+fn find(adapter: &Adapter, info: &D3DDDI_QUERYREGISTRY_INFO) -> Result<RegistryValue, NTSTATUS> {
     use D3DDDI_QUERYREGISTRY_TYPE as Type;
     let known = D3DDDI_QUERYREGISTRY_FLAGS::new().with_TranslatePath(true).with_MutableValue(true);
     if info.QueryFlags.into_bits() & !known.into_bits() != 0 {

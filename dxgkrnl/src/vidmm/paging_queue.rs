@@ -52,6 +52,8 @@ pub(crate) trait QueueFence: Send + Sync {
 struct Values {
     /// The last one that was handed out.
     last: u64,
+    /// The packet that writes it, or one behind which it is written.
+    packet: Option<PagingFence>,
     /// The oldest one that the fence did not have when a later one was handed out.
     owed: Option<Owed>,
 }
@@ -67,7 +69,7 @@ struct Owed {
 
 impl Values {
     fn note(&mut self, value: u64, packet: Option<PagingFence>, current: u64) {
-        self.last = value;
+        (self.last, self.packet) = (value, packet);
         if self.owed.as_ref().is_none_or(|owed| owed.value <= current) {
             self.owed = Some(Owed { value, packet, late: false });
         }
@@ -116,17 +118,14 @@ impl ResidencyQueue {
         self.engine
     }
 
-    /// Ends the queue once everything asked of it is done, as its fence says, which is still there.
+    /// Ends the queue once everything asked of it is done. The fence does not tell: that of a lost device has its last value already, while the paging node is
+    /// still about to write it through the page that is unmapped here.
     pub(crate) fn end(&self) {
-        let last = lock(&self.values).last;
-        let mut memory = lock(&self.vidmm.memory);
-        while self.fence.current() < last {
-            match memory.wait_oldest() {
-                Ok(true) => {}
-                Ok(false) | Err(_) => break,
-            }
+        let packet = lock(&self.values).packet;
+        if let Some(packet) = packet {
+            // An error says that the node runs nothing any more.
+            let _ = lock(&self.vidmm.memory).wait_for(packet);
         }
-        drop(memory);
         self.system_space.unmap(self.page);
     }
 }

@@ -229,7 +229,13 @@ mod tests {
 
     fn driver() -> Arc<Driver> {
         let (verifier, ram) = (Arc::default(), Ram::new(1 << 20).unwrap());
-        let host = Host { verifier: &verifier, ram: &ram, special_pool: SpecialPool::Off, services: &Services::NONE };
+        let host = Host {
+            verifier: &verifier,
+            ram: &ram,
+            special_pool: SpecialPool::Off,
+            registry: &crate::registry::RegistryKey::default(),
+            services: &Services::NONE,
+        };
         Driver::new("memory", &host, None)
     }
 

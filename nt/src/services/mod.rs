@@ -3,6 +3,7 @@
 //!
 //! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
 
+mod bitmap;
 mod crt;
 mod debug;
 mod dispatcher;
@@ -16,6 +17,7 @@ mod misc;
 mod pool;
 mod printf;
 mod registry;
+mod registry_table;
 mod resource;
 mod spin;
 mod strings;
@@ -87,6 +89,7 @@ pub(crate) const INLINE: inline::Kernel = inline::Kernel {
 
 /// Functions that only images import, by families.
 const EXPORTS: &[&[Export]] = &[
+    bitmap::EXPORTS,
     io::EXPORTS,
     io_space::EXPORTS,
     debug::EXPORTS,
@@ -96,6 +99,8 @@ const EXPORTS: &[&[Export]] = &[
     mdl::EXPORTS,
     misc::EXPORTS,
     pool::EXPORTS,
+    registry::EXPORTS,
+    registry_table::EXPORTS,
     resource::EXPORTS,
     spin::EXPORTS,
     strings::EXPORTS,

@@ -1,8 +1,8 @@
 // UNSAFETY: kernel services with raw arguments.
-//! Keys of the registry, which drivers open by their device and read by name.
+//! Keys of the registry, which drivers open by a device or by a path, read and change. The kernel does not check access rights of handles that its own
+//! components use, so what a handle was opened for does not matter here either.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use wddm_ddi::nt::{
     KEY_VALUE_BASIC_INFORMATION_CLASS, KEY_VALUE_FULL_INFORMATION_CLASS, KEY_VALUE_PARTIAL_INFORMATION_CLASS,
@@ -10,16 +10,254 @@ use wddm_ddi::nt::{
 };
 use wddm_ddi::status::{
     NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER,
-    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
+    STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_SUCCESS,
 };
 use wddm_ddi::types::{HANDLE, UNICODE_STRING};
 
+use super::memory::{bytes, field, get, put, put_if};
 use super::{good, passive_caller, text_of};
 use crate::bugcheck::Bugcheck;
 use crate::device_object;
+use crate::driver::{Driver, Export};
 use crate::driver_call::{on_host_stack, stop};
 use crate::fault::guarded;
 use crate::registry::{RegistryKey, RegistryValue};
+
+/// What only images import.
+pub(super) const EXPORTS: &[Export] = &[
+    ("ZwOpenKey", || zw_open_key as *const () as usize),
+    ("ZwCreateKey", || zw_create_key as *const () as usize),
+    ("ZwSetValueKey", || zw_set_value_key as *const () as usize),
+    ("ZwDeleteValueKey", || zw_delete_value_key as *const () as usize),
+    ("ZwDeleteKey", || zw_delete_key as *const () as usize),
+    ("ZwEnumerateKey", || zw_enumerate_key as *const () as usize),
+    ("ZwEnumerateValueKey", || zw_enumerate_value_key as *const () as usize),
+    ("ZwQueryKey", || zw_query_key as *const () as usize),
+    ("ZwFlushKey", || zw_flush_key as *const () as usize),
+];
+
+/// Where there is no such key or value, and for what a caller asks for wrongly: the status; `None` stops nothing.
+type Answer<T = ()> = Result<T, NTSTATUS>;
+
+fn status_of(answer: Answer) -> NTSTATUS {
+    answer.err().unwrap_or(STATUS_SUCCESS)
+}
+
+/// The key of a handle. Stops the machine if it is not open.
+pub(super) fn key_of(service: &'static str, driver: &Driver, handle: HANDLE) -> RegistryKey {
+    let key = on_host_stack(|| driver.keys().get(handle.addr()));
+    key.unwrap_or_else(|| invalid_handle(service, handle))
+}
+
+/// The key that a path in an OBJECT_ATTRIBUTES begins at, and the path from there. [wdm: OBJECT_ATTRIBUTES]
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for another length of the structure; STATUS_OBJECT_PATH_SYNTAX_BAD for a path that begins with a backslash although it has a key to
+/// begin at, or without one although it has none.
+fn place(service: &'static str, driver: &Driver, attributes: *mut c_void) -> Answer<(RegistryKey, String)> {
+    const SIZE: u32 = 48;
+    if get::<u32>(service, attributes.cast()) != SIZE {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let root: usize = get(service, field(attributes, 8));
+    let name: usize = get(service, field(attributes, 16));
+    let name = if name == 0 { None } else { text_of(service, std::ptr::with_exposed_provenance(name)) };
+    let name = name.unwrap_or_default();
+    let absolute = name.strip_prefix('\\').map(str::to_owned);
+    match (root, absolute) {
+        (0, Some(path)) => Ok((driver.registry().clone(), path)),
+        (0, None) | (_, Some(_)) => Err(STATUS_OBJECT_PATH_SYNTAX_BAD),
+        (handle, None) => Ok((key_of(service, driver, std::ptr::without_provenance_mut(handle)), name)),
+    }
+}
+
+/// Gives the driver a handle of a key.
+fn give(service: &'static str, driver: &Driver, opened: *mut HANDLE, key: RegistryKey) {
+    let handle = on_host_stack(|| driver.keys().open(key));
+    // SAFETY: a place for a handle, which the driver passes.
+    good(service, unsafe { guarded::write(opened, std::ptr::without_provenance_mut(handle)) });
+}
+
+/// Errors: those of [`place`]; STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_NAME_INVALID. [wdm: ZwOpenKey]
+extern "win64" fn zw_open_key(opened: *mut HANDLE, _access: u32, attributes: *mut c_void) -> NTSTATUS {
+    const NAME: &str = "ZwOpenKey";
+    let driver = passive_caller(NAME);
+    let key = place(NAME, &driver, attributes).and_then(|(root, path)| on_host_stack(|| root.open(&path)));
+    status_of(key.map(|key| give(NAME, &driver, opened, key)))
+}
+
+/// Opens a key or makes it; of the keys before it all must be there. Errors: as [`zw_open_key`]; STATUS_INSUFFICIENT_RESOURCES. [wdm: ZwCreateKey]
+extern "win64" fn zw_create_key(
+    opened: *mut HANDLE,
+    _access: u32,
+    attributes: *mut c_void,
+    _title_index: u32,
+    _class: *mut UNICODE_STRING,
+    _options: u32,
+    disposition: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "ZwCreateKey";
+    const REG_CREATED_NEW_KEY: u32 = 1;
+    const REG_OPENED_EXISTING_KEY: u32 = 2;
+    let driver = passive_caller(NAME);
+    let key = place(NAME, &driver, attributes).and_then(|(root, path)| on_host_stack(|| root.create(&path)));
+    status_of(key.map(|(key, made)| {
+        give(NAME, &driver, opened, key);
+        put_if(NAME, disposition, if made { REG_CREATED_NEW_KEY } else { REG_OPENED_EXISTING_KEY });
+    }))
+}
+
+/// Sets a value of a type, whose bytes the registry does not look at. Errors: STATUS_KEY_DELETED; STATUS_INVALID_PARAMETER for a name that is too long;
+/// STATUS_INSUFFICIENT_RESOURCES. [wdm: ZwSetValueKey]
+extern "win64" fn zw_set_value_key(
+    handle: HANDLE,
+    name: *mut UNICODE_STRING,
+    _title_index: u32,
+    kind: u32,
+    data: *const u8,
+    size: u32,
+) -> NTSTATUS {
+    const NAME: &str = "ZwSetValueKey";
+    let driver = passive_caller(NAME);
+    let key = key_of(NAME, &driver, handle);
+    let name = text_of(NAME, name).unwrap_or_default();
+    if size > RegistryValue::LARGEST {
+        return wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
+    }
+    let data = bytes(NAME, data, size as usize);
+    status_of(on_host_stack(|| key.set(&name, RegistryValue::of_bytes(kind, data))))
+}
+
+/// Errors: STATUS_KEY_DELETED; STATUS_OBJECT_NAME_NOT_FOUND. [wdm: ZwDeleteValueKey]
+extern "win64" fn zw_delete_value_key(handle: HANDLE, name: *mut UNICODE_STRING) -> NTSTATUS {
+    const NAME: &str = "ZwDeleteValueKey";
+    let driver = passive_caller(NAME);
+    let key = key_of(NAME, &driver, handle);
+    let name = text_of(NAME, name).unwrap_or_default();
+    status_of(on_host_stack(|| key.delete_value(&name)))
+}
+
+/// Errors: STATUS_KEY_DELETED; STATUS_CANNOT_DELETE for a key with others below it. [wdm: ZwDeleteKey]
+extern "win64" fn zw_delete_key(handle: HANDLE) -> NTSTATUS {
+    const NAME: &str = "ZwDeleteKey";
+    let driver = passive_caller(NAME);
+    let key = key_of(NAME, &driver, handle);
+    status_of(on_host_stack(|| key.delete()))
+}
+
+/// There is no disk that changes would have to be on. [wdm: ZwFlushKey]
+extern "win64" fn zw_flush_key(handle: HANDLE) -> NTSTATUS {
+    const NAME: &str = "ZwFlushKey";
+    let driver = passive_caller(NAME);
+    let _open = key_of(NAME, &driver, handle);
+    STATUS_SUCCESS
+}
+
+/// Writes what is told of a key or a value: all of it, or what has room behind the head; the length that all of it has is told in any case.
+///
+/// # Errors
+/// STATUS_BUFFER_TOO_SMALL if not even the head has room; STATUS_BUFFER_OVERFLOW if not all has.
+fn tell(
+    service: &'static str,
+    (told, least): (Vec<u8>, usize),
+    to: *mut c_void,
+    length: u32,
+    needed: *mut u32,
+) -> Answer {
+    put(service, needed, told.len() as u32);
+    let length = length as usize;
+    if length < least {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    let fitting = told.get(..length).unwrap_or(&told);
+    // SAFETY: the driver's buffer has `length` bytes, which these do not exceed.
+    good(service, unsafe { guarded::write_bytes(to.cast(), fitting) });
+    if fitting.len() < told.len() { Err(STATUS_BUFFER_OVERFLOW) } else { Ok(()) }
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Keys have no class here, and the time of the last write is 0, as the page allows. [wdm: KEY_BASIC_INFORMATION, KEY_NODE_INFORMATION,
+/// KEY_FULL_INFORMATION, KEY_NAME_INFORMATION]
+///
+/// # Errors
+/// STATUS_KEY_DELETED; STATUS_INVALID_PARAMETER for a number that is no class.
+fn key_information(class: i32, key: &RegistryKey, whole_name: bool) -> Answer<(Vec<u8>, usize)> {
+    const TIME: [u32; 2] = [0; 2];
+    const NO_CLASS: u32 = u32::MAX;
+    let sizes = key.sizes()?;
+    let name = utf16(&key.name());
+    let length = name.len() as u32;
+    let (head, tail) = match class {
+        0 => (words(&[TIME[0], TIME[1], 0, length]), name),
+        1 => (words(&[TIME[0], TIME[1], 0, NO_CLASS, 0, length]), name),
+        2 => {
+            let keys = [sizes.keys, sizes.key_name, 0];
+            let values = [sizes.values, sizes.value_name, sizes.value_data];
+            (words(&[&[TIME[0], TIME[1], 0, NO_CLASS, 0][..], &keys, &values].concat()), Vec::new())
+        }
+        3 if whole_name => {
+            let path = utf16(&key.path());
+            (words(&[path.len() as u32]), path)
+        }
+        _ => return Err(STATUS_INVALID_PARAMETER),
+    };
+    let least = head.len();
+    Ok(([head, tail].concat(), least))
+}
+
+/// Errors: those of [`key_information`] and [`tell`]; STATUS_NO_MORE_ENTRIES behind the last key. [wdm: ZwEnumerateKey]
+extern "win64" fn zw_enumerate_key(
+    handle: HANDLE,
+    index: u32,
+    class: i32,
+    buffer: *mut c_void,
+    length: u32,
+    needed: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "ZwEnumerateKey";
+    let driver = passive_caller(NAME);
+    let key = key_of(NAME, &driver, handle);
+    let told = on_host_stack(|| key.key_at(index).and_then(|below| key_information(class, &below, false)));
+    status_of(told.and_then(|told| tell(NAME, told, buffer, length, needed)))
+}
+
+/// Errors: those of [`key_information`] and [`tell`]. [wdm: ZwQueryKey]
+extern "win64" fn zw_query_key(
+    handle: HANDLE,
+    class: i32,
+    buffer: *mut c_void,
+    length: u32,
+    needed: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "ZwQueryKey";
+    let driver = passive_caller(NAME);
+    let key = key_of(NAME, &driver, handle);
+    let told = on_host_stack(|| key_information(class, &key, true));
+    status_of(told.and_then(|told| tell(NAME, told, buffer, length, needed)))
+}
+
+/// Errors: those of [`information`] and [`tell`]; STATUS_KEY_DELETED; STATUS_NO_MORE_ENTRIES behind the last value. [wdm: ZwEnumerateValueKey]
+extern "win64" fn zw_enumerate_value_key(
+    handle: HANDLE,
+    index: u32,
+    class: i32,
+    buffer: *mut c_void,
+    length: u32,
+    needed: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "ZwEnumerateValueKey";
+    let driver = passive_caller(NAME);
+    let key = key_of(NAME, &driver, handle);
+    let told = on_host_stack(|| key.value_at(index).and_then(|(name, value)| information(class, &name, &value)));
+    status_of(told.and_then(|told| tell(NAME, told, buffer, length, needed)))
+}
 
 /// The software key of a device is what setup wrote; its hardware key is empty, as those of a hardware profile are.
 pub(super) unsafe extern "win64" fn io_open_device_registry_key(
@@ -38,22 +276,23 @@ pub(super) unsafe extern "win64" fn io_open_device_registry_key(
         _ if [PLUGPLAY_REGKEY_DEVICE, PLUGPLAY_REGKEY_DRIVER]
             .contains(&(kind & !PLUGPLAY_REGKEY_CURRENT_HWPROFILE)) =>
         {
-            Arc::<RegistryKey>::default()
+            RegistryKey::default()
         }
         _ => return STATUS_INVALID_PARAMETER,
     };
-    let handle = on_host_stack(|| driver.keys().open(key));
-    // SAFETY: a place for a handle, which the driver passes.
-    good(NAME, unsafe { guarded::write(opened, std::ptr::without_provenance_mut(handle)) });
+    give(NAME, &driver, opened, key);
     STATUS_SUCCESS
 }
 
-/// What a class of information tells of a value, and the bytes of it that have to fit at least; `None` for a number that is no class.
+/// What a class of information tells of a value, and the bytes of it that have to fit at least.
 /// [wdm: KEY_VALUE_BASIC_INFORMATION, KEY_VALUE_FULL_INFORMATION, KEY_VALUE_PARTIAL_INFORMATION]
-fn information(class: i32, name: &str, value: &RegistryValue) -> Option<(Vec<u8>, usize)> {
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for a number that is no class.
+fn information(class: i32, name: &str, value: &RegistryValue) -> Answer<(Vec<u8>, usize)> {
     const TITLE_INDEX: u32 = 0;
     let data = value.bytes();
-    let name: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let name = utf16(name);
     let (data_length, name_length) = (data.len() as u32, name.len() as u32);
     let (head, parts) = match class {
         KEY_VALUE_BASIC_INFORMATION_CLASS => (vec![TITLE_INDEX, value.kind(), name_length], vec![name]),
@@ -65,11 +304,11 @@ fn information(class: i32, name: &str, value: &RegistryValue) -> Option<(Vec<u8>
             let head = vec![TITLE_INDEX, value.kind(), data_offset, data_length, name_length];
             (head, vec![name, padding, data])
         }
-        _ => return None,
+        _ => return Err(STATUS_INVALID_PARAMETER),
     };
-    let head: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
+    let head = words(&head);
     let least = head.len();
-    Some(([&[head], &parts[..]].concat().concat(), least))
+    Ok(([&[head], &parts[..]].concat().concat(), least))
 }
 
 pub(super) unsafe extern "win64" fn zw_query_value_key(
@@ -82,24 +321,10 @@ pub(super) unsafe extern "win64" fn zw_query_value_key(
 ) -> NTSTATUS {
     const NAME: &str = "ZwQueryValueKey";
     let driver = passive_caller(NAME);
-    let Some(key) = on_host_stack(|| driver.keys().get(handle.addr())) else { invalid_handle(NAME, handle) };
+    let key = key_of(NAME, &driver, handle);
     let name = text_of(NAME, name).unwrap_or_default();
-    let found = on_host_stack(|| key.get(&name).map(|value| information(class, &name, value)));
-    let (bytes, least) = match found {
-        Some(Some(found)) => found,
-        Some(None) => return STATUS_INVALID_PARAMETER,
-        None => return STATUS_OBJECT_NAME_NOT_FOUND,
-    };
-    // SAFETY: a place for a number, which the driver passes.
-    good(NAME, unsafe { guarded::write(needed, bytes.len() as u32) });
-    let length = length as usize;
-    if length < least {
-        return STATUS_BUFFER_TOO_SMALL;
-    }
-    let fitting = bytes.get(..length).unwrap_or(&bytes);
-    // SAFETY: the driver's buffer has `length` bytes, which these do not exceed.
-    good(NAME, unsafe { guarded::write_bytes(buffer.cast(), fitting) });
-    if fitting.len() < bytes.len() { STATUS_BUFFER_OVERFLOW } else { STATUS_SUCCESS }
+    let told = on_host_stack(|| key.value(&name).and_then(|(name, value)| information(class, &name, &value)));
+    status_of(told.and_then(|told| tell(NAME, told, buffer, length, needed)))
 }
 
 pub(super) unsafe extern "win64" fn zw_close(handle: HANDLE) -> NTSTATUS {
@@ -124,12 +349,14 @@ mod tests {
     use crate::device_object::{DeviceObject, Location, next_bus};
     use crate::driver::Driver;
     use crate::driver_call;
+    use std::sync::Arc;
+    use wddm_ddi::status::STATUS_OBJECT_NAME_NOT_FOUND;
 
     const NUMBER: u32 = 0x0102_0304;
 
     fn device() -> DeviceObject {
         let object = DeviceObject::new(Location { bus: next_bus(), device: 0, function: 0 }, None);
-        object.set_software_key(Arc::new(RegistryKey::default().with("Ab", RegistryValue::Number(NUMBER))));
+        object.set_software_key(RegistryKey::default().with("Ab", RegistryValue::Number(NUMBER)));
         object
     }
 
@@ -165,9 +392,9 @@ mod tests {
             assert_eq!(status, STATUS_SUCCESS);
             let partial = [0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 4, 3, 2, 1];
             assert_eq!(query(key, "aB", KEY_VALUE_PARTIAL_INFORMATION_CLASS), (STATUS_SUCCESS, partial, 16));
-            let basic = [0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'a', 0, b'B', 0];
+            let basic = [0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'A', 0, b'b', 0];
             assert_eq!(query(key, "aB", KEY_VALUE_BASIC_INFORMATION_CLASS), (STATUS_SUCCESS, basic, 16));
-            let full = [0, 0, 0, 0, 4, 0, 0, 0, 24, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'a', 0, b'B', 0, 4, 3, 2, 1];
+            let full = [0, 0, 0, 0, 4, 0, 0, 0, 24, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'A', 0, b'b', 0, 4, 3, 2, 1];
             assert_eq!(query(key, "aB", KEY_VALUE_FULL_INFORMATION_CLASS), (STATUS_SUCCESS, full, 28));
             assert_eq!(query::<64>(key, "aB", 3).0, STATUS_INVALID_PARAMETER);
             assert_eq!(query::<64>(key, "b", KEY_VALUE_PARTIAL_INFORMATION_CLASS).0, STATUS_OBJECT_NAME_NOT_FOUND);
@@ -233,5 +460,164 @@ mod tests {
         let bugcheck = driver.verifier().bugcheck().unwrap();
         assert_eq!(bugcheck.code, Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION);
         assert!(bugcheck.reason.contains("1 key(s) of the registry open"), "{bugcheck}");
+    }
+
+    /// A counted string and the units that it points to.
+    struct Name {
+        _units: Vec<u16>,
+        string: UNICODE_STRING,
+    }
+
+    fn name(text: &str) -> Name {
+        let mut units: Vec<u16> = text.encode_utf16().collect();
+        let length = (units.len() * 2) as u16;
+        let string = UNICODE_STRING { Length: length, MaximumLength: length, Buffer: units.as_mut_ptr() };
+        Name { _units: units, string }
+    }
+
+    /// Calls a function with an OBJECT_ATTRIBUTES of a path.
+    fn at<T>(root: HANDLE, path: &str, call: impl FnOnce(*mut c_void) -> T) -> T {
+        let mut name = name(path);
+        let mut attributes = [48, root.addr(), (&raw mut name.string).expose_provenance(), 0x240, 0, 0];
+        call(attributes.as_mut_ptr().cast())
+    }
+
+    fn open_path(root: HANDLE, path: &str) -> (NTSTATUS, HANDLE) {
+        let mut key = std::ptr::null_mut();
+        (at(root, path, |attributes| zw_open_key(&raw mut key, 0, attributes)), key)
+    }
+
+    fn create_path(root: HANDLE, path: &str) -> (NTSTATUS, HANDLE, u32) {
+        let (mut key, mut disposition) = (std::ptr::null_mut(), 0);
+        let class = std::ptr::null_mut();
+        let create = |attributes| zw_create_key(&raw mut key, 0, attributes, 0, class, 0, &raw mut disposition);
+        (at(root, path, create), key, disposition)
+    }
+
+    fn set(key: HANDLE, text: &str, kind: u32, data: &[u8]) -> NTSTATUS {
+        let mut name = name(text);
+        zw_set_value_key(key, &raw mut name.string, 0, kind, data.as_ptr(), data.len() as u32)
+    }
+
+    fn close(key: HANDLE) {
+        // SAFETY: the key is open.
+        assert_eq!(unsafe { zw_close(key) }, STATUS_SUCCESS);
+    }
+
+    const SERVICE: &str = "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\writer";
+    const NONE: HANDLE = std::ptr::null_mut();
+
+    fn writer() -> Arc<Driver> {
+        let driver = Driver::for_tests("writer");
+        let place = "Registry\\Machine\\System\\ControlSet001\\Services\\writer";
+        driver.registry().link(place, &RegistryKey::default().with("Start", RegistryValue::Number(3))).unwrap();
+        driver
+    }
+
+    #[test]
+    fn a_driver_writes_values_to_the_key_of_its_service_and_reads_them_again() {
+        let driver = writer();
+        run(&driver, || {
+            let (status, key) = open_path(NONE, SERVICE);
+            assert_eq!(status, STATUS_SUCCESS);
+            assert_eq!(set(key, "Mode", 4, &[1, 0, 0, 0]), STATUS_SUCCESS);
+            assert_eq!(set(key, "mode", 4, &[2, 0, 0, 0]), STATUS_SUCCESS);
+            assert_eq!(set(key, "Odd", 4, &[7, 7]), STATUS_SUCCESS, "the type says nothing about the bytes");
+            let partial = [0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0];
+            assert_eq!(query(key, "MODE", KEY_VALUE_PARTIAL_INFORMATION_CLASS), (STATUS_SUCCESS, partial, 16));
+            let odd = [0, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 7, 7];
+            assert_eq!(query(key, "Odd", KEY_VALUE_PARTIAL_INFORMATION_CLASS), (STATUS_SUCCESS, odd, 14));
+            let (mut buffer, mut needed) = ([0_u8; 64], 0);
+            let mut names = Vec::new();
+            let end = loop {
+                let place = buffer.as_mut_ptr().cast();
+                let status = zw_enumerate_value_key(key, names.len() as u32, 0, place, 64, &raw mut needed);
+                if status != STATUS_SUCCESS {
+                    break status;
+                }
+                names.push(buffer[12]);
+            };
+            assert_eq!((names.as_slice(), end), (&b"MOS"[..], wddm_ddi::status::STATUS_NO_MORE_ENTRIES));
+            let mut mode = name("MODE");
+            assert_eq!(zw_delete_value_key(key, &raw mut mode.string), STATUS_SUCCESS);
+            let gone = query::<64>(key, "Mode", KEY_VALUE_PARTIAL_INFORMATION_CLASS).0;
+            assert_eq!(gone, STATUS_OBJECT_NAME_NOT_FOUND);
+            assert_eq!(zw_flush_key(key), STATUS_SUCCESS);
+            close(key);
+        })
+        .unwrap();
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn keys_are_made_below_keys_that_there_are_and_deleted_when_they_have_none_below() {
+        use wddm_ddi::status::{STATUS_CANNOT_DELETE, STATUS_KEY_DELETED};
+        let driver = writer();
+        run(&driver, || {
+            let (_, service) = open_path(NONE, SERVICE);
+            let (status, parameters, made) = create_path(service, "Parameters");
+            assert_eq!((status, made), (STATUS_SUCCESS, 1));
+            let (status, again, found) = create_path(NONE, &format!("{SERVICE}\\PARAMETERS"));
+            assert_eq!((status, found), (STATUS_SUCCESS, 2));
+            assert_eq!(create_path(service, "None\\Below").0, STATUS_OBJECT_NAME_NOT_FOUND);
+            let (mut buffer, mut needed) = ([0_u8; 64], 0);
+            let told = |buffer: &mut [u8; 64], needed: &mut u32| {
+                zw_enumerate_key(service, 0, 0, buffer.as_mut_ptr().cast(), 64, needed)
+            };
+            assert_eq!((told(&mut buffer, &mut needed), needed, buffer[16]), (STATUS_SUCCESS, 36, b'P'));
+            let status = zw_query_key(parameters, 3, buffer.as_mut_ptr().cast(), 4, &raw mut needed);
+            let path = "\\Registry\\Machine\\System\\ControlSet001\\Services\\writer\\Parameters";
+            assert_eq!((status, needed as usize), (STATUS_BUFFER_OVERFLOW, 4 + 2 * path.len()));
+            let status = zw_query_key(service, 2, buffer.as_mut_ptr().cast(), 64, &raw mut needed);
+            let word = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().unwrap());
+            assert_eq!((status, [20, 24, 32, 36, 40].map(word)), (STATUS_SUCCESS, [1, 20, 1, 10, 4]));
+            assert_eq!(zw_delete_key(service), STATUS_CANNOT_DELETE);
+            assert_eq!((zw_delete_key(parameters), zw_delete_key(again)), (STATUS_SUCCESS, STATUS_KEY_DELETED));
+            assert_eq!(set(parameters, "a", 4, &[0; 4]), STATUS_KEY_DELETED);
+            [service, parameters, again].into_iter().for_each(close);
+        })
+        .unwrap();
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn paths_begin_at_the_root_or_at_a_key() {
+        let driver = writer();
+        run(&driver, || {
+            assert_eq!(open_path(NONE, "Registry\\Machine").0, STATUS_OBJECT_PATH_SYNTAX_BAD);
+            assert_eq!(open_path(NONE, "\\Registry\\None").0, STATUS_OBJECT_NAME_NOT_FOUND);
+            let (status, machine) = open_path(NONE, "\\REGISTRY\\MACHINE");
+            assert_eq!(status, STATUS_SUCCESS);
+            assert_eq!(open_path(machine, "\\System").0, STATUS_OBJECT_PATH_SYNTAX_BAD);
+            let (status, system) = open_path(machine, "System");
+            assert_eq!(status, STATUS_SUCCESS);
+            let (status, same) = open_path(machine, "");
+            assert_eq!(status, STATUS_SUCCESS);
+            let mut short = [40_usize; 6];
+            let mut key = NONE;
+            assert_eq!(zw_open_key(&raw mut key, 0, short.as_mut_ptr().cast()), STATUS_INVALID_PARAMETER);
+            [machine, system, same].into_iter().for_each(close);
+        })
+        .unwrap();
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_is_refused_before_it_is_read() {
+        let driver = writer();
+        run(&driver, || {
+            let (_, key) = open_path(NONE, SERVICE);
+            let mut text = name("Large");
+            let status = zw_set_value_key(key, &raw mut text.string, 0, 3, std::ptr::null(), u32::MAX);
+            assert_eq!(status, wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES);
+            close(key);
+        })
+        .unwrap();
+        let stopped = run(&driver, || set(std::ptr::without_provenance_mut(0x20), "a", 4, &[0; 4]));
+        assert_eq!(stopped, None);
+        assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::INVALID_KERNEL_HANDLE);
     }
 }

@@ -29,7 +29,7 @@ pub(super) const EXPORTS: &[Export] = &[
 /// Units of the longest string.
 const LONGEST: usize = 0x7ffe;
 /// Tag of strings that conversions allocate.
-const TAG: u32 = u32::from_le_bytes(*b"Rtls");
+pub(super) const TAG: u32 = u32::from_le_bytes(*b"Rtls");
 
 /// ANSI_STRING has the shape of UNICODE_STRING.
 type String16 = *mut UNICODE_STRING;
