@@ -109,7 +109,7 @@ const KEY_NAME_MAX: usize = 255;
 const VALUE_NAME_MAX: usize = 16_383;
 /// Bytes of the largest value. [sysinfo: registry-element-size-limits]
 const VALUE_MAX: usize = 1 << 20;
-/// What the link CurrentControlSet leads to.
+/// The key that the link CurrentControlSet leads to.
 const CONTROL_SET: &str = "ControlSet001";
 
 /// A key of the registry: values, and keys below it. Their names are found in capital and small letters alike. Copies are the same key.

@@ -68,13 +68,13 @@ mod tests {
         for line in lines() {
             let (name, value) = line.split_once(", 0x00000000, ").unwrap_or_else(|| panic!("{line}: no REG_SZ"));
             assert_eq!(value, "%Device%", "{line}");
-            assert_eq!(installed.software.get(name).cloned(), text(DEVICE), "{line}");
+            assert_eq!(installed.software.get(name), text(DEVICE), "{line}");
         }
         for (directive_name, name) in
             [("ServiceType", "Type"), ("StartType", "Start"), ("ErrorControl", "ErrorControl")]
         {
             let number = directive(&inf, directive_name).parse().map(RegistryValue::Number).ok();
-            assert_eq!(installed.service.get(name).cloned(), number, "{name}");
+            assert_eq!(installed.service.get(name), number, "{name}");
         }
         assert_eq!(directive(&inf, "DisplayName"), "%Device%");
     }
