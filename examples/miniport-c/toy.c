@@ -22,6 +22,7 @@ struct adapter {
     DXGKRNL_INTERFACE interface;
     HANDLE handle;
     volatile ULONG *registers;
+    BOOLEAN stopped;           /* the interrupt routine leaves the registers alone */
     PHYSICAL_ADDRESS memory;   /* bus address of BAR2 */
     KSPIN_LOCK submission;     /* one packet's registers are written without another's in between */
 };
@@ -110,15 +111,26 @@ static NTSTATUS start_device(PVOID context, DXGK_START_INFO *info, DXGKRNL_INTER
         return STATUS_UNSUCCESSFUL;
     }
     KeInitializeSpinLock(&adapter->submission);
+    adapter->stopped = FALSE;
     write_register(adapter, TOY_RESET, 1);
     DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_INFO_LEVEL, "toy: started, memory at %llx\n", adapter->memory.QuadPart);
     return STATUS_SUCCESS;
 }
 
+/* Runs while the interrupt routine does not, which leaves the registers alone from then on. */
+static BOOLEAN stop_interrupts(PVOID context)
+{
+    struct adapter *adapter = context;
+    adapter->stopped = TRUE;
+    return TRUE;
+}
+
 static NTSTATUS stop_device(PVOID context)
 {
     struct adapter *adapter = context;
+    BOOLEAN stopped;
     write_register(adapter, TOY_RESET, 1);
+    adapter->interface.DxgkCbSynchronizeExecution(adapter->handle, stop_interrupts, adapter, 0, &stopped);
     return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);
 }
 
@@ -526,6 +538,8 @@ static BOOLEAN interrupt_routine(PVOID context, ULONG message)
     ULONG kind;
 
     UNREFERENCED_PARAMETER(message);
+    if (adapter->stopped)
+        return FALSE;
     while ((kind = read_register(adapter, TOY_REPORT)) != 0) {
         DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
         ULONG number = read_register(adapter, TOY_REPORT_NUMBER);

@@ -3,10 +3,11 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use campanile_hw::registers::NODE_COPY;
-use wddm_ddi::kmt::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, D3DKMT_CREATEALLOCATIONFLAGS};
+use wddm_ddi::kmt::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
 use wddm_ddi::status::*;
 
-use super::shared_resource::{create, failed};
+use super::shared_resource::{create, failed, shared};
+use crate::cases::fence_rights::{ALL, READ, WAIT};
 use crate::event::Event;
 use crate::kmt::{BAD_HANDLE, WRONG_KIND};
 use crate::rig::{KernelHandle, Rig};
@@ -46,10 +47,9 @@ fn number(descriptor: &OwnedFd) -> u32 {
 }
 
 fn hands_over(case: &mut Case<'_>) -> Result<(), Failure> {
-    const SYNCHRONIZE: u32 = 0x0010_0000;
     let rig = case.rig()?;
     let fence = rig.shared_fence(3)?;
-    let handles = [0x1000_0000, SYNCHRONIZE].map(|access| rig.share_with(&[fence.handle], access));
+    let handles = [ALL, READ | WAIT].map(|access| rig.share_with(&[fence.handle], access));
     let [all, wait_only] = handles;
     let (all, wait_only) = (all.map_err(failed("sharing"))?, wait_only.map_err(failed("sharing to wait"))?);
     let descriptor = export(&rig, all).map_err(failed("CampanileExportNtHandle"))?;
@@ -67,8 +67,8 @@ fn hands_over(case: &mut Case<'_>) -> Result<(), Failure> {
         let waits = import(&other, number(&weak)).map_err(failed("importing the weak one"))?;
         let opened = other.open_fence(handle)?;
         ensure_eq!(opened.value.load(), 3, "the value as the other process reads it");
-        let no_signal = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new();
-        let weak = other.open_flagged(waits, no_signal).map_err(failed("opening to wait"))?;
+        let weak =
+            other.open_flagged(waits, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new()).map_err(failed("opening to wait"))?;
         refused(other.signal(&[weak.handle], &[9]), &[STATUS_ACCESS_DENIED], "a signal by the handle that only waits")?;
         granted(other.signal(&[opened.handle], &[7]), "the signal")?;
         ensure_eq!(weak.value.load(), 7, "both handles are of one fence");
@@ -85,7 +85,7 @@ fn shared_objects(case: &Case<'_>) -> Result<String, Failure> {
 fn forgotten(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let before = shared_objects(case)?;
-    let flags = D3DKMT_CREATEALLOCATIONFLAGS::new().with_CreateShared(true).with_NtSecuritySharing(true);
+    let flags = shared().with_NtSecuritySharing(true);
     let created = create(&rig, flags).map_err(failed("a shared resource"))?;
     let handle = rig.share(&[created.open.resource]).map_err(failed("sharing"))?;
     for _ in 0..3000 {
