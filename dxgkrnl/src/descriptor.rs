@@ -3,8 +3,9 @@
 //! Such a descriptor is one end of a pair of sockets, of which the system keeps the other. Copies of it, also those that were sent to other processes, are
 //! the same file; when the last one is closed, the system's end sees it.
 
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use wddm_ddi::status::*;
 
@@ -12,7 +13,7 @@ use wddm_ddi::status::*;
 pub(crate) type DescriptorId = u64;
 
 /// The system's end.
-pub(crate) struct Descriptor(OwnedFd);
+pub(crate) struct Descriptor(UnixStream);
 
 impl Descriptor {
     /// The system's end, and that of user mode.
@@ -20,14 +21,14 @@ impl Descriptor {
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES if the host has no descriptors left.
     pub(crate) fn new() -> Result<(Self, OwnedFd), NTSTATUS> {
-        let (end, others) = pair().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
-        Ok((Self(end), others))
+        let (end, others) = UnixStream::pair().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+        Ok((Self(end), others.into()))
     }
 
     /// From now on the end of user mode is readable, and a read finds the end of the file. Nobody can take that back.
     pub(crate) fn make_ready(&self) {
-        // SAFETY: shutting a socket down touches no memory.
-        unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_WR) };
+        // It fails only if user mode has closed its end, which nobody reads any more.
+        let _ = self.0.shutdown(Shutdown::Write);
     }
 
     /// True once every descriptor of user mode is closed, or was shut down by somebody who has it.
@@ -53,18 +54,6 @@ pub(crate) fn id_of(descriptor: &OwnedFd) -> Result<DescriptorId, NTSTATUS> {
     if known == 0 { Ok(id) } else { Err(STATUS_OBJECT_TYPE_MISMATCH) }
 }
 
-fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends: [RawFd; 2] = [-1; 2];
-    // SAFETY: there is room for the two descriptors of the answer.
-    let made = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
-    if made != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just created and is owned by nobody else.
-    let [end, others] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-    Ok((end, others))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,7 +70,7 @@ mod tests {
         let (end, others) = Descriptor::new().unwrap();
         let copy = others.try_clone().unwrap();
         assert_eq!(id_of(&others), id_of(&copy));
-        assert_ne!(id_of(&others), id_of(&end.0));
+        assert_ne!(id_of(&others), id_of(&end.0.try_clone().unwrap().into()));
         assert!(!is_readable(&others));
         end.make_ready();
         let mut byte = [0u8];

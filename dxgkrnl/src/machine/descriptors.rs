@@ -1,4 +1,4 @@
-//! What user mode has file descriptors of.
+//! The objects that programs have file descriptors of: sync files, and what kernel handles stand for.
 
 use std::collections::HashMap;
 use std::sync::Arc;

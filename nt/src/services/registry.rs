@@ -9,8 +9,8 @@ use wddm_ddi::nt::{
     PLUGPLAY_REGKEY_CURRENT_HWPROFILE, PLUGPLAY_REGKEY_DEVICE, PLUGPLAY_REGKEY_DRIVER,
 };
 use wddm_ddi::status::{
-    NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER,
-    STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_SUCCESS,
+    NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES,
+    STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_SUCCESS,
 };
 use wddm_ddi::types::{HANDLE, UNICODE_STRING};
 
@@ -36,7 +36,7 @@ pub(super) const EXPORTS: &[Export] = &[
     ("ZwFlushKey", || zw_flush_key as *const () as usize),
 ];
 
-/// Where there is no such key or value, and for what a caller asks for wrongly: the status; `None` stops nothing.
+/// The result of a service, or the status that the driver gets instead of it.
 type Answer<T = ()> = Result<T, NTSTATUS>;
 
 fn status_of(answer: Answer) -> NTSTATUS {
@@ -122,7 +122,7 @@ extern "win64" fn zw_set_value_key(
     let key = key_of(NAME, &driver, handle);
     let name = text_of(NAME, name).unwrap_or_default();
     if size > RegistryValue::LARGEST {
-        return wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
+        return STATUS_INSUFFICIENT_RESOURCES;
     }
     let data = bytes(NAME, data, size as usize);
     status_of(on_host_stack(|| key.set(&name, RegistryValue::of_bytes(kind, data))))
