@@ -268,7 +268,7 @@ fn a_value_that_is_too_large_is_refused_before_it_is_read() {
         let (_, key) = open_path(NONE, SERVICE);
         let mut text = name("Large");
         let status = zw_set_value_key(key, &raw mut text.string, 0, 3, std::ptr::null(), u32::MAX);
-        assert_eq!(status, wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES);
+        assert_eq!(status, STATUS_INSUFFICIENT_RESOURCES);
         close(key);
     })
     .unwrap();
