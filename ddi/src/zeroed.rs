@@ -15,6 +15,9 @@ pub unsafe trait Zeroed: Sized {
     }
 }
 
+// SAFETY: zero is a number.
+unsafe impl Zeroed for u32 {}
+
 /// Declares structures of this crate as [`Zeroed`].
 macro_rules! zeroed {
     ($($name:ty),* $(,)?) => {

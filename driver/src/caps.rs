@@ -190,6 +190,24 @@ pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADA
     Some(metadata)
 }
 
+/// DXGKQAITYPE_NODEPERFDATA of a node that is in `fstate`, or of a device outside D0. All nodes have the one clock of the GPU, which cannot be
+/// made faster and does not reach a node in F1. Nothing measures voltages; they are zero.
+pub(crate) fn node_figures(hardware: &Hardware, powered: bool, fstate: u32) -> DXGK_NODE_PERFDATA {
+    let mut figures = DXGK_NODE_PERFDATA::zeroed();
+    figures.Frequency = if powered && fstate == 0 { hardware.clock_hz } else { 0 };
+    figures.MaxFrequency = hardware.clock_hz;
+    figures.MaxFrequencyOC = hardware.clock_hz;
+    figures.MaxTransitionLatency = F1_LATENCY;
+    figures
+}
+
+/// DXGKQAITYPE_ADAPTERPERFDATA. The GPU has neither a fan nor a sensor, and does not count the bytes that it moves: all of these are zero.
+pub(crate) fn adapter_figures(powered: bool) -> DXGK_ADAPTER_PERFDATA {
+    let mut figures = DXGK_ADAPTER_PERFDATA::zeroed();
+    figures.PowerStateOverride = powered.into();
+    figures
+}
+
 /// Power components: one for each node, with the node's number, and the transition of the device to D3.
 pub(crate) const POWER_COMPONENTS: u32 = NODES + 1;
 /// The component that says by F1 that the device may leave D0. That this is what its type is for is inferred: the page has only the type's name.

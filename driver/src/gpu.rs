@@ -286,6 +286,11 @@ impl Gpu {
         }
     }
 
+    /// The F-state that a node is to be in; `None` for a node that there is not.
+    pub(crate) fn fstate(&self, node: u32) -> Option<u32> {
+        self.fstates.get(node as usize).map(|fstate| fstate.load(Ordering::Acquire))
+    }
+
     /// Programs the F-state. A device that does not run gets it when it runs again; a lost one is left alone.
     fn program_fstate(&self, irql: &impl UpToDispatch, node: u32, fstate: u32) {
         if self.is_running() {

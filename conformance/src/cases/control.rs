@@ -1,7 +1,7 @@
 //! Adapters by name, features and clocks, devices as a whole, and what an adapter with GPU virtual addresses only refuses.
 
 use campanile_hw::private::Placement;
-use campanile_hw::registers::NODE_COPY;
+use campanile_hw::registers::{NODE_COPY, NODES};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGK_FEATURE_ID, DXGK_GPUCLOCKDATA};
 use wddm_ddi::kmt::KMTQUERYADAPTERINFOTYPE as Kind;
@@ -29,8 +29,8 @@ cases! { thunks "Control";
     "Control.ClocksGoOnTogether" on Boot::Shared, "d3dkmtqueryclockcalibration":
         "Both clocks of a node have moved on at a second look, by times that agree; nodes that there are not are refused."
         => clocks;
-    "Control.FiguresThatNobodyReportsAreNotSupported" on Boot::Shared, "kmtqueryadapterinfotype":
-        "Clocks, voltages and temperatures that the driver does not report are not supported, and refused for what there is not; no workload is tracked."
+    "Control.FiguresOfTheHardwareAreTold" on Boot::Shared, "kmtqueryadapterinfotype":
+        "The clock of every node and its highest are those of the clock calibration, or zero for a node at rest, and what nobody measures is zero. What there is not is refused, and no workload is tracked."
         => figures;
     "Control.MarkedDeviceIsInError" on Boot::Shared, "d3dkmtmarkdeviceaserror":
         "A device that user mode gives up is in error and takes no request any more; others go on, and another reason is refused."
@@ -167,19 +167,33 @@ fn clocks(case: &Case) -> Result<(), Failure> {
 }
 
 fn figures(case: &Case) -> Result<(), Failure> {
-    const NONE: &[NTSTATUS] = &[STATUS_NOT_SUPPORTED];
     let kmt = case.kmt();
     let adapter = adapter(case)?;
-    let mut node = D3DKMT_NODE_PERFDATA::zeroed();
-    refused(kmt.ask(adapter, Kind::KMTQAITYPE_NODEPERFDATA, &mut node), NONE, "figures of a node")?;
-    node.NodeOrdinal = 77;
+    for ordinal in 0..NODES {
+        let mut clock = D3DKMT_QUERYCLOCKCALIBRATION::zeroed();
+        (clock.hAdapter, clock.NodeOrdinal) = (adapter, ordinal);
+        granted(kmt.call(kmt.further().D3DKMTQueryClockCalibration, &mut clock), "D3DKMTQueryClockCalibration")?;
+        let hertz = clock.ClockData.GpuFrequency;
+        let mut node = D3DKMT_NODE_PERFDATA::zeroed();
+        (node.NodeOrdinal, node.Voltage) = (ordinal, 77);
+        granted(kmt.ask(adapter, Kind::KMTQAITYPE_NODEPERFDATA, &mut node), "figures of a node")?;
+        ensure!(node.Frequency == hertz || node.Frequency == 0, "node {ordinal} at {} Hz of {hertz}", node.Frequency);
+        ensure_eq!((node.MaxFrequency, node.MaxFrequencyOC), (hertz, hertz), "highest clock of node {ordinal}");
+        ensure_eq!((node.NodeOrdinal, node.PhysicalAdapterIndex), (ordinal, 0), "whose figures these are");
+        ensure_eq!((node.Voltage, node.VoltageMax, node.VoltageMaxOC), (0, 0, 0), "voltages that nobody measures");
+        ensure!(node.MaxTransitionLatency != 0, "a clock that changes at once");
+    }
+    let mut node = D3DKMT_NODE_PERFDATA { NodeOrdinal: 77, ..D3DKMT_NODE_PERFDATA::zeroed() };
     refused(kmt.ask(adapter, Kind::KMTQAITYPE_NODEPERFDATA, &mut node), BAD_ARGUMENT, "figures of node 77")?;
-    let mut whole = D3DKMT_ADAPTER_PERFDATA::zeroed();
-    refused(kmt.ask(adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA, &mut whole), NONE, "figures of the adapter")?;
-    whole.PhysicalAdapterIndex = 77;
+    let mut whole = D3DKMT_ADAPTER_PERFDATA { Temperature: 77, ..D3DKMT_ADAPTER_PERFDATA::zeroed() };
+    granted(kmt.ask(adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA, &mut whole), "figures of the adapter")?;
+    ensure_eq!((whole.Temperature, whole.FanRPM), (0, 0), "what nobody measures");
+    let mut limits = D3DKMT_ADAPTER_PERFDATACAPS { TemperatureMax: 77, ..D3DKMT_ADAPTER_PERFDATACAPS::zeroed() };
+    granted(kmt.ask(adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA_CAPS, &mut limits), "limits")?;
+    ensure_eq!((limits.TemperatureMax, limits.MaxFanRPM), (0, 0), "limits of what nobody measures");
+    (whole.PhysicalAdapterIndex, limits.PhysicalAdapterIndex) = (77, 77);
     refused(kmt.ask(adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA, &mut whole), BAD_ARGUMENT, "physical adapter 77")?;
-    let mut limits = D3DKMT_ADAPTER_PERFDATACAPS::zeroed();
-    refused(kmt.ask(adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA_CAPS, &mut limits), NONE, "limits")?;
+    refused(kmt.ask(adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA_CAPS, &mut limits), BAD_ARGUMENT, "its limits")?;
     let mut tracked = D3DKMT_TRACKEDWORKLOAD_SUPPORT::zeroed();
     tracked.Support = 7;
     granted(kmt.ask(adapter, Kind::KMTQAITYPE_TRACKEDWORKLOAD_SUPPORT, &mut tracked), "tracked workloads")?;

@@ -31,6 +31,9 @@ cases! { thunks "Statistics";
     "Statistics.QueuesCountTheirWaits" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
         "Waits and signals of a hardware queue are counted as those of a context are."
         => synchronization_of_queues;
+    "Statistics.FiguresAreTheDriversOwn" on Boot::Shared, "d3dkmt_querystatistics_node_information":
+        "Clocks of a node and figures of a physical adapter are those that D3DKMTQueryAdapterInfo tells."
+        => figures_of_hardware;
     "Statistics.GroupsAreThoseOfBudgets" on Boot::Shared, "d3dkmt_querystatistics_process_segment_group_information":
         "Budget and usage of a group of segments are those that D3DKMTQueryVideoMemoryInfo tells."
         => groups;
@@ -139,6 +142,32 @@ fn counts(case: &Case) -> Result<(), Failure> {
         BAD_ARGUMENT,
         "one node more",
     )
+}
+
+fn figures_of_hardware(case: &Case) -> Result<(), Failure> {
+    use KMTQUERYADAPTERINFOTYPE as Kind;
+    let rig = case.rig()?;
+    let count = adapter(case, &rig)?.NodeCount;
+    for id in 0..count {
+        let result = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id))?;
+        // SAFETY: every arm of the union is plain numbers.
+        let told = unsafe { result.NodeInformation.NodePerfData };
+        let mut asked = told;
+        (asked.MaxFrequency, asked.MaxTransitionLatency) = (0, 0);
+        granted(rig.kmt.ask(rig.adapter, Kind::KMTQAITYPE_NODEPERFDATA, &mut asked), "figures of a node")?;
+        let figures = |of: &D3DKMT_NODE_PERFDATA| (of.MaxFrequency, of.MaxFrequencyOC, of.MaxTransitionLatency);
+        ensure_eq!(figures(&told), figures(&asked), "highest clocks of node {id}, and how long they take to change");
+        ensure!(told.MaxFrequency != 0, "node {id} has no clock");
+    }
+    let result = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER, |arguments| {
+        arguments.u.QueryPhysAdapter = D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER { PhysicalAdapterIndex: 0 };
+    })?;
+    // SAFETY: every arm of the union is plain numbers.
+    let told = unsafe { result.PhysAdapterInformation.AdapterPerfData };
+    let mut asked = D3DKMT_ADAPTER_PERFDATA::zeroed();
+    granted(rig.kmt.ask(rig.adapter, Kind::KMTQAITYPE_ADAPTERPERFDATA, &mut asked), "figures of the adapter")?;
+    ensure_eq!((told.PowerStateOverride, asked.PowerStateOverride), (1, 1), "a physical adapter that is powered on");
+    Ok(())
 }
 
 /// Committed, resident and the same of the process, in all segments together.

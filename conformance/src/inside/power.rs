@@ -6,6 +6,7 @@ use campanile_device::{FaultRule, HangAt};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
 use dxgkrnl::{Clock, PowerComponentState};
+use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 
@@ -23,6 +24,9 @@ cases! { inside "Power", behind "it watches power states from inside, or lets th
         "When the driver says that an engine is in transition to F1, all doorbells of its queues are disconnected with the status retry, and its component enters F1."
         holds [UserModeSubmission 45]
         => idle_engine_enters_f1;
+    "Power.EngineInF1HasNoClock" needs UserModeSubmission on Boot::With(eager), "dxgk_node_perfdata":
+        "The clock that the driver reports for an engine is that of the GPU while the engine has work, and zero in F1, from which the question does not bring it back. That an engine in F1 has no clock is this GPU's rule."
+        => engine_in_f1_has_no_clock;
     "Power.SubmissionInF1BringsF0Back" needs UserModeSubmission on Boot::With(eager), "user-mode-work-submission":
         "User mode that submits in F1 finds its doorbell disconnected; connecting it brings the engine back to F0, and the work runs."
         holds [UserModeSubmission 46]
@@ -108,6 +112,27 @@ fn idle_engine_enters_f1(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(queue.doorbell.state(), RETRY, "status of a doorbell of an engine in F1");
     }
     ensure!(case.system.gpu_nodes_asleep() & 1 << NODE_COMPUTE != 0, "the hardware is not in F1");
+    Ok(())
+}
+
+fn engine_in_f1_has_no_clock(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let gate = rig.fence(0)?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let clock = || -> Result<(u64, u64), Failure> {
+        let mut told = D3DKMT_NODE_PERFDATA { NodeOrdinal: NODE_COMPUTE, ..D3DKMT_NODE_PERFDATA::zeroed() };
+        let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_NODEPERFDATA;
+        granted(rig.kmt.ask(rig.adapter, kind, &mut told), "figures of a node")?;
+        Ok((told.Frequency, told.MaxFrequency))
+    };
+    let value = rig.submit(&mut queue, &[gate.wait(1)])?;
+    let (busy, highest) = clock()?;
+    ensure!(busy == highest && busy != 0, "an engine with work runs at {busy} Hz of {highest}");
+    granted(rig.signal(&[gate.handle], &[1]), "signal")?;
+    wait_until("the work", || queue.progress.load() == value)?;
+    let asleep = wait_asleep(case.system, NODE_COMPUTE)?;
+    ensure_eq!(clock()?, (0, highest), "clock of an engine in F1, and its highest");
+    ensure_eq!(component(case.system, NODE_COMPUTE)?.wakes, asleep.wakes, "times that the engine was brought back");
     Ok(())
 }
 

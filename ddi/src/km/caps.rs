@@ -43,8 +43,11 @@ impl DXGK_QUERYADAPTERINFOTYPE {
     pub const DXGKQAITYPE_FRAMEBUFFERSAVESIZE: Self = Self(21);
     pub const DXGKQAITYPE_HARDWARERESERVEDRANGES: Self = Self(22);
     pub const DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR2: Self = Self(23);
+    /// [`DXGK_NODE_PERFDATA`](super::DXGK_NODE_PERFDATA), asked with the node in 4 bytes.
     pub const DXGKQAITYPE_NODEPERFDATA: Self = Self(24);
+    /// [`DXGK_ADAPTER_PERFDATA`](super::DXGK_ADAPTER_PERFDATA), asked with the physical adapter in 4 bytes.
     pub const DXGKQAITYPE_ADAPTERPERFDATA: Self = Self(25);
+    /// [`DXGK_ADAPTER_PERFDATACAPS`](super::DXGK_ADAPTER_PERFDATACAPS), asked as before.
     pub const DXGKQAITYPE_ADAPTERPERFDATA_CAPS: Self = Self(26);
     /// [`DXGK_GPUVERSION`].
     pub const DXGKQAITYPE_GPUVERSION: Self = Self(27);

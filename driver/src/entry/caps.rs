@@ -124,7 +124,10 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         | Q::DXGKQAITYPE_QUERYSEGMENT4
         | Q::DXGKQAITYPE_PHYSICALADAPTERCAPS
         | Q::DXGKQAITYPE_NATIVE_FENCE_CAPS
-        | Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS => {
+        | Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS
+        | Q::DXGKQAITYPE_NODEPERFDATA
+        | Q::DXGKQAITYPE_ADAPTERPERFDATA
+        | Q::DXGKQAITYPE_ADAPTERPERFDATA_CAPS => {
             return query_device(
                 adapter,
                 adapter.gpu().ok_or(refused_with(Reason::NotStarted, STATUS_INVALID_PARAMETER))?,
@@ -163,7 +166,30 @@ fn query_device(adapter: &Adapter, gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, o
         Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS if gpu.claims.user_mode_submission => {
             out.write(caps::user_mode_submission_caps());
         }
+        Q::DXGKQAITYPE_NODEPERFDATA | Q::DXGKQAITYPE_ADAPTERPERFDATA | Q::DXGKQAITYPE_ADAPTERPERFDATA_CAPS => {
+            return figures(adapter, args, out);
+        }
         _ => return Err(refused(Reason::NotOffered)),
+    }
+    Ok(())
+}
+
+/// Figures of the hardware, from what the driver knows: no register is read, and a device that sleeps goes on sleeping. A node is named as in
+/// DxgkDdiGetNodeMetadata, with the physical adapter in the upper half; no page says how.
+fn figures(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
+    use DXGK_QUERYADAPTERINFOTYPE as Q;
+    let index: u32 = input(args)?;
+    if args.Type == Q::DXGKQAITYPE_NODEPERFDATA {
+        let gpu = adapter.engine(index >> 16)?;
+        let fstate = gpu.fstate(index & 0xffff).ok_or(refused_with(Reason::NoSuchNode, STATUS_INVALID_PARAMETER))?;
+        out.write(caps::node_figures(&gpu.hardware, gpu.is_powered(), fstate));
+        return Ok(());
+    }
+    let gpu = adapter.engine(index)?;
+    match args.Type {
+        Q::DXGKQAITYPE_ADAPTERPERFDATA => out.write(caps::adapter_figures(gpu.is_powered())),
+        // No fan, no sensor, and no limit of bandwidth but the host's.
+        _ => out.write(DXGK_ADAPTER_PERFDATACAPS::zeroed()),
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::NTSTATUS;
+use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 
 use super::{Adapter, StartError};
 use nt::bugcheck::Bugcheck;
@@ -19,7 +19,7 @@ const GUARD: usize = 64;
 ///
 /// # Safety
 /// Any bytes are a valid value: integers, raw pointers and bit fields only.
-pub(super) unsafe trait Answer: Copy {}
+pub(crate) unsafe trait Answer: Copy {}
 
 macro_rules! answers {
     ($($name:ty),* $(,)?) => {
@@ -34,7 +34,7 @@ answers! {
     DXGK_PHYSICAL_MEMORY_CAPS, DXGK_IOMMU_CAPS, DXGK_DRIVERCAPS, DXGK_WDDMDEVICECAPS, DXGK_PHYSICALADAPTERCAPS,
     DXGK_DISPLAY_DRIVERCAPS_EXTENSION, DXGK_NATIVE_FENCE_CAPS, DXGK_USERMODESUBMISSION_CAPS, DXGK_GPUMMUCAPS,
     DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_GPUVERSION, DXGK_POWER_RUNTIME_COMPONENT, DXGK_FRAMEBUFFERSAVEAREA, DXGK_MEMORYRANGE,
-    DXGK_PHYSICAL_MEMORY_RANGE, u32, [u8; 64], [u8; 256],
+    DXGK_NODE_PERFDATA, DXGK_ADAPTER_PERFDATA, DXGK_ADAPTER_PERFDATACAPS, DXGK_PHYSICAL_MEMORY_RANGE, u32, [u8; 64], [u8; 256],
 }
 
 /// An answer buffer: poison, and a guard behind it.
@@ -188,6 +188,22 @@ impl Adapter {
             .take(count)
             .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
             .collect())
+    }
+
+    /// Figures of the hardware, asked anew each time, on behalf of user mode: those of a node, named as in DxgkDdiGetNodeMetadata, or of a physical
+    /// adapter. That the node is named so is this system's rule.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED once the adapter has stopped, STATUS_NOT_SUPPORTED if the driver does not report them or leaves some of them out.
+    pub(crate) fn figures<T: Answer>(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        index: u32,
+    ) -> Result<T, NTSTATUS> {
+        let _running = self.vidmm().enter()?;
+        let answer = self.query_whole(kind, name, &mut [index]);
+        answer.ok().and_then(Result::ok).ok_or(STATUS_NOT_SUPPORTED)
     }
 
     /// QUERYSEGMENT4: first the number of segments, then their descriptors, placed further apart than their size.

@@ -1,6 +1,6 @@
 //! D3DKMTQueryAdapterInfo about the hardware's figures and the registry keys of physical adapters.
 
-use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
@@ -10,29 +10,78 @@ use super::adapter::answer;
 use super::adapter_info::{engine, read};
 use super::{control, user};
 
-/// A question about figures that the driver would be asked for: STATUS_NOT_SUPPORTED from a driver that does not report them, which is this system's
-/// answer for every driver, once it is sure that there is such a physical adapter and node.
-fn unreported<T: Copy + Zeroed>(
-    args: &D3DKMT_QUERYADAPTERINFO,
-    exists: impl FnOnce(&T) -> bool,
-) -> Result<NTSTATUS, NTSTATUS> {
-    let question: T = read(args)?;
-    Err(if exists(&question) { STATUS_NOT_SUPPORTED } else { STATUS_INVALID_PARAMETER })
+/// Clock and voltage of a node, as the driver reports them.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER if there is no such node, STATUS_NOT_SUPPORTED if the driver reports none. [d3dkmthk: D3DKMT_NODE_PERFDATA]
+pub(super) fn of_node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<D3DKMT_NODE_PERFDATA, NTSTATUS> {
+    adapter.caps().node_at(ordinal, engine).ok_or(STATUS_INVALID_PARAMETER)?;
+    let index = engine << 16 | ordinal;
+    let told: DXGK_NODE_PERFDATA =
+        adapter.figures(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_NODEPERFDATA, "NODEPERFDATA", index)?;
+    Ok(D3DKMT_NODE_PERFDATA {
+        NodeOrdinal: ordinal,
+        PhysicalAdapterIndex: engine,
+        Frequency: told.Frequency,
+        MaxFrequency: told.MaxFrequency,
+        MaxFrequencyOC: told.MaxFrequencyOC,
+        Voltage: told.Voltage,
+        VoltageMax: told.VoltageMax,
+        VoltageMaxOC: told.VoltageMaxOC,
+        MaxTransitionLatency: told.MaxTransitionLatency,
+    })
+}
+
+/// Memory clock, bandwidths, fan, power and temperature of a physical adapter, as the driver reports them. Errors as before.
+/// [d3dkmthk: D3DKMT_ADAPTER_PERFDATA]
+pub(super) fn of_adapter(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PERFDATA, NTSTATUS> {
+    let index = engine(adapter, index)?;
+    let told: DXGK_ADAPTER_PERFDATA =
+        adapter.figures(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_ADAPTERPERFDATA, "ADAPTERPERFDATA", index)?;
+    Ok(D3DKMT_ADAPTER_PERFDATA {
+        PhysicalAdapterIndex: index,
+        MemoryFrequency: told.MemoryFrequency,
+        MaxMemoryFrequency: told.MaxMemoryFrequency,
+        MaxMemoryFrequencyOC: told.MaxMemoryFrequencyOC,
+        MemoryBandwidth: told.MemoryBandwidth,
+        PCIEBandwidth: told.PCIEBandwidth,
+        FanRPM: told.FanRPM,
+        Power: told.Power,
+        Temperature: told.Temperature,
+        PowerStateOverride: told.PowerStateOverride,
+    })
+}
+
+/// The limits of these figures. Errors as before. [d3dkmthk: D3DKMT_ADAPTER_PERFDATACAPS]
+pub(super) fn limits(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PERFDATACAPS, NTSTATUS> {
+    let index = engine(adapter, index)?;
+    let told: DXGK_ADAPTER_PERFDATACAPS =
+        adapter.figures(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_ADAPTERPERFDATA_CAPS, "ADAPTERPERFDATA_CAPS", index)?;
+    Ok(D3DKMT_ADAPTER_PERFDATACAPS {
+        PhysicalAdapterIndex: index,
+        MaxMemoryBandwidth: told.MaxMemoryBandwidth,
+        MaxPCIEBandwidth: told.MaxPCIEBandwidth,
+        MaxFanRPM: told.MaxFanRPM,
+        TemperatureMax: told.TemperatureMax,
+        TemperatureWarning: told.TemperatureWarning,
+    })
 }
 
 /// Answers what is about figures and keys; the rest is not supported.
 pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
-    let caps = adapter.caps();
     match args.Type {
-        Kind::KMTQAITYPE_NODEPERFDATA => unreported(args, |asked: &D3DKMT_NODE_PERFDATA| {
-            caps.node_at(asked.NodeOrdinal, asked.PhysicalAdapterIndex).is_some()
-        }),
+        Kind::KMTQAITYPE_NODEPERFDATA => {
+            let asked: D3DKMT_NODE_PERFDATA = read(args)?;
+            answer(args, &of_node(adapter, asked.NodeOrdinal, asked.PhysicalAdapterIndex)?)
+        }
         Kind::KMTQAITYPE_ADAPTERPERFDATA => {
-            unreported(args, |asked: &D3DKMT_ADAPTER_PERFDATA| asked.PhysicalAdapterIndex < caps.engines)
+            let asked: D3DKMT_ADAPTER_PERFDATA = read(args)?;
+            answer(args, &of_adapter(adapter, asked.PhysicalAdapterIndex)?)
         }
         Kind::KMTQAITYPE_ADAPTERPERFDATA_CAPS => {
-            unreported(args, |asked: &D3DKMT_ADAPTER_PERFDATACAPS| asked.PhysicalAdapterIndex < caps.engines)
+            let asked: D3DKMT_ADAPTER_PERFDATACAPS = read(args)?;
+            answer(args, &limits(adapter, asked.PhysicalAdapterIndex)?)
         }
         Kind::KMTQAITYPE_TRACKEDWORKLOAD_SUPPORT => {
             let mut asked: D3DKMT_TRACKEDWORKLOAD_SUPPORT = read(args)?;

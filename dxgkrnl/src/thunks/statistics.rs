@@ -19,7 +19,7 @@ use crate::process::Process;
 use crate::vidmm::{Group, SegmentFigures};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
 
-use super::enter;
+use super::{adapter_perf, enter};
 
 type Result_ = D3DKMT_QUERYSTATISTICS_RESULT;
 type Type = D3DKMT_QUERYSTATISTICS_TYPE;
@@ -117,6 +117,13 @@ fn physical(adapter: &Adapter, engine: u32) -> Result<D3DKMT_QUERYSTATISTICS_PHY
     let version = adapter.caps().versions.get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)?;
     let mut told = D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION::zeroed();
     (told.AdapterPerfData.PhysicalAdapterIndex, told.AdapterPerfDataCaps.PhysicalAdapterIndex) = (engine, engine);
+    // What the driver does not report stays zero.
+    if let Ok(figures) = adapter_perf::of_adapter(adapter, engine) {
+        told.AdapterPerfData = figures;
+    }
+    if let Ok(limits) = adapter_perf::limits(adapter, engine) {
+        told.AdapterPerfDataCaps = limits;
+    }
     told.GpuVersion.PhysicalAdapterIndex = engine;
     if let Some(version) = version {
         told.GpuVersion = D3DKMT_GPUVERSION::new(engine, version);
@@ -179,6 +186,10 @@ fn node(
         told.SystemInformation = node_information(system, true);
         let (ordinal, engine) = caps.ordinals(id);
         (told.NodePerfData.NodeOrdinal, told.NodePerfData.PhysicalAdapterIndex) = (ordinal, engine);
+        // What the driver does not report stays zero.
+        if let Ok(figures) = adapter_perf::of_node(adapter, ordinal, engine) {
+            told.NodePerfData = figures;
+        }
         result.NodeInformation = told;
         return Ok(());
     }

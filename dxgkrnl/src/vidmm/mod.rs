@@ -134,7 +134,7 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED once it has stopped.
-    fn enter(&self) -> Result<RwLockReadGuard<'_, bool, rank::MemoryStopped>, NTSTATUS> {
+    pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, bool, rank::MemoryStopped>, NTSTATUS> {
         let stopped = self.stopped.read();
         if *stopped { Err(STATUS_DEVICE_REMOVED) } else { Ok(stopped) }
     }

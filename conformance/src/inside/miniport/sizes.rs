@@ -38,13 +38,16 @@ struct Question {
 }
 
 /// Questions that are answered by a structure, each with the bytes of its own question, which are zero: of the first engine, level and component.
-const QUESTIONS: [Question; 12] = [
+const QUESTIONS: [Question; 15] = [
     Question { of: Q::DXGKQAITYPE_DRIVERCAPS, input: 0, size: size_of::<DXGK_DRIVERCAPS>() },
     Question { of: Q::DXGKQAITYPE_WDDMDEVICECAPS, input: 0, size: size_of::<DXGK_WDDMDEVICECAPS>() },
     Question { of: Q::DXGKQAITYPE_PHYSICAL_MEMORY_CAPS, input: 0, size: size_of::<DXGK_PHYSICAL_MEMORY_CAPS>() },
     Question { of: Q::DXGKQAITYPE_IOMMU_CAPS, input: 0, size: size_of::<DXGK_IOMMU_CAPS>() },
     Question { of: Q::DXGKQAITYPE_NUMPOWERCOMPONENTS, input: 0, size: 4 },
     Question { of: Q::DXGKQAITYPE_GPUVERSION, input: 0, size: size_of::<DXGK_GPUVERSION>() },
+    Question { of: Q::DXGKQAITYPE_NODEPERFDATA, input: 4, size: size_of::<DXGK_NODE_PERFDATA>() },
+    Question { of: Q::DXGKQAITYPE_ADAPTERPERFDATA, input: 4, size: size_of::<DXGK_ADAPTER_PERFDATA>() },
+    Question { of: Q::DXGKQAITYPE_ADAPTERPERFDATA_CAPS, input: 4, size: size_of::<DXGK_ADAPTER_PERFDATACAPS>() },
     Question { of: Q::DXGKQAITYPE_NATIVE_FENCE_CAPS, input: 0, size: size_of::<DXGK_NATIVE_FENCE_CAPS>() },
     Question { of: Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS, input: 0, size: size_of::<DXGK_USERMODESUBMISSION_CAPS>() },
     Question { of: Q::DXGKQAITYPE_GPUMMUCAPS, input: 4, size: size_of::<DXGK_GPUMMUCAPS>() },
