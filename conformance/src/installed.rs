@@ -4,7 +4,6 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_ENGINE_TYPE;
 use wddm_ddi::kmt::*;
-use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 use wddm_ddi::types::{D3DKMT_HANDLE, LUID, NTSTATUS};
 
 use crate::kmt::Kmt;
@@ -42,23 +41,52 @@ pub fn submission(kmt: Kmt, luid: LUID) -> Result<Vec<String>, Failure> {
     Ok(nodes.map(|(node, name)| format!("node {node} ({name}): {}", submission_of(&rig, node))).to_vec())
 }
 
-/// A sentence that says by which call or store a queue of the node submits, and which step towards user-mode submission failed.
+/// What is not enabled on the way to user-mode submission, as driver and operating system tell it; `None` if all of it is.
+fn withheld(rig: &Rig) -> Option<(bool, String)> {
+    use KMTQUERYADAPTERINFOTYPE as Kind;
+    let told = |kind, name: &str, is_set: fn(u32) -> bool| match rig.kmt.query_word(rig.adapter, kind) {
+        Ok(word) if is_set(word) => None,
+        Ok(_) => Some(format!("the operating system reports {name} as 0")),
+        Err(status) => Some(format!("the question for {name} failed with {status}")),
+    };
+    let scheduling = told(Kind::KMTQAITYPE_WDDM_2_7_CAPS, "HwSchEnabled of D3DKMT_WDDM_2_7_CAPS", |word| {
+        D3DKMT_WDDM_2_7_CAPS::from_bits(word).HwSchEnabled()
+    });
+    if let Some(reason) = scheduling {
+        return Some((false, format!("hardware scheduling is not enabled: {reason}")));
+    }
+    let fences = told(Kind::KMTQAITYPE_WDDM_3_1_CAPS, "NativeGpuFenceSupported of D3DKMT_WDDM_3_1_CAPS", |word| {
+        D3DKMT_WDDM_3_1_CAPS::from_bits(word).NativeGpuFenceSupported()
+    });
+    if let Some(reason) = fences {
+        return Some((true, format!("native fences are not enabled: {reason}")));
+    }
+    let features = match rig.kmt.driver_data(rig.adapter) {
+        Ok(Some(data)) => data.features,
+        Ok(None) => return Some((true, "the driver is another one".to_owned())),
+        Err(status) => return Some((true, format!("KMTQAITYPE_UMDRIVERPRIVATE failed with {status}"))),
+    };
+    let missing = [(1, "native fences"), (2, "user-mode submission")].into_iter().find(|(bit, _)| features & bit == 0);
+    missing.map(|(_, name)| (true, format!("{name} is not enabled: the driver was not granted it")))
+}
+
+/// A sentence that says by which call or store a queue of the node submits, and what user-mode submission is withheld for, or which step
+/// towards it failed.
 fn submission_of(rig: &Rig, node: u32) -> String {
     const CALL: &str = "each submission is a call that the GPU schedules (D3DKMTSubmitCommandToHwQueue)";
+    const PACKETS: &str = "each submission is a call that the operating system schedules (D3DKMTSubmitCommand)";
+    if let Some((schedules_in_hardware, reason)) = withheld(rig) {
+        return format!("{}, because {reason}", if schedules_in_hardware { CALL } else { PACKETS });
+    }
     let context = match rig.context(node) {
         Ok(context) => context,
-        Err(STATUS_NOT_SUPPORTED) => {
-            return "each submission is a call that the operating system schedules (D3DKMTSubmitCommand), because hardware scheduling is \
-                    not enabled: D3DKMTCreateHwContext answers STATUS_NOT_SUPPORTED"
-                .to_owned();
-        }
-        Err(status) => return format!("no submission: D3DKMTCreateHwContext answers {status}"),
+        Err(status) => return format!("{PACKETS}, because D3DKMTCreateHwContext answers {status}"),
     };
     if let Err(status) = rig.create_fence(0) {
-        return format!("{CALL}, because native fences are not enabled: D3DKMTCreateNativeFence answers {status}");
+        return format!("{CALL}, because D3DKMTCreateNativeFence answers {status}");
     }
     if let Err(status) = rig.hw_queue(context, user_mode_flags()) {
-        return format!("{CALL}, because user-mode submission is not enabled: D3DKMTCreateHwQueue answers {status}");
+        return format!("{CALL}, because D3DKMTCreateHwQueue answers {status}");
     }
     let connected = |queue: RawQueue| granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell");
     match rig.queue(node).and_then(connected) {
@@ -188,22 +216,18 @@ mod tests {
 
     #[test]
     fn each_withheld_feature_is_named_as_the_reason_of_slower_submission() {
-        for (change, how, why) in [
-            ((|_| ()) as fn(&mut SystemOptions), "user mode writes the ring", "are enabled"),
-            (
-                |options| options.features.user_mode_submission = false,
-                "the GPU schedules",
-                "user-mode submission is not enabled",
-            ),
-            (|options| options.features.native_fence = false, "the GPU schedules", "native fences are not enabled"),
-            (
-                |options| options.features.hardware_scheduling = false,
-                "the operating system schedules",
-                "hardware scheduling is not",
-            ),
-        ] {
+        for subset in 0..8 {
             let mut options = SystemOptions::default();
-            change(&mut options);
+            let [scheduling, fences, user_mode] = [1, 2, 4].map(|bit| subset & bit != 0);
+            options.features.hardware_scheduling = scheduling;
+            options.features.native_fence = fences;
+            options.features.user_mode_submission = user_mode;
+            let (how, why) = match (scheduling, fences, user_mode) {
+                (false, _, _) => ("the operating system schedules", "because hardware scheduling is not enabled"),
+                (true, false, _) => ("the GPU schedules", "because native fences are not enabled"),
+                (true, true, false) => ("the GPU schedules", "because user-mode submission is not enabled"),
+                (true, true, true) => ("user mode writes the ring", "are enabled"),
+            };
             let system = System::boot(&options).unwrap();
             let process = Process::new(system.machine(), "submission");
             let lines = {

@@ -39,6 +39,7 @@ struct Inner {
     handle: Handle,
     luid: LUID,
     data: AdapterData,
+    hardware_scheduling: bool,
     native_fences: bool,
     teardown: Teardown,
 }
@@ -97,8 +98,10 @@ impl Adapter {
         }
         let handle = Handle { thunks, handle: open.hAdapter };
         let data = driver_data(&handle)?;
+        let hardware_scheduling = os_schedules_in_hardware(&handle)?;
         let native_fences = data.features & FEATURE_NATIVE_FENCE != 0 && os_has_native_fences(&handle)?;
-        Ok(Self { inner: Arc::new(Inner { handle, luid, data, native_fences, teardown: Teardown::default() }) })
+        let teardown = Teardown::default();
+        Ok(Self { inner: Arc::new(Inner { handle, luid, data, hardware_scheduling, native_fences, teardown }) })
     }
 
     /// Locally unique identifier of the adapter.
@@ -137,20 +140,30 @@ impl Adapter {
         self.inner.data.clock_hz
     }
 
+    /// True if the GPU schedules hardware queues of this adapter, without which every submission is a packet of the operating system's.
+    /// [d3dkmdt: D3DKMT_WDDM_2_7_CAPS]
+    pub fn hardware_scheduling(&self) -> bool {
+        self.inner.hardware_scheduling
+    }
+
     /// True if driver and operating system have agreed on native fences. [d3dkmdt: D3DKMT_WDDM_3_1_CAPS]
     pub fn native_fences(&self) -> bool {
         self.inner.native_fences
     }
 
-    /// True if driver and operating system have agreed on user-mode submission, which needs native fences.
+    /// True if driver and operating system have agreed on user-mode submission, which needs hardware scheduling and native fences.
     pub fn user_mode_submission(&self) -> bool {
-        self.native_fences() && self.inner.data.features & FEATURE_USER_MODE_SUBMISSION != 0
+        self.hardware_scheduling()
+            && self.native_fences()
+            && self.inner.data.features & FEATURE_USER_MODE_SUBMISSION != 0
     }
 
     /// The feature without which user-mode submission is not enabled; `None` if it is, as far as can be known without a queue.
     pub(crate) fn missing_for_user_mode_submission(&self) -> Option<&'static str> {
         let granted = |feature| self.inner.data.features & feature != 0;
-        if !granted(FEATURE_NATIVE_FENCE) {
+        if !self.hardware_scheduling() {
+            Some("hardware scheduling is not enabled (HwSchEnabled in D3DKMT_WDDM_2_7_CAPS)")
+        } else if !granted(FEATURE_NATIVE_FENCE) {
             Some("the driver was not granted native fences (DXGK_FEATURE_NATIVE_FENCE)")
         } else if !self.native_fences() {
             Some("the operating system does not report native fences (NativeGpuFenceSupported in D3DKMT_WDDM_3_1_CAPS)")
@@ -230,12 +243,24 @@ fn driver_data(adapter: &Handle) -> Result<AdapterData> {
     Ok(data)
 }
 
-/// True if the operating system lets user mode create native fences here. An operating system that does not know the query does not.
+/// True if the operating system lets user mode create native fences here.
 fn os_has_native_fences(adapter: &Handle) -> Result<bool> {
+    let caps = version_caps(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS)?;
+    Ok(caps.is_some_and(|bits| D3DKMT_WDDM_3_1_CAPS::from_bits(bits).NativeGpuFenceSupported()))
+}
+
+/// True if the operating system lets the GPU schedule hardware queues here. What D3DKMTCreateHwContext answers where it does not is in no page.
+fn os_schedules_in_hardware(adapter: &Handle) -> Result<bool> {
+    let caps = version_caps(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_2_7_CAPS)?;
+    Ok(caps.is_some_and(|bits| D3DKMT_WDDM_2_7_CAPS::from_bits(bits).HwSchEnabled()))
+}
+
+/// The capabilities that came with a version of WDDM; `None` from an operating system that does not know the query.
+fn version_caps(adapter: &Handle, kind: KMTQUERYADAPTERINFOTYPE) -> Result<Option<u32>> {
     let mut caps = [0u8; 4];
-    match query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS, &mut caps) {
-        Ok(()) => Ok(D3DKMT_WDDM_3_1_CAPS::from_bits(u32::from_le_bytes(caps)).NativeGpuFenceSupported()),
-        Err(Error::Status(STATUS_INVALID_PARAMETER | STATUS_NOT_SUPPORTED, _)) => Ok(false),
+    match query(adapter, kind, &mut caps) {
+        Ok(()) => Ok(Some(u32::from_le_bytes(caps))),
+        Err(Error::Status(STATUS_INVALID_PARAMETER | STATUS_NOT_SUPPORTED, _)) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -25,7 +25,7 @@ use wddm_ddi::{
     Zeroed,
     km::D3DDDI_CREATEHWQUEUEFLAGS,
     kmt::*,
-    status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_NOT_SUPPORTED},
+    status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY},
     types::D3DKMT_HANDLE,
 };
 
@@ -223,12 +223,17 @@ impl Queue {
         if options.model == Some(SubmissionModel::Packet) {
             return packets(commands, None);
         }
+        if options.model.is_none() && !device.adapter().hardware_scheduling() {
+            return packets(commands, usable.err());
+        }
         let context = match HwContext::new(device, node) {
-            // An operating system that does not schedule in hardware.
-            Err(reason @ Error::Status(STATUS_NOT_SUPPORTED, _)) if options.model.is_none() => {
-                return packets(commands, Some(reason));
-            }
-            created => created?,
+            Ok(context) => context,
+            // As with a doorbell that does not connect, a slower way is better than none.
+            Err(error) if options.model.is_none() => match device.explain(error) {
+                Error::DeviceLost => return Err(Error::DeviceLost),
+                reason => return packets(commands, Some(reason)),
+            },
+            Err(error) => return Err(error),
         };
         let fallback = match (options.model, usable) {
             (Some(SubmissionModel::Kernel), _) => None,

@@ -535,17 +535,45 @@ fn packets_can_be_asked_for_and_are_chosen_without_hardware_scheduling() {
     // A refused submission takes nothing.
     os(|fake| fake.fail_names = vec![("D3DKMTSubmitCommand", STATUS_NO_MEMORY)]);
     assert_eq!(queue.submit(nop), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTSubmitCommand")));
-    os(|fake| fake.fail_names = vec![("D3DKMTCreateHwContext", STATUS_NOT_SUPPORTED)]);
-    assert_eq!(queue.submit(nop), Ok(501));
-    let mut chosen = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
-    let reason = Error::Status(STATUS_NOT_SUPPORTED, "D3DKMTCreateHwContext");
-    assert_eq!((chosen.model(), chosen.fallback_reason()), (SubmissionModel::Packet, Some(reason)));
-    chosen.submit(nop).unwrap();
-    let insists = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
-    assert_eq!(Queue::new(&device, Node::Copy, insists).err(), Some(reason));
     os(|fake| fake.fail_names.clear());
-    drop((queue, chosen, device));
+    assert_eq!(queue.submit(nop), Ok(501));
+    drop((queue, device));
     os(|fake| fake.assert_clean());
+}
+
+/// What D3DKMTCreateHwContext answers where hardware scheduling is not enabled is in no page, so nothing depends on it.
+#[test]
+fn without_hardware_scheduling_no_hardware_context_is_asked_for() {
+    for told in [Some(false), None] {
+        os(|fake| fake.hardware_scheduling = told);
+        let device = device();
+        let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
+        let expected = (SubmissionModel::Packet, Some(Error::UserSubmissionDisabled));
+        assert_eq!((queue.model(), queue.fallback_reason()), expected);
+        assert!(queue.model_reason().to_string().contains("because hardware scheduling is not enabled"));
+        assert_eq!(os(|fake| fake.count("D3DKMTCreateHwContext")), 0);
+        queue.submit(nop).unwrap();
+        drop((queue, device));
+        os(|fake| fake.assert_clean());
+    }
+}
+
+#[test]
+fn a_hardware_context_that_is_refused_leaves_packets_with_the_reason() {
+    for status in [STATUS_NOT_SUPPORTED, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL] {
+        let device = device();
+        os(|fake| fake.fail_names = vec![("D3DKMTCreateHwContext", status)]);
+        let mut chosen = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
+        let reason = Error::Status(status, "D3DKMTCreateHwContext");
+        assert_eq!((chosen.model(), chosen.fallback_reason()), (SubmissionModel::Packet, Some(reason)));
+        assert!(chosen.model_reason().to_string().contains("because D3DKMTCreateHwContext failed with"));
+        chosen.submit(nop).unwrap();
+        let insists = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
+        assert_eq!(Queue::new(&device, Node::Copy, insists).err(), Some(reason));
+        os(|fake| fake.fail_names.clear());
+        drop((chosen, device));
+        os(|fake| fake.assert_clean());
+    }
 }
 
 #[test]

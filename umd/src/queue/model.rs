@@ -4,7 +4,6 @@ use core::fmt;
 
 use super::Queue;
 use crate::error::Error;
-use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 
 /// The way in which a queue hands its submissions to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +68,6 @@ impl fmt::Display for ModelReason {
             (SubmissionModel::User, Some(error), _) => write!(f, " for the last time, because {error}"),
             (_, None, _) => f.write_str(", which the program asked for"),
             (_, Some(Error::UserSubmissionDisabled), Some(lacks)) => write!(f, ", because {lacks}"),
-            (_, Some(Error::Status(STATUS_NOT_SUPPORTED, call @ "D3DKMTCreateHwContext")), _) => {
-                write!(f, ", because hardware scheduling is not enabled: {call} failed with {STATUS_NOT_SUPPORTED}")
-            }
             (_, Some(error), _) => write!(f, ", because {error}"),
         }
     }

@@ -194,6 +194,8 @@ pub(crate) struct Fake {
     pub(crate) adapter: AdapterData,
     /// KMTQAITYPE_WDDM_3_1_CAPS.NativeGpuFenceSupported.
     pub(crate) native: bool,
+    /// KMTQAITYPE_WDDM_2_7_CAPS.HwSchEnabled; `None` for an operating system that does not know the question.
+    pub(crate) hardware_scheduling: Option<bool>,
     /// Called at every thunk, before it does anything.
     pub(crate) hook: Option<Hook>,
     armed: Vec<Armed>,
@@ -240,6 +242,7 @@ impl Fake {
                 features: 3,
             },
             native: true,
+            hardware_scheduling: Some(true),
             hook: None,
             armed: Vec::new(),
             kernel_queues: BTreeMap::new(),

@@ -446,6 +446,10 @@ fn query_adapter(fake: &mut Fake, args: &mut D3DKMT_QUERYADAPTERINFO) -> NTSTATU
     let answer = match args.Type {
         KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE => fake.adapter.to_bytes().to_vec(),
         KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS => u32::from(fake.native).to_le_bytes().to_vec(),
+        KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_2_7_CAPS => match fake.hardware_scheduling {
+            Some(enabled) => D3DKMT_WDDM_2_7_CAPS::new().with_HwSchEnabled(enabled).into_bits().to_le_bytes().to_vec(),
+            None => return STATUS_INVALID_PARAMETER,
+        },
         other => return fake.violation(format!("question {other:?}")),
     };
     if args.PrivateDriverDataSize as usize != answer.len() {
