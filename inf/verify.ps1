@@ -7,14 +7,16 @@
     device and this package, the lines of setupapi.dev.log about them, and the trace of the driver. It holds no other files; names of this machine
     and of its user stand in the lines of the logs.
 
-    Nothing of the machine is changed, unless -Restart is given.
+    Nothing of the machine is changed, unless -Restart is given or the device did not start: then an elevated run restarts it once, with the trace,
+    because only that shows why.
 .PARAMETER Report
     The zip file; in the user's folder if not given.
 .PARAMETER Quick
     Runs no conformance case and records no trace.
 .PARAMETER Restart
     Restarts the device in place of running the cases, and looks at device and adapter again afterwards. The trace then has the events of its start
-    and the graphics kernel's reason for a refusal. With -Quick the restart is left out, too.
+    and the graphics kernel's reason for a refusal. An elevated run does so by itself for a device that did not start (problem codes 10, 31, 37 and
+    43). With -Quick the restart is left out, too.
 .PARAMETER Rest
     -h, --help and /? print this text.
 .EXAMPLE
@@ -57,6 +59,7 @@ New-Item -ItemType Directory -Path $folder -WhatIf:$false | Out-Null
 $script:failed = 0
 $script:unmade = 0
 $script:device = $null
+$script:problem = 0
 
 $principal = [Security.Principal.WindowsPrincipal] [Security.Principal.WindowsIdentity]::GetCurrent()
 $elevated = $principal.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)
@@ -104,7 +107,7 @@ function Save-Output([string] $file, [scriptblock] $command) {
 # Problem codes of a device that a driver can earn, as cfg.h names them, and what to do. [MS: device manager error messages]
 $problems = @{
     1  = 'CM_PROB_NOT_CONFIGURED', 'no driver is installed: run install.ps1'
-    10 = 'CM_PROB_FAILED_START', 'the driver did not start the device: run verify.ps1 -Restart, and send the report with its trace'
+    10 = 'CM_PROB_FAILED_START', 'the driver did not start the device: send the report of an elevated run, which has the trace of a restart'
     12 = 'CM_PROB_NORMAL_CONFLICT', 'the device lacks memory or interrupts: give the virtual machine or the slot more address space'
     14 = 'CM_PROB_NEED_RESTART', 'restart the machine'
     18 = 'CM_PROB_REINSTALL', 'run install.ps1 again'
@@ -112,12 +115,12 @@ $problems = @{
     22 = 'CM_PROB_DISABLED', 'enable the device in the Device Manager'
     24 = 'CM_PROB_DEVICE_NOT_THERE', 'look whether the function is still in its slot, and restart the machine'
     28 = 'CM_PROB_FAILED_INSTALL', 'no driver is installed: run install.ps1, and look at setupapi.txt of the report'
-    31 = 'CM_PROB_FAILED_ADD', 'the driver refused the device, or its version is not that of the INF: run verify.ps1 -Restart, and send the report'
+    31 = 'CM_PROB_FAILED_ADD', 'the driver refused the device, or its version is not that of the INF: send the report of an elevated run'
     32 = 'CM_PROB_DISABLED_SERVICE', 'the service campanile_kmd is disabled: run install.ps1 again'
-    37 = 'CM_PROB_FAILED_DRIVER_ENTRY', 'DriverEntry failed: Windows may be older than 24H2, or its graphics kernel refused the table of functions (NTSTATUS 0xC0000059); send the report'
+    37 = 'CM_PROB_FAILED_DRIVER_ENTRY', 'DriverEntry failed: Windows may be older than 24H2, or its graphics kernel refused the table of functions (NTSTATUS 0xC0000059); send the report of an elevated run'
     38 = 'CM_PROB_DRIVER_FAILED_PRIOR_UNLOAD', 'an older driver is still loaded: restart the machine'
     39 = 'CM_PROB_DRIVER_FAILED_LOAD', 'the driver was not loaded: look at the steps on signatures, and disable Memory integrity'
-    43 = 'CM_PROB_FAILED_POST_START', 'the graphics kernel refused the driver after its start: run verify.ps1 -Restart, and send the report with its trace'
+    43 = 'CM_PROB_FAILED_POST_START', 'the graphics kernel refused the driver after its start: send the report of an elevated run, which has the trace of a restart'
     47 = 'CM_PROB_HELD_FOR_EJECT', 'the device was ejected: restart the machine'
     48 = 'CM_PROB_DRIVER_BLOCKED', 'Windows blocks the driver: disable Memory integrity'
     52 = 'CM_PROB_UNSIGNED_DRIVER', 'the signature is not trusted: bcdedit /set testsigning on, Secure Boot off, restart, run install.ps1 again'
@@ -178,6 +181,7 @@ function Test-Device([string] $file) {
     $values = @{}
     foreach ($property in $properties) { $values[$property.KeyName] = $property.Data }
     $code = [int] $values['DEVPKEY_Device_ProblemCode']
+    $script:problem = $code
     $status = '0x{0:X8}' -f $values['DEVPKEY_Device_ProblemStatus']
     $named = $problems[$code]
     if ($null -eq $named) { $named = 'a problem code that this script does not know', 'send the report' }
@@ -291,6 +295,7 @@ function Stop-Recording([string] $recording) {
         $answered = 'no event says by which'
         if ($registered -match '0x230047|2293831') { $answered = '0x230047, of Windows 8 and later' }
         if ($registered -match '0x23003F|2293823') { $answered = '0x23003F, of Windows 7' }
+        if ($registered -match 'Name="request">\s*(0x0+|0)\s*<') { $answered = 'one that DxgkInitialize of the kit, which this driver was built with, does not tell' }
         Write-Line "      control request by which the graphics kernel registered the driver: $answered"
     }
     # With -Restart the graphics kernel's own events: those that say why it refused a driver.
@@ -299,6 +304,15 @@ function Stop-Recording([string] $recording) {
     if ($words.Count -gt 0) { Write-Line "      the graphics kernel gave $($words.Count) reasons; they are in graphics-kernel.txt" }
     # It is much larger than the recording, which has all of it.
     [IO.File]::Delete($text)
+}
+
+# Cases would find no adapter; a restart shows what the driver and the graphics kernel say of the start.
+if ($script:problem -in 10, 31, 37, 43 -and -not $Restart -and -not $Quick) {
+    if ($elevated) {
+        Write-Line "      the device did not start (problem code $($script:problem)): it is restarted with the trace, in place of running the cases"
+        $Restart = $true
+    }
+    else { Write-Unmade 'why the device did not start' 'its restart and the trace of it need an elevated PowerShell' }
 }
 
 if ($Quick) { Write-Line '== conformance cases and trace: left out by -Quick' }

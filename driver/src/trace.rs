@@ -128,18 +128,20 @@ impl AdapterTrace {
         self.provider.tell(component, adapter, event, &Read { number, moment, event: id, arguments });
     }
 
-    /// Tells sessions and debuggers by which request the driver was registered, which nobody could hear in DriverEntry.
+    /// Tells sessions and debuggers by which request the driver was registered, which nobody could hear in DriverEntry. A driver that is linked into
+    /// another program is not registered and tells nothing.
     pub(crate) fn note_registration(&self) {
         let request = REGISTRATION.load(Ordering::Relaxed);
-        if request == 0 {
-            return;
-        }
+        let text = match request {
+            IOCTL_VIDEO_DDI_FUNC_REGISTER => c"campanile: registered by control request 0x23003F, of Windows 7\n",
+            0 if cfg!(feature = "wdk") => {
+                c"campanile: registered by DxgkInitialize of the kit, which does not tell by which control request\n"
+            }
+            0 => return,
+            _ => c"campanile: registered by control request 0x230047, of Windows 8 and later\n",
+        };
         self.note(Component::Adapter, &Event::RegisteredBy { request });
-        nt::print(if request == IOCTL_VIDEO_DDI_FUNC_REGISTER {
-            c"campanile: registered by control request 0x23003F, of Windows 7\n"
-        } else {
-            c"campanile: registered by control request 0x230047, of Windows 8 and later\n"
-        });
+        nt::print(text);
     }
 
     /// Notes and counts a refused call.

@@ -198,6 +198,30 @@ fn verify_tells_by_which_control_request_the_driver_was_registered() {
     }
 }
 
+/// The kit's DxgkInitialize does not tell its control request, and the driver says so with the number 0.
+#[test]
+fn verify_knows_a_driver_that_the_kit_registered() {
+    let text = read("verify.ps1");
+    assert!(text.contains(r#"if ($registered -match 'Name="request">\s*(0x0+|0)\s*<')"#));
+    let event =
+        campanile_hw::trace::event::EVENTS.iter().find(|event| event.name == "RegisteredBy").expect("the event");
+    assert!(event.fields.iter().any(|field| field.name == "request"));
+}
+
+/// One run says what happened: a device that did not start is restarted with the trace, which needs rights, and nothing else is.
+#[test]
+fn verify_restarts_a_device_that_did_not_start_without_being_asked() {
+    let text = read("verify.ps1");
+    let (before, rest) =
+        text.split_once("-in 10, 31, 37, 43 -and -not $Restart -and -not $Quick) {").expect("the condition");
+    assert!(before.ends_with("if ($script:problem "));
+    let (consequence, _) = rest.split_once("if ($Quick)").expect("the cases");
+    assert!(consequence.contains("if ($elevated) {") && consequence.contains("$Restart = $true"));
+    assert!(consequence.contains("else { Write-Unmade"));
+    let device = before.find("Invoke-Step 'device' { Test-Device").expect("the first look at the device");
+    assert!(before.find("$script:problem = $code").is_some_and(|at| at < device));
+}
+
 /// A restart may mend or break what was found before it, and what Windows was started with is not what it will be started with.
 #[test]
 fn verify_looks_again_behind_a_restart_and_at_the_start_that_windows_had() {

@@ -285,7 +285,7 @@ events! {
     21 Adapter Error SurpriseRemoved {}
     /// The machine stops or has no use for the device: its scheduler was halted.
     22 Adapter Warning Halted {}
-    /// The control request of RegistrationAnswered, told again as each adapter is added: in DriverEntry no session can listen yet.
+    /// The control request of RegistrationAnswered, told again as each adapter is added: in DriverEntry no session can listen yet. 0 from a driver that the kit's DxgkInitialize registered, which does not tell.
     23 Adapter Information RegisteredBy { request: Hex32 }
 
     /// A context that is scheduled packet by packet.
