@@ -6,6 +6,7 @@ mod run;
 mod served;
 
 use std::env;
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -36,7 +37,7 @@ pub(crate) struct Extent {
 /// Runs everything and prints the sum as the last line. Whether nothing failed.
 pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     let quick = extent.quick;
-    let mut session = Session { root, quick, outcomes: Vec::new() };
+    let mut session = Session { root, quick, incremental: builds_incrementally(root), outcomes: Vec::new() };
     session.prepare();
     session.tool("format", &["fmt", "--all", "--check"]);
     let strict = ["--quiet", "--", "-D", "warnings"];
@@ -107,7 +108,17 @@ const SPECIAL_POOL_ARGUMENTS: [&str; 8] = [
 struct Session<'a> {
     root: &'a Path,
     quick: bool,
+    /// Cargo keeps what it needs to compile a part of a crate again.
+    incremental: bool,
     outcomes: Vec<Outcome>,
+}
+
+/// True unless this is the first build of the checkout: writing data for the next build takes a first one longer, and as much disk again as all it
+/// builds. Who works in the checkout has such data already, and not only of what this program is built from.
+fn builds_incrementally(root: &Path) -> bool {
+    let kept = fs::read_dir(root.join("target/debug/incremental")).into_iter().flatten().flatten();
+    let of_the_system = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("dxgkrnl-");
+    env::var_os("CARGO_INCREMENTAL").is_some() || kept.into_iter().any(of_the_system)
 }
 
 impl Session<'_> {
@@ -142,6 +153,9 @@ impl Session<'_> {
     fn cargo(&self) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(self.root);
+        if !self.incremental {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
         command
     }
 
@@ -348,4 +362,21 @@ fn line(outcome: &Outcome) -> String {
     let mark = if tally.failed == 0 { "ok  " } else { "FAIL" };
     let note = note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
     format!("{mark} {name}: {tally} in {:.1} s{note}", took.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_build_of_a_checkout_keeps_nothing_for_the_next() {
+        let root = env::temp_dir().join(format!("campanile-first-build-{}", std::process::id()));
+        let kept = root.join("target/debug/incremental");
+        assert!(!builds_incrementally(&root));
+        fs::create_dir_all(kept.join("xtask-1abc")).unwrap();
+        assert!(!builds_incrementally(&root));
+        fs::create_dir_all(kept.join("dxgkrnl-2def")).unwrap();
+        assert!(builds_incrementally(&root));
+        fs::remove_dir_all(&root).unwrap();
+    }
 }
