@@ -70,8 +70,8 @@ struct Cli {
 enum Command {
     /// Streams files through the GPU by user-mode submission and checks every byte.
     ///
-    /// Each file goes in chunks of 1 MiB through three hardware queues: copied up to VRAM, transposed there as a matrix of
-    /// 64-byte blocks, copied down again. The stages are linked by native fences on the GPU; the CPU waits once a chunk.
+    /// Each file goes in chunks of 1 MiB through three hardware queues: copied up to VRAM, enciphered there with ChaCha20 by a
+    /// program of the compute engine, copied down again. The stages are linked by native fences on the GPU; the CPU waits once a chunk.
     #[command(after_help = EXIT_CODES)]
     Run(RunArguments),
     /// Measures submission, fences, interrupts and transfers, and beside each what the host does for the same purpose.

@@ -73,7 +73,7 @@ fn perfetto_finds_every_track_slice_and_arrow_of_a_run() {
     // A track for each queue of the process, its main thread and each engine.
     for (process, name) in [
         ("campanile run", ": copy up"),
-        ("campanile run", ": transpose"),
+        ("campanile run", ": encipher"),
         ("campanile run", ": copy down"),
         ("campanile run", "CPU: main thread"),
         ("GPU engines", "node 0"),

@@ -410,7 +410,7 @@ fn a_traced_run_becomes_a_page() {
     }
     campanile(&["timeline", trace.to_str().unwrap(), "--out", page.to_str().unwrap()]);
     let answer = ask(&scratch, &page, "return { lanes: api.model.lanes.map((lane) => lane.name) };");
-    for lane in ["copy up", "transpose", "copy down", "main thread", "interrupts and DPCs", "memory manager"] {
+    for lane in ["copy up", "encipher", "copy down", "main thread", "interrupts and DPCs", "memory manager"] {
         assert!(answer["lanes"].as_array().unwrap().contains(&lane.into()), "{answer}");
     }
 }

@@ -161,7 +161,10 @@ impl GlobalMemory for Lanes<'_, '_> {
                 None => 0,
                 Some(span) => span.load_value(element).ok_or(Fault::plain(FaultKind::BadPhysical, at))?,
             };
-            piece.iter_mut().zip(value.to_le_bytes()).for_each(|(to, from)| *to = from);
+            match <&mut [u8; 4]>::try_from(&mut *piece) {
+                Ok(word) => *word = (value as u32).to_le_bytes(),
+                Err(_) => piece.iter_mut().zip(value.to_le_bytes()).for_each(|(to, from)| *to = from),
+            }
         }
         Ok(())
     }
@@ -169,11 +172,13 @@ impl GlobalMemory for Lanes<'_, '_> {
     fn store(&mut self, address: u64, element: usize, bytes: &[u8]) -> Result<(), Fault> {
         for (number, piece) in bytes.chunks(element.max(1)).enumerate() {
             let at = element_address(address, element, number);
-            let mut value = [0; 8];
-            value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+            let value = match <[u8; 4]>::try_from(piece) {
+                Ok(word) => u64::from(u32::from_le_bytes(word)),
+                Err(_) => piece.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+            };
             if let Some(span) = self.reach(at, Intent::Write)?.0 {
                 let nowhere = Fault { write: true, ..Fault::plain(FaultKind::BadPhysical, at) };
-                span.store_value(element, u64::from_le_bytes(value)).ok_or(nowhere)?;
+                span.store_value(element, value).ok_or(nowhere)?;
             }
         }
         Ok(())

@@ -21,6 +21,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod programs;
+
 mod assemble;
 mod constant;
 mod disassemble;

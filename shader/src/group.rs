@@ -290,25 +290,36 @@ fn memory<M: GlobalMemory>(
 /// The bytes that a store takes from the registers of a lane.
 fn gather(subgroup: &Subgroup, fields: &Fields, format: MemoryFormat, lane: usize, bytes: &mut [u8]) {
     let (file, first, _) = fields[3];
-    for (place, piece) in bytes.chunks_mut(format.element() as usize).enumerate() {
-        let value = subgroup.read(file, first.wrapping_add(place as u8), lane).to_le_bytes();
-        piece.copy_from_slice(value.get(..piece.len()).unwrap_or(&value));
+    let value = |place: usize| subgroup.read(file, first.wrapping_add(place as u8), lane);
+    // Whole words at a time: the processor would wait for bytes that were written one by one.
+    match format.element() {
+        4 => bytes
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .enumerate()
+            .for_each(|(place, to)| *to = (value(place) as u32).to_le_bytes()),
+        8 => bytes.as_chunks_mut().0.iter_mut().enumerate().for_each(|(place, to)| *to = value(place).to_le_bytes()),
+        _ => bytes.iter_mut().zip(value(0).to_le_bytes()).for_each(|(to, from)| *to = from),
     }
 }
 
 /// The bytes of a load to the registers of a lane.
 fn scatter(subgroup: &mut Subgroup, fields: &Fields, format: MemoryFormat, lane: usize, bytes: &[u8]) {
     let (file, first, _) = fields[0];
-    for (place, piece) in bytes.chunks(format.element() as usize).enumerate() {
-        let mut value = [0u8; 8];
-        value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
-        let value = u64::from_le_bytes(value);
-        let value = match format {
-            MemoryFormat::S8 => value as i8 as u64,
-            MemoryFormat::S16 => value as i16 as u64,
-            _ => value,
-        };
-        subgroup.write(file, usize::from(first) + place, lane, value);
+    let mut write = |place: usize, value| subgroup.write(file, usize::from(first) + place, lane, value);
+    match (format, bytes) {
+        (MemoryFormat::S8, [low, ..]) => write(0, *low as i8 as u64),
+        (MemoryFormat::S16, [low, high, ..]) => write(0, i16::from_le_bytes([*low, *high]) as u64),
+        (_, [low]) => write(0, u64::from(*low)),
+        (_, [low, high]) => write(0, u64::from(u16::from_le_bytes([*low, *high]))),
+        _ if format.element() == 8 => {
+            bytes.as_chunks().0.iter().enumerate().for_each(|(place, from)| write(place, u64::from_le_bytes(*from)));
+        }
+        _ => {
+            let words = bytes.as_chunks().0.iter().enumerate();
+            words.for_each(|(place, from)| write(place, u64::from(u32::from_le_bytes(*from))));
+        }
     }
 }
 

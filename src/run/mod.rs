@@ -1,10 +1,10 @@
 //! The main job: streams files through the GPU and checks every byte that comes back.
 
+mod cipher;
 mod pipeline;
 mod progress;
 mod report;
 mod tracing;
-mod transform;
 
 use std::fmt;
 use std::fs::File;
@@ -21,15 +21,15 @@ use crate::trace::{Trace, perfetto};
 use campanile_conformance::cases::any_driver::is_campanile;
 use campanile_conformance::installed::describe;
 use campanile_conformance::rig::Rig;
+pub use cipher::CHUNK;
+use cipher::Chunk;
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
-pub use report::{FileReport, Report, SubmitReport, Totals};
+pub use report::{FileReport, KernelReport, Report, SubmitReport, Totals};
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{DriverChoice, Drivers, FaultOption, MachineOptions, SetupError, System};
 use testbed::user::{self, Adapter};
 use tracing::Tracing;
-pub use transform::CHUNK;
-use transform::Chunk;
 
 /// Options of `campanile run`.
 #[derive(Clone, Debug, Default)]

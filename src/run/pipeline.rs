@@ -1,4 +1,4 @@
-//! Three queues in a row: copy up, transpose, copy down.
+//! Three queues in a row: copy up, encipher, copy down.
 //!
 //! Chunk `n` (from 1) signals value `n` on the fence of each stage, and each stage waits on the GPU for the one before it. A
 //! slot of VRAM is used again as soon as the copy down of its former chunk has signalled, which the GPU finds out by itself: there are more
@@ -7,14 +7,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::report::{SubmitReport, Totals};
+use super::cipher::{self, ARGUMENTS, CHUNK, Chunk};
+use super::report::{KernelReport, SubmitReport, Totals};
 use super::tracing::{Tracing, at};
-use super::transform::{self, CHUNK, Chunk, STAMPED};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::trace::{EventKind, LaneRecorder};
 use testbed::setup::GpuCounters;
 use testbed::user::{
-    Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats, Recorder,
+    Adapter, Buffer, Device, DispatchReport, Error, Fence, Mapping, Node, Placement, Program, Queue, QueueOptions,
+    QueueStats, Recorder,
 };
 
 /// Chunks in flight on the GPU.
@@ -24,16 +25,15 @@ const STAGES: u64 = SLOTS + 1;
 /// A chunk takes milliseconds; a GPU that needs longer than this for one is stuck.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Buffers in VRAM for one chunk in flight.
-struct Slot {
-    matrix: Buffer,
-    transposed: Buffer,
-}
+/// Where the report of a dispatch lies behind its arguments.
+const REPORT: usize = ARGUMENTS.next_multiple_of(64);
 
 /// Buffers in system memory for one chunk, and the CPU's own copy of it.
 struct Stage {
     up: Staging,
     down: Staging,
+    /// Arguments of the dispatch, and the report of it.
+    dispatch: Staging,
     original: Chunk,
 }
 
@@ -59,15 +59,19 @@ pub(super) struct Finished {
 
 pub(super) struct Pipeline {
     up: Link,
-    transpose: Link,
+    encipher: Link,
     down: Link,
-    slots: Vec<Slot>,
+    program: Program,
+    /// In VRAM, one for each chunk in flight.
+    slots: Vec<Buffer>,
     stages: Vec<Stage>,
     returned: Box<[u8]>,
     sent: VecDeque<Sent>,
     /// Number of the chunk sent last.
     last: u64,
     meter: Meter,
+    /// Of the GPU.
+    clock_hz: u64,
     /// Where the CPU's waits are noted, if the run is traced.
     thread: Option<LaneRecorder>,
 }
@@ -120,6 +124,16 @@ struct Meter {
     submit: Latencies,
     memcpy_seconds: f64,
     memcpy_bytes: u64,
+    kernels: Kernels,
+}
+
+/// What the GPU reported of the dispatches.
+#[derive(Default)]
+struct Kernels {
+    count: u64,
+    lanes: u64,
+    /// Ticks of the GPU clock.
+    time: u64,
 }
 
 impl Staging {
@@ -134,31 +148,35 @@ impl Pipeline {
     /// Queues, fences and buffers on a device of their own.
     pub(super) fn new(adapter: &Adapter, tracing: Option<&Tracing>) -> Result<Self, Error> {
         let device = Device::new(adapter)?;
-        let slot = |_| {
-            Ok(Slot {
-                matrix: device.create_buffer(CHUNK as u64, Placement::Vram)?,
-                transposed: device.create_buffer(STAMPED as u64, Placement::Vram)?,
-            })
-        };
+        let slot = |_| device.create_buffer(CHUNK as u64, Placement::Vram);
         let stage = |_| {
             Ok(Stage {
                 up: Staging::new(&device, CHUNK)?,
-                down: Staging::new(&device, STAMPED)?,
+                down: Staging::new(&device, CHUNK)?,
+                dispatch: Staging::new(&device, REPORT + DispatchReport::SIZE)?,
                 original: Chunk::new(),
             })
         };
-        let slots: Vec<Slot> = (0..SLOTS).map(slot).collect::<Result<_, Error>>()?;
+        let slots: Vec<Buffer> = (0..SLOTS).map(slot).collect::<Result<_, Error>>()?;
         let stages: Vec<Stage> = (0..STAGES).map(stage).collect::<Result<_, Error>>()?;
         Ok(Self {
             up: Link::new(&device, Node::Copy, "copy up", tracing)?,
-            transpose: Link::new(&device, Node::Compute, "transpose", tracing)?,
+            encipher: Link::new(&device, Node::Compute, "encipher", tracing)?,
             down: Link::new(&device, Node::Copy, "copy down", tracing)?,
+            program: cipher::program(&device)?,
             slots,
             stages,
-            returned: vec![0; STAMPED].into_boxed_slice(),
+            returned: vec![0; CHUNK].into_boxed_slice(),
             sent: VecDeque::new(),
             last: 0,
-            meter: Meter { clock: Clock::get(), submit: Latencies::new(), memcpy_seconds: 0.0, memcpy_bytes: 0 },
+            meter: Meter {
+                clock: Clock::get(),
+                submit: Latencies::new(),
+                memcpy_seconds: 0.0,
+                memcpy_bytes: 0,
+                kernels: Kernels::default(),
+            },
+            clock_hz: adapter.clock_hz()?,
             thread: tracing.map(Tracing::thread),
         })
     }
@@ -182,18 +200,20 @@ impl Pipeline {
         let started = clock::now();
         stage.up.mapping.write(0, stage.original.bytes())?;
         self.meter.copied(started, CHUNK);
+        stage.dispatch.mapping.write(0, &cipher::arguments(slot.gpu_address(), number))?;
 
         let wait = former(number).map(|former| (&self.down.fence, former));
         let recorded = self.up.send(wait, number, |commands| {
-            commands.copy(slot.matrix.gpu_address(), stage.up.buffer.gpu_address(), CHUNK as u64)
+            commands.copy(slot.gpu_address(), stage.up.buffer.gpu_address(), CHUNK as u64)
         })?;
         self.meter.submitted(recorded);
-        let recorded = self.transpose.send(Some((&self.up.fence, number)), number, |commands| {
-            transform::record(commands, slot.transposed.gpu_address(), slot.matrix.gpu_address(), number)
-        })?;
+        let arguments = stage.dispatch.buffer.gpu_address();
+        let dispatch = cipher::dispatch(&self.program, arguments, arguments + REPORT as u64);
+        let recorded =
+            self.encipher.send(Some((&self.up.fence, number)), number, |commands| commands.dispatch(&dispatch))?;
         self.meter.submitted(recorded);
-        let recorded = self.down.send(Some((&self.transpose.fence, number)), number, |commands| {
-            commands.copy(stage.down.buffer.gpu_address(), slot.transposed.gpu_address(), STAMPED as u64)
+        let recorded = self.down.send(Some((&self.encipher.fence, number)), number, |commands| {
+            commands.copy(stage.down.buffer.gpu_address(), slot.gpu_address(), CHUNK as u64)
         })?;
         self.meter.submitted(recorded);
         self.sent.push_back(Sent { number, file_offset });
@@ -212,14 +232,17 @@ impl Pipeline {
         }
         let stage = &self.stages[((sent.number - 1) % STAGES) as usize];
         stage.down.mapping.read(0, &mut self.returned)?;
-        let mismatch = transform::mismatch(stage.original.bytes(), &self.returned, sent.number);
+        let mut report = [0; DispatchReport::SIZE];
+        stage.dispatch.mapping.read(REPORT, &mut report)?;
+        self.meter.kernels.add(&DispatchReport::from_bytes(&report));
+        let mismatch = cipher::mismatch(stage.original.bytes(), &mut self.returned, sent.number);
         Ok(Some(Finished { file_offset: sent.file_offset, mismatch }))
     }
 
     /// How the queues submit and why, a sentence for each different reason.
     pub(super) fn submission(&self) -> Result<Vec<String>, Error> {
         let mut reasons = Vec::new();
-        for link in [&self.up, &self.transpose, &self.down] {
+        for link in [&self.up, &self.encipher, &self.down] {
             let reason = link.queue.model_reason()?;
             if !reasons.contains(&reason) {
                 reasons.push(reason);
@@ -235,6 +258,7 @@ impl Pipeline {
             gpu_waits: gpu.map(|gpu| gpu.waits),
             fence_signals: gpu.map(|gpu| gpu.signals),
             interrupts: gpu.map(|gpu| gpu.interrupts),
+            kernel: self.meter.kernels.report(self.clock_hz),
             submit_ns: SubmitReport {
                 p50: self.meter.submit.percentile(50.0),
                 p99: self.meter.submit.percentile(99.0),
@@ -243,13 +267,31 @@ impl Pipeline {
             memcpy_mb_s: rate(self.meter.memcpy_bytes, self.meter.memcpy_seconds),
             ..Totals::default()
         };
-        for link in [&self.up, &self.transpose, &self.down] {
+        for link in [&self.up, &self.encipher, &self.down] {
             let QueueStats { submissions, doorbell_rings, doorbell_reconnects, .. } = link.queue.stats()?;
             totals.submissions += submissions;
             totals.doorbell_rings += doorbell_rings;
             totals.doorbell_reconnects += doorbell_reconnects;
         }
         Ok(totals)
+    }
+}
+
+impl Kernels {
+    /// Adds a dispatch that has ended.
+    fn add(&mut self, report: &DispatchReport) {
+        self.count += u64::from(report.state == 1);
+        self.lanes += report.lanes;
+        self.time += report.ended.saturating_sub(report.begun);
+    }
+
+    fn report(&self, clock_hz: u64) -> KernelReport {
+        let bytes = self.count * CHUNK as u64;
+        KernelReport {
+            dispatches: self.count,
+            lanes: self.lanes,
+            gb_s: rate(bytes, self.time as f64 / clock_hz as f64) / 1e3,
+        }
     }
 }
 

@@ -52,12 +52,25 @@ pub struct Totals {
     pub fence_signals: Option<u64>,
     /// Interrupts raised for anything; `None` as above.
     pub interrupts: Option<u64>,
+    /// The program that the compute engine ran over every chunk.
+    pub kernel: KernelReport,
     /// From the end of recording a submission to its doorbell's status read.
     pub submit_ns: SubmitReport,
     /// Megabytes a second through the whole way: read, hash, three queues, verification.
     pub mb_s: f64,
     /// Megabytes a second of memcpy of the same bytes into the staging buffers.
     pub memcpy_mb_s: f64,
+}
+
+/// What the GPU reported of the program that it ran.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct KernelReport {
+    /// Dispatches that ended.
+    pub dispatches: u64,
+    /// Lanes that they started.
+    pub lanes: u64,
+    /// Gigabytes a second (10^9 bytes) while a dispatch was under way, by the GPU's clock.
+    pub gb_s: f64,
 }
 
 /// Time of a submission in nanoseconds.
@@ -109,6 +122,9 @@ impl Totals {
             row("bytes", grouped(self.bytes)),
             row("MB/s through the GPU, read and verified", format!("{:.0}", self.mb_s)),
             row("MB/s of memcpy of the same bytes", format!("{:.0}", self.memcpy_mb_s)),
+            row("kernels run (ChaCha20)", grouped(self.kernel.dispatches)),
+            row("lanes of the kernels", grouped(self.kernel.lanes)),
+            row("GB/s of the kernels", format!("{:.2}", self.kernel.gb_s)),
             row("submissions", grouped(self.submissions)),
             row("doorbells rung", grouped(self.doorbell_rings)),
             row("doorbells reconnected", grouped(self.doorbell_reconnects)),
@@ -160,6 +176,7 @@ mod tests {
             "gpu_waits",
             "fence_signals",
             "interrupts",
+            "kernel",
             "submit_ns",
             "mb_s",
             "memcpy_mb_s",
@@ -167,6 +184,7 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(keys(&value["totals"]), expected);
         assert_eq!(keys(&value["totals"]["submit_ns"]), ["p50", "p99"]);
+        assert_eq!(keys(&value["totals"]["kernel"]), ["dispatches", "gb_s", "lanes"]);
     }
 
     #[test]

@@ -764,6 +764,9 @@ int32_t campanile_record_wait(campanile_queue queue,
 // Records that the GPU writes its clock to an address that is a multiple of 8.
 int32_t campanile_record_timestamp(campanile_queue queue, uint64_t destination);
 
+// Frequency of the clock that the GPU writes to timestamps and reports, in hertz.
+int32_t campanile_adapter_clock(campanile_adapter adapter, uint64_t *hertz);
+
 // Records that a program runs, on a queue of the compute node. The next command begins when it has ended.
 int32_t campanile_record_dispatch(campanile_queue queue, const campanile_dispatch *dispatch);
 

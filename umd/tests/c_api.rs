@@ -139,6 +139,19 @@ fn work_goes_through() {
 }
 
 #[test]
+fn the_frequency_of_timestamps_is_told() {
+    let all = All::open();
+    let mut hertz = 0;
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_adapter_clock(all.adapter, &mut hertz) }, 0);
+    assert_eq!(hertz, os(|fake| fake.adapter.clock_hz));
+    // SAFETY: a variable.
+    let wrong = unsafe { campanile_adapter_clock(AdapterHandle { id: 0 }, &mut hertz) };
+    assert_eq!(wrong, number(Status::BadHandle));
+    all.close();
+}
+
+#[test]
 fn null_pointers_are_named_and_change_nothing() {
     let all = All::open();
     let bad = number(Status::BadPointer);
@@ -158,6 +171,8 @@ fn null_pointers_are_named_and_change_nothing() {
     assert_eq!(unsafe { campanile_adapter_open(table(), null_mut()) }, bad);
     // SAFETY: as above.
     assert_eq!(unsafe { campanile_adapter_open_luid(table(), 7, 1, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_adapter_clock(all.adapter, null_mut()) }, bad);
     // SAFETY: as above.
     assert_eq!(unsafe { campanile_device_create(all.adapter, null_mut()) }, bad);
     // SAFETY: as above.

@@ -279,7 +279,7 @@ fn key_stream(variant: &Variant) -> (Vec<u8>, DispatchReport, usize) {
     let words: Vec<u8> = words.chain(key).chain(nonce).flat_map(u32::to_le_bytes).collect();
     fixture.host.write(at(0), &(DATA + 0x1000).to_le_bytes());
     fixture.host.write(at(8), &words);
-    let dispatch = fixture.dispatch(include_str!("chacha20.asm"), 4);
+    let dispatch = fixture.dispatch(campanile_isa::programs::CHACHA20, 4);
     fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(dispatch)]);
     fixture.host.ring(&fixture.queue);
     let mut steps = 0;

@@ -15,6 +15,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
 use super::error::{Error, Result};
 use super::library::{self, Library};
+pub(super) use program::Program;
 
 /// Calls a function of the DLL; a status other than 0 becomes an error with the function's name.
 macro_rules! call {
@@ -52,6 +53,8 @@ macro_rules! owner {
         }
     };
 }
+
+mod program;
 
 owner!(OwnedAdapter, AdapterHandle, campanile_adapter_close);
 owner!(OwnedDevice, DeviceHandle, campanile_device_destroy);

@@ -84,6 +84,7 @@ functions! {
     fn campanile_contents_use_until(ContentsHandle, FenceHandle, u64) -> i32;
     fn campanile_contents_synchronize(ContentsHandle, u64, u64) -> i32;
     fn campanile_contents_unmap(ContentsHandle) -> i32;
+    fn campanile_adapter_clock(AdapterHandle, *mut u64) -> i32;
     fn campanile_program_create(DeviceHandle, *const c_void, u64, *mut ProgramHandle) -> i32;
     fn campanile_program_destroy(ProgramHandle) -> i32;
     fn campanile_program_address(ProgramHandle, *mut u64) -> i32;

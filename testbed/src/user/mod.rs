@@ -17,8 +17,8 @@ use wddm_ddi::kmt::Thunks;
 use wddm_ddi::types::{HANDLE, LUID};
 
 pub use campanile_umd::{
-    Access, CopyRows, FenceKind, FenceOptions, LossReason, Node, OfferPriority, Placement, QueueOptions, QueueStats,
-    Reclaimed, Sharing, SubmissionModel, Unfinished,
+    Access, CopyRows, Dispatch, DispatchReport, FenceKind, FenceOptions, LossReason, Node, OfferPriority, Placement,
+    QueueOptions, QueueStats, Reclaimed, Sharing, SubmissionModel, Unfinished,
 };
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
@@ -49,6 +49,9 @@ macro_rules! on {
         }
     };
 }
+
+mod program;
+pub use program::Program;
 
 either! {
     #[doc = "An opened Campanile GPU."]

@@ -7,10 +7,10 @@ use core::{
 };
 
 use super::{
-    CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Recording, Status, finish,
+    AdapterHandle, CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Recording, Status, finish,
     handles::{with, with_mut},
 };
-use crate::{CopyRows, Dispatch, Fence, Recorder, SubmissionModel};
+use crate::{Adapter, CopyRows, Dispatch, Fence, Recorder, SubmissionModel};
 
 /// Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
 /// `destination + i * destination_pitch`.
@@ -167,6 +167,21 @@ pub extern "C" fn campanile_record_wait(queue: QueueHandle, fence: FenceHandle, 
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_record_timestamp(queue: QueueHandle, destination: u64) -> i32 {
     record(queue, |commands| commands.timestamp(destination))
+}
+
+/// Frequency of the clock that the GPU writes to timestamps and reports, in hertz.
+///
+/// # Safety
+/// `hertz` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_adapter_clock(adapter: AdapterHandle, hertz: *mut u64) -> i32 {
+    finish((|| {
+        let out = Out::new(hertz)?;
+        let clock = with(adapter.id, |adapter: &Adapter| Ok(adapter.clock_hz()))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(clock) };
+        Ok(())
+    })())
 }
 
 /// A program that runs in a grid of workgroups, for campanile_record_dispatch.
