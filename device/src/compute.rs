@@ -127,6 +127,12 @@ impl<'b> Lanes<'_, 'b> {
         Ok((span, run))
     }
 
+    /// The memory of all elements of an access, if it is there and contiguous: one look instead of one for each element.
+    fn reach_whole(&mut self, va: u64, len: usize, intent: Intent) -> Result<Option<Span<'b>>, Fault> {
+        let (span, run) = self.reach(va, intent)?;
+        Ok(span.filter(|span| run.min(span.len()) >= len as u64))
+    }
+
     /// Reads bytes of any length, for instance of a program.
     fn read(&mut self, va: u64, out: &mut [u8], intent: Intent) -> Result<(), Fault> {
         let mut done = 0;
@@ -155,9 +161,14 @@ impl GlobalMemory for Lanes<'_, '_> {
     type Fault = Fault;
 
     fn load(&mut self, address: u64, element: usize, bytes: &mut [u8]) -> Result<(), Fault> {
+        let whole = self.reach_whole(address, bytes.len(), Intent::Read)?;
         for (number, piece) in bytes.chunks_mut(element.max(1)).enumerate() {
             let at = element_address(address, element, number);
-            let value = match self.reach(at, Intent::Read)?.0 {
+            let span = match whole {
+                Some(span) => span.after((element * number) as u64),
+                None => self.reach(at, Intent::Read)?.0,
+            };
+            let value = match span {
                 None => 0,
                 Some(span) => span.load_value(element).ok_or(Fault::plain(FaultKind::BadPhysical, at))?,
             };
@@ -170,13 +181,18 @@ impl GlobalMemory for Lanes<'_, '_> {
     }
 
     fn store(&mut self, address: u64, element: usize, bytes: &[u8]) -> Result<(), Fault> {
+        let whole = self.reach_whole(address, bytes.len(), Intent::Write)?;
         for (number, piece) in bytes.chunks(element.max(1)).enumerate() {
             let at = element_address(address, element, number);
             let value = match <[u8; 4]>::try_from(piece) {
                 Ok(word) => u64::from(u32::from_le_bytes(word)),
                 Err(_) => piece.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
             };
-            if let Some(span) = self.reach(at, Intent::Write)?.0 {
+            let span = match whole {
+                Some(span) => span.after((element * number) as u64),
+                None => self.reach(at, Intent::Write)?.0,
+            };
+            if let Some(span) = span {
                 let nowhere = Fault { write: true, ..Fault::plain(FaultKind::BadPhysical, at) };
                 span.store_value(element, value).ok_or(nowhere)?;
             }
