@@ -23,8 +23,8 @@ impl Printed {
     }
 }
 
-/// Bytes of a line with its end and terminator. One call of DbgPrintEx passes on 512 bytes [wdm: DbgPrintEx].
-const LINE: usize = 384;
+/// Bytes of a line with its end and terminator, which one call of DbgPrintEx passes on. [wdm: DbgPrintEx]
+const LINE: usize = 512;
 /// The end of a line and the terminator.
 const LINE_END: usize = 2;
 /// Bytes of a number at most.
