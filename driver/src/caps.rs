@@ -475,6 +475,7 @@ mod tests {
             }
             assert_eq!((info.StateCount, info.ProviderCount), (2, 0));
             assert_eq!((info.States[0].TransitionLatency, info.States[0].ResidencyRequirement), (0, 0));
+            assert!(info.States[..2].iter().all(|state| state.NominalPower == DXGK_FSTATE_UNKNOWN_POWER));
             assert!(info.States[1].TransitionLatency > 0 && info.ComponentName[39] == 0);
             for other in 0..component {
                 assert_ne!(power_component(other).unwrap().ComponentGuid.Data1, info.ComponentGuid.Data1);

@@ -11,7 +11,8 @@ use dxgkrnl::{LoadError, StartError};
 use minimal::{Bench, Mutant, ReservedMemory, SOUND, table};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::STATUS_NOT_SUPPORTED;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use wddm_ddi::types::HANDLE;
 
 fn refused(mutant: Mutant) -> StartError {
     Bench::new(mutant).expect("the table is sound").start().expect_err("a rule is broken")
@@ -329,5 +330,56 @@ fn a_query_that_must_be_refused_may_not_be_answered() {
     for (kind, name) in queries {
         let error = refused(Mutant { answers: Some(DXGK_QUERYADAPTERINFOTYPE(kind)), ..SOUND });
         assert_eq!(error, StartError::McdmQuery(name), "query {kind}");
+    }
+}
+
+thread_local! {
+    /// The query that [`answer_exactly`] answers, and the sizes of question and answer that it insists on.
+    static INSISTS: Cell<(i32, u32, u32)> = const { Cell::new((0, 0, 0)) };
+}
+
+/// A driver that answers one query more than it should, if both sizes are those of the structures. It reads what the answer holds.
+unsafe extern "win64" fn answer_exactly(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let query = unsafe { &*args };
+    let (kind, input, output) = INSISTS.get();
+    if query.Type.0 != kind {
+        // SAFETY: the arguments are those of the system.
+        return unsafe { minimal::answers::query_adapter_info(context, args) };
+    }
+    if (query.InputDataSize, query.OutputDataSize) != (input, output) || query.pInputData.is_null() != (input == 0) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: the answer has so many bytes.
+    let answer = unsafe { std::slice::from_raw_parts(query.pOutputData.cast::<u8>(), output as usize) };
+    assert!(answer.iter().all(|byte| *byte == 0), "a pointer to descriptors that are not there");
+    STATUS_SUCCESS
+}
+
+#[test]
+fn a_query_that_must_be_refused_is_found_with_a_driver_that_insists_on_sizes() {
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| table.DxgkDdiQueryAdapterInfo = Some(answer_exactly);
+    let query = |kind, input, output| {
+        INSISTS.set((kind, input, output));
+        Bench::new(Mutant { table, ..SOUND }).unwrap().start()
+    };
+    for (kind, input, output, name) in [
+        (2, 24, 32, "QUERYSEGMENT"),
+        (4, 0, 16, "QUERYSEGMENT2"),
+        (5, 0, 32, "QUERYSEGMENT3"),
+        (9, 4, 136, "POWERCOMPONENTPSTATEINFO"),
+        (16, 0, 4, "DISPLAY_DRIVERCAPS_EXTENSION"),
+        (17, 4, 264, "INTEGRATED_DISPLAY_DESCRIPTOR"),
+        (18, 0, 16, "UEFIFRAMEBUFFERRANGES"),
+        (19, 4, 52, "QUERYCOLORIMETRYOVERRIDES"),
+        (20, 4, 264, "DISPLAYID_DESCRIPTOR"),
+        (23, 4, 144, "INTEGRATED_DISPLAY_DESCRIPTOR2"),
+        (28, 0, 4, "DEVICE_TYPE_CAPS"),
+    ] {
+        match query(kind, input, output) {
+            Err(error) => assert_eq!(error, StartError::McdmQuery(name), "query {kind}"),
+            Ok(_) => panic!("{name} was not found"),
+        }
+        assert!(query(kind, input, output + 4).is_ok(), "{name} in a larger buffer is refused");
     }
 }

@@ -25,6 +25,9 @@ fn engine() -> DXGK_POWER_RUNTIME_COMPONENT {
     let mut info: DXGK_POWER_RUNTIME_COMPONENT = Zeroed::zeroed();
     info.StateCount = 2;
     info.States[1].TransitionLatency = 10;
+    for state in &mut info.States[..2] {
+        state.NominalPower = DXGK_FSTATE_UNKNOWN_POWER;
+    }
     info.ComponentGuid.Data1 = 1;
     info.ComponentName[..NAME.len()].copy_from_slice(NAME.as_bytes());
     info
@@ -203,14 +206,6 @@ fn a_component_that_breaks_a_rule_is_refused_by_name() {
         (
             || {
                 let mut info = engine();
-                info.States[0].ResidencyRequirement = 1;
-                vec![info]
-            },
-            "F0 has",
-        ),
-        (
-            || {
-                let mut info = engine();
                 info.ComponentMapping.ComponentType.0 = 8;
                 vec![info]
             },
@@ -241,6 +236,54 @@ fn a_component_that_breaks_a_rule_is_refused_by_name() {
     ] {
         let rule = refused(components);
         assert!(rule.contains(part), "{part}: {rule}");
+    }
+}
+
+/// An engine with three F-states, each of which is (TransitionLatency, ResidencyRequirement, NominalPower).
+fn with_states(states: [(u64, u64, u32); 3]) -> DXGK_POWER_RUNTIME_COMPONENT {
+    let mut info = DXGK_POWER_RUNTIME_COMPONENT { StateCount: 3, ..engine() };
+    for (place, (latency, residency, power)) in info.States.iter_mut().zip(states) {
+        *place = DXGK_POWER_RUNTIME_STATE {
+            TransitionLatency: latency,
+            ResidencyRequirement: residency,
+            NominalPower: power,
+        };
+    }
+    info
+}
+
+const UNKNOWN: u32 = DXGK_FSTATE_UNKNOWN_POWER;
+
+#[test]
+fn a_deeper_f_state_takes_longer_to_leave_and_uses_less_power() {
+    for (components, rule) in [
+        (
+            (|| vec![with_states([(1, 0, 9), (10, 0, 5), (20, 0, 1)])]) as fn() -> _,
+            "F0 has 1 as TransitionLatency, which must be 0",
+        ),
+        (
+            || vec![with_states([(0, 1, 9), (10, 0, 5), (20, 0, 1)])],
+            "F0 has 1 as ResidencyRequirement, which must be 0",
+        ),
+        (|| vec![with_states([(0, 0, 0), (10, 0, UNKNOWN), (20, 0, UNKNOWN)])], "F0 has 0 as NominalPower"),
+        (|| vec![with_states([(0, 0, 9), (0, 0, 5), (20, 0, 1)])], "TransitionLatency of F1 is not larger"),
+        (|| vec![with_states([(0, 0, 9), (10, 0, 5), (10, 0, 1)])], "TransitionLatency of F2 is not larger"),
+        (|| vec![with_states([(0, 0, 9), (10, 0, 9), (20, 0, 1)])], "NominalPower of F1 is not smaller"),
+        (|| vec![with_states([(0, 0, 9), (10, 0, UNKNOWN), (20, 0, 9)])], "NominalPower of F2 is not smaller"),
+    ] {
+        let broken = refused(components);
+        assert!(broken.contains(rule), "{rule}: {broken}");
+    }
+    for sound in [
+        (|| vec![with_states([(0, 0, 9), (10, 30, 5), (20, 30, 0)])]) as fn() -> _,
+        || vec![with_states([(0, 0, UNKNOWN), (10, 0, 5), (20, 0, 1)])],
+        || vec![with_states([(0, 0, 9), (10, 0, UNKNOWN), (20, 0, 8)])],
+        // What is behind the last state is none.
+        || vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 1, ..with_states([(0, 0, 1), (0, 0, 2), (0, 0, 3)]) }],
+    ] {
+        let bench = Bench::new(managed(sound)).unwrap();
+        let luid = bench.start().unwrap();
+        bench.machine.remove(luid).unwrap();
     }
 }
 

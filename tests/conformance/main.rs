@@ -91,3 +91,33 @@ fn every_entry_point_of_the_driver_has_its_level_of_threading() {
     assert!(implemented.len() > 60, "{implemented:?}");
     assert_eq!(named, implemented, "docs/threading.md against docs/ddi-table.md");
 }
+
+/// The slots that have a function in the one list of the driver's slots.
+fn implemented() -> Vec<String> {
+    let slots = std::fs::read_to_string(root().join("driver/src/slots.rs")).expect("readable");
+    let rows = slots.lines().filter_map(|line| line.trim().split_once(" = "));
+    let rows = rows.filter(|(slot, _)| slot.starts_with("DxgkDdi") && slot.contains(" by "));
+    rows.filter_map(|(slot, _)| slot.split(' ').next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_entry_point_of_the_driver_says_what_tells_the_size_of_its_structures() {
+    let document = std::fs::read_to_string(root().join("docs/structure-sizes.md")).expect("readable");
+    let (cases, mut named) = (cases(), Vec::new());
+    for row in document.lines().filter(|line| line.starts_with("| DxgkDdi")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let &[_, entry_points, kind, reason, holders, _] = &cells[..] else { panic!("{row}") };
+        named.extend(entry_points.split(", ").map(str::to_owned));
+        assert!(["size", "buffer", "grew", "fixed"].contains(&kind), "{row}");
+        assert!(!reason.is_empty(), "no reason: {row}");
+        let holders: Vec<&str> = holders.split('`').skip(1).step_by(2).collect();
+        let is_held = !holders.is_empty() && holders.iter().all(|name| find(name, &cases).is_some());
+        let has_size = ["size", "buffer"].contains(&kind);
+        assert!(is_held == has_size, "what has a size is held by something that exists: {row}");
+    }
+    let mut implemented = implemented();
+    implemented.sort_unstable();
+    named.sort_unstable();
+    assert!(implemented.len() > 60, "{implemented:?}");
+    assert_eq!(named, implemented, "docs/structure-sizes.md against driver/src/slots.rs");
+}

@@ -132,6 +132,21 @@ pub struct DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment {
     pub DummyPage: PHYSICAL_ADDRESS,
 }
 
+/// Physical transfer of WDDM 1 of an allocation that a swizzling range shows.
+/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::SpecialLockTransfer]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARG_BUILDPAGINGBUFFER_SpecialLockTransfer {
+    pub hAllocation: HANDLE,
+    pub TransferOffset: u32,
+    pub TransferSize: usize,
+    pub Source: DXGKARG_BUILDPAGINGBUFFER_Transfer_Source,
+    pub Destination: DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination,
+    pub Flags: DXGK_TRANSFERFLAGS,
+    pub SwizzlingRangeId: u32,
+    pub SwizzlingRangeData: u32,
+}
+
 /// Union of [`DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination`].
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -192,6 +207,7 @@ pub union DXGKARG_BUILDPAGINGBUFFER_Union {
     pub WritePhysical: DXGKARG_BUILDPAGINGBUFFER_WritePhysical,
     pub MapApertureSegment: DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment,
     pub UnmapApertureSegment: DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment,
+    pub SpecialLockTransfer: DXGKARG_BUILDPAGINGBUFFER_SpecialLockTransfer,
     pub InitContextResource: DXGKARG_BUILDPAGINGBUFFER_InitContextResource,
     pub TransferVirtual: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL,
     pub FillVirtual: DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL,
@@ -246,6 +262,7 @@ zeroed! {
     DXGKARG_BUILDPAGINGBUFFER_WritePhysical,
     DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment,
     DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment,
+    DXGKARG_BUILDPAGINGBUFFER_SpecialLockTransfer,
     DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination_Union,
     DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination,
     DXGKARG_BUILDPAGINGBUFFER_InitContextResource,

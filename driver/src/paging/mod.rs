@@ -6,12 +6,13 @@
 //! where `MultipassOffset`, the number of packets built so far, says.
 //!
 //! No operation is answered with STATUS_GRAPHICS_ALLOCATION_BUSY: the memory manager would wait until the allocation is idle and ask
-//! again, and what cannot be carried out now cannot be carried out then. Page-table updates and flushes never fail, because the memory
-//! manager cannot go back: an entry that the hardware cannot express is left invalid, so that an access through it faults. Any other
+//! again, and what cannot be carried out now cannot be carried out then. Page-table updates, copies of entries and flushes never fail,
+//! because the memory manager cannot go back: an entry that the hardware cannot express is left invalid, so that an access through it faults. Any other
 //! operation that contradicts what the adapter reported is refused with a status that the memory manager answers with bug check 0x10E
 //! (0xB), because going on would lose content in silence. Either is printed with its fields, once for each kind of operation.
 
 pub(crate) mod buffer;
+mod copy_entries;
 pub(crate) mod root;
 
 use core::ptr::NonNull;
@@ -55,7 +56,7 @@ fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
 ///
 /// # Errors
 /// STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER if the operation goes on in another buffer; STATUS_INVALID_PARAMETER if it can never be carried
-/// out, which no page-table update or flush answers. [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
+/// out, which no page-table update, copy of entries or flush answers. [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
 pub(crate) fn build(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> Result<(), Refused> {
     let context = adapter.objects.get::<Context>(Handle::of(args.hSystemContext));
     let Ok(gpu) = adapter.started_engine(context.map_or(0, Context::engine)) else {
@@ -91,10 +92,15 @@ pub(crate) fn build(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_BUILDP
     }
 }
 
-/// True for page-table updates and flushes, which the memory manager does not take back.
+/// True for page-table updates, copies of their entries and flushes, which the memory manager does not take back.
 const fn never_fails(operation: DXGK_BUILDPAGINGBUFFER_OPERATION) -> bool {
     use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
-    matches!(operation, Op::DXGK_OPERATION_UPDATE_PAGE_TABLE | Op::DXGK_OPERATION_FLUSH_TLB)
+    matches!(
+        operation,
+        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE
+            | Op::DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES
+            | Op::DXGK_OPERATION_FLUSH_TLB
+    )
 }
 
 /// Counts and prints an operation of which a part, or all, cannot be carried out and is left out.
@@ -125,7 +131,7 @@ fn operation(
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
         Op::DXGK_OPERATION_VIRTUAL_FILL => fill(arm!(FillVirtual), multipass, buffer),
         Op::DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
-            copy_page_table_entries(arm!(CopyPageTableEntries), multipass, buffer)
+            copy_entries::build(arm!(CopyPageTableEntries), multipass, buffer, || ignore(adapter, args))
         }
         Op::DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION => {
             update_context_allocation(arm!(UpdateContextAllocation), multipass, buffer)
@@ -356,35 +362,6 @@ fn fill(
     Ok(())
 }
 
-/// Page tables are mapped in the paging process at the addresses given, so the paging node copies their entries like any memory.
-fn copy_page_table_entries(
-    copies: &DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES,
-    multipass: &mut u32,
-    buffer: &mut Buffer,
-) -> Result<(), PagingError> {
-    const ENTRY: u64 = 8;
-    let ranges = NonNull::new(copies.pRanges);
-    while *multipass < copies.NumRanges {
-        let ranges = ranges.ok_or(PagingError::Impossible)?;
-        // SAFETY: the array has NumRanges elements.
-        let range = unsafe { ranges.add(*multipass as usize) };
-        // SAFETY: as above.
-        let range = unsafe { range.read() };
-        let fits = |start| page_table::fits(start, range.NumPageTableEntries, LeafPages::Small);
-        if !fits(range.SrcStartPteIndex) || !fits(range.DstStartPteIndex) {
-            return Err(PagingError::Impossible);
-        }
-        if range.NumPageTableEntries != 0 {
-            let at = |table: u64, index: u32| table.wrapping_add(u64::from(index) * ENTRY);
-            let source = at(range.SrcPageTableAddress, range.SrcStartPteIndex);
-            let destination = at(range.DstPageTableAddress, range.DstStartPteIndex);
-            buffer.push_copy(source, destination, range.NumPageTableEntries * ENTRY as u32)?;
-        }
-        *multipass += 1;
-    }
-    Ok(())
-}
-
 /// Writes the driver's bytes into a context allocation, one 32-bit fill a word. This driver asks for no such update; the
 /// operation is complete all the same.
 fn update_context_allocation(
@@ -559,30 +536,5 @@ mod tests {
         let mut multipass = 0;
         assert_eq!(fill(&operation, &mut multipass, &mut buffer(&mut memory)), Err(PagingError::Impossible));
         assert_eq!(multipass, 0);
-    }
-
-    #[test]
-    fn copies_of_page_table_entries_address_the_entries() {
-        let mut ranges = [DXGK_BUILDPAGINGBUFFER_COPY_RANGE::zeroed(); 2];
-        ranges[0].NumPageTableEntries = 16;
-        ranges[0].SrcPageTableAddress = 0x10_0000;
-        ranges[0].DstPageTableAddress = 0x20_0000;
-        ranges[0].SrcStartPteIndex = 32;
-        ranges[0].DstStartPteIndex = 496;
-        let mut operation = DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES::zeroed();
-        operation.NumRanges = 2;
-        operation.pRanges = ranges.as_mut_ptr();
-        let mut memory = [0u64; 7];
-        let mut multipass = 0;
-        assert_eq!(copy_page_table_entries(&operation, &mut multipass, &mut buffer(&mut memory)), Ok(()));
-        let [packet::Packet::Copy(copy)] = decode(&memory)[..] else { panic!("one copy") };
-        assert_eq!((copy.source, copy.destination, copy.row_bytes), (0x10_0100, 0x20_0f80, 128));
-        ranges[1].NumPageTableEntries = 513;
-        operation.pRanges = ranges.as_mut_ptr();
-        let mut multipass = 1;
-        assert_eq!(
-            copy_page_table_entries(&operation, &mut multipass, &mut buffer(&mut memory)),
-            Err(PagingError::Impossible)
-        );
     }
 }

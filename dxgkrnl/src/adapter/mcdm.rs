@@ -9,8 +9,8 @@
 
 use wddm_ddi::km::DXGK_QUERYADAPTERINFOTYPE as Query;
 use wddm_ddi::km::{
-    D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY, DRIVER_INITIALIZATION_DATA, DXGK_DRIVERCAPS, DXGK_DRIVERCAPS_MiscCaps,
-    DXGK_VIDMMCAPS_Bits, DXGK_VIDSCHCAPS,
+    D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY, DRIVER_INITIALIZATION_DATA, DXGK_DISPLAY_DRIVERCAPS_EXTENSION,
+    DXGK_DRIVERCAPS, DXGK_DRIVERCAPS_MiscCaps, DXGK_QUERYSEGMENTMEMORYSTATE, DXGK_VIDMMCAPS_Bits, DXGK_VIDSCHCAPS,
 };
 
 use super::StartError;
@@ -124,20 +124,75 @@ pub(super) const PROHIBITED: [&str; 61] = [
     "DxgkDdiUpdateOverlay",
 ];
 
-/// Queries that a driver of a compute-only adapter refuses.
-pub(super) const UNANSWERED: [(Query, &str); 12] = [
-    (Query::DXGKQAITYPE_QUERYSEGMENT, "QUERYSEGMENT"),
-    (Query::DXGKQAITYPE_QUERYSEGMENT2, "QUERYSEGMENT2"),
-    (Query::DXGKQAITYPE_QUERYSEGMENT3, "QUERYSEGMENT3"),
-    (Query::DXGKQAITYPE_PREFERREDGPUNODE, "PREFERREDGPUNODE"),
-    (Query::DXGKQAITYPE_POWERCOMPONENTPSTATEINFO, "POWERCOMPONENTPSTATEINFO"),
-    (Query::DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION, "DISPLAY_DRIVERCAPS_EXTENSION"),
-    (Query::DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR, "INTEGRATED_DISPLAY_DESCRIPTOR"),
-    (Query::DXGKQAITYPE_UEFIFRAMEBUFFERRANGES, "UEFIFRAMEBUFFERRANGES"),
-    (Query::DXGKQAITYPE_QUERYCOLORIMETRYOVERRIDES, "QUERYCOLORIMETRYOVERRIDES"),
-    (Query::DXGKQAITYPE_DISPLAYID_DESCRIPTOR, "DISPLAYID_DESCRIPTOR"),
-    (Query::DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR2, "INTEGRATED_DISPLAY_DESCRIPTOR2"),
-    (Query::DXGKQAITYPE_DEVICE_TYPE_CAPS, "DEVICE_TYPE_CAPS"),
+/// A query that a driver of a compute-only adapter refuses, and how it is asked: a driver may insist on the sizes of the structures.
+#[derive(Clone, Copy)]
+pub(super) struct Unanswered {
+    pub(super) kind: Query,
+    pub(super) name: &'static str,
+    /// Bytes of the question, which are zero: of the first target, component and engine.
+    pub(super) input: usize,
+    /// Bytes of the answer.
+    pub(super) output: usize,
+}
+
+const fn unanswered(kind: Query, name: &'static str, input: usize, output: usize) -> Unanswered {
+    Unanswered { kind, name, input, output }
+}
+
+/// No page says what the structure is: more than it can have.
+const UNKNOWN: usize = 256;
+/// Index of a component, or identifier of a target. [d3dkmddi: DXGK_QAITARGETIN]
+const INDEX: usize = 4;
+/// Base, size and flags of an aperture, with padding at the end. [d3dkmddi: DXGK_QUERYSEGMENTIN]
+const SEGMENT_IN: usize = 24;
+/// Number of segments, pointer to their descriptors, and three numbers about paging buffers. [d3dkmddi: DXGK_QUERYSEGMENTOUT]
+const SEGMENT_OUT: usize = 32;
+/// Number of segments and pointer to their descriptors; the page only reserves it. [d3dkmddi: DXGK_QUERYSEGMENTOUT2]
+const SEGMENT_OUT2: usize = 16;
+/// Number of states, 32 frequencies, and flags; the page only reserves it. [d3dkmddi: DXGK_POWER_P_COMPONENT]
+const P_COMPONENT: usize = 136;
+/// Four points of two numbers, three luminances, depths and flags. [d3dkmddi: DXGK_COLORIMETRY]
+const COLORIMETRY: usize = 52;
+/// Flags, timing (56 bytes at 8), link, colours (at 68), technology, usage, instance and kind of the descriptor.
+/// [d3dkmddi: DXGK_QUERYINTEGRATEDDISPLAYOUT]
+const DISPLAY: usize = 136;
+/// Bytes of the shortest descriptor of a display, behind the rest of its answer: there is no child that says how long its own is.
+const DESCRIPTOR: usize = 128;
+/// The same without a descriptor, with the formats that are dithered, and padding at the end. [d3dkmddi: DXGK_QUERYINTEGRATEDDISPLAYOUT2]
+const DISPLAY2: usize = 144;
+
+/// Queries that a driver of a compute-only adapter refuses. What the question is says [d3dkmddi: DXGKARG_QUERYADAPTERINFO]: nothing, where it
+/// has no word about one. What the answer is says [d3dkmddi: DXGK_QUERYADAPTERINFOTYPE].
+pub(super) const UNANSWERED: [Unanswered; 12] = [
+    unanswered(Query::DXGKQAITYPE_QUERYSEGMENT, "QUERYSEGMENT", SEGMENT_IN, SEGMENT_OUT),
+    unanswered(Query::DXGKQAITYPE_QUERYSEGMENT2, "QUERYSEGMENT2", 0, SEGMENT_OUT2),
+    unanswered(Query::DXGKQAITYPE_QUERYSEGMENT3, "QUERYSEGMENT3", 0, SEGMENT_OUT),
+    unanswered(Query::DXGKQAITYPE_PREFERREDGPUNODE, "PREFERREDGPUNODE", 0, UNKNOWN),
+    unanswered(Query::DXGKQAITYPE_POWERCOMPONENTPSTATEINFO, "POWERCOMPONENTPSTATEINFO", INDEX, P_COMPONENT),
+    unanswered(
+        Query::DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION,
+        "DISPLAY_DRIVERCAPS_EXTENSION",
+        0,
+        size_of::<DXGK_DISPLAY_DRIVERCAPS_EXTENSION>(),
+    ),
+    unanswered(
+        Query::DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR,
+        "INTEGRATED_DISPLAY_DESCRIPTOR",
+        INDEX,
+        DISPLAY + DESCRIPTOR,
+    ),
+    // The ranges are those of a segment's state, which has a count of its own for them.
+    unanswered(
+        Query::DXGKQAITYPE_UEFIFRAMEBUFFERRANGES,
+        "UEFIFRAMEBUFFERRANGES",
+        0,
+        size_of::<DXGK_QUERYSEGMENTMEMORYSTATE>(),
+    ),
+    unanswered(Query::DXGKQAITYPE_QUERYCOLORIMETRYOVERRIDES, "QUERYCOLORIMETRYOVERRIDES", INDEX, COLORIMETRY),
+    unanswered(Query::DXGKQAITYPE_DISPLAYID_DESCRIPTOR, "DISPLAYID_DESCRIPTOR", INDEX, DISPLAY + DESCRIPTOR),
+    unanswered(Query::DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR2, "INTEGRATED_DISPLAY_DESCRIPTOR2", INDEX, DISPLAY2),
+    // A word of bits. [d3dkmddi: DXGK_DEVICE_TYPE_CAPS]
+    unanswered(Query::DXGKQAITYPE_DEVICE_TYPE_CAPS, "DEVICE_TYPE_CAPS", 0, 4),
 ];
 
 /// A rule about a member of DRIVERCAPS.
@@ -286,7 +341,7 @@ mod tests {
     fn no_member_has_two_rules_and_no_query_is_there_twice() {
         let members: HashSet<&str> = caps_rules().map(|rule| rule.member).collect();
         assert_eq!(members.len(), caps_rules().count());
-        let queries: HashSet<i32> = UNANSWERED.iter().map(|(query, _)| query.0).collect();
+        let queries: HashSet<i32> = UNANSWERED.iter().map(|query| query.kind.0).collect();
         assert_eq!(queries.len(), UNANSWERED.len());
     }
 }

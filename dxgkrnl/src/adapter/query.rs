@@ -7,6 +7,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 
+use super::mcdm::Unanswered;
 use super::{Adapter, StartError};
 use nt::bugcheck::Bugcheck;
 
@@ -47,6 +48,15 @@ impl Buffer {
     fn new(len: usize) -> Self {
         let words = (len + GUARD).div_ceil(8);
         Self { bytes: vec![u64::from_ne_bytes([POISON; 8]); words], len }
+    }
+
+    /// One whose answer is zero beforehand, for structures with members that the driver reads.
+    fn zeroed(len: usize) -> Self {
+        let mut buffer = Self::new(len);
+        // SAFETY: the words hold `len` bytes, and bytes need no alignment.
+        let answer = unsafe { std::slice::from_raw_parts_mut(buffer.bytes.as_mut_ptr().cast::<u8>(), len) };
+        answer.fill(0);
+        buffer
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -141,6 +151,13 @@ impl Adapter {
         self.ask(kind, name, input, &mut output)?;
         // SAFETY: the buffer has the size of `T`, for which any bytes are valid.
         Ok(unsafe { output.bytes.as_ptr().cast::<T>().read_unaligned() })
+    }
+
+    /// Whether the driver answers a query that it should refuse.
+    pub(super) fn answers(&self, query: &Unanswered) -> bool {
+        let mut input = vec![0; query.input / 4];
+        let mut output = Buffer::zeroed(query.output);
+        self.ask(query.kind, query.name, &mut input, &mut output).is_ok()
     }
 
     /// One answer that must not be refused.

@@ -373,11 +373,9 @@ impl Adapter {
 
     /// What a driver for displays may answer, and one of a compute-only adapter refuses.
     fn query_displays(&self, driver: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
-        const INDEX: u32 = 0;
         if driver.MiscCaps.ComputeOnly() {
-            let answers = |kind, name| self.query::<[u8; 256]>(kind, name, &mut [INDEX]).is_ok();
-            return match mcdm::UNANSWERED.into_iter().find(|(kind, name)| answers(*kind, name)) {
-                Some((_, name)) => Err(StartError::McdmQuery(name)),
+            return match mcdm::UNANSWERED.into_iter().find(|query| self.answers(query)) {
+                Some(query) => Err(StartError::McdmQuery(query.name)),
                 None => Ok(()),
             };
         }

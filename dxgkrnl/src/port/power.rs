@@ -116,6 +116,34 @@ impl Drop for NodeUse<'_> {
     }
 }
 
+/// The rules for the F-states of a component, F0 first: what F0 has, and that a deeper state uses less power and takes longer to leave. States
+/// whose power nobody measured are left out of the comparison. [d3dkmddi: DXGK_POWER_RUNTIME_STATE]
+fn check_states(states: &[DXGK_POWER_RUNTIME_STATE]) -> Result<(), String> {
+    let Some(f0) = states.first() else { return Ok(()) };
+    let zero = [("TransitionLatency", f0.TransitionLatency), ("ResidencyRequirement", f0.ResidencyRequirement)];
+    if let Some((member, value)) = zero.into_iter().find(|(_, value)| *value != 0) {
+        return Err(format!("F0 has {value} as {member}, which must be 0"));
+    }
+    if f0.NominalPower == 0 {
+        return Err("F0 has 0 as NominalPower, which must not be 0".to_owned());
+    }
+    let (mut latency, mut power) = (None, None);
+    for (fstate, state) in states.iter().enumerate() {
+        if latency.is_some_and(|above| state.TransitionLatency <= above) {
+            return Err(format!("TransitionLatency of F{fstate} is not larger than that of the state above it"));
+        }
+        latency = Some(state.TransitionLatency);
+        if state.NominalPower == DXGK_FSTATE_UNKNOWN_POWER {
+            continue;
+        }
+        if power.is_some_and(|above| state.NominalPower >= above) {
+            return Err(format!("NominalPower of F{fstate} is not smaller than that of a state above it"));
+        }
+        power = Some(state.NominalPower);
+    }
+    Ok(())
+}
+
 /// The rules for one component. `node_count`: nodes of the adapter.
 pub(crate) fn check_component(
     index: u32,
@@ -128,8 +156,8 @@ pub(crate) fn check_component(
     if !(1..=info.States.len() as u32).contains(&states) {
         return broken(format!("{states} F-states; 1 to {} are allowed", info.States.len()));
     }
-    if info.States.first().is_some_and(|f0| f0.TransitionLatency != 0 || f0.ResidencyRequirement != 0) {
-        return broken("F0 has a latency or a residency requirement; both must be 0".to_owned());
+    if let Err(rule) = check_states(info.States.get(..states as usize).unwrap_or_default()) {
+        return broken(rule);
     }
     if !(0..DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_MAX.0).contains(&info.ComponentMapping.ComponentType.0) {
         return broken(format!("type {} does not exist", info.ComponentMapping.ComponentType.0));

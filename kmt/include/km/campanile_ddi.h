@@ -2573,6 +2573,28 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
         } UnmapApertureSegment;
         struct {
             HANDLE hAllocation;
+            UINT TransferOffset;
+            SIZE_T TransferSize;
+            struct {
+                UINT SegmentId;
+                union {
+                    LARGE_INTEGER SegmentAddress;
+                    MDL *pMdl;
+                };
+            } Source;
+            struct {
+                UINT SegmentId;
+                union {
+                    LARGE_INTEGER SegmentAddress;
+                    MDL *pMdl;
+                };
+            } Destination;
+            DXGK_TRANSFERFLAGS Flags;
+            UINT SwizzlingRangeId;
+            UINT SwizzlingRangeData;
+        } SpecialLockTransfer;
+        struct {
+            HANDLE hAllocation;
             struct {
                 UINT SegmentId;
                 union {
@@ -2615,6 +2637,42 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
     D3DGPU_VIRTUAL_ADDRESS DmaBufferGpuVirtualAddress;
     UINT DmaBufferWriteOffset;
 } DXGKARG_BUILDPAGINGBUFFER;
+
+#pragma pack(push, 1)
+typedef struct DXGK_NODE_PERFDATA {
+    UINT64 Frequency;
+    UINT64 MaxFrequency;
+    UINT64 MaxFrequencyOC;
+    UINT Voltage;
+    UINT VoltageMax;
+    UINT VoltageMaxOC;
+    UINT64 MaxTransitionLatency;
+} DXGK_NODE_PERFDATA;
+#pragma pack(pop)
+
+#pragma pack(push, 1)
+typedef struct DXGK_ADAPTER_PERFDATA {
+    UINT64 MemoryFrequency;
+    UINT64 MaxMemoryFrequency;
+    UINT64 MaxMemoryFrequencyOC;
+    UINT64 MemoryBandwidth;
+    UINT64 PCIEBandwidth;
+    UINT FanRPM;
+    UINT Power;
+    UINT Temperature;
+    UCHAR PowerStateOverride;
+} DXGK_ADAPTER_PERFDATA;
+#pragma pack(pop)
+
+#pragma pack(push, 1)
+typedef struct DXGK_ADAPTER_PERFDATACAPS {
+    UINT64 MaxMemoryBandwidth;
+    UINT64 MaxPCIEBandwidth;
+    UINT MaxFanRPM;
+    UINT TemperatureMax;
+    UINT TemperatureWarning;
+} DXGK_ADAPTER_PERFDATACAPS;
+#pragma pack(pop)
 
 /* Place of a device in a chain of linked adapters. Filled by the driver */
 typedef struct LINKED_DEVICE {

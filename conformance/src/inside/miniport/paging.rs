@@ -12,7 +12,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::MDL;
 
 use super::rig::{Rig, completed, handle};
-use super::system::{ALL, Report, System, ddi, reports};
+use super::system::{ALL, Report, System, ddi, printed, reports};
 use crate::simulated::Case;
 use crate::{Boot, Failure};
 
@@ -40,7 +40,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         "FLUSH_TLB has the translations of every page from the first address to the last forgotten before it returns, and those of the whole space where no range is given."
         => translations_are_forgotten_from_the_first_to_the_last_address_or_all_of_them;
     "Miniport.EntriesAreCopiedRangeByRange" on Boot::Shared, "dxgk_buildpagingbuffer_copypagetableentries":
-        "COPY_PAGE_TABLE_ENTRIES copies range by range, over any number of buffers; a range outside its tables is refused, after those before it."
+        "COPY_PAGE_TABLE_ENTRIES copies range by range, over any number of buffers. A range that reaches outside of its tables is not refused: the entries that it was to write become invalid, and where those are no entries of a table nothing is written; the ranges before and after it are copied."
         => entries_are_copied_between_tables_range_by_range;
     "Miniport.ContextAllocationIsUpdated" on Boot::Shared, "dxgkddi_buildpagingbuffer":
         "UPDATE_CONTEXT_ALLOCATION writes the data of the driver into the context allocation, in order and within its size."
@@ -49,7 +49,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         "MAP_APERTURE_SEGMENT points pages of the aperture at the pages of an MDL from MdlOffset on, and UNMAP_APERTURE_SEGMENT at the dummy page; what reaches beyond list or segment is refused and changes nothing."
         => pages_of_the_aperture_segment_show_what_a_list_names_until_they_are_unmapped;
     "Miniport.UnclaimedOperationsAreRefused" on Boot::Shared, "dxgkddi_buildpagingbuffer":
-        "Notices that need nothing are taken, and operations that the driver never claimed, or that there are not, are refused with STATUS_INVALID_PARAMETER."
+        "Notices that need nothing are taken, and operations that the driver never claimed, or that there are not, are refused with STATUS_INVALID_PARAMETER; each kind of these is printed once, with its fields."
         => notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good;
 }
 
@@ -421,12 +421,25 @@ fn entries_are_copied_between_tables_range_by_range(case: &mut Case<'_>) -> Resu
         let passes = all_passes(&system, size, operation, copies(&mut ranges));
         ensure_eq!(passes.concat(), expected, "in buffers of {size} bytes");
     }
-    for bad in [range(2, 511, 0), range(2, 0, 511), range(u32::MAX, 1, 1), range(1, u32::MAX, 0)] {
+    let misplaced = DXGK_BUILDPAGINGBUFFER_COPY_RANGE { SrcPageTableAddress: 0x10_0004, ..range(2, 0, 0) };
+    for (bad, invalid) in [
+        (range(2, 511, 4), Some(filled(0x20_0020, 16, 0))),
+        (range(1, u32::MAX, 0), Some(filled(0x20_0000, 8, 0))),
+        (misplaced, Some(filled(0x20_0000, 16, 0))),
+        (range(2, 0, 511), None),
+        (range(u32::MAX, 1, 1), None),
+    ] {
         let mut buffer = Buffer::new(4096);
-        let (status, done) = buffer.build(&system, operation, copies(&mut [ranges[0], bad]), 0);
-        ensure_eq!((status, done), (STATUS_INVALID_PARAMETER, 1), "{:?}", bad.NumPageTableEntries);
-        ensure_eq!(buffer.packets(), expected[..1]);
+        let (status, done) = buffer.build(&system, operation, copies(&mut [ranges[0], bad, ranges[2]]), 0);
+        ensure_eq!((status, done), (STATUS_SUCCESS, 3), "{:?}", bad.NumPageTableEntries);
+        let around: Vec<Packet> = [Some(expected[0]), invalid, Some(expected[1])].into_iter().flatten().collect();
+        ensure_eq!(buffer.packets(), around, "{:?}", bad.NumPageTableEntries);
     }
+    let mut buffer = Buffer::new(4096);
+    let none = DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES { NumRanges: 1, pRanges: null_mut() };
+    let none = DXGKARG_BUILDPAGINGBUFFER_Union { CopyPageTableEntries: none };
+    ensure_eq!(buffer.build(&system, operation, none, 0), (STATUS_SUCCESS, 0), "no ranges where one is announced");
+    ensure_eq!(buffer.used, 0);
     system.remove();
     Ok(())
 }
@@ -537,14 +550,27 @@ fn notices_are_taken_and_what_the_driver_never_claimed_is_refused_for_good(case:
         DXGK_BUILDPAGINGBUFFER_OPERATION(-1),
         DXGK_BUILDPAGINGBUFFER_OPERATION(i32::MAX),
     ];
+    printed(case);
     let answers = [(known.as_slice(), STATUS_SUCCESS), (unknown.as_slice(), STATUS_INVALID_PARAMETER)];
     for (operations, answer) in answers {
-        for operation in operations {
+        for operation in operations.iter().chain(operations) {
             let mut buffer = Buffer::new(4096);
             let nothing = DXGKARG_BUILDPAGINGBUFFER::zeroed().u;
             ensure_eq!(buffer.build(&system, *operation, nothing, 0), (answer, 0), "{operation:?}");
             ensure_eq!(buffer.used, 0, "{operation:?}");
         }
+    }
+    let mut transfer = DXGKARG_BUILDPAGINGBUFFER_Transfer::zeroed();
+    transfer.TransferSize = 1;
+    let u = DXGKARG_BUILDPAGINGBUFFER_Union { Transfer: transfer };
+    let status = Buffer::new(4096).build(&system, Operation::DXGK_OPERATION_TRANSFER, u, 0);
+    ensure_eq!(status, (STATUS_INVALID_PARAMETER, 0), "a physical transfer of a byte");
+    let lines = printed(case);
+    // The last two are one kind, for they are far from any operation; the transfer is one more.
+    ensure_eq!(lines.len(), unknown.len(), "one report for each kind of operation, not {lines:?}");
+    for report in [" 0x0: hAllocation=0x0 TransferOffset=0x0 TransferSize=0x1 ", " 0x1: hAllocation=0x0 FillSize=0x0 "]
+    {
+        ensure!(lines.iter().any(|line| line.contains(report)), "{report} is not in {lines:?}");
     }
     system.remove();
     Ok(())

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::NTSTATUS;
+use wddm_ddi::types::{GUID, NTSTATUS, QUERY_INTERFACE};
 
 use super::rig::Rig;
 use super::system::*;
@@ -26,6 +26,12 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
     "Miniport.TableOfCallbacksEndsWhereItsSizeSays" on Boot::Shared, "dxgkrnl_interface":
         "The driver reads as much of the table of callbacks as its Size says: a table that ends before a callback without which the driver cannot work is refused as another revision, one that ends before another has the driver do without it, and one that goes on behind the last known is no other."
         => the_table_of_callbacks_ends_where_its_size_says;
+    "Miniport.InterfaceThatDoesNotFitIsRefused" on Boot::Shared, "ns-video-_query_interface":
+        "DxgkDdiQueryInterface returns no interface that is larger than Size bytes: a shorter buffer is refused with STATUS_BUFFER_TOO_SMALL and nothing is written, a longer one is taken, the interface says its own size, and nothing is written behind that. Another version and another interface are not supported."
+        => an_interface_is_never_larger_than_its_buffer;
+    "Miniport.FeatureInterfaceThatDoesNotFitIsRefused" on Boot::Shared, "ns-d3dkmddi-dxgkarg_queryfeatureinterface":
+        "The interface of a feature is written if InterfaceSize bytes hold it, and InterfaceSize says then how many bytes it has; a shorter buffer is refused with STATUS_BUFFER_TOO_SMALL, and neither the buffer nor InterfaceSize changes."
+        => the_interface_of_a_feature_is_never_larger_than_its_buffer;
 }
 
 use DXGK_QUERYADAPTERINFOTYPE as Q;
@@ -175,5 +181,83 @@ fn the_table_of_callbacks_ends_where_its_size_says(case: &mut Case<'_>) -> Resul
         ensure_eq!(log(|log| std::mem::take(&mut log.disconnected)).len(), told, "a table of {size} bytes");
         rig.system.remove();
     }
+    Ok(())
+}
+
+/// Asks for the interface of the driver's features, at the beginning of `memory`.
+fn interface_in(
+    system: &System,
+    (guid, version): (GUID, u16),
+    memory: &mut [u64],
+    size: usize,
+) -> (NTSTATUS, QUERY_INTERFACE) {
+    let mut query = QUERY_INTERFACE::zeroed();
+    query.InterfaceType = &raw const guid;
+    (query.Version, query.Size) = (version, size as u16);
+    query.Interface = memory.as_mut_ptr().cast();
+    (ddi!(system, DxgkDdiQueryInterface, system.adapter.cast(), &raw mut query), query)
+}
+
+fn an_interface_is_never_larger_than_its_buffer(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
+    let whole = size_of::<DXGKDDI_FEATURE_INTERFACE>();
+    let feature = (GUID_WDDM_INTERFACE_FEATURE, DXGKDDI_FEATURE_INTERFACE_VERSION_1);
+    for size in (0..whole).chain([whole, whole + 1, whole + 64]) {
+        let mut buffer = memory(whole + 64);
+        let expected = if size < whole { STATUS_BUFFER_TOO_SMALL } else { STATUS_SUCCESS };
+        let (status, query) = interface_in(&system, feature, &mut buffer, size);
+        ensure_eq!((status, usize::from(query.Size)), (expected, size), "a buffer of {size} bytes");
+        let written = if status.is_success() { whole } else { 0 };
+        let bytes = bytes(&buffer);
+        ensure!(
+            bytes[written..].iter().all(|byte| *byte == CANARY),
+            "a buffer of {size} bytes is written behind {written}"
+        );
+        if written != 0 {
+            let said = u16::from_ne_bytes([bytes[0], bytes[1]]);
+            ensure_eq!(usize::from(said), whole, "the size that the interface says");
+            ensure!(bytes[8..whole].iter().any(|byte| *byte != CANARY), "an interface without functions");
+        }
+    }
+    let other = GUID { Data1: feature.0.Data1 ^ 1, ..feature.0 };
+    for kind in [(feature.0, feature.1 + 1), (feature.0, 0), (other, feature.1)] {
+        let mut buffer = memory(whole + 64);
+        ensure_eq!(interface_in(&system, kind, &mut buffer, whole).0, STATUS_NOT_SUPPORTED, "version {}", kind.1);
+        ensure!(bytes(&buffer).iter().all(|byte| *byte == CANARY), "version {} is written", kind.1);
+    }
+    system.remove();
+    Ok(())
+}
+
+fn the_interface_of_a_feature_is_never_larger_than_its_buffer(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut system = System::started(case, ALL, 1);
+    let mut interface = DXGKDDI_FEATURE_INTERFACE::zeroed();
+    let mut query = QUERY_INTERFACE::zeroed();
+    let guid = GUID_WDDM_INTERFACE_FEATURE;
+    query.InterfaceType = &raw const guid;
+    query.Version = DXGKDDI_FEATURE_INTERFACE_VERSION_1;
+    (query.Size, query.Interface) = (size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16, (&raw mut interface).cast());
+    ensure_eq!(ddi!(system, DxgkDdiQueryInterface, system.adapter.cast(), &raw mut query), STATUS_SUCCESS);
+    let ask = interface.QueryFeatureInterface.ok_or_else(|| Failure::new("the interface has no such function"))?;
+    let whole = size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>();
+    for size in (0..whole).chain([whole, whole + 1, whole + 64]) {
+        let mut buffer = memory(whole + 64);
+        let mut args = DXGKARG_QUERYFEATUREINTERFACE::zeroed();
+        (args.FeatureId, args.Version) = (DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING, 1);
+        (args.InterfaceSize, args.Interface) = (size as u16, buffer.as_mut_ptr().cast());
+        // SAFETY: the driver's own function; the arguments are what its prototype asks for.
+        let call = || unsafe { ask(system.adapter, &raw mut args) };
+        let status = called(&system.driver, "DxgkDdiQueryFeatureInterface", call);
+        let (expected, says) = if size < whole { (STATUS_BUFFER_TOO_SMALL, size) } else { (STATUS_SUCCESS, whole) };
+        ensure_eq!((status, usize::from(args.InterfaceSize)), (expected, says), "a buffer of {size} bytes");
+        let written = if status.is_success() { whole } else { 0 };
+        let bytes = bytes(&buffer);
+        ensure!(
+            bytes[written..].iter().all(|byte| *byte == CANARY),
+            "a buffer of {size} bytes is written behind {written}"
+        );
+        ensure!(written == 0 || bytes[..whole] != [CANARY; size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>()]);
+    }
+    system.remove();
     Ok(())
 }
