@@ -37,7 +37,7 @@ extern "win64" fn mm_get_system_routine_address(name: *const UNICODE_STRING) -> 
     caller(NAME).services().export(&name).unwrap_or(0)
 }
 
-fn processors() -> u32 {
+pub(super) fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
 }
 
@@ -54,7 +54,7 @@ extern "win64" fn ke_query_processor_count_ex(group: u16) -> u32 {
 }
 
 /// Windows 11 24H2, whose interface this is: 10.0.26100. [wdm: RTL_OSVERSIONINFOW, RTL_OSVERSIONINFOEXW]
-extern "win64" fn rtl_get_version(version: *mut c_void) -> NTSTATUS {
+pub(super) extern "win64" fn rtl_get_version(version: *mut c_void) -> NTSTATUS {
     const NAME: &str = "RtlGetVersion";
     const SERVICE_PACK: usize = 20;
     const EXTENDED: u32 = 284;

@@ -22,6 +22,7 @@ mod resource;
 mod spin;
 mod strings;
 mod threads;
+mod version;
 
 pub use etw::notify;
 
@@ -105,6 +106,7 @@ const EXPORTS: &[&[Export]] = &[
     spin::EXPORTS,
     strings::EXPORTS,
     threads::EXPORTS,
+    version::EXPORTS,
 ];
 
 /// KeQueryPerformanceCounter ticks a second, as on current Windows.
