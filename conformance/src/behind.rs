@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::rig::Rig;
 use crate::running;
 use campanile_device::Variant;
-use campanile_hw::registers::{CAPS, Caps, DOORBELL_COUNT};
+use campanile_hw::registers::{CAPS, Caps, DOORBELL_COUNT, PREEMPTION_INSTRUCTION};
 use dxgkrnl::{Process, Rescue};
 
 use testbed::setup::{System, SystemOptions};
@@ -81,9 +81,22 @@ impl Case<'_> {
         Err(Failure::NotApplicable(reason.to_owned()))
     }
 
+    /// Ends the case where a workgroup that does not end keeps its node from all other queues.
+    pub(crate) fn needs_preemption_between_instructions(&self) -> Result<(), Failure> {
+        if self.caps().preemption() == PREEMPTION_INSTRUCTION {
+            return Ok(());
+        }
+        Err(Failure::NotApplicable("the node cannot leave a workgroup that does not end".to_owned()))
+    }
+
+    /// The register by which the hardware says what it can do.
+    pub(crate) fn caps(&self) -> Caps {
+        Caps::from_bits(self.system.register(CAPS, 4) as u32)
+    }
+
     /// All queues share one doorbell, which nobody has to give up for another.
     fn has_global_doorbell(&self) -> bool {
-        Caps::from_bits(self.system.register(CAPS, 4) as u32).global_doorbell()
+        self.caps().global_doorbell()
     }
 
     /// The adapter, opened by the user-mode driver.

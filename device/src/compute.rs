@@ -6,12 +6,13 @@
 use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
+use crate::variant::Preemption;
 use campanile_hw::event::FaultKind;
 use campanile_hw::isa::{GRID_MAX, INSTRUCTION_SIZE, NO_INSTRUCTION, Order, Program, Scope};
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
 use campanile_jit::Compiled;
-use campanile_shader::{Cause, Dispatch, GlobalMemory, Kernel, Outcome, ShaderFault};
+use campanile_shader::{Blocks, Cause, Dispatch, GlobalMemory, Kernel, NoBlocks, Outcome, ShaderFault};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -35,6 +36,22 @@ pub(crate) struct Running {
     begun: u64,
 }
 
+impl Running {
+    /// True if no workgroup is in progress.
+    pub(crate) fn is_between_workgroups(&self) -> bool {
+        self.dispatch.is_between_workgroups()
+    }
+}
+
+/// How one slice of a dispatch is run.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    /// True if programs that run long are compiled.
+    compiles: bool,
+    /// True if the slice ends at the end of a workgroup.
+    ends_with_workgroup: bool,
+}
+
 /// A program as it was fetched.
 #[derive(Debug)]
 struct Fetched {
@@ -48,16 +65,20 @@ struct Fetched {
 
 impl Fetched {
     /// Runs a dispatch of this program for one slice.
-    fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, compiles: bool) -> Outcome<Fault> {
-        if compiles
+    fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, manner: Manner) -> Outcome<Fault> {
+        let mut run = |blocks: &dyn Blocks, budget: &mut u64| match manner.ends_with_workgroup {
+            true => dispatch.run_workgroup(&self.kernel, blocks, lanes, budget),
+            false => dispatch.run_with(&self.kernel, blocks, lanes, budget),
+        };
+        if manner.compiles
             && self.kernel.code().len() <= COMPILED_MOST
             && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER
             && let Some(code) = self.compiled.get_or_init(|| Compiled::new(&self.kernel).ok())
         {
-            return dispatch.run_with(&self.kernel, code, lanes, &mut { SLICE_COMPILED });
+            return run(code, &mut { SLICE_COMPILED });
         }
         let mut budget = SLICE_INSTRUCTIONS;
-        let outcome = dispatch.run(&self.kernel, lanes, &mut budget);
+        let outcome = run(&NoBlocks, &mut budget);
         self.interpreted.fetch_add(SLICE_INSTRUCTIONS - budget, Ordering::Relaxed);
         outcome
     }
@@ -279,13 +300,13 @@ fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
 }
 
 /// Goes on with a DISPATCH for one slice, or begins it. True when it is done. `partial` counts, from 1, the workgroups that have ended, so that a queue whose state was
-/// saved and restored goes on with the workgroup that had not.
+/// saved and restored goes on with the workgroup that had not. The slice ends with the workgroup in progress if `leaves` says that the queue is to leave the node.
 pub(crate) fn dispatch(
     tlb: &mut Tlb,
     programs: &mut Programs,
     root: Location,
     packet: &packet::Dispatch,
-    (running, partial): (&mut Option<Box<Running>>, &mut u64),
+    (running, partial, leaves): (&mut Option<Box<Running>>, &mut u64, bool),
     context: &Context<'_>,
 ) -> Result<bool, Fault> {
     let mut lanes = Lanes { tlb, memory: context.memory, root, near: None };
@@ -302,7 +323,9 @@ pub(crate) fn dispatch(
         }
     };
     let Running { program, dispatch, .. } = &mut *current;
-    match program.run(dispatch, &mut lanes, !context.features.interpreter) {
+    let ends_with_workgroup = leaves && context.features.preemption == Preemption::Workgroup;
+    let manner = Manner { compiles: !context.features.interpreter, ends_with_workgroup };
+    match program.run(dispatch, &mut lanes, manner) {
         Outcome::Paused => {
             *partial = current.dispatch.workgroups_done() + 1;
             *running = Some(current);

@@ -33,6 +33,8 @@ pub(crate) struct Budget {
     pub(crate) bytes: u64,
     /// True if the slice ends with the command buffer in progress.
     pub(crate) ends_with_buffer: bool,
+    /// True if the queue is to leave the node as soon as it can.
+    pub(crate) leaves: bool,
 }
 
 /// Reason why a time slice ended.
@@ -250,9 +252,13 @@ impl Engine {
             }
             let log = self.log_behind(buffer, root, &packet, context);
             let decoded = Decoded { packet: &packet, log: log.as_ref() };
+            buffer.dispatched |= matches!(packet, Packet::Dispatch(_));
             match self.execute(queue, buffer, root, decoded, context, budget)? {
                 Step::Partial => return Ok(Some(Outcome::More)),
-                Step::Wait { key } => return Ok(Some(Outcome::Wait { key })),
+                Step::Wait { key } => {
+                    buffer.dispatched = false;
+                    return Ok(Some(Outcome::Wait { key }));
+                }
                 Step::Done => {}
             }
             buffer.offset += (packet.size() + log.map_or(0, |_| packet::Log::SIZE)) as u32;
@@ -436,7 +442,7 @@ impl Engine {
             Packet::Dispatch(_) if queue.node != NODE_COMPUTE => Err(bad_packet(BadPacket::Privilege, at)),
             Packet::Dispatch(dispatch) => {
                 let (tlb, programs) = (&mut self.tlb, &mut self.programs);
-                let state = (&mut queue.dispatch, &mut buffer.partial);
+                let state = (&mut queue.dispatch, &mut buffer.partial, budget.leaves);
                 let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
                 // A dispatch uses up the rest of the time slice.
                 budget.bytes = 0;

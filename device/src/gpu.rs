@@ -106,6 +106,7 @@ impl Gpu {
             idle_ticks: variant.idle_ticks,
             linked: variant.linked,
             interpreter: variant.interpreter,
+            preemption: variant.preemption,
         };
         Ok(Arc::new(Self {
             memory: Memory::new(vram).on_host(variant.cached_host),

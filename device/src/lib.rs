@@ -49,4 +49,4 @@ pub use fault::{FaultId, FaultRule, Faults, HangAt, Often};
 pub use gpu::{Gpu, Interrupts};
 pub use held::Held;
 pub use runner::Runner;
-pub use variant::{PageTableUpdates, Variant};
+pub use variant::{PageTableUpdates, Preemption, Variant};

@@ -1,6 +1,9 @@
 //! The properties in which pieces of silicon differ, and the register values by which software reads them.
 
-use campanile_hw::registers::{Caps, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL, VRAM_PAGE_SIZE};
+use campanile_hw::registers::{
+    Caps, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL, PREEMPTION_BUFFER, PREEMPTION_DISPATCH,
+    PREEMPTION_INSTRUCTION, PREEMPTION_WORKGROUP, VRAM_PAGE_SIZE,
+};
 use serde::{Deserialize, Serialize};
 
 /// Largest VRAM in bytes.
@@ -61,6 +64,8 @@ pub struct Variant {
     pub posted_writes: bool,
     /// True if programs are interpreted only. Otherwise those that run long are compiled for the host's processor.
     pub interpreter: bool,
+    /// Where a queue that has begun a DISPATCH can be stopped.
+    pub preemption: Preemption,
     /// Ticks (nanoseconds) after which a node without work reports that it is idle; 0 for a function that never does.
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
@@ -80,6 +85,21 @@ pub enum PageTableUpdates {
     GpuVirtual = PAGE_TABLES_BY_WRITE,
     /// The paging node, by locations.
     GpuPhysical = PAGE_TABLES_BY_WRITE_PHYSICAL,
+}
+
+/// Where a queue of the compute node can be stopped that has begun a DISPATCH, the coarsest granularity first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Preemption {
+    /// At the end of the command buffer.
+    Buffer = PREEMPTION_BUFFER,
+    /// Between two packets.
+    Dispatch = PREEMPTION_DISPATCH,
+    /// Also between two workgroups of the DISPATCH.
+    Workgroup = PREEMPTION_WORKGROUP,
+    /// Also between two instructions.
+    #[default]
+    Instruction = PREEMPTION_INSTRUCTION,
 }
 
 impl Default for Variant {
@@ -107,6 +127,7 @@ impl Default for Variant {
             linked: false,
             posted_writes: false,
             interpreter: false,
+            preemption: Preemption::Instruction,
             idle_ticks: 0,
             queue_limit: 16_384,
             seed: 1,
@@ -172,5 +193,6 @@ impl Variant {
             .with_vram_kept_in_d3(self.vram_kept_in_d3)
             .with_page_table_updates(self.page_table_updates as u8)
             .with_notify_doorbells(self.notify_doorbells)
+            .with_preemption(self.preemption as u8)
     }
 }

@@ -6,6 +6,7 @@
 use campanile_hw::page_table;
 use campanile_hw::registers::{
     self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
+    PREEMPTION_DISPATCH, PREEMPTION_INSTRUCTION, PREEMPTION_WORKGROUP,
 };
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -132,6 +133,19 @@ fn flag(value: bool) -> BOOLEAN {
     BOOLEAN::from(value)
 }
 
+/// Where the hardware can take a queue off its node that has begun a DISPATCH. That between two instructions has the name of a shader boundary
+/// here; DXGI calls the same level an instruction boundary. [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
+fn compute_preemption(caps: Caps) -> D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY {
+    match caps.preemption() {
+        PREEMPTION_DISPATCH => D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY,
+        PREEMPTION_WORKGROUP => {
+            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_THREAD_GROUP_BOUNDARY
+        }
+        PREEMPTION_INSTRUCTION => D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY,
+        _ => D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY,
+    }
+}
+
 /// DXGKQAITYPE_DRIVERCAPS.
 #[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
 pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAPS {
@@ -153,12 +167,10 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
     caps.MemoryManagementCaps.PagingNode = NODE_PAGING;
     caps.GpuEngineTopology.NbAsymetricProcessingNodes = NODES;
     caps.WDDMVersion = WDDM_VERSION;
-    // A preemption drops what did not start and waits for the buffer that runs.
     caps.PreemptionCaps = D3DKMDT_PREEMPTION_CAPS {
         GraphicsPreemptionGranularity:
             D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY,
-        ComputePreemptionGranularity:
-            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY,
+        ComputePreemptionGranularity: compute_preemption(hardware.caps),
     };
     caps.SupportPerEngineTDR = flag(true);
     caps.SupportRuntimePowerManagement = flag(true);

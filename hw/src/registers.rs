@@ -173,9 +173,20 @@ word! {
         1 notify_doorbells: bool,
         /// FenceSignaled events tell neither the fence nor its kind: a PROGRESS on a queue without native progress fence sends one too, and no Progress event.
         1 one_fence_event: bool,
-        reserved 20 as u32,
+        /// Where a queue of the compute node can be stopped that has begun a DISPATCH: 0 at the end of the command buffer, 1 between two packets, 2 also between two workgroups of the DISPATCH, 3 also between two instructions.
+        2 preemption: u8,
+        reserved 18 as u32,
     }
 }
+
+/// [`Caps::preemption`]: at the end of the command buffer.
+pub const PREEMPTION_BUFFER: u8 = 0;
+/// [`Caps::preemption`]: between two packets.
+pub const PREEMPTION_DISPATCH: u8 = 1;
+/// [`Caps::preemption`]: between two workgroups.
+pub const PREEMPTION_WORKGROUP: u8 = 2;
+/// [`Caps::preemption`]: between two instructions.
+pub const PREEMPTION_INSTRUCTION: u8 = 3;
 
 /// [`Caps::page_table_updates`]: by WRITE.
 pub const PAGE_TABLES_BY_WRITE: u8 = 1;
@@ -202,9 +213,9 @@ numbers! {
         MapQueue = 1,
         /// Takes queue ARG0 off the run list and disconnects its doorbell. Afterwards the GPU touches nothing on its behalf.
         UnmapQueue = 2,
-        /// Stops queue ARG0 at the next packet boundary, then sends a Suspended event with cookie ARG1. A suspended queue is told at once.
+        /// Stops queue ARG0 at the next packet boundary, or in a DISPATCH where CAPS.PREEMPTION allows it, then sends a Suspended event with cookie ARG1. A suspended queue is told at once.
         SuspendQueue = 3,
-        /// Lets queue ARG0 run again and looks at its write pointer; one that cannot be read any more faults the queue.
+        /// Lets queue ARG0 run again, or go on if it has not answered SuspendQueue because of CAPS.PREEMPTION, which it then does, and looks at its write pointer; one that cannot be read any more faults the queue.
         ResumeQueue = 4,
         /// Looks at the write pointer of queue ARG0; one that cannot be read faults the queue. A suspended queue is looked at when it is resumed.
         KickQueue = 5,

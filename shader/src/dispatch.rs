@@ -71,6 +71,33 @@ impl Dispatch {
         memory: &mut M,
         budget: &mut u64,
     ) -> Outcome<M::Fault> {
+        self.run_on(kernel, blocks, memory, budget, false)
+    }
+
+    /// As [`Dispatch::run_with`], but the run also ends at the end of a workgroup.
+    pub fn run_workgroup<M: GlobalMemory>(
+        &mut self,
+        kernel: &Kernel,
+        blocks: &dyn Blocks,
+        memory: &mut M,
+        budget: &mut u64,
+    ) -> Outcome<M::Fault> {
+        self.run_on(kernel, blocks, memory, budget, true)
+    }
+
+    /// True if no workgroup is in progress.
+    pub fn is_between_workgroups(&self) -> bool {
+        self.group.is_none()
+    }
+
+    fn run_on<M: GlobalMemory>(
+        &mut self,
+        kernel: &Kernel,
+        blocks: &dyn Blocks,
+        memory: &mut M,
+        budget: &mut u64,
+        one: bool,
+    ) -> Outcome<M::Fault> {
         let whole = *budget;
         while self.done < self.grid.groups() {
             if *budget == 0 {
@@ -84,6 +111,9 @@ impl Dispatch {
                 Ok(true) => {
                     self.group = None;
                     self.done += 1;
+                    if one && self.done < self.grid.groups() {
+                        return Outcome::Paused;
+                    }
                 }
                 Ok(false) => return Outcome::Paused,
                 Err(fault) => return Outcome::Fault(fault),

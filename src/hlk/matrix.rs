@@ -18,6 +18,7 @@ const PROPERTIES: &[&[&str]] = &[
     &["", "idle=5us"],
     &["", "posted-writes"],
     &["", "interpreter"],
+    &["", "preemption=buffer", "preemption=dispatch", "preemption=workgroup"],
     &["", LOCAL_FENCES],
     &["", "linked"],
 ];

@@ -108,6 +108,7 @@ fn own_program(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn others_go_on(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.needs_preemption_between_instructions()?;
     let guest = Guest::new(case.system, "innocent")?;
     let luid = case.system.luid();
     let mut innocent = guest.inside(|_| Lab::on(Rig::open(luid)?))?;
@@ -134,6 +135,7 @@ fn others_go_on(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn starves_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.needs_preemption_between_instructions()?;
     let guest = Guest::new(case.system, "endless")?;
     let luid = case.system.luid();
     let mut endless = guest.inside(|_| Lab::on(Rig::open(luid)?))?;
@@ -160,6 +162,7 @@ fn starves_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn ends_with_process(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.needs_preemption_between_instructions()?;
     let luid = case.system.luid();
     let before = reports(case.system).len();
     for _ in 0..3 {

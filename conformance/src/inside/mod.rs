@@ -73,6 +73,7 @@ mod power;
 mod power_device;
 mod power_idle;
 mod power_loss;
+mod preemption;
 mod queue;
 mod races;
 mod residency;
@@ -141,6 +142,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     scheduling_priorities::CASES,
     packet::CASES,
     compute::CASES,
+    preemption::CASES,
     packet_power::CASES,
     doorbell_churn::CASES,
     doorbell_fallback::CASES,

@@ -234,6 +234,11 @@ impl Cmp {
                 state.leave_unanswered(number, cookie);
                 return Ok(0);
             }
+            let holds = |queue: &mut Queue| queue.holds_node(context.features.preemption);
+            if state.queue(number).is_some_and(holds) {
+                state.leave_later(number, cookie);
+                return Ok(0);
+            }
             if !faulted {
                 state.unlist(number, context);
             }
@@ -248,10 +253,14 @@ impl Cmp {
 
     fn resume(&self, memory: &Memory, number: u32) -> Result<u64> {
         self.with_queue(memory, number, |state, context| {
-            if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != RunState::Suspended {
+            if state.is_leaving(number) {
+                // It is as if the queue had left the node and got it back at once.
+                state.answer_leaving(number, context);
+            } else if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != RunState::Suspended {
                 return Err(CommandStatus::BadState);
+            } else {
+                state.settle(number, context);
             }
-            state.settle(number, context);
             // A write pointer that went away meanwhile stops the queue for good, as it would have while running.
             state.look(number, context);
             Ok(0)

@@ -8,8 +8,9 @@ use crate::context::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock::lock;
 use crate::mmu::Fault;
-use crate::queue::run_list::{RunList, Terms};
+use crate::queue::run_list::{RunList, Slice, Terms};
 use crate::queue::{Queue, RunState};
+use crate::variant::Preemption;
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use campanile_hw::scheduling_log::ContextState;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -59,6 +60,8 @@ pub(crate) struct NodeState {
     hung: bool,
     /// Suspensions that are not answered before the node is reset: queue and cookie, oldest first.
     unanswered: Vec<(u32, u64)>,
+    /// Suspensions of the queue that has the node and cannot leave it yet: queue and cookie, oldest first.
+    leaving: Vec<(u32, u64)>,
     /// The inbox while it is worked through.
     inbox: Vec<u32>,
     pub(crate) engine: Engine,
@@ -113,6 +116,46 @@ impl NodeState {
     /// Notes a suspension that only a reset answers.
     pub(crate) fn leave_unanswered(&mut self, number: u32, cookie: u64) {
         self.unanswered.push((number, cookie));
+    }
+
+    /// Notes a suspension that is answered when the queue can leave the node.
+    pub(crate) fn leave_later(&mut self, number: u32, cookie: u64) {
+        self.leaving.push((number, cookie));
+    }
+
+    /// True if the queue has been asked to stop and could not leave the node yet.
+    pub(crate) fn is_leaving(&self, number: u32) -> bool {
+        self.leaving.iter().any(|(queue, _)| *queue == number)
+    }
+
+    /// Answers the suspensions that a queue could not answer before.
+    pub(crate) fn answer_leaving(&mut self, number: u32, context: &Context<'_>) {
+        let (asked, others) = std::mem::take(&mut self.leaving).into_iter().partition(|(queue, _)| *queue == number);
+        self.leaving = others;
+        let asked: Vec<(u32, u64)> = asked;
+        for (_, cookie) in asked {
+            let Some(queue) = self.queue(number) else { return };
+            context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
+        }
+    }
+
+    /// Suspends a queue that was asked to stop, if it can leave the node by now. A hang leaves the answer to the reset.
+    fn leave_if_free(&mut self, number: u32, context: &Context<'_>) {
+        if !self.is_leaving(number) {
+            return;
+        }
+        if self.hung {
+            return self.unanswered.append(&mut self.leaving);
+        }
+        let preemption = context.features.preemption;
+        if self.queue(number).is_some_and(|queue| queue.holds_node(preemption)) {
+            return;
+        }
+        self.unlist(number, context);
+        if let Some(queue) = self.queue(number) {
+            queue.state = RunState::Suspended;
+        }
+        self.answer_leaving(number, context);
     }
 
     /// Resets the engine. The queue that had it faults, or if there is none the first one whose suspension was not answered; its number is
@@ -204,6 +247,7 @@ impl NodeState {
         self.unlist(number, context);
         self.run_list.remove(number);
         self.unanswered.retain(|(other, _)| *other != number);
+        self.leaving.retain(|(other, _)| *other != number);
         if let Some(slot) = self.queues.get_mut(number as usize) {
             *slot = None;
         }
@@ -234,6 +278,7 @@ impl NodeState {
             .with_rule(fault.rule)
             .with_entry(entry as u32);
         context.report(EventKind::Fault, queue.node, number, [fault.address, info.into_bits()]);
+        self.answer_leaving(number, context);
     }
 
     /// Puts a queue on the run list if it has work and is neither suspended, waiting nor faulted; marks it idle if it has no work.
@@ -357,15 +402,37 @@ impl NodeState {
             return news;
         }
         let before = self.current();
-        let current = before.and_then(|number| self.queues.get(number as usize)?.as_deref());
+        let Some(slice) = self.next_slice(context.features.preemption) else { return news };
+        let worked = self.run_slice(node, slice, (before, news), context);
+        self.leave_if_free(slice.queue, context);
+        worked
+    }
+
+    /// The queue that runs next, and for how long: the queue that has the node if it cannot leave it.
+    fn next_slice(&mut self, preemption: Preemption) -> Option<Slice> {
+        let number = self.current();
+        let current = number.and_then(|number| self.queues.get(number as usize)?.as_deref());
         let at_boundary = current.is_none_or(|queue| queue.buffer.is_none());
-        let Some(slice) = self.run_list.choose(at_boundary) else { return news };
+        let holds = current.is_some_and(|queue| queue.holds_node(preemption));
+        let slice = if holds { self.run_list.hold() } else { self.run_list.choose(at_boundary) }?;
+        Some(Slice { ends_with_buffer: slice.ends_with_buffer || self.is_leaving(slice.queue), ..slice })
+    }
+
+    /// Runs a slice; `before` is the queue that had the node until now. True if there was work, or news before.
+    fn run_slice(
+        &mut self,
+        node: u32,
+        slice: Slice,
+        (before, news): (Option<u32>, bool),
+        context: &Context<'_>,
+    ) -> bool {
         let number = slice.queue;
         self.visits += 1;
         let Some(slot) = self.queues.get_mut(number as usize) else { return news };
         let Some(queue) = slot.as_deref_mut() else { return news };
         let ends_with_buffer = slice.ends_with_buffer;
-        let mut budget = Budget { packets: slice.packets, bytes: SLICE_BYTES, ends_with_buffer };
+        let leaves = ends_with_buffer && queue.holds_node(context.features.preemption);
+        let mut budget = Budget { packets: slice.packets, bytes: SLICE_BYTES, ends_with_buffer, leaves };
         let began = self.scheduling.as_ref().map_or(0, |_| context.clock.mark());
         let outcome = self.engine.run(queue, context, &mut budget);
         match outcome {

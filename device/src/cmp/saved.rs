@@ -74,6 +74,7 @@ fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buff
         size: state.size,
         offset: state.offset,
         partial: state.partial,
+        dispatched: false,
         own_root,
         retire: flags.retire_event().then_some(state.tag),
         progress: flags.write_progress().then_some(state.tag),

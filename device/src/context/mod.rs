@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::event::Events;
 use crate::fault::Faults;
 use crate::memory::Access;
+use crate::variant::Preemption;
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;
 use fences::FenceTable;
@@ -39,6 +40,8 @@ pub(crate) struct Features {
     pub(crate) linked: bool,
     /// True if programs are never compiled for the host.
     pub(crate) interpreter: bool,
+    /// Where a queue that has begun a DISPATCH can be stopped.
+    pub(crate) preemption: Preemption,
 }
 
 /// Counters of one node, written under its lock and read without it.

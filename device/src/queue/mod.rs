@@ -11,6 +11,7 @@ use crate::context::Features;
 use crate::log::QueueLogs;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
+use crate::variant::Preemption;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{
     BadWritePointer, CONTROL_READ_POINTER, CONTROL_SIZE, CONTROL_WRITE_POINTER, Location, QueueDescriptor, QueueFlags,
@@ -111,6 +112,8 @@ pub(crate) struct Buffer {
     pub(crate) offset: u32,
     /// Bytes of the current packet's effect done: a long COPY or FILL is cut into slices.
     pub(crate) partial: u64,
+    /// True if a DISPATCH of the buffer has begun since the queue last waited in it.
+    pub(crate) dispatched: bool,
     /// Address space of the buffer and its packets where that is not the queue's.
     pub(crate) own_root: Option<Location>,
     /// Tag of the RETIRED event, if one is wanted.
@@ -265,6 +268,18 @@ impl Queue {
         self.ring.after(self.geometry.slot(self.fetched))
     }
 
+    /// True while the queue has the node and cannot leave it, because of a DISPATCH that it has begun.
+    pub(crate) fn holds_node(&self, preemption: Preemption) -> bool {
+        let dispatch = self.dispatch.as_deref();
+        let inside = match preemption {
+            Preemption::Instruction => false,
+            Preemption::Workgroup => dispatch.is_some_and(|running| !running.is_between_workgroups()),
+            Preemption::Dispatch => dispatch.is_some(),
+            Preemption::Buffer => self.buffer.is_some_and(|buffer| buffer.dispatched),
+        };
+        inside && self.state == RunState::Runnable
+    }
+
     /// True if the queue belongs to the kernel. Only buffers of such a queue may end in RETIRED events.
     pub(crate) fn is_privileged(&self) -> bool {
         self.privileged
@@ -323,6 +338,7 @@ impl Queue {
             size: entry.size,
             offset: 0,
             partial: 0,
+            dispatched: false,
             own_root,
             retire: flags.retire_event().then_some(entry.tag),
             progress: flags.write_progress().then_some(entry.tag),

@@ -438,6 +438,19 @@ impl RunList {
         self.slice(queue)
     }
 
+    /// The next slice of the queue that has the node and cannot leave it. What it runs while another queue is to have the node counts as grace.
+    pub(crate) fn hold(&mut self) -> Option<Slice> {
+        let queue = self.current?;
+        let entry = *self.entry(queue)?;
+        let Some(grace) = self.rival_grace(&entry) else {
+            (self.graced, self.in_grace) = (0, false);
+            return self.slice(queue);
+        };
+        self.in_grace = true;
+        let packets = grace.saturating_sub(self.graced).clamp(1, SLICE_PACKETS);
+        Some(Slice { queue, packets, ends_with_buffer: true })
+    }
+
     /// The next slice of the queue that has the node. It begins a new time slice if nothing is left of the old one.
     fn slice(&mut self, queue: u32) -> Option<Slice> {
         let entry = self.entries.get_mut(queue as usize)?.as_mut()?;

@@ -11,13 +11,13 @@ use campanile_hw::registers::{Command, NODE_COMPUTE, NODE_COPY};
 use campanile_isa::assemble;
 
 const PROGRAM: u64 = 0x10_0000;
-const DATA: u64 = 0x20_0000;
+pub(crate) const DATA: u64 = 0x20_0000;
 const REPORT: u64 = DATA + 0x8000;
 
-struct Fixture {
-    host: Host,
-    space: Space,
-    queue: TestQueue,
+pub(crate) struct Fixture {
+    pub(crate) host: Host,
+    pub(crate) space: Space,
+    pub(crate) queue: TestQueue,
     program: Location,
     data: Location,
 }
@@ -27,7 +27,7 @@ impl Fixture {
         Self::with(&small_variant())
     }
 
-    fn with(variant: &Variant) -> Self {
+    pub(crate) fn with(variant: &Variant) -> Self {
         let mut host = Host::with(variant);
         let space = host.space();
         let queue = host.queue(0, space, NODE_COMPUTE);
@@ -37,7 +37,7 @@ impl Fixture {
     }
 
     /// A dispatch of `groups` workgroups of a program that was put into memory.
-    fn dispatch(&self, text: &str, groups: u32) -> Dispatch {
+    pub(crate) fn dispatch(&self, text: &str, groups: u32) -> Dispatch {
         let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         self.host.write(self.program, &bytes);
         Dispatch {
@@ -56,12 +56,17 @@ impl Fixture {
         self.host.submit(&mut self.queue, &[Packet::Dispatch(dispatch)]);
     }
 
-    fn word(&self, place: u64) -> u32 {
+    /// The place of a byte of the data.
+    pub(crate) fn data(&self, offset: u64) -> Location {
+        self.data.with_address(self.data.address() + offset)
+    }
+
+    pub(crate) fn word(&self, place: u64) -> u32 {
         let bytes = self.host.read(self.data.with_address(self.data.address() + place * 4), 4);
         u32::from_le_bytes(bytes.try_into().expect("a word"))
     }
 
-    fn report(&self) -> DispatchReport {
+    pub(crate) fn report(&self) -> DispatchReport {
         let at = self.data.with_address(self.data.address() + REPORT - DATA);
         DispatchReport::from_bytes(&self.host.read(at, DispatchReport::SIZE).try_into().expect("a report"))
     }
@@ -82,7 +87,7 @@ const SQUARES: &str = ".workgroup 64, 1, 1
     store.w1 [d0], w1
     exit";
 
-const ENDLESS: &str = ".workgroup 32, 1, 1
+pub(crate) const ENDLESS: &str = ".workgroup 32, 1, 1
     arguments d0
     mov.i32 w2, 1
     loop

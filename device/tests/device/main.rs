@@ -15,6 +15,7 @@ mod page_table_updates;
 mod paging;
 mod posted;
 mod power;
+mod preemption;
 mod priority;
 mod queues;
 mod registers;

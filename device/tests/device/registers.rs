@@ -9,7 +9,7 @@ fn constants_describe_the_variant() {
     let host = Host::new();
     assert_eq!(host.get(reg::ID, 4), u64::from(reg::ID_VALUE));
     assert_eq!(host.get(reg::VERSION, 4), u64::from(reg::INTERFACE_VERSION));
-    assert_eq!(host.get(reg::CAPS, 4), 0b110);
+    assert_eq!(host.get(reg::CAPS, 4), u64::from(reg::PREEMPTION_INSTRUCTION) << 12 | 0b110);
     assert_eq!(host.get(reg::NODE_COUNT, 4), 3);
     assert_eq!(host.get(reg::VRAM_SIZE, 8), crate::host::VRAM_SIZE);
     assert_eq!(host.get(reg::VRAM_WINDOW_SIZE, 8), crate::host::VRAM_SIZE);

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use campanile_device::{PageTableUpdates, Variant};
+use campanile_device::{PageTableUpdates, Preemption, Variant};
 
 /// A variant of the GPU, parsed from text such as `doorbells=4,vram=64M`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,8 @@ keys! {
     "interpreter": "programs are interpreted; otherwise those that run long are compiled for the processor", |draft, _| {
         draft.variant.interpreter = true;
     };
+    "preemption" = "buffer|dispatch|workgroup|instruction": "where the compute node can leave a DISPATCH that it has begun: at the end of the command buffer, of the DISPATCH, of a workgroup, or anywhere; instruction",
+        |draft, value| draft.variant.preemption = preemption(value)?;
     "linked": "two GPUs that form one linked adapter", |draft, _| draft.variant.linked = true;
 }
 
@@ -181,6 +183,16 @@ fn updates(text: &str) -> Result<PageTableUpdates, String> {
     }
 }
 
+fn preemption(text: &str) -> Result<Preemption, String> {
+    match text {
+        "buffer" => Ok(Preemption::Buffer),
+        "dispatch" => Ok(Preemption::Dispatch),
+        "workgroup" => Ok(Preemption::Workgroup),
+        "instruction" => Ok(Preemption::Instruction),
+        other => Err(format!("`preemption` is buffer, dispatch, workgroup or instruction, not `{other}`")),
+    }
+}
+
 fn count(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err(format!("`{text}` is not a count of at least 1")),
@@ -248,6 +260,15 @@ mod tests {
     }
 
     #[test]
+    fn a_dispatch_can_be_left_anywhere_unless_the_gpu_is_coarser() {
+        let at = |text: &str| text.parse::<VariantOptions>().unwrap().0.preemption;
+        assert_eq!([at("default"), at("preemption=instruction")], [Preemption::Instruction; 2]);
+        assert_eq!(at("preemption=workgroup"), Preemption::Workgroup);
+        assert_eq!(at("preemption=dispatch"), Preemption::Dispatch);
+        assert_eq!(at("preemption=buffer"), Preemption::Buffer);
+    }
+
+    #[test]
     fn every_key_changes_something_and_its_form_says_whether_it_takes_a_value() {
         for key in KEYS {
             let value = match key.value {
@@ -258,6 +279,7 @@ mod tests {
                 "BYTES" => "=128",
                 "kept|lost" => "=kept",
                 "cpu|gpu-virtual|gpu-physical" => "=gpu-virtual",
+                "buffer|dispatch|workgroup|instruction" => "=buffer",
                 other => panic!("no example of {other}"),
             };
             let VariantOptions(variant) = format!("{}{value}", key.name).parse().unwrap();
@@ -316,6 +338,7 @@ mod tests {
             ("page-tables", "needs a value"),
             ("page-tables=gpu", "gpu-virtual or gpu-physical"),
             ("no-64bit-atomics=1", "no value"),
+            ("preemption=lane", "workgroup or instruction"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
