@@ -16,6 +16,7 @@ use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
 use crate::adapter::Adapter;
 use crate::caps::Segment;
 use crate::process::Process;
+use crate::tdr_report::TdrReport;
 use crate::vidmm::{Group, SegmentFigures};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
 
@@ -95,6 +96,7 @@ fn known(process: &Process, adapter: &Arc<Adapter>, handle: HANDLE) -> Result<Op
     Ok(process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())))
 }
 
+/// Figures of the adapter, or those of one of its physical adapters.
 fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, NTSTATUS> {
     let caps = adapter.caps();
     if engine.is_some_and(|engine| engine >= caps.engines) {
@@ -104,12 +106,17 @@ fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTIC
     let here = |segment: &&Segment| engine.is_none_or(|engine| segment.engine == engine);
     told.NbSegments = count(caps.segments.iter().filter(here).count());
     told.NodeCount = engine.map_or(count(caps.nodes.len()), |_| caps.nodes_of_engine());
-    told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().len());
+    // Who resets the adapter resets each physical adapter.
+    let resets =
+        |report: &&TdrReport| engine.is_none() || report.node.is_none_or(|node| Some(caps.ordinals(node).1) == engine);
+    told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().iter().filter(resets).count());
     told.Flags.set_NumberOfMemoryGroups(2);
-    let counts = adapter.vidmm().residency();
-    told.PagingFault.Evictions.Count = u32::try_from(counts.evicted).unwrap_or(u32::MAX);
-    let evicted = (1..).zip(&caps.segments).map(|(id, _)| adapter.vidmm().segment_figures(id, None).evicted);
-    told.PagingFault.Evictions.Bytes = evicted.fold(0, u64::saturating_add);
+    let evictions = &mut told.PagingFault.Evictions;
+    for (id, _) in (1..).zip(&caps.segments).filter(|(_, segment)| here(segment)) {
+        let figures = adapter.vidmm().segment_figures(id, None);
+        evictions.Count = evictions.Count.saturating_add(figures.evictions);
+        evictions.Bytes = evictions.Bytes.saturating_add(figures.evicted);
+    }
     Ok(told)
 }
 
