@@ -78,13 +78,13 @@ impl VidSch {
     /// What a node has done altogether, and of that for the paging process; `None` without such a node.
     pub(crate) fn node_figures(&self, node: u32) -> Option<(NodeFigures, NodeFigures)> {
         self.read_scheduling_log(node);
-        Some(self.nodes.get(node as usize)?.state().running.whole())
+        Some(self.nodes.get(node as usize)?.state().figures().whole())
     }
 
     /// What a node has done for a process; `None` without such a node.
     pub(crate) fn node_figures_of(&self, node: u32, process: u64) -> Option<NodeFigures> {
         self.read_scheduling_log(node);
-        Some(self.nodes.get(node as usize)?.state().running.of_process(process))
+        Some(self.nodes.get(node as usize)?.state().figures().of_process(process))
     }
 
     /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.
