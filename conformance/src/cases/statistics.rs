@@ -31,6 +31,12 @@ cases! { thunks "Statistics";
     "Statistics.PagingIsTheSystems" on Boot::Fresh, "d3dkmt_querystatistics_node_information":
         "Packets that move memory are paging buffers of the system in the figures of a node altogether, too, and those of processes are the only client buffers."
         => paging;
+    "Statistics.BuffersOfQueuesAreCounted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_dma_packet_type_information":
+        "Command buffers that the kernel submits to hardware queues of the process are counted on their node, as completed when their progress is reached, and are part of what the node has done altogether."
+        => buffers_of_queues;
+    "Statistics.ContextSwitchesAreCounted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
+        "Each time that a hardware context gets a node is counted for its process and for the node."
+        => switches;
     "Statistics.WaitsAndSignalsAreCounted" on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
         "Waits and signals of the process' contexts are counted on their node when they are submitted and again when they are over, and are part of what the node has done altogether."
         => synchronization;
@@ -357,6 +363,50 @@ fn paging(case: &Case) -> Result<(), Failure> {
         moved += paging.0;
     }
     ensure!(moved > 0, "memory was cleared, and no packet was counted for that");
+    Ok(())
+}
+
+fn buffers_of_queues(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut queues = [rig.kernel_queue(NODE_COPY)?, rig.kernel_queue(NODE_COPY)?];
+    for round in 1..=6 {
+        let queue = &mut queues[round as usize % 2];
+        let value = rig.kernel_submit(queue, &[fill(memory.address, SIZE, round)])?;
+        crate::rig::wait_until("the kernel's queue", || queue.progress.load() >= value)?;
+        let [own, all, _] = node_figures(case, &rig, NODE_COPY)?;
+        let (own, all) = (figures(&own), figures(&all));
+        ensure_eq!((own.1, own.2), (round, round), "buffers handed over and completed");
+        ensure!(all.1 >= own.1 && all.2 >= own.2, "{own:?} of {all:?} altogether");
+    }
+    for queue in queues {
+        let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
+        granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments), "destroying a queue")?;
+    }
+    let [own, ..] = node_figures(case, &rig, NODE_COPY)?;
+    ensure_eq!((figures(&own).1, figures(&own).2), (6, 6), "buffers of queues that are gone");
+    Ok(())
+}
+
+fn switches(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut queues = [rig.kernel_queue(NODE_COPY)?, rig.kernel_queue(NODE_COPY)?];
+    let counted = || -> Result<_, Failure> {
+        let [own, all, _] = node_figures(case, &rig, NODE_COPY)?;
+        ensure!(all.ContextSwitch >= own.ContextSwitch, "{} of {} switches", own.ContextSwitch, all.ContextSwitch);
+        Ok(own.ContextSwitch)
+    };
+    ensure_eq!(counted()?, 0, "switches of a process whose queues had no work");
+    for round in 0..6 {
+        let before = counted()?;
+        let queue = &mut queues[round as usize % 2];
+        let value = rig.kernel_submit(queue, &[fill(memory.address, SIZE, round)])?;
+        crate::rig::wait_until("the kernel's queue", || queue.progress.load() >= value)?;
+        crate::rig::wait_until("a switch to the other context", || counted().is_ok_and(|now| now > before))?;
+    }
     Ok(())
 }
 

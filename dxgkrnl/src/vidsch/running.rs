@@ -31,12 +31,14 @@ pub(crate) struct CommandCount {
 pub(crate) struct NodeFigures {
     /// Time for which its packets have run on the node.
     pub(crate) time: Duration,
-    /// Packets handed over, again after a preemption.
+    /// Packets handed over, again after a preemption, and command buffers of hardware queues that the kernel submits to.
     pub(crate) submitted: u32,
     /// Those that ran to their end.
     pub(crate) completed: u32,
     /// Packets that were taken off.
     pub(crate) preempted: u32,
+    /// How often the hardware gave the node to one of its contexts that had it not.
+    pub(crate) switches: u32,
     /// Waits of its queues for synchronization objects.
     pub(crate) waits: CommandCount,
     /// Signals of its queues.
@@ -64,6 +66,7 @@ impl NodeFigures {
             submitted: self.submitted.wrapping_sub(part.submitted),
             completed: self.completed.wrapping_sub(part.completed),
             preempted: self.preempted.wrapping_sub(part.preempted),
+            switches: self.switches.wrapping_sub(part.switches),
             waits: commands(self.waits, part.waits),
             signals: commands(self.signals, part.signals),
         }
@@ -157,6 +160,23 @@ impl Running {
         self.figures_of(process).add_time(time);
     }
 
+    /// The hardware gave the node to a context of a process.
+    pub(super) fn count_switch(&mut self, process: &Arc<ProcessAdapter>) {
+        self.all.switches = self.all.switches.wrapping_add(1);
+        let figures = self.figures_of(process);
+        figures.switches = figures.switches.wrapping_add(1);
+    }
+
+    /// So many command buffers of a process were handed over to a hardware queue, or are `completed`.
+    pub(super) fn count_buffers(&mut self, process: &Arc<ProcessAdapter>, buffers: u32, completed: bool) {
+        let add = |figures: &mut NodeFigures| {
+            let count = if completed { &mut figures.completed } else { &mut figures.submitted };
+            *count = count.wrapping_add(buffers);
+        };
+        add(&mut self.all);
+        add(self.figures_of(process));
+    }
+
     /// All that the node has done; and what of that for the paging process.
     pub(super) fn whole(&self) -> (NodeFigures, NodeFigures) {
         (self.all, self.system)
@@ -173,6 +193,13 @@ impl VidSch {
     pub(super) fn count_command(&self, device: &Device, node: u32, command: Option<SyncCommand>, completed: bool) {
         if let (Some(command), Some(node)) = (command, self.nodes.get(node as usize)) {
             node.state().running.count(&device.process, command, completed);
+        }
+    }
+
+    /// So many command buffers of a device were handed over to a hardware queue on a node, or are `completed`.
+    pub(super) fn count_buffers(&self, device: &Device, node: u32, buffers: u32, completed: bool) {
+        if let (Some(node), true) = (self.nodes.get(node as usize), buffers != 0) {
+            node.state().running.count_buffers(&device.process, buffers, completed);
         }
     }
 }
