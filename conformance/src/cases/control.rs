@@ -45,8 +45,11 @@ cases! { thunks "Control";
         "The calling process outlives the removal of an adapter; other processes and adapters are refused."
         => removal;
     "Control.FirstModelIsNotSupported" on Boot::Shared, "d3dkmtrender":
-        "Contexts, submissions and limits of the model before GPU virtual addresses are not supported, and handles that are bad are named."
+        "Contexts and submissions of the model before GPU virtual addresses are not supported, and handles that are bad are named."
         => first_model;
+    "Control.QueuedLimitIsKept" on Boot::Shared, "d3dkmt_setqueuedlimit":
+        "The limit of queued presents of a device is 3, then what it was set to, and 3 again after a 0; other devices keep theirs. Other kinds and handles are refused and change nothing."
+        => queued_limit;
     "Control.NothingIsAResourceOfOthers" on Boot::Shared, "d3dkmtqueryresourceinfo":
         "Thunks about shared resources refuse handles of nothing and of other objects. This system's rule for the status: it shares no allocations."
         => resources;
@@ -281,9 +284,37 @@ fn first_model(case: &Case) -> Result<(), Failure> {
         render.u = D3DKMT_RENDER_Union { hContext: handle };
         refused(rig.kmt.call(rig.kmt.further().D3DKMTRender, &mut render), allowed, "D3DKMTRender")?;
     }
-    let mut limit = D3DKMT_SETQUEUEDLIMIT::zeroed();
-    (limit.hDevice, limit.Type) = (rig.device, D3DKMT_QUEUEDLIMIT_TYPE::D3DKMT_GET_QUEUEDLIMIT_PRESENT);
-    refused(rig.kmt.call(rig.kmt.further().D3DKMTSetQueuedLimit, &mut limit), NONE, "D3DKMTSetQueuedLimit")
+    Ok(())
+}
+
+fn queued_limit(case: &Case) -> Result<(), Failure> {
+    use D3DKMT_QUEUEDLIMIT_TYPE as Limit;
+    const DEFAULT: u32 = 3;
+    let (rig, other) = (case.rig()?, case.rig()?);
+    let call = |device, kind, limit| {
+        let mut arguments = D3DKMT_SETQUEUEDLIMIT::zeroed();
+        (arguments.hDevice, arguments.Type) = (device, kind);
+        arguments.u = D3DKMT_SETQUEUEDLIMIT_Union { QueuedPresentLimit: limit };
+        let status = rig.kmt.call(rig.kmt.further().D3DKMTSetQueuedLimit, &mut arguments);
+        // SAFETY: both arms of the union are numbers.
+        (status, unsafe { arguments.u.QueuedPresentLimit })
+    };
+    let get = |device| call(device, Limit::D3DKMT_GET_QUEUEDLIMIT_PRESENT, 77);
+    ensure_eq!(get(rig.device), (STATUS_SUCCESS, DEFAULT), "limit of a new device");
+    for (set, expected) in [(1, 1), (16, 16), (0, DEFAULT), (5, 5)] {
+        granted(call(rig.device, Limit::D3DKMT_SET_QUEUEDLIMIT_PRESENT, set).0, "D3DKMTSetQueuedLimit")?;
+        ensure_eq!(get(rig.device), (STATUS_SUCCESS, expected), "limit after {set}");
+    }
+    ensure_eq!(get(other.device), (STATUS_SUCCESS, DEFAULT), "limit of another device");
+    for kind in [Limit(0), Limit(-1), Limit(77)] {
+        refused(call(rig.device, kind, 9).0, BAD_ARGUMENT, &format!("kind {}", kind.0))?;
+    }
+    for kind in [Limit::D3DKMT_SET_QUEUEDLIMIT_PRESENT, Limit::D3DKMT_GET_QUEUEDLIMIT_PRESENT] {
+        refused(call(rig.adapter, kind, 9).0, WRONG_KIND, "an adapter")?;
+        refused(call(0, kind, 9).0, BAD_HANDLE, "no device")?;
+    }
+    ensure_eq!(get(rig.device), (STATUS_SUCCESS, 5), "limit after refusals");
+    Ok(())
 }
 
 fn resources(case: &Case) -> Result<(), Failure> {

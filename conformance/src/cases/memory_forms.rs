@@ -35,9 +35,12 @@ cases! { thunks "MemoryForms";
     "MemoryForms.PropertiesAreWithinTheDrivers" on Boot::Shared, "d3dddi_updateallocproperty":
         "The segments of an allocation can be ordered and taken away among those that the driver allowed, and no others; physical access is not supported."
         => properties;
-    "MemoryForms.LocksOfTheFirstModelAreRefused" on Boot::Shared, "d3dkmtlock":
-        "D3DKMTLock and D3DKMTUnlock refuse the allocations of an adapter with GPU virtual addresses, and name handles that are bad. This system's rule: the page has no sentence on it."
-        => first_model;
+    "MemoryForms.OlderLockIsTheSame" on Boot::Shared, "d3dkmtlock":
+        "D3DKMTLock locks an entire allocation at the address that D3DKMTLock2 gives it, and D3DKMTUnlock ends a lock for each handle of its list. Pages, renaming, swizzling, contradictions and bad handles are refused."
+        => older_lock;
+    "MemoryForms.OlderUnlockIsAllOrNothing" on Boot::Shared, "d3dkmtunlock":
+        "A list of which one allocation is not locked, or of another device, is refused, and nothing of it is unlocked."
+        => older_unlock;
 }
 
 const SIZE: u64 = 64 << 10;
@@ -281,21 +284,100 @@ fn properties(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn first_model(case: &Case) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let memory = rig.memory(SIZE, Placement::System)?;
-    let lock = |handle| {
-        let mut arguments = D3DKMT_LOCK::zeroed();
-        (arguments.hDevice, arguments.hAllocation) = (rig.device, handle);
-        let status = rig.kmt.call(rig.kmt.further().D3DKMTLock, &mut arguments);
-        (status, arguments.pData)
+/// What a case changes of a lock that would be granted.
+type Change<'a> = &'a dyn Fn(&mut D3DKMT_LOCK);
+
+/// What D3DKMTLock returned, and the address.
+fn lock_with(rig: &Rig, handle: D3DKMT_HANDLE, change: impl FnOnce(&mut D3DKMT_LOCK)) -> (NTSTATUS, *mut c_void) {
+    let mut arguments = D3DKMT_LOCK::zeroed();
+    (arguments.hDevice, arguments.hAllocation) = (rig.device, handle);
+    arguments.Flags = D3DDDICB_LOCKFLAGS::new().with_LockEntire(true);
+    change(&mut arguments);
+    (rig.kmt.call(rig.kmt.further().D3DKMTLock, &mut arguments), arguments.pData)
+}
+
+/// What D3DKMTUnlock returned.
+fn unlock_all(rig: &Rig, handles: &[D3DKMT_HANDLE]) -> NTSTATUS {
+    let mut handles = handles.to_vec();
+    let mut arguments = D3DKMT_UNLOCK {
+        hDevice: rig.device,
+        NumAllocations: handles.len() as u32,
+        phAllocations: handles.as_mut_ptr(),
     };
-    let (status, at) = lock(memory.handle);
-    refused(status, &[STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED], "D3DKMTLock")?;
-    ensure!(at.is_null(), "a refused lock gave an address");
-    refused(lock(rig.device).0, BAD_HANDLE, "D3DKMTLock of a device")?;
-    let mut handles = [memory.handle];
-    let mut arguments = D3DKMT_UNLOCK { hDevice: rig.device, NumAllocations: 1, phAllocations: handles.as_mut_ptr() };
-    let status = rig.kmt.call(rig.kmt.further().D3DKMTUnlock, &mut arguments);
-    refused(status, &[STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED], "D3DKMTUnlock")
+    rig.kmt.call(rig.kmt.further().D3DKMTUnlock, &mut arguments)
+}
+
+fn older_lock(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let memory = [rig.memory(SIZE, Placement::System)?, rig.memory(SIZE, Placement::VramLockable)?];
+    let handles = memory.map(|memory| memory.handle);
+    for handle in handles {
+        let flags = D3DDDICB_LOCKFLAGS::new().with_LockEntire(true);
+        for flags in [flags, flags.with_ReadOnly(true), flags.with_WriteOnly(true)] {
+            let (status, at) = lock_with(&rig, handle, |arguments| arguments.Flags = flags);
+            granted(status, "D3DKMTLock")?;
+            let newer = rig.lock(handle).map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
+            ensure_eq!(at, newer.as_ptr().cast(), "address of an allocation that is locked twice");
+            // SAFETY: the allocation is locked and has bytes there.
+            unsafe { newer.write_volatile(0x5a) };
+            granted(unlock_all(&rig, &[handle, handle]), "D3DKMTUnlock of both locks")?;
+            refused(rig.unlock(handle), BAD_ARGUMENT, "a third unlock")?;
+        }
+    }
+    for handle in handles {
+        granted(lock_with(&rig, handle, |_| ()).0, "D3DKMTLock")?;
+    }
+    granted(unlock_all(&rig, &handles), "D3DKMTUnlock of both allocations")?;
+    let entire = D3DDDICB_LOCKFLAGS::new().with_LockEntire(true);
+    let page = [0u32];
+    let wrong: [(&str, Change<'_>); 7] = [
+        ("nothing that says what is locked", &|arguments| arguments.Flags = D3DDDICB_LOCKFLAGS::new()),
+        ("a page list", &|arguments| {
+            (arguments.NumPages, arguments.pPages) = (1, page.as_ptr().cast_mut());
+            arguments.Flags = D3DDDICB_LOCKFLAGS::new();
+        }),
+        ("a page list beside everything", &|arguments| {
+            (arguments.NumPages, arguments.pPages) = (1, page.as_ptr().cast_mut());
+        }),
+        ("renaming", &|arguments| arguments.Flags = entire.with_Discard(true)),
+        ("swizzling", &|arguments| arguments.Flags = entire.with_AcquireAperture(true)),
+        ("reading only and writing only", &|arguments| {
+            arguments.Flags = entire.with_ReadOnly(true).with_WriteOnly(true);
+        }),
+        ("a flag that there is not", &|arguments| {
+            arguments.Flags = D3DDDICB_LOCKFLAGS::from_bits(entire.into_bits() | 1 << 20);
+        }),
+    ];
+    for (what, change) in wrong {
+        let (status, at) = lock_with(&rig, handles[0], change);
+        refused(status, BAD_ARGUMENT, what)?;
+        ensure!(at.is_null(), "{what}: a refused lock gave an address");
+    }
+    refused(lock_with(&rig, rig.device, |_| ()).0, BAD_HANDLE, "D3DKMTLock of a device")?;
+    refused(
+        lock_with(&rig, handles[0], |arguments| arguments.hDevice = 0).0,
+        BAD_HANDLE,
+        "D3DKMTLock without a device",
+    )?;
+    refused(rig.unlock(handles[0]), BAD_ARGUMENT, "unlocking what was never locked")
+}
+
+fn older_unlock(case: &Case) -> Result<(), Failure> {
+    let (rig, other) = (case.rig()?, case.rig()?);
+    let locked = rig.memory(SIZE, Placement::System)?.handle;
+    let never = rig.memory(SIZE, Placement::System)?.handle;
+    let elsewhere = other.memory(SIZE, Placement::System)?.handle;
+    granted(lock_with(&rig, locked, |_| ()).0, "D3DKMTLock")?;
+    granted(lock_with(&other, elsewhere, |_| ()).0, "D3DKMTLock of another device")?;
+    for (what, list) in [
+        ("one that is not locked", &[locked, never][..]),
+        ("one that is locked once, twice", &[locked, locked]),
+        ("one of another device", &[locked, elsewhere]),
+        ("nothing", &[]),
+    ] {
+        refused(unlock_all(&rig, list), BAD_ARGUMENT, what)?;
+    }
+    refused(unlock_all(&rig, &[locked, 0]), BAD_HANDLE, "no allocation")?;
+    granted(unlock_all(&rig, &[locked]), "unlocking what is locked still")?;
+    granted(unlock_all(&other, &[elsewhere]), "unlocking what is locked elsewhere")
 }

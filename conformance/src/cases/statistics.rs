@@ -25,6 +25,18 @@ cases! { thunks "Statistics";
     "Statistics.RunningTimeIsOfHardwareQueues" needs UserModeSubmission on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
         "The time for which queues of the process have had a node, whether the kernel or user mode submits to them, is no more than has passed, is part of the node's, and stands still while they have no work."
         => running_hardware;
+    "Statistics.RunningTimeIsThatOfNow" needs NativeFence on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
+        "The running time of a process and of its node grow while a packet is under way, which is not counted as completed before it is."
+        => running_now;
+    "Statistics.PagingIsTheSystems" on Boot::Fresh, "d3dkmt_querystatistics_node_information":
+        "Packets that move memory are paging buffers of the system in the figures of a node altogether, too, and those of processes are the only client buffers."
+        => paging;
+    "Statistics.BuffersOfQueuesAreCounted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_dma_packet_type_information":
+        "Command buffers that the kernel submits to hardware queues of the process are counted on their node, as completed when their progress is reached, and are part of what the node has done altogether."
+        => buffers_of_queues;
+    "Statistics.ContextSwitchesAreCounted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
+        "Each time that a hardware context gets a node is counted for its process and for the node."
+        => switches;
     "Statistics.WaitsAndSignalsAreCounted" on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
         "Waits and signals of the process' contexts are counted on their node when they are submitted and again when they are over, and are part of what the node has done altogether."
         => synchronization;
@@ -43,7 +55,7 @@ cases! { thunks "Statistics";
 }
 
 /// A question of a kind, its answer, and what the thunk returned.
-fn ask(
+pub(crate) fn ask(
     case: &Case,
     rig: &Rig,
     kind: Type,
@@ -283,6 +295,117 @@ fn running_hardware(case: &Case) -> Result<(), Failure> {
         if id != NODE_COPY {
             ensure_eq!(times(case, &rig, id)?.0, 0, "time of the process on node {id}");
         }
+    }
+    Ok(())
+}
+
+/// Figures of the process on a node, of the node altogether, and of that for the system.
+fn node_figures(
+    case: &Case,
+    rig: &Rig,
+    id: u32,
+) -> Result<[D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION; 3], Failure> {
+    let own = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE, of_node(id))?;
+    let all = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_NODE, of_node(id))?;
+    // SAFETY: every arm of the union is plain numbers.
+    let own = unsafe { own.ProcessNodeInformation };
+    // SAFETY: as above.
+    let all = unsafe { all.NodeInformation };
+    Ok([own, all.GlobalInformation, all.SystemInformation])
+}
+
+fn running_now(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let gate = rig.fence(0)?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    let counted = || -> Result<_, Failure> {
+        let [own, ..] = node_figures(case, &rig, NODE_COPY)?;
+        Ok(figures(&own))
+    };
+    let mut last = times(case, &rig, NODE_COPY)?;
+    // The GPU itself is held, so that the packet is under way.
+    let value = rig.packet_submit(&mut queue, &[gate.wait(1)])?;
+    for look in 0..3 {
+        crate::rig::wait_until("the time of the packet under way to grow", || {
+            times(case, &rig, NODE_COPY).is_ok_and(|now| now.0 > last.0 && now.1 > last.1)
+        })?;
+        last = times(case, &rig, NODE_COPY)?;
+        ensure_eq!(counted()?.2, 0, "packets completed at look {look}");
+    }
+    granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
+    rig.packet_wait(&queue, value)?;
+    crate::rig::wait_until("the packet to be counted", || counted().is_ok_and(|now| now.2 == 1))?;
+    let done = times(case, &rig, NODE_COPY)?;
+    ensure!(done.0 >= last.0 && done.1 >= last.1, "the times went from {last:?} back to {done:?}");
+    ensure_eq!(times(case, &rig, NODE_COPY)?.0, done.0, "time of the process without a packet");
+    Ok(())
+}
+
+fn paging(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 2 << 20;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    rig.packet_execute(&mut queue, &[fill(memory.address, SIZE, 1)])?;
+    crate::rig::wait_until("the packet to be counted", || {
+        node_figures(case, &rig, NODE_COPY).is_ok_and(|[own, ..]| figures(&own).2 == 1)
+    })?;
+    let mut moved = 0;
+    for id in 0..adapter(case, &rig)?.NodeCount {
+        let [own, all, system] = node_figures(case, &rig, id)?;
+        let [client, _, paging, _] =
+            all.PacketStatistics.DmaPacket.map(|packets| (packets.PacketSubmited, packets.PacketCompleted));
+        let [_, _, systems, _] =
+            system.PacketStatistics.DmaPacket.map(|packets| (packets.PacketSubmited, packets.PacketCompleted));
+        let (_, submitted, completed) = figures(&own);
+        ensure_eq!(client, (submitted, completed), "client buffers of node {id}, which only this process uses");
+        ensure_eq!(paging, systems, "paging buffers of node {id} altogether, and of the system");
+        moved += paging.0;
+    }
+    ensure!(moved > 0, "memory was cleared, and no packet was counted for that");
+    Ok(())
+}
+
+fn buffers_of_queues(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut queues = [rig.kernel_queue(NODE_COPY)?, rig.kernel_queue(NODE_COPY)?];
+    for round in 1..=6 {
+        let queue = &mut queues[round as usize % 2];
+        let value = rig.kernel_submit(queue, &[fill(memory.address, SIZE, round)])?;
+        crate::rig::wait_until("the kernel's queue", || queue.progress.load() >= value)?;
+        let [own, all, _] = node_figures(case, &rig, NODE_COPY)?;
+        let (own, all) = (figures(&own), figures(&all));
+        ensure_eq!((own.1, own.2), (round, round), "buffers handed over and completed");
+        ensure!(all.1 >= own.1 && all.2 >= own.2, "{own:?} of {all:?} altogether");
+    }
+    for queue in queues {
+        let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
+        granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments), "destroying a queue")?;
+    }
+    let [own, ..] = node_figures(case, &rig, NODE_COPY)?;
+    ensure_eq!((figures(&own).1, figures(&own).2), (6, 6), "buffers of queues that are gone");
+    Ok(())
+}
+
+fn switches(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let mut queues = [rig.kernel_queue(NODE_COPY)?, rig.kernel_queue(NODE_COPY)?];
+    let counted = || -> Result<_, Failure> {
+        let [own, all, _] = node_figures(case, &rig, NODE_COPY)?;
+        ensure!(all.ContextSwitch >= own.ContextSwitch, "{} of {} switches", own.ContextSwitch, all.ContextSwitch);
+        Ok(own.ContextSwitch)
+    };
+    ensure_eq!(counted()?, 0, "switches of a process whose queues had no work");
+    for round in 0..6 {
+        let before = counted()?;
+        let queue = &mut queues[round as usize % 2];
+        let value = rig.kernel_submit(queue, &[fill(memory.address, SIZE, round)])?;
+        crate::rig::wait_until("the kernel's queue", || queue.progress.load() >= value)?;
+        crate::rig::wait_until("a switch to the other context", || counted().is_ok_and(|now| now > before))?;
     }
     Ok(())
 }

@@ -49,6 +49,9 @@ cases! { inside "Linked", behind "it needs a board with two GPUs, and looks at e
         "When an engine cannot be reset the adapter is, with every GPU that is linked: devices of all engines are lost, and new ones work."
         holds [Tdr 6]
         => adapter_reset;
+    "Linked.StatisticsAreOfTheAskedEngine" needs UserModeSubmission on Boot::With(board_by_hand), "d3dkmt_querystatistics_query_adapter2":
+        "Recoveries and evictions are told of the physical adapter that is asked for, and of all together for the adapter; a reset of the adapter is one of each."
+        => statistics;
     "Linked.EverybodySleepsAndWakes" needs UserModeSubmission on Boot::With(board), "user-mode-work-submission":
         "Linked GPUs go to D3 together with work that waits, and come back together when it may go on; memory of each is as it was."
         holds [UserModeSubmission 54]
@@ -295,6 +298,60 @@ fn adapter_reset(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!(state(guilty)? != ACTIVE, "the guilty device goes on");
         rigs(case)?.iter().try_for_each(works)?;
     }
+    Ok(())
+}
+
+/// Recoveries, and evictions with their bytes, of a physical adapter, or of the adapter.
+fn counted(case: &Case<'_>, rig: &Rig, engine: Option<u16>) -> Result<(u32, u32, u64), Failure> {
+    use D3DKMT_QUERYSTATISTICS_TYPE as Type;
+    let mut arguments = D3DKMT_QUERYSTATISTICS::zeroed();
+    (arguments.Type, arguments.AdapterLuid) = (Type::D3DKMT_QUERYSTATISTICS_ADAPTER, case.system.luid());
+    if let Some(engine) = engine {
+        arguments.Type = Type::D3DKMT_QUERYSTATISTICS_ADAPTER2;
+        arguments.u.QueryAdapter2 = D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 { PhysicalAdapterIndex: engine };
+    }
+    granted(rig.kmt.call(rig.kmt.further().D3DKMTQueryStatistics, &mut arguments), "D3DKMTQueryStatistics")?;
+    // SAFETY: every arm of the union is plain numbers.
+    let told = unsafe { arguments.QueryResult.AdapterInformation };
+    Ok((told.TdrDetectedCount, told.PagingFault.Evictions.Count, told.PagingFault.Evictions.Bytes))
+}
+
+fn statistics(case: &mut Case<'_>) -> Result<(), Failure> {
+    let [first, second] = rigs(case)?;
+    let all = |case: &Case<'_>| -> Result<_, Failure> {
+        Ok([counted(case, &first, None)?, counted(case, &first, Some(0))?, counted(case, &first, Some(1))?])
+    };
+    ensure_eq!(all(case)?, [(0, 0, 0); 3], "figures of an adapter that works");
+    // The processor reaches it in memory of the machine only.
+    let memory = second.memory(SIZE, Placement::Vram)?;
+    granted(second.evict(memory.handle), "D3DKMTEvict")?;
+    let locked = second.lock(memory.handle);
+    locked.map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
+    ensure_eq!(all(case)?, [(0, 1, SIZE), (0, 0, 0), (0, 1, SIZE)], "figures after an eviction from engine 1");
+    let [_, guilty] = rigs(case)?;
+    let (mut queue, fence) = (guilty.queue(NODE_COPY)?, guilty.fence(0)?);
+    arm(case.system, &guilty, NODE_COPY)?;
+    guilty.submit(&mut queue, &[fence.signal(1), fence.signal(FATAL)])?;
+    wait_until("the work before the hang", || fence.value.load() == 1)?;
+    time_out(case.system);
+    let resets = all(case)?.map(|(resets, ..)| resets);
+    ensure_eq!(resets, [1, 0, 1], "recoveries after a hang of engine 1");
+    let [guilty, _] = rigs(case)?;
+    let (mut queue, fence) = (guilty.packet_queue(NODE_COMPUTE)?, guilty.fence(0)?);
+    arm(case.system, &guilty, NODE_COMPUTE)?;
+    guilty.packet_submit(&mut queue, &[fence.signal(1), fence.signal(FATAL)])?;
+    wait_until("the work before the hang", || fence.value.load() == 1)?;
+    gpu(case.system, 0)?.faults().inject(FaultRule::ResetFails { node: NODE_COMPUTE });
+    time_out_packets(case.system);
+    let adapter = reports(case.system).iter().filter(|report| report.node.is_none()).count() as u32;
+    ensure!(adapter > 0, "the adapter was not reset");
+    let engines = reports(case.system).len() as u32 - adapter;
+    let resets = all(case)?.map(|(resets, ..)| resets);
+    ensure_eq!(
+        resets,
+        [engines + adapter, engines - 1 + adapter, 1 + adapter],
+        "recoveries after a reset of the adapter"
+    );
     Ok(())
 }
 

@@ -205,11 +205,20 @@ fn ends(process: &Process) -> Result<(), NTSTATUS> {
     }
 }
 
-/// Presents are not queued where nothing is shown. [d3dkmthk: D3DKMTSetQueuedLimit]
+/// The device keeps the number, as an OpenGL driver wants it; nothing is presented that it could limit. Setting 0 is setting the default. Errors:
+/// STATUS_INVALID_PARAMETER for a kind that the enumeration does not have. [d3dkmthk: D3DKMT_SETQUEUEDLIMIT]
 pub(super) unsafe extern "win64" fn set_queued_limit(args: *mut D3DKMT_SETQUEUEDLIMIT) -> NTSTATUS {
     enter("D3DKMTSetQueuedLimit", args, |process, args| {
-        process.get_device(args.hDevice)?.check()?;
-        Err(STATUS_NOT_SUPPORTED)
+        use D3DKMT_QUEUEDLIMIT_TYPE as Kind;
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        match args.Type {
+            // SAFETY: both arms of the union are numbers.
+            Kind::D3DKMT_SET_QUEUEDLIMIT_PRESENT => device.set_present_limit(unsafe { args.u.QueuedPresentLimit }),
+            Kind::D3DKMT_GET_QUEUEDLIMIT_PRESENT => args.u.QueuedPresentLimit = device.present_limit(),
+            _ => return Err(STATUS_INVALID_PARAMETER),
+        }
+        Ok(STATUS_SUCCESS)
     })
 }
 

@@ -1,5 +1,6 @@
 //! Thunks of paging queues, allocations, residency, GPU virtual addresses and CPU locks.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
@@ -236,19 +237,38 @@ pub(super) unsafe extern "win64" fn free_gpu_virtual_address(args: *mut D3DKMT_F
     })
 }
 
+/// Locks an allocation of a device; its address. The device wakes if that needs it.
+pub(super) fn lock_entire(
+    process: &Process,
+    device: D3DKMT_HANDLE,
+    allocation: D3DKMT_HANDLE,
+) -> Result<*mut c_void, NTSTATUS> {
+    let device = process.get_device(device)?.let_go();
+    let list = allocations(process, &device, &[allocation])?;
+    let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+    let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
+    let address = device.adapter.vidmm().lock_allocation(&*device, allocation)?;
+    Ok(core::ptr::with_exposed_provenance_mut(address))
+}
+
+/// Ends a lock of each allocation of a list. The device wakes if that needs it.
+pub(super) fn unlock_each(process: &Process, device: D3DKMT_HANDLE, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+    let device = process.get_device(device)?.let_go();
+    let list = allocations(process, &device, handles)?;
+    let vidmm = device.adapter.vidmm();
+    let _powered =
+        power::where_needed(process, || list.iter().any(|allocation| !vidmm.is_in_system_memory(allocation)));
+    vidmm.unlock_allocations(&list)
+}
+
 /// [d3dkmthk: D3DKMTLock2]
 pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
     enter("D3DKMTLock2", args, |process, args| {
-        let device = process.get_device(args.hDevice)?.let_go();
-        device.check()?;
+        process.get_device(args.hDevice)?.check()?;
         if args.Flags.into_bits() != 0 {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let list = allocations(process, &device, &[args.hAllocation])?;
-        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
-        let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
-        let address = device.adapter.vidmm().lock_allocation(&*device, allocation)?;
-        args.pData = core::ptr::with_exposed_provenance_mut(address);
+        args.pData = lock_entire(process, args.hDevice, args.hAllocation)?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -256,11 +276,7 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
 /// [d3dkmthk: D3DKMTUnlock2]
 pub(super) unsafe extern "win64" fn unlock2(args: *mut D3DKMT_UNLOCK2) -> NTSTATUS {
     enter_read_only("D3DKMTUnlock2", args, |process, args| {
-        let device = process.get_device(args.hDevice)?.let_go();
-        let list = allocations(process, &device, &[args.hAllocation])?;
-        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
-        let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
-        device.adapter.vidmm().unlock_allocation(allocation)?;
+        unlock_each(process, args.hDevice, &[args.hAllocation])?;
         Ok(STATUS_SUCCESS)
     })
 }

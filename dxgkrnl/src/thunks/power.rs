@@ -58,8 +58,6 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTOpenKeyedMutex2", Need::Nothing),
     ("D3DKMTOpenKeyedMutexFromNtHandle", Need::Nothing),
     ("D3DKMTSetAllocationPriority", Need::Nothing),
-    ("D3DKMTLock", Need::Nothing),
-    ("D3DKMTUnlock", Need::Nothing),
     ("D3DKMTCreateContext", Need::Nothing),
     ("D3DKMTRender", Need::Nothing),
     ("D3DKMTSetQueuedLimit", Need::Nothing),
@@ -82,6 +80,8 @@ const NEEDS: &[(&str, Need)] = &[
     // Memory of the device moves, or is reached through it.
     ("D3DKMTLock2", Need::Depends),
     ("D3DKMTUnlock2", Need::Depends),
+    ("D3DKMTLock", Need::Depends),
+    ("D3DKMTUnlock", Need::Depends),
     // Fences may have their values in memory of the device, and work that was unfinished when it went to D3 may wait for them.
     ("D3DKMTSignalSynchronizationObjectFromCpu", Need::Depends),
     ("D3DKMTWaitForSynchronizationObjectFromCpu", Need::Own),

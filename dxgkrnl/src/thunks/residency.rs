@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::vidmm::{Allocation, ResidencyStatus};
 use crate::vidsch::Device;
 
-use super::memory::{allocations, read_handles};
+use super::memory::{allocations, lock_entire, read_handles, unlock_each};
 use super::{enter, enter_read_only, user};
 
 /// What a request names: a list of allocations, or a resource with all of its own. The flag says that it is a resource.
@@ -194,24 +194,32 @@ pub(super) unsafe extern "win64" fn flush_heap_transitions(args: *mut D3DKMT_FLU
     })
 }
 
-/// Locks of the first driver model name pages and slots of a buffer that the driver renames, which an adapter of GPU virtual addresses has not;
-/// its allocations are locked by D3DKMTLock2. Refused with STATUS_INVALID_PARAMETER once the handles are good. No page has the answer of Windows: it is
-/// this system's choice. [d3dkmthk: D3DKMTLock]
+/// As D3DKMTLock2, for the example of the page: an entire allocation without a list of pages. That it is only read or only written is a hint, and the
+/// private data is for a swizzling range, which there is none of. Errors: STATUS_INVALID_PARAMETER for a part of an allocation, for both hints together,
+/// and for what a memory manager does that knows what uses an allocation or has the driver rename and unswizzle it: on an adapter of GPU virtual addresses
+/// only user mode knows. [d3dkmthk: D3DKMTLock; d3dukmdt: D3DDDICB_LOCKFLAGS]
 pub(super) unsafe extern "win64" fn lock(args: *mut D3DKMT_LOCK) -> NTSTATUS {
     enter("D3DKMTLock", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
-        device.check()?;
-        allocations(process, &device, &[args.hAllocation])?;
-        Err(STATUS_INVALID_PARAMETER)
+        process.get_device(args.hDevice)?.check()?;
+        let flags = args.Flags;
+        let known = D3DDDICB_LOCKFLAGS::new().with_LockEntire(true).with_ReadOnly(true).with_WriteOnly(true);
+        if flags.into_bits() & !known.into_bits() != 0
+            || !flags.LockEntire()
+            || flags.ReadOnly() && flags.WriteOnly()
+            || args.NumPages != 0
+        {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        args.pData = lock_entire(process, args.hDevice, args.hAllocation)?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
-/// Nothing is locked by [`lock`]. [d3dkmthk: D3DKMTUnlock]
+/// As D3DKMTUnlock2, for each allocation of a list, which are all of the device. All or none. [d3dkmthk: D3DKMTUnlock]
 pub(super) unsafe extern "win64" fn unlock(args: *mut D3DKMT_UNLOCK) -> NTSTATUS {
     enter_read_only("D3DKMTUnlock", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
         let handles = read_handles(args.phAllocations.cast_const(), args.NumAllocations)?;
-        allocations(process, &device, &handles)?;
-        Err(STATUS_INVALID_PARAMETER)
+        unlock_each(process, args.hDevice, &handles)?;
+        Ok(STATUS_SUCCESS)
     })
 }

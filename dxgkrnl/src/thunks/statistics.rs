@@ -1,9 +1,10 @@
 //! D3DKMTQueryStatistics: what a task manager shows.
 //!
 //! Every figure that is told is counted; what this system does not count, or does not have (allocation lists, renaming, swizzling ranges, displays), is 0.
-//! Running times are those of packets: what the hardware schedules by itself tells the system nothing of its time without a scheduling log,
-//! which this driver does not write; waits and signals that its queues make in software are counted all the same. [d3dkmthk:
-//! D3DKMT_QUERYSTATISTICS]
+//! Running times are those of packets, and those of contexts that the hardware schedules by the scheduling log of their node, which also tells their context
+//! switches; those of packets are not counted. Of hardware queues the command buffers, waits and signals are counted that the kernel submits: what user mode
+//! submits by itself the system does not see. Microsoft's pages reserve the structure for the system and say no more than its members. [d3dkmthk:
+//! D3DKMT_QUERYSTATISTICS; d3dkmddi: DXGKDDI_SETSCHEDULINGLOGBUFFER]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
 use crate::adapter::Adapter;
 use crate::caps::Segment;
 use crate::process::Process;
+use crate::tdr_report::TdrReport;
 use crate::vidmm::{Group, SegmentFigures};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
 
@@ -95,6 +97,7 @@ fn known(process: &Process, adapter: &Arc<Adapter>, handle: HANDLE) -> Result<Op
     Ok(process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())))
 }
 
+/// Figures of the adapter, or those of one of its physical adapters.
 fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, NTSTATUS> {
     let caps = adapter.caps();
     if engine.is_some_and(|engine| engine >= caps.engines) {
@@ -104,12 +107,17 @@ fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTIC
     let here = |segment: &&Segment| engine.is_none_or(|engine| segment.engine == engine);
     told.NbSegments = count(caps.segments.iter().filter(here).count());
     told.NodeCount = engine.map_or(count(caps.nodes.len()), |_| caps.nodes_of_engine());
-    told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().len());
+    // Who resets the adapter resets each physical adapter.
+    let resets =
+        |report: &&TdrReport| engine.is_none() || report.node.is_none_or(|node| Some(caps.ordinals(node).1) == engine);
+    told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().iter().filter(resets).count());
     told.Flags.set_NumberOfMemoryGroups(2);
-    let counts = adapter.vidmm().residency();
-    told.PagingFault.Evictions.Count = u32::try_from(counts.evicted).unwrap_or(u32::MAX);
-    let evicted = (1..).zip(&caps.segments).map(|(id, _)| adapter.vidmm().segment_figures(id, None).evicted);
-    told.PagingFault.Evictions.Bytes = evicted.fold(0, u64::saturating_add);
+    let evictions = &mut told.PagingFault.Evictions;
+    for (id, _) in (1..).zip(&caps.segments).filter(|(_, segment)| here(segment)) {
+        let figures = adapter.vidmm().segment_figures(id, None);
+        evictions.Count = evictions.Count.saturating_add(figures.evictions);
+        evictions.Bytes = evictions.Bytes.saturating_add(figures.evicted);
+    }
     Ok(told)
 }
 
@@ -136,20 +144,22 @@ fn ticks(time: Duration) -> LARGE_INTEGER {
     LARGE_INTEGER { QuadPart: i64::try_from(time.as_nanos() / 100).unwrap_or(i64::MAX) }
 }
 
-fn node_information(figures: NodeFigures, paging: bool) -> D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION {
+/// Figures, of which `paging` are those of the paging process.
+fn node_information(figures: NodeFigures, paging: NodeFigures) -> D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION {
+    use D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE as Packet;
+    use D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE as Queued;
     let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION::zeroed();
     told.RunningTime = ticks(figures.time);
-    let kind = if paging {
-        D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE::D3DKMT_SystemPagingBuffer
-    } else {
-        D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE::D3DKMT_ClientRenderBuffer
-    };
-    if let Some(packets) = told.PacketStatistics.DmaPacket.get_mut(kind.0 as usize) {
-        packets.PacketSubmited = figures.submitted;
-        packets.PacketCompleted = figures.completed;
-        packets.PacketPreempted = figures.preempted;
+    told.ContextSwitch = figures.switches;
+    let packets =
+        [(Packet::D3DKMT_ClientRenderBuffer, figures.without(paging)), (Packet::D3DKMT_SystemPagingBuffer, paging)];
+    for (kind, counted) in packets {
+        if let Some(packets) = told.PacketStatistics.DmaPacket.get_mut(kind.0 as usize) {
+            packets.PacketSubmited = counted.submitted;
+            packets.PacketCompleted = counted.completed;
+            packets.PacketPreempted = counted.preempted;
+        }
     }
-    use D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE as Queued;
     let commands =
         [(Queued::D3DKMT_WaitCommandBuffer, figures.waits), (Queued::D3DKMT_SignalCommandBuffer, figures.signals)];
     for (kind, counted) in commands {
@@ -182,8 +192,8 @@ fn node(
     let (all, system) = scheduler.node_figures(id).ok_or(STATUS_INVALID_PARAMETER)?;
     if matches!(args.Type, Type::D3DKMT_QUERYSTATISTICS_NODE | Type::D3DKMT_QUERYSTATISTICS_NODE2) {
         let mut told = D3DKMT_QUERYSTATISTICS_NODE_INFORMATION::zeroed();
-        told.GlobalInformation = node_information(all, false);
-        told.SystemInformation = node_information(system, true);
+        told.GlobalInformation = node_information(all, system);
+        told.SystemInformation = node_information(system, system);
         let (ordinal, engine) = caps.ordinals(id);
         (told.NodePerfData.NodeOrdinal, told.NodePerfData.PhysicalAdapterIndex) = (ordinal, engine);
         // What the driver does not report stays zero.
@@ -195,7 +205,7 @@ fn node(
     }
     let known = known(process, adapter, args.hProcess)?;
     let figures = known.and_then(|known| scheduler.node_figures_of(id, known.id)).unwrap_or_default();
-    result.ProcessNodeInformation = node_information(figures, false);
+    result.ProcessNodeInformation = node_information(figures, NodeFigures::default());
     Ok(())
 }
 

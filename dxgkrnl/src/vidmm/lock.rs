@@ -168,6 +168,15 @@ impl Memory {
         Ok(())
     }
 
+    /// How often a device has locked an allocation for its process.
+    pub(crate) fn locks(&mut self, allocation: &Allocation) -> u32 {
+        if let Some((sharing, user)) = allocation.sharing() {
+            return sharing.locks(user);
+        }
+        let lock = self.allocations.get_mut(&allocation.id()).and_then(|state| state.lock.as_mut());
+        lock.and_then(|lock| lock.view(allocation.kept())).map_or(0, |view| view.count)
+    }
+
     /// Ends all locks of an allocation.
     pub(crate) fn end_lock(&mut self, id: AllocationId) {
         let Some(state) = self.allocations.get_mut(&id) else { return };

@@ -1,6 +1,6 @@
 //! Paging queues: the order of residency requests of a device, and the fence that counts them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
 use crate::vidmm::paging::PagingFence;
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::scheduler::MemoryOwner;
+use crate::vidmm::user_mapping::LockedBy;
 use nt::bugcheck::Bugcheck;
 use nt::ram::PAGE_SIZE;
 
@@ -409,17 +410,29 @@ impl VidMm {
         lock(&self.memory).is_in_system_memory(allocation.id())
     }
 
-    /// D3DKMTUnlock2. [d3dkmthk: D3DKMTUnlock2]
+    /// D3DKMTUnlock2 and D3DKMTUnlock: ends a lock of an allocation for each time that it is named, or none. [d3dkmthk: D3DKMTUnlock]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER if it is not locked.
-    pub(crate) fn unlock_allocation(&self, allocation: &Allocation) -> Result<(), NTSTATUS> {
-        let Ok(_running) = self.enter() else { return allocation.kept().unlock(allocation.locked_by()) };
+    /// STATUS_INVALID_PARAMETER if one is not locked as often.
+    pub(crate) fn unlock_allocations(&self, list: &[Arc<Allocation>]) -> Result<(), NTSTATUS> {
+        let mut times: HashMap<LockedBy, u32> = HashMap::new();
+        list.iter().for_each(|allocation| *times.entry(allocation.locked_by()).or_default() += 1);
+        let wanted = |allocation: &Allocation| times.get(&allocation.locked_by()).copied().unwrap_or(0);
+        let Ok(_running) = self.enter() else {
+            // The adapter has stopped and left the addresses to the process.
+            if list.iter().any(|allocation| allocation.kept().locks(allocation.locked_by()) < wanted(allocation)) {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            return list.iter().try_for_each(|allocation| allocation.kept().unlock(allocation.locked_by()));
+        };
         let mut memory = lock(&self.memory);
-        match allocation.sharing() {
+        if list.iter().any(|allocation| memory.locks(allocation) < wanted(allocation)) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        list.iter().try_for_each(|allocation| match allocation.sharing() {
             Some((sharing, user)) if !sharing.unlock(user) => Err(STATUS_INVALID_PARAMETER),
             _ => memory.unlock(allocation.id(), allocation.kept()),
-        }
+        })
     }
 
     /// D3DKMTInvalidateCache. [d3dkmthk: D3DKMTInvalidateCache]

@@ -32,6 +32,7 @@ pub(crate) struct SegmentFigures {
     pub(crate) allocations_resident: u32,
     /// Left it with their contents since the adapter started.
     pub(crate) evicted: u64,
+    pub(crate) evictions: u32,
     /// Taken: by allocations, page tables, fences and what is about to be given back. 0 for an aperture.
     pub(crate) taken: u64,
 }
@@ -73,7 +74,7 @@ impl Memory {
         }
         if let Some(memory) = self.segments.memory(segment) {
             figures.taken = memory.size.saturating_sub(self.segments.free_bytes(segment));
-            figures.evicted = memory.evicted;
+            (figures.evicted, figures.evictions) = (memory.evicted, memory.evictions);
         }
         figures
     }

@@ -276,6 +276,7 @@ impl Memory {
             self.counts.evicted += 1;
             if let Some(segment) = left.and_then(|segment| self.segments.memory_mut(segment)) {
                 segment.evicted = segment.evicted.saturating_add(size);
+                segment.evictions = segment.evictions.saturating_add(1);
             }
             self.driver.note(|| TraceKind::Evicted { bytes: size });
         }

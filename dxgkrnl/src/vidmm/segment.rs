@@ -99,6 +99,8 @@ pub(crate) struct MemorySegment {
     preserved: (bool, bool),
     /// Bytes that left it with their contents.
     pub(super) evicted: u64,
+    /// How often something did.
+    pub(super) evictions: u32,
     free: RangeAllocator,
 }
 
@@ -146,6 +148,7 @@ impl Segments {
                     segment.flags.PreservedDuringStandby() && segment.flags.PreservedDuringHibernate(),
                 ),
                 evicted: 0,
+                evictions: 0,
                 free: usable(segment),
             })
         });

@@ -137,6 +137,11 @@ impl Sharing {
         self.change(number, |user| user.locks += 1);
     }
 
+    /// Locks of a user.
+    pub(super) fn locks(&self, number: u64) -> u32 {
+        self.change(number, |user| user.locks).unwrap_or(0)
+    }
+
     /// A user ends one of its locks; false if it has none.
     pub(super) fn unlock(&self, number: u64) -> bool {
         let unlocked = self.change(number, |user| {

@@ -241,6 +241,13 @@ impl Kept {
         lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: Some((by, count)) });
     }
 
+    /// Locks of an allocation that are left to the process.
+    pub(crate) fn locks(&self, by: LockedBy) -> u32 {
+        let kept = lock(&self.mappings);
+        let mut locks = kept.iter().filter_map(|kept| kept.locked);
+        locks.find(|(other, _)| *other == by).map_or(0, |(_, count)| count)
+    }
+
     /// One lock of an allocation is given back.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! User devices: the unit that owns allocations, contexts and queues, and that fails as a whole.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nt::lock::{Innermost, Mutex, lock};
@@ -63,7 +64,11 @@ pub(crate) struct Device {
     id: u64,
     handle: OnceLock<D3DKMT_HANDLE>,
     error: Mutex<Option<DeviceError>, Innermost>,
+    present_limit: AtomicU32,
 }
+
+/// Presents that a device may queue unless it says otherwise. [d3dkmthk: D3DKMT_SETQUEUEDLIMIT]
+const PRESENT_LIMIT: u32 = 3;
 
 impl Destroyed for Device {
     fn rundown(&self) -> &Rundown {
@@ -90,6 +95,7 @@ impl Device {
             id,
             handle: OnceLock::new(),
             error: Mutex::new(None),
+            present_limit: AtomicU32::new(PRESENT_LIMIT),
         })
     }
 
@@ -106,6 +112,16 @@ impl Device {
     /// Identity of the device, never used again.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Presents that it may queue.
+    pub(crate) fn present_limit(&self) -> u32 {
+        self.present_limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many presents it may queue; 0 stands for the default.
+    pub(crate) fn set_present_limit(&self, limit: u32) {
+        self.present_limit.store(if limit == 0 { PRESENT_LIMIT } else { limit }, Ordering::Relaxed);
     }
 
     /// Puts the device in error; the first error stays.

@@ -339,6 +339,7 @@ impl HwQueue {
             self.sch().drain(&[self]);
             // Whoever is submitting, or making a doorbell, gets through or gives up first.
             self.rundown.wait();
+            self.count_completed();
             self.drop_held();
             self.sch().leave_fence_logs(self);
             let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());

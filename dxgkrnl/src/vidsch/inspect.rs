@@ -77,14 +77,22 @@ impl VidSch {
 
     /// What a node has done altogether, and of that for the paging process; `None` without such a node.
     pub(crate) fn node_figures(&self, node: u32) -> Option<(NodeFigures, NodeFigures)> {
-        self.read_scheduling_log(node);
-        Some(self.nodes.get(node as usize)?.state().running.whole())
+        self.read_figures(node);
+        Some(self.nodes.get(node as usize)?.state().figures().whole())
     }
 
     /// What a node has done for a process; `None` without such a node.
     pub(crate) fn node_figures_of(&self, node: u32, process: u64) -> Option<NodeFigures> {
+        self.read_figures(node);
+        Some(self.nodes.get(node as usize)?.state().figures().of_process(process))
+    }
+
+    /// Has counted what the hardware has done until now without telling: by the scheduling log of a node, and by the progress of its hardware queues.
+    fn read_figures(&self, node: u32) {
         self.read_scheduling_log(node);
-        Some(self.nodes.get(node as usize)?.state().running.of_process(process))
+        for queue in self.queues.all().iter().filter(|queue| queue.context().node() == node) {
+            queue.count_completed();
+        }
     }
 
     /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.

@@ -196,9 +196,7 @@ impl NodeState {
     fn end_everything(&mut self) {
         (self.preemption, self.evicting, self.slice) = (None, false, None);
         (self.probing, self.held) = (false, false);
-        if let Some(head) = self.flight.front() {
-            self.running.ends(head.process(), false, false);
-        }
+        self.end_head();
         let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
         self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
     }
@@ -326,14 +324,12 @@ impl NodeState {
             return Err(self.fences.invalid(id));
         }
         self.fences.complete(id)?;
-        while let Some(packet) = self.flight.pop_front() {
-            let last = packet.id == id;
-            self.running.ends(packet.process(), true, !self.flight.is_empty());
-            self.finished.push(packet);
-            if last {
-                break;
-            }
-        }
+        let count = self.flight.iter().position(|packet| packet.id == id).map_or(0, |place| place + 1);
+        let more = self.flight.len() > count;
+        let done = self.flight.drain(..count);
+        let from = self.finished.len();
+        self.finished.extend(done);
+        self.running.ends(self.finished[from..].iter().map(Packet::process), true, more);
         self.settle();
         Ok(())
     }
@@ -343,7 +339,7 @@ impl NodeState {
         while let Some(packet) = self.flight.pop_front_if(|packet| packet.refused) {
             // It is newer than the last completed one, as everything on the hardware.
             let _ = self.fences.complete(packet.id);
-            self.running.ends(packet.process(), false, !self.flight.is_empty());
+            self.running.ends([packet.process()].into_iter(), false, !self.flight.is_empty());
             self.finished.push(packet);
         }
     }
@@ -375,12 +371,24 @@ impl NodeState {
         Ok(further && asked.probes)
     }
 
+    /// What is on the hardware leaves it without being done; only the first packet has had the node.
+    fn end_head(&mut self) {
+        if let Some(head) = self.flight.front() {
+            self.running.ends([head.process()].into_iter(), false, false);
+        }
+    }
+
+    /// The figures of the node until now.
+    pub(super) fn figures(&mut self) -> &Running {
+        if let Some(head) = self.flight.front() {
+            self.running.charge_head(head.process());
+        }
+        &self.running
+    }
+
     /// What is on the hardware comes back to be handed over again.
     fn take_back(&mut self) {
-        // Only the first of them has had the node.
-        if let Some(head) = self.flight.front() {
-            self.running.ends(head.process(), false, false);
-        }
+        self.end_head();
         while let Some(mut packet) = self.flight.pop_back() {
             packet.again = true;
             match packet.context().cloned() {

@@ -1,8 +1,9 @@
 //! How long a node has run packets, and whose they were.
 //!
 //! A node runs its packets one after the other: what is at the head of those on the hardware has it from when it got there, or from the end of the one before,
-//! until it is complete or taken off. The time of contexts that the hardware schedules comes from its log: [`super::scheduling_log`]. [d3dkmthk:
-//! D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION]
+//! until it is complete or taken off; whoever asks for figures has it charged for the time until then. Of several packets that one report completes nobody
+//! knows when each began: what has not been charged yet is shared between them in equal parts. The time of contexts that the hardware schedules comes from its
+//! log: [`super::scheduling_log`]. [d3dkmthk: D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -30,12 +31,14 @@ pub(crate) struct CommandCount {
 pub(crate) struct NodeFigures {
     /// Time for which its packets have run on the node.
     pub(crate) time: Duration,
-    /// Packets handed over, again after a preemption.
+    /// Packets handed over, again after a preemption, and command buffers of hardware queues that the kernel submits to.
     pub(crate) submitted: u32,
-    /// Packets that ran to their end.
+    /// Those that ran to their end.
     pub(crate) completed: u32,
     /// Packets that were taken off.
     pub(crate) preempted: u32,
+    /// How often the hardware gave the node to one of its contexts that had it not.
+    pub(crate) switches: u32,
     /// Waits of its queues for synchronization objects.
     pub(crate) waits: CommandCount,
     /// Signals of its queues.
@@ -52,8 +55,29 @@ impl NodeFigures {
         *count = count.wrapping_add(1);
     }
 
-    fn charge(&mut self, time: Duration, completed: bool) {
+    /// These, without what is counted in `part` of them.
+    pub(crate) fn without(self, part: Self) -> Self {
+        let commands = |whole: CommandCount, part: CommandCount| CommandCount {
+            submitted: whole.submitted.wrapping_sub(part.submitted),
+            completed: whole.completed.wrapping_sub(part.completed),
+        };
+        Self {
+            time: self.time.saturating_sub(part.time),
+            submitted: self.submitted.wrapping_sub(part.submitted),
+            completed: self.completed.wrapping_sub(part.completed),
+            preempted: self.preempted.wrapping_sub(part.preempted),
+            switches: self.switches.wrapping_sub(part.switches),
+            waits: commands(self.waits, part.waits),
+            signals: commands(self.signals, part.signals),
+        }
+    }
+
+    fn add_time(&mut self, time: Duration) {
         self.time = self.time.saturating_add(time);
+    }
+
+    fn end(&mut self, time: Duration, completed: bool) {
+        self.add_time(time);
         let count = if completed { &mut self.completed } else { &mut self.preempted };
         *count = count.wrapping_add(1);
     }
@@ -97,27 +121,60 @@ impl Running {
         self.figures_of(process).count(command, completed);
     }
 
-    /// The packet at the head, of the process with this number, leaves the hardware, `completed` or not. `more`: there are others. Called at device
+    /// The packets at the head, of processes with these numbers, leave the hardware, `completed` or not. `more`: there are others. Called at device
     /// level.
-    pub(super) fn ends(&mut self, process: Option<u64>, completed: bool, more: bool) {
+    pub(super) fn ends(&mut self, processes: impl ExactSizeIterator<Item = Option<u64>>, completed: bool, more: bool) {
+        let time = self.uncharged(more);
+        let count = u32::try_from(processes.len()).unwrap_or(u32::MAX).max(1);
+        for process in processes {
+            self.charge(process, |figures| figures.end(time / count, completed));
+        }
+    }
+
+    /// The packet at the head, of the process with this number, is charged for the time until now.
+    pub(super) fn charge_head(&mut self, process: Option<u64>) {
+        let time = self.uncharged(true);
+        self.charge(process, |figures| figures.add_time(time));
+    }
+
+    /// Time that the packet at the head has had the node and was not charged for. `goes_on`: that packet, or another one, has the node from now on.
+    fn uncharged(&mut self, goes_on: bool) -> Duration {
         let now = Instant::now();
-        let time = self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-        self.since = more.then_some(now);
-        self.all.charge(time, completed);
-        let figures = match process {
-            None => Some(&mut self.system),
-            Some(process) => self.processes.get_mut(&process).map(|(_, figures)| figures),
-        };
-        if let Some(figures) = figures {
-            figures.charge(time, completed);
+        let since = core::mem::replace(&mut self.since, goes_on.then_some(now));
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    fn charge(&mut self, process: Option<u64>, charge: impl Fn(&mut NodeFigures)) {
+        charge(&mut self.all);
+        match process {
+            None => charge(&mut self.system),
+            Some(process) => {
+                self.processes.get_mut(&process).into_iter().for_each(|(_, figures)| charge(figures));
+            }
         }
     }
 
     /// A context of a process had the node for so long, as the hardware that schedules it says.
     pub(super) fn add_time(&mut self, process: &Arc<ProcessAdapter>, time: Duration) {
-        self.all.time = self.all.time.saturating_add(time);
+        self.all.add_time(time);
+        self.figures_of(process).add_time(time);
+    }
+
+    /// The hardware gave the node to a context of a process.
+    pub(super) fn count_switch(&mut self, process: &Arc<ProcessAdapter>) {
+        self.all.switches = self.all.switches.wrapping_add(1);
         let figures = self.figures_of(process);
-        figures.time = figures.time.saturating_add(time);
+        figures.switches = figures.switches.wrapping_add(1);
+    }
+
+    /// So many command buffers of a process were handed over to a hardware queue, or are `completed`.
+    pub(super) fn count_buffers(&mut self, process: &Arc<ProcessAdapter>, buffers: u32, completed: bool) {
+        let add = |figures: &mut NodeFigures| {
+            let count = if completed { &mut figures.completed } else { &mut figures.submitted };
+            *count = count.wrapping_add(buffers);
+        };
+        add(&mut self.all);
+        add(self.figures_of(process));
     }
 
     /// All that the node has done; and what of that for the paging process.
@@ -137,5 +194,60 @@ impl VidSch {
         if let (Some(command), Some(node)) = (command, self.nodes.get(node as usize)) {
             node.state().running.count(&device.process, command, completed);
         }
+    }
+
+    /// So many command buffers of a device were handed over to a hardware queue on a node, or are `completed`.
+    pub(super) fn count_buffers(&self, device: &Device, node: u32, buffers: u32, completed: bool) {
+        if let (Some(node), true) = (self.nodes.get(node as usize), buffers != 0) {
+            node.state().running.count_buffers(&device.process, buffers, completed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node whose head has had it for a second, and a process with this number on it.
+    fn busy(process: u64) -> Running {
+        let mut running = Running { since: Instant::now().checked_sub(Duration::from_secs(1)), ..Running::default() };
+        running.processes.insert(process, (Weak::new(), NodeFigures::default()));
+        running
+    }
+
+    #[test]
+    fn packets_of_one_report_share_its_time() {
+        let mut running = busy(7);
+        running.ends([Some(7), None, Some(7), Some(7)].into_iter(), true, false);
+        let (all, system) = running.whole();
+        assert_eq!((all.completed, system.completed, running.of_process(7).completed), (4, 1, 3));
+        assert_eq!((all.time, running.of_process(7).time), (system.time * 4, system.time * 3));
+        assert!(all.time >= Duration::from_millis(999), "{all:?}");
+        assert_eq!(running.since, None);
+    }
+
+    #[test]
+    fn a_packet_under_way_is_charged_once() {
+        let mut running = busy(7);
+        let began = running.since;
+        running.charge_head(Some(7));
+        let first = running.of_process(7);
+        assert_eq!(first.completed, 0);
+        assert!(first.time >= Duration::from_secs(1), "{first:?}");
+        assert!(running.since > began, "what was charged is not charged again");
+        running.ends([Some(7)].into_iter(), true, false);
+        let second = running.of_process(7);
+        assert!(second.time >= first.time, "{second:?} after {first:?}");
+        assert_eq!((second.completed, running.whole().0), (1, second));
+    }
+
+    #[test]
+    fn a_node_without_packets_is_charged_to_nobody() {
+        let mut running = busy(7);
+        running.ends([Some(7)].into_iter(), false, false);
+        let before = running.whole();
+        running.ends([None].into_iter(), true, false);
+        assert_eq!(running.whole().0.time, before.0.time);
+        assert_eq!(before.0.without(before.1), running.of_process(7));
     }
 }

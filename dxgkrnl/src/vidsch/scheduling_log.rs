@@ -145,6 +145,11 @@ impl Reading {
         }
     }
 
+    /// The context that has the node.
+    fn runs(&self) -> Option<u64> {
+        self.runs.map(|runs| runs.context)
+    }
+
     /// The time until `now` of the context that has the node.
     fn until(&mut self, now: u64) -> Option<Charge> {
         let runs = self.runs.as_mut().filter(|runs| now > runs.since)?;
@@ -345,10 +350,14 @@ impl VidSch {
         }
         for entry in entries.into_iter().skip(torn as usize) {
             log.counts.entries += 1;
+            let before = log.reading.runs();
             match log.reading.take(entry) {
                 Ok(None) => {}
                 Ok(Some(charge)) => self.charge(node, log, charge, frequency),
                 Err(rule) => self.note_bad_entry(node, &mut log.told, rule),
+            }
+            if let Some(context) = log.reading.runs().filter(|context| before != Some(*context)) {
+                self.count_switch(node, log, context);
             }
             if !log.contexts.contains_key(&entry.context) {
                 self.note_bad_entry(node, &mut log.told, "it names no context of the node");
@@ -359,6 +368,13 @@ impl VidSch {
     fn charge(&self, node: u32, log: &NodeLog, charge: Charge, frequency: u64) {
         if let (Some(process), Some(node)) = (log.contexts.get(&charge.context), self.nodes.get(node as usize)) {
             node.state().running.add_time(process, duration(charge.ticks, frequency));
+        }
+    }
+
+    /// A context has the node that another one, or none, had before.
+    fn count_switch(&self, node: u32, log: &NodeLog, context: u64) {
+        if let (Some(process), Some(node)) = (log.contexts.get(&context), self.nodes.get(node as usize)) {
+            node.state().running.count_switch(process);
         }
     }
 

@@ -40,7 +40,7 @@ type Item = held_queue::Item<Commands>;
 /// The software queue of one hardware queue.
 #[derive(Default)]
 pub(super) struct SoftwareQueue {
-    /// Progress values under way, kept only where the node limits them.
+    /// Progress values of the buffers that the driver has and that are not counted as completed yet.
     in_flight: VecDeque<u64>,
     held: HeldQueue<Item>,
     /// Progress value of the last buffer that the driver has.
@@ -197,6 +197,26 @@ impl HwQueue {
         software.held.wait_for(conditions, over);
     }
 
+    /// Takes off what is done, and counts it. What a device that is lost had under way is not done, whatever the value of its fence.
+    fn settle(&self, software: &mut SoftwareQueue) {
+        if self.context().device().error().is_some() {
+            return software.in_flight.clear();
+        }
+        let mut done = 0;
+        while software.in_flight.front().is_some_and(|value| self.progress().is_reached(*value)) {
+            software.in_flight.pop_front();
+            done += 1;
+        }
+        self.sch().count_buffers(self.context().device(), self.context().node(), done, true);
+    }
+
+    /// Counts the buffers that are done by now, for statistics.
+    pub(super) fn count_completed(&self) {
+        if !self.flags().UserModeSubmission() {
+            self.settle(&mut lock(&self.software_queue));
+        }
+    }
+
     /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
     /// (MaxInFlightHwQueueBuffers)
     fn oldest_in_the_way(&self, software: &mut SoftwareQueue) -> Result<Option<u64>, NTSTATUS> {
@@ -204,9 +224,7 @@ impl HwQueue {
         let node = caps.nodes.get(self.context().node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         let metadata = node.metadata;
         let most = usize::from({ metadata.Flags }.MaxInFlightHwQueueBuffers());
-        while software.in_flight.front().is_some_and(|value| self.progress().is_reached(*value)) {
-            software.in_flight.pop_front();
-        }
+        self.settle(software);
         Ok(software.in_flight.front().copied().filter(|_| most != 0 && software.in_flight.len() >= most))
     }
 
@@ -214,6 +232,7 @@ impl HwQueue {
     fn hand_over(&self, software: &mut SoftwareQueue, commands: &mut Commands) -> Result<(), NTSTATUS> {
         software.in_flight.push_back(commands.progress);
         software.handed_over = commands.progress;
+        self.sch().count_buffers(self.context().device(), self.context().node(), 1, false);
         let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
         args.hHwQueue = self.handles().1.raw();
         args.HwQueueProgressFenceId = commands.progress;

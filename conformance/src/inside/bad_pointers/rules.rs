@@ -1,7 +1,7 @@
 //! What thunks are told beside the pointers, and which pointers they do not follow.
 
 use wddm_ddi::km::D3DDDI_ESCAPEFLAGS;
-use wddm_ddi::kmt::D3DKMT_OFFER_PRIORITY;
+use wddm_ddi::kmt::{D3DDDICB_LOCKFLAGS, D3DKMT_OFFER_PRIORITY};
 
 use super::table::Member;
 
@@ -20,6 +20,7 @@ pub(super) enum Value {
 use Value::{Number, Object};
 
 const KNOWN_ESCAPE: u64 = D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true).into_bits() as u64;
+const LOCK_ENTIRE: u64 = D3DDDICB_LOCKFLAGS::new().with_LockEntire(true).into_bits() as u64;
 const LOW: u64 = D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_LOW.0 as u64;
 
 /// Values of members: the thunk or the structure that they are for or `*`, the member, and the value. The first one counts. `*NAME` is the
@@ -27,6 +28,7 @@ const LOW: u64 = D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_LOW.0 as u64;
 pub(super) const WORDS: &[(&str, &str, Value)] = &[
     ("D3DKMTEnumAdapters3", "Filter", Number(3)),
     ("D3DKMTOfferAllocations", "Priority", Number(LOW)),
+    ("D3DKMTLock", "Flags", Number(LOCK_ENTIRE)),
     ("D3DKMTReclaimAllocations", "*HandleList", Object("offered")),
     ("D3DKMTReclaimAllocations2", "*HandleList", Object("offered")),
     ("D3DKMTEscape", "Flags", Number(KNOWN_ESCAPE)),
@@ -159,8 +161,8 @@ const NOT_FOLLOWED: &[(&str, &str, Why)] = &[
     ("D3DKMTOpenSyncObjectFromNtHandle2", "args->u.MonitoredFence.FenceValueCPUVirtualAddress", Answer),
     ("D3DKMTOpenSyncObjectFromSyncFile", "args->FenceValueCPUVirtualAddress", Answer),
     ("D3DKMTEnumAdapters2", "args->pAdapters", Unused),
-    ("D3DKMTLock", "args->pPages", Refused),
-    ("D3DKMTLock", "args->pData", Refused),
+    ("D3DKMTLock", "args->pPages", Unused),
+    ("D3DKMTLock", "args->pData", Answer),
     ("D3DKMTCreateContext", "args->pPrivateDriverData", Refused),
     ("D3DKMTCreateContext", "args->pCommandBuffer", Refused),
     ("D3DKMTCreateContext", "args->pAllocationList", Refused),
