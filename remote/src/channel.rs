@@ -38,6 +38,14 @@ pub fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
+/// True if the process at the other end of a Unix socket runs as the user of this one: nobody else is trusted with what a machine may have its programs do.
+///
+/// # Errors
+/// The host does not tell.
+pub fn is_of_this_user(socket: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid == rustix::process::geteuid())
+}
+
 impl Channel {
     /// The end that a connected socket is.
     pub fn new(socket: OwnedFd) -> Self {
@@ -52,6 +60,14 @@ impl Channel {
         let socket = socket()?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(Self(socket))
+    }
+
+    /// True if the process at the other end runs as the user of this one.
+    ///
+    /// # Errors
+    /// The host does not tell.
+    pub fn is_of_this_user(&self) -> io::Result<bool> {
+        is_of_this_user(&self.0)
     }
 
     /// Sends a message.

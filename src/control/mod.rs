@@ -81,7 +81,11 @@ impl Connection {
     /// Nobody is there.
     pub fn open(machine: &Path) -> Result<Self, ControlError> {
         let stream = UnixStream::connect(path_of(machine));
-        let stream = stream.map_err(|error| ControlError::Connection(machine.to_path_buf(), error))?;
+        let failed = |error| ControlError::Connection(machine.to_path_buf(), error);
+        let stream = stream.map_err(failed)?;
+        if !remote::channel::is_of_this_user(&stream).map_err(failed)? {
+            return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")));
+        }
         Ok(Self { machine: machine.to_path_buf(), stream: BufReader::new(stream) })
     }
 

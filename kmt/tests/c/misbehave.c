@@ -1,5 +1,5 @@
 /*
- * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, close and flood. The mode
+ * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, close, mark and flood. The mode
  * "version" says hello with the version of another release, "silent" and "rude" say none. The declarations that both ends must share are the second argument.
  */
 #include <assert.h>
@@ -118,6 +118,9 @@ int main(int argc, char **argv)
         send_words(words, sizeof(words));
     } else if (strcmp(mode, "descriptor") == 0) {
         send_descriptor();
+    } else if (strcmp(mode, "mark") == 0) {
+        mark = ~mark;
+        close(machine);
     } else if (strcmp(mode, "flood") == 0) {
         flood();
     } else {

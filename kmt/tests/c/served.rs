@@ -209,6 +209,7 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
         ("answer", Fault::Malformed),
         ("descriptor", Fault::Malformed),
         ("close", Fault::Closed),
+        ("mark", Fault::Closed),
     ] {
         let mut command = clean(&misbehave);
         command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);

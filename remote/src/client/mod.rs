@@ -35,6 +35,8 @@ pub enum ConnectError {
     Refused(PathBuf, Refusal),
     /// What answered is no machine, or it ended meanwhile.
     NoMachine(PathBuf),
+    /// Who listens is another user: a machine of a stranger could have the program do anything.
+    Stranger(PathBuf),
     /// The program has no thread left.
     Thread(io::Error),
 }
@@ -49,6 +51,11 @@ impl fmt::Display for ConnectError {
                 write!(f, "the machine at {} does not serve this program: {}", path.display(), why.text())
             }
             Self::NoMachine(path) => write!(f, "what listens at {} is no machine", path.display()),
+            Self::Stranger(path) => write!(
+                f,
+                "what listens at {} belongs to another user and is not trusted; start a machine of your own with `campanile machine --socket PATH`",
+                path.display()
+            ),
             Self::Thread(error) => write!(f, "no thread for the machine's requests: {error}"),
         }
     }
@@ -136,6 +143,9 @@ fn finds_adapters(thunk: u32) -> bool {
 fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, ConnectError> {
     let socket = |error| ConnectError::Socket(path.to_path_buf(), error);
     let channel = Channel::connect(path).map_err(socket)?;
+    if !channel.is_of_this_user().map_err(socket)? {
+        return Err(ConnectError::Stranger(path.to_path_buf()));
+    }
     perform::let_reach(&channel);
     let mark = RandomState::new().hash_one(std::process::id()) | 1;
     MARK.store(mark, Ordering::SeqCst);

@@ -56,6 +56,8 @@ pub enum Fault {
     Silent,
     /// It closed its connection and went on.
     Closed,
+    /// It said that it had taken addresses that it cannot have taken.
+    Lied,
 }
 
 impl fmt::Display for Fault {
@@ -63,6 +65,7 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Self::Malformed => "it sent what is no message",
             Self::Silent => "it did not answer in time",
+            Self::Lied => "it gave the machine addresses that it cannot have taken",
             Self::Closed => "it closed its connection and kept memory of the machine",
         })
     }

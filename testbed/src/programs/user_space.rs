@@ -4,14 +4,16 @@
 //! Its memory is read and written by the host's kernel, its descriptors are duplicated by the host's kernel, and addresses are mapped by the program's own
 //! end of the connection, which answers each request. A program that is gone has no addresses: what is asked of them is done then.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nt::ram::PAGE_SIZE;
 use nt::user_space::{ARGUMENT_WORDS, UserSpace};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
@@ -23,6 +25,8 @@ use super::{ANSWER_LIMIT, Fault};
 
 /// Time in which a program ends that has lost its memory already.
 const END_LIMIT: Duration = Duration::from_millis(500);
+/// End of the addresses that a program of the host can have.
+const USER_END: usize = 1 << 47;
 
 /// Operations that were asked for and are not answered.
 #[derive(Default)]
@@ -32,6 +36,21 @@ struct Asked {
     answers: HashMap<u64, Option<Result<u64, i32>>>,
     gone: bool,
     fault: Option<Fault>,
+    /// Addresses that the program has taken for the machine, each by its first one.
+    reserved: BTreeMap<usize, usize>,
+}
+
+impl Asked {
+    /// Notes addresses that the program says it has taken. False if there can be no such pages, or some of them are taken already.
+    fn take(&mut self, start: usize, len: usize) -> bool {
+        let Some(end) = start.checked_add(len).filter(|end| *end <= USER_END) else { return false };
+        let before = self.reserved.range(..end).next_back().is_none_or(|(_, taken)| *taken <= start);
+        let is_free = start != 0 && len != 0 && start.is_multiple_of(PAGE_SIZE as usize) && before;
+        if is_free {
+            self.reserved.insert(start, end);
+        }
+        is_free
+    }
 }
 
 /// A program's memory, descriptors and addresses.
@@ -39,6 +58,8 @@ pub(super) struct RemoteProgram {
     channel: Arc<Channel>,
     pid: Pid,
     process: OwnedFd,
+    /// The address space that it had when it said hello: not that of a program that it becomes by exec, and gone with the last who has it.
+    memory: File,
     /// Address and contents of the word by which it is known.
     mark: (u64, u64),
     asked: Mutex<Asked>,
@@ -53,7 +74,11 @@ impl RemoteProgram {
     pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Result<Self, Option<Refusal>> {
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| None)?;
         let mark = (hello.mark_address, hello.mark);
-        let program = Self { channel, pid, process, mark, asked: Mutex::default(), answered: Condvar::new() };
+        let Ok(memory) = File::open(format!("/proc/{}/mem", pid.as_raw_nonzero())) else {
+            return Err(Some(Refusal::Memory));
+        };
+        let asked = Mutex::default();
+        let program = Self { channel, pid, process, memory, mark, asked, answered: Condvar::new() };
         if program.has_mark() {
             return Ok(program);
         }
@@ -76,12 +101,17 @@ impl RemoteProgram {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True while the process is the program that said hello: not another one by the same number, and not one that it became by exec.
+    /// True if the process is the program that said hello: not another one by the same number, and not one that it became by exec.
     fn has_mark(&self) -> bool {
         let mut word = [0; 8];
         let (address, mark) = self.mark;
-        self.transfer(address as usize, libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: 8 }, false).is_ok()
-            && u64::from_le_bytes(word) == mark
+        self.memory.read_exact_at(&mut word, address).is_ok() && u64::from_le_bytes(word) == mark
+    }
+
+    /// True while somebody has the address space of the program that said hello, whatever it has written there. Of one that is gone the host reads
+    /// nothing, without an error.
+    fn has_memory(&self) -> bool {
+        !matches!(self.memory.read_at(&mut [0], self.mark.0), Ok(0))
     }
 
     /// True if the process ends within `limit`.
@@ -99,7 +129,7 @@ impl RemoteProgram {
     pub(super) fn kill(&self, why: Fault) {
         self.lock().fault.get_or_insert(why);
         // One that has become another program, or has ended, has nothing of the machine any more.
-        while self.has_mark() && !self.ends_within(Duration::ZERO) {
+        while self.has_memory() && !self.ends_within(Duration::ZERO) {
             let _ = pidfd_send_signal(&self.process, Signal::KILL);
             self.ends_within(Duration::from_millis(100));
         }
@@ -115,7 +145,7 @@ impl RemoteProgram {
 
     /// The connection is closed: either the process is about to end, or it is at fault.
     pub(super) fn wait_for_end(&self) {
-        if self.has_mark() && !self.ends_within(ANSWER_LIMIT) {
+        if self.has_memory() && !self.ends_within(ANSWER_LIMIT) {
             return self.kill(Fault::Closed);
         }
         self.set_gone();
@@ -246,7 +276,12 @@ impl UserSpace for RemoteProgram {
     fn reserve(&self, len: usize) -> io::Result<usize> {
         let reserved = self.ask(Operation::Reserve { len: len as u64 }, None, Some(ANSWER_LIMIT));
         let start = reserved.unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::ESRCH)))?;
-        usize::try_from(start).map_err(|_| io::ErrorKind::OutOfMemory.into())
+        let start = usize::try_from(start).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        if self.lock().take(start, len) {
+            return Ok(start);
+        }
+        self.kill(Fault::Lied);
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
     }
 
     fn show(&self, range: Range<usize>, file: &File, offset: u64, writable: bool) -> io::Result<()> {
@@ -284,11 +319,42 @@ impl UserSpace for RemoteProgram {
     }
 
     fn release(&self, range: Range<usize>) {
+        // Before it is asked: as soon as it is done, the program may take the addresses again.
+        self.lock().reserved.remove(&range.start);
         let _ = self.request(Operation::Release { range: there(&range) });
     }
 
     fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
         let operation = Operation::Call { function: function as u64, argument, caller };
         self.ask(operation, None, None).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_a_program_cannot_have_taken_are_refused() {
+        let mut asked = Asked::default();
+        let (page, end) = (PAGE_SIZE as usize, USER_END);
+        assert!(asked.take(16 * page, 4 * page) && asked.take(20 * page, page) && asked.take(end - page, page));
+        let first = 16 * page;
+        for (start, len) in [
+            (0, page),
+            (first + 1, page),
+            (first, page),
+            (first - page, 2 * page),
+            (first + 3 * page, page),
+            (first - page, 16 * page),
+            (end, page),
+            (end - page, 2 * page),
+            (usize::MAX - page + 1, page),
+            (usize::MAX - 2047, page),
+            (page, 0),
+        ] {
+            assert!(!asked.take(start, len), "{start:#x} {len:#x}");
+        }
+        assert!(asked.take(first - page, page) && asked.take(first + 5 * page, page));
     }
 }
