@@ -80,7 +80,7 @@ fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS
 }
 
 /// Opens a shared fence for `device`. One of several adapters is `native` or not as asked; one of a single adapter is what it
-/// was created as, and of that adapter.
+/// was created as, and of that adapter. One without access for GPUs is no native fence: the driver would be told its addresses.
 pub(super) fn open(
     device: &Arc<Device>,
     shared: &SharedFence,
@@ -88,6 +88,9 @@ pub(super) fn open(
     rights: Rights,
     private: &mut [u8; 64],
 ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    if native && !rights.gpu {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     match shared {
         SharedFence::CrossAdapter(cross) => cross.open(device, native, rights, private),
         SharedFence::OneAdapter(reference) if reference.fence().is_native() == native => {
@@ -127,7 +130,8 @@ pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
     })
 }
 
-/// Opens a shared monitored fence by a kernel handle of the calling process. A fence of several adapters is opened as a monitored
+/// Opens a shared monitored fence by a kernel handle of the calling process. With NoGPUAccess the GPU gets no address by this opening, and by none if the
+/// fence was created so. A fence of several adapters is opened as a monitored
 /// fence also where it was created as a native one. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle2]
 ///
 /// # Safety
@@ -145,7 +149,7 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
             return Err(STATUS_INVALID_PARAMETER);
         }
         let (shared, granted) = shared_fence(process, args.hNtHandle)?;
-        check_sharing(&shared, args.Flags)?;
+        check_sharing(&shared, args.Flags.with_NoGPUAccess(false))?;
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let fence = open(&device, &shared, false, rights, &mut [0; 64])?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;
