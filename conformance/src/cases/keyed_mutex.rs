@@ -19,8 +19,11 @@ cases! { thunks "KeyedMutex";
         "An acquisition without a time waits until somebody releases the mutex with its key; one with an interval ends with STATUS_TIMEOUT."
         => waits;
     "KeyedMutex.DataOfTheRuntimeGoAlong" on Boot::Shared, "d3dkmt_acquirekeyedmutex2":
-        "Data of the runtime that were given at creation and at a release reach who opens and who takes the mutex; a place without room is refused and takes nothing."
+        "Data of the runtime that were given at creation and at a release reach who takes the mutex; a place without room is refused and takes nothing."
         => data;
+    "KeyedMutex.OpeningGivesInitialData" on Boot::Shared, "d3dkmt_openkeyedmutex2":
+        "Data of the runtime at an opening become those of a mutex that has none, and of no other; nothing is written where they lie, and a refused opening leaves none."
+        => initial_data;
     "KeyedMutex.OwnerThatGoesAbandonsIt" on Boot::Shared, "d3dkmtdestroykeyedmutex":
         "When the owner closes a mutex without releasing it, others are told that it is abandoned, and nobody owns it. The status is this system's rule, after IDXGIKeyedMutex."
         => abandoned;
@@ -123,9 +126,7 @@ fn data(case: &Case) -> Result<(), Failure> {
     let mut seen = [0; 7];
     let mut open = D3DKMT_OPENKEYEDMUTEX2::zeroed();
     open.hSharedHandle = make.hSharedHandle;
-    (open.pPrivateRuntimeData, open.PrivateRuntimeDataSize) = pointer(&mut seen);
     granted(kmt.call(kmt.further().D3DKMTOpenKeyedMutex2, &mut open), "D3DKMTOpenKeyedMutex2")?;
-    ensure_eq!(seen, created, "data at opening");
     let mut short = [0; 3];
     let mut take = D3DKMT_ACQUIREKEYEDMUTEX2::zeroed();
     let mut now = AT_ONCE;
@@ -135,6 +136,7 @@ fn data(case: &Case) -> Result<(), Failure> {
     refused(kmt.call(thunk, &mut take), &[STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER], "a place without room")?;
     (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut seen);
     granted(kmt.call(thunk, &mut take), "D3DKMTAcquireKeyedMutex2, which nobody owned after the refusal")?;
+    ensure_eq!(seen, created, "data of the creation");
     let mut given = *b"given";
     let mut back = D3DKMT_RELEASEKEYEDMUTEX2::zeroed();
     back.hKeyedMutex = open.hKeyedMutex;
@@ -145,6 +147,48 @@ fn data(case: &Case) -> Result<(), Failure> {
     ensure_eq!(&seen[..5], b"given", "data of the release");
     granted(destroy(kmt, make.hKeyedMutex), "destroying one")?;
     granted(destroy(kmt, open.hKeyedMutex), "destroying the other")
+}
+
+/// Opens a mutex with data for one that has none.
+fn open_with(kmt: Kmt, shared: D3DKMT_HANDLE, data: &[u8]) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let mut open = D3DKMT_OPENKEYEDMUTEX2::zeroed();
+    open.hSharedHandle = shared;
+    (open.pPrivateRuntimeData, open.PrivateRuntimeDataSize) = (data.as_ptr().cast_mut().cast(), data.len() as u32);
+    kmt.call(kmt.further().D3DKMTOpenKeyedMutex2, &mut open).ok()?;
+    Ok(open.hKeyedMutex)
+}
+
+/// The data that who takes a mutex finds; it is released with the same key.
+fn data_of(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64) -> Result<[u8; 8], Failure> {
+    let (mut seen, mut now) = ([0; 8], AT_ONCE);
+    let mut take = D3DKMT_ACQUIREKEYEDMUTEX2::zeroed();
+    (take.hKeyedMutex, take.Key, take.pTimeout) = (mutex, key, &raw mut now);
+    (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut seen);
+    granted(kmt.call(kmt.further().D3DKMTAcquireKeyedMutex2, &mut take), "D3DKMTAcquireKeyedMutex2")?;
+    granted(release(kmt, mutex, key, 0), "releasing it")?;
+    Ok(seen)
+}
+
+fn initial_data(case: &Case) -> Result<(), Failure> {
+    // Memory that cannot be written.
+    static GIVEN: [u8; 4] = *b"1st.";
+    static LATER: [u8; 4] = *b"2nd.";
+    let kmt = case.kmt();
+    let made = create(kmt, 8)?;
+    let text = |what: &'static str| move |status| Failure::new(format!("{what}: {status}"));
+    match open_with(kmt, made.hSharedHandle + 64, &GIVEN) {
+        Ok(_) => return Err(Failure::new("the handle of nothing was opened")),
+        Err(status) => refused(status, BAD_HANDLE, "the handle of nothing")?,
+    }
+    ensure_eq!(data_of(kmt, made.hKeyedMutex, 8)?, [0; 8], "data of a mutex that was given none");
+    let first = open_with(kmt, made.hSharedHandle, &GIVEN).map_err(text("an opening with data"))?;
+    ensure_eq!(&data_of(kmt, first, 8)?, b"1st.\0\0\0\0", "data of the first opening");
+    let second = open_with(kmt, made.hSharedHandle, &LATER).map_err(text("a second opening with data"))?;
+    ensure_eq!(&data_of(kmt, second, 8)?, b"1st.\0\0\0\0", "data after a second opening");
+    for mutex in [made.hKeyedMutex, first, second] {
+        granted(destroy(kmt, mutex), "the destruction")?;
+    }
+    Ok(())
 }
 
 fn abandoned(case: &Case) -> Result<(), Failure> {

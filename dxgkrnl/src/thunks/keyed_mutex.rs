@@ -61,6 +61,13 @@ fn insert(process: &Process, mutex: &Arc<KeyedMutex>) -> Result<D3DKMT_HANDLE, N
     process.insert(Object::KeyedMutex(mutex.open()))
 }
 
+/// As [`insert`], with data for a mutex that has none.
+fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Vec<u8>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let handle = insert(process, mutex)?;
+    mutex.begin_with(data);
+    Ok(handle)
+}
+
 /// Creates a keyed mutex that nobody owns; its first key is the initial value. [d3dkmthk: D3DKMTCreateKeyedMutex]
 pub(super) unsafe extern "win64" fn create_keyed_mutex(args: *mut D3DKMT_CREATEKEYEDMUTEX) -> NTSTATUS {
     enter("D3DKMTCreateKeyedMutex", args, |process, args| {
@@ -97,18 +104,18 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex(args: *mut D3DKMT_OPENKEYED
     })
 }
 
-/// [d3dkmthk: D3DKMTOpenKeyedMutex2]
+/// As [`open_keyed_mutex`], with data of the runtime for a mutex that has none. [d3dkmthk: D3DKMTOpenKeyedMutex2]
 pub(super) unsafe extern "win64" fn open_keyed_mutex2(args: *mut D3DKMT_OPENKEYEDMUTEX2) -> NTSTATUS {
     enter("D3DKMTOpenKeyedMutex2", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let mutex = machine.keyed_mutex(args.hSharedHandle)?;
-        write_data(&mutex.data(), args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
-        args.hKeyedMutex = insert(process, &mutex)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        args.hKeyedMutex = insert_with(process, &mutex, data)?;
         Ok(STATUS_SUCCESS)
     })
 }
 
-/// [d3dkmthk: D3DKMTOpenKeyedMutexFromNtHandle]
+/// As [`open_keyed_mutex2`], by a kernel handle. [d3dkmthk: D3DKMTOpenKeyedMutexFromNtHandle]
 pub(super) unsafe extern "win64" fn open_keyed_mutex_from_nt_handle(
     args: *mut D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
 ) -> NTSTATUS {
@@ -116,8 +123,8 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex_from_nt_handle(
         let KernelObject::KeyedMutex(mutex) = process.get_kernel(args.hNtHandle)? else {
             return Err(STATUS_OBJECT_TYPE_MISMATCH);
         };
-        write_data(&mutex.data(), args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
-        args.hKeyedMutex = insert(process, &mutex)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        args.hKeyedMutex = insert_with(process, &mutex, data)?;
         Ok(STATUS_SUCCESS)
     })
 }
