@@ -43,11 +43,14 @@ pub(super) struct Waits {
     pub(super) watched: bool,
 }
 
+/// A process by its address, and how its GPU has the current value; `None` if it does not.
+type Viewer = (usize, Option<Protection>);
+
 /// How the fence is opened and closed, which the driver and the memory manager take part in.
 #[derive(Default)]
 struct Opens {
-    /// Pages as processes see them, by address of the process and how its GPU has the current value.
-    views: Vec<((usize, Option<Protection>), Weak<View>)>,
+    /// Pages as processes see them.
+    views: Vec<(Viewer, Weak<View>)>,
     /// Open instances and kernel handles; the last one destroys the fence.
     references: usize,
 }
@@ -356,7 +359,7 @@ impl Fence {
     /// STATUS_INVALID_HANDLE if the fence is destroyed; what `map` and `open` answered.
     pub(super) fn open(
         &self,
-        viewer: (usize, Option<Protection>),
+        viewer: Viewer,
         map: impl FnOnce(&Arc<Frames>) -> Result<Arc<View>, NTSTATUS>,
         open: impl FnOnce(Arc<View>) -> Result<Arc<SyncObject>, NTSTATUS>,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
