@@ -67,9 +67,12 @@ impl KeyedMutex {
         self.shared
     }
 
-    /// Data of the runtime.
-    pub(crate) fn data(&self) -> Vec<u8> {
-        lock(&self.state).kept.data.clone()
+    /// Data of the runtime for a mutex that has none; one that has keeps its own. [d3dkmthk: D3DKMT_OPENKEYEDMUTEX2::pPrivateRuntimeData]
+    pub(crate) fn begin_with(&self, data: Vec<u8>) {
+        let mut state = lock(&self.state);
+        if state.kept.data.is_empty() {
+            state.kept.data = data;
+        }
     }
 }
 

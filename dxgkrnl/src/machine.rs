@@ -12,7 +12,7 @@ mod shared;
 pub(crate) use descriptors::Described;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
-pub(crate) use shared::{KernelObject, NamedSync};
+pub(crate) use shared::{KernelObject, ResourceHandle, SharedSync, Together};
 
 use std::fmt;
 use std::io;

@@ -3264,7 +3264,7 @@ NTSTATUS D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATION
 /* Signals fences from the CPU */
 NTSTATUS D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU *args);
 
-/* Gives an object a kernel handle: count of objects, which is 1, the objects, an OBJECT_ATTRIBUTES, the access that the  handle grants, and where the handle goes */
+/* Gives objects one kernel handle: their count, the objects, which are a resource, a synchronization object, or both with a keyed mutex, an  OBJECT_ATTRIBUTES, the access that the handle grants, and where the handle goes */
 NTSTATUS D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE *objects, const VOID *attributes, UINT access, HANDLE *handle);
 
 /* Opens a native fence by a kernel handle */

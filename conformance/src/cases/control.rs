@@ -26,6 +26,9 @@ cases! { thunks "Control";
     "Control.FeaturesAgreeWithCapabilities" on Boot::Shared, "d3dkmtisfeatureenabled":
         "Hardware scheduling and native fences are enabled if the capabilities say so; a feature that nobody knows is refused."
         => features;
+    "Control.GlobalFeaturesHaveNoAdapter" on Boot::Shared, "d3dkmt_isfeatureenabled":
+        "A global feature is asked for without an adapter, and is refused with one; a feature of adapters is refused without."
+        => global_features;
     "Control.ClocksGoOnTogether" on Boot::Shared, "d3dkmtqueryclockcalibration":
         "Both clocks of a node have moved on at a second look, by times that agree; nodes that there are not are refused."
         => clocks;
@@ -143,6 +146,23 @@ fn features(case: &Case) -> Result<(), Failure> {
         ensure!(told.Result.Bits.KnownFeature(), "feature {} is known", feature.0);
     }
     refused(ask(DXGK_FEATURE_ID(0x0fff_ffff))?.0, BAD_ARGUMENT, "a feature that nobody knows")
+}
+
+fn global_features(case: &Case) -> Result<(), Failure> {
+    let ask = |adapter, feature| {
+        let mut arguments = D3DKMT_ISFEATUREENABLED::zeroed();
+        (arguments.hAdapter, arguments.FeatureId) = (adapter, feature);
+        (case.kmt().call(case.kmt().further().D3DKMTIsFeatureEnabled, &mut arguments), arguments.Result.Bits)
+    };
+    let global = DXGK_FEATURE_ID::DXGK_FEATURE_GPUVAIOMMU;
+    let (status, told) = ask(0, global);
+    granted(status, "a global feature without an adapter")?;
+    ensure!(told.KnownFeature(), "the feature is not known");
+    refused(ask(adapter(case)?, global).0, BAD_ARGUMENT, "a global feature with an adapter")?;
+    for feature in [DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE, DXGK_FEATURE_ID(0x0fff_ffff)] {
+        refused(ask(0, feature).0, BAD_HANDLE, "a feature of adapters without an adapter")?;
+    }
+    Ok(())
 }
 
 fn clocks(case: &Case) -> Result<(), Failure> {

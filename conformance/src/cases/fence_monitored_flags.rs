@@ -5,7 +5,7 @@ use wddm_ddi::kmt::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags;
 use wddm_ddi::kmt::{D3DDDI_SYNCHRONIZATIONOBJECT_TYPE, D3DDDICB_SIGNALFLAGS, D3DKMT_DEVICEEXECUTION_STATE};
 use wddm_ddi::status::*;
 
-use crate::rig::{Rig, fill, wait_until};
+use crate::rig::{KernelHandle, RawFence, Rig, fill, shared_flags, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "MonitoredFence";
@@ -21,6 +21,9 @@ cases! { thunks "MonitoredFence";
         "A monitored fence with NoSignalMaxValueOnTdr keeps its value when its device is lost, while one without becomes all ones."
         holds [NativeFence 78, ContextMonitoring 2]
         => value_kept;
+    "MonitoredFence.NoGpuAccessHoldsInEveryOpening" on Boot::Shared, "d3dkmt_opensyncobjectfromnthandle2":
+        "A shared monitored fence with NoGPUAccess has no GPU address in any opening, with the flag as without, and the processor and contexts use it; of another fence the flag takes the address of one opening and of what is shared from there."
+        => no_gpu_access;
 }
 
 const DENIED: &[NTSTATUS] = &[STATUS_ACCESS_DENIED];
@@ -88,5 +91,41 @@ fn value_kept(case: &Case) -> Result<(), Failure> {
     rig.packet_submit(&mut queue, &[fill(0x7000_0000_0000, 4, 0)])?;
     wait_until("the signal for good", || plain.value.load() == u64::MAX)?;
     ensure_eq!(kept.value.load(), 3, "value of the fence that keeps it");
+    Ok(())
+}
+
+fn shared(rig: &Rig, fence: &RawFence) -> Result<KernelHandle, Failure> {
+    rig.share(&[fence.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))
+}
+
+fn opened(rig: &Rig, handle: KernelHandle, flags: Flags) -> Result<RawFence, Failure> {
+    let opened = rig.try_open_monitored_with(handle, flags);
+    opened.map_err(|status| Failure::new(format!("D3DKMTOpenSyncObjectFromNtHandle2 with {flags:?}: {status}")))
+}
+
+fn no_gpu_access(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let queue = rig.packet_queue(NODE_COPY)?;
+    let other = Rig::on_adapter(rig.kmt, rig.adapter)?;
+    let fence = rig.monitored_fence(2, shared_flags().with_NoGPUAccess(true))?;
+    ensure_eq!(fence.current, 0, "address for GPUs at the creation");
+    let handle = shared(&rig, &fence)?;
+    for flags in [Flags::new(), shared_flags(), Flags::new().with_NoGPUAccess(true)] {
+        let again = opened(&other, handle, flags)?;
+        ensure_eq!(again.current, 0, "address for GPUs of an opening with {flags:?}");
+        ensure_eq!(again.value.load(), 2, "value that the processor reads");
+        granted(other.destroy_fence(again.handle), "closing it")?;
+    }
+    let again = opened(&other, handle, Flags::new())?;
+    granted(other.signal(&[again.handle], &[3]), "a signal of the processor")?;
+    granted(rig.context_signal(queue.context, &[(fence.handle, 4)]), "a signal of a context")?;
+    wait_until("the signal of the context", || again.value.load() == 4)?;
+    let plain = rig.monitored_fence(5, shared_flags())?;
+    let handle = shared(&rig, &plain)?;
+    let without = opened(&other, handle, Flags::new().with_NoGPUAccess(true))?;
+    ensure_eq!((without.current, without.value.load()), (0, 5), "address and value of an opening with the flag");
+    let from_there = opened(&other, shared(&other, &without)?, Flags::new())?;
+    ensure_eq!(from_there.current, 0, "address for GPUs of what was shared from there");
+    ensure!(opened(&other, handle, Flags::new())?.current != 0, "an opening without the flag has no address");
     Ok(())
 }

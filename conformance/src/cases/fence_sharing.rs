@@ -20,7 +20,7 @@ cases! { thunks "SharedFence";
         holds [NativeFence 41]
         => kernel_handle_keeps;
     "SharedFence.PrivateFenceHasNoKernelHandle" needs NativeFence on Boot::Shared, "d3dkmtshareobjects":
-        "Only a fence that was created to be shared by kernel handles gets one, and only one object at a time."
+        "Only a fence that was created to be shared by kernel handles gets one, and two fences together do not."
         holds [NativeFence 41]
         => private_has_none;
     "SharedFence.BadAddressFaultsOnlyItsQueue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":

@@ -7,8 +7,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER};
 
+use super::shared_objects;
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt, WRONG_KIND};
-use crate::rig::Rig;
+use crate::rig::{Rig, shared_flags};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "KeyedMutex";
@@ -19,8 +20,11 @@ cases! { thunks "KeyedMutex";
         "An acquisition without a time waits until somebody releases the mutex with its key; one with an interval ends with STATUS_TIMEOUT."
         => waits;
     "KeyedMutex.DataOfTheRuntimeGoAlong" on Boot::Shared, "d3dkmt_acquirekeyedmutex2":
-        "Data of the runtime that were given at creation and at a release reach who opens and who takes the mutex; a place without room is refused and takes nothing."
+        "Data of the runtime that were given at creation and at a release reach who takes the mutex; a place without room is refused and takes nothing."
         => data;
+    "KeyedMutex.OpeningGivesInitialData" on Boot::Shared, "d3dkmt_openkeyedmutex2":
+        "Data of the runtime at an opening become those of a mutex that has none, and of no other; nothing is written where they lie, and a refused opening leaves none."
+        => initial_data;
     "KeyedMutex.OwnerThatGoesAbandonsIt" on Boot::Shared, "d3dkmtdestroykeyedmutex":
         "When the owner closes a mutex without releasing it, others are told that it is abandoned, and nobody owns it. The status is this system's rule, after IDXGIKeyedMutex."
         => abandoned;
@@ -28,11 +32,11 @@ cases! { thunks "KeyedMutex";
         "Handles of nothing and of other objects are refused by every thunk, and a release by who does not own it."
         => refusals;
     "KeyedMutex.KernelHandlesOpenIt" on Boot::Shared, "d3dkmtopenkeyedmutexfromnthandle":
-        "A mutex that was created for kernel handles has no other, and is opened by one."
+        "A mutex that was created for kernel handles has no other, and is opened by the one of the resource and the fence that it is shared with; data of the runtime are given as at any opening."
         => kernel_handles;
 }
 
-const AT_ONCE: LARGE_INTEGER = LARGE_INTEGER { QuadPart: 0 };
+pub(super) const AT_ONCE: LARGE_INTEGER = LARGE_INTEGER { QuadPart: 0 };
 
 fn create(kmt: Kmt, initial: u64) -> Result<D3DKMT_CREATEKEYEDMUTEX, Failure> {
     let mut arguments = D3DKMT_CREATEKEYEDMUTEX::zeroed();
@@ -47,7 +51,7 @@ fn open(kmt: Kmt, shared: D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     Ok(arguments.hKeyedMutex)
 }
 
-fn acquire(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64, mut timeout: Option<LARGE_INTEGER>) -> (NTSTATUS, u64) {
+pub(super) fn acquire(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64, mut timeout: Option<LARGE_INTEGER>) -> (NTSTATUS, u64) {
     let mut arguments = D3DKMT_ACQUIREKEYEDMUTEX::zeroed();
     (arguments.hKeyedMutex, arguments.Key) = (mutex, key);
     arguments.pTimeout = timeout.as_mut().map_or(std::ptr::null_mut(), |timeout| &raw mut *timeout);
@@ -60,7 +64,7 @@ fn release(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64, fence: u64) -> NTSTATUS {
     kmt.call(kmt.further().D3DKMTReleaseKeyedMutex, &mut arguments)
 }
 
-fn destroy(kmt: Kmt, mutex: D3DKMT_HANDLE) -> NTSTATUS {
+pub(super) fn destroy(kmt: Kmt, mutex: D3DKMT_HANDLE) -> NTSTATUS {
     let mut arguments = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: mutex };
     kmt.call(kmt.further().D3DKMTDestroyKeyedMutex, &mut arguments)
 }
@@ -123,9 +127,7 @@ fn data(case: &Case) -> Result<(), Failure> {
     let mut seen = [0; 7];
     let mut open = D3DKMT_OPENKEYEDMUTEX2::zeroed();
     open.hSharedHandle = make.hSharedHandle;
-    (open.pPrivateRuntimeData, open.PrivateRuntimeDataSize) = pointer(&mut seen);
     granted(kmt.call(kmt.further().D3DKMTOpenKeyedMutex2, &mut open), "D3DKMTOpenKeyedMutex2")?;
-    ensure_eq!(seen, created, "data at opening");
     let mut short = [0; 3];
     let mut take = D3DKMT_ACQUIREKEYEDMUTEX2::zeroed();
     let mut now = AT_ONCE;
@@ -135,6 +137,7 @@ fn data(case: &Case) -> Result<(), Failure> {
     refused(kmt.call(thunk, &mut take), &[STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER], "a place without room")?;
     (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut seen);
     granted(kmt.call(thunk, &mut take), "D3DKMTAcquireKeyedMutex2, which nobody owned after the refusal")?;
+    ensure_eq!(seen, created, "data of the creation");
     let mut given = *b"given";
     let mut back = D3DKMT_RELEASEKEYEDMUTEX2::zeroed();
     back.hKeyedMutex = open.hKeyedMutex;
@@ -145,6 +148,48 @@ fn data(case: &Case) -> Result<(), Failure> {
     ensure_eq!(&seen[..5], b"given", "data of the release");
     granted(destroy(kmt, make.hKeyedMutex), "destroying one")?;
     granted(destroy(kmt, open.hKeyedMutex), "destroying the other")
+}
+
+/// Opens a mutex with data for one that has none.
+fn open_with(kmt: Kmt, shared: D3DKMT_HANDLE, data: &[u8]) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let mut open = D3DKMT_OPENKEYEDMUTEX2::zeroed();
+    open.hSharedHandle = shared;
+    (open.pPrivateRuntimeData, open.PrivateRuntimeDataSize) = (data.as_ptr().cast_mut().cast(), data.len() as u32);
+    kmt.call(kmt.further().D3DKMTOpenKeyedMutex2, &mut open).ok()?;
+    Ok(open.hKeyedMutex)
+}
+
+/// The data that who takes a mutex finds; it is released with the same key.
+pub(super) fn data_of(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64) -> Result<[u8; 8], Failure> {
+    let (mut seen, mut now) = ([0; 8], AT_ONCE);
+    let mut take = D3DKMT_ACQUIREKEYEDMUTEX2::zeroed();
+    (take.hKeyedMutex, take.Key, take.pTimeout) = (mutex, key, &raw mut now);
+    (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut seen);
+    granted(kmt.call(kmt.further().D3DKMTAcquireKeyedMutex2, &mut take), "D3DKMTAcquireKeyedMutex2")?;
+    granted(release(kmt, mutex, key, 0), "releasing it")?;
+    Ok(seen)
+}
+
+fn initial_data(case: &Case) -> Result<(), Failure> {
+    // Memory that cannot be written.
+    static GIVEN: [u8; 4] = *b"1st.";
+    static LATER: [u8; 4] = *b"2nd.";
+    let kmt = case.kmt();
+    let made = create(kmt, 8)?;
+    let text = |what: &'static str| move |status| Failure::new(format!("{what}: {status}"));
+    match open_with(kmt, made.hSharedHandle + 64, &GIVEN) {
+        Ok(_) => return Err(Failure::new("the handle of nothing was opened")),
+        Err(status) => refused(status, BAD_HANDLE, "the handle of nothing")?,
+    }
+    ensure_eq!(data_of(kmt, made.hKeyedMutex, 8)?, [0; 8], "data of a mutex that was given none");
+    let first = open_with(kmt, made.hSharedHandle, &GIVEN).map_err(text("an opening with data"))?;
+    ensure_eq!(&data_of(kmt, first, 8)?, b"1st.\0\0\0\0", "data of the first opening");
+    let second = open_with(kmt, made.hSharedHandle, &LATER).map_err(text("a second opening with data"))?;
+    ensure_eq!(&data_of(kmt, second, 8)?, b"1st.\0\0\0\0", "data after a second opening");
+    for mutex in [made.hKeyedMutex, first, second] {
+        granted(destroy(kmt, mutex), "the destruction")?;
+    }
+    Ok(())
 }
 
 fn abandoned(case: &Case) -> Result<(), Failure> {
@@ -179,28 +224,40 @@ fn refusals(case: &Case) -> Result<(), Failure> {
 fn kernel_handles(case: &Case) -> Result<(), Failure> {
     let rig: Rig = case.rig()?;
     let kmt = rig.kmt;
-    let mut make = D3DKMT_CREATEKEYEDMUTEX2::zeroed();
-    make.InitialValue = 3;
-    make.Flags.set_NtSecuritySharing(true);
-    granted(kmt.call(kmt.further().D3DKMTCreateKeyedMutex2, &mut make), "D3DKMTCreateKeyedMutex2")?;
+    let make = for_kernel_handles(kmt, 3)?;
     ensure_eq!(make.hSharedHandle, 0, "a handle that every process knows");
-    let handle = rig.share(&[make.hKeyedMutex]);
+    let (resource, fence) = (shared_objects::create(&rig)?, rig.monitored_fence(0, shared_flags())?);
+    let handle = rig.share(&[resource.resource, make.hKeyedMutex, fence.handle]);
     let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
     let mut open = D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE::zeroed();
     open.hNtHandle = handle.raw();
+    let given = b"nt";
+    (open.pPrivateRuntimeData, open.PrivateRuntimeDataSize) = (given.as_ptr().cast_mut().cast(), 2);
     let thunk = kmt.further().D3DKMTOpenKeyedMutexFromNtHandle;
     granted(kmt.call(thunk, &mut open), "D3DKMTOpenKeyedMutexFromNtHandle")?;
+    ensure_eq!(&data_of(kmt, make.hKeyedMutex, 3)?[..3], b"nt\0", "data of the opening");
     ensure_eq!(acquire(kmt, open.hKeyedMutex, 3, Some(AT_ONCE)).0, STATUS_SUCCESS, "the acquisition");
     ensure_eq!(acquire(kmt, make.hKeyedMutex, 3, Some(AT_ONCE)).0, STATUS_TIMEOUT, "it is the same mutex");
-    match rig.try_open(handle) {
-        Ok(_) => return Err(Failure::new("a keyed mutex was opened as a fence")),
-        Err(status) => refused(status, WRONG_KIND, "opening it as a fence")?,
-    }
+    let alone = rig.share(&[resource.resource]);
+    let alone = alone.map_err(|status| Failure::new(format!("D3DKMTShareObjects of the resource: {status}")))?;
+    open.hNtHandle = alone.raw();
+    refused(kmt.call(thunk, &mut open), WRONG_KIND, "the handle of a resource alone")?;
+    granted(alone.close(), "closing it")?;
     granted(handle.close(), "closing the kernel handle")?;
+    open.hNtHandle = handle.raw();
     refused(kmt.call(thunk, &mut open), BAD_HANDLE, "opening by a closed handle")?;
     let private = create(kmt, 0)?;
-    match rig.share(&[private.hKeyedMutex]) {
+    match rig.share(&[resource.resource, private.hKeyedMutex, fence.handle]) {
         Ok(_) => Err(Failure::new("a mutex that was not created for that has a kernel handle")),
         Err(status) => refused(status, BAD_ARGUMENT, "sharing it"),
     }
+}
+
+/// A mutex that has no handle that every process knows.
+pub(super) fn for_kernel_handles(kmt: Kmt, key: u64) -> Result<D3DKMT_CREATEKEYEDMUTEX2, Failure> {
+    let mut make = D3DKMT_CREATEKEYEDMUTEX2::zeroed();
+    make.InitialValue = key;
+    make.Flags.set_NtSecuritySharing(true);
+    granted(kmt.call(kmt.further().D3DKMTCreateKeyedMutex2, &mut make), "D3DKMTCreateKeyedMutex2")?;
+    Ok(make)
 }

@@ -49,6 +49,7 @@ pub mod queue;
 pub mod race_table;
 pub mod races;
 pub mod residency;
+pub mod shared_objects;
 pub mod statistics;
 pub mod submission;
 pub mod testing;
@@ -69,6 +70,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     gpu_address::CASES,
     gpu_update::CASES,
     residency::CASES,
+    shared_objects::CASES,
     budget::CASES,
     offer::CASES,
     statistics::CASES,

@@ -25,7 +25,7 @@ cases! { inside "SharedResource", behind "it is several processes, or counts the
         "A shared resource outlives the device and the process of its creator while somebody has it open, is gone when the last has closed it, and is not found by its global handle any more then."
         => last_is_gone;
     "SharedResource.KernelHandlesOpenIt" on Boot::Fresh, "d3dkmtopenresourcefromnthandle":
-        "A resource that was created for kernel handles has no global one, is opened by a duplicate in another process or by its name, and lives while a kernel handle does; a handle without the right to write does not open it."
+        "A resource that was created for kernel handles has no global one, is opened by a duplicate in another process or by its name, and lives while a kernel handle does; a handle without the right to read does not open it."
         => kernel_handles;
     "SharedResource.EachDeviceHasItsOwnResidencyAndLocks" on Boot::Fresh, "d3dkmtmakeresident":
         "A device gives up only what it has made resident or locked itself, a shared allocation stays resident while one of them wants it, and counts in the usage of each process that does."
@@ -299,8 +299,12 @@ fn kernel_handles(case: &mut Case<'_>) -> Result<(), Failure> {
     write_with(&rig, queue, &created.open, 0x5555_5500)?;
     let name: Vec<u16> = "campanile resource".encode_utf16().collect();
     let handle = share_named(&rig, created.open.resource, &name).map_err(failed("D3DKMTShareObjects"))?;
-    let weak = rig.share_with(&[created.open.resource], 0x8000_0000).map_err(failed("D3DKMTShareObjects"))?;
-    refused_open(Buffers::new().by_kernel_handle(&rig, weak), &[STATUS_ACCESS_DENIED], "a handle to read only")?;
+    let weak = rig.share_with(&[created.open.resource], 1).map_err(failed("D3DKMTShareObjects"))?;
+    refused_open(
+        Buffers::new().by_kernel_handle(&rig, weak),
+        &[STATUS_ACCESS_DENIED],
+        "a handle that may not be read",
+    )?;
     granted(weak.close(), "closing it")?;
     let fence = rig.shared_fence(0).and_then(|fence| rig.share(&[fence.handle]).map_err(failed("D3DKMTShareObjects")));
     if let Ok(fence) = fence {

@@ -205,8 +205,17 @@ impl Rig {
 
     /// Opens a fence as a monitored one; what the thunk returned.
     pub fn try_open_monitored(&self, handle: KernelHandle) -> Result<RawFence, NTSTATUS> {
+        self.try_open_monitored_with(handle, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
+    }
+
+    /// Opens a fence as a monitored one with these flags; what the thunk returned.
+    pub fn try_open_monitored_with(
+        &self,
+        handle: KernelHandle,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<RawFence, NTSTATUS> {
         let mut arguments = D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2::zeroed();
-        (arguments.hNtHandle, arguments.hDevice) = (handle.raw(), self.device);
+        (arguments.hNtHandle, arguments.hDevice, arguments.Flags) = (handle.raw(), self.device, flags);
         call(self.kmt.table().D3DKMTOpenSyncObjectFromNtHandle2, &mut arguments).ok()?;
         // SAFETY: every arm of the union is plain numbers.
         let opened = unsafe { arguments.u.MonitoredFence };

@@ -107,8 +107,8 @@ macro_rules! for_each_thunk {
                     D3DKMTWaitForSynchronizationObjectFromCpu(args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU);
                     /// Signals fences from the CPU. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
                     D3DKMTSignalSynchronizationObjectFromCpu(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU);
-                    /// Gives an object a kernel handle: count of objects, which is 1, the objects, an OBJECT_ATTRIBUTES, the access that the
-                    /// handle grants, and where the handle goes. [d3dkmthk: D3DKMTShareObjects]
+                    /// Gives objects one kernel handle: their count, the objects, which are a resource, a synchronization object, or both with a keyed mutex, an
+                    /// OBJECT_ATTRIBUTES, the access that the handle grants, and where the handle goes. [d3dkmthk: D3DKMTShareObjects]
                     D3DKMTShareObjects(count: u32, objects: *const D3DKMT_HANDLE, attributes: *const c_void, access: u32, handle: *mut HANDLE);
                     /// Opens a native fence by a kernel handle. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
                     D3DKMTOpenNativeFenceFromNtHandle(args: *mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE);

@@ -5,11 +5,13 @@ use wddm_ddi::status::*;
 
 /// Rights of an opening. Who may not signal has the current value read-only on the GPU too; who may not wait can still read it,
 /// which is all that a wait on the GPU does, so that this right is one of the thunks. [d3dukmdt:
-/// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignal and NoWait]
+/// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignal, NoWait and NoGPUAccess]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) signal: bool,
     pub(crate) wait: bool,
+    /// The GPU has an address of the value.
+    pub(crate) gpu: bool,
 }
 
 /// Access that a kernel handle grants. [wdm: ACCESS_MASK; d3dkmthk: D3DKMTShareObjects]
@@ -22,7 +24,7 @@ mod access {
 
 impl Rights {
     /// Every right.
-    pub(crate) const ALL: Self = Self { signal: true, wait: true };
+    pub(crate) const ALL: Self = Self { signal: true, wait: true, gpu: true };
 
     /// The rights that the flags of a creation or an opening leave.
     ///
@@ -31,7 +33,7 @@ impl Rights {
     pub(crate) fn of_flags(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<Self, NTSTATUS> {
         match (flags.NoSignal(), flags.NoWait()) {
             (true, true) => Err(STATUS_INVALID_PARAMETER),
-            (no_signal, no_wait) => Ok(Self { signal: !no_signal, wait: !no_wait }),
+            (no_signal, no_wait) => Ok(Self { signal: !no_signal, wait: !no_wait, gpu: !flags.NoGPUAccess() }),
         }
     }
 
@@ -46,12 +48,12 @@ impl Rights {
         if granted & access::STANDARD_RIGHTS_READ == 0 {
             return Err(STATUS_ACCESS_DENIED);
         }
-        Ok(Self { signal: granted & access::SIGNAL != 0, wait: granted & access::WAIT != 0 })
+        Ok(Self { signal: granted & access::SIGNAL != 0, wait: granted & access::WAIT != 0, ..Self::ALL })
     }
 
     /// Intersection of two sets of rights.
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { signal: self.signal && other.signal, wait: self.wait && other.wait }
+        Self { signal: self.signal && other.signal, wait: self.wait && other.wait, gpu: self.gpu && other.gpu }
     }
 }
 
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn access_masks_grant_what_their_bits_say_and_reading_is_the_least() {
-        let rights = |signal, wait| Ok(Rights { signal, wait });
+        let rights = |signal, wait| Ok(Rights { signal, wait, ..Rights::ALL });
         for (mask, expected) in [
             (0x1000_0000, rights(true, true)),
             (0x001f_0003, rights(true, true)),
@@ -80,7 +82,9 @@ mod tests {
         let flags = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new();
         assert_eq!(Rights::of_flags(flags), Ok(Rights::ALL));
         let no_signal = Rights::of_flags(flags.with_NoSignal(true)).unwrap();
-        assert_eq!(no_signal.and(Rights::ALL), Rights { signal: false, wait: true });
+        assert_eq!(no_signal.and(Rights::ALL), Rights { signal: false, ..Rights::ALL });
+        let no_gpu = Rights::of_flags(flags.with_NoGPUAccess(true)).unwrap();
+        assert_eq!(Rights::ALL.and(no_gpu), Rights { gpu: false, ..Rights::ALL });
         assert_eq!(Rights::of_flags(flags.with_NoSignal(true).with_NoWait(true)), Err(STATUS_INVALID_PARAMETER));
     }
 }

@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 
 use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
-use crate::vidmm::{ResourceHandle, SharedResource};
+use crate::vidmm::SharedResource;
 use crate::vidsch::{OlderSync, OlderSyncHandle, SharedFence};
 
 use super::Machine;
@@ -31,14 +31,27 @@ enum Named {
 pub(crate) enum KernelObject {
     /// A fence, and the rights of who opens it by the handle; or why nobody does.
     SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
-    KeyedMutex(Arc<KeyedMutex>),
     OlderSync(Arc<OlderSyncHandle>),
-    /// A resource, and why nobody opens it by the handle if that is so.
-    SharedResource(Arc<ResourceHandle>, Result<(), NTSTATUS>),
+    /// A resource, and the access that the handle grants to it and what is shared with it.
+    SharedResource(Arc<ResourceHandle>, u32),
 }
 
-/// A synchronization object that was found by its name.
-pub(crate) enum NamedSync {
+/// A shared resource as kernel handles have it. A name goes with the last of them.
+pub(crate) struct ResourceHandle {
+    pub(crate) resource: Arc<SharedResource>,
+    /// Who shared it may only read it, and so may everybody who opens it by the handle.
+    pub(crate) read_only: bool,
+    pub(crate) together: Option<Together>,
+}
+
+/// What is shared with a resource, so that one handle opens all. [d3dkmthk: D3DKMTShareObjects]
+pub(crate) struct Together {
+    pub(crate) mutex: Arc<KeyedMutex>,
+    pub(crate) sync: SharedSync,
+}
+
+/// A synchronization object that is shared.
+pub(crate) enum SharedSync {
     /// A fence with an address, and what its sharer may do with it.
     Fence(Arc<SharedFence>, Rights),
     /// One of before monitored fences.
@@ -128,12 +141,12 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a resource.
-    pub(crate) fn sync_named(&self, name: &[u16]) -> Result<NamedSync, NTSTATUS> {
+    pub(crate) fn sync_named(&self, name: &[u16]) -> Result<SharedSync, NTSTATUS> {
         let names = lock(&self.0.shared.names);
         let gone = STATUS_OBJECT_NAME_NOT_FOUND;
         match names.get(name) {
-            Some(Named::Fence(fence, rights)) => Ok(NamedSync::Fence(fence.upgrade().ok_or(gone)?, *rights)),
-            Some(Named::OlderSync(object)) => Ok(NamedSync::Older(object.upgrade().ok_or(gone)?)),
+            Some(Named::Fence(fence, rights)) => Ok(SharedSync::Fence(fence.upgrade().ok_or(gone)?, *rights)),
+            Some(Named::OlderSync(object)) => Ok(SharedSync::Older(object.upgrade().ok_or(gone)?)),
             Some(named) if named.is_open() => Err(STATUS_OBJECT_TYPE_MISMATCH),
             _ => Err(STATUS_OBJECT_NAME_NOT_FOUND),
         }

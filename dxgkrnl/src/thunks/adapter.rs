@@ -66,24 +66,30 @@ fn enumerate(
 }
 
 fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+    open_all(process, adapters, |place, info| user::write(out.wrapping_add(place), &info))?;
+    Ok(STATUS_SUCCESS)
+}
+
+/// Opens adapters and tells of each, with its place among them. All or none are open when it returns.
+pub(super) fn open_all(
+    process: &Process,
+    adapters: &[Arc<Adapter>],
+    mut tell: impl FnMut(usize, D3DKMT_ADAPTERINFO) -> Result<(), NTSTATUS>,
+) -> Result<(), NTSTATUS> {
     let mut opened = Vec::with_capacity(adapters.len());
-    let written = adapters.iter().enumerate().try_for_each(|(place, adapter)| {
+    let told = adapters.iter().enumerate().try_for_each(|(place, adapter)| {
         let mut info = D3DKMT_ADAPTERINFO::zeroed();
         info.hAdapter = open(process, adapter)?;
         opened.push(info.hAdapter);
         info.AdapterLuid = adapter.luid;
-        user::write(out.wrapping_add(place), &info)
+        tell(place, info)
     });
-    match written {
-        Ok(()) => Ok(STATUS_SUCCESS),
-        Err(status) => {
-            for handle in opened {
-                // Just made, and known to nobody.
-                let _ = process.remove(handle);
-            }
-            Err(status)
+    told.inspect_err(|_| {
+        for handle in opened {
+            // Just made, and known to nobody.
+            let _ = process.remove(handle);
         }
-    }
+    })
 }
 
 /// [d3dkmthk: D3DKMTOpenAdapterFromLuid]

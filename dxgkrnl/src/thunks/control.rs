@@ -45,14 +45,12 @@ pub(super) unsafe extern "win64" fn enum_adapters(args: *mut D3DKMT_ENUMADAPTERS
     enter("D3DKMTEnumAdapters", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let shown = |adapter: &Arc<Adapter>| adapter.is_running() && !is_compute_only(adapter);
-        let adapters = machine.adapters().into_iter().filter(shown);
-        args.NumAdapters = 0;
-        for (place, adapter) in args.Adapters.iter_mut().zip(adapters) {
-            *place = D3DKMT_ADAPTERINFO::zeroed();
-            place.hAdapter = adapter::open(process, &adapter)?;
-            place.AdapterLuid = adapter.luid;
-            args.NumAdapters += 1;
-        }
+        let adapters: Vec<_> = machine.adapters().into_iter().filter(shown).take(args.Adapters.len()).collect();
+        args.NumAdapters = adapters.len() as u32;
+        adapter::open_all(process, &adapters, |place, info| {
+            *args.Adapters.get_mut(place).ok_or(STATUS_INTERNAL_ERROR)? = info;
+            Ok(())
+        })?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -92,9 +90,19 @@ pub(super) unsafe extern "win64" fn open_adapter_from_device_name(
     })
 }
 
-/// [d3dkmthk: D3DKMTIsFeatureEnabled]
+/// A feature of the whole system is asked for without an adapter: the GPU's virtual addresses behind an IOMMU, which this system does not use. Any other is one
+/// of an adapter. Errors: STATUS_INVALID_PARAMETER for a feature that nobody knows, and a global one of an adapter. [d3dkmthk: D3DKMTIsFeatureEnabled,
+/// D3DKMT_ISFEATUREENABLED; querying-wddm-feature-support-and-enablement: global and adapter features]
 pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut D3DKMT_ISFEATUREENABLED) -> NTSTATUS {
     enter("D3DKMTIsFeatureEnabled", args, |process, args| {
+        if args.FeatureId == DXGK_FEATURE_ID::DXGK_FEATURE_GPUVAIOMMU {
+            if args.hAdapter != 0 {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            args.Result.Version = 0;
+            args.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new().with_KnownFeature(true);
+            return Ok(STATUS_SUCCESS);
+        }
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
         if !adapter.is_running() {
             return Err(STATUS_DEVICE_REMOVED);

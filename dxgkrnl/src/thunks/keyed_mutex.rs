@@ -12,14 +12,14 @@ use crate::keyed_mutex::{Kept, KeyedMutex};
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};
 
-use super::{enter, enter_read_only, user};
+use super::{enter, enter_read_only, resource, user};
 
 /// Most data of the runtime, in bytes.
 const DATA_MAX: u32 = 1 << 16;
 /// Seconds from 1601 to 1970.
 const EPOCHS: u64 = 11_644_473_600;
 
-fn read_data(at: *mut c_void, size: u32) -> Result<Vec<u8>, NTSTATUS> {
+pub(super) fn read_data(at: *mut c_void, size: u32) -> Result<Vec<u8>, NTSTATUS> {
     if size > DATA_MAX {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -57,8 +57,15 @@ fn deadline(timeout: *mut LARGE_INTEGER) -> Result<Option<Instant>, NTSTATUS> {
     Ok(Instant::now().checked_add(left))
 }
 
-fn insert(process: &Process, mutex: &Arc<KeyedMutex>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+pub(super) fn insert(process: &Process, mutex: &Arc<KeyedMutex>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     process.insert(Object::KeyedMutex(mutex.open()))
+}
+
+/// As [`insert`], with data for a mutex that has none.
+fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Vec<u8>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let handle = insert(process, mutex)?;
+    mutex.begin_with(data);
+    Ok(handle)
 }
 
 /// Creates a keyed mutex that nobody owns; its first key is the initial value. [d3dkmthk: D3DKMTCreateKeyedMutex]
@@ -97,27 +104,31 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex(args: *mut D3DKMT_OPENKEYED
     })
 }
 
-/// [d3dkmthk: D3DKMTOpenKeyedMutex2]
+/// As [`open_keyed_mutex`], with data of the runtime for a mutex that has none. [d3dkmthk: D3DKMTOpenKeyedMutex2]
 pub(super) unsafe extern "win64" fn open_keyed_mutex2(args: *mut D3DKMT_OPENKEYEDMUTEX2) -> NTSTATUS {
     enter("D3DKMTOpenKeyedMutex2", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let mutex = machine.keyed_mutex(args.hSharedHandle)?;
-        write_data(&mutex.data(), args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
-        args.hKeyedMutex = insert(process, &mutex)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        args.hKeyedMutex = insert_with(process, &mutex, data)?;
         Ok(STATUS_SUCCESS)
     })
 }
 
+/// As [`open_keyed_mutex2`], by the kernel handle of a resource that the mutex was shared with: alone it has none. Errors: STATUS_OBJECT_TYPE_MISMATCH for
+/// the handle of something else, and of a resource without a mutex; STATUS_ACCESS_DENIED for one that may not be read.
 /// [d3dkmthk: D3DKMTOpenKeyedMutexFromNtHandle]
 pub(super) unsafe extern "win64" fn open_keyed_mutex_from_nt_handle(
     args: *mut D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
 ) -> NTSTATUS {
     enter("D3DKMTOpenKeyedMutexFromNtHandle", args, |process, args| {
-        let KernelObject::KeyedMutex(mutex) = process.get_kernel(args.hNtHandle)? else {
+        let KernelObject::SharedResource(shared, access) = process.get_kernel(args.hNtHandle)? else {
             return Err(STATUS_OBJECT_TYPE_MISMATCH);
         };
-        write_data(&mutex.data(), args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
-        args.hKeyedMutex = insert(process, &mutex)?;
+        let together = shared.together.as_ref().ok_or(STATUS_OBJECT_TYPE_MISMATCH)?;
+        resource::may_write(access)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        args.hKeyedMutex = insert_with(process, &together.mutex, data)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -208,6 +208,9 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
             0 => None,
             handle => allocations(process, device, &[handle])?.pop(),
         };
+        if protection.Write() && allocation.as_ref().is_some_and(|allocation| allocation.is_read_only()) {
+            return Err(STATUS_ACCESS_DENIED);
+        }
         let shows = match &allocation {
             Some(allocation) => Shows::Allocation(allocation, args.OffsetInPages),
             None if protection.Zero() => Shows::Zero,
@@ -246,6 +249,10 @@ pub(super) fn lock_entire(
     let device = process.get_device(device)?.let_go();
     let list = allocations(process, &device, &[allocation])?;
     let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+    // At the address of a lock everything can be written.
+    if allocation.is_read_only() {
+        return Err(STATUS_ACCESS_DENIED);
+    }
     let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
     let address = device.adapter.vidmm().lock_allocation(&*device, allocation)?;
     Ok(core::ptr::with_exposed_provenance_mut(address))

@@ -44,7 +44,6 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         // SAFETY: every arm of the union is plain numbers.
         let mut made = unsafe { info.u.MonitoredFence };
         // Without access for GPUs the fence has no address for them; contexts wait for it and signal it by software all the same.
-        let gpu_address = !info.Flags.NoGPUAccess();
         // A signal may come when the commands before it were taken in, and need not: here it comes when they are done, with TopOfPipeline as without.
         let rest = sync::check_sharing(info.Flags.with_NoGPUAccess(false).with_TopOfPipeline(false))?;
         if !device.adapter.caps().has_engines(made.EngineAffinity) {
@@ -64,7 +63,7 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         let fence = device.adapter.vidsch().create_monitored_fence(&device, options)?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         made.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
-        made.FenceValueGPUVirtualAddress = if gpu_address { fence.gpu_address() } else { 0 };
+        made.FenceValueGPUVirtualAddress = fence.gpu_address();
         info.u.MonitoredFence = made;
         info.SharedHandle = 0;
         Ok(STATUS_SUCCESS)

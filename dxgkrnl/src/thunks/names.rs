@@ -6,9 +6,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
 use crate::fence::Rights;
-use crate::machine::{KernelObject, NamedSync};
+use crate::machine::{KernelObject, SharedSync};
 
-use super::{enter, resource, user};
+use super::{enter, user};
 
 /// Words of an OBJECT_ATTRIBUTES structure. [wdm: OBJECT_ATTRIBUTES]
 const ATTRIBUTES_WORDS: u32 = 6;
@@ -60,11 +60,11 @@ pub(super) unsafe extern "win64" fn open_sync_object_nt_handle_from_name(
         let name = name(args.pObjAttrib.cast())?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let object = match machine.sync_named(&name)? {
-            NamedSync::Fence(fence, rights) => {
+            SharedSync::Fence(fence, rights) => {
                 let granted = Rights::of_access(args.dwDesiredAccess).map(|granted| granted.and(rights));
                 KernelObject::SharedFence(fence, granted)
             }
-            NamedSync::Older(object) => KernelObject::OlderSync(object),
+            SharedSync::Older(object) => KernelObject::OlderSync(object),
         };
         args.hNtHandle = process.insert_kernel(object)?;
         Ok(STATUS_SUCCESS)
@@ -77,8 +77,7 @@ pub(super) unsafe extern "win64" fn open_nt_handle_from_name(args: *mut D3DKMT_O
     enter("D3DKMTOpenNtHandleFromName", args, |process, args| {
         let name = name(args.pObjAttrib.cast())?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-        let object =
-            KernelObject::SharedResource(machine.resource_named(&name)?, resource::check_access(args.dwDesiredAccess));
+        let object = KernelObject::SharedResource(machine.resource_named(&name)?, args.dwDesiredAccess);
         args.hNtHandle = process.insert_kernel(object.clone())?;
         Ok(STATUS_SUCCESS)
     })

@@ -12,23 +12,34 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::adapter::Adapter;
-use crate::machine::KernelObject;
-use crate::process::Process;
+use crate::fence::Rights;
+use crate::machine::{KernelObject, ResourceHandle, SharedSync, Together};
+use crate::process::{Object, Process};
 use crate::rundown::Used;
-use crate::vidmm::{Resource, ResourceHandle, SharedResource};
+use crate::vidmm::{Resource, SharedResource};
 use crate::vidsch::Device;
 
 use super::allocation::{PRIVATE_MAX, forget, register};
-use super::{enter, user};
+use super::{enter, keyed_mutex, share, user};
 
-/// SHARED_ALLOCATION_WRITE, which opening takes.
+/// STANDARD_RIGHTS_READ, which opening takes. [winnt: ACCESS_MASK]
+const READ: u32 = 0x2_0000;
+/// SHARED_ALLOCATION_WRITE.
 const WRITE: u32 = 1;
-/// GENERIC_WRITE, GENERIC_ALL and MAXIMUM_ALLOWED, which stand for it. [winnt: ACCESS_MASK]
+/// GENERIC_READ, which stands for the first of them.
+const GENERIC_READ: u32 = 0x8000_0000;
+/// GENERIC_WRITE, GENERIC_ALL and MAXIMUM_ALLOWED, which stand for both.
 const GENERIC: u32 = 0x4000_0000 | 0x1000_0000 | 0x0200_0000;
 
-/// Nothing if a handle with this access opens a resource. Memory that can be read only is not known here: opening takes the right to write.
-pub(super) fn check_access(access: u32) -> Result<(), NTSTATUS> {
-    if access & (WRITE | GENERIC) == 0 { Err(STATUS_ACCESS_DENIED) } else { Ok(()) }
+/// Whether a handle with this access opens a resource to be written, or to be read only. [d3dkmthk: D3DKMTShareObjects]
+///
+/// # Errors
+/// STATUS_ACCESS_DENIED if it may not even be read.
+pub(super) fn may_write(access: u32) -> Result<bool, NTSTATUS> {
+    if access & (READ | GENERIC_READ | GENERIC) == 0 {
+        return Err(STATUS_ACCESS_DENIED);
+    }
+    Ok(access & (WRITE | GENERIC) != 0)
 }
 
 /// What the creator of a resource keeps for those that open it.
@@ -49,7 +60,7 @@ pub(super) fn publish(process: &Process, resource: Option<&Resource>) -> Result<
     }
 }
 
-/// What a kernel handle of a resource stands for, with the name that it gets.
+/// What a kernel handle of a resource stands for, with the name that it gets and what is shared with it. Who may only read it shares no more.
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER unless the resource was created for kernel handles; STATUS_OBJECT_NAME_COLLISION.
@@ -58,25 +69,26 @@ pub(super) fn share(
     handle: D3DKMT_HANDLE,
     access: u32,
     name: Option<Vec<u16>>,
+    together: Option<Together>,
 ) -> Result<KernelObject, NTSTATUS> {
     let resource = process.get_resource(handle)?;
     let shared = resource.shared().filter(|shared| shared.data.nt_sharing).ok_or(STATUS_INVALID_PARAMETER)?;
-    let shared = Arc::new(ResourceHandle(Arc::clone(shared)));
+    let is_read_only = |member| process.get_allocation(member).is_ok_and(|allocation| allocation.is_read_only());
+    let read_only = resource.members().into_iter().any(is_read_only);
+    let shared = Arc::new(ResourceHandle { resource: Arc::clone(shared), read_only, together });
     if let Some(name) = name {
         process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_resource(name, &shared)?;
     }
-    Ok(KernelObject::SharedResource(shared, check_access(access)))
+    Ok(KernelObject::SharedResource(shared, access))
 }
 
-/// The resource behind a kernel handle.
+/// The resource behind a kernel handle, and the access that it grants.
 ///
 /// # Errors
-/// STATUS_INVALID_HANDLE; STATUS_OBJECT_TYPE_MISMATCH for the handle of something else; STATUS_ACCESS_DENIED where `opens` and the handle does not
-/// grant it.
-fn of_kernel_handle(process: &Process, handle: HANDLE, opens: bool) -> Result<Arc<SharedResource>, NTSTATUS> {
+/// STATUS_INVALID_HANDLE; STATUS_OBJECT_TYPE_MISMATCH for the handle of something else.
+fn of_kernel_handle(process: &Process, handle: HANDLE) -> Result<(Arc<ResourceHandle>, u32), NTSTATUS> {
     match process.get_kernel(handle)? {
-        KernelObject::SharedResource(_, Err(denied)) if opens => Err(denied),
-        KernelObject::SharedResource(shared, _) => Ok(Arc::clone(&shared.0)),
+        KernelObject::SharedResource(shared, access) => Ok((shared, access)),
         _ => Err(STATUS_OBJECT_TYPE_MISMATCH),
     }
 }
@@ -143,7 +155,7 @@ pub(super) unsafe extern "win64" fn query_resource_info_from_nt_handle(
 ) -> NTSTATUS {
     enter("D3DKMTQueryResourceInfoFromNtHandle", args, |process, args| {
         let device = device(process, args.hDevice)?;
-        let shared = of_kernel_handle(process, args.hNtHandle, false)?;
+        let shared = Arc::clone(&of_kernel_handle(process, args.hNtHandle)?.0.resource);
         answer_query!(args, device, shared)
     })
 }
@@ -201,12 +213,13 @@ impl<P: Place> Request<P> {
     }
 }
 
-/// Opens a resource on a device: its handle, with everything told. Nothing is open after an error.
+/// Opens a resource on a device, to be read only or not: its handle, with everything told. Nothing is open after an error.
 fn open<P: Place>(
     process: &Process,
     device: &Used<Device>,
     shared: &Arc<SharedResource>,
     request: &Request<P>,
+    read_only: bool,
 ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     let vidmm = device.adapter.vidmm();
     if !shared.is_of(vidmm) {
@@ -215,7 +228,7 @@ fn open<P: Place>(
     request.check(shared)?;
     // Places that cannot be written are found before anything is opened, but for what another thread unmaps meanwhile.
     request.answer(shared, &vec![0; shared.len()])?;
-    let opened = vidmm.open_shared(&***device, shared)?;
+    let opened = vidmm.open_shared(&***device, shared, read_only)?;
     let resource = Resource::opened(&***device, Arc::clone(shared));
     let told = register(process, device, &opened, Some(resource)).and_then(|(handles, resource)| {
         request.answer(shared, &handles).inspect_err(|_| forget(process, &handles, resource))?;
@@ -238,7 +251,7 @@ fn by_global_handle<P: Place>(
         private: (args.pResourcePrivateDriverData, args.ResourcePrivateDriverDataSize),
         total: (args.pTotalPrivateDriverDataBuffer, args.TotalPrivateDriverDataBufferSize),
     };
-    args.hResource = open(process, &device, &shared, &request)?;
+    args.hResource = open(process, &device, &shared, &request, false)?;
     args.TotalPrivateDriverDataBufferSize = total(&shared);
     Ok(STATUS_SUCCESS)
 }
@@ -263,14 +276,43 @@ pub(super) unsafe extern "win64" fn open_resource2(args: *mut D3DKMT_OPENRESOURC
     })
 }
 
-/// As [`open_resource2`], by a kernel handle that grants it. No keyed mutex and no fence comes with a resource here.
-/// Errors: STATUS_ACCESS_DENIED, STATUS_OBJECT_TYPE_MISMATCH, and as there. [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
+/// Opens what is shared with a resource: the handles of the keyed mutex and of the synchronization object, both 0 if nothing is.
+fn open_together(
+    process: &Process,
+    device: &Used<Device>,
+    together: Option<&Together>,
+    access: u32,
+) -> Result<[D3DKMT_HANDLE; 2], NTSTATUS> {
+    let Some(Together { mutex, sync }) = together else { return Ok([0, 0]) };
+    let mutex = keyed_mutex::insert(process, mutex)?;
+    let sync = match sync {
+        SharedSync::Older(object) => object.0.open().and_then(|open| process.insert(Object::OlderSync(open))),
+        SharedSync::Fence(fence, rights) => Rights::of_access(access)
+            .and_then(|granted| share::open_as_created(process, device, fence, granted.and(*rights))),
+    };
+    sync.map(|sync| [mutex, sync]).inspect_err(|_| close_together(process, [mutex, 0]))
+}
+
+/// Closes what [`open_together`] has just opened, and nobody knows of.
+fn close_together(process: &Process, handles: [D3DKMT_HANDLE; 2]) {
+    let is_one = |object: &Object| matches!(object, Object::KeyedMutex(_) | Object::Sync(_) | Object::OlderSync(_));
+    for handle in handles.into_iter().filter(|handle| *handle != 0) {
+        if let Ok(taken) = process.take_if(handle, is_one) {
+            taken.destroy();
+        }
+    }
+}
+
+/// As [`open_resource2`], by a kernel handle that grants it, with the keyed mutex and the synchronization object that the resource was shared with. Without
+/// SHARED_ALLOCATION_WRITE the resource is for reading only. Data of the runtime are for a mutex that has none.
+/// Errors: STATUS_ACCESS_DENIED, STATUS_OBJECT_TYPE_MISMATCH, and as there; nothing is open then. [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
 pub(super) unsafe extern "win64" fn open_resource_from_nt_handle(
     args: *mut D3DKMT_OPENRESOURCEFROMNTHANDLE,
 ) -> NTSTATUS {
     enter("D3DKMTOpenResourceFromNtHandle", args, |process, args| {
         let device = device(process, args.hDevice)?;
-        let shared = of_kernel_handle(process, args.hNtHandle, true)?;
+        let (shared, access) = of_kernel_handle(process, args.hNtHandle)?;
+        let read_only = !may_write(access)? || shared.read_only;
         let request = Request {
             places: args.pOpenAllocationInfo2,
             count: args.NumAllocations,
@@ -278,9 +320,17 @@ pub(super) unsafe extern "win64" fn open_resource_from_nt_handle(
             private: (args.pResourcePrivateDriverData, args.ResourcePrivateDriverDataSize),
             total: (args.pTotalPrivateDriverDataBuffer, args.TotalPrivateDriverDataBufferSize),
         };
-        args.hResource = open(process, &device, &shared, &request)?;
-        args.TotalPrivateDriverDataBufferSize = total(&shared);
-        (args.hKeyedMutex, args.hSyncObject) = (0, 0);
+        let together = shared.together.as_ref();
+        let (data, size) = (args.pKeyedMutexPrivateRuntimeData, args.KeyedMutexPrivateRuntimeDataSize);
+        let data = together.map(|_| keyed_mutex::read_data(data, size)).transpose()?;
+        let beside = open_together(process, &device, together, access)?;
+        let opened = open(process, &device, &shared.resource, &request, read_only);
+        args.hResource = opened.inspect_err(|_| close_together(process, beside))?;
+        if let (Some(together), Some(data)) = (together, data) {
+            together.mutex.begin_with(data);
+        }
+        args.TotalPrivateDriverDataBufferSize = total(&shared.resource);
+        [args.hKeyedMutex, args.hSyncObject] = beside;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -291,7 +341,7 @@ pub(super) unsafe extern "win64" fn get_shared_resource_adapter_luid(
 ) -> NTSTATUS {
     enter("D3DKMTGetSharedResourceAdapterLuid", args, |process, args| {
         let shared = match (args.hGlobalShare, args.hNtHandle.is_null()) {
-            (0, false) => of_kernel_handle(process, args.hNtHandle, false)?,
+            (0, false) => Arc::clone(&of_kernel_handle(process, args.hNtHandle)?.0.resource),
             (0, true) => return Err(STATUS_INVALID_PARAMETER),
             (handle, true) => of_global_handle(process, handle)?,
             (_, false) => return Err(STATUS_INVALID_PARAMETER),

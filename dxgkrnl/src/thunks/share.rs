@@ -1,4 +1,4 @@
-//! Sharing of fences between processes: kernel handles, and what is opened by them.
+//! Sharing of objects between processes: kernel handles, and the fences that are opened by them.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -8,15 +8,19 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::fence::Rights;
-use crate::machine::KernelObject;
+use crate::machine::{KernelObject, SharedSync, Together};
 use crate::process::Process;
-use crate::vidsch::{Device, SharedFence, SyncObject};
+use crate::vidsch::{Device, OlderSyncHandle, SharedFence, SyncObject};
 
 use super::{enter, guarded, names, older_sync, resource, sync, user};
 
-/// Gives an object that was created to be shared a kernel handle in the calling process. Objects are shared one at a time and
-/// a fence may get a name, which it has as long as a kernel handle of it is open. `attributes` is NULL or an OBJECT_ATTRIBUTES. What is opened by the handle has the rights of `desired_access`,
-/// and none that the sharing process lacks itself. [d3dkmthk: D3DKMTShareObjects]
+/// D3DKMT_MAX_OBJECTS_PER_HANDLE. [d3dkmthk]
+const OBJECTS_MAX: u32 = 3;
+
+/// Gives objects that were created to be shared one kernel handle in the calling process: a resource, a synchronization object, or a resource with a keyed
+/// mutex and a synchronization object, in any order. Other combinations, and so a keyed mutex alone, are STATUS_INVALID_PARAMETER. What has a handle may get a
+/// name, which it has as long as a kernel handle of it is open. `attributes` is NULL or an OBJECT_ATTRIBUTES. What is opened by the handle has the rights of
+/// `desired_access`, and none that the sharing process lacks itself. [d3dkmthk: D3DKMTShareObjects]
 ///
 /// # Safety
 /// Callable with any arguments: pointers are checked.
@@ -28,36 +32,101 @@ pub(super) unsafe extern "win64" fn share_objects(
     shared: *mut HANDLE,
 ) -> NTSTATUS {
     guarded("D3DKMTShareObjects", |process| {
-        if count != 1 {
+        if !(1..=OBJECTS_MAX).contains(&count) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let name = if attributes.is_null() { None } else { names::of_attributes(attributes)? };
-        let object = user::read_array(objects, 1)?.first().copied().unwrap_or_default();
+        let objects = user::read_array(objects, count)?;
         // Refuses a place that cannot be written before there is a handle.
         user::write_array(shared.cast::<u64>(), &[0])?;
-        let object = match process.get_keyed_mutex(object) {
-            Ok(mutex) if name.is_none() => KernelObject::KeyedMutex(mutex.shareable()?),
-            Ok(_) => return Err(STATUS_NOT_SUPPORTED),
-            Err(_) if process.get_older_sync(object).is_ok() => older_sync::share(process, object, name)?,
-            Err(_) if process.get_resource(object).is_ok() => resource::share(process, object, desired_access, name)?,
-            Err(_) => {
-                let fence = process.get_sync(object)?;
-                let rights = Rights::of_access(desired_access).map(|granted| granted.and(fence.rights()));
-                let shared = SharedFence::new(fence.fence())?;
-                if let Some(name) = name {
-                    let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-                    machine.name_fence(name, &shared, fence.rights())?;
-                }
-                KernelObject::SharedFence(shared, rights)
+        let object = match *objects.as_slice() {
+            [object] if process.get_resource(object).is_ok() => {
+                resource::share(process, object, desired_access, name, None)?
             }
+            [object] => share_sync(process, object, desired_access, name)?,
+            _ => share_together(process, &objects, desired_access, name)?,
         };
-        let handle = process.insert_kernel(object.clone())?;
+        let handle = process.insert_kernel(object)?;
         user::write_array(shared.cast::<u64>(), &[handle.addr() as u64]).inspect_err(|_| {
             // Nobody learnt of it.
             let _ = process.close_kernel(handle);
         })?;
         Ok(STATUS_SUCCESS)
     })
+}
+
+/// A handle of a fence, and what its sharer may do with it.
+fn fence_to_share(process: &Process, handle: D3DKMT_HANDLE) -> Result<(Arc<SharedFence>, Rights), NTSTATUS> {
+    let fence = process.get_sync(handle)?;
+    Ok((SharedFence::new(fence.fence())?, fence.rights()))
+}
+
+/// What a kernel handle of one synchronization object stands for, with the name that it gets.
+fn share_sync(
+    process: &Process,
+    object: D3DKMT_HANDLE,
+    access: u32,
+    name: Option<Vec<u16>>,
+) -> Result<KernelObject, NTSTATUS> {
+    if process.get_keyed_mutex(object).is_ok() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if process.get_older_sync(object).is_ok() {
+        return older_sync::share(process, object, name);
+    }
+    let (shared, rights) = fence_to_share(process, object)?;
+    if let Some(name) = name {
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
+        machine.name_fence(name, &shared, rights)?;
+    }
+    Ok(KernelObject::SharedFence(shared, Rights::of_access(access).map(|granted| granted.and(rights))))
+}
+
+/// What a kernel handle of a resource stands for that is shared with a keyed mutex and a synchronization object.
+fn share_together(
+    process: &Process,
+    objects: &[D3DKMT_HANDLE],
+    access: u32,
+    name: Option<Vec<u16>>,
+) -> Result<KernelObject, NTSTATUS> {
+    let (mut resource, mut mutex, mut sync) = (None, None, None);
+    for object in objects {
+        let place = match () {
+            () if process.get_resource(*object).is_ok() => &mut resource,
+            () if process.get_keyed_mutex(*object).is_ok() => &mut mutex,
+            () => &mut sync,
+        };
+        if place.replace(*object).is_some() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+    }
+    let (Some(resource), Some(mutex), Some(sync)) = (resource, mutex, sync) else {
+        return Err(STATUS_INVALID_PARAMETER);
+    };
+    let sync = match process.get_older_sync(sync) {
+        Ok(object) => SharedSync::Older(Arc::new(OlderSyncHandle(object.shareable()?))),
+        Err(_) => {
+            let (shared, rights) = fence_to_share(process, sync)?;
+            SharedSync::Fence(shared, rights)
+        }
+    };
+    let mutex = process.get_keyed_mutex(mutex)?.shareable()?;
+    resource::share(process, resource, access, name, Some(Together { mutex, sync }))
+}
+
+/// Opens a shared fence for `device` as what it was created: its handle.
+pub(super) fn open_as_created(
+    process: &Process,
+    device: &Arc<Device>,
+    shared: &SharedFence,
+    rights: Rights,
+) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let native = match shared {
+        SharedFence::OneAdapter(reference) => reference.fence().is_native(),
+        SharedFence::CrossAdapter(_) => false,
+    };
+    let fence = open(device, shared, native, rights, &mut [0; 64])?;
+    sync::insert(process, device, &fence)
 }
 
 /// The fence behind a kernel handle.
@@ -80,7 +149,7 @@ fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS
 }
 
 /// Opens a shared fence for `device`. One of several adapters is `native` or not as asked; one of a single adapter is what it
-/// was created as, and of that adapter.
+/// was created as, and of that adapter. One without access for GPUs is no native fence: the driver would be told its addresses.
 pub(super) fn open(
     device: &Arc<Device>,
     shared: &SharedFence,
@@ -88,6 +157,9 @@ pub(super) fn open(
     rights: Rights,
     private: &mut [u8; 64],
 ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    if native && !rights.gpu {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     match shared {
         SharedFence::CrossAdapter(cross) => cross.open(device, native, rights, private),
         SharedFence::OneAdapter(reference) if reference.fence().is_native() == native => {
@@ -127,7 +199,8 @@ pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
     })
 }
 
-/// Opens a shared monitored fence by a kernel handle of the calling process. A fence of several adapters is opened as a monitored
+/// Opens a shared monitored fence by a kernel handle of the calling process. With NoGPUAccess the GPU gets no address by this opening, and by none if the
+/// fence was created so. A fence of several adapters is opened as a monitored
 /// fence also where it was created as a native one. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle2]
 ///
 /// # Safety
@@ -145,7 +218,7 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
             return Err(STATUS_INVALID_PARAMETER);
         }
         let (shared, granted) = shared_fence(process, args.hNtHandle)?;
-        check_sharing(&shared, args.Flags)?;
+        check_sharing(&shared, args.Flags.with_NoGPUAccess(false))?;
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let fence = open(&device, &shared, false, rights, &mut [0; 64])?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;

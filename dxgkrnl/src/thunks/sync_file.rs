@@ -64,7 +64,7 @@ pub(super) unsafe extern "win64" fn wait_sync_file(args: *mut D3DKMT_WAITSYNCFIL
         let device = target.device();
         device.check()?;
         let shared = file.shared()?;
-        let rights = Rights { wait: true, signal: false };
+        let rights = Rights { wait: true, signal: false, gpu: file.rights().gpu };
         let fence = share::open(device, shared, false, rights, &mut [0; 64])?;
         // It is one of the device's objects, with which it would end.
         let handle = sync::insert(process, device, &fence)?;

@@ -38,9 +38,12 @@ impl user::Element for Operation {
 
 /// What an operation asks for. [d3dukmdt: D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION]
 fn change(process: &Process, device: &Device, operation: &Operation) -> Result<Change, NTSTATUS> {
-    let show = |to: (u64, u64), handle, part: (u64, u64), access| {
+    let show = |to: (u64, u64), handle, part: (u64, u64), access: Access| {
         let list = memory::allocations(process, device, &[handle])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        if access.write && allocation.is_read_only() {
+            return Err(STATUS_ACCESS_DENIED);
+        }
         Change::show(Span::new(to.0, to.1)?, allocation, part, access)
     };
     match operation.OperationType {

@@ -77,7 +77,7 @@ pub(crate) use paging_queue::{QueueFence, ResidencyQueue};
 pub(crate) use query::{ResidencyStatus, SegmentFigures};
 pub use residency::ResidencyCounts;
 pub(crate) use scheduler::{MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
-pub(crate) use sharing::{ResourceData, ResourceHandle, SharedResource};
+pub(crate) use sharing::{ResourceData, SharedResource};
 pub(crate) use start::next_device_id;
 pub(crate) use trim::TrimRegistration;
 pub(crate) use update::{Change, Span, Update};

@@ -32,6 +32,8 @@ struct User {
     listed: u32,
     /// Locks that no unlock has answered.
     locks: u32,
+    /// Nothing of this device may write to it.
+    read_only: bool,
 }
 
 /// An opening that was closed: what it has mapped goes when the queues of its device have let go of it.
@@ -75,7 +77,7 @@ impl Sharing {
         let mut state = lock(&self.state);
         state.last += 1;
         let number = state.last;
-        state.users.push(User { number, device, open, process, kept, listed: 0, locks: 0 });
+        state.users.push(User { number, device, open, process, kept, listed: 0, locks: 0, read_only: false });
         number
     }
 
@@ -227,9 +229,6 @@ impl SharedResource {
     }
 }
 
-/// A shared resource as kernel handles have it. A name goes with the last of them.
-pub(crate) struct ResourceHandle(pub(crate) Arc<SharedResource>);
-
 impl Drop for SharedResource {
     fn drop(&mut self) {
         for (id, sharing) in &self.allocations {
@@ -250,6 +249,18 @@ impl Allocation {
     /// Which opening of a shared allocation it is; 0 for one that is not shared.
     pub(super) fn user(&self) -> u64 {
         self.sharing.as_ref().map_or(0, |(_, user)| *user)
+    }
+
+    /// True if this opening gives its device nothing to write at: no mapping, and no address of the processor.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.sharing().is_some_and(|(sharing, user)| sharing.change(user, |user| user.read_only).unwrap_or(false))
+    }
+
+    /// From now on this opening is for reading only.
+    fn restrict(&self) {
+        if let Some((sharing, user)) = self.sharing() {
+            sharing.change(user, |user| user.read_only = true);
+        }
     }
 
     /// Whose locks those of this allocation are.
@@ -303,7 +314,7 @@ impl VidMm {
         SharedResource::new(self, shared.collect(), data)
     }
 
-    /// Opens a shared resource on a device. [d3dkmddi: DXGKARG_OPENALLOCATION]
+    /// Opens a shared resource on a device, which may only read it if `read_only`. [d3dkmddi: DXGKARG_OPENALLOCATION, DXGK_OPENALLOCATIONFLAGS]
     ///
     /// # Errors
     /// What the driver answered; STATUS_DEVICE_REMOVED on an adapter that has stopped. Nothing is open then.
@@ -311,6 +322,7 @@ impl VidMm {
         &self,
         device: &dyn MemoryOwner,
         shared: &SharedResource,
+        read_only: bool,
     ) -> Result<Vec<Arc<Allocation>>, NTSTATUS> {
         let _running = self.enter()?;
         let homes: Vec<Arc<Allocation>> = {
@@ -321,8 +333,15 @@ impl VidMm {
         };
         let globals: Vec<u32> = homes.iter().map(|home| home.global).collect();
         let (mut private, mut whole) = (shared.data.allocations.clone(), shared.data.private.clone());
-        let opened = self.open(device, &globals, &mut private, &mut whole, DXGK_OPENALLOCATIONFLAGS::new())?;
-        Ok(homes.iter().zip(opened).filter_map(|(home, open)| home.opened_by(device, open)).collect())
+        let flags = DXGK_OPENALLOCATIONFLAGS::new().with_ReadOnly(read_only);
+        let opened = self.open(device, &globals, &mut private, &mut whole, flags)?;
+        let opened = homes.iter().zip(opened).filter_map(|(home, open)| home.opened_by(device, open));
+        let restricted = |allocation: &Arc<Allocation>| {
+            if read_only {
+                allocation.restrict();
+            }
+        };
+        Ok(opened.inspect(restricted).collect())
     }
 
     /// Frees a shared allocation that nobody has open and nobody can open, once the queues have let go of it.

@@ -129,9 +129,9 @@ impl CrossAdapter {
         words: &mut PrivateData,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
         let (adapter, sch) = (&device.adapter, device.adapter.vidsch());
-        let (home, view) = sch.storage(&device.process).take_on(Arc::clone(&self.current))?;
+        let kind = if native { FenceKind::Default } else { self.options.monitored_kind() };
+        let (home, view) = sch.storage(&device.process).take_on(kind, Arc::clone(&self.current))?;
         let system = sch.fences.reserve();
-        let kind = if native { FenceKind::Default } else { FenceKind::Monitored };
         let global = match native.then(|| native_fence::create(adapter, kind, &home, system, words)).transpose() {
             Ok(global) => global,
             Err(status) => {

@@ -20,6 +20,7 @@ use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::vidmm::Protection;
 use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
@@ -42,11 +43,14 @@ pub(super) struct Waits {
     pub(super) watched: bool,
 }
 
+/// A process by its address, and how its GPU has the current value; `None` if it does not.
+type Viewer = (usize, Option<Protection>);
+
 /// How the fence is opened and closed, which the driver and the memory manager take part in.
 #[derive(Default)]
 struct Opens {
-    /// Pages as processes see them, by address of the process and whether its GPU may write the current value.
-    views: Vec<((usize, bool), Weak<View>)>,
+    /// Pages as processes see them.
+    views: Vec<(Viewer, Weak<View>)>,
     /// Open instances and kernel handles; the last one destroys the fence.
     references: usize,
 }
@@ -348,14 +352,14 @@ impl Fence {
         lock(&self.open_objects).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Opens the fence: `open` gets the pages as `viewer` sees them, a process by its address and whether its GPU may write the
+    /// Opens the fence: `open` gets the pages as `viewer` sees them, a process by its address and how its GPU has the
     /// current value; from `map` if nobody has them yet.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if the fence is destroyed; what `map` and `open` answered.
     pub(super) fn open(
         &self,
-        viewer: (usize, bool),
+        viewer: Viewer,
         map: impl FnOnce(&Arc<Frames>) -> Result<Arc<View>, NTSTATUS>,
         open: impl FnOnce(Arc<View>) -> Result<Arc<SyncObject>, NTSTATUS>,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {

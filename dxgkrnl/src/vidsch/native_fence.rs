@@ -56,6 +56,11 @@ impl Default for FenceOptions {
 }
 
 impl FenceOptions {
+    /// What the fence is where it is a monitored one.
+    pub(super) fn monitored_kind(self) -> FenceKind {
+        if self.rights.gpu { FenceKind::Monitored } else { FenceKind::WithoutGpu }
+    }
+
     fn native_kind(self) -> FenceKind {
         if self.intra_gpu { FenceKind::IntraGpu } else { FenceKind::Default }
     }
@@ -141,7 +146,7 @@ impl VidSch {
             return CrossAdapter::new(device, options)?.open(device, false, options.rights, &mut [0; 64]);
         }
         let _running = self.enter()?;
-        let kind = FenceKind::Monitored;
+        let kind = options.monitored_kind();
         let (home, view) = self.home(device, kind, options)?;
         let fence = Fence::new(&device.adapter, self.fences.reserve(), None, kind, home, options, None);
         let opened = self.open_in(&fence, device, Some(view), (options.rights, options.of_queue), &mut [0; 64]);
@@ -162,12 +167,15 @@ impl VidSch {
         private: &mut PrivateData,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
         let protection = if rights.signal { Protection::ReadWrite } else { Protection::ReadOnly };
+        let protection = rights.gpu.then_some(protection);
         let process = Arc::as_ptr(&device.process).addr();
         let storage = self.storage(&device.process);
         fence.open(
-            (process, rights.signal),
+            (process, protection),
             // The page is writable through the creator's handle only if that handle may signal.
-            |frames| view.filter(|_| rights.signal).map_or_else(|| storage.view(frames, protection), Ok),
+            |frames| {
+                view.filter(|view| view.protection() == protection).map_or_else(|| storage.view(frames, protection), Ok)
+            },
             |view| {
                 let local = match fence.global() {
                     Some(global) => {

@@ -121,6 +121,8 @@ pub(crate) enum FenceKind {
     /// The driver knows it only by its addresses: both values in system memory.
     #[default]
     Monitored,
+    /// A monitored fence that no GPU reads or writes, and the driver does not know at all.
+    WithoutGpu,
     /// A native fence for everybody. Its current value is in system memory.
     Default,
     /// A native fence for engines only: no CPU waits for it, signals it or sees it.
@@ -139,6 +141,8 @@ impl FenceKind {
 enum Class {
     /// Both values in system memory.
     System,
+    /// As those, with no address of a GPU.
+    WithoutGpu,
     /// The monitored value in local memory, if the driver wants it there.
     LocalMonitored,
     /// Both values in local memory.
@@ -151,6 +155,7 @@ impl Class {
         match kind {
             FenceKind::Default if policy.optimized_default_fences => Self::LocalMonitored,
             FenceKind::Monitored | FenceKind::Default => Self::System,
+            FenceKind::WithoutGpu => Self::WithoutGpu,
             FenceKind::IntraGpu => Self::Local,
         }
     }
@@ -163,6 +168,8 @@ pub(crate) struct Frames {
     monitored: FencePage,
     /// User mode gets an address of the current values.
     for_cpu: bool,
+    /// GPUs get addresses of the values.
+    for_gpu: bool,
     system: Option<Mapped>,
 }
 
@@ -171,7 +178,10 @@ pub(crate) struct View {
     /// Mapped here, so they must not be given back before.
     _frames: Arc<Frames>,
     user: Option<UserMapping>,
-    process: Mapped,
+    /// `None` if the GPU has no addresses of them.
+    process: Option<Mapped>,
+    /// How the GPU has the current values.
+    protection: Option<Protection>,
     owner: Arc<ProcessAdapter>,
 }
 
@@ -302,7 +312,8 @@ impl Storage {
     /// # Errors
     /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
     pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
-        let frames = self.new_frames(Class::System, kind != FenceKind::IntraGpu)?;
+        let class = if kind == FenceKind::WithoutGpu { Class::WithoutGpu } else { Class::System };
+        let frames = self.new_frames(class, kind != FenceKind::IntraGpu)?;
         self.take_all(frames, Some(initial))
     }
 
@@ -310,14 +321,14 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::take_alone`].
-    pub(crate) fn take_on(&self, current: Arc<FencePage>) -> Result<(Home, Arc<View>), NTSTATUS> {
+    pub(crate) fn take_on(&self, kind: FenceKind, current: Arc<FencePage>) -> Result<(Home, Arc<View>), NTSTATUS> {
         let monitored = self.process.adapter.vidmm().system_fence_page()?;
-        self.take_all(self.map_frames(current, monitored, true)?, None)
+        self.take_all(self.map_frames(current, monitored, (true, kind != FenceKind::WithoutGpu))?, None)
     }
 
     fn take_all(&self, frames: Frames, initial: Option<u64>) -> Result<(Home, Arc<View>), NTSTATUS> {
         let frames = Arc::new(frames);
-        let view = self.view(&frames, Protection::ReadWrite)?;
+        let view = self.view(&frames, Some(Protection::ReadWrite))?;
         let home = Home { frames, offset: 0, slot: None };
         match initial {
             Some(initial) => home.begin(initial),
@@ -326,26 +337,30 @@ impl Storage {
         Ok((home, view))
     }
 
-    /// Maps the pages of a fence into this process; the GPU gets the current value with `protection`.
+    /// Maps the pages of a fence into this process; the GPU gets the current value with `protection`, and nothing without or if the fence is not for GPUs.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or why they cannot be mapped.
-    pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Protection) -> Result<Arc<View>, NTSTATUS> {
+    pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Option<Protection>) -> Result<Arc<View>, NTSTATUS> {
         let user = match (frames.for_cpu, frames.current.system()) {
             (true, Some(pages)) => {
                 Some(UserMapping::of_pages(self.process.kept.user(), pages, false).map_err(|_| STATUS_NO_MEMORY)?)
             }
             _ => None,
         };
-        let space = Arc::clone(&self.process.space);
-        let process = Mapped::new(space, self.bounds, (&frames.current, protection), &frames.monitored)?;
-        Ok(Arc::new(View { _frames: Arc::clone(frames), user, process, owner: Arc::clone(&self.process) }))
+        let protection = protection.filter(|_| frames.for_gpu);
+        let map = |protection| {
+            let space = Arc::clone(&self.process.space);
+            Mapped::new(space, self.bounds, (&frames.current, protection), &frames.monitored)
+        };
+        let process = protection.map(map).transpose()?;
+        Ok(Arc::new(View { _frames: Arc::clone(frames), user, process, protection, owner: Arc::clone(&self.process) }))
     }
 
     fn new_frames(&self, class: Class, for_cpu: bool) -> Result<Frames, NTSTATUS> {
         let vidmm = self.process.adapter.vidmm();
         let (current, monitored) = match class {
-            Class::System => (vidmm.system_fence_page()?, vidmm.system_fence_page()?),
+            Class::System | Class::WithoutGpu => (vidmm.system_fence_page()?, vidmm.system_fence_page()?),
             Class::LocalMonitored => {
                 let monitored = match vidmm.fence_page(&self.process.space, MONITORED, DEFAULT) {
                     // The driver answered, and the answer cannot be used; or there is no memory.
@@ -361,25 +376,30 @@ impl Storage {
                 (page(CURRENT)?, page(MONITORED)?)
             }
         };
-        self.map_frames(Arc::new(current), monitored, for_cpu)
+        self.map_frames(Arc::new(current), monitored, (for_cpu, class != Class::WithoutGpu))
     }
 
-    /// Maps two pages for the paging process, if the driver wants them there.
-    fn map_frames(&self, current: Arc<FencePage>, monitored: FencePage, for_cpu: bool) -> Result<Frames, NTSTATUS> {
+    /// Maps two pages for the paging process, if the driver wants them there and they are for GPUs.
+    fn map_frames(
+        &self,
+        current: Arc<FencePage>,
+        monitored: FencePage,
+        (for_cpu, for_gpu): (bool, bool),
+    ) -> Result<Frames, NTSTATUS> {
         let vidmm = self.process.adapter.vidmm();
-        let system = match self.in_system_process {
+        let system = match self.in_system_process && for_gpu {
             true => {
                 let current = (&*current, Protection::ReadWrite);
                 Some(Mapped::new(vidmm.system_space()?, self.bounds, current, &monitored)?)
             }
             false => None,
         };
-        Ok(Frames { current, monitored, for_cpu, system })
+        Ok(Frames { current, monitored, for_cpu, for_gpu, system })
     }
 
     fn new_page(&self, class: Class) -> Result<Page, NTSTATUS> {
         let frames = Arc::new(self.new_frames(class, class != Class::Local)?);
-        let view = self.view(&frames, Protection::ReadWrite)?;
+        let view = self.view(&frames, Some(Protection::ReadWrite))?;
         let slots = (PAGE_SIZE / self.stride) as usize;
         let free = (0..slots as u16).rev().collect();
         Ok(Page { class, frames, view, free: Mutex::new(free), slots })
@@ -408,9 +428,14 @@ impl View {
         self.user.as_ref().map_or(0, |user| user.address() + offset as usize)
     }
 
-    /// Where the GPU finds both values of the fence at `offset`.
+    /// Where the GPU finds both values of the fence at `offset`; 0 if it does not.
     pub(crate) fn gpu_addresses(&self, offset: u64) -> GpuAddresses {
-        self.process.at(offset)
+        self.process.as_ref().map_or(GpuAddresses::default(), |process| process.at(offset))
+    }
+
+    /// How the GPU has the current values; `None` if it does not.
+    pub(crate) fn protection(&self) -> Option<Protection> {
+        self.protection
     }
 }
 

@@ -22,6 +22,7 @@ pub use campanile_umd::{
 };
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
+pub use program::Program;
 pub use windows::on_older_windows;
 
 /// Declares a type of which there are two.
@@ -51,7 +52,6 @@ macro_rules! on {
 }
 
 mod program;
-pub use program::Program;
 
 either! {
     #[doc = "An opened Campanile GPU."]

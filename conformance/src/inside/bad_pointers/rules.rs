@@ -195,8 +195,6 @@ const WRITTEN: &[(&str, &str)] = &[
     ("D3DKMTQueryResourceInfo", "args->pPrivateRuntimeData"),
     ("D3DKMTQueryResourceInfoFromNtHandle", "args->pPrivateRuntimeData"),
     ("D3DKMTGetRuntimeData", "args->pRuntimeData"),
-    ("D3DKMTOpenKeyedMutex2", "args->pPrivateRuntimeData"),
-    ("D3DKMTOpenKeyedMutexFromNtHandle", "args->pPrivateRuntimeData"),
     ("D3DKMTAcquireKeyedMutex2", "args->pPrivateRuntimeData"),
     ("D3DKMTOpenResource", "args->u.pOpenAllocationInfo"),
     ("D3DKMTOpenResource", "args->u.pOpenAllocationInfo2"),

@@ -90,7 +90,8 @@ impl User {
         let mutex = keyed_mutex(&rig, D3DKMT_CREATEKEYEDMUTEX2_FLAGS::new())?;
         let flags = D3DKMT_CREATEKEYEDMUTEX2_FLAGS::new().with_NtSecuritySharing(true);
         let shareable = keyed_mutex(&rig, flags)?;
-        let shared_mutex = made(rig.share(&[shareable.hKeyedMutex]), "D3DKMTShareObjects")?;
+        let together = [shareable_resource, shareable.hKeyedMutex, fence.handle];
+        let shared_mutex = made(rig.share(&together), "D3DKMTShareObjects")?;
         let words = vec![
             ("adapter", rig.adapter.into()),
             ("device", rig.device.into()),
