@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use ddi_layout::windows_sys::{self as theirs_source, Linked};
 use ddi_layout::{Enumeration, Facts, Record, open, record};
-use wddm_ddi::nt::IO_STATUS_BLOCK;
 use wddm_ddi::{km::*, kmt::*, status, types::*};
 
 #[rustfmt::skip]

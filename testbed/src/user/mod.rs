@@ -1,9 +1,8 @@
 //! The user-mode driver of this process: the one linked into this program, or the DLL, through which programs on Windows reach it.
 //!
 //! Which of them is decided once, by the kernel-mode driver that was selected ([`DriverChoice`](crate::driver::DriverChoice)): an image
-//! brings its DLL with it. Everything else uses the types here and does not see the difference. They are those of
-//! [`campanile_umd`], with the linked driver behind one branch, and the DLL's C API behind the other. Both branches stay, although the C API could serve
-//! the linked driver too: so every case runs on the Rust API with the linked driver and on the C API with the images, and neither has cases of its own.
+//! brings its DLL with it. Everything else uses the types here and does not see the difference. They are those of [`campanile_umd`], with the linked
+//! driver behind one branch, and the DLL's C API behind the other, so every case runs on the Rust API and on the C API.
 
 mod dll;
 mod error;
@@ -72,9 +71,7 @@ either! {
 }
 
 either! {
-    #[doc = "A buffer as the CPU sees it, until dropped."]
-    #[doc = ""]
-    #[doc = "The GPU may change the bytes at any time while work that writes them is queued; copies made meanwhile have unspecified contents."]
+    #[doc = "A buffer as the CPU sees it, until dropped.\n\nThe GPU may change the bytes at any time while work that writes them is queued; copies made meanwhile have unspecified contents."]
     Mapping, MappingInner
 }
 
