@@ -134,9 +134,13 @@ fn flag(value: bool) -> BOOLEAN {
 }
 
 /// Where the hardware can take a queue off its node that has begun a DISPATCH. That between two instructions has the name of a shader boundary
-/// here; DXGI calls the same level an instruction boundary. [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
-fn compute_preemption(caps: Caps) -> D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY {
+/// here; DXGI calls the same level an instruction boundary. Without hardware scheduling the system preempts packets, which run to the end of their
+/// buffer. [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
+fn compute_preemption(caps: Caps, claims: Claims) -> D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY {
     match caps.preemption() {
+        _ if !claims.context_scheduling => {
+            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY
+        }
         PREEMPTION_DISPATCH => D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY,
         PREEMPTION_WORKGROUP => {
             D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_THREAD_GROUP_BOUNDARY
@@ -170,7 +174,7 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
     caps.PreemptionCaps = D3DKMDT_PREEMPTION_CAPS {
         GraphicsPreemptionGranularity:
             D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY,
-        ComputePreemptionGranularity: compute_preemption(hardware.caps),
+        ComputePreemptionGranularity: compute_preemption(hardware.caps, claims),
     };
     caps.SupportPerEngineTDR = flag(true);
     caps.SupportRuntimePowerManagement = flag(true);
