@@ -323,7 +323,7 @@ struct DeviceArguments {
 
 #[derive(Args, Debug)]
 struct ServeArguments {
-    /// Path of the socket, of at most 107 bytes.
+    /// Path of the socket, of at most 99 bytes: the one of `ctl` and `top` stands beside it, with `.control` behind the name.
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Programs that are served at a time, at most.

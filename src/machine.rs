@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dxgkrnl::Machine;
+use rustix::process::{Resource, Rlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -30,8 +31,16 @@ pub struct Options {
     pub machine: MachineOptions,
 }
 
+/// Lets the machine have as many descriptors as the host allows: those of its programs' events and objects are its own too.
+fn take_descriptors() {
+    let allowed = rustix::process::getrlimit(Resource::Nofile);
+    // A host that refuses leaves what there is.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed });
+}
+
 /// Serves until a signal ends it or the machine has stopped, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    take_descriptors();
     let prepared = Stop::new().and_then(|stop| Ok((stop, Signals::new([SIGINT, SIGTERM, SIGHUP])?)));
     let (stop, signals) = match prepared {
         Ok(prepared) => prepared,

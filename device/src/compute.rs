@@ -43,7 +43,7 @@ impl Running {
     }
 }
 
-/// How one slice of a dispatch is run.
+/// Executor and end of one slice of a dispatch.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
     /// True if programs that run long are compiled.

@@ -22,6 +22,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
+use crate::fence::EventQuota;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
 use crate::machine::{KernelObject, Machine, WeakMachine};
@@ -55,6 +56,8 @@ pub struct Process {
     inside: Rundown,
     /// Its user-mode side.
     user: Arc<dyn UserSpace>,
+    /// Its events that the system holds.
+    events: EventQuota,
     /// May have its work go before that of others.
     increases_priority: AtomicBool,
     class: Arc<SchedulingClass>,
@@ -209,6 +212,7 @@ impl Process {
             class: Arc::default(),
             changing_class: Mutex::new(()),
             user,
+            events: EventQuota::default(),
         })
     }
 

@@ -278,7 +278,7 @@ fn a_deeper_f_state_takes_longer_to_leave_and_uses_less_power() {
         (|| vec![with_states([(0, 0, 9), (10, 30, 5), (20, 30, 0)])]) as fn() -> _,
         || vec![with_states([(0, 0, UNKNOWN), (10, 0, 5), (20, 0, 1)])],
         || vec![with_states([(0, 0, 9), (10, 0, UNKNOWN), (20, 0, 8)])],
-        // What is behind the last state is none.
+        // Elements behind the last state are no states.
         || vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 1, ..with_states([(0, 0, 1), (0, 0, 2), (0, 0, 3)]) }],
     ] {
         let bench = Bench::new(managed(sound)).unwrap();

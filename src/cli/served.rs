@@ -22,7 +22,7 @@ pub(super) struct TopArguments {
     #[arg(long, value_name = "SECONDS", value_parser = interval, default_value = "1")]
     interval: Duration,
     /// Ends after so many looks. The first has no rates.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
 

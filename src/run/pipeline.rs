@@ -127,7 +127,7 @@ struct Meter {
     kernels: Kernels,
 }
 
-/// What the GPU reported of the dispatches.
+/// Sums of the reports that the GPU wrote of the dispatches.
 #[derive(Default)]
 struct Kernels {
     count: u64,

@@ -33,7 +33,7 @@ cases! { thunks "Control";
         "Both clocks of a node have moved on at a second look, by times that agree; nodes that there are not are refused."
         => clocks;
     "Control.FiguresOfTheHardwareAreTold" on Boot::Shared, "kmtqueryadapterinfotype":
-        "The clock of every node and its highest are those of the clock calibration, or zero for a node at rest, and what nobody measures is zero. What there is not is refused, and no workload is tracked."
+        "The clock of every node and its highest are those of the clock calibration, or zero for an idle node, and what nobody measures is zero. What there is not is refused, and no workload is tracked."
         => figures;
     "Control.MarkedDeviceIsInError" on Boot::Shared, "d3dkmtmarkdeviceaserror":
         "A device that user mode gives up is in error and takes no request any more; others go on, and another reason is refused."

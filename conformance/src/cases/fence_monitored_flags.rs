@@ -23,6 +23,7 @@ cases! { thunks "MonitoredFence";
         => value_kept;
     "MonitoredFence.NoGpuAccessHoldsInEveryOpening" on Boot::Shared, "d3dkmt_opensyncobjectfromnthandle2":
         "A shared monitored fence with NoGPUAccess has no GPU address in any opening, with the flag as without, and the processor and contexts use it; of another fence the flag takes the address of one opening and of what is shared from there."
+        holds [ContextMonitoring 6]
         => no_gpu_access;
 }
 

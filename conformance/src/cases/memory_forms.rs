@@ -287,7 +287,7 @@ fn properties(case: &Case) -> Result<(), Failure> {
 /// What a case changes of a lock that would be granted.
 type Change<'a> = &'a dyn Fn(&mut D3DKMT_LOCK);
 
-/// What D3DKMTLock returned, and the address.
+/// Calls D3DKMTLock; the status and the address.
 fn lock_with(rig: &Rig, handle: D3DKMT_HANDLE, change: impl FnOnce(&mut D3DKMT_LOCK)) -> (NTSTATUS, *mut c_void) {
     let mut arguments = D3DKMT_LOCK::zeroed();
     (arguments.hDevice, arguments.hAllocation) = (rig.device, handle);
@@ -296,7 +296,7 @@ fn lock_with(rig: &Rig, handle: D3DKMT_HANDLE, change: impl FnOnce(&mut D3DKMT_L
     (rig.kmt.call(rig.kmt.further().D3DKMTLock, &mut arguments), arguments.pData)
 }
 
-/// What D3DKMTUnlock returned.
+/// Calls D3DKMTUnlock; the status.
 fn unlock_all(rig: &Rig, handles: &[D3DKMT_HANDLE]) -> NTSTATUS {
     let mut handles = handles.to_vec();
     let mut arguments = D3DKMT_UNLOCK {

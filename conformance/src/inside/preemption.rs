@@ -24,18 +24,23 @@ cases! { inside "Preemption", needs HardwareScheduling, behind "it reads a regis
         => caps_agree;
     "Preemption.EndlessBufferIsATimeout" needs UserModeSubmission on Boot::With(at_buffers), "tdr-changes-in-windows-8":
         "A program without an end on hardware that is preempted between command buffers is a timeout: its owner loses its device, and the queue of another process on the same engine loses nothing."
+        holds [Tdr 11, Tdr 38]
         => endless_is_a_timeout;
     "Preemption.EndlessDispatchIsATimeout" needs UserModeSubmission on Boot::With(at_dispatches), "tdr-changes-in-windows-8":
         "The same on hardware that is preempted between dispatches."
+        holds [Tdr 11, Tdr 38]
         => endless_is_a_timeout;
     "Preemption.EndlessWorkgroupIsATimeout" needs UserModeSubmission on Boot::With(at_workgroups), "tdr-changes-in-windows-8":
         "The same on hardware that is preempted between workgroups, if one of them never ends."
+        holds [Tdr 11, Tdr 38]
         => endless_is_a_timeout;
     "Preemption.ManyWorkgroupsLetOthersRun" needs UserModeSubmission on Boot::With(at_workgroups), "tdr-changes-in-windows-8":
         "A dispatch of more workgroups than will ever end, on hardware that is preempted between them: another process works beside it, and however much time passes nobody is reset."
+        holds [Tdr 10]
         => many_workgroups;
     "Preemption.EndlessProgramLetsOthersRun" needs UserModeSubmission on Boot::With(at_instructions), "tdr-changes-in-windows-8":
         "A program without an end on hardware that is preempted between instructions: another process works beside it, and however much time passes nobody is reset."
+        holds [Tdr 10]
         => endless_program;
 }
 

@@ -8,7 +8,7 @@ mod packet_fence;
 mod rights;
 mod wait;
 
-pub(crate) use event::Event;
+pub(crate) use event::{Event, EventQuota};
 pub use log_reader::{FenceLog, FenceLogEntry, FenceOperation};
 pub(crate) use log_reader::{Reader, Source};
 pub(crate) use monitored_waits::{MonitoredWaits, Values};

@@ -5,12 +5,18 @@ use std::sync::{Arc, Weak};
 use nt::user_space::{ARGUMENT_WORDS, UserSpace};
 
 use super::{CURRENT, Process};
+use crate::fence::EventQuota;
 use crate::vidmm::InProcess;
 
 impl Process {
     /// Its user-mode side.
     pub(crate) fn user(&self) -> &dyn UserSpace {
         &*self.user
+    }
+
+    /// Its events that the system holds.
+    pub(crate) fn events(&self) -> &EventQuota {
+        &self.events
     }
 
     /// Does `act` in the user-mode side of the calling thread's process; `None` for a thread that has none.

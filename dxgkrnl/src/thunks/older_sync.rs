@@ -60,7 +60,7 @@ pub(super) fn create(
         Type::D3DDDI_SYNCHRONIZATION_MUTEX => mutex(device, owned),
         Type::D3DDDI_SEMAPHORE => OlderKind::Semaphore { count: counts.InitialCount, max: counts.MaxCount },
         Type::D3DDDI_FENCE => OlderKind::Fence(value),
-        _ => OlderKind::Notification(Event::of(process.user(), event)?),
+        _ => OlderKind::Notification(Event::of(process.user(), process.events(), event)?),
     };
     let (object, handle) = insert(process, device, kind, by_kernel)?;
     info.SharedHandle = 0;
@@ -200,8 +200,11 @@ pub(super) fn enqueue_event(
         return Err(STATUS_INVALID_PARAMETER);
     }
     target.device().check()?;
-    let object =
-        OlderSync::new(&target.device().adapter, OlderKind::Notification(Event::of(process.user(), event)?), false)?;
+    let object = OlderSync::new(
+        &target.device().adapter,
+        OlderKind::Notification(Event::of(process.user(), process.events(), event)?),
+        false,
+    )?;
     let mut signals = Objects::default();
     signals.older.push((object.open()?, 0));
     signal_with(targets, signals, flags.SignalAtSubmission())

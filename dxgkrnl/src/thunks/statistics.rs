@@ -125,7 +125,7 @@ fn physical(adapter: &Adapter, engine: u32) -> Result<D3DKMT_QUERYSTATISTICS_PHY
     let version = adapter.caps().versions.get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)?;
     let mut told = D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION::zeroed();
     (told.AdapterPerfData.PhysicalAdapterIndex, told.AdapterPerfDataCaps.PhysicalAdapterIndex) = (engine, engine);
-    // What the driver does not report stays zero.
+    // Figures that the driver does not report are zero.
     if let Ok(figures) = adapter_perf::of_adapter(adapter, engine) {
         told.AdapterPerfData = figures;
     }
@@ -196,7 +196,7 @@ fn node(
         told.SystemInformation = node_information(system, system);
         let (ordinal, engine) = caps.ordinals(id);
         (told.NodePerfData.NodeOrdinal, told.NodePerfData.PhysicalAdapterIndex) = (ordinal, engine);
-        // What the driver does not report stays zero.
+        // Figures that the driver does not report are zero.
         if let Ok(figures) = adapter_perf::of_node(adapter, ordinal, engine) {
             told.NodePerfData = figures;
         }

@@ -163,7 +163,7 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
         if args.hAsyncEvent.is_null() {
             return Ok(sch.wait(&conditions, any, None));
         }
-        sch.wait_with_event(&conditions, any, Event::of(process.user(), args.hAsyncEvent)?)?;
+        sch.wait_with_event(&conditions, any, Event::of(process.user(), process.events(), args.hAsyncEvent)?)?;
         Ok(STATUS_SUCCESS)
     })
 }

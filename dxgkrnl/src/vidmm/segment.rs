@@ -99,7 +99,7 @@ pub(crate) struct MemorySegment {
     preserved: (bool, bool),
     /// Bytes that left it with their contents.
     pub(super) evicted: u64,
-    /// How often something did.
+    /// Number of allocations that left it so.
     pub(super) evictions: u32,
     free: RangeAllocator,
 }

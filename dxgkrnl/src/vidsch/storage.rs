@@ -180,7 +180,7 @@ pub(crate) struct View {
     user: Option<UserMapping>,
     /// `None` if the GPU has no addresses of them.
     process: Option<Mapped>,
-    /// How the GPU has the current values.
+    /// Rights of the GPU to the current values; `None` if it has no addresses of them.
     protection: Option<Protection>,
     owner: Arc<ProcessAdapter>,
 }

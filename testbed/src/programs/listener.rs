@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ impl std::error::Error for BindError {}
 /// A socket of the host for processes of this user only. The path goes with it.
 pub struct PrivateListener {
     path: PathBuf,
+    /// Device and number of the file at the path.
+    file: Option<(u64, u64)>,
     listener: OwnedFd,
 }
 
@@ -50,7 +52,7 @@ impl PrivateListener {
     /// As [`PrivateListener::bind`], with sockets of another type.
     pub(super) fn bind_with(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> Result<Self, BindError> {
         let bound = bound(path, socket).map_err(|error| BindError { path: path.to_path_buf(), error });
-        Ok(Self { path: path.to_path_buf(), listener: bound? })
+        Ok(Self { listener: bound?, file: file_at(path), path: path.to_path_buf() })
     }
 
     /// Waits for the next who connects; `None` once `stop` is set.
@@ -83,9 +85,16 @@ impl PrivateListener {
 
 impl Drop for PrivateListener {
     fn drop(&mut self) {
-        // Somebody may have removed it meanwhile.
-        let _ = fs::remove_file(&self.path);
+        // Somebody may have removed it meanwhile, and another machine may listen there.
+        if self.file.is_some() && file_at(&self.path) == self.file {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Device and number of the file at a path.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// A socket of this user's that listens at a path.
@@ -106,4 +115,21 @@ fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<Ow
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     listen(&listener, 64)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_another_has_put_in_its_place_stays() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-{}", std::process::id()));
+        let first = PrivateListener::bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = PrivateListener::bind(&path).unwrap();
+        drop(first);
+        assert!(file_at(&path).is_some(), "the socket of the second listener");
+        drop(second);
+        assert!(file_at(&path).is_none());
+    }
 }
