@@ -37,7 +37,7 @@ pub(crate) struct Extent {
 /// Runs everything and prints the sum as the last line. Whether nothing failed.
 pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     let quick = extent.quick;
-    // Who says how cargo is to build has it so.
+    // Set by the user, the variable decides.
     let incremental = env::var_os("CARGO_INCREMENTAL").is_some() || builds_incrementally(root);
     let mut session = Session { root, quick, incremental, outcomes: Vec::new() };
     session.prepare();
