@@ -60,8 +60,8 @@ pub(super) struct RemoteProgram {
     process: OwnedFd,
     /// The address space that it had when it said hello: not that of a program that it becomes by exec, and gone with the last who has it.
     memory: File,
-    /// Address and contents of the word by which it is known.
-    mark: (u64, u64),
+    /// Address of the word by which it was known then.
+    mark: u64,
     asked: Mutex<Asked>,
     answered: Condvar,
 }
@@ -73,18 +73,14 @@ impl RemoteProgram {
     /// Its memory cannot be reached; `None` if that is because it has ended.
     pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Result<Self, Option<Refusal>> {
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| None)?;
-        let mark = (hello.mark_address, hello.mark);
-        let Ok(memory) = File::open(format!("/proc/{}/mem", pid.as_raw_nonzero())) else {
-            return Err(Some(Refusal::Memory));
+        let memory = File::open(format!("/proc/{}/mem", pid.as_raw_nonzero())).ok();
+        let Some(memory) = memory.filter(|memory| has_mark(memory, hello)) else {
+            // One that is being killed loses its memory first.
+            let ends = ends_within(&process, END_LIMIT);
+            return Err((!ends).then_some(Refusal::Memory));
         };
         let asked = Mutex::default();
-        let program = Self { channel, pid, process, memory, mark, asked, answered: Condvar::new() };
-        if program.has_mark() {
-            return Ok(program);
-        }
-        // One that is being killed loses its memory first.
-        let ends = program.ends_within(END_LIMIT);
-        Err((!ends).then_some(Refusal::Memory))
+        Ok(Self { channel, pid, process, memory, mark: hello.mark_address, asked, answered: Condvar::new() })
     }
 
     /// Readable once the process has ended.
@@ -101,37 +97,19 @@ impl RemoteProgram {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if the process is the program that said hello: not another one by the same number, and not one that it became by exec.
-    fn has_mark(&self) -> bool {
-        let mut word = [0; 8];
-        let (address, mark) = self.mark;
-        self.memory.read_exact_at(&mut word, address).is_ok() && u64::from_le_bytes(word) == mark
-    }
-
     /// True while somebody has the address space of the program that said hello, whatever it has written there. Of one that is gone the host reads
     /// nothing, without an error.
     fn has_memory(&self) -> bool {
-        !matches!(self.memory.read_at(&mut [0], self.mark.0), Ok(0))
-    }
-
-    /// True if the process ends within `limit`.
-    fn ends_within(&self, limit: Duration) -> bool {
-        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        loop {
-            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&limit)) {
-                Err(Errno::INTR) => {}
-                outcome => return outcome.is_ok_and(|ready| ready > 0),
-            }
-        }
+        !matches!(self.memory.read_at(&mut [0], self.mark), Ok(0))
     }
 
     /// Has the program killed, for it may use memory that the machine is about to give to others. The answer comes when its memory is gone.
     pub(super) fn kill(&self, why: Fault) {
         self.lock().fault.get_or_insert(why);
         // One that has become another program, or has ended, has nothing of the machine any more.
-        while self.has_memory() && !self.ends_within(Duration::ZERO) {
+        while self.has_memory() && !ends_within(&self.process, Duration::ZERO) {
             let _ = pidfd_send_signal(&self.process, Signal::KILL);
-            self.ends_within(Duration::from_millis(100));
+            ends_within(&self.process, Duration::from_millis(100));
         }
         self.set_gone();
     }
@@ -145,7 +123,7 @@ impl RemoteProgram {
 
     /// The connection is closed: either the process is about to end, or it is at fault.
     pub(super) fn wait_for_end(&self) {
-        if self.has_memory() && !self.ends_within(ANSWER_LIMIT) {
+        if self.has_memory() && !ends_within(&self.process, ANSWER_LIMIT) {
             return self.kill(Fault::Closed);
         }
         self.set_gone();
@@ -242,6 +220,23 @@ impl RemoteProgram {
             Ok(())
         } else {
             Err(io::Error::from_raw_os_error(libc::EFAULT))
+        }
+    }
+}
+
+/// True if this is the memory of the program that said hello: not of another one by the same number, and not of one that it became by exec.
+fn has_mark(memory: &File, hello: &Hello) -> bool {
+    let mut word = [0; 8];
+    memory.read_exact_at(&mut word, hello.mark_address).is_ok() && u64::from_le_bytes(word) == hello.mark
+}
+
+/// True if the process ends within `limit`.
+fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    loop {
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)) {
+            Err(Errno::INTR) => {}
+            outcome => return outcome.is_ok_and(|ready| ready > 0),
         }
     }
 }
