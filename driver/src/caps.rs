@@ -6,7 +6,7 @@
 use campanile_hw::page_table;
 use campanile_hw::registers::{
     self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
-    PREEMPTION_DISPATCH, PREEMPTION_INSTRUCTION, PREEMPTION_WORKGROUP,
+    PREEMPTION_BUFFER, PREEMPTION_DISPATCH, PREEMPTION_INSTRUCTION, PREEMPTION_WORKGROUP,
 };
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -137,10 +137,8 @@ fn flag(value: bool) -> BOOLEAN {
 /// here; DXGI calls the same level an instruction boundary. Without hardware scheduling the system preempts packets, which run to the end of their
 /// buffer. [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
 fn compute_preemption(caps: Caps, claims: Claims) -> D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY {
-    match caps.preemption() {
-        _ if !claims.context_scheduling => {
-            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY
-        }
+    let granularity = if claims.context_scheduling { caps.preemption() } else { PREEMPTION_BUFFER };
+    match granularity {
         PREEMPTION_DISPATCH => D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY,
         PREEMPTION_WORKGROUP => {
             D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_THREAD_GROUP_BOUNDARY
