@@ -1,10 +1,13 @@
 //! DISPATCH: programs of several processes, and such that never end.
 
+use std::thread;
+use std::time::Duration;
+
 use campanile_hw::event::FaultKind;
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COMPUTE;
-use dxgkrnl::{TdrFate, TdrOutcome};
+use dxgkrnl::{TdrFate, TdrOutcome, TdrSettings};
 
 use super::hang::{ACTIVE, Guest, HUNG, by_hand, only_report, reports, state, time_out_packets};
 use crate::cases::compute_dispatch::UNTIL_TOLD;
@@ -29,6 +32,9 @@ cases! { inside "Compute", needs HardwareScheduling, behind "it is several proce
         "A program without an end on a hardware queue has the node in turn with the queue of another process, whose dispatches and fences are done; it goes on itself."
         holds [UserModeSubmission 70]
         => starves_nobody;
+    "Compute.LongProgramMissedNoWakeUp" needs UserModeSubmission on Boot::With(by_hand), "user-mode-work-submission":
+        "A program that runs longer than TdrDelay is suspended, leaves its engine and is resumed; the system does not take its end right after that for a wake-up that the engine had missed."
+        => long_program;
     "Compute.EndlessProgramEndsWithItsProcess" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A process that ends while a program without an end runs on its hardware queue takes the program off the node; nobody is reset for it."
         holds [UserModeSubmission 43]
@@ -158,6 +164,30 @@ fn starves_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
     wait_until("the end of the program", || endless.queue.progress.load() == 1)?;
     guest.process.exit();
     ensure_eq!((stands, report), (0, 0), "progress and report of the endless program meanwhile");
+    Ok(())
+}
+
+fn long_program(case: &mut Case<'_>) -> Result<(), Failure> {
+    /// Longer than the system, by the clock of the host, lets a queue stand before it counts what makes it go on.
+    const LONG: Duration = Duration::from_millis(1100);
+    /// The system looks for 5 ms before it suspends the context, and for 5 ms after it has resumed it.
+    const RIGHT_AFTER: Duration = Duration::from_millis(7);
+    case.needs_preemption_between_instructions()?;
+    let mut lab = Lab::new(case)?;
+    let dispatch = lab.load(UNTIL_TOLD, [1, 1, 1])?;
+    let value = lab.rig.submit(&mut lab.queue, &[Packet::Dispatch(dispatch)])?;
+    wait_until("turns of the program", || lab.word(0) > 100)?;
+    let machine = case.system.machine();
+    machine.advance(Duration::ZERO);
+    thread::sleep(LONG);
+    thread::scope(|scope| {
+        scope.spawn(|| machine.advance(TdrSettings::default().delay));
+        thread::sleep(RIGHT_AFTER);
+        lab.set_word(1, 1);
+    });
+    wait_until("the end of the program", || lab.queue.progress.load() >= value)?;
+    let end = (lab.report()?.state, reports(case.system).len(), state(&lab.rig)?);
+    ensure_eq!(end, (DISPATCH_DONE, 0, ACTIVE), "report of the program, recoveries, state of its device");
     Ok(())
 }
 

@@ -58,6 +58,8 @@ struct Suspect {
     standing: Vec<StalledQueue>,
     /// Fences of its process.
     fences: Arc<Fences>,
+    /// True if the hardware had it among those with work: what stands still then is long, or kept from the node by others, and no wake-up was missed.
+    busy: bool,
 }
 
 /// A queue with work that stands still.
@@ -90,7 +92,8 @@ impl Suspect {
         // The fences after the logs: a queue whose next wait is satisfied by then has been signalled.
         let standing = standing.collect();
         let fences = Arc::new(Fences(sch.values_in(context.device().process.id)));
-        Self { context: Arc::clone(context), since, standing, fences }
+        let busy = sch.is_busy_by_log(context);
+        Self { context: Arc::clone(context), since, standing, fences, busy }
     }
 
     /// The queues that have done nothing since.
@@ -108,10 +111,10 @@ impl Suspect {
 type Resumed = (StalledQueue, Arc<Fences>);
 
 impl SuspensionProbe {
-    /// Puts the context back. Returns its queues with work that have stood still for long.
+    /// Puts the context back. Returns its queues with work that have stood still for long although the hardware saw none of it.
     fn resume(&self) -> Vec<Resumed> {
         let suspect = &self.suspect;
-        let standing = suspect.still_standing().filter(|_| suspect.has_stood_long());
+        let standing = suspect.still_standing().filter(|_| suspect.has_stood_long() && !suspect.busy);
         let standing = standing.map(|it| (it.clone(), Arc::clone(&suspect.fences))).collect();
         put_back(&suspect.context);
         standing

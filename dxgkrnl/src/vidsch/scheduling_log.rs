@@ -175,10 +175,25 @@ struct NodeLog {
     read: u64,
     reading: Reading,
     counts: SchedulingLogCounts,
-    /// Processes of the contexts, by the driver's handles.
-    contexts: HashMap<u64, Arc<ProcessAdapter>>,
+    /// The contexts, by the driver's handles.
+    contexts: HashMap<u64, Logged>,
     /// The last entry that broke a rule, so that each kind is told once.
     told: Option<&'static str>,
+}
+
+/// A context of a node with a scheduling log.
+struct Logged {
+    process: Arc<ProcessAdapter>,
+    /// True if the last entry that names it says that it has the node, or has work while another one has the node.
+    busy: bool,
+}
+
+impl NodeLog {
+    /// Nobody has the node, or it is not known who has.
+    fn forget_states(&mut self) {
+        (self.reading.runs, self.reading.gap) = (None, true);
+        self.contexts.values_mut().for_each(|context| context.busy = false);
+    }
 }
 
 /// The scheduling logs of an adapter, by node.
@@ -261,7 +276,7 @@ impl VidSch {
     pub(super) fn add_to_scheduling_log(&self, context: &HwContext) {
         if let Some(log) = lock(&self.scheduling_logs.nodes).get_mut(&context.node()) {
             let process = Arc::clone(&context.device().process);
-            log.contexts.insert(context.handles().1.raw().addr() as u64, process);
+            log.contexts.insert(context.handles().1.raw().addr() as u64, Logged { process, busy: false });
         }
     }
 
@@ -311,9 +326,17 @@ impl VidSch {
         for node in nodes {
             self.renew_scheduling_log(node);
             if let Some(log) = lock(&self.scheduling_logs.nodes).get_mut(&node) {
-                (log.reading.runs, log.reading.gap) = (None, true);
+                log.forget_states();
             }
         }
+    }
+
+    /// True if the hardware says that a context has its node, or has work that could run while another context has the node.
+    pub(crate) fn is_busy_by_log(&self, context: &HwContext) -> bool {
+        self.read_scheduling_log(context.node());
+        let handle = context.handles().1.raw().addr() as u64;
+        let nodes = lock(&self.scheduling_logs.nodes);
+        nodes.get(&context.node()).and_then(|log| log.contexts.get(&handle)).is_some_and(|context| context.busy)
     }
 
     /// What was read of the log of a node, after it was read as far as it is written; `None` if the node has none.
@@ -346,7 +369,7 @@ impl VidSch {
         log.read = numbers.end;
         if lost + torn != 0 {
             log.counts.lost += lost + torn;
-            (log.reading.runs, log.reading.gap) = (None, true);
+            log.forget_states();
         }
         for entry in entries.into_iter().skip(torn as usize) {
             log.counts.entries += 1;
@@ -359,22 +382,23 @@ impl VidSch {
             if let Some(context) = log.reading.runs().filter(|context| before != Some(*context)) {
                 self.count_switch(node, log, context);
             }
-            if !log.contexts.contains_key(&entry.context) {
-                self.note_bad_entry(node, &mut log.told, "it names no context of the node");
+            match log.contexts.get_mut(&entry.context) {
+                Some(context) => context.busy = entry.state != State::DXGK_SCHEDULING_LOG_CONTEXT_STATE_IDLE.0,
+                None => self.note_bad_entry(node, &mut log.told, "it names no context of the node"),
             }
         }
     }
 
     fn charge(&self, node: u32, log: &NodeLog, charge: Charge, frequency: u64) {
-        if let (Some(process), Some(node)) = (log.contexts.get(&charge.context), self.nodes.get(node as usize)) {
-            node.state().running.add_time(process, duration(charge.ticks, frequency));
+        if let (Some(context), Some(node)) = (log.contexts.get(&charge.context), self.nodes.get(node as usize)) {
+            node.state().running.add_time(&context.process, duration(charge.ticks, frequency));
         }
     }
 
     /// A context has the node that another one, or none, had before.
     fn count_switch(&self, node: u32, log: &NodeLog, context: u64) {
-        if let (Some(process), Some(node)) = (log.contexts.get(&context), self.nodes.get(node as usize)) {
-            node.state().running.count_switch(process);
+        if let (Some(context), Some(node)) = (log.contexts.get(&context), self.nodes.get(node as usize)) {
+            node.state().running.count_switch(&context.process);
         }
     }
 
