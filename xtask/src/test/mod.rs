@@ -22,7 +22,7 @@ struct Outcome {
     name: String,
     tally: Tally,
     took: Duration,
-    /// Why it failed as a whole, if it did.
+    /// What went wrong, a line each: why it failed as a whole, and the failed tests with what they printed.
     note: Option<String>,
 }
 
@@ -362,7 +362,7 @@ impl Session<'_> {
 fn line(outcome: &Outcome) -> String {
     let Outcome { name, tally, took, note } = outcome;
     let mark = if tally.failed == 0 { "ok  " } else { "FAIL" };
-    let note = note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
+    let note: String = note.iter().flat_map(|note| note.lines()).map(|line| format!("\n       {line}")).collect();
     format!("{mark} {name}: {tally} in {:.1} s{note}", took.as_secs_f64())
 }
 

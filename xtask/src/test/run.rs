@@ -50,8 +50,9 @@ pub(super) fn run(mut command: Command, time_limit: Duration) -> (Tally, Option<
     match child.wait() {
         Ok(status) => {
             let (tally, note) = reader.finish(status.success());
-            let note = note.map(|note| format!("{note}, {status}"));
-            (tally, note)
+            // An exit code says no more than what the process printed; a signal does.
+            let said = note.map(|note| if status.code().is_some() { note } else { format!("{status}\n{note}") });
+            (tally, said)
         }
         Err(error) => (reader.finish(false).0, Some(error.to_string())),
     }
