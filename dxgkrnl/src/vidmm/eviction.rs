@@ -17,7 +17,7 @@ use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
-use crate::vidmm::request_queue::QueuePlace;
+use crate::vidmm::request_queue::{QueuePlace, RequestQueue};
 use crate::vidmm::scheduler::{Scheduler, SuspendOutcome};
 
 /// How far the eviction for one request has come.
@@ -71,6 +71,17 @@ impl EvictionSearch {
     pub(crate) fn may_wait_for_idle_queues(&mut self) -> bool {
         let now = Instant::now();
         now < *self.idle_deadline.get_or_insert(now + IDLE_TIMEOUT)
+    }
+
+    /// Queues the search behind the requests that wait for memory of processes with work, if there are any: a process that was suspended for one of them
+    /// and resumed before that one had its memory would keep the memory for another time slice. False if there are some and the search suspends
+    /// nobody, so that it has no place among them.
+    fn queue_behind(&mut self, requests: &RequestQueue) -> bool {
+        if self.place.is_none() && !requests.is_empty() {
+            self.place = (!self.never_suspends).then(|| requests.enqueue());
+            return self.place.is_some();
+        }
+        true
     }
 
     /// Gives up its place in the queue, so that the requests behind it go on.
@@ -233,6 +244,11 @@ impl VidMm {
         !self.driver.verifier.is_stopped() && scheduler.is_some_and(|scheduler| scheduler.may_wait())
     }
 
+    /// As [`EvictionSearch::queue_behind`], behind the requests of this memory.
+    pub(crate) fn queue_behind_others(&self, search: &mut EvictionSearch) -> bool {
+        search.queue_behind(&self.requests)
+    }
+
     /// Brings back everything that the engines need to run work of a suspended process, and evicts memory of others for it; true if the
     /// driver has to be told where its root page tables are now. `None` if something has to be waited for.
     ///
@@ -244,5 +260,26 @@ impl VidMm {
         search: &mut EvictionSearch,
     ) -> Option<Result<bool, NTSTATUS>> {
         self.try_with_eviction(Some(space.id()), search, &mut |memory, request| memory.resume(space.id(), request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_resumed_after_the_request_for_which_it_was_suspended() {
+        let requests = RequestQueue::default();
+        let (mut resumed, mut bystander) = (EvictionSearch::default(), EvictionSearch::without_suspending());
+        assert!(resumed.queue_behind(&requests) && bystander.queue_behind(&requests));
+        assert!(!resumed.is_queued_behind(), "nobody waits");
+        let request = requests.enqueue();
+        assert!(resumed.queue_behind(&requests) && resumed.is_queued_behind());
+        assert!(resumed.queue_behind(&requests), "it has its place");
+        assert!(!bystander.queue_behind(&requests) && !bystander.is_queued_behind());
+        drop(request);
+        assert!(!resumed.is_queued_behind());
+        resumed.leave_queue();
+        assert!(requests.is_empty() && bystander.queue_behind(&requests));
     }
 }

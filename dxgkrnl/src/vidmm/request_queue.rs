@@ -43,6 +43,11 @@ impl Drop for QueuePlace {
 }
 
 impl RequestQueue {
+    /// True if no request waits for the memory of processes with work.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).numbers.is_empty()
+    }
+
     /// A place at the end of the queue.
     pub(crate) fn enqueue(&self) -> QueuePlace {
         let mut queue = lock(&self.0);

@@ -203,6 +203,10 @@ impl VidSch {
         search: &mut EvictionSearch,
     ) -> Option<Result<Contexts, NTSTATUS>> {
         let Ok(adapter) = self.adapter() else { return Some(Err(STATUS_DEVICE_REMOVED)) };
+        let in_turn = matches!(*lock(&space.suspension.time_slice), TimeSlice::Queued);
+        if in_turn && !adapter.vidmm().queue_behind_others(search) {
+            return None;
+        }
         let moved = match adapter.vidmm().try_resume(space, search)? {
             Ok(moved) => moved,
             Err(status) => return Some(Err(status)),
