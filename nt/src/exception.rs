@@ -1,7 +1,7 @@
 //! Turns a fault of a driver into a bug check: an exception in its image, or in a service that dereferences its pointer.
 
 use iced_x86::{Decoder, DecoderOptions};
-use wddm_ddi::nt::DISPATCH_LEVEL;
+use wddm_ddi::nt::{DISPATCH_LEVEL, EXCEPTION_RECORD};
 use wddm_ddi::types::KIRQL;
 
 use crate::bugcheck::Bugcheck;
@@ -34,6 +34,46 @@ fn name_of(access: Access) -> &'static str {
         Access::Read => "read of",
         Access::Write => "write to",
         Access::Execute => "jump to",
+    }
+}
+
+/// The last address of user mode. [wdm: MmUserProbeAddress]
+pub(crate) const HIGHEST_USER_ADDRESS: usize = 0x7fff_fffe_ffff;
+
+/// An exception with its arguments, which handlers may continue from.
+pub(crate) fn record_of(code: u32, address: usize, arguments: &[usize]) -> EXCEPTION_RECORD {
+    let mut record = EXCEPTION_RECORD {
+        ExceptionCode: code,
+        ExceptionFlags: 0,
+        ExceptionRecord: std::ptr::null_mut(),
+        ExceptionAddress: std::ptr::without_provenance_mut(address),
+        NumberParameters: 0,
+        ExceptionInformation: [0; 15],
+    };
+    for (place, argument) in record.ExceptionInformation.iter_mut().zip(arguments) {
+        *place = *argument;
+        record.NumberParameters += 1;
+    }
+    record
+}
+
+/// The exception that a fault is, if a driver's handlers are asked about it. Those that are not: accesses of memory of the kernel, at a raised level, and
+/// jumps to where no code is. [learn: handling exceptions; debugger: 0x50, 0xa]
+pub(crate) fn record(fault: &Fault, driver: &Driver, level: KIRQL) -> Option<EXCEPTION_RECORD> {
+    let exception = |status: u64, arguments: &[usize]| Some(record_of(status as u32, fault.instruction, arguments));
+    match fault.cause {
+        Cause::Memory { address, access, mapped } => {
+            let of_user = address <= HIGHEST_USER_ADDRESS && !trap::is_reserved(address);
+            let known = mapped || access == Access::Execute || driver.pool().fault_at(address).is_some();
+            let arguments = [access.parameter() as usize, address];
+            (of_user && !known && level < DISPATCH_LEVEL).then(|| exception(STATUS_ACCESS_VIOLATION, &arguments))?
+        }
+        Cause::Stack { .. } => None,
+        Cause::Divide => exception(STATUS_INTEGER_DIVIDE_BY_ZERO, &[]),
+        Cause::Illegal => exception(STATUS_ILLEGAL_INSTRUCTION, &[]),
+        Cause::Breakpoint => exception(STATUS_BREAKPOINT, &[0]),
+        Cause::General if is_privileged(fault.instruction) => exception(STATUS_PRIVILEGED_INSTRUCTION, &[]),
+        Cause::General => exception(STATUS_ACCESS_VIOLATION, &[0, usize::MAX]),
     }
 }
 

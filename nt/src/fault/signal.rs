@@ -258,6 +258,41 @@ pub(crate) fn enter(gregs: &mut Registers, function: usize) {
     set(gregs, libc::REG_RIP, function);
 }
 
+/// General registers of the interrupted thread, in the order in which instructions number them.
+pub(crate) fn general(gregs: &Registers) -> [u64; 16] {
+    const ORDER: [c_int; 16] = [
+        libc::REG_RAX,
+        libc::REG_RCX,
+        libc::REG_RDX,
+        libc::REG_RBX,
+        libc::REG_RSP,
+        libc::REG_RBP,
+        libc::REG_RSI,
+        libc::REG_RDI,
+        libc::REG_R8,
+        libc::REG_R9,
+        libc::REG_R10,
+        libc::REG_R11,
+        libc::REG_R12,
+        libc::REG_R13,
+        libc::REG_R14,
+        libc::REG_R15,
+    ];
+    ORDER.map(|register| gregs.get(register as usize).map_or(0, |value| value.cast_unsigned()))
+}
+
+/// Flags of the interrupted thread.
+pub(crate) fn flags(gregs: &Registers) -> u32 {
+    gregs.get(libc::REG_EFL as usize).map_or(0, |flags| *flags as u32)
+}
+
+/// Has the interrupted thread go on in a function, with this stack pointer and two arguments.
+pub(crate) fn resume_at(gregs: &mut Registers, function: usize, stack: usize, [first, second]: [usize; 2]) {
+    set(gregs, libc::REG_RSP, stack);
+    set(gregs, libc::REG_RSI, second);
+    resume(gregs, function, first);
+}
+
 /// Sets a register of the interrupted thread.
 pub(crate) fn set(gregs: &mut Registers, register: c_int, value: usize) {
     if let Some(place) = gregs.get_mut(register as usize) {

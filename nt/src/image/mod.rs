@@ -35,6 +35,28 @@ pub struct Image {
     entry: Option<u32>,
     exports: BTreeMap<String, u32>,
     pdb: Option<PdbIdentity>,
+    /// Offset of the table of functions and their unwind data, and the number of its entries.
+    functions: (u32, u32),
+}
+
+/// A function of an image, or a part of one, by offsets in the image. [learn: RUNTIME_FUNCTION]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RuntimeFunction {
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+    /// Its unwind data.
+    pub(crate) unwind: u32,
+}
+
+impl RuntimeFunction {
+    /// Bytes of an entry of the table.
+    const SIZE: u32 = 12;
+
+    pub(crate) fn from_words(bytes: [u8; Self::SIZE as usize]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
+        let [begin, end, unwind] = [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes);
+        Self { begin, end, unwind }
+    }
 }
 
 /// Which PDB belongs to an image, as its debug directory says.
@@ -112,6 +134,7 @@ impl Image {
             entry,
             exports: exports(&file, size, &mut allowance)?,
             pdb: pdb(&file),
+            functions: functions(&file, size)?,
         };
         image.copy(&file, bytes)?;
         image.relocate(&file, optional.image_base())?;
@@ -161,6 +184,41 @@ impl Image {
         u32::try_from(offset).ok().filter(|rva| *rva < self.size)
     }
 
+    /// Bytes of the image, if they all lie inside.
+    pub(crate) fn read_at<const N: usize>(&self, rva: u32) -> Option<[u8; N]> {
+        if u64::from(rva) + N as u64 > u64::from(self.size) {
+            return None;
+        }
+        // SAFETY: the range was just checked to lie inside the mapping.
+        let source = unsafe { self.base.as_ptr().add(rva as usize) };
+        // SAFETY: so many bytes are mapped there, all of which may be read; alignment is not assumed.
+        Some(unsafe { source.cast::<[u8; N]>().read_unaligned() })
+    }
+
+    /// True if the image says how its functions are unwound.
+    pub(crate) fn has_functions(&self) -> bool {
+        self.functions.1 != 0
+    }
+
+    /// The function that an offset lies in.
+    pub(crate) fn runtime_function(&self, rva: u32) -> Option<RuntimeFunction> {
+        let (table, entries) = self.functions;
+        let at = |index: u32| Some(RuntimeFunction::from_words(self.read_at(table + index * RuntimeFunction::SIZE)?));
+        let (mut low, mut high) = (0, entries);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let function = at(middle)?;
+            if rva < function.begin {
+                high = middle;
+            } else if rva >= function.end {
+                low = middle + 1;
+            } else {
+                return Some(function);
+            }
+        }
+        None
+    }
+
     fn write(&self, rva: u32, bytes: &[u8]) -> Result<(), ImageError> {
         let end = u64::from(rva) + bytes.len() as u64;
         if end > u64::from(self.size) {
@@ -174,13 +232,7 @@ impl Image {
     }
 
     fn read_u64(&self, rva: u32) -> Option<u64> {
-        if u64::from(rva) + 8 > u64::from(self.size) {
-            return None;
-        }
-        // SAFETY: the range was just checked to lie inside the mapping.
-        let source = unsafe { self.base.as_ptr().add(rva as usize) };
-        // SAFETY: eight bytes are mapped there; alignment is not assumed.
-        Some(unsafe { source.cast::<u64>().read_unaligned() })
+        self.read_at(rva).map(u64::from_le_bytes)
     }
 
     fn copy(&self, file: &PeFile64<'_>, bytes: &[u8]) -> Result<(), ImageError> {
@@ -410,6 +462,16 @@ fn exports(
         }
     }
     Ok(names)
+}
+
+/// Where the table of functions is. It is sorted by their beginnings; in one that is not, some are not found.
+fn functions(file: &PeFile64<'_>, image_size: u32) -> Result<(u32, u32), ImageError> {
+    let directory = file.data_directories().get(pe::IMAGE_DIRECTORY_ENTRY_EXCEPTION);
+    let (rva, size) = directory.map_or((0, 0), |directory| (directory.virtual_address.get(LE), directory.size.get(LE)));
+    if u64::from(rva) + u64::from(size) > u64::from(image_size) {
+        return Err(ImageError::BadHeader("the exception directory lies outside the image"));
+    }
+    Ok((rva, size / RuntimeFunction::SIZE))
 }
 
 fn pdb(file: &PeFile64<'_>) -> Option<PdbIdentity> {

@@ -17,8 +17,9 @@ use wddm_ddi::types::*;
 use super::{good, text_of};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{ControlDevice, Export};
-use crate::driver_call;
+use crate::driver_call::{self, at_call_site};
 use crate::fault::guarded;
+use crate::unwind::{CallSite, with_call_site};
 
 /// Functions that only images import.
 pub(super) const EXPORTS: &[Export] = &[
@@ -33,30 +34,34 @@ pub(super) const EXPORTS: &[Export] = &[
     ("ObfDereferenceObject", || obf_dereference_object as *const () as usize),
 ];
 
-// The C library's functions make no assumption about the addresses, and run on the driver's stack: a bad address faults there, and the
-// call of the driver ends.
+// The C library's functions make no assumption about the addresses, and run on the driver's stack: a bad address faults there, which is an exception of the
+// driver, or ends its call.
 
-unsafe extern "win64" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+with_call_site!(fn memcpy => copy);
+unsafe extern "win64" fn copy(to: *mut u8, from: *const u8, bytes: usize, site: *const CallSite) -> *mut u8 {
     // SAFETY: the driver promises two separate ranges of this length.
-    unsafe { libc::memcpy(to.cast(), from.cast(), bytes) };
+    at_call_site(site, || unsafe { libc::memcpy(to.cast(), from.cast(), bytes) });
     to
 }
 
-unsafe extern "win64" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+with_call_site!(fn memmove => move_bytes);
+unsafe extern "win64" fn move_bytes(to: *mut u8, from: *const u8, bytes: usize, site: *const CallSite) -> *mut u8 {
     // SAFETY: the driver promises two ranges of this length.
-    unsafe { libc::memmove(to.cast(), from.cast(), bytes) };
+    at_call_site(site, || unsafe { libc::memmove(to.cast(), from.cast(), bytes) });
     to
 }
 
-unsafe extern "win64" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
+with_call_site!(fn memset => set_bytes);
+unsafe extern "win64" fn set_bytes(to: *mut u8, value: i32, bytes: usize, site: *const CallSite) -> *mut u8 {
     // SAFETY: the driver promises a writable range of this length.
-    unsafe { libc::memset(to.cast(), value, bytes) };
+    at_call_site(site, || unsafe { libc::memset(to.cast(), value, bytes) });
     to
 }
 
-unsafe extern "win64" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+with_call_site!(fn memcmp => compare);
+unsafe extern "win64" fn compare(a: *const u8, b: *const u8, bytes: usize, site: *const CallSite) -> i32 {
     // SAFETY: the driver promises two readable ranges of this length.
-    unsafe { libc::memcmp(a.cast(), b.cast(), bytes) }
+    at_call_site(site, || unsafe { libc::memcmp(a.cast(), b.cast(), bytes) })
 }
 
 /// The device that the calling driver may open.

@@ -8,14 +8,16 @@ use std::ffi::c_void;
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_NON_PAGED};
 use wddm_ddi::types::MDL;
 
+use super::exceptions::STATUS_ACCESS_VIOLATION;
 use super::memory::{field, get, put};
 use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag, irql_too_high};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
-use crate::driver_call::{on_host_stack, stop};
+use crate::driver_call::{bad_pointer, on_host_stack, raise, stop};
 use crate::fault::guarded;
 use crate::irql;
 use crate::ram::PAGE_SIZE;
+use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("IoAllocateMdl", || io_allocate_mdl as *const () as usize),
@@ -114,8 +116,11 @@ extern "win64" fn mm_build_mdl(mdl: *mut c_void) {
     set_flags(NAME, mdl, NONPAGED_POOL, 0);
 }
 
-/// Memory that is not there raises an exception on Windows; here the machine stops, as it does when nobody handles that.
-extern "win64" fn mm_probe_and_lock_pages(mdl: *mut c_void, _mode: i8, operation: u32) {
+with_call_site!(
+    /// Memory that is not there raises an exception.
+    fn mm_probe_and_lock_pages => lock_pages
+);
+extern "win64" fn lock_pages(mdl: *mut c_void, _mode: i8, operation: u32, site: *const CallSite) {
     const NAME: &str = "MmProbeAndLockPages";
     const READ: u32 = 0;
     if irql::current() > DISPATCH_LEVEL {
@@ -123,12 +128,13 @@ extern "win64" fn mm_probe_and_lock_pages(mdl: *mut c_void, _mode: i8, operation
     }
     let (address, length) = range(NAME, mdl);
     let memory = std::ptr::with_exposed_provenance::<u8>(address);
-    super::good(NAME, guarded::probe(memory, length));
-    if operation != READ {
-        let end = address + length.max(1) - 1;
-        for place in [address, end] {
-            super::good(NAME, guarded::probe_word(std::ptr::with_exposed_provenance_mut(place & !7)));
-        }
+    let last = address.wrapping_add(length.max(1) - 1);
+    let writable = |place: usize| guarded::probe_word(std::ptr::with_exposed_provenance_mut(place & !7));
+    let is_read = operation == READ;
+    let probed = guarded::probe(memory, length);
+    let probed = probed.and_then(|()| if is_read { Ok(()) } else { writable(address).and_then(|()| writable(last)) });
+    if let Err(fault) = probed {
+        raise(site, STATUS_ACCESS_VIOLATION, &[usize::from(!is_read), address], || bad_pointer(NAME, fault));
     }
     fill(NAME, mdl);
     if set_flags(NAME, mdl, LOCKED, 0) & LOCKED != 0 {
@@ -272,7 +278,7 @@ mod tests {
         let driver = driver();
         let (result, _) = driver_call::run(&driver, "a function", || {
             let mdl = io_allocate_mdl(0x7fff_ffff_f000, 16, 0, 0, std::ptr::null_mut());
-            mm_probe_and_lock_pages(mdl, 0, 1);
+            lock_pages(mdl, 0, 1, std::ptr::null());
         });
         assert_eq!(result, None);
         let bugcheck = driver.verifier().bugcheck().unwrap();

@@ -7,9 +7,7 @@ use wddm_ddi::types::{HANDLE, UNICODE_STRING};
 
 use super::memory::{field, get, put, put_if};
 use super::{caller, require_passive, text_of, thread_token};
-use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
-use crate::driver_call::stop;
 
 pub(super) const EXPORTS: &[Export] = &[
     ("MmGetSystemRoutineAddress", || mm_get_system_routine_address as *const () as usize),
@@ -26,7 +24,6 @@ pub(super) const EXPORTS: &[Export] = &[
     ("EtwRegisterClassicProvider", || etw_register_classic_provider as *const () as usize),
     ("WmiQueryTraceInformation", || wmi_query_trace_information as *const () as usize),
     ("WmiTraceMessage", || wmi_trace_message as *const () as usize),
-    ("__C_specific_handler", || c_specific_handler as *const () as usize),
 ];
 
 /// NULL for a name that the kernel does not export.
@@ -115,11 +112,6 @@ extern "win64" fn wmi_query_trace_information(_: u32, _: *mut c_void, _: u32, _:
 /// No session has given the driver a handle.
 extern "win64" fn wmi_trace_message(_handle: u64) -> NTSTATUS {
     STATUS_INVALID_HANDLE
-}
-
-/// Exceptions are not delivered to drivers here: each stops the machine, also one that a `__try` would have handled. So nothing calls this but a driver.
-extern "win64" fn c_specific_handler() -> i32 {
-    stop(Bugcheck::fatal("__C_specific_handler called by the driver itself"))
 }
 
 #[cfg(test)]

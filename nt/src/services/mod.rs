@@ -8,6 +8,7 @@ mod crt;
 mod debug;
 mod dispatcher;
 mod etw;
+mod exceptions;
 mod io;
 mod io_space;
 mod lists;
@@ -96,6 +97,7 @@ const EXPORTS: &[&[Export]] = &[
     debug::EXPORTS,
     crt::EXPORTS,
     dispatcher::EXPORTS,
+    exceptions::EXPORTS,
     lists::EXPORTS,
     mdl::EXPORTS,
     misc::EXPORTS,

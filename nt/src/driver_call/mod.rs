@@ -7,12 +7,21 @@
 //! see [`services`](crate::services)), and no DDI of the machine is called afterwards.
 //!
 //! A driver image runs on a kernel stack of its own, see [`kernel_stack`], and what it calls in the kernel goes back to the
-//! host's stack ([`on_host_stack`]). Whatever faults on the image's stack, the image or a service that follows its pointer, ends the call
-//! with the bugcheck that the fault stands for: the signal handler sends the thread to `landing`. A service therefore holds no lock
-//! while it is on that stack.
+//! host's stack ([`on_host_stack`]). What faults on the image's stack, the image or a service that follows its pointer, is an exception of the image if
+//! it can be one (`delivery`), or else, and if nobody handles it, ends the call with the bugcheck that the fault stands for: the signal handler sends the
+//! thread to `landing`. A service therefore holds no lock while it is on that stack.
 //!
 //! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can release its locks and objects
 //! before it abandons the layer above.
+
+mod bookkeeping;
+mod delivery;
+mod switch;
+
+pub use bookkeeping::{
+    drop_push_lock, enter_critical_region, hold_push_lock, holds_push_lock, in_critical_region, leave_critical_region,
+};
+pub(crate) use delivery::{at_call_site, raise, unwind_to};
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -35,6 +44,8 @@ use crate::kernel_stack::{self, KernelStack, Layout};
 use crate::verifier::Verifier;
 use crate::watchdog;
 
+use switch::{enter, leave};
+
 /// One driver call on a thread's stack.
 struct Frame {
     driver: Arc<Driver>,
@@ -54,6 +65,8 @@ struct Landing {
     stack: Layout,
     /// First address of the image and the one behind it.
     image: (usize, usize),
+    /// The image says how its functions are unwound, so that exceptions can be delivered to it.
+    unwinds: bool,
 }
 
 impl Landing {
@@ -194,7 +207,8 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     let landing = driver.image().zip(kernel_stack.as_ref()).map(|(loaded, kernel_stack)| {
         let base = loaded.image.base();
         let image = (base, base + loaded.image.size());
-        Landing { host: &raw const stack, stack: kernel_stack.layout(), image }
+        let unwinds = loaded.image.has_functions();
+        Landing { host: &raw const stack, stack: kernel_stack.layout(), image, unwinds }
     });
     let locks_held = crate::lock::held();
     if landing.is_some() {
@@ -202,10 +216,12 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     }
     let outer = LANDING.replace(landing);
     let was_in_service = IN_SERVICE.replace(false);
+    let call_site = delivery::replace_call_site(None);
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
     let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
     LANDING.set(outer);
     IN_SERVICE.set(was_in_service);
+    delivery::replace_call_site(call_site);
     let left_at = irql::set(entered_at);
     let leftovers = THREAD.with_borrow_mut(|thread| {
         thread.frames.pop();
@@ -288,7 +304,9 @@ fn land(site: &Site, registers: &mut Registers) -> bool {
         fault.instruction -= 1;
     }
     let Some((function, argument)) = landing(fault, site.stack_pointer) else { return false };
-    signal::resume(registers, function, argument);
+    if !delivery::begin(&fault, site, registers) {
+        signal::resume(registers, function, argument);
+    }
     true
 }
 
@@ -371,7 +389,7 @@ fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
             returns_to.map_or(itself, |address| Caller { instruction: address.wrapping_sub(1), function: 0 })
         }
         _ if landing.image().contains(&fault.instruction) => itself,
-        _ => fault::caller(landing.image()).unwrap_or(itself),
+        _ => delivery::caller().or_else(|| fault::caller(landing.image())).unwrap_or(itself),
     };
     LANDED.set(Some(Landed::Fault(fault, caller)));
     Some((leave as *const () as usize, stored_stack(landing.host)))
@@ -485,236 +503,5 @@ fn is_inside() -> bool {
     THREAD.with_borrow(|thread| !thread.frames.is_empty())
 }
 
-/// Counts a critical region in.
-pub fn enter_critical_region() {
-    THREAD.with_borrow_mut(|thread| thread.critical_regions = thread.critical_regions.saturating_add(1));
-}
-
-/// Counts a critical region out; false if none was entered in this call.
-pub fn leave_critical_region() -> bool {
-    THREAD.with_borrow_mut(|thread| {
-        let floor = thread.frames.last().map_or(0, |frame| frame.critical_regions);
-        let inside = thread.critical_regions > floor;
-        if inside {
-            thread.critical_regions -= 1;
-        }
-        inside
-    })
-}
-
-/// True if a critical region disables normal kernel APCs.
-pub fn in_critical_region() -> bool {
-    THREAD.with_borrow(|thread| thread.critical_regions > 0)
-}
-
-/// Notes that the thread has acquired a push lock.
-pub fn hold_push_lock(address: usize) {
-    THREAD.with_borrow_mut(|thread| thread.push_locks.push(address));
-}
-
-/// True if this thread holds the push lock.
-pub fn holds_push_lock(address: usize) -> bool {
-    THREAD.with_borrow(|thread| thread.push_locks.contains(&address))
-}
-
-/// Notes that the thread has released a push lock; false if it did not hold it.
-pub fn drop_push_lock(address: usize) -> bool {
-    THREAD.with_borrow_mut(|thread| {
-        let position = thread.push_locks.iter().rposition(|held| *held == address);
-        position.map(|position| thread.push_locks.remove(position)).is_some()
-    })
-}
-
-/// Saves the registers that a callee preserves, stores the stack pointer in `slot` and calls `function(data)`, on the stack that
-/// ends at `top` unless that is 0. Answers 0 when that returns, 1 when [`leave`] was called.
-///
-/// # Safety
-/// `slot` is writable until the function is left; `function` may be called with `data`; `top` is 0 or the 16-aligned end of a stack
-/// that nothing else uses meanwhile.
-#[unsafe(naked)]
-unsafe extern "sysv64" fn enter(
-    slot: *mut usize,
-    function: unsafe extern "sysv64" fn(*mut c_void),
-    data: *mut c_void,
-    top: usize,
-) -> u32 {
-    core::arch::naked_asm!(
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "mov [rdi], rsp",
-        "mov rbx, rsp",
-        "test rcx, rcx",
-        "cmovnz rsp, rcx",
-        "mov rdi, rdx",
-        "call rsi",
-        "mov rsp, rbx",
-        "xor eax, eax",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
-    )
-}
-
-/// Returns from the [`enter`] that stored `stack`, with 1.
-///
-/// # Safety
-/// That call of `enter` is still on this thread's stack, and no frame above it needs to run again.
-#[unsafe(naked)]
-unsafe extern "sysv64" fn leave(stack: usize) -> ! {
-    core::arch::naked_asm!(
-        "mov rsp, rdi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "cld",
-        "mov eax, 1",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
-    )
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bus::trap::TrapRange;
-    use crate::bus::{Bar, Bus, InterruptSink};
-    use std::fs::File;
-
-    /// A function that answers nothing.
-    struct NoFunction;
-
-    impl Bus for NoFunction {
-        fn name(&self) -> String {
-            "none".into()
-        }
-        fn config_read(&self, _: u16, _: u8) -> u32 {
-            !0
-        }
-        fn config_write(&self, _: u16, _: u8, _: u32) {}
-        fn bar(&self, _: u8) -> Option<Bar> {
-            None
-        }
-        fn register_read(&self, _: u8, _: u64, _: u8) -> u64 {
-            !0
-        }
-        fn register_write(&self, _: u8, _: u64, _: u8, _: u64) {}
-        fn connect_interrupts(&self, _: u16, _: Arc<dyn InterruptSink>) -> io::Result<()> {
-            Ok(())
-        }
-        fn disconnect_interrupts(&self) {}
-        fn map_memory(&self, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
-            Ok(())
-        }
-        fn unmap_memory(&self, _: u64, _: u64) {}
-    }
-
-    #[test]
-    fn an_abandoned_call_returns_nothing_and_layers_are_left_in_order() {
-        let driver = Driver::for_tests("nested");
-        let mut order = Vec::new();
-        let (outer, _) = run(&driver, "a function", || {
-            let (inner, _) = run(&driver, "a function", || -> u32 { abandon("inner") });
-            order.push(("inner", inner));
-            abandon("outer");
-        });
-        assert_eq!(outer, None::<()>);
-        assert_eq!(order, [("inner", None)]);
-        assert!(!is_inside());
-    }
-
-    #[test]
-    fn a_call_that_returns_reports_what_it_left_raised() {
-        let driver = Driver::for_tests("raised");
-        let (result, leftovers) = run(&driver, "a function", || {
-            irql::set(2);
-            enter_critical_region();
-            hold_push_lock(0x1000);
-            7
-        });
-        assert_eq!(result, Some(7));
-        assert_eq!(leftovers, Leftovers { irql: Some((0, 2)), critical_regions: 1, push_lock: Some(0x1000) });
-        assert_eq!(irql::current(), 0);
-        assert!(!in_critical_region());
-    }
-
-    /// Runs this test again in a process that faults, which is `fault`, and returns what that said.
-    fn said_by(test: &str, fault: impl FnOnce()) -> Option<String> {
-        const CHILD: &str = "CAMPANILE_FAULT_OF_NOBODY";
-        if std::env::var_os(CHILD).is_some() {
-            prepare().expect("handlers");
-            fault();
-            return None;
-        }
-        let program = std::env::current_exe().expect("a test has a path");
-        let name = format!("driver_call::tests::{test}");
-        let output = std::process::Command::new(program).args([&name, "--exact"]).env(CHILD, "1").output();
-        let output = output.expect("the test starts");
-        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-        assert_eq!(signal, Some(libc::SIGSEGV), "{output:?}");
-        Some(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
-    fn read_nothing() {
-        let nowhere = std::ptr::without_provenance::<u64>(std::hint::black_box(0x40));
-        // SAFETY: none; the process is here to end by this.
-        std::hint::black_box(unsafe { nowhere.read_volatile() });
-    }
-
-    #[test]
-    fn a_fault_that_cannot_be_told_from_the_kernels_own_names_the_call_it_is_in() {
-        let test = "a_fault_that_cannot_be_told_from_the_kernels_own_names_the_call_it_is_in";
-        let call = || {
-            let _ = run(&Driver::for_tests("wild"), "DxgkDdiEscape", read_nothing);
-        };
-        let Some(said) = said_by(test, call) else { return };
-        assert!(said.contains("*** SIGSEGV at instruction 0x"), "{said}");
-        assert!(said.contains("address 0x40, inside DxgkDdiEscape of driver wild, "), "{said}");
-    }
-
-    #[test]
-    fn a_fault_in_a_process_that_no_driver_image_ran_in_is_nobody_elses_business() {
-        let test = "a_fault_in_a_process_that_no_driver_image_ran_in_is_nobody_elses_business";
-        let Some(said) = said_by(test, read_nothing) else { return };
-        assert!(!said.contains("***"), "{said}");
-    }
-
-    #[test]
-    fn an_access_after_the_mapping_ended_stops_the_machine_and_not_the_process() {
-        const MARK: &str = "DXGKRNL_TEST_ENDED_MAPPING";
-        const DONE: i32 = 42;
-        if std::env::var_os(MARK).is_none() {
-            // Another test of this process could have mapped memory at the address by the time of the access.
-            let test = "driver_call::tests::an_access_after_the_mapping_ended_stops_the_machine_and_not_the_process";
-            let program = std::env::current_exe().expect("a test has a path");
-            let status = std::process::Command::new(program).args([test, "--exact"]).env(MARK, "1").status();
-            assert_eq!(status.expect("the test starts").code(), Some(DONE));
-            return;
-        }
-        let range = TrapRange::new(Arc::new(NoFunction), 0, 0, 0x2000).unwrap();
-        let address = range.address();
-        drop(range);
-        let driver = Driver::for_tests("stray");
-        // SAFETY: the fault that this causes is what the test is about.
-        let (result, _) = run(&driver, "a function", || unsafe { address.cast::<u32>().read_volatile() });
-        assert_eq!(result, None);
-        assert_eq!(driver.verifier().bugcheck().unwrap().code, 0x50);
-        std::process::exit(DONE);
-    }
-}
+mod tests;

@@ -1,0 +1,43 @@
+//! What a driver has entered and acquired on a thread, and has to leave and release before it returns.
+
+use super::THREAD;
+
+/// Counts a critical region in.
+pub fn enter_critical_region() {
+    THREAD.with_borrow_mut(|thread| thread.critical_regions = thread.critical_regions.saturating_add(1));
+}
+
+/// Counts a critical region out; false if none was entered in this call.
+pub fn leave_critical_region() -> bool {
+    THREAD.with_borrow_mut(|thread| {
+        let floor = thread.frames.last().map_or(0, |frame| frame.critical_regions);
+        let inside = thread.critical_regions > floor;
+        if inside {
+            thread.critical_regions -= 1;
+        }
+        inside
+    })
+}
+
+/// True if a critical region disables normal kernel APCs.
+pub fn in_critical_region() -> bool {
+    THREAD.with_borrow(|thread| thread.critical_regions > 0)
+}
+
+/// Notes that the thread has acquired a push lock.
+pub fn hold_push_lock(address: usize) {
+    THREAD.with_borrow_mut(|thread| thread.push_locks.push(address));
+}
+
+/// True if this thread holds the push lock.
+pub fn holds_push_lock(address: usize) -> bool {
+    THREAD.with_borrow(|thread| thread.push_locks.contains(&address))
+}
+
+/// Notes that the thread has released a push lock; false if it did not hold it.
+pub fn drop_push_lock(address: usize) -> bool {
+    THREAD.with_borrow_mut(|thread| {
+        let position = thread.push_locks.iter().rposition(|held| *held == address);
+        position.map(|position| thread.push_locks.remove(position)).is_some()
+    })
+}
