@@ -9,7 +9,7 @@ use remote::wire::Refusal;
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Taken {
     next: u64,
     /// Who has which place: number of the process on the host, and its connection.
@@ -17,13 +17,14 @@ struct Taken {
 }
 
 /// All places.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Seats {
     taken: Mutex<Taken>,
     fewer: Condvar,
 }
 
 /// A place, which is given back when this is dropped.
+#[derive(Debug)]
 pub(super) struct Seat {
     seats: Arc<Seats>,
     number: u64,
@@ -85,15 +86,15 @@ mod tests {
         let (first, of_program) = pair();
         let (second, _open) = pair();
         let (third, _open) = pair();
-        let _first = seats.take(3, 7, &first).ok().expect("a place");
+        let _first = seats.take(3, 7, &first).expect("a place");
         assert_eq!(seats.take(3, 7, &second).err(), Some(Refusal::Twice));
-        let other = seats.take(3, 8, &third).ok().expect("a place of another process");
+        let other = seats.take(3, 8, &third).expect("a place of another process");
         drop(of_program);
-        let _second = seats.take(3, 7, &second).ok().expect("the first is closed");
+        let _second = seats.take(3, 7, &second).expect("the first is closed");
         assert_eq!(seats.take(3, 9, &third).err(), Some(Refusal::Full));
         drop(other);
         let closed: Vec<_> = (0..OF_PROCESS).map(|_| pair().0).collect();
-        let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, 9, closed).ok().expect("a place")).collect();
+        let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, 9, closed).expect("a place")).collect();
         assert_eq!(seats.take(64, 9, &third).err(), Some(Refusal::Twice), "no more before one is taken down");
     }
 }
