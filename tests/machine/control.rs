@@ -197,6 +197,25 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
 }
 
 #[test]
+fn what_does_not_end_does_not_hold_up_the_end_of_a_machine() {
+    let machine = Machine::serve("held-up", &["--quiet"]);
+    let ask = |seconds: u32| {
+        let asker = UnixStream::connect(path_of(&machine.socket)).expect("a connection");
+        writeln!(&asker, "{{\"record\":{{\"seconds\":{seconds}}}}}").expect("it is taken");
+        asker
+    };
+    machine.until("a trace of a minute is under way, so that nobody else gets one", |_| {
+        let _asker = ask(60);
+        let mut answer = String::new();
+        BufReader::new(ask(1)).read_line(&mut answer).expect("an answer");
+        answer.contains("somebody else records")
+    });
+    let (code, said) = machine.stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("does not end in time"), "{said}");
+}
+
+#[test]
 fn without_a_machine_each_tool_says_how_to_start_one() {
     for tool in [&["ctl", "look"] as &[&str], &["top", "--count", "1"], &["timeline", "--live"]] {
         let unnamed = campanile().args(tool).output().expect("a start");
