@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use testbed::exit::{EXIT_INPUT, EXIT_OK};
 
-use crate::control::{self, Answer, Connection, ControlError, FaultState, Look, PowerState, Question};
+use crate::control::{self, Answer, Connection, ControlError, FaultState, Look, PowerState, Question, WAITED_TITLES};
 use crate::print::print;
 use crate::table::{grouped, render};
 
@@ -25,6 +25,8 @@ pub enum Order {
     Withdraw { number: usize },
     /// Change the power state.
     Power { state: PowerState },
+    /// Send an engine to F1.
+    SleepEngine { node: u32, physical_adapter: u32 },
     /// Pull the first adapter out.
     PullOut,
     /// Plug another one in.
@@ -68,6 +70,9 @@ fn question(order: &Order) -> Question {
         Order::Faults => Question::Faults,
         Order::Withdraw { number } => Question::Withdraw { number: *number },
         Order::Power { state } => Question::Power { state: *state },
+        Order::SleepEngine { node, physical_adapter } => {
+            Question::SleepEngine { node: *node, physical_adapter: *physical_adapter }
+        }
         Order::PullOut => Question::PullOut,
         Order::PlugIn => Question::PlugIn,
     }
@@ -125,7 +130,7 @@ fn tables(look: &Look) -> String {
             "adapter {:#x} in {power}: {} interrupts, {} waits for fences, {} engine resets, {} adapter resets",
             adapter.luid,
             grouped(adapter.interrupts),
-            adapter.fence_waits,
+            adapter.fence_waits(),
             adapter.engine_resets,
             adapter.adapter_resets,
         ));
@@ -152,6 +157,9 @@ fn tables(look: &Look) -> String {
                 &processes,
             ),
         });
+        if !adapter.waited_fences.is_empty() {
+            parts.push(render(&WAITED_TITLES, &adapter.waited_rows()));
+        }
     }
     if look.adapters.is_empty() && look.bugcheck.is_none() {
         parts.push("the machine has no adapter any more".to_owned());

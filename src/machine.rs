@@ -1,10 +1,14 @@
 //! `campanile machine`: boots a machine and serves it to programs of other processes.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dxgkrnl::Machine;
+use dxgkrnl::verifier::Bugcheck;
 use rustix::process::{Resource, Rlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,6 +19,9 @@ use testbed::programs::{Event, MachineServer, Observer, Stop};
 use testbed::setup::{MachineOptions, System};
 
 use crate::control::{self, Desk};
+
+/// How long a machine may take to let its programs go.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Options of `campanile machine`.
 #[derive(Clone, Debug)]
@@ -38,7 +45,7 @@ fn take_descriptors() {
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed });
 }
 
-/// Serves until a signal ends it or the machine has stopped, and returns the exit code.
+/// Serves until a signal ends it or a bug check stops the machine, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
     take_descriptors();
     let prepared = Stop::new().and_then(|stop| Ok((stop, Signals::new([SIGINT, SIGTERM, SIGHUP])?)));
@@ -92,17 +99,18 @@ struct Serving {
     stop: Stop,
 }
 
-fn serve(serving: &Serving, mut signals: Signals, quiet: bool) -> u8 {
+fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
     let Serving { server, controls, desk, machine, stop } = serving;
     let handle = signals.handle();
-    let stops = {
-        let stop = stop.clone();
-        std::thread::spawn(move || {
-            if signals.forever().next().is_some() && !quiet {
-                testbed::complain!("campanile machine: stopping");
-            }
-            stop.stop();
-        })
+    let (ended, end) = mpsc::channel();
+    let stops = match start_stopping(signals, stop.clone(), quiet)
+        .and_then(|stops| Ok((stops, start_watching(machine, stop, end)?)))
+    {
+        Ok((stops, _)) => stops,
+        Err(error) => {
+            testbed::complain!("campanile machine: the host gives it no threads: {error}");
+            return EXIT_MACHINE;
+        }
     };
     // Lines of several threads, whole.
     let turn = Mutex::new(());
@@ -113,7 +121,9 @@ fn serve(serving: &Serving, mut signals: Signals, quiet: bool) -> u8 {
         }
     });
     let served = std::thread::scope(|scope| {
-        let controlled = scope.spawn(|| control::serve(desk, controls, stop));
+        let controlled = std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn_scoped(scope, || control::serve(desk, controls, stop))?;
         let served = server.serve(machine, &observer);
         // It cannot panic.
         served.and(controlled.join().unwrap_or(Ok(())))
@@ -125,11 +135,42 @@ fn serve(serving: &Serving, mut signals: Signals, quiet: bool) -> u8 {
         testbed::complain!("campanile machine: it cannot go on: {error}");
         return EXIT_MACHINE;
     }
-    match machine.bugcheck() {
-        None => EXIT_OK,
-        Some(bugcheck) => {
-            testbed::complain!("campanile machine: the machine stopped with a bug check: {bugcheck}");
-            EXIT_MACHINE
-        }
+    let stopped = machine.bugcheck();
+    if let Some(bugcheck) = &stopped {
+        tell_bugcheck(bugcheck);
     }
+    // Who watches has nothing to wait for any more.
+    let _ = ended.send(());
+    if stopped.is_some() { EXIT_MACHINE } else { EXIT_OK }
+}
+
+fn tell_bugcheck(bugcheck: &Bugcheck) {
+    testbed::complain!("campanile machine: the machine stopped with a bug check: {bugcheck}");
+}
+
+/// Starts the thread that stops serving when a signal comes.
+fn start_stopping(mut signals: Signals, stop: Stop, quiet: bool) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if signals.forever().next().is_some() && !quiet {
+            testbed::complain!("campanile machine: stopping");
+        }
+        stop.stop();
+    })
+}
+
+/// Starts the thread that ends the process if serving has to end and does not: who stopped a machine with a bug check may hold anything, and the memory of a program that a
+/// call reads may be of a file that never answers.
+fn start_watching(machine: &Machine, stop: &Stop, end: Receiver<()>) -> io::Result<JoinHandle<()>> {
+    let (machine, stop) = (machine.clone(), stop.clone());
+    std::thread::Builder::new().name("end".to_owned()).spawn(move || {
+        if stop.wait().is_err() || end.recv_timeout(END_LIMIT) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let Some(bugcheck) = machine.bugcheck() else {
+            testbed::complain!("campanile machine: a call or a question does not end in time; it ends without that");
+            std::process::exit(EXIT_OK.into());
+        };
+        tell_bugcheck(&bugcheck);
+        std::process::exit(EXIT_MACHINE.into());
+    })
 }

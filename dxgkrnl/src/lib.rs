@@ -38,6 +38,7 @@ mod paging_queue;
 mod platform;
 mod port;
 mod process;
+mod quota;
 mod rank;
 mod registered;
 mod registration;
@@ -59,7 +60,8 @@ pub use config::{
 pub use fence::{FenceLog, FenceLogEntry, FenceOperation};
 pub use interrupt::Counters;
 pub use machine::{
-    DeviceId, EngineOverview, Error, Machine, Overview, PnpError, Remains, SegmentOverview, SystemSleep,
+    DeviceId, EngineOverview, EngineSleepError, Error, Machine, Overview, PnpError, Remains, SegmentOverview,
+    SystemSleep,
 };
 pub use nt::clock::Clock;
 pub use nt::driver::{DriverMemory, MemoryRange};
@@ -91,4 +93,6 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
-pub use vidsch::{FenceReports, GpuClock, Holdings, ProcessOverview, QueueFenceLog, SchedulingLogCounts, Tree};
+pub use vidsch::{
+    FenceReports, GpuClock, Holdings, ProcessOverview, QueueFenceLog, SchedulingLogCounts, Tree, WaitedFence,
+};

@@ -12,6 +12,7 @@ mod shared;
 pub(crate) use descriptors::Described;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
+pub use power::EngineSleepError;
 pub(crate) use shared::{KernelObject, ResourceHandle, SharedSync, Together};
 
 use std::fmt;
@@ -474,6 +475,12 @@ impl Machine {
     /// The bugcheck that stopped the machine, if any.
     pub fn bugcheck(&self) -> Option<Bugcheck> {
         self.0.verifier.bugcheck()
+    }
+
+    /// Has `watcher` called when a bugcheck stops the machine, at once if one has: on any thread, which may hold anything, so that it must not wait. The latest
+    /// one counts, and may be called twice.
+    pub fn watch_for_bugcheck(&self, watcher: impl Fn() + Send + Sync + 'static) {
+        self.0.verifier.watch(watcher);
     }
 
     /// What the HAL does when a machine has stopped, so that it can show why: DxgkDdiResetDevice of every started adapter, at the highest

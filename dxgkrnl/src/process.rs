@@ -22,12 +22,12 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
-use crate::fence::EventQuota;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
 use crate::machine::{KernelObject, Machine, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
+use crate::quota::{EventQuota, FunctionQuota};
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration};
@@ -58,6 +58,8 @@ pub struct Process {
     user: Arc<dyn UserSpace>,
     /// Its events that the system holds.
     events: EventQuota,
+    /// Functions that it has registered.
+    functions: FunctionQuota,
     /// May have its work go before that of others.
     increases_priority: AtomicBool,
     class: Arc<SchedulingClass>,
@@ -213,6 +215,7 @@ impl Process {
             changing_class: Mutex::new(()),
             user,
             events: EventQuota::default(),
+            functions: FunctionQuota::default(),
         })
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::bugcheck::Bugcheck;
 use crate::calls::Calls;
@@ -17,7 +17,11 @@ pub struct Verifier {
     /// What drivers have said without an end of line, by driver.
     unfinished: Mutex<BTreeMap<String, String>, Innermost>,
     calls: Calls,
+    watcher: Mutex<Option<Watcher>, Innermost>,
 }
+
+/// Told of the stop of a machine, on whatever thread it stops, with whatever that holds.
+type Watcher = Arc<dyn Fn() + Send + Sync>;
 
 /// Bytes of a line that has no end.
 const LINE_LENGTH: usize = 4096;
@@ -36,7 +40,24 @@ impl Verifier {
     /// Records a bugcheck; the first one counts, later ones are only logged.
     pub fn raise(&self, bugcheck: Bugcheck) {
         self.log(format!("*** STOP {bugcheck}"));
-        let _ = self.first.set(bugcheck);
+        if self.first.set(bugcheck).is_ok() {
+            self.tell_watcher();
+        }
+    }
+
+    /// Has `watcher` called when this machine stops, at once if it has. It must not wait for anything; the latest one counts, and may be called twice.
+    pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) {
+        *self.watcher.lock() = Some(Arc::new(watcher));
+        if self.is_stopped() {
+            self.tell_watcher();
+        }
+    }
+
+    fn tell_watcher(&self) {
+        let watcher = self.watcher.lock().clone();
+        if let Some(watcher) = watcher {
+            watcher();
+        }
     }
 
     /// The bugcheck that stopped this machine, if any.
@@ -95,6 +116,25 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_is_told_also_to_who_asks_afterwards_and_later_ones_are_not() {
+        let told = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let watcher = |told: &Arc<std::sync::atomic::AtomicU32>| {
+            let told = Arc::clone(told);
+            move || {
+                told.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let verifier = Verifier::default();
+        verifier.watch(watcher(&told));
+        assert_eq!(told.load(Ordering::SeqCst), 0);
+        verifier.raise(Bugcheck::fatal("first".to_owned()));
+        verifier.raise(Bugcheck::fatal("second".to_owned()));
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+        verifier.watch(watcher(&told));
+        assert_eq!(told.load(Ordering::SeqCst), 2);
+    }
 
     #[test]
     fn lines_are_put_together_and_shown_when_that_is_asked_for() {

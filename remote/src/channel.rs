@@ -1,15 +1,18 @@
+// UNSAFETY: who is at the other end of a socket.
 //! The socket between a program and a machine, which keeps messages apart and carries descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
+use rustix::process::Pid;
 
 use crate::wire::{WORDS, Words};
 
@@ -38,12 +41,31 @@ pub fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// True if the process at the other end of a Unix socket runs as the user of this one: nobody else is trusted with what a machine may have its programs do.
+/// The process at the other end of a Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Its number; `None` if it has none here, because it is outside the PID namespace of this process.
+    pub pid: Option<Pid>,
+    /// True if it runs as the user of this process: nobody else is trusted with what a machine may have its programs do.
+    pub is_of_this_user: bool,
+}
+
+/// Who was at the other end of a Unix socket when that was connected.
 ///
 /// # Errors
 /// The host does not tell.
-pub fn is_of_this_user(socket: impl AsFd) -> io::Result<bool> {
-    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid == rustix::process::geteuid())
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    let mut told = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let number = socket.as_fd().as_raw_fd();
+    // SAFETY: a structure of this frame and its size. The function of rustix cannot be used: its number of a process is never 0, and the host's may be.
+    let done =
+        unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut told).cast(), &raw mut len) };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let is_of_this_user = told.uid == rustix::process::geteuid().as_raw();
+    Ok(Peer { pid: Pid::from_raw(told.pid), is_of_this_user })
 }
 
 impl Channel {
@@ -67,7 +89,14 @@ impl Channel {
     /// # Errors
     /// The host does not tell.
     pub fn is_of_this_user(&self) -> io::Result<bool> {
-        is_of_this_user(&self.0)
+        Ok(peer(&self.0)?.is_of_this_user)
+    }
+
+    /// True if the other end has closed the connection, or is gone.
+    pub fn is_closed(&self) -> bool {
+        let mut end = [PollFd::new(&self.0, PollFlags::empty())];
+        let told = poll(&mut end, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        told.is_ok() && end[0].revents().contains(PollFlags::HUP)
     }
 
     /// Sends a message.
@@ -154,6 +183,13 @@ mod tests {
         assert!(matches!(program.receive(), Ok(Received::Message(words, None)) if words == [2; WORDS]));
         assert!(matches!(program.receive(), Ok(Received::Closed)));
         assert!(program.send(&[3; WORDS], None).is_err());
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_number_and_user() {
+        let (program, _machine) = pair();
+        let peer = peer(&program).unwrap();
+        assert!(peer.is_of_this_user && peer.pid == Some(rustix::process::getpid()));
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! doorbells) the program's end maps when the machine asks for it, with a descriptor of the memory. So a submission is a store to memory that both
 //! have, and takes no message.
 //!
-//! Layers, each of which uses only those after it: the program's end ([`client`]), the thunks by number ([`thunks`]), messages and the socket that carries
+//! Layers, each of which uses only those after it: the program's end ([`client`]), the thunks by number ([`thunks`]), what both ends must have declared alike (`declared`), messages and the socket that carries
 //! them ([`wire`], [`channel`]).
 
 pub mod channel;
 pub mod client;
+mod declared;
 pub mod thunks;
 pub mod wire;

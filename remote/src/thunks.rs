@@ -9,12 +9,15 @@ use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::*;
 
 use crate::client;
+use crate::declared::{hashed, with_types};
 use crate::wire::ARGUMENTS;
 
 /// An argument of a thunk, which is one word.
 trait Argument: Copy {
     /// Bytes of what it points at, or of the argument itself.
     const SIZE: u64;
+    /// Bits of the argument.
+    const BITS: u32 = 64;
     fn to_word(self) -> u64;
     fn from_word(word: u64) -> Self;
 }
@@ -45,6 +48,7 @@ impl<T> Argument for *const T {
 
 impl Argument for u32 {
     const SIZE: u64 = 4;
+    const BITS: u32 = 32;
 
     fn to_word(self) -> u64 {
         self.into()
@@ -57,6 +61,7 @@ impl Argument for u32 {
 
 impl Argument for D3DKMT_SCHEDULINGPRIORITYCLASS {
     const SIZE: u64 = 4;
+    const BITS: u32 = 32;
 
     fn to_word(self) -> u64 {
         self.0.cast_unsigned().into()
@@ -80,16 +85,6 @@ trait Table: Sized + 'static {
     fn of(tables: &Tables) -> &'static Self;
 }
 
-/// FNV-1a, a byte at a time.
-const fn hashed(mut hash: u64, bytes: &[u8]) -> u64 {
-    let mut at = 0;
-    while at < bytes.len() {
-        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x100_0000_01b3);
-        at += 1;
-    }
-    hash
-}
-
 macro_rules! thunks_by_number {
     ($(
         $(#[doc = $about:literal])*
@@ -102,15 +97,18 @@ macro_rules! thunks_by_number {
         /// Names by number.
         pub const NAMES: &[&str] = &[$($($(stringify!($name),)*)*)*];
 
-        /// A hash of the names of all thunks and the sizes of their arguments.
+        /// A hash of the names of all thunks, of the sizes of their arguments, and of the layout of all types that they have to do with.
         pub const DECLARATIONS: u64 = {
             let mut hash = 0xcbf2_9ce4_8422_2325;
             $($($(
                 hash = hashed(hash, stringify!($name).as_bytes());
                 $( hash = hashed(hash, &<$ty as Argument>::SIZE.to_le_bytes()); )+
             )*)*)*
-            hash
+            with_types(hash)
         };
+
+        /// Bits of each argument, by number of the thunk.
+        const BITS: &[&[u32]] = &[$($($(&[$(<$ty as Argument>::BITS),+],)*)*)*];
 
         /// Calls a thunk on the calling thread; `None` for a number that is none.
         pub fn call(tables: &Tables, thunk: u32, arguments: &[u64; ARGUMENTS]) -> Option<NTSTATUS> {
@@ -145,6 +143,13 @@ macro_rules! thunks_by_number {
 }
 
 for_each_thunk!(thunks_by_number);
+
+/// True if these are arguments of a thunk: there is one of this number, each argument has no more bits than it may have, and words that it does not take are 0.
+pub fn are_arguments(thunk: u32, words: &[u64; ARGUMENTS]) -> bool {
+    let Some(bits) = BITS.get(thunk as usize) else { return false };
+    let has_bits = bits.iter().copied().chain(std::iter::repeat(0));
+    words.iter().zip(has_bits).all(|(word, bits)| word.checked_shr(bits).unwrap_or(0) == 0)
+}
 
 /// A table among [`Tables`].
 trait Find<T: 'static> {
@@ -185,6 +190,18 @@ mod tests {
         assert_eq!(NAMES.len(), Thunks::NAMES.len() + FurtherThunks::NAMES.len());
         assert_eq!(NAMES.get(Number::D3DKMTEnumAdapters3 as usize), Some(&"D3DKMTEnumAdapters3"));
         assert_eq!(NAMES.last(), FurtherThunks::NAMES.last());
+    }
+
+    #[test]
+    fn words_are_arguments_if_they_fit_and_nothing_stands_behind_them() {
+        let number = |name| NAMES.iter().position(|known| *known == name).expect("a thunk") as u32;
+        let enumerate = number("D3DKMTEnumAdapters3");
+        assert!(are_arguments(enumerate, &[u64::MAX, 0, 0, 0, 0]));
+        assert!(!are_arguments(enumerate, &[0, 1, 0, 0, 0]) && !are_arguments(enumerate, &[0, 0, 0, 0, 1]));
+        assert!(!are_arguments(NAMES.len() as u32, &[0; ARGUMENTS]));
+        let class = number("D3DKMTSetProcessSchedulingPriorityClass");
+        assert!(are_arguments(class, &[u64::MAX, u32::MAX.into(), 0, 0, 0]));
+        assert!(!are_arguments(class, &[0, 1 << 32, 0, 0, 0]));
     }
 
     #[test]

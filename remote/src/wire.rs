@@ -8,7 +8,7 @@ use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::status::NTSTATUS;
 
 /// Version of the messages; both ends have the same one.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Words of a message.
 pub const WORDS: usize = 12;
 /// Arguments of a thunk, at most.
@@ -76,10 +76,23 @@ pub enum Refusal {
     User = 5,
     /// It connected and sent something else than a Hello, or nothing.
     NoHello = 6,
+    /// The process is connected already.
+    Twice = 7,
+    /// The host gives the machine no more threads.
+    Threads = 8,
 }
 
 impl Refusal {
-    const ALL: [Self; 6] = [Self::Version, Self::Declarations, Self::Memory, Self::Full, Self::User, Self::NoHello];
+    const ALL: [Self; 8] = [
+        Self::Version,
+        Self::Declarations,
+        Self::Memory,
+        Self::Full,
+        Self::User,
+        Self::NoHello,
+        Self::Twice,
+        Self::Threads,
+    ];
 
     /// The reason, and what to do.
     pub fn text(self) -> &'static str {
@@ -94,6 +107,10 @@ impl Refusal {
             Self::Full => "it serves as many programs as it may: see `campanile machine --programs`",
             Self::User => "it belongs to another user",
             Self::NoHello => "it did not say hello, with which a program of libcampanile_kmt.so begins",
+            Self::Twice => "it is connected already, and a process has one connection",
+            Self::Threads => {
+                "the host gives the machine no more threads: end other programs, or raise its limit (ulimit -u)"
+            }
         }
     }
 }
@@ -216,8 +233,13 @@ impl FromProgram {
     /// The message that came.
     ///
     /// # Errors
-    /// It is none.
+    /// It is none, or a word that its kind does not use is not 0.
     pub fn from_words(words: &Words) -> Result<Self, Malformed> {
+        let message = Self::of(words)?;
+        if message.to_words() == *words { Ok(message) } else { Err(Malformed) }
+    }
+
+    fn of(words: &Words) -> Result<Self, Malformed> {
         let [kind, a, b, c, d, e, f, g, h, i, earlier, _] = *words;
         match kind {
             HELLO => {
@@ -237,6 +259,12 @@ impl FromProgram {
             _ => Err(Malformed),
         }
     }
+}
+
+/// Version of a Hello, whatever else is in it; `None` if it is something else.
+pub fn version(words: &Words) -> Option<u64> {
+    let [kind, version, ..] = *words;
+    (kind == HELLO).then_some(version)
 }
 
 impl Operation {
@@ -294,8 +322,13 @@ impl FromMachine {
     /// The message that came.
     ///
     /// # Errors
-    /// It is none.
+    /// It is none, or a word that its kind does not use is not 0.
     pub fn from_words(words: &Words) -> Result<Self, Malformed> {
+        let message = Self::of(words)?;
+        if message.to_words() == *words { Ok(message) } else { Err(Malformed) }
+    }
+
+    fn of(words: &Words) -> Result<Self, Malformed> {
         let [kind, a, b, c, d, e, f, ..] = *words;
         match kind {
             WELCOME => Ok(Self::Welcome),
@@ -364,6 +397,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_word_that_a_kind_does_not_use_is_0() {
+        let call = FromProgram::Call(Call { id: 7, thunk: 8, caller: 9, arguments: [1, 2, 3, 4, 5] }).to_words();
+        let done = FromProgram::Done { operation: 3, result: Err(libc::ENOMEM) }.to_words();
+        for (message, unused) in [(call, 9), (call, 11), (done, 3), (done, 4), (done, 11)] {
+            let mut words = message;
+            words[unused] = 1;
+            assert!(FromProgram::from_words(&message).is_ok());
+            assert_eq!(FromProgram::from_words(&words), Err(Malformed), "{message:?} with a word {unused}");
+        }
+        let welcome = FromMachine::Welcome.to_words();
+        let give = FromMachine::Operate { number: 1, operation: Operation::Give }.to_words();
+        for (message, unused) in [(welcome, 1), (give, 2), (give, 11)] {
+            let mut words = message;
+            words[unused] = 1;
+            assert!(FromMachine::from_words(&message).is_ok());
+            assert_eq!(FromMachine::from_words(&words), Err(Malformed), "{message:?} with a word {unused}");
+        }
+    }
+
     /// The table of kinds in the document has what is sent, by number and name.
     #[test]
     fn the_document_has_every_kind_of_message() {
@@ -374,7 +427,7 @@ mod tests {
             .filter_map(|(kind, rest)| Some((kind.parse().ok()?, rest.split(" | ").next()?)))
             .collect();
         let name = |words: &Words| {
-            let shown = match (FromProgram::from_words(words), FromMachine::from_words(words)) {
+            let shown = match (FromProgram::of(words), FromMachine::of(words)) {
                 (Ok(message), _) => format!("{message:?}"),
                 (_, Ok(FromMachine::Operate { operation, .. })) => format!("{operation:?}"),
                 (_, Ok(message)) => format!("{message:?}"),
@@ -393,16 +446,17 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes is a message or none; what is one is sent as it came, up to words that no kind uses.
+        /// Whatever comes is a message or none; what is one is sent as it came, in every word. So are the messages that differ from one in a single word.
         #[test]
-        fn any_words_are_a_message_or_none(kind in 0u64..64, rest in prop::array::uniform11(any::<u64>())) {
+        fn any_words_are_a_message_or_none(kind in 0u64..64, small in prop::array::uniform11(0u64..3), place in 1..WORDS, any in any::<u64>()) {
             let mut words = [kind; WORDS];
-            words[1..].copy_from_slice(&rest);
+            words[1..].copy_from_slice(&small);
+            words[place] = any;
             if let Ok(message) = FromProgram::from_words(&words) {
-                prop_assert_eq!(FromProgram::from_words(&message.to_words()), Ok(message));
+                prop_assert_eq!(message.to_words(), words);
             }
             if let Ok(message) = FromMachine::from_words(&words) {
-                prop_assert_eq!(FromMachine::from_words(&message.to_words()), Ok(message));
+                prop_assert_eq!(message.to_words(), words);
             }
         }
     }

@@ -73,6 +73,14 @@ enum CtlOrder {
         /// The power state.
         state: PowerState,
     },
+    /// Sends an engine of the first adapter that has nothing to do to F1; the next work wakes it.
+    SleepEngine {
+        /// The node.
+        node: u32,
+        /// The physical adapter, where adapters are linked.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        physical_adapter: u32,
+    },
     /// Pulls the first adapter out, as if somebody had unplugged it: whoever works with it loses its devices.
     PullOut,
     /// Plugs another adapter in where one was pulled out.
@@ -89,6 +97,7 @@ impl From<CtlOrder> for Order {
             CtlOrder::Faults => Self::Faults,
             CtlOrder::Withdraw { number } => Self::Withdraw { number },
             CtlOrder::Power { state } => Self::Power { state },
+            CtlOrder::SleepEngine { node, physical_adapter } => Self::SleepEngine { node, physical_adapter },
             CtlOrder::PullOut => Self::PullOut,
             CtlOrder::PlugIn => Self::PlugIn,
         }

@@ -1,6 +1,5 @@
 //! The machine's end of its control connections.
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,11 +12,10 @@ use testbed::programs::{Pids, PrivateListener, Stop};
 use testbed::setup::{FaultOption, System};
 use wddm_ddi::types::LUID;
 
+use super::askers::{ASKERS_MAX, Askers, Place};
 use super::question::{Answer, FaultState, Look, LookAt, PowerState, Question};
 use super::recorder::Recorder;
 
-/// Connections at a time; a further one is closed at once.
-const CONNECTIONS_MAX: usize = 16;
 /// Longest line of a question, in bytes.
 const LINE_MAX: u64 = 4096;
 /// How long an asker may take to take an answer.
@@ -118,6 +116,12 @@ impl Desk {
         done.map(|()| Answer::Done).map_err(|error| error.to_string())
     }
 
+    fn sleep_engine(&self, node: u32, physical_adapter: u32) -> Result<Answer, String> {
+        let (machine, luid) = self.adapter();
+        let done = machine.sleep_engine(luid, node, physical_adapter);
+        done.map(|()| Answer::Done).map_err(|error| error.to_string())
+    }
+
     /// The machine, and its first adapter.
     fn adapter(&self) -> (Machine, LUID) {
         let system = self.system();
@@ -136,7 +140,12 @@ impl Desk {
     }
 
     fn plug_in(&self) -> Result<Answer, String> {
-        self.change().start().map(|()| Answer::Done).map_err(|error| error.to_string())
+        let mut system = self.change();
+        let machine = system.machine();
+        if system.adapters().iter().all(|adapter| machine.overview(adapter.luid()).is_some()) {
+            return Err("nothing was pulled out; `campanile ctl pull-out` does that".to_owned());
+        }
+        system.start().map(|()| Answer::Done).map_err(|error| error.to_string())
     }
 
     /// The answer, and the bytes that follow it.
@@ -149,6 +158,7 @@ impl Desk {
             Question::Faults => self.faults(),
             Question::Withdraw { number } => self.withdraw(number)?,
             Question::Power { state } => self.power(state)?,
+            Question::SleepEngine { node, physical_adapter } => self.sleep_engine(node, physical_adapter)?,
             Question::PullOut => self.pull_out()?,
             Question::PlugIn => self.plug_in()?,
             Question::Record { seconds } => {
@@ -160,8 +170,21 @@ impl Desk {
         Ok((answer, Vec::new()))
     }
 
+    /// Answers one line.
+    fn answer_line(&self, line: &str, mut stream: &UnixStream) -> io::Result<()> {
+        let asked = serde_json::from_str(line).map_err(|error| format!("this is no question: {error}"));
+        let (answer, bytes) = match asked.and_then(|question| self.answer(question)) {
+            Ok(answered) => answered,
+            Err(why) => (Answer::Refused(why), Vec::new()),
+        };
+        let mut said = serde_json::to_vec(&answer)?;
+        said.push(b'\n');
+        stream.write_all(&said)?;
+        stream.write_all(&bytes)
+    }
+
     /// Answers until the asker has gone.
-    fn converse(&self, stream: &UnixStream) -> io::Result<()> {
+    fn converse(&self, stream: &UnixStream, place: &Place<'_>) -> io::Result<()> {
         stream.set_write_timeout(Some(TAKE_LIMIT))?;
         let mut lines = BufReader::new(stream);
         loop {
@@ -169,16 +192,7 @@ impl Desk {
             if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
                 return Ok(());
             }
-            let asked = serde_json::from_str(&line).map_err(|error| format!("this is no question: {error}"));
-            let (answer, bytes) = match asked.and_then(|question| self.answer(question)) {
-                Ok(answered) => answered,
-                Err(why) => (Answer::Refused(why), Vec::new()),
-            };
-            let mut said = serde_json::to_vec(&answer)?;
-            said.push(b'\n');
-            let mut stream = stream;
-            stream.write_all(&said)?;
-            stream.write_all(&bytes)?;
+            place.answering(|| self.answer_line(&line, stream))?;
             // What is no whole line has no end that could be found.
             if !line.ends_with('\n') {
                 return Ok(());
@@ -200,34 +214,38 @@ pub fn listen(machine: &Path) -> Result<PrivateListener, testbed::programs::Bind
 /// # Errors
 /// The host cannot wait, or has no descriptor left.
 pub fn serve(desk: &Desk, listener: &PrivateListener, stop: &Stop) -> io::Result<()> {
-    // Those who are connected, by number.
-    let connected: Mutex<HashMap<u64, UnixStream>> = Mutex::default();
-    let open = || connected.lock().unwrap_or_else(PoisonError::into_inner);
+    let askers = Askers::default();
     let outcome = std::thread::scope(|scope| {
-        let mut number = 0;
         let outcome = loop {
             let stream = match listener.next(stop) {
                 Ok(Some(stream)) => UnixStream::from(stream),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            if open().len() >= CONNECTIONS_MAX {
+            let Some(place) = askers.admit(&stream) else {
+                refuse(&stream, &format!("it answers {ASKERS_MAX} others at the moment; ask again"));
                 continue;
-            }
-            let Ok(copy) = stream.try_clone() else { continue };
-            number += 1;
-            open().insert(number, copy);
-            scope.spawn(move || {
+            };
+            let Ok(told) = stream.try_clone() else { continue };
+            let converse = move || {
                 // An asker who does not take the answer has gone.
-                let _ = desk.converse(&stream);
-                open().remove(&number);
-            });
+                let _ = desk.converse(&stream, &place);
+            };
+            if std::thread::Builder::new().name("asker".to_owned()).spawn_scoped(scope, converse).is_err() {
+                refuse(&told, "the host gives the machine no more threads; ask again");
+            }
         };
-        for stream in open().values() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
+        askers.close();
         outcome
     });
     desk.recorder.stop();
     outcome
+}
+
+/// Tells somebody who has just connected why it is not answered.
+fn refuse(mut stream: &UnixStream, why: &str) {
+    let mut line = serde_json::to_vec(&Answer::Refused(why.to_owned())).unwrap_or_default();
+    line.push(b'\n');
+    // One that has gone needs no reason. The first line that is sent fits the socket.
+    let _ = stream.write_all(&line);
 }

@@ -3,12 +3,15 @@
 //! It is a stream socket beside that of the programs, at the same path with `.control` behind it, for the same user only. A question is a line of JSON,
 //! and so is its answer; a trace follows its answer as the bytes that the answer counts.
 
+mod askers;
 mod desk;
 mod question;
 mod recorder;
 
 pub use desk::{Desk, listen, serve};
-pub use question::{Answer, Engine, FaultState, Look, LookAt, PowerState, Process, Question, Segment};
+pub use question::{
+    Answer, Engine, FaultState, Look, LookAt, PowerState, Process, Question, Segment, WAITED_TITLES, WaitedFence,
+};
 
 use std::env;
 use std::fmt;
@@ -83,7 +86,7 @@ impl Connection {
         let stream = UnixStream::connect(path_of(machine));
         let failed = |error| ControlError::Connection(machine.to_path_buf(), error);
         let stream = stream.map_err(failed)?;
-        if !remote::channel::is_of_this_user(&stream).map_err(failed)? {
+        if !remote::channel::peer(&stream).map_err(failed)?.is_of_this_user {
             return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")));
         }
         Ok(Self { machine: machine.to_path_buf(), stream: BufReader::new(stream) })

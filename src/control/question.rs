@@ -20,6 +20,12 @@ pub enum PowerState {
     Hibernate,
 }
 
+/// Titles of [`LookAt::waited_rows`].
+pub const WAITED_TITLES: [&str; 4] = ["fence of", "value", "awaited", "waits"];
+
+/// Fences that are shown to people, at most.
+const WAITED_ROWS: usize = 16;
+
 /// A question, or an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -38,6 +44,8 @@ pub enum Question {
     Withdraw { number: usize },
     /// Changes the power state.
     Power { state: PowerState },
+    /// Sends an engine of the first adapter that has nothing to do to F1.
+    SleepEngine { node: u32, physical_adapter: u32 },
     /// Pulls the first adapter out.
     PullOut,
     /// Plugs another adapter in where one was pulled out.
@@ -111,6 +119,26 @@ pub struct Process {
     pub fences: usize,
 }
 
+/// A fence that the processor waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitedFence {
+    /// Numbers on the machine of the processes that have it open.
+    pub processes: Vec<u64>,
+    /// Its value.
+    pub current: u64,
+    /// The least value that is waited for.
+    pub awaited: u64,
+    /// Waits for it that are not over.
+    pub waits: usize,
+}
+
+impl WaitedFence {
+    fn new(told: &dxgkrnl::WaitedFence) -> Self {
+        let dxgkrnl::WaitedFence { processes, current, awaited, waits } = told.clone();
+        Self { processes, current, awaited, waits }
+    }
+}
+
 /// An adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookAt {
@@ -124,8 +152,8 @@ pub struct LookAt {
     pub processes: Vec<Process>,
     /// Calls of the driver's interrupt routine.
     pub interrupts: u64,
-    /// Waits of the processor for fences that are not over.
-    pub fence_waits: usize,
+    /// Fences that the processor waits for.
+    pub waited_fences: Vec<WaitedFence>,
     /// Recoveries of single engines since the adapter started.
     pub engine_resets: u64,
     /// Recoveries of the whole adapter.
@@ -179,6 +207,24 @@ fn nanoseconds(time: &Duration) -> u64 {
 }
 
 impl LookAt {
+    /// Waits of the processor for fences that are not over.
+    pub fn fence_waits(&self) -> usize {
+        self.waited_fences.iter().map(|fence| fence.waits).sum()
+    }
+
+    /// Rows about the fences that are waited for: who has them open, their values, and those that are waited for.
+    pub fn waited_rows(&self) -> Vec<Vec<String>> {
+        let name = |id: &u64| {
+            let known = self.processes.iter().find(|process| process.id == *id);
+            known.map_or_else(|| "-".to_owned(), |process| process.name.clone())
+        };
+        let row = |fence: &WaitedFence| {
+            let names: Vec<_> = fence.processes.iter().map(name).collect();
+            vec![names.join(", "), fence.current.to_string(), fence.awaited.to_string(), fence.waits.to_string()]
+        };
+        self.waited_fences.iter().take(WAITED_ROWS).map(row).collect()
+    }
+
     pub(super) fn new(told: &Overview, pids: &Pids) -> Self {
         let engine = |engine: &dxgkrnl::EngineOverview| Engine {
             node: engine.node,
@@ -201,7 +247,7 @@ impl LookAt {
             segments: told.segments.iter().map(segment).collect(),
             processes: told.processes.iter().map(|process| Process::new(process, pids)).collect(),
             interrupts: told.interrupts,
-            fence_waits: told.fence_waits,
+            waited_fences: told.waited_fences.iter().map(WaitedFence::new).collect(),
             engine_resets: told.resets.0,
             adapter_resets: told.resets.1,
             powered_down: told.is_powered_down,

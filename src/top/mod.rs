@@ -34,7 +34,16 @@ struct Source {
 
 impl Source {
     fn next(&mut self) -> Result<Shown, ControlError> {
-        let Answer::Look(look) = self.connection.ask(&Question::Look)? else {
+        let answer = match self.connection.ask(&Question::Look) {
+            // The machine has given the place to somebody else, or there is another one.
+            Err(ControlError::Connection(machine, _)) => {
+                self.connection = Connection::open(&machine)?;
+                self.earlier = None;
+                self.connection.ask(&Question::Look)?
+            }
+            answer => answer?,
+        };
+        let Answer::Look(look) = answer else {
             return Err(ControlError::Refused("the machine answered with something other than a look".to_owned()));
         };
         let shown = Shown::new(self.earlier.as_ref(), &look);

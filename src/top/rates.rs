@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::control::{Look, LookAt};
+use crate::control::{Look, LookAt, WAITED_TITLES, WaitedFence};
 use crate::ctl::{bytes, place};
 use crate::table::render;
 
@@ -60,6 +60,11 @@ pub(super) struct AdapterShown {
     pub(super) interrupts_per_second: Option<f64>,
     /// Waits of the processor for fences.
     pub(super) fence_waits: usize,
+    /// The fences that are waited for.
+    pub(super) waited_fences: Vec<WaitedFence>,
+    /// As people read them.
+    #[serde(skip)]
+    pub(super) waited_rows: Vec<Vec<String>>,
     /// Recoveries of single engines since the adapter started.
     pub(super) engine_resets: u64,
     /// Recoveries of the whole adapter.
@@ -140,7 +145,9 @@ impl AdapterShown {
             luid: now.luid,
             powered_down: now.powered_down,
             interrupts_per_second: before.map(|(look, elapsed)| part(now.interrupts, look.interrupts, elapsed) * 1e9),
-            fence_waits: now.fence_waits,
+            fence_waits: now.fence_waits(),
+            waited_fences: now.waited_fences.clone(),
+            waited_rows: now.waited_rows(),
             engine_resets: now.engine_resets,
             adapter_resets: now.adapter_resets,
             engines: engines.collect(),
@@ -200,6 +207,9 @@ pub(super) fn text(shown: &Shown) -> String {
         parts.push(adapter.headline());
         parts.push(render(&["node", "busy", "state"], &engines));
         parts.push(render(&TITLES, &processes));
+        if !adapter.waited_rows.is_empty() {
+            parts.push(render(&WAITED_TITLES, &adapter.waited_rows));
+        }
     }
     parts.join("\n") + "\n"
 }
@@ -219,7 +229,7 @@ mod tests {
             segments: vec![segment],
             processes,
             interrupts: time_ns / 1_000_000,
-            fence_waits: 3,
+            waited_fences: vec![WaitedFence { processes: vec![1, 9], current: 4, awaited: 6, waits: 3 }],
             engine_resets: 1,
             adapter_resets: 0,
             powered_down: false,
@@ -261,5 +271,7 @@ mod tests {
         let [adapter] = shown.adapters.as_slice() else { panic!("one adapter") };
         assert_eq!((adapter.engines[0].busy, adapter.interrupts_per_second), (None, None));
         assert!(text(&shown).contains("program 1    1     -"), "{}", text(&shown));
+        assert!(text(&shown).contains("program 1, -      4        6      3"), "{}", text(&shown));
+        assert_eq!(adapter.fence_waits, 3);
     }
 }

@@ -12,7 +12,7 @@ use ratatui::{DefaultTerminal, Frame};
 
 use super::rates::{AdapterShown, Shown, TITLES, cells, percent};
 use super::{Options, Source};
-use crate::control::ControlError;
+use crate::control::{ControlError, WAITED_TITLES};
 use crate::ctl::bytes;
 
 /// Shows looks until the user ends it, the machine does, or so many were shown as was asked for.
@@ -112,9 +112,18 @@ fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
         Constraint::Length(10),
         Constraint::Length(7),
     ];
+    let waited = adapter.waited_rows.len() as u16;
+    let of_waits = Constraint::Length(if waited == 0 { 0 } else { waited + 1 });
+    let [of_processes, of_waits] = Layout::vertical([Constraint::Fill(1), of_waits]).areas(lower);
     let rows = adapter.processes.iter().map(|process| Row::new(cells(process)));
-    let header = Row::new(TITLES).style(Style::new().add_modifier(Modifier::BOLD));
-    frame.render_widget(Table::new(rows, widths).header(header), lower);
+    frame.render_widget(Table::new(rows, widths).header(header(&TITLES)), of_processes);
+    let widths = [Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(7)];
+    let rows = adapter.waited_rows.iter().map(|cells| Row::new(cells.clone()));
+    frame.render_widget(Table::new(rows, widths).header(header(&WAITED_TITLES)), of_waits);
+}
+
+fn header<'a>(titles: &[&'a str]) -> Row<'a> {
+    Row::new(titles.to_vec()).style(Style::new().add_modifier(Modifier::BOLD))
 }
 
 fn gauge(frame: &mut Frame<'_>, line: Rect, name: &str, (part, text): (f64, String), colour: Color) {
@@ -154,6 +163,8 @@ mod tests {
             powered_down: false,
             interrupts_per_second: Some(12.0),
             fence_waits: 1,
+            waited_fences: Vec::new(),
+            waited_rows: vec![vec!["two_programs".into(), "76".into(), "78".into(), "1".into()]],
             engine_resets: 0,
             adapter_resets: 0,
             engines: vec![engine],
@@ -165,9 +176,18 @@ mod tests {
 
     #[test]
     fn a_screen_has_engines_memory_and_processes() {
-        let screen = drawn(&shown(), 110, 12);
-        for text in ["serving for 1:01:01", "node 0 F0", "50.0 %", "512 KiB of 1 MiB", "two_programs", "4711", "25.0 %"]
-        {
+        let screen = drawn(&shown(), 110, 14);
+        for text in [
+            "serving for 1:01:01",
+            "node 0 F0",
+            "50.0 %",
+            "512 KiB of 1 MiB",
+            "two_programs",
+            "4711",
+            "25.0 %",
+            "awaited",
+            "78",
+        ] {
             assert!(screen.contains(text), "{text}\n{screen}");
         }
     }

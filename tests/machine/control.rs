@@ -82,6 +82,24 @@ fn an_injected_fault_strikes_whoever_works_and_is_taken_away_by_its_number() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no-such-fault"));
 }
 
+/// More timeouts of the adapter than TdrLimitCount are a bug check: see the case Tdr.LimitCountEndsInABugCheck.
+#[test]
+fn a_machine_that_a_bug_check_stops_serves_nobody_any_more_and_exits_with_3() {
+    let mut machine = Machine::serve("bugcheck", &["--quiet"]);
+    let file = zeros("bugcheck-file", 1 << 30);
+    for timeouts in 0..6 {
+        assert_eq!(machine.look()["adapters"][0]["adapter_resets"], timeouts);
+        machine.printed(&["ctl", "fault", "reset-fails:node=0"]);
+        machine.printed(&["ctl", "fault", "hang:node=0,after=1,reported"]);
+        assert_eq!(machine.job(&file).status().expect("a start").code(), Some(3), "its device is lost");
+    }
+    machine.ends();
+    std::fs::remove_file(file).expect("it is there");
+    let (code, said) = machine.stop();
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the machine stopped with a bug check: 0x116"), "{said}");
+}
+
 #[test]
 fn an_adapter_is_sent_to_d3_by_order_and_wakes_for_the_next_work() {
     let machine = Machine::serve("power", &["--quiet"]);
@@ -96,6 +114,38 @@ fn an_adapter_is_sent_to_d3_by_order_and_wakes_for_the_next_work() {
     assert_eq!(machine.look()["adapters"][0]["powered_down"], false);
 }
 
+/// An engine that hangs has work; one that has none goes to F1, and works again when there is some.
+#[test]
+fn an_idle_engine_is_sent_to_f1_by_order_and_a_busy_one_is_not() {
+    let machine = Machine::serve("engine", &["--quiet"]);
+    let fstate = |machine: &Machine| machine.look()["adapters"][0]["engines"][0]["fstate"].as_u64();
+    assert_eq!(machine.printed(&["ctl", "sleep-engine", "0"]), "done\n");
+    assert_eq!(fstate(&machine), Some(1));
+    assert_eq!(machine.printed(&["ctl", "sleep-engine", "0"]), "done\n", "it is there");
+    assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0), "it wakes for work");
+    let refused = |machine: &Machine, node: &str, why: &str| {
+        let output = machine.tool(&["ctl", "sleep-engine", node]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    };
+    refused(&machine, "77", "no such engine");
+    machine.printed(&["ctl", "fault", "hang:node=0,after=1"]);
+    let mut job = machine.job(Path::new(README)).spawn().expect("a start");
+    machine.until("the engine hangs", |machine| {
+        let faults: Value = serde_json::from_str(&machine.printed(&["ctl", "faults", "--json"])).expect("JSON");
+        faults["faults"][0]["fired"] == 1
+    });
+    refused(&machine, "0", "the engine has work to do");
+    assert_eq!(fstate(&machine), Some(0));
+    // Who waits for the work that hangs waits for a fence, which is told with its value and the one that is awaited.
+    let waited = machine.look()["adapters"][0]["waited_fences"][0].clone();
+    assert!(waited["awaited"].as_u64() > waited["current"].as_u64() && waited["waits"].as_u64() > Some(0), "{waited}");
+    assert!(machine.printed(&["ctl", "look"]).contains("awaited"));
+    assert_eq!(job.wait().expect("an end").code(), Some(3), "its device is lost");
+    machine.printed(&["ctl", "power", "d3"]);
+    refused(&machine, "0", "the adapter is in D3");
+}
+
 #[test]
 fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
     let machine = Machine::serve("pulled", &["--quiet"]);
@@ -108,6 +158,10 @@ fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
     assert_eq!(machine.printed(&["ctl", "plug-in"]), "done\n");
     assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0));
     assert!(machine.printed(&["ctl", "tree"]).contains("node 0: packets submitted"));
+    let nothing = machine.tool(&["ctl", "plug-in"]);
+    assert_eq!(nothing.status.code(), Some(2), "nothing was pulled out");
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("nothing was pulled out"));
+    assert_eq!(machine.look()["adapters"].as_array().map(Vec::len), Some(1));
     machine.printed(&["ctl", "pull-out"]);
     assert_eq!(machine.stop(), (Some(0), String::new()), "a machine without adapter stops in order");
 }
@@ -140,6 +194,25 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
         }
         assert_eq!(machine.stop(), (Some(0), String::new()));
     }
+}
+
+#[test]
+fn what_does_not_end_does_not_hold_up_the_end_of_a_machine() {
+    let machine = Machine::serve("held-up", &["--quiet"]);
+    let ask = |seconds: u32| {
+        let asker = UnixStream::connect(path_of(&machine.socket)).expect("a connection");
+        writeln!(&asker, "{{\"record\":{{\"seconds\":{seconds}}}}}").expect("it is taken");
+        asker
+    };
+    machine.until("a trace of a minute is under way, so that nobody else gets one", |_| {
+        let _asker = ask(60);
+        let mut answer = String::new();
+        BufReader::new(ask(1)).read_line(&mut answer).expect("an answer");
+        answer.contains("somebody else records")
+    });
+    let (code, said) = machine.stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("does not end in time"), "{said}");
 }
 
 #[test]
@@ -194,9 +267,12 @@ fn askers_that_ask_nonsense_or_too_much_are_refused_and_others_are_answered() {
         let mut from: &UnixStream = stream;
         matches!(from.read(&mut [0]), Ok(0))
     });
-    assert!(closed.count() >= 24, "askers beyond the sixteenth are closed");
+    assert!(closed.count() >= 24, "of more than sixteen the most silent ones are closed");
+    // Those who ask are not locked out by those who say nothing.
+    for _ in 0..20 {
+        machine.printed(&["ctl", "look"]);
+    }
     drop(silent);
-    machine.until("others are answered again", |machine| machine.tool(&["ctl", "look"]).status.success());
     let _open = connect();
     assert_eq!(machine.stop(), (Some(0), String::new()), "an asker who is connected does not hold the machine up");
 }

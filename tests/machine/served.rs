@@ -51,6 +51,19 @@ impl Machine {
         }
     }
 
+    /// Waits until the command has ended by itself.
+    pub(crate) fn ends(&mut self) {
+        let began = Instant::now();
+        while self.is_running() {
+            assert!(began.elapsed() < LIMIT, "the machine goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
     /// Runs a tool on the machine.
     pub(crate) fn tool(&self, arguments: &[&str]) -> Output {
         campanile().args(arguments).arg("--machine").arg(&self.socket).output().expect("the command starts")
@@ -78,10 +91,12 @@ impl Machine {
         command
     }
 
-    /// Asks it to stop. The answer is its exit code and what it has said.
+    /// Asks it to stop, if it goes on. The answer is its exit code and what it has said.
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
-        // SAFETY: a signal to a child that was not waited for yet.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        if self.is_running() {
+            // SAFETY: a signal to a child that was not waited for yet.
+            unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        }
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
         (self.child.wait().expect("an end").code(), said)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ddi_layout::{Facts, Source, arguments, generate, windows_sys};
+use ddi_layout::{Facts, Source, arguments, declared, generate, windows_sys};
 
 use crate::publish::publish;
 
@@ -27,7 +27,8 @@ pub(crate) fn generate(root: &Path, check: bool) -> Result<(), String> {
     let theirs = windows_sys::generate(&windows_sys::folder(root)?, &facts)?;
     publish(&root.join("ddi/tests/windows_sys/generated.rs"), &theirs, check)?;
     let members = arguments::generate(&source, PARAMETERS)?;
-    publish(&root.join("conformance/src/inside/bad_pointers/structures.rs"), &members, check)
+    publish(&root.join("conformance/src/inside/bad_pointers/structures.rs"), &members, check)?;
+    publish(&root.join("remote/src/declared/types.rs"), &declared::generate(&source, PARAMETERS)?, check)
 }
 
 macro_rules! parameters {

@@ -8,7 +8,7 @@ mod adapter;
 #[cfg(test)]
 mod address_model;
 mod any_driver;
-mod bad_pointers;
+pub mod bad_pointers;
 mod budget;
 mod budget_change;
 mod caps;

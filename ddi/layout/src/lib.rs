@@ -3,10 +3,11 @@
 //! Three texts meet here: the crate's sources ([`source`]), a table of sizes, offsets, bit ranges and values established
 //! elsewhere ([`facts`]), and what the compiler made of the sources (constants in a generated file, see [`generate`]).
 //! [`check`] compares the last two; the first guarantees that nothing is left out of the comparison. [`windows_sys`] brings what another source makes of the
-//! same types, and [`arguments`] writes another file from the sources: the members of what thunks are handed.
+//! same types; [`arguments`] and [`declared`] write further files from the sources: the members of what thunks are handed, and what two ends of a wire must have alike.
 
 pub mod arguments;
 pub mod check;
+pub mod declared;
 pub mod facts;
 pub mod generate;
 pub mod header;

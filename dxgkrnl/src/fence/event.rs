@@ -1,16 +1,15 @@
 //! Events of user mode: eventfds here, whose numbers stand for handles.
 
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nt::user_space::UserSpace;
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH};
 use wddm_ddi::types::HANDLE;
 
-/// Most events of one process that the system holds at a time: each takes a descriptor, of which all processes have as many as the host allows.
-const MAX_OF_PROCESS: usize = 16_384;
+use super::signal;
+use crate::quota::{EventPlace, EventQuota};
 
 /// An event, which stays when its process closes its own handle. Clones are the same event.
 #[derive(Clone, Debug)]
@@ -20,29 +19,7 @@ pub(crate) struct Event(Arc<Held>);
 struct Held {
     descriptor: OwnedFd,
     /// Dropped with it.
-    _place: Place,
-}
-
-/// The events of a process that the system holds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EventQuota(Arc<AtomicUsize>);
-
-/// One of the events that a process may have the system hold.
-#[derive(Debug)]
-struct Place(EventQuota);
-
-impl EventQuota {
-    fn take(&self) -> Result<Place, NTSTATUS> {
-        let one_more = |taken| (taken < MAX_OF_PROCESS).then_some(taken + 1);
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.map(|_| Place(self.clone())).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    _place: EventPlace,
 }
 
 impl Event {
@@ -50,7 +27,8 @@ impl Event {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if the number is no open descriptor, STATUS_OBJECT_TYPE_MISMATCH if it is something other than an event,
-    /// STATUS_INSUFFICIENT_RESOURCES if no more descriptors can be opened, or the system holds as many of the process as it may have.
+    /// STATUS_INSUFFICIENT_RESOURCES if no more descriptors can be opened, the system holds as many of the process as it may have, or the host gives it nothing to
+    /// signal events with.
     pub(crate) fn of(process: &dyn UserSpace, quota: &EventQuota, handle: HANDLE) -> Result<Self, NTSTATUS> {
         let place = quota.take()?;
         let number = RawFd::try_from(handle.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
@@ -63,19 +41,14 @@ impl Event {
         if kind.as_os_str() != "anon_inode:[eventfd]" {
             return Err(STATUS_OBJECT_TYPE_MISMATCH);
         }
+        signal::prepare().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
         Ok(Self(Arc::new(Held { descriptor: event, _place: place })))
     }
 
-    /// Adds 1 to the event without ever blocking: one that is full is signalled already.
+    /// Adds 1 to the event and never waits for anybody, whatever its process does with it: one that is full is signalled already. On a host without memory
+    /// for the request the signal is lost.
     pub(crate) fn signal(&self) {
-        let mut poll = libc::pollfd { fd: self.0.descriptor.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one valid pollfd, and a timeout of zero.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-        if ready == 1 {
-            let one = 1u64.to_ne_bytes();
-            // SAFETY: the buffer holds the eight bytes that are written.
-            let _ = unsafe { libc::write(self.0.descriptor.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-        }
+        let _ = signal::signal(self.0.descriptor.as_fd());
     }
 }
 
@@ -101,18 +74,49 @@ pub(super) mod tests {
         (read == 8).then(|| u64::from_ne_bytes(value))
     }
 
+    /// An event of a process that has it block, with this count.
+    fn blocking(count: u64) -> OwnedFd {
+        // SAFETY: creating an eventfd touches no memory.
+        let number = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        // SAFETY: the descriptor was just created and is owned by nobody else.
+        let event = unsafe { OwnedFd::from_raw_fd(number) };
+        let value = count.to_ne_bytes();
+        // SAFETY: the buffer holds the eight bytes that are written.
+        assert_eq!(unsafe { libc::write(number, value.as_ptr().cast(), 8) }, 8);
+        event
+    }
+
     #[test]
     fn a_full_event_never_blocks_the_one_who_signals() {
-        // A blocking eventfd one below its limit of 2^64 - 1.
-        // SAFETY: creating an eventfd touches no memory.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        // SAFETY: the descriptor was just created and is owned by nobody else.
-        let full = unsafe { OwnedFd::from_raw_fd(fd) };
-        let value = (u64::MAX - 1).to_ne_bytes();
-        // SAFETY: the buffer holds the eight bytes that are written.
-        assert_eq!(unsafe { libc::write(fd, value.as_ptr().cast(), 8) }, 8);
+        let full = blocking(u64::MAX - 1);
         of(full.as_raw_fd()).unwrap().signal();
-        assert_eq!(read(&full), Some(u64::MAX - 1));
+        assert_eq!(read(&full), Some(u64::MAX));
+        of(full.as_raw_fd()).unwrap().signal();
+        assert_eq!(read(&full), Some(1), "one that was read is signalled again");
+    }
+
+    /// Room for one more write, and two who signal: whoever is second meets a full event, also if it has looked before.
+    #[test]
+    fn an_event_that_becomes_full_meanwhile_never_blocks_the_one_who_signals() {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for _ in 0..2000 {
+                let filled = blocking(u64::MAX - 2);
+                let (event, other) = (of(filled.as_raw_fd()).unwrap(), of(filled.as_raw_fd()).unwrap());
+                let start = Arc::new(std::sync::Barrier::new(2));
+                let waits = Arc::clone(&start);
+                let beside = std::thread::spawn(move || {
+                    waits.wait();
+                    other.signal();
+                });
+                start.wait();
+                event.signal();
+                beside.join().unwrap();
+                assert_eq!(read(&filled), Some(u64::MAX));
+            }
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(std::time::Duration::from_secs(120)).expect("nobody who signals is blocked");
     }
 
     #[test]
@@ -129,7 +133,7 @@ pub(super) mod tests {
         let number = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
         // SAFETY: the descriptor is new and not known elsewhere.
         let _event = unsafe { OwnedFd::from_raw_fd(number) };
-        let quota = EventQuota(Arc::new(AtomicUsize::new(MAX_OF_PROCESS - 2)));
+        let quota = EventQuota::with(16_384 - 2);
         let one_more = || Event::of(&ThisProcess, &quota, handle(number));
         let (first, _second) = (one_more().unwrap(), one_more().unwrap());
         assert_eq!(one_more().err(), Some(STATUS_INSUFFICIENT_RESOURCES));

@@ -6,9 +6,10 @@ mod log_reader;
 mod monitored_waits;
 mod packet_fence;
 mod rights;
+mod signal;
 mod wait;
 
-pub(crate) use event::{Event, EventQuota};
+pub(crate) use event::Event;
 pub use log_reader::{FenceLog, FenceLogEntry, FenceOperation};
 pub(crate) use log_reader::{Reader, Source};
 pub(crate) use monitored_waits::{MonitoredWaits, Values};

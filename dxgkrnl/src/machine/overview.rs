@@ -5,7 +5,7 @@ use std::time::Duration;
 use wddm_ddi::types::LUID;
 
 use super::Machine;
-use crate::vidsch::ProcessOverview;
+use crate::vidsch::{ProcessOverview, WaitedFence};
 
 /// An engine: a node of a physical adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,8 @@ pub struct Overview {
     pub processes: Vec<ProcessOverview>,
     /// Calls of the driver's interrupt routine.
     pub interrupts: u64,
-    /// Waits of the processor for fences that are not over.
-    pub fence_waits: usize,
+    /// Fences that the processor waits for.
+    pub waited_fences: Vec<WaitedFence>,
     /// Recoveries of one engine since the adapter started, and of the whole adapter.
     pub resets: (u64, u64),
     /// It is in D3.
@@ -94,7 +94,7 @@ impl Machine {
             segments: segments.collect(),
             processes: processes.collect(),
             interrupts: adapter.interrupts().counters().interrupts,
-            fence_waits: scheduler.fence_waits(),
+            waited_fences: scheduler.waited_fences(),
             resets: (of_engines, reports.len() as u64 - of_engines),
             is_powered_down: adapter.is_asleep(),
         })

@@ -1,5 +1,6 @@
 //! Power of adapters and of the machine: D0 and D3, and sleep.
 
+use std::fmt;
 use std::sync::Arc;
 
 use nt::lock::lock;
@@ -8,7 +9,54 @@ use wddm_ddi::types::LUID;
 use super::{Machine, PnpError, SystemSleep};
 use crate::adapter::{Adapter, NotAsleep, PowerAction};
 
+/// Why an engine was not sent to F1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineSleepError {
+    /// There is no such adapter that is started, or no such engine of it.
+    NoSuchEngine,
+    /// The driver has declared no power component with a state below F0 for it.
+    NoLowState,
+    /// The adapter is in D3.
+    Asleep,
+    /// Work is under way, or came meanwhile.
+    Busy,
+}
+
+impl fmt::Display for EngineSleepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchEngine => "no such engine",
+            Self::NoLowState => "the driver has declared no state below F0 for the engine",
+            Self::Asleep => "the adapter is in D3",
+            Self::Busy => "the engine has work to do",
+        })
+    }
+}
+
+impl std::error::Error for EngineSleepError {}
+
 impl Machine {
+    /// Sends an engine that has nothing to do to F1, as the power manager does with a component that was idle for long: its doorbells are disconnected, and the
+    /// next submission brings it back to F0. One that is there stays there. The node is one of a physical adapter, which is 0 unless adapters are linked.
+    ///
+    /// # Errors
+    /// See [`EngineSleepError`]; the engine stays as it is.
+    pub fn sleep_engine(&self, luid: LUID, node: u32, physical_adapter: u32) -> Result<(), EngineSleepError> {
+        let adapter = self.adapter(luid).ok_or(EngineSleepError::NoSuchEngine)?;
+        let node = adapter.caps().node_at(node, physical_adapter).ok_or(EngineSleepError::NoSuchEngine)?;
+        let _awake = self.0.gate.enter_awake().ok_or(EngineSleepError::Asleep)?;
+        if adapter.power().is_below_f0(node) {
+            return Ok(());
+        }
+        if !adapter.power().is_in_f0(node) {
+            return Err(EngineSleepError::NoLowState);
+        }
+        let scheduler = adapter.scheduler().ok_or(EngineSleepError::NoSuchEngine)?;
+        // A look first: the doorbells of an engine that has work stay connected.
+        let rests = scheduler.trace_of_idle(Some(node)).is_some() && scheduler.engine_idle(node);
+        if rests { Ok(()) } else { Err(EngineSleepError::Busy) }
+    }
+
     /// Puts an adapter into D3, as the power manager does with a device that is not needed: contexts are suspended, doorbells
     /// disconnected, then the driver powers it down. Whatever user mode asks of it next wakes it. The adapter keeps registers and
     /// memory.

@@ -4,8 +4,10 @@ use std::sync::{Arc, Weak};
 
 use nt::user_space::{ARGUMENT_WORDS, UserSpace};
 
+use wddm_ddi::status::NTSTATUS;
+
 use super::{CURRENT, Process};
-use crate::fence::EventQuota;
+use crate::quota::{EventQuota, FunctionPlace};
 use crate::vidmm::InProcess;
 
 impl Process {
@@ -25,12 +27,14 @@ impl Process {
     }
 }
 
-/// A process that may be gone when one of its functions is to be called.
-pub(crate) struct WeakProcess(Weak<Process>);
+/// A process that may be gone when the function is to be called which was registered, one of those that it may register.
+pub(crate) struct WeakProcess(Weak<Process>, #[allow(dead_code)] FunctionPlace);
 
 impl WeakProcess {
-    pub(crate) fn new(process: &Arc<Process>) -> Self {
-        Self(Arc::downgrade(process))
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has registered as many functions as it may.
+    pub(crate) fn new(process: &Arc<Process>) -> Result<Self, NTSTATUS> {
+        Ok(Self(Arc::downgrade(process), process.functions.take()?))
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT
         if args.AdapterLuid != device.adapter.luid {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let registration = TrimRegistration::new(WeakProcess::new(process), &**device, callback, args.Context)?;
+        let registration = TrimRegistration::new(WeakProcess::new(process)?, &**device, callback, args.Context)?;
         device.adapter.vidmm().add_trim(&registration);
         args.Handle = insert(process, &device, Object::Trim(registration))?;
         Ok(STATUS_SUCCESS)
@@ -115,7 +115,7 @@ pub unsafe extern "win64" fn D3DKMTRegisterBudgetChangeNotification(
         let device = process.get_device(args.hDevice)?;
         device.check()?;
         let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
-        let registration = BudgetRegistration::new(WeakProcess::new(process), &**device, callback, args.Context)?;
+        let registration = BudgetRegistration::new(WeakProcess::new(process)?, &**device, callback, args.Context)?;
         device.adapter.vidmm().add_budget_listener(&registration);
         args.Handle = insert(process, &device, Object::BudgetChange(registration))?;
         Ok(STATUS_SUCCESS)

@@ -395,15 +395,16 @@ impl VidSch {
     /// An engine is idle: its doorbells are disconnected, then its power component goes from F0 to F1. The next submission
     /// connects a doorbell again, which brings F0 back. If one came meanwhile, the engine stays in F0 and says so again when
     /// it is idle again. [user-mode-work-submission: engine state transitions]
-    pub(crate) fn engine_idle(&self, node: u32) {
-        let Ok(adapter) = self.adapter() else { return };
+    /// False if it stays as it is.
+    pub(crate) fn engine_idle(&self, node: u32) -> bool {
+        let Ok(adapter) = self.adapter() else { return false };
         let queues = self.active_queues();
         for doorbell in
             queues.iter().filter(|queue| queue.context().node() == node).filter_map(|queue| queue.doorbell())
         {
             doorbell.disconnect();
         }
-        adapter.power().enter_f1_if_idle(&adapter, node, || self.is_engine_idle(node));
+        adapter.power().enter_f1_if_idle(&adapter, node, || self.is_engine_idle(node))
     }
 
     /// The driver says that an engine is idle. A report about an engine in F1, and a repeated one about an engine whose unfinished work has not moved since

@@ -236,6 +236,12 @@ impl Fence {
         self.lock_waits().watch.list.len()
     }
 
+    /// The least value that is waited for, and the number of conditions; `None` if nobody waits.
+    pub(super) fn waited(&self) -> Option<(u64, usize)> {
+        let waits = self.lock_waits();
+        waits.watch.list.least().map(|value| (value, waits.watch.list.len()))
+    }
+
     pub(super) fn lock_waits(&self) -> MutexGuard<'_, Waits, rank::FenceWaits> {
         self.waits.lock_in_order(self.system.raw().addr() as u64)
     }

@@ -86,7 +86,7 @@ pub use inspect::{Holdings, Tree};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use node::{Aborted, Node, Snapshot, Suspects};
 pub(crate) use older_sync::{Kind as OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync, Owner as MutexOwner};
-pub use overview::ProcessOverview;
+pub use overview::{ProcessOverview, WaitedFence};
 use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
 pub(crate) use process_adapter::ProcessAdapter;

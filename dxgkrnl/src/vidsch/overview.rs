@@ -6,6 +6,7 @@ use std::time::Duration;
 use nt::lock::lock;
 
 use super::VidSch;
+use super::fence::Fence;
 use super::process_adapter::ProcessAdapter;
 
 /// What a process has of an adapter at the moment.
@@ -29,6 +30,19 @@ pub struct ProcessOverview {
     pub connected_doorbells: usize,
     /// Fences that it has open.
     pub fences: usize,
+}
+
+/// A fence that the processor waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitedFence {
+    /// Numbers of the processes that have it open.
+    pub processes: Vec<u64>,
+    /// Its value.
+    pub current: u64,
+    /// The least value that is waited for.
+    pub awaited: u64,
+    /// Waits for it that are not over.
+    pub waits: usize,
 }
 
 impl VidSch {
@@ -70,8 +84,14 @@ impl VidSch {
         told
     }
 
-    /// Waits of the processor for fences that are not over.
-    pub(crate) fn fence_waits(&self) -> usize {
-        self.fences.all().iter().map(|fence| fence.waiters()).sum()
+    /// Fences that the processor waits for, in the order of their creation.
+    pub(crate) fn waited_fences(&self) -> Vec<WaitedFence> {
+        let waited = |fence: &Arc<Fence>| {
+            let (awaited, waits) = fence.waited()?;
+            let mut processes: Vec<u64> = fence.opened().iter().filter_map(|open| open.process()).collect();
+            processes.dedup();
+            Some(WaitedFence { processes, current: fence.current(), awaited, waits })
+        };
+        self.fences.all().iter().filter_map(waited).collect()
     }
 }

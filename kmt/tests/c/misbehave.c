@@ -1,6 +1,7 @@
 /*
- * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, close, mark and flood. The mode
- * "version" says hello with the version of another release, "silent" and "rude" say none. The declarations that both ends must share are the second argument.
+ * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, unused, argument, close, mark and
+ * flood. The mode "version" says hello with the version of another release, "silent" and "rude" say none, "crowd" connects many times and says none until its
+ * input ends, "twice" says hello on two connections, and "exec" becomes another program again and again and says hello each time. The declarations that both ends must share are the second argument.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -66,6 +67,32 @@ static void flood(void)
     }
 }
 
+/* Connections that say nothing, more than a machine has places. */
+static void crowd(void)
+{
+    for (int count = 0; count < 100; count++)
+        connect_to_machine();
+    puts("connected");
+    fflush(stdout);
+    getchar();
+}
+
+/* Says hello, and becomes the same program with one mode less to go. */
+static void become_another(char **argv, uint64_t declarations)
+{
+    unsigned long left = strtoul(argv[1] + 4, NULL, 0);
+    uint64_t word, kind = hello(3, declarations, &word);
+    char mode[32];
+
+    if (kind != 16 || left == 0) {
+        printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
+        fflush(stdout);
+        _exit(0);
+    }
+    snprintf(mode, sizeof(mode), "exec%lu", left - 1);
+    execl("/proc/self/exe", argv[0], mode, argv[2], (char *)NULL);
+}
+
 static void send_descriptor(void)
 {
     uint64_t words[WORDS] = {2};
@@ -93,7 +120,7 @@ int main(int argc, char **argv)
     mode = argv[1];
     declarations = strtoull(argv[2], NULL, 0);
     if (strcmp(mode, "version") == 0) {
-        uint64_t kind = hello(3, declarations, &word);
+        uint64_t kind = hello(4, declarations, &word);
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
@@ -106,7 +133,18 @@ int main(int argc, char **argv)
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
-    assert(hello(2, declarations, &word) == 16);
+    if (strcmp(mode, "crowd") == 0) {
+        crowd();
+        return 0;
+    }
+    if (strncmp(mode, "exec", 4) == 0)
+        become_another(argv, declarations);
+    assert(hello(3, declarations, &word) == 16);
+    if (strcmp(mode, "twice") == 0) {
+        uint64_t kind = hello(3, declarations, &word);
+        printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
+        return 0;
+    }
     if (strcmp(mode, "half") == 0) {
         send_words(words, sizeof(words) / 2);
     } else if (strcmp(mode, "kind") == 0) {
@@ -115,6 +153,15 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "answer") == 0) {
         words[0] = 3;
         words[1] = 7;
+        send_words(words, sizeof(words));
+    } else if (strcmp(mode, "unused") == 0) {
+        words[0] = 2;
+        words[11] = 1;
+        send_words(words, sizeof(words));
+    } else if (strcmp(mode, "argument") == 0) {
+        /* The first thunk has one argument. */
+        words[0] = 2;
+        words[5] = 1;
         send_words(words, sizeof(words));
     } else if (strcmp(mode, "descriptor") == 0) {
         send_descriptor();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use dxgkrnl::Holdings;
-use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Stop};
+use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Pids, Stop};
 use testbed::setup::{System, SystemOptions};
 
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +25,7 @@ struct Served {
     stop: Stop,
     serving: Option<JoinHandle<std::io::Result<()>>>,
     events: Arc<Mutex<Vec<Event>>>,
+    pids: Pids,
 }
 
 impl Served {
@@ -34,10 +35,11 @@ impl Served {
         let stop = Stop::new().expect("a descriptor");
         let server = MachineServer::bind(&socket, programs, stop.clone()).expect("a socket");
         let (machine, events) = (system.machine().clone(), Arc::new(Mutex::new(Vec::new())));
+        let pids = server.pids();
         let noted = Arc::clone(&events);
         let observer: Observer = Arc::new(move |event: &Event| noted.lock().unwrap().push(event.clone()));
         let serving = std::thread::spawn(move || server.serve(&machine, &observer));
-        Self { system, socket, stop, serving: Some(serving), events }
+        Self { system, socket, stop, serving: Some(serving), events, pids }
     }
 
     fn stop(&mut self) {
@@ -55,6 +57,15 @@ impl Served {
     /// Command buffers that the GPU has run to their end.
     fn retired(&self) -> u64 {
         self.system.counters().retired
+    }
+
+    /// True if engines have run work of a program that has a queue for more.
+    fn is_at_work(&self, pid: u32) -> bool {
+        let told = self.system.machine().overview(self.system.luid()).expect("an adapter");
+        told.processes.iter().any(|process| {
+            let has_run = process.running.iter().any(|time| !time.is_zero());
+            has_run && process.user_mode_queues > 0 && self.pids.of(process.id) == Some(pid as i32)
+        })
     }
 
     fn events(&self) -> Vec<Event> {
@@ -153,10 +164,62 @@ fn sixty_four_programs_at_a_time_run_each_submission_once_and_leave_nothing() {
     println!("{rounds} rounds of {PROGRAMS} programs, {} submissions", rounds as u64 * PROGRAMS as u64 * EACH);
 }
 
+/// True in a process of its own for a test that counts what its process has: the descriptors and threads of other tests are not among them. Elsewhere the test is run in such a
+/// process.
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "CAMPANILE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("a test has a path");
+    let mut command = std::process::Command::new(program);
+    let output = command.args([test, "--exact", "--nocapture"]).env(ALONE, "1").output().expect("the test starts");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+    print!("{out}");
+    false
+}
+
+/// Descriptors and threads of this process.
+fn of_host() -> [usize; 2] {
+    ["/proc/self/fd", "/proc/self/task"].map(|folder| std::fs::read_dir(folder).expect("a folder").count())
+}
+
+/// Waits until something holds, which must not take for ever.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !holds() {
+        assert!(began.elapsed().as_secs() < 60, "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// What programs did when they were killed.
+#[derive(Debug, Default)]
+struct Killed {
+    unconnected: u64,
+    connected: u64,
+    /// Of those, the ones whose work an engine had begun, with more to come.
+    at_work: u64,
+}
+
+impl Killed {
+    fn count(&mut self, served: &Served, pid: u32) {
+        let came = |event: &Event| matches!(event, Event::Connected { pid: other, .. } if *other == pid as i32);
+        let is_connected = served.events().iter().any(came);
+        self.connected += u64::from(is_connected);
+        self.unconnected += u64::from(!is_connected);
+        self.at_work += u64::from(served.is_at_work(pid));
+    }
+}
+
 #[test]
 fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
+    if !is_alone("served::programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody") {
+        return;
+    }
     let Some(program) = program(SUBMISSIONS) else { return };
-    let served = Served::new("killed", PROGRAMS);
+    let mut served = Served::new("killed", PROGRAMS);
     let start = |submissions: &str| {
         let mut command = clean(&program);
         command.arg(submissions).env("CAMPANILE_MACHINE", &served.socket);
@@ -165,33 +228,36 @@ fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
     let kills = asked("CAMPANILE_KILLS", 40);
     // The first one has the machine prepare what it keeps.
     assert!(start("1").wait_with_output().expect("an end").status.success());
-    while !matches!(served.events().last(), Some(Event::Left { .. })) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    until("the first one ends", || matches!(served.events().last(), Some(Event::Left { .. })));
+    let idle = of_host();
     let before = served.holdings();
     let each = (75 * kills).to_string();
     let bystander = start(&each);
-    let mut seed = 24301u64;
-    for _ in 0..kills {
+    let (mut seed, mut killed) = (24301u64, Killed::default());
+    for number in 0..kills {
         let mut victim = start("1000000");
-        // Anywhere between its start and the middle of its work.
+        // Half of them anywhere between their start and their first submissions, the others in the middle of their work.
+        if number % 2 == 1 {
+            until("it works", || served.is_at_work(victim.id()));
+        }
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(std::time::Duration::from_micros(seed >> 48));
+        killed.count(&served, victim.id());
         victim.kill().expect("it runs");
         let status = victim.wait().expect("an end");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "it went on until it was killed");
     }
+    assert!(killed.at_work >= kills / 2 && killed.connected >= killed.at_work, "{killed:?}");
     let output = bystander.wait_with_output().expect("an end");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
     assert_eq!(out, format!("{each} submissions by doorbell, 0 notified, every byte verified\n"));
-    let ended = |event: &&Event| matches!(event, Event::Left { .. } | Event::Ended { .. });
-    let connected = |event: &&Event| matches!(event, Event::Connected { .. });
-    while served.events().iter().filter(ended).count() < served.events().iter().filter(connected).count() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    let count = |is: fn(&Event) -> bool| served.events().iter().filter(|event| is(event)).count();
+    let came = || count(|event| matches!(event, Event::Connected { .. }));
+    until("all have left", || count(|event| matches!(event, Event::Left { .. } | Event::Ended { .. })) == came());
     assert_eq!(served.holdings(), before, "what is left of {kills} programs that were killed");
-    let mut served = served;
+    until("the machine has the descriptors and threads that it had", || of_host() == idle);
+    println!("{killed:?}");
     served.stop();
     let events = served.events();
     let (came, left): (Vec<_>, Vec<_>) = events.iter().partition(|event| matches!(event, Event::Connected { .. }));
@@ -207,6 +273,8 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
         ("half", Fault::Malformed),
         ("kind", Fault::Malformed),
         ("answer", Fault::Malformed),
+        ("unused", Fault::Malformed),
+        ("argument", Fault::Malformed),
         ("descriptor", Fault::Malformed),
         ("close", Fault::Closed),
         ("mark", Fault::Closed),
@@ -274,6 +342,39 @@ fn who_is_not_served_is_told_why() {
     let output = clean(&program).arg("1").env("CAMPANILE_MACHINE", &nowhere).output().expect("a start");
     let told = text(&output.stderr);
     assert!(!output.status.success() && told.contains("no machine at") && told.contains("campanile machine"), "{told}");
+}
+
+/// A process can say nothing as often as it likes, and be one program.
+#[test]
+fn a_process_takes_one_place_and_those_who_say_nothing_take_none() {
+    let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("places", 2);
+    let command = |mode: &str| {
+        let mut command = clean(&misbehave);
+        command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    };
+    let twice = command("twice").output().expect("a start");
+    assert_eq!(text(&twice.stdout), format!("17 {}\n", Refusal::Twice as u64));
+    let mut crowd = command("crowd").spawn().expect("a start");
+    let mut connected = [0; 10];
+    crowd.stdout.as_mut().expect("piped").read_exact(&mut connected).expect("a line");
+    let output = clean(&program).arg("20").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    assert_eq!(text(&output.stdout), "20 submissions by doorbell, 0 notified, every byte verified\n");
+    drop(crowd.stdin.take());
+    assert!(crowd.wait().expect("an end").success());
+}
+
+#[test]
+fn a_program_that_becomes_another_one_is_served_again() {
+    let Some(misbehave) = program("kmt/tests/c/misbehave.c") else { return };
+    let served = Served::new("exec", PROGRAMS);
+    let mut command = clean(&misbehave);
+    command.args(["exec2", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    assert_eq!(text(&command.output().expect("a start").stdout), "16 0\n");
+    let came = served.events().iter().filter(|event| matches!(event, Event::Connected { .. })).count();
+    assert_eq!(came, 3, "{:?}", served.events());
 }
 
 #[test]

@@ -112,7 +112,8 @@ struct Place {
 /// The word that the machine knows this program by, as long as it is the same program.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
-/// Connects this program to the machine at a socket. Threads may call thunks from then on. A connection that the program had before is given up.
+/// Connects this program to the machine at a socket. Threads may call thunks from then on. A connection that the program had to another machine is given up; the same one
+/// refuses a second connection.
 ///
 /// # Errors
 /// See [`ConnectError`].

@@ -10,13 +10,13 @@ use std::{io, thread};
 use nt::user_space::{ThisProcess, UserSpace, show_descriptor};
 
 use super::Connection;
-use crate::channel::Channel;
+use crate::channel::{Channel, peer};
 use crate::wire::{FromProgram, Operation};
 
 /// Lets the machine's process reach the memory of this one, where the host asks for leave.
 pub(super) fn let_reach(channel: &Channel) {
-    if let Ok(peer) = rustix::net::sockopt::socket_peercred(channel.as_fd()) {
-        let pid: libc::c_long = peer.pid.as_raw_nonzero().get().into();
+    if let Some(pid) = peer(channel.as_fd()).ok().and_then(|peer| peer.pid) {
+        let pid: libc::c_long = pid.as_raw_nonzero().get().into();
         // SAFETY: this option reads its argument only. A host without Yama does not know it, and needs no leave.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, pid) };
     }

@@ -50,10 +50,11 @@ impl Calls {
         if waiting.threads >= CALLS {
             return false;
         }
-        let this = Arc::clone(self);
-        let started = thread::Builder::new().name("program's call".to_owned()).spawn(move || this.run(call));
-        waiting.threads += usize::from(started.is_ok());
-        started.is_ok()
+        waiting.threads += 1;
+        drop(waiting);
+        // Without a thread it is dropped where it is.
+        let counted = Counted(Arc::clone(self));
+        thread::Builder::new().name("program's call".to_owned()).spawn(move || counted.0.run(call)).is_ok()
     }
 
     fn run(&self, first: Call) {
@@ -62,8 +63,6 @@ impl Calls {
             (self.make)(call);
             next = self.next();
         }
-        self.lock().threads -= 1;
-        self.changed.notify_all();
     }
 
     fn next(&self) -> Option<Call> {
@@ -87,6 +86,16 @@ impl Calls {
         while waiting.threads > 0 {
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+/// A thread that is counted until this is dropped, also by a panic.
+struct Counted(Arc<Calls>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+        self.0.changed.notify_all();
     }
 }
 
@@ -119,6 +128,14 @@ mod tests {
         release.send(()).unwrap();
         calls.close();
         assert_eq!(made.load(Ordering::SeqCst), 100);
+    }
+
+    #[test]
+    fn a_call_that_panics_holds_nobody_up() {
+        let calls = Calls::new(Box::new(|call| assert_ne!(call.id, 1, "on purpose")));
+        assert!((0..3).all(|id| calls.add(call(id))));
+        calls.close();
+        assert_eq!(calls.lock().threads, 0);
     }
 
     #[test]

@@ -3,17 +3,27 @@
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 
 use super::Stop;
+
+/// The next thing that happens at a socket.
+pub(super) enum Turn {
+    Stop,
+    Connected(OwnedFd),
+    /// Somebody who is connected has said something, or has gone: its place among them.
+    Said(usize),
+    /// Nothing, for as long as it was to be waited.
+    Late,
+}
 
 /// Why nobody listens at a path.
 #[derive(Debug)]
@@ -61,17 +71,48 @@ impl PrivateListener {
     /// The host cannot wait.
     pub fn next(&self, stop: &Stop) -> io::Result<Option<OwnedFd>> {
         loop {
-            let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(stop.descriptor(), PollFlags::IN)];
-            match poll(&mut fds, None) {
+            match self.turn(stop, &[], None)? {
+                Turn::Stop => return Ok(None),
+                Turn::Connected(socket) => return Ok(Some(socket)),
+                Turn::Said(_) | Turn::Late => {}
+            }
+        }
+    }
+
+    /// Waits for the next who connects, and not longer than `patience` for those who have.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub(super) fn turn(
+        &self,
+        stop: &Stop,
+        connected: &[BorrowedFd<'_>],
+        patience: Option<Duration>,
+    ) -> io::Result<Turn> {
+        let until = patience.map(|patience| Instant::now() + patience);
+        loop {
+            let own = [self.listener.as_fd(), stop.descriptor().as_fd()];
+            let all = own.iter().chain(connected);
+            let mut fds: Vec<_> = all.map(|end| PollFd::from_borrowed_fd(*end, PollFlags::IN)).collect();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            match poll(&mut fds, left.as_ref()) {
+                Ok(0) => return Ok(Turn::Late),
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            if !fds[1].revents().is_empty() {
-                return Ok(None);
+            let mut ready = fds.iter().map(|end| !end.revents().is_empty());
+            let (_, stops) = (ready.next(), ready.next());
+            if stops == Some(true) {
+                return Ok(Turn::Stop);
+            }
+            // Those who are here first: nobody is sent away for one more while what it said waits to be heard.
+            if let Some(place) = ready.position(|said| said) {
+                return Ok(Turn::Said(place));
             }
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => return Ok(Some(socket)),
+                Ok(socket) => return Ok(Turn::Connected(socket)),
                 // Who wanted to connect has gone, or has to wait for a descriptor.
                 Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {

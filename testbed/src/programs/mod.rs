@@ -4,12 +4,14 @@
 //! sends is not trusted: a message that is none ends it, calls under way are bounded, and the machine waits for it no longer than [`ANSWER_LIMIT`].
 //! [`remote`] has the messages.
 //!
-//! Layers, each of which uses only those after it: the socket ([`MachineServer`]), one program with the threads that make its calls (`program`, `calls`), its
-//! memory and addresses (`user_space`).
+//! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
+//! served (`seats`), one program with the threads that make its calls (`program`, `calls`), its memory and addresses (`user_space`).
 
+mod arrivals;
 mod calls;
 mod listener;
 mod program;
+mod seats;
 mod user_space;
 
 use std::collections::HashMap;
@@ -17,16 +19,22 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dxgkrnl::Machine;
-use remote::channel::{self, Channel};
-use remote::wire::{FromMachine, Refusal};
-use rustix::event::{EventfdFlags, eventfd};
+use remote::channel::{self, Channel, Received};
+use remote::thunks::DECLARATIONS;
+use remote::wire::{FromMachine, FromProgram, Hello, Refusal, VERSION, version};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::process::Pid;
 
+use arrivals::{ARRIVALS, Arrival, Arrivals};
+use listener::Turn;
 pub use listener::{BindError, PrivateListener};
 use program::Program;
+use seats::Seats;
 
 /// How long a program may take to do what the machine asks of it, such as mapping an address, and to take what the machine sends.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -43,7 +51,7 @@ pub enum Event {
     Left { name: String, pid: i32 },
     /// A program was ended by the machine.
     Ended { name: String, pid: i32, why: Fault },
-    /// Somebody who connected is not served.
+    /// Somebody who connected is not served; 0 for a process that has no number here.
     Refused { pid: i32, why: Refusal },
 }
 
@@ -104,6 +112,20 @@ impl Stop {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
+    /// Waits until it is set.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub fn wait(&self) -> io::Result<()> {
+        loop {
+            match poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], None) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     pub(crate) fn descriptor(&self) -> &OwnedFd {
         &self.0
     }
@@ -147,76 +169,121 @@ impl MachineServer {
         self.pids.clone()
     }
 
-    /// Serves programs until it is stopped. When the call returns no program is served any more.
+    /// Serves programs until it is stopped, or a bugcheck stops the machine. When the call returns no program is served any more.
     ///
     /// # Errors
     /// The host cannot wait, or has no descriptor left.
     pub fn serve(&self, machine: &Machine, observer: &Observer) -> io::Result<()> {
-        let served = Arc::new(Served::default());
+        let (seats, mut arrivals, stop) = (Places::default(), Arrivals::default(), self.stop.clone());
+        machine.watch_for_bugcheck(move || stop.stop());
         let outcome = loop {
-            match self.listener.next(&self.stop) {
-                Ok(Some(socket)) => self.admit(machine, socket, &served, observer),
-                Ok(None) => break Ok(()),
+            let turn = {
+                let connected: Vec<_> = arrivals.descriptors().collect();
+                self.listener.turn(&self.stop, &connected, arrivals.patience())
+            };
+            match turn {
+                Ok(Turn::Stop) => break Ok(()),
+                Ok(Turn::Connected(socket)) => {
+                    if let Some(gone) = arrived(socket, observer).and_then(|arrival| arrivals.add(arrival)) {
+                        refuse(&gone.channel, gone.pid, Refusal::NoHello, observer);
+                    }
+                }
+                Ok(Turn::Said(place)) => {
+                    if let Some(arrival) = arrivals.take(place) {
+                        self.admit(machine, arrival, &seats, observer);
+                    }
+                }
+                Ok(Turn::Late) => {
+                    while let Some(late) = arrivals.take_late() {
+                        refuse(&late.channel, late.pid, Refusal::NoHello, observer);
+                    }
+                }
                 Err(error) => break Err(error),
             }
         };
         self.stop.stop();
-        served.wait_for_all();
+        drop(arrivals);
+        seats.heard.wait_for_all();
+        seats.served.wait_for_all();
         outcome
     }
 
-    /// Serves who has connected on a thread of its own, if it may be served.
-    fn admit(&self, machine: &Machine, socket: OwnedFd, served: &Arc<Served>, observer: &Observer) {
-        let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else { return };
-        let pid = peer.pid.as_raw_nonzero().get();
-        let channel = Channel::new(socket);
-        let refuse = |why| {
-            // An answer to somebody who is gone is lost.
-            let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
-            observer(&Event::Refused { pid, why });
+    /// Serves who has said something on a thread of its own, if it may be served. That hears what was said, too: a descriptor that comes along is closed there, which
+    /// may take as long as its file system likes.
+    fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
+        let Arrival { channel, pid, .. } = arrival;
+        let (channel, number) = (Arc::new(channel), pid.as_raw_nonzero().get());
+        let heard = match seats.heard.take(ARRIVALS, number, &channel) {
+            Ok(heard) => heard,
+            Err(why) => return refuse(&channel, pid, why, observer),
         };
-        if peer.uid != rustix::process::geteuid() {
-            return refuse(Refusal::User);
-        }
-        if !served.enter(self.programs) {
-            return refuse(Refusal::Full);
-        }
-        let (machine, stop) = (machine.clone(), self.stop.clone());
-        let (leaves, observer, pids) = (Arc::clone(served), Arc::clone(observer), self.pids.clone());
+        let (machine, stop, limit) = (machine.clone(), self.stop.clone(), self.programs);
+        let (told, pids, of_thread) = (Arc::clone(observer), self.pids.clone(), Arc::clone(&channel));
+        let served = Arc::clone(&seats.served);
         let run = move || {
-            Program::run(&machine, channel, peer.pid, &stop, (&observer, &pids));
-            leaves.leave();
+            // Who has ended before it began is told nothing.
+            let Some(said) = hello(&of_thread) else { return };
+            let admitted = said.and_then(|hello| Ok((hello, served.take(limit, number, &of_thread)?)));
+            drop(heard);
+            match admitted {
+                Ok((hello, _seat)) => Program::run(&machine, of_thread, (pid, &hello), &stop, (&told, &pids)),
+                Err(why) => refuse(&of_thread, pid, why, &told),
+            }
         };
-        if std::thread::Builder::new().name(format!("program {pid}")).spawn(run).is_err() {
-            served.leave();
+        if std::thread::Builder::new().name(format!("program {number}")).spawn(run).is_err() {
+            refuse(&channel, pid, Refusal::Threads, observer);
         }
     }
 }
 
-/// Number of programs that are served.
+/// The places of those who have said something and of those who are served.
 #[derive(Default)]
-struct Served {
-    count: Mutex<usize>,
-    fewer: Condvar,
+struct Places {
+    heard: Arc<Seats>,
+    served: Arc<Seats>,
 }
 
-impl Served {
-    fn enter(&self, limit: usize) -> bool {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let enters = *count < limit;
-        *count += usize::from(enters);
-        enters
+/// Somebody who has connected, unless it is of another user.
+fn arrived(socket: OwnedFd, observer: &Observer) -> Option<Arrival> {
+    let peer = channel::peer(&socket).ok()?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(ANSWER_LIMIT)).ok()?;
     }
+    let channel = Channel::new(socket);
+    if !peer.is_of_this_user {
+        refuse(&channel, peer.pid, Refusal::User, observer);
+        return None;
+    }
+    let Some(pid) = peer.pid else {
+        // The memory of who has no number here cannot be reached.
+        refuse(&channel, None, Refusal::Memory, observer);
+        return None;
+    };
+    Some(Arrival::new(channel, pid))
+}
 
-    fn leave(&self) {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.fewer.notify_all();
-    }
+/// What somebody said who has connected; `None` if it is gone.
+fn hello(channel: &Channel) -> Option<Result<Hello, Refusal>> {
+    let words = match channel.receive() {
+        Ok(Received::Message(words, None)) => words,
+        Ok(Received::Closed) => return None,
+        _ => return Some(Err(Refusal::NoHello)),
+    };
+    // The version first: what else the words of another one mean is not known.
+    Some(match version(&words) {
+        None => Err(Refusal::NoHello),
+        Some(VERSION) => match FromProgram::from_words(&words) {
+            Ok(FromProgram::Hello(hello)) if hello.declarations == DECLARATIONS => Ok(hello),
+            Ok(FromProgram::Hello(_)) => Err(Refusal::Declarations),
+            _ => Err(Refusal::NoHello),
+        },
+        Some(_) => Err(Refusal::Version),
+    })
+}
 
-    fn wait_for_all(&self) {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count > 0 {
-            count = self.fewer.wait(count).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
+/// Tells somebody why it is not served.
+fn refuse(channel: &Channel, pid: impl Into<Option<Pid>>, why: Refusal, observer: &Observer) {
+    // An answer to somebody who is gone is lost.
+    let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
+    observer(&Event::Refused { pid: pid.into().map_or(0, |pid| pid.as_raw_nonzero().get()), why });
 }

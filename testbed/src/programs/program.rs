@@ -5,16 +5,17 @@ use std::sync::Arc;
 use dxgkrnl::{Machine, Process};
 use nt::user_space::{UserSpace, act_for};
 use remote::channel::{Channel, Received};
-use remote::thunks::{self, DECLARATIONS, Tables};
-use remote::wire::{Call, FromMachine, FromProgram, Hello, Refusal, VERSION};
+use remote::thunks::{self, Tables};
+use remote::wire::{Call, FromMachine, FromProgram, Hello};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::Pid;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_PROCEDURE_NOT_FOUND};
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INTERNAL_ERROR, STATUS_PROCEDURE_NOT_FOUND,
+};
 
 use super::calls::Calls;
 use super::user_space::RemoteProgram;
-use super::{ANSWER_LIMIT, Event, Fault, Observer, Pids, Stop};
+use super::{Event, Fault, Observer, Pids, Stop, refuse};
 
 /// The next thing that a program does.
 enum Next {
@@ -42,14 +43,6 @@ fn returned(channel: &Channel, remote: &RemoteProgram, id: u64, status: NTSTATUS
     }
 }
 
-/// Why who said hello is not served, if that is so.
-fn refusal(hello: &Hello) -> Option<Refusal> {
-    if hello.version != VERSION {
-        return Some(Refusal::Version);
-    }
-    (hello.declarations != DECLARATIONS).then_some(Refusal::Declarations)
-}
-
 /// The name of a program: what can be printed of the one that it sent.
 fn printed(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
@@ -58,45 +51,20 @@ fn printed(name: &[u8]) -> String {
 }
 
 impl Program {
-    /// Serves who has connected, until it ends or the machine is about to stop.
+    /// Serves who has said hello, until it ends or the machine is about to stop.
     pub(super) fn run(
         machine: &Machine,
-        channel: Channel,
-        pid: Pid,
+        channel: Arc<Channel>,
+        (pid, hello): (Pid, &Hello),
         stop: &Stop,
         (observer, pids): (&Observer, &Pids),
     ) {
         let number = pid.as_raw_nonzero().get();
-        if set_socket_timeout(&channel, Timeout::Send, Some(ANSWER_LIMIT)).is_err()
-            || set_socket_timeout(&channel, Timeout::Recv, Some(ANSWER_LIMIT)).is_err()
-        {
-            return;
-        }
-        let refused = |why: Refusal| {
-            let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
-            observer(&Event::Refused { pid: number, why });
-        };
-        // Who connects and says nothing is not waited for longer than that.
-        let hello = match channel.receive() {
-            Ok(Received::Message(words, None)) => FromProgram::from_words(&words),
-            // It has ended before it began.
-            Ok(Received::Closed) => return,
-            _ => return refused(Refusal::NoHello),
-        };
-        let Ok(FromProgram::Hello(hello)) = hello else { return refused(Refusal::NoHello) };
-        let channel = Arc::new(channel);
-        let remote = match refusal(&hello) {
-            Some(why) => Err(Some(why)),
-            None => RemoteProgram::new(Arc::clone(&channel), pid, &hello),
-        };
-        let remote = match remote {
+        let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello) {
             Ok(remote) => Arc::new(remote),
             // Nobody is left who could be told.
             Err(None) => return,
-            Err(Some(why)) => {
-                let _ = channel.send(&FromMachine::Refused(why).to_words(), None);
-                return observer(&Event::Refused { pid: number, why });
-            }
+            Err(Some(why)) => return refuse(&channel, pid, why, observer),
         };
         if channel.send(&FromMachine::Welcome.to_words(), None).is_err() {
             return;
@@ -121,7 +89,7 @@ impl Program {
     fn serve(&self, stop: &Stop) {
         loop {
             match self.next(stop) {
-                Next::Message(FromProgram::Call(call)) => {
+                Next::Message(FromProgram::Call(call)) if thunks::are_arguments(call.thunk, &call.arguments) => {
                     let id = call.id;
                     if !self.calls.add(call) {
                         returned(&self.channel, &self.remote, id, STATUS_INSUFFICIENT_RESOURCES);
@@ -171,9 +139,24 @@ impl Program {
 /// Makes a call, and tells what it came to.
 fn make(process: &Arc<Process>, channel: &Channel, remote: &RemoteProgram, call: Call) {
     let tables = Tables { thunks: dxgkrnl::thunks(), further: dxgkrnl::further_thunks() };
+    let mut answer = Answer { channel, remote, id: call.id, status: STATUS_INTERNAL_ERROR };
     let status = {
         let _attached = process.attach();
         act_for(call.caller, || thunks::call(&tables, call.thunk, &call.arguments))
     };
-    returned(channel, remote, call.id, status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND));
+    answer.status = status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND);
+}
+
+/// The answer to a call, which is sent when this is dropped: who waits for one that has panicked gets one, too.
+struct Answer<'a> {
+    channel: &'a Channel,
+    remote: &'a RemoteProgram,
+    id: u64,
+    status: NTSTATUS,
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        returned(self.channel, self.remote, self.id, self.status);
+    }
 }

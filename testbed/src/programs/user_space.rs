@@ -25,6 +25,8 @@ use super::{ANSWER_LIMIT, Fault};
 
 /// Time in which a program ends that has lost its memory already.
 const END_LIMIT: Duration = Duration::from_millis(500);
+/// No address of any program, which a file can be read at all the same.
+const NO_ADDRESS: u64 = 1 << 62;
 /// End of the addresses that a program of the host can have.
 const USER_END: usize = 1 << 47;
 
@@ -60,8 +62,6 @@ pub(super) struct RemoteProgram {
     process: OwnedFd,
     /// The address space that it had when it said hello: not that of a program that it becomes by exec, and gone with the last who has it.
     memory: File,
-    /// Address of the word by which it was known then.
-    mark: u64,
     asked: Mutex<Asked>,
     answered: Condvar,
 }
@@ -80,7 +80,7 @@ impl RemoteProgram {
             return Err((!ends).then_some(Refusal::Memory));
         };
         let asked = Mutex::default();
-        Ok(Self { channel, pid, process, memory, mark: hello.mark_address, asked, answered: Condvar::new() })
+        Ok(Self { channel, pid, process, memory, asked, answered: Condvar::new() })
     }
 
     /// Readable once the process has ended.
@@ -97,10 +97,10 @@ impl RemoteProgram {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True while somebody has the address space of the program that said hello, whatever it has written there. Of one that is gone the host reads
-    /// nothing, without an error.
+    /// True while somebody has the address space of the program that said hello, whatever is in it. Of one that is gone the host reads nothing, without an error, and
+    /// of one that is there it refuses an address that is none. What the program has mapped is not read: it may have a file there that never answers.
     fn has_memory(&self) -> bool {
-        !matches!(self.memory.read_at(&mut [0], self.mark), Ok(0))
+        !matches!(self.memory.read_at(&mut [0], NO_ADDRESS), Ok(0))
     }
 
     /// Has the program killed, for it may use memory that the machine is about to give to others. The answer comes when its memory is gone.
@@ -251,6 +251,10 @@ impl UserSpace for RemoteProgram {
     }
 
     fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
+        // By the number of the process, which has become another program by exec, or is another process, once this memory is gone.
+        if !self.has_memory() {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        }
         let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         self.transfer(address, local, true)
     }

@@ -10,8 +10,9 @@ mod user;
 
 use std::sync::Arc;
 
-use dxgkrnl::Process;
+use dxgkrnl::{Machine, Process};
 use wddm_ddi::status::*;
+use wddm_ddi::types::LUID;
 
 use crate::rig::Rig;
 use crate::simulated::{Case, on_thread};
@@ -32,38 +33,54 @@ cases! { inside "BadPointers", needs UserModeSubmission, behind "it counts the h
         => untyped::behind_untyped;
 }
 
-/// Processes in which thunks are called: one until a call succeeds, which changes it.
-struct Calls<'c, 's> {
-    case: &'c Case<'s>,
-    pages: Pages,
-    process: Option<(Arc<Process>, User)>,
+/// As the cases about every pointer and every count, for thunks of which this process makes messages to `machine`, which is its own.
+///
+/// # Errors
+/// A thunk does not what it does without a message in between.
+pub fn over_messages(machine: &Machine, luid: LUID) -> Result<(), Failure> {
+    every_pointer_of(&mut Calls::new(machine, luid, true)?)?;
+    every_count_of(&mut Calls::new(machine, luid, true)?)
 }
 
-impl<'c, 's> Calls<'c, 's> {
-    fn new(case: &'c Case<'s>) -> Result<Self, Failure> {
-        Ok(Self { case, pages: Pages::new()?, process: None })
+/// Processes in which thunks are called: one until a call succeeds, which changes it.
+struct Calls<'m> {
+    machine: &'m Machine,
+    luid: LUID,
+    /// Thunks are messages of the process that this is for the machine, and there is no other one; a call that succeeds costs it the objects.
+    by_message: bool,
+    pages: Pages,
+    ready: Option<(Option<Arc<Process>>, User)>,
+}
+
+impl<'m> Calls<'m> {
+    fn new(machine: &'m Machine, luid: LUID, by_message: bool) -> Result<Self, Failure> {
+        Ok(Self { machine, luid, by_message, pages: Pages::new()?, ready: None })
     }
 
-    fn process(&mut self) -> Result<(Arc<Process>, User), Failure> {
-        if let Some(process) = self.process.take() {
-            return Ok(process);
+    fn process(&mut self) -> Result<(Option<Arc<Process>>, User), Failure> {
+        if let Some(ready) = self.ready.take() {
+            return Ok(ready);
         }
-        let process = Process::new(self.case.system.machine(), "bad pointers");
-        let user = on_thread(&process, || User::new(Rig::open(self.case.luid())?))?;
-        Ok((process, user))
+        let user = || User::new(Rig::open(self.luid)?);
+        if self.by_message {
+            return Ok((None, user()?));
+        }
+        let process = Process::new(self.machine, "bad pointers");
+        let user = on_thread(&process, user)?;
+        Ok((Some(process), user))
     }
 
     /// Calls a thunk with something spoiled. A failed call must have changed neither handles nor objects, and no call stops the machine.
     fn call(&mut self, call: &Call, spoiled: &Spoiled) -> Result<NTSTATUS, Failure> {
         let (process, user) = self.process()?;
-        let machine = self.case.system.machine();
+        let machine = self.machine;
         let counts = || {
-            let held = format!("{:?}", machine.holdings(self.case.luid()));
-            (process.handle_count(), process.kernel_handle_count(), held)
+            let handles = process.as_ref().map(|process| (process.handle_count(), process.kernel_handle_count()));
+            (handles, format!("{:?}", machine.holdings(self.luid)))
         };
         self.pages.clear();
         let words = user.arguments(call, &mut self.pages, spoiled)?;
-        let attached = process.attach();
+        let attached = process.as_ref().map(Process::attach);
         let before = counts();
         let status = (call.call)(user.rig.kmt, words);
         let after = counts();
@@ -75,18 +92,24 @@ impl<'c, 's> Calls<'c, 's> {
             machine.bugcheck()
         );
         ensure!(status != STATUS_INTERNAL_ERROR, "{} with {spoiled:?} failed inside", call.name);
-        if status.is_success() {
+        if !status.is_success() {
+            ensure_eq!(after, before, "handles and objects after {} with {spoiled:?} answered {status}", call.name);
+            self.ready = Some((process, user));
+        } else if let Some(process) = process {
             process.exit();
         } else {
-            ensure_eq!(after, before, "handles and objects after {} with {spoiled:?} answered {status}", call.name);
-            self.process = Some((process, user));
+            // What the call has destroyed is refused.
+            let _ = user.rig.destroy();
         }
         Ok(status)
     }
 }
 
 fn every_pointer(case: &mut Case<'_>) -> Result<(), Failure> {
-    let mut calls = Calls::new(case)?;
+    every_pointer_of(&mut Calls::new(case.system.machine(), case.luid(), false)?)
+}
+
+fn every_pointer_of(calls: &mut Calls<'_>) -> Result<(), Failure> {
     let (mut wrong, mut followed) = (Vec::new(), 0);
     for thunk in CALLS {
         for place in places(thunk) {
@@ -117,7 +140,10 @@ fn every_pointer(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn every_count(case: &mut Case<'_>) -> Result<(), Failure> {
-    let mut calls = Calls::new(case)?;
+    every_count_of(&mut Calls::new(case.system.machine(), case.luid(), false)?)
+}
+
+fn every_count_of(calls: &mut Calls<'_>) -> Result<(), Failure> {
     let mut counted = 0;
     for thunk in CALLS {
         for (name, ty) in thunk.parameters {

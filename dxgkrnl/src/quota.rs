@@ -1,0 +1,63 @@
+//! How much of the host a process may have the system take for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
+
+/// What is taken for one process, at most `LIMIT` at a time. Clones are of the same process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Quota<const LIMIT: usize>(Arc<AtomicUsize>);
+
+/// Events that the system holds: each takes a descriptor, of which all processes have as many as the host allows.
+pub(crate) type EventQuota = Quota<16_384>;
+
+/// One of these.
+pub(crate) type EventPlace = Place<16_384>;
+
+/// Functions that were registered: each takes a thread.
+pub(crate) type FunctionQuota = Quota<256>;
+
+/// One of these.
+pub(crate) type FunctionPlace = Place<256>;
+
+/// One of what a process may have, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>);
+
+impl<const LIMIT: usize> Quota<LIMIT> {
+    /// Takes one more.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may have.
+    pub(crate) fn take(&self) -> Result<Place<LIMIT>, NTSTATUS> {
+        let one_more = |taken| (taken < LIMIT).then_some(taken + 1);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        taken.map(|_| Place(self.clone())).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with(taken: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(taken)))
+    }
+}
+
+impl<const LIMIT: usize> Drop for Place<LIMIT> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_as_many_as_it_may_have_and_one_more_when_one_is_given_back() {
+        let quota = Quota::<2>::default();
+        let (first, _second) = (quota.take().unwrap(), quota.clone().take().unwrap());
+        assert_eq!(quota.take().err(), Some(STATUS_INSUFFICIENT_RESOURCES));
+        drop(first);
+        let _third = quota.take().unwrap();
+    }
+}
