@@ -442,7 +442,13 @@ impl Engine {
             Packet::Dispatch(_) if queue.node != NODE_COMPUTE => Err(bad_packet(BadPacket::Privilege, at)),
             Packet::Dispatch(dispatch) => {
                 let (tlb, programs) = (&mut self.tlb, &mut self.programs);
-                let state = (&mut queue.dispatch, &mut buffer.partial, budget.leaves);
+                queue.saved_at = None;
+                let state = compute::State {
+                    running: &mut queue.dispatch,
+                    partial: &mut buffer.partial,
+                    save_area: queue.save_area,
+                    leaves: budget.leaves,
+                };
                 let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
                 // A dispatch uses up the rest of the time slice.
                 budget.bytes = 0;

@@ -59,6 +59,8 @@ impl Ring {
             grace_same: 0,
             grace_lower: 0,
             context: 0,
+            save_area: 0,
+            save_size: 0,
         }
     }
 

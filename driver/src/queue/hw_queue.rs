@@ -228,6 +228,8 @@ impl HwQueue {
                 grace_same: 0,
                 grace_lower: 0,
                 context: 0,
+                save_area: 0,
+                save_size: 0,
             },
             (None, None) => return None,
         };
