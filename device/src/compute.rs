@@ -10,9 +10,9 @@ use crate::save_area::SaveArea;
 use crate::variant::Preemption;
 use campanile_hw::event::FaultKind;
 use campanile_hw::isa::{
-    GRID_MAX, INSTRUCTION_SIZE, Instruction, NO_INSTRUCTION, Order, Program, SavedDispatch, Scope,
+    DispatchPosition, GRID_MAX, INSTRUCTION_SIZE, Instruction, NO_INSTRUCTION, Order, Program, SavedDispatch, Scope,
 };
-use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchPosition, DispatchReport};
+use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
 use campanile_jit::Compiled;
 use campanile_shader::{BadSave, Blocks, Cause, Dispatch, GlobalMemory, Kernel, NoBlocks, Outcome, ShaderFault};

@@ -342,44 +342,6 @@ record! {
     }
 }
 
-record! {
-    /// Where a dispatch in progress stands (command QueryDispatch), for debuggers. What is about the workgroup is zero if none is in progress.
-    pub struct DispatchPosition[88] {
-        /// 1 if the dispatch has left its node, and its state is in the save area; 0 if it has the node or waits for it in between two of its slices.
-        0x00 saved: u32,
-        /// 1 if a workgroup is in progress.
-        0x04 workgroup: u32,
-        /// Place of the workgroup in the grid, first dimension.
-        0x08 workgroup_x: u32,
-        /// Second dimension.
-        0x0c workgroup_y: u32,
-        /// Third dimension.
-        0x10 workgroup_z: u32,
-        /// Number in its workgroup of the subgroup that runs.
-        0x14 subgroup: u32,
-        /// The next instruction of that subgroup.
-        0x18 instruction: u32,
-        /// Line of the source that the program names for it, 0 for none.
-        0x1c line: u32,
-        /// Lanes of the subgroup that execute, a bit each.
-        0x20 active: u32,
-        /// Lanes of the subgroup that have not ended.
-        0x24 alive: u32,
-        /// GPU virtual address of the program.
-        0x28 program: u64,
-        /// The instruction as it lies in the program, its first half.
-        0x30 code_low: u64,
-        /// Its second half.
-        0x38 code_high: u64,
-        /// Workgroups that have ended.
-        0x40 done: u64,
-        /// Instructions of subgroups so far.
-        0x48 instructions: u64,
-        /// GPU clock when the dispatch began.
-        0x50 begun: u64,
-    }
-}
-
 /// `state` of a dispatch that has ended.
 pub const DISPATCH_DONE: u32 = 1;
 /// `state` of a dispatch that faulted.

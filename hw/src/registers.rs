@@ -112,7 +112,7 @@ registers! {
     HOST_APERTURE_TARGET = 0x0c8, 4, Command;
     /// Distance in bytes that neighbouring current values, and neighbouring monitored values, of fences are to have: a multiple of 8, at most 4096. 0 leaves it to software. Closer ones are right too, and may cost accesses to each other's lines.
     FENCE_STRIDE = 0x0cc, 4, ReadOnly;
-    /// The most bytes that the state of a DISPATCH takes in the save area of its queue, which a program's header says exactly (section 15.5). 0 if CAPS.PREEMPTION lets no queue leave the node in a DISPATCH: then no queue has a save area.
+    /// The most bytes that the state of a DISPATCH takes in the save area of its queue, which a program's header says exactly (section 15.4). 0 if CAPS.PREEMPTION lets no queue leave the node in a DISPATCH: then no queue has a save area.
     SAVE_SIZE = 0x0d0, 4, ReadOnly;
     /// Doorbell stores that the scheduler has seen, since reset.
     COUNT_DOORBELLS = 0x100, 8, ReadOnly;
@@ -321,11 +321,7 @@ impl Command {
             Self::RescanWaits => &[],
             Self::InvalidateTlb | Self::SetNodePower | Self::SetBandShare | Self::SetBandTimes => &[BadArgument],
             Self::ResetNode => &[BadArgument, BadState],
-            Self::DiscardQueue
-            | Self::SetFenceLog
-            | Self::SaveQueue
-            | Self::RestoreQueue
-            | Self::QueryDispatch => {
+            Self::DiscardQueue | Self::SetFenceLog | Self::SaveQueue | Self::RestoreQueue | Self::QueryDispatch => {
                 &[BadQueue, BadArgument, PageFault, BadState]
             }
             Self::MapFence => &[UnknownCommand, BadArgument, BadState, NoRoom],

@@ -12,7 +12,7 @@ use crate::queue::run_list::{RunList, Slice, Terms};
 use crate::queue::{Queue, RunState};
 use crate::variant::Preemption;
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
-use campanile_hw::packet::DispatchPosition;
+use campanile_hw::isa::DispatchPosition;
 use campanile_hw::scheduling_log::ContextState;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};

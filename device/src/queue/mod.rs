@@ -13,8 +13,7 @@ use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use crate::save_area::SaveArea;
 use crate::variant::Preemption;
-use campanile_hw::isa::SAVE_SIZE_MAX;
-use campanile_hw::packet::DispatchPosition;
+use campanile_hw::isa::{DispatchPosition, SAVE_SIZE_MAX};
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{
     BadWritePointer, CONTROL_READ_POINTER, CONTROL_SIZE, CONTROL_WRITE_POINTER, Location, QueueDescriptor, QueueFlags,

@@ -4,8 +4,10 @@ use crate::compute::{DATA, ENDLESS, Fixture, REPORT};
 use crate::host::{Host, SAVE_AREA, TestQueue, ram, small_variant};
 use campanile_device::{Preemption, Variant};
 use campanile_hw::event::FaultKind;
-use campanile_hw::isa::{ProgramHeader, SAVE_MAGIC, SAVE_SIZE_MAX, SavedDispatch, SavedSubgroup, SavedWorkgroup};
-use campanile_hw::packet::{DISPATCH_DONE, DISPATCH_FAULTED, DispatchPosition, Packet};
+use campanile_hw::isa::{
+    DispatchPosition, ProgramHeader, SAVE_MAGIC, SAVE_SIZE_MAX, SavedDispatch, SavedSubgroup, SavedWorkgroup,
+};
+use campanile_hw::packet::{DISPATCH_DONE, DISPATCH_FAULTED, Packet};
 use campanile_hw::queue::{Location, QueueFlags};
 use campanile_hw::registers::{self, Command, CommandStatus, NODE_COMPUTE};
 
@@ -228,8 +230,7 @@ fn the_header_says_how_many_bytes_a_state_has() {
     let header = fixture.host.read(fixture.program, ProgramHeader::SIZE);
     let needed = ProgramHeader::from_bytes(&header.try_into().expect("a header")).save_size();
     for (number, size, fits) in [(1, needed - 1, false), (2, needed, true)] {
-        let mut queue =
-            fixture.host.queue_with(number, fixture.space, |descriptor| descriptor.save_size = size);
+        let mut queue = fixture.host.queue_with(number, fixture.space, |descriptor| descriptor.save_size = size);
         fixture.host.submit(&mut queue, &[Packet::Dispatch(dispatch)]);
         let expected = if fits { DISPATCH_DONE } else { DISPATCH_FAULTED };
         assert_eq!(fixture.report().state, expected, "{size} bytes");

@@ -39,7 +39,7 @@ pub use program::{
     BadProgram, Layout, LineEntry, NO_INSTRUCTION, PROGRAM_MAGIC, PROGRAM_VERSION, Program, ProgramHeader, ProgramRule,
 };
 pub use save::{
-    SAVE_MAGIC, SAVE_SIZE_MAX, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup,
+    DispatchPosition, SAVE_MAGIC, SAVE_SIZE_MAX, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup,
 };
 
 /// Lanes of a subgroup.
