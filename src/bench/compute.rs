@@ -4,7 +4,7 @@ use campanile_device::Runner;
 use campanile_device::testing::{Host, TestQueue};
 use campanile_hw::event::EventKind;
 use campanile_hw::packet::{self, Packet};
-use campanile_hw::registers::{Command, NODE_COMPUTE};
+use campanile_hw::registers::{COUNT_PREEMPTIONS, Command, NODE_COMPUTE, PROGRESS_COMPUTE};
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
@@ -139,10 +139,27 @@ impl Leave {
         Self { host, busy, idle, samples: effort.samples, clock: Clock::get(), cookie: 0, _runner: runner }
     }
 
+    /// Waits until the program has run for two more slices, so that there is something to be saved.
+    fn wait_for_the_program(&self) {
+        let slices = || self.host.get(PROGRESS_COMPUTE, 8);
+        let before = slices();
+        while slices() < before + 2 {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// States that the function has saved so far.
+    fn saved(&self) -> u64 {
+        self.host.get(COUNT_PREEMPTIONS, 8)
+    }
+
     fn suspensions(&mut self, number: u32) -> Latencies {
         let mut latencies = Latencies::new();
         for sample in 0..WARM_UP + self.samples {
             self.cookie += 1;
+            if number == self.busy.number {
+                self.wait_for_the_program();
+            }
             let started = clock::now();
             self.host.command(Command::SuspendQueue, number.into(), self.cookie, 0);
             let answered = || {
@@ -160,7 +177,13 @@ impl Leave {
 
 impl Measurement for Leave {
     fn ours(&mut self) -> Result<Latencies, BenchError> {
-        Ok(self.suspensions(self.busy.number))
+        let before = self.saved();
+        let latencies = self.suspensions(self.busy.number);
+        let saved = self.saved() - before;
+        if saved != (WARM_UP + self.samples) as u64 {
+            return Err(BenchError::Machine(format!("{} requests, and {saved} states saved", WARM_UP + self.samples)));
+        }
+        Ok(latencies)
     }
 
     fn peer(&mut self, _: usize) -> Result<Latencies, BenchError> {
