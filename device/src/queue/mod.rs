@@ -6,7 +6,7 @@ mod linked_list;
 pub(crate) mod share;
 
 use self::run_list::{Rank, Terms};
-use crate::compute::Running;
+use crate::compute::{self, Running};
 use crate::context::Features;
 use crate::log::QueueLogs;
 use crate::memory::{Access, Span};
@@ -286,6 +286,12 @@ impl Queue {
             Preemption::Buffer => self.buffer.is_some_and(|buffer| buffer.dispatched),
         };
         inside && self.state == RunState::Runnable
+    }
+
+    /// What the engine begins a DISPATCH with, or goes on with.
+    pub(crate) fn dispatch_state<'a>(&'a mut self, partial: &'a mut u64, leaves: bool) -> compute::State<'a> {
+        self.saved_at = None;
+        compute::State { running: &mut self.dispatch, partial, save_area: self.save_area, leaves }
     }
 
     /// True if the queue belongs to the kernel. Only buffers of such a queue may end in RETIRED events.
