@@ -6,6 +6,7 @@
 //   .scriptload campanile.js
 //   !campanile.adapter     adapters: the device, what was negotiated, engines, how many objects there are, what was refused
 //   !campanile.queues      hardware queues: whose, how far, suspended or faulted, connected or not
+//   !campanile.dispatches  programs that were in progress at the last timeout: program counter, lanes, line of the source
 //   !campanile.fences      native fences and where they are open
 //   !campanile.doorbells   doorbell pages and who has them
 //   !campanile.trace       what the driver did last, oldest first
@@ -625,6 +626,36 @@ function showQueues() {
     });
 }
 
+/// The halves of a word.
+function pair(word) {
+    return [number(word.bitwiseAnd(0xffffffff)), number(word.bitwiseShiftRight(32))];
+}
+
+/// What the last timeout found of each engine's dispatches; the words are those of Section::Dispatches in hw/src/debug.rs.
+function showDispatches() {
+    adapters().forEach(function (adapter) {
+        const gpu = gpuOf(adapter);
+        const count = gpu ? number(atomic(gpu.dispatches.count)) : 0;
+        print("adapter " + adapter.index + ": " + count + " dispatches in progress at the last timeout");
+        for (let at = 0; at < count; at++) {
+            const kept = gpu.dispatches.words[at];
+            const word = (index) => atomic(kept[index]);
+            const queue = pair(word(1));
+            const place = pair(word(4));
+            const lanes = pair(word(5));
+            print("  queue " + queue[0] + " on node " + (queue[1] & 0xff) + ((queue[1] & 0x100) !== 0 ? ", in its save area" : ", on its node") +
+                ": program at " + hex(word(6)) + ", " + number(word(9)) + " workgroups done, " + number(word(10)) + " instructions");
+            if ((queue[1] & 0x200) !== 0) {
+                const xy = pair(word(2));
+                const z = pair(word(3));
+                print("    workgroup (" + xy[0] + ", " + xy[1] + ", " + z[0] + "), subgroup " + z[1] + ", instruction " + place[0] +
+                    (place[1] !== 0 ? ", line " + place[1] : "") + ", lanes " + hex(lanes[0]) + " of " + hex(lanes[1]) + ", code " +
+                    hex(word(7)) + " " + hex(word(8)));
+            }
+        }
+    });
+}
+
 function showFences() {
     adapters().forEach(function (adapter) {
         const fences = objects(adapter, KIND.fence);
@@ -793,6 +824,7 @@ function initializeScript() {
         new host.apiVersionSupport(1, 3),
         alias(showAdapter, "adapter"),
         alias(showQueues, "queues"),
+        alias(showDispatches, "dispatches"),
         alias(showFences, "fences"),
         alias(showDoorbells, "doorbells"),
         alias(showTrace, "trace"),

@@ -1,18 +1,21 @@
 //! DISPATCH: a program is fetched through the page tables of its process, checked, and run in slices.
 //!
-//! The progress of a dispatch is kept in its queue, so that another queue can have the node between two slices. A slice runs under the lock of the
-//! node, as any other, so a TLB invalidation is complete before the next slice executes an instruction.
+//! While a queue has the node, the progress of its dispatch is kept in it between two slices; when it leaves the node in a dispatch, that goes to its save area, and comes back from there.
+//! A slice runs under the lock of the node, as any other, so a TLB invalidation is complete before the next slice executes an instruction.
 
 use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
+use crate::save_area::SaveArea;
 use crate::variant::Preemption;
 use campanile_hw::event::FaultKind;
-use campanile_hw::isa::{GRID_MAX, INSTRUCTION_SIZE, NO_INSTRUCTION, Order, Program, Scope};
+use campanile_hw::isa::{
+    DispatchPosition, GRID_MAX, INSTRUCTION_SIZE, Instruction, NO_INSTRUCTION, Order, Program, SavedDispatch, Scope,
+};
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
 use campanile_jit::Compiled;
-use campanile_shader::{Blocks, Cause, Dispatch, GlobalMemory, Kernel, NoBlocks, Outcome, ShaderFault};
+use campanile_shader::{BadSave, Blocks, Cause, Dispatch, GlobalMemory, Kernel, NoBlocks, Outcome, ShaderFault};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -32,6 +35,8 @@ const PROGRAMS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Running {
     program: Arc<Fetched>,
+    /// GPU virtual address of the program.
+    address: u64,
     dispatch: Dispatch,
     begun: u64,
 }
@@ -41,6 +46,54 @@ impl Running {
     pub(crate) fn is_between_workgroups(&self) -> bool {
         self.dispatch.is_between_workgroups()
     }
+
+    /// Writes the state of the dispatch to a save area.
+    ///
+    /// # Errors
+    /// The area is too small or cannot be reached.
+    pub(crate) fn save(&self, area: &SaveArea, memory: &Access<'_>) -> Result<(), Fault> {
+        area.write(memory, &self.dispatch.save(self.begun))
+    }
+
+    /// Where the dispatch stands.
+    pub(crate) fn position(&self) -> DispatchPosition {
+        let plain = DispatchPosition {
+            program: self.address,
+            done: self.dispatch.workgroups_done(),
+            instructions: self.dispatch.counters().instructions,
+            begun: self.begun,
+            ..DispatchPosition::from_bytes(&[0; DispatchPosition::SIZE])
+        };
+        let Some(at) = self.dispatch.position() else { return plain };
+        let [workgroup_x, workgroup_y, workgroup_z] = at.workgroup;
+        let code = self.program.kernel.code().get(at.instruction as usize).map_or([0; 16], Instruction::encode);
+        let [code_low, code_high] = code.as_chunks().0.first_chunk().copied().unwrap_or_default();
+        DispatchPosition {
+            workgroup: 1,
+            workgroup_x,
+            workgroup_y,
+            workgroup_z,
+            subgroup: at.subgroup,
+            instruction: at.instruction,
+            line: self.program.line(at.instruction),
+            active: at.active,
+            alive: at.alive,
+            code_low: u64::from_le_bytes(code_low),
+            code_high: u64::from_le_bytes(code_high),
+            ..plain
+        }
+    }
+}
+
+/// What a queue knows of the dispatch that its buffer is at.
+pub(crate) struct State<'a> {
+    /// The dispatch while the queue has the node.
+    pub(crate) running: &'a mut Option<Box<Running>>,
+    /// The workgroups that have ended and one more; 0 before the dispatch has begun.
+    pub(crate) partial: &'a mut u64,
+    pub(crate) save_area: SaveArea,
+    /// True if the queue is to leave the node as soon as it can.
+    pub(crate) leaves: bool,
 }
 
 /// Executor and end of one slice of a dispatch.
@@ -64,6 +117,11 @@ struct Fetched {
 }
 
 impl Fetched {
+    /// The line of the source that an instruction comes from, 0 for none.
+    fn line(&self, instruction: u32) -> u32 {
+        Program::validate(&self.bytes).ok().and_then(|program| program.line(instruction)).unwrap_or(0)
+    }
+
     /// Runs a dispatch of this program for one slice.
     fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, manner: Manner) -> Outcome<Fault> {
         let mut run = |blocks: &dyn Blocks, budget: &mut u64| match manner.ends_with_workgroup {
@@ -278,14 +336,39 @@ fn grid(lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<[u32; 3]
     if legal { Ok(grid) } else { Err(Fault::plain(FaultKind::BadGrid, packet.indirect)) }
 }
 
-/// A dispatch before its first workgroup.
+/// A dispatch before its first workgroup, or where it left the node.
 fn begin(
     programs: &mut Programs,
     lanes: &mut Lanes<'_, '_>,
     packet: &packet::Dispatch,
-) -> Result<(Arc<Fetched>, Dispatch), Fault> {
+    (state, context): (&State<'_>, &Context<'_>),
+) -> Result<Running, Fault> {
     let program = fetch(programs, lanes, packet)?;
-    Ok((program, Dispatch::new(grid(lanes, packet)?, packet.arguments)))
+    let needed = match context.features.preemption {
+        Preemption::Instruction => program.kernel.header().save_size(),
+        Preemption::Workgroup => SavedDispatch::SIZE as u32,
+        Preemption::Dispatch | Preemption::Buffer => 0,
+    };
+    state.save_area.holds(needed)?;
+    let (dispatch, begun) = match *state.partial {
+        0 => (Dispatch::new(grid(lanes, packet)?, packet.arguments), context.clock.now()),
+        _ => resume(&program.kernel, lanes.memory, packet, &state.save_area)?,
+    };
+    Ok(Running { program, address: packet.program, dispatch, begun })
+}
+
+/// A dispatch as its save area has it. The bytes need not be those that were written: they are checked whole before an instruction runs.
+fn resume(
+    kernel: &Kernel,
+    memory: &Access<'_>,
+    packet: &packet::Dispatch,
+    area: &SaveArea,
+) -> Result<(Dispatch, u64), Fault> {
+    let bytes = area.read(memory, kernel.header().save_size())?;
+    let (dispatch, begun) = Dispatch::restore(kernel, &bytes).map_err(|BadSave| area.fault(Intent::Read))?;
+    let (size, arguments) = dispatch.parameters();
+    let same = arguments == packet.arguments && (packet.indirect != 0 || size == packet.grid());
+    if same { Ok((dispatch, begun)) } else { Err(area.fault(Intent::Read)) }
 }
 
 /// The fault of a queue for a program's fault.
@@ -299,36 +382,31 @@ fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
     }
 }
 
-/// Goes on with a DISPATCH for one slice, or begins it. True when it is done. `partial` counts, from 1, the workgroups that have ended, so that a queue whose state was
-/// saved and restored goes on with the workgroup that had not. The slice ends with the workgroup in progress if `leaves` says that the queue is to leave the node.
+/// Goes on with a DISPATCH for one slice, or begins it. True when it is done. The slice ends with the workgroup in progress if the queue is to leave the node.
 pub(crate) fn dispatch(
     tlb: &mut Tlb,
     programs: &mut Programs,
     root: Location,
     packet: &packet::Dispatch,
-    (running, partial, leaves): (&mut Option<Box<Running>>, &mut u64, bool),
+    state: State<'_>,
     context: &Context<'_>,
 ) -> Result<bool, Fault> {
     let mut lanes = Lanes { tlb, memory: context.memory, root, near: None };
-    let mut current = match running.take() {
+    let mut current = match state.running.take() {
         Some(running) => running,
         None => {
-            let begun = context.clock.now();
-            let fetched = begin(programs, &mut lanes, packet);
-            let (program, dispatch) = fetched.inspect_err(|fault| {
-                lanes.report_fault(packet.report, &not_begun(fault, begun, context));
-            })?;
-            let dispatch = dispatch.from_workgroup(partial.saturating_sub(1));
-            Box::new(Running { program, dispatch, begun })
+            let now = context.clock.now();
+            let begun = begin(programs, &mut lanes, packet, (&state, context));
+            Box::new(begun.inspect_err(|fault| lanes.report_fault(packet.report, &not_begun(fault, now, context)))?)
         }
     };
     let Running { program, dispatch, .. } = &mut *current;
-    let ends_with_workgroup = leaves && context.features.preemption == Preemption::Workgroup;
+    let ends_with_workgroup = state.leaves && context.features.preemption == Preemption::Workgroup;
     let manner = Manner { compiles: !context.features.interpreter, ends_with_workgroup };
     match program.run(dispatch, &mut lanes, manner) {
         Outcome::Paused => {
-            *partial = current.dispatch.workgroups_done() + 1;
-            *running = Some(current);
+            *state.partial = current.dispatch.workgroups_done() + 1;
+            *state.running = Some(current);
             Ok(false)
         }
         Outcome::Done => {
@@ -339,12 +417,11 @@ pub(crate) fn dispatch(
         Outcome::Fault(place) => {
             let fault = fault_of(&place);
             let [workgroup_x, workgroup_y, workgroup_z] = place.workgroup;
-            let program = Program::validate(&current.program.bytes).ok();
             let faulted = DispatchReport {
                 state: DISPATCH_FAULTED,
                 fault: fault.kind as u32,
                 instruction: place.instruction,
-                line: program.and_then(|program| program.line(place.instruction)).unwrap_or(0),
+                line: current.program.line(place.instruction),
                 lane: place.lane,
                 workgroup_x,
                 workgroup_y,

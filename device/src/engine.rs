@@ -442,7 +442,7 @@ impl Engine {
             Packet::Dispatch(_) if queue.node != NODE_COMPUTE => Err(bad_packet(BadPacket::Privilege, at)),
             Packet::Dispatch(dispatch) => {
                 let (tlb, programs) = (&mut self.tlb, &mut self.programs);
-                let state = (&mut queue.dispatch, &mut buffer.partial, budget.leaves);
+                let state = queue.dispatch_state(&mut buffer.partial, budget.leaves);
                 let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
                 // A dispatch uses up the rest of the time slice.
                 budget.bytes = 0;

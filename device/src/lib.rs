@@ -37,6 +37,7 @@ mod pci;
 mod queue;
 mod registers;
 mod runner;
+mod save_area;
 mod sending;
 #[cfg(feature = "testing")]
 pub mod testing;

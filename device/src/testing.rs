@@ -31,6 +31,8 @@ const QUEUE_SPACE: u64 = 0x10_0000_0000;
 const QUEUE_STRIDE: u64 = 16 << 20;
 /// Bytes of command buffers a queue helper has.
 const COMMANDS: u64 = 64 << 10;
+/// Bytes of its save area.
+pub const SAVE_AREA: u64 = 32 << 10;
 
 pub fn ram(address: u64) -> Location {
     Location::new().with_address(address).with_system(true)
@@ -87,6 +89,8 @@ pub struct TestQueue {
     pub commands: u64,
     pub commands_location: Location,
     pub commands_used: u64,
+    /// Where the state of a dispatch goes that is left, where it can be.
+    pub save_area: Option<Location>,
     pub write: u64,
     pub geometry: RingGeometry,
     pub doorbell: Option<u32>,
@@ -311,7 +315,7 @@ impl Host {
         let base = QUEUE_SPACE + u64::from(number) * QUEUE_STRIDE;
         let entries = 64;
         let (ring, control, commands) = (base, base + 0x10_0000, base + 0x20_0000);
-        let queue = TestQueue {
+        let mut queue = TestQueue {
             number,
             space,
             ring,
@@ -321,10 +325,14 @@ impl Host {
             commands,
             commands_location: self.map_new_ram(space, commands, COMMANDS),
             commands_used: 0,
+            save_area: None,
             write: 0,
             geometry: RingGeometry::new(entries).expect("a legal ring"),
             doorbell: None,
         };
+        if self.get(reg::SAVE_SIZE, 4) != 0 {
+            queue.save_area = Some(ram(self.take_ram(SAVE_AREA)));
+        }
         let descriptor = QueueDescriptor {
             ring,
             control,
@@ -344,6 +352,8 @@ impl Host {
             grace_same: 0,
             grace_lower: 0,
             context: 0,
+            save_area: queue.save_area.map_or(0, Location::into_bits),
+            save_size: queue.save_area.map_or(0, |_| SAVE_AREA as u32),
         };
         (queue, descriptor)
     }

@@ -102,6 +102,13 @@ pub enum Preemption {
     Instruction = PREEMPTION_INSTRUCTION,
 }
 
+impl Preemption {
+    /// True if a queue can leave the node in a DISPATCH that it has begun.
+    pub(crate) fn leaves_dispatches(self) -> bool {
+        matches!(self, Self::Workgroup | Self::Instruction)
+    }
+}
+
 impl Default for Variant {
     /// 256 MiB of VRAM, all of it visible, 64 dedicated doorbells, 16384 queues, every feature.
     fn default() -> Self {

@@ -3,6 +3,7 @@
 //! The large functions lie in pageable code (section PAGE): only queries at PASSIVE_LEVEL call them, and they call nothing that raises the
 //! level. They are not inlined, because then they would lie in the section of the caller.
 
+use campanile_hw::isa::SAVE_SIZE_MAX;
 use campanile_hw::page_table;
 use campanile_hw::registers::{
     self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
@@ -50,6 +51,8 @@ pub(crate) struct Hardware {
     pub(crate) doorbells: u32,
     pub(crate) queue_limit: u32,
     pub(crate) clock_hz: u64,
+    /// The most bytes that the state of a dispatch takes in a save area, 0 where none is left.
+    pub(crate) save_size: u32,
 }
 
 impl Hardware {
@@ -67,6 +70,8 @@ impl Hardware {
             doorbells: registers.read32(registers::DOORBELL_COUNT),
             queue_limit: registers.read32(registers::QUEUE_LIMIT),
             clock_hz: registers.read64(registers::CLOCK_HZ),
+            // More than the state of a valid program takes is nothing that this driver would allocate.
+            save_size: registers.read32(registers::SAVE_SIZE).min(SAVE_SIZE_MAX),
         })
     }
 
@@ -354,6 +359,7 @@ impl Hardware {
             doorbells: 1,
             queue_limit: 1024,
             clock_hz: 1_000_000_000,
+            save_size: 0,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use campanile_hw::isa::DispatchPosition;
 use campanile_hw::log::{LogKind, LogTarget};
 use campanile_hw::queue::{Location, QueueDescriptor, QueueState};
 use campanile_hw::registers::{self, Command, CommandStatus, Control};
@@ -38,7 +39,7 @@ pub(crate) struct Cmp {
     registers: Registers,
     /// The driver's part of VRAM, which begins with the table at QUEUE_TABLE_BASE.
     descriptors: Mapping,
-    /// VRAM offset of the record in which SaveQueue and RestoreQueue pass a queue's state; guarded by `lock`.
+    /// VRAM offset of the record in which SaveQueue, RestoreQueue and QueryDispatch pass what they are about; guarded by `lock`.
     record: u64,
     /// True while the device is in D0.
     powered: AtomicBool,
@@ -194,12 +195,29 @@ impl Cmp {
     pub(crate) fn save_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<QueueState, CommandError> {
         let _held = self.lock.lock(irql);
         self.execute(Command::SaveQueue, &[u64::from(number), self.record(), 0])?;
-        let mut bytes = [0; QueueState::SIZE];
+        let bytes = self.read_record();
+        self.execute(Command::UnmapQueue, &[u64::from(number), 0, 0])?;
+        Ok(QueueState::from_bytes(&bytes))
+    }
+
+    /// What the device has written to the record. The caller has `lock`.
+    fn read_record<const SIZE: usize>(&self) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
         for (offset, word) in (0..).step_by(8).zip(bytes.as_chunks_mut::<8>().0) {
             *word = self.descriptors.read64(self.record + offset).to_le_bytes();
         }
-        self.execute(Command::UnmapQueue, &[u64::from(number), 0, 0])?;
-        Ok(QueueState::from_bytes(&bytes))
+        bytes
+    }
+
+    /// Where the dispatch in progress of a queue stands; refused as BadState if there is none.
+    pub(crate) fn query_dispatch(
+        &self,
+        irql: &impl UpToDispatch,
+        number: u32,
+    ) -> Result<DispatchPosition, CommandError> {
+        let _held = self.lock.lock(irql);
+        self.execute(Command::QueryDispatch, &[u64::from(number), self.record(), 0])?;
+        Ok(DispatchPosition::from_bytes(&self.read_record()))
     }
 
     /// Lets a queue that was mapped suspended go on where it was.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use campanile_hw::debug::{CUT, END, MAGIC, NO_PAGE, POWERED, RUNNING, Section, WORDS_AT};
-use campanile_hw::registers::NODES;
+use campanile_hw::registers::{NODE_COMPUTE, NODES};
 use campanile_hw::trace::entry::{TraceEntry, to_words};
 use campanile_hw::trace::ring::TraceRing;
 use wddm_ddi::km::DXGKARG_COLLECTDBGINFO;
@@ -81,8 +81,8 @@ impl Writer {
     }
 }
 
-/// DxgkDdiCollectDbgInfo: the words of [`campanile_hw::debug`], as many as fit. Does not touch the device. For a timeout no object goes
-/// while it is looked at; at a level at which nothing can be waited for, the machine is about to stop.
+/// DxgkDdiCollectDbgInfo: the words of [`campanile_hw::debug`], as many as fit. Only for a timeout the device is asked, and told nothing: where its dispatches stand.
+/// For a timeout no object goes while it is looked at; at a level at which nothing can be waited for, the machine is about to stop.
 pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) -> u32 {
     let buffer = NonNull::new(args.pBuffer.cast::<u64>());
     let room = if buffer.is_some() { args.BufferSize / size_of::<u64>() } else { 0 };
@@ -100,8 +100,12 @@ pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) -> u32 {
     let passive = nt::current_irql().is_some_and(|irql| irql < DISPATCH_LEVEL);
     // SAFETY: asked just now.
     let irql = passive.then(|| unsafe { Passive::assume() });
+    let timeout = TIMEOUTS.contains(&args.Reason);
+    if let Some(irql) = irql.as_ref().filter(|_| timeout) {
+        dispatches(&mut writer, adapter, irql);
+    }
     objects(&mut writer, adapter, irql.as_ref());
-    let last = if TIMEOUTS.contains(&args.Reason) { EVENTS_TIMEOUT } else { EVENTS_OTHER };
+    let last = if timeout { EVENTS_TIMEOUT } else { EVENTS_OTHER };
     events(&mut writer, adapter, last);
     let state = |flag, bit| if flag { bit } else { 0 };
     let running = state(adapter.engines().any(Gpu::is_running), RUNNING);
@@ -126,6 +130,58 @@ fn device(writer: &mut Writer, adapter: &Adapter, gpu: &Gpu) {
             item(&[u64::from(submitted) | u64::from(completed) << 32, state]);
         }
     });
+}
+
+/// The dispatches in progress. Each is also noted where a debugger finds it.
+fn dispatches(writer: &mut Writer, adapter: &Adapter, irql: &Passive) {
+    writer.items(Section::Dispatches, |item| {
+        for (engine, gpu) in (0..).zip(adapter.engines()) {
+            gpu.dispatches.clear();
+            dispatch(item, gpu, irql, [0, NODE_COMPUTE.into(), engine]);
+        }
+        let mut left = OBJECTS;
+        adapter.objects.visit::<HwQueue>(Some(irql), adapter.handle(), |handle, queue| {
+            let Ok(gpu) = adapter.engine(queue.engine) else { return true };
+            if queue.node != NODE_COMPUTE {
+                return true;
+            }
+            left -= 1;
+            dispatch(item, gpu, irql, [handle.into_bits(), queue.number.into(), queue.engine.into()]) && left != 0
+        });
+    });
+}
+
+/// The dispatch in progress of one queue, of which the handle, the number and the engine are given. False if there is no room for it.
+fn dispatch(
+    item: &mut dyn FnMut(&[u64]) -> bool,
+    gpu: &Gpu,
+    irql: &Passive,
+    [handle, number, engine]: [u64; 3],
+) -> bool {
+    if !gpu.is_running() {
+        return true;
+    }
+    // Refused: no dispatch is in progress, or the device is lost, of which the recovery learns by itself.
+    let Ok(at) = gpu.cmp.query_dispatch(irql, number as u32) else { return true };
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let node = engine * u64::from(NODES) + u64::from(NODE_COMPUTE);
+    let flags = u64::from(at.saved & 1) << 40 | u64::from(at.workgroup & 1) << 41;
+    let words = [
+        handle,
+        number | (node & 0xff) << 32 | flags,
+        pair(at.workgroup_x, at.workgroup_y),
+        pair(at.workgroup_z, at.subgroup),
+        pair(at.instruction, at.line),
+        pair(at.active, at.alive),
+        at.program,
+        at.code_low,
+        at.code_high,
+        at.done,
+        at.instructions,
+        at.begun,
+    ];
+    gpu.dispatches.note(words);
+    item(&words)
 }
 
 fn reasons(writer: &mut Writer, adapter: &Adapter) {

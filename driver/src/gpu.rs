@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::pci;
 use campanile_hw::queue::Location;
-use campanile_hw::registers::{self, Command, Control, NODES};
+use campanile_hw::registers::{self, Command, Control, NODE_COMPUTE, NODES};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
@@ -14,6 +14,7 @@ use wddm_ddi::types::*;
 
 use crate::caps::{Claims, Hardware};
 use crate::cmp::{Cmp, refused_command};
+use crate::dispatches::Dispatches;
 use crate::doorbells::{Doorbells, Scheduler};
 use crate::dxgk::{ContiguousMemory, Dxgk};
 use crate::events::{EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
@@ -78,6 +79,8 @@ pub(crate) struct Gpu {
     running: AtomicBool,
     /// State saved when the device leaves D0, and restored on its return.
     sleep: Sleep,
+    /// Where dispatches stood at the last timeout, for debuggers.
+    pub(crate) dispatches: Dispatches,
     /// True if the kernel had a buffer built that signals a monitored fence, so that a completed packet may have written one.
     monitored_signals: AtomicBool,
     /// True while a kernel-mode hardware queue has submissions that wait for a free ring entry.
@@ -505,7 +508,8 @@ impl Undo<'_> {
                 .ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
             let ring = Ring::new(memory, Location::new().with_address(offset))
                 .ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
-            nodes.push(Node::new(ordinal, ring))?;
+            let save_area = layout.save_area().filter(|_| ordinal == NODE_COMPUTE);
+            nodes.push(Node::new(ordinal, ring.with_save_area(save_area)))?;
         }
         Ok(Parts {
             hardware,
@@ -555,6 +559,7 @@ impl Undo<'_> {
             started: AtomicBool::new(true),
             running: AtomicBool::new(false),
             sleep: Sleep::default(),
+            dispatches: Dispatches::new(),
             monitored_signals: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             fstates: [const { AtomicU32::new(0) }; NODES as usize],

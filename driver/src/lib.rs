@@ -22,6 +22,7 @@ mod caps;
 mod cmp;
 mod debug;
 mod debug_root;
+mod dispatches;
 mod doorbells;
 mod dxgk;
 mod entry;

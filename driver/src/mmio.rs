@@ -25,6 +25,11 @@ impl Mapping {
         Self { base, len }
     }
 
+    /// Bytes.
+    pub(crate) fn len(self) -> u64 {
+        self.len
+    }
+
     pub(crate) fn base(self) -> NonNull<u8> {
         self.base
     }

@@ -42,8 +42,8 @@ pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), Refused> {
 
 fn free_objects(irql: &Passive, adapter: &Adapter) {
     while let Some(mut queue) = adapter.objects.remove_any::<HwQueue>(irql) {
-        if let (Ok(gpu), Some(memory)) = (adapter.engine(queue.engine), queue.take_memory()) {
-            gpu.dxgk.free_contiguous(irql, memory);
+        if let Ok(gpu) = adapter.engine(queue.engine) {
+            queue.free_memory(irql, gpu);
         }
     }
     while adapter.objects.remove_any::<Doorbell>(irql).is_some() {}

@@ -49,6 +49,11 @@ pub enum Section {
     Fences = 7,
     /// A native fence in a process: handle; fence; process; addresses of current and monitored value.
     OpenFences = 8,
+    /// A dispatch in progress when a timeout was found: handle of its hardware queue, 0 for the packets of the node; number of the queue, node in bits 39:32, bit 40 set while its state is in
+    /// the save area, bit 41 if a workgroup is in progress; place of the workgroup, x and in the high half y; z, and in the high half the number of the subgroup that runs; its next instruction,
+    /// and in the high half the line of the source, 0 for none; lanes that execute, and in the high half those that have not ended; address of the program; the instruction, two words; workgroups
+    /// that have ended; instructions of subgroups; GPU clock when it began.
+    Dispatches = 9,
     /// The last events of a ring, oldest first: the words of [`crate::trace::entry::TraceEntry`]. The component's number is added to this.
     Events = 0x100,
 }
@@ -62,6 +67,7 @@ impl Section {
             Self::Doorbells => 4,
             Self::Device | Self::OpenFences => 5,
             Self::Queues | Self::Events => 6,
+            Self::Dispatches => 12,
         }
     }
 }

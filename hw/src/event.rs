@@ -112,5 +112,7 @@ numbers! {
         ScratchMemory = 12,
         /// The grid of an indirect dispatch is too large. Address: of the numbers.
         BadGrid = 13,
+        /// The save area is missing or too small for the program of a DISPATCH (address: the bytes that it has), cannot be reached (address: its location), or does not hold the state of the DISPATCH that is to go on (address: its location).
+        SaveArea = 14,
     }
 }

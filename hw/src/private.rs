@@ -72,6 +72,16 @@ record! {
 }
 
 record! {
+    /// Private data of D3DKMTCreateHwQueue for a queue that is to run programs. Without it the queue has no save area.
+    pub struct HwQueueData[16] {
+        /// [`MAGIC`].
+        0x00 magic: u32,
+        /// Bytes of the save area, which the kernel-mode driver allocates: at least what the header of each program of the queue asks for, at most `SAVE_SIZE`. Ignored where the compute node is left in no DISPATCH, and on other nodes.
+        0x04 save_size: u32,
+    }
+}
+
+record! {
     /// Private data of D3DKMTCreateDoorbell: where the ring lies in the process.
     pub struct DoorbellData[16] {
         /// GPU virtual address of the ring buffer allocation.

@@ -81,6 +81,10 @@ record! {
         0x60 grace_lower: u32,
         /// The number by which the scheduling log of the node names the queue's context; 0 for a queue that the log leaves out.
         0x68 context: u64,
+        /// Location of the save area, a multiple of 4096: memory into which the state of a DISPATCH goes when the queue leaves the node in it. 0 without one.
+        0x70 save_area: u64,
+        /// Bytes of the save area, at most SAVE_SIZE rounded up to a multiple of 4096; 0 without one.
+        0x78 save_size: u32,
     }
 }
 
@@ -112,7 +116,7 @@ record! {
         0x10 commands: u64,
         /// Page-table root of the buffer, a location, if its ring entry named one; 0 for that of the queue.
         0x18 root: u64,
-        /// Bytes of the current packet's effect that are done.
+        /// Bytes of the current packet's effect that are done. Of a DISPATCH that has begun the workgroups that have ended and one more; the rest of its state is in the save area.
         0x20 partial: u64,
         /// Tag of the buffer's ring entry, if it ends in a Retired event or raises the progress fence.
         0x28 tag: u64,

@@ -112,6 +112,8 @@ registers! {
     HOST_APERTURE_TARGET = 0x0c8, 4, Command;
     /// Distance in bytes that neighbouring current values, and neighbouring monitored values, of fences are to have: a multiple of 8, at most 4096. 0 leaves it to software. Closer ones are right too, and may cost accesses to each other's lines.
     FENCE_STRIDE = 0x0cc, 4, ReadOnly;
+    /// The most bytes that the state of a DISPATCH takes in the save area of its queue, which a program's header says exactly (section 15.4). 0 if CAPS.PREEMPTION lets no queue leave the node in a DISPATCH: then no queue has a save area.
+    SAVE_SIZE = 0x0d0, 4, ReadOnly;
     /// Doorbell stores that the scheduler has seen, since reset.
     COUNT_DOORBELLS = 0x100, 8, ReadOnly;
     /// WAIT packets satisfied, since reset.
@@ -122,6 +124,8 @@ registers! {
     COUNT_INTERRUPTS = 0x118, 8, ReadOnly;
     /// Command buffers retired, since reset.
     COUNT_RETIRED = 0x120, 8, ReadOnly;
+    /// Times that a queue left the compute node in a DISPATCH, its state written to the save area, since reset.
+    COUNT_PREEMPTIONS = 0x128, 8, ReadOnly;
     /// Progress of node 0 since reset: packets executed, and each further part of at most 2 MiB of a packet that moves more. A node whose NODE_BUSY stays set while this stands still makes no progress.
     PROGRESS_COMPUTE = 0x140, 8, ReadOnly;
     /// Progress of node 1, as PROGRESS_COMPUTE.
@@ -261,6 +265,8 @@ numbers! {
         SetQueueRoot = 25,
         /// Gives node ARG0 the scheduling log with its header at ARG1 (32-aligned, in the paging process, PAGING_ROOT) and ARG2 entries (1 to 2^20), and has a SchedulingLog event sent each time entry ARG3 is written; no entry has a number of ARG2 or more. ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position that the header has at the first entry; an index beyond the last entry counts as 0. When the command has completed, nothing more is written to the old log. The pages may come and go: an entry is dropped, without a trace in the position, while its page or that of the header is not mapped. BadState if PAGING_ROOT is 0.
         SetSchedulingLog = 26,
+        /// Writes where the DISPATCH in progress of queue ARG0 stands, as a `DispatchPosition`, to the location ARG1, a multiple of 64: that of the subgroup that runs, between two instructions. Nothing is stopped for longer than a step. BadState if no DISPATCH is in progress.
+        QueryDispatch = 27,
     }
 }
 
@@ -315,7 +321,7 @@ impl Command {
             Self::RescanWaits => &[],
             Self::InvalidateTlb | Self::SetNodePower | Self::SetBandShare | Self::SetBandTimes => &[BadArgument],
             Self::ResetNode => &[BadArgument, BadState],
-            Self::DiscardQueue | Self::SetFenceLog | Self::SaveQueue | Self::RestoreQueue => {
+            Self::DiscardQueue | Self::SetFenceLog | Self::SaveQueue | Self::RestoreQueue | Self::QueryDispatch => {
                 &[BadQueue, BadArgument, PageFault, BadState]
             }
             Self::MapFence => &[UnknownCommand, BadArgument, BadState, NoRoom],

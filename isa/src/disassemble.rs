@@ -2,8 +2,8 @@
 
 use crate::{constant, name};
 use campanile_hw::isa::{
-    AtomicOperation, Comparison, Immediate, Instruction, MemoryFormat, ModifierKind, Op, Operand, Order, Program,
-    Reduction, Scope, SystemValue, Type,
+    AtomicOperation, Comparison, INSTRUCTION_SIZE, Immediate, Instruction, MemoryFormat, ModifierKind, Op, Operand,
+    Order, Program, Reduction, Scope, SystemValue, Type,
 };
 use std::fmt::Write as _;
 
@@ -78,6 +78,11 @@ fn address(letter: char, number: u8, offset: i64) -> String {
         1.. => format!("[{letter}{number} + {offset}]"),
         _ => format!("[{letter}{number} - {}]", offset.unsigned_abs()),
     }
+}
+
+/// One instruction as text, without the targets of blocks; none if the bytes are no instruction.
+pub fn disassemble_instruction(code: &[u8; INSTRUCTION_SIZE]) -> Option<String> {
+    Instruction::decode(code).ok().map(|instruction| line(&instruction))
 }
 
 /// The program as text. Assembled, the text gives the same bytes, as long as the table of source lines has no entry that changes nothing.

@@ -30,5 +30,5 @@ mod link;
 mod name;
 
 pub use assemble::{AssemblyError, assemble};
-pub use disassemble::disassemble;
+pub use disassemble::{disassemble, disassemble_instruction};
 pub use link::{Function, LinkError, Source, link};

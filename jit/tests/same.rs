@@ -6,7 +6,7 @@ mod random;
 use campanile_hw::isa::{Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, Type};
 use campanile_isa::{Source, assemble, link};
 use campanile_jit::Compiled;
-use campanile_shader::{Blocks, Counters, Dispatch, Kernel, Outcome, Registers, save_size};
+use campanile_shader::{Blocks, Counters, Dispatch, Kernel, Outcome, Registers};
 use proptest::prelude::*;
 use random::{BASE, Flat, choices, program};
 
@@ -43,9 +43,9 @@ proptest! {
             if outcome == Outcome::Done {
                 break;
             }
-            let saved = dispatch.save();
-            prop_assert!(saved.len() <= save_size(kernel.header()));
-            dispatch = Dispatch::restore(&kernel, &saved).expect("its own state");
+            let saved = dispatch.save(77);
+            prop_assert!(saved.len() <= kernel.header().save_size() as usize);
+            dispatch = Dispatch::restore(&kernel, &saved).expect("its own state").0;
         }
         prop_assert!(whole.0 == memory, "memory differs");
         prop_assert_eq!(whole.1, *dispatch.counters());

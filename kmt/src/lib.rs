@@ -10,6 +10,10 @@
 pub mod display;
 mod fork;
 pub mod machine;
+pub mod table;
+
+// The C API of the user-mode driver, whose functions the library exports beside the thunks.
+use campanile_umd as _;
 
 use core::ffi::c_void;
 

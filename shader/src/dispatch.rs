@@ -19,6 +19,21 @@ pub enum Outcome<F> {
     Fault(ShaderFault<F>),
 }
 
+/// Where a dispatch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Place of the workgroup in the grid.
+    pub workgroup: [u32; 3],
+    /// Number in its workgroup of the subgroup that runs.
+    pub subgroup: u32,
+    /// Its next instruction.
+    pub instruction: u32,
+    /// Lanes of it that execute, a bit each.
+    pub active: u32,
+    /// Lanes of it that have not ended.
+    pub alive: u32,
+}
+
 /// A dispatch that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dispatch {
@@ -36,12 +51,6 @@ impl Dispatch {
         Self { grid: Grid { size, arguments }, done: 0, group: None, counters: Counters::default() }
     }
 
-    /// The same dispatch without its first `done` workgroups, as if they had ended.
-    #[must_use]
-    pub fn from_workgroup(self, done: u64) -> Self {
-        Self { done, group: None, ..self }
-    }
-
     /// Counts of the work so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -52,10 +61,22 @@ impl Dispatch {
         self.done
     }
 
-    /// The instruction, workgroup and active lanes of the subgroup that runs, for debuggers.
-    pub fn position(&self) -> Option<(u32, [u32; 3], u32)> {
+    /// Workgroups of the grid, and the address that ARGUMENTS gives.
+    pub fn parameters(&self) -> ([u32; 3], u64) {
+        (self.grid.size, self.grid.arguments)
+    }
+
+    /// Where the subgroup that runs stands, for debuggers; none between two workgroups.
+    pub fn position(&self) -> Option<Position> {
         let group = self.group.as_ref()?;
-        group.subgroups.get(group.current).map(|subgroup| (subgroup.pc, group.id, subgroup.active))
+        let subgroup = group.subgroups.get(group.current)?;
+        Some(Position {
+            workgroup: group.id,
+            subgroup: group.current as u32,
+            instruction: subgroup.pc,
+            active: subgroup.active,
+            alive: subgroup.alive,
+        })
     }
 
     /// Runs until everything is done, `budget` instructions are spent, or the program faults. `budget` is what is left then.

@@ -23,9 +23,9 @@ mod save;
 mod subgroup;
 
 pub use blocks::{Blocks, NoBlocks, Registers};
-pub use dispatch::{Dispatch, Outcome};
+pub use dispatch::{Dispatch, Outcome, Position};
 pub use evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
 pub use grid::Counters;
 pub use kernel::Kernel;
 pub use memory::{Cause, GlobalMemory, ShaderFault};
-pub use save::{BadSave, SAVE_MAGIC, save_size};
+pub use save::BadSave;

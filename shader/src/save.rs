@@ -1,35 +1,17 @@
-//! Saves a dispatch to bytes and restores it: the format of a context-save area.
-//!
-//! Little-endian. A header of 96 bytes, filled up with zeros: magic and version (u32 each), workgroups of the grid (3 u32), the lanes of a subgroup (u32), address of the arguments, workgroups
-//! done, the five counters (u64 each), subgroup that runs (u32), and whether a workgroup has begun (u32). If one has: its place in the grid (3 u32), a u32 of zero, workgroup memory,
-//! and for each subgroup the next instruction, active lanes, lanes that have not ended, whether it waits at a barrier, and the number of open blocks (u32 each, and one of zero); 64
-//! blocks (kind, mask, other mask, return, u32 each), of which those that are not open are zero; predicates (u32 each, filled up to 8 bytes), words and doubles, register by register with all lanes of
-//! each; and scratch memory, lane after lane.
+//! Saves a dispatch to bytes and restores it: the format of a save area, whose records are [`campanile_hw::isa::SavedDispatch`] and those around it.
 
 use crate::dispatch::Dispatch;
 use crate::grid::{Counters, Grid};
 use crate::group::Group;
 use crate::kernel::Kernel;
 use crate::subgroup::{Frame, FrameKind, Subgroup};
-use campanile_hw::isa::{DEPTH_MAX, GRID_MAX, LANES, ProgramHeader};
-
-/// First word of a saved dispatch: "CSAV".
-pub const SAVE_MAGIC: u32 = u32::from_le_bytes(*b"CSAV");
-const VERSION: u32 = 1;
-const HEADER: usize = 96;
-const FRAME: usize = 16;
+use campanile_hw::isa::{
+    DEPTH_MAX, GRID_MAX, LANES, SAVE_MAGIC, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup,
+};
 
 /// The bytes are no state of a dispatch of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSave;
-
-/// The most bytes that a saved dispatch of a program with this header has.
-pub fn save_size(header: &ProgramHeader) -> usize {
-    let predicates = (usize::from(header.predicates) * 4).next_multiple_of(8);
-    let registers = (usize::from(header.words) * 4 + usize::from(header.doubles) * 8 + header.scratch as usize) * LANES;
-    let subgroup = 24 + DEPTH_MAX as usize * FRAME + predicates + registers;
-    HEADER + 16 + header.shared as usize + header.subgroups() as usize * subgroup
-}
 
 struct Writer(Vec<u8>);
 
@@ -43,18 +25,25 @@ impl Writer {
     }
 
     fn subgroup(&mut self, subgroup: &Subgroup) {
-        let open = subgroup.frames.len() as u32;
-        self.words(&[subgroup.pc, subgroup.active, subgroup.alive, subgroup.waiting.into(), open, 0]);
+        let head = SavedSubgroup {
+            instruction: subgroup.pc,
+            active: subgroup.active,
+            alive: subgroup.alive,
+            waiting: subgroup.waiting.into(),
+            blocks: subgroup.frames.len() as u32,
+        };
+        self.0.extend(head.to_bytes());
         for frame in &subgroup.frames {
             let kind = match frame.kind {
                 FrameKind::If => 1,
                 FrameKind::Loop => 2,
                 FrameKind::Call => 3,
             };
-            self.words(&[kind, frame.mask, frame.other, frame.back]);
+            let block = SavedBlock { kind, mask: frame.mask, other: frame.other, back: frame.back };
+            self.0.extend(block.to_bytes());
         }
         let rest = (DEPTH_MAX as usize).saturating_sub(subgroup.frames.len());
-        self.0.resize(self.0.len() + rest * FRAME, 0);
+        self.0.resize(self.0.len() + rest * SavedBlock::SIZE, 0);
         self.words(&subgroup.predicates);
         if !subgroup.predicates.len().is_multiple_of(2) {
             self.words(&[0]);
@@ -80,6 +69,13 @@ impl Reader<'_> {
         Ok(u64::from_le_bytes(*double))
     }
 
+    /// The bytes of a record.
+    fn record<const SIZE: usize>(&mut self) -> Result<[u8; SIZE], BadSave> {
+        let (record, rest) = self.0.split_first_chunk().ok_or(BadSave)?;
+        self.0 = rest;
+        Ok(*record)
+    }
+
     fn bytes(&mut self, out: &mut [u8]) -> Result<(), BadSave> {
         let (bytes, rest) = self.0.split_at_checked(out.len()).ok_or(BadSave)?;
         self.0 = rest;
@@ -89,18 +85,16 @@ impl Reader<'_> {
 
     fn subgroup(&mut self, subgroup: &mut Subgroup) -> Result<(), BadSave> {
         let legal = subgroup.alive;
-        subgroup.pc = self.word()?;
-        subgroup.active = self.word()? & legal;
-        subgroup.alive = self.word()? & legal;
-        subgroup.waiting = self.word()? != 0;
-        let open = self.word()? as usize;
-        self.word()?;
-        if open > DEPTH_MAX as usize {
+        let head = SavedSubgroup::from_bytes(&self.record()?);
+        let inside = |lanes: u32| lanes & !legal == 0;
+        if head.blocks > DEPTH_MAX || !inside(head.active | head.alive) || head.waiting > 1 {
             return Err(BadSave);
         }
-        for place in 0..DEPTH_MAX as usize {
-            let [kind, mask, other, back] = [self.word()?, self.word()?, self.word()?, self.word()?];
-            if place >= open {
+        (subgroup.pc, subgroup.active, subgroup.alive) = (head.instruction, head.active, head.alive);
+        subgroup.waiting = head.waiting != 0;
+        for place in 0..DEPTH_MAX {
+            let SavedBlock { kind, mask, other, back } = SavedBlock::from_bytes(&self.record()?);
+            if place >= head.blocks {
                 continue;
             }
             let kind = match kind {
@@ -128,65 +122,72 @@ impl Reader<'_> {
 }
 
 impl Dispatch {
-    /// The dispatch as bytes, at most [`save_size`] of them. Read back with the same program it runs on as if it had not been stopped.
-    pub fn save(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::new());
-        out.words(&[SAVE_MAGIC, VERSION]);
-        out.words(&self.grid.size);
-        out.words(&[LANES as u32]);
+    /// The dispatch as bytes, at most [`campanile_hw::isa::ProgramHeader::save_size`] of them. Read back with the same program it runs on as if it had not been stopped. `begun` is the time that
+    /// goes into the head.
+    pub fn save(&self, begun: u64) -> Vec<u8> {
+        let [grid_x, grid_y, grid_z] = self.grid.size;
         let Counters { instructions, lanes, loads, stores, atomics } = self.counters;
-        out.doubles(&[self.grid.arguments, self.done, instructions, lanes, loads, stores, atomics]);
-        let current = self.group.as_ref().map_or(0, |group| group.current as u32);
-        out.words(&[current, self.group.is_some().into()]);
-        out.0.resize(HEADER, 0);
+        let head = SavedDispatch {
+            magic: SAVE_MAGIC,
+            version: SAVE_VERSION,
+            grid_x,
+            grid_y,
+            grid_z,
+            subgroup: LANES as u32,
+            arguments: self.grid.arguments,
+            done: self.done,
+            instructions,
+            lanes,
+            loads,
+            stores,
+            atomics,
+            current: self.group.as_ref().map_or(0, |group| group.current as u32),
+            workgroup: self.group.is_some().into(),
+            begun,
+        };
+        let mut out = Writer(head.to_bytes().to_vec());
         if let Some(group) = &self.group {
-            out.words(&group.id);
-            out.words(&[0]);
+            let [x, y, z] = group.id;
+            out.0.extend(SavedWorkgroup { x, y, z }.to_bytes());
             out.0.extend(&group.shared);
             group.subgroups.iter().for_each(|subgroup| out.subgroup(subgroup));
         }
         out.0
     }
 
-    /// Reads a dispatch back. The bytes are not trusted: whatever they are, the dispatch stays within the program and within its own registers and workgroup memory.
+    /// Reads a dispatch back, and the time in its head. The bytes are not trusted: whatever they are, the dispatch stays within the program and within its own registers and workgroup memory.
     ///
     /// # Errors
     /// [`BadSave`]: the bytes are not those of a dispatch of this program.
-    pub fn restore(kernel: &Kernel, bytes: &[u8]) -> Result<Self, BadSave> {
-        let (head, body) = bytes.split_at_checked(HEADER).ok_or(BadSave)?;
-        let mut head = Reader(head);
-        if (head.word()?, head.word()?) != (SAVE_MAGIC, VERSION) {
+    pub fn restore(kernel: &Kernel, bytes: &[u8]) -> Result<(Self, u64), BadSave> {
+        let mut bytes = Reader(bytes);
+        let head = SavedDispatch::from_bytes(&bytes.record()?);
+        if (head.magic, head.version, head.subgroup) != (SAVE_MAGIC, SAVE_VERSION, LANES as u32) || head.workgroup > 1 {
             return Err(BadSave);
         }
-        let size = [head.word()?, head.word()?, head.word()?];
-        if size.iter().any(|size| *size > GRID_MAX) || head.word()? != LANES as u32 {
+        let size = [head.grid_x, head.grid_y, head.grid_z];
+        let grid = Grid { size, arguments: head.arguments };
+        if size.iter().any(|size| *size > GRID_MAX) || head.done > grid.groups() {
             return Err(BadSave);
         }
-        let (arguments, done) = (head.double()?, head.double()?);
-        let counters = Counters {
-            instructions: head.double()?,
-            lanes: head.double()?,
-            loads: head.double()?,
-            stores: head.double()?,
-            atomics: head.double()?,
-        };
-        let (current, begun) = (head.word()? as usize, head.word()? != 0);
-        let grid = Grid { size, arguments };
-        let mut dispatch = Self { grid, done, group: None, counters };
-        if !begun {
-            return Ok(dispatch);
+        let SavedDispatch { instructions, lanes, loads, stores, atomics, .. } = head;
+        let counters = Counters { instructions, lanes, loads, stores, atomics };
+        let mut dispatch = Self { grid, done: head.done, group: None, counters };
+        if head.workgroup == 0 {
+            return Ok((dispatch, head.begun));
         }
-        let mut body = Reader(body);
-        let id = [body.word()?, body.word()?, body.word()?];
-        body.word()?;
-        let mut group = Group::new(kernel, id);
-        if current >= group.subgroups.len() || done >= grid.groups() {
+        let SavedWorkgroup { x, y, z } = SavedWorkgroup::from_bytes(&bytes.record()?);
+        if head.done == grid.groups() || grid.place(head.done) != [x, y, z] {
             return Err(BadSave);
         }
-        group.current = current;
-        body.bytes(&mut group.shared)?;
-        group.subgroups.iter_mut().try_for_each(|subgroup| body.subgroup(subgroup))?;
+        let mut group = Group::new(kernel, [x, y, z]);
+        group.current = head.current as usize;
+        if group.current >= group.subgroups.len() {
+            return Err(BadSave);
+        }
+        bytes.bytes(&mut group.shared)?;
+        group.subgroups.iter_mut().try_for_each(|subgroup| bytes.subgroup(subgroup))?;
         dispatch.group = Some(group);
-        Ok(dispatch)
+        Ok((dispatch, head.begun))
     }
 }

@@ -4,7 +4,7 @@ mod random;
 
 use campanile_hw::isa::{LANES, Program};
 use campanile_isa::assemble;
-use campanile_shader::{Cause, Counters, Dispatch, Kernel, Outcome, ShaderFault, save_size};
+use campanile_shader::{Cause, Counters, Dispatch, Kernel, Outcome, ShaderFault};
 use proptest::prelude::*;
 use random::flat::Outside;
 use random::{BASE, Flat, choices, program};
@@ -194,9 +194,10 @@ proptest! {
             if stopped.run(&kernel, &mut pieces, &mut budget) == Outcome::Done {
                 break;
             }
-            let saved = stopped.save();
-            prop_assert!(saved.len() <= save_size(kernel.header()));
-            let restored = Dispatch::restore(&kernel, &saved).expect("its own state");
+            let saved = stopped.save(77);
+            prop_assert!(saved.len() <= kernel.header().save_size() as usize);
+            let (restored, begun) = Dispatch::restore(&kernel, &saved).expect("its own state");
+            prop_assert_eq!(begun, 77);
             prop_assert_eq!(&restored, &stopped);
             stopped = restored;
         }
@@ -212,14 +213,14 @@ proptest! {
         let mut dispatch = Dispatch::new([2, 1, 1], BASE);
         let mut budget = stop;
         let _ = dispatch.run(&kernel, &mut memory, &mut budget);
-        let mut saved = dispatch.save();
+        let mut saved = dispatch.save(77);
         for (place, value) in damage {
             // Most of a state is registers: damage its first part more often.
             let place = place.index(saved.len());
             let place = if value & 1 == 0 { place % 400 % saved.len() } else { place };
             saved[place] = value;
         }
-        if let Ok(mut restored) = Dispatch::restore(&kernel, &saved) {
+        if let Ok((mut restored, _)) = Dispatch::restore(&kernel, &saved) {
             let _ = restored.run(&kernel, &mut memory, &mut 5_000);
         }
         for len in (0..saved.len()).step_by(97) {

@@ -4,6 +4,7 @@
 //! take turns in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
 //! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
+mod compute;
 mod log_cost;
 mod p1_submit;
 mod p2_fence;
@@ -151,6 +152,8 @@ pub const ROWS: &[&Row] = &[
     &p6_idle_queues::HUNDRED,
     &p6_idle_queues::THOUSAND,
     &p6_idle_queues::TEN_THOUSAND,
+    &compute::EMPTY,
+    &compute::LEAVE,
     &power::F1,
     &power::D3,
     &power::IDLE,

@@ -106,7 +106,13 @@ impl Member {
         let mut member = Self { queues: Vec::with_capacity(queues), process: Arc::clone(&process) };
         let _attached = process.attach();
         let device = Device::new(&Adapter::open_luid(system.luid())?)?;
-        let small = QueueOptions { ring_entries: RING_ENTRIES_MIN, command_bytes: 4096, ..QueueOptions::default() };
+        // They run no programs.
+        let small = QueueOptions {
+            ring_entries: RING_ENTRIES_MIN,
+            command_bytes: 4096,
+            save_bytes: 4096,
+            ..QueueOptions::default()
+        };
         for index in 0..queues {
             let node = if index.is_multiple_of(2) { Node::Compute } else { Node::Copy };
             let mut queue = Queue::new(&device, node, small)?;

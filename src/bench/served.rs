@@ -127,7 +127,13 @@ impl Side {
     fn new(adapter: &Adapter, idle: usize) -> Result<Self, BenchError> {
         let device = Device::new(adapter)?;
         let worker = Worker::new(&device)?;
-        let small = QueueOptions { ring_entries: RING_ENTRIES_MIN, command_bytes: 4096, ..QueueOptions::default() };
+        // They run no programs.
+        let small = QueueOptions {
+            ring_entries: RING_ENTRIES_MIN,
+            command_bytes: 4096,
+            save_bytes: 4096,
+            ..QueueOptions::default()
+        };
         let idle = (0..idle).map(|index| {
             let node = if index.is_multiple_of(2) { Node::Compute } else { Node::Copy };
             let mut queue = Queue::new(&device, node, small)?;

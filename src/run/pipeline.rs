@@ -258,7 +258,7 @@ impl Pipeline {
             gpu_waits: gpu.map(|gpu| gpu.waits),
             fence_signals: gpu.map(|gpu| gpu.signals),
             interrupts: gpu.map(|gpu| gpu.interrupts),
-            kernel: self.meter.kernels.report(self.clock_hz),
+            kernel: self.meter.kernels.report(self.clock_hz, gpu),
             submit_ns: SubmitReport {
                 p50: self.meter.submit.percentile(50.0),
                 p99: self.meter.submit.percentile(99.0),
@@ -285,12 +285,13 @@ impl Kernels {
         self.time += report.ended.saturating_sub(report.begun);
     }
 
-    fn report(&self, clock_hz: u64) -> KernelReport {
+    fn report(&self, clock_hz: u64, gpu: Option<GpuCounters>) -> KernelReport {
         let bytes = self.count * CHUNK as u64;
         KernelReport {
             dispatches: self.count,
             lanes: self.lanes,
             gb_s: rate(bytes, self.time as f64 / clock_hz as f64) / 1e3,
+            preemptions: gpu.map(|gpu| gpu.preemptions),
         }
     }
 }

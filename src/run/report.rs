@@ -71,6 +71,8 @@ pub struct KernelReport {
     pub lanes: u64,
     /// Gigabytes a second (10^9 bytes) while a dispatch was under way, by the GPU's clock.
     pub gb_s: f64,
+    /// Times that a kernel left the compute node before its end, and its state went to the save area of its queue; `None` as for [`Totals::gpu_waits`].
+    pub preemptions: Option<u64>,
 }
 
 /// Time of a submission in nanoseconds.
@@ -125,10 +127,13 @@ impl Totals {
             row("kernels run (ChaCha20)", grouped(self.kernel.dispatches)),
             row("lanes of the kernels", grouped(self.kernel.lanes)),
             row("GB/s of the kernels", format!("{:.2}", self.kernel.gb_s)),
+        ];
+        rows.extend(counted("preemptions of kernels", self.kernel.preemptions));
+        rows.extend([
             row("submissions", grouped(self.submissions)),
             row("doorbells rung", grouped(self.doorbell_rings)),
             row("doorbells reconnected", grouped(self.doorbell_reconnects)),
-        ];
+        ]);
         rows.extend(counted("GPU waits satisfied without the CPU", self.gpu_waits));
         rows.extend(counted("fence signals", self.fence_signals));
         rows.extend(counted("interrupts raised", self.interrupts));
@@ -184,7 +189,7 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(keys(&value["totals"]), expected);
         assert_eq!(keys(&value["totals"]["submit_ns"]), ["p50", "p99"]);
-        assert_eq!(keys(&value["totals"]["kernel"]), ["dispatches", "gb_s", "lanes"]);
+        assert_eq!(keys(&value["totals"]["kernel"]), ["dispatches", "gb_s", "lanes", "preemptions"]);
     }
 
     #[test]

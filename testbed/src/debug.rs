@@ -1,5 +1,9 @@
 //! Decodes the data that DxgkDdiCollectDbgInfo of this driver writes, whose layout is [`campanile_hw::debug`], and prints it.
 
+mod dispatch;
+
+pub use dispatch::DebugDispatch;
+
 use std::fmt;
 
 use campanile_hw::debug::{CUT, HEADER_WORDS, MAGIC, NO_PAGE, POWERED, RUNNING, Section, WORDS_AT};
@@ -174,6 +178,8 @@ pub struct DebugInformation {
     pub device: Option<DebugDevice>,
     /// The nodes.
     pub nodes: Vec<DebugNode>,
+    /// Dispatches in progress, if it was collected for a timeout.
+    pub dispatches: Vec<DebugDispatch>,
     /// The reasons of refusals.
     pub reasons: Vec<DebugReason>,
     /// Hardware queues.
@@ -278,10 +284,12 @@ impl DebugInformation {
         const DOORBELLS: u16 = Section::Doorbells as u16;
         const FENCES: u16 = Section::Fences as u16;
         const OPEN_FENCES: u16 = Section::OpenFences as u16;
+        const DISPATCHES: u16 = Section::Dispatches as u16;
         const EVENTS: u16 = Section::Events as u16;
         match section {
             DEVICE => self.device = Some(device(item.first_chunk()?)),
             NODES => self.nodes.push(node(item.first_chunk()?)),
+            DISPATCHES => self.dispatches.push(DebugDispatch::of(item.first_chunk()?)),
             REASONS => self.reasons.push(reason(item.first_chunk()?)),
             RINGS => {
                 let [component, written, dropped] = *item.first_chunk()?;
@@ -420,6 +428,9 @@ impl fmt::Display for DebugInformation {
             let silent = if node.silent { ", not reported until DxgkDdiResumeHwEngine" } else { "" };
             let DebugNode { completed, submitted, fstate, .. } = node;
             writeln!(f, "  node {number}: packet {completed} of {submitted} complete, F{fstate}{silent}")?;
+        }
+        for dispatch in &self.dispatches {
+            writeln!(f, "  {dispatch}")?;
         }
         for DebugReason { reason, meaning, refused, passed_over } in &self.reasons {
             writeln!(f, "  {reason}: {refused} refused, {passed_over} ignored. {meaning}")?;

@@ -429,6 +429,8 @@ typedef struct {
   uint32_t command_bytes;
   // A campanile_model.
   int32_t model;
+  // Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471984; 0 means 256 KiB. A program with more state than that is a fault.
+  uint32_t save_bytes;
 } campanile_queue_options;
 
 // A queue.

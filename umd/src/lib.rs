@@ -92,8 +92,8 @@ pub use error::{Error, Result};
 pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
 pub use program::Program;
 pub use queue::{
-    COMMAND_BYTES_MAX, ModelReason, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel,
-    Unfinished,
+    COMMAND_BYTES_MAX, ModelReason, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SAVE_BYTES_MAX,
+    SubmissionModel, Unfinished,
 };
 pub use recovery::{LossReason, Recoverable, Recovered, RecoveryOptions};
 pub use share::{Access, SharedHandle};

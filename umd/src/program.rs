@@ -43,6 +43,11 @@ impl Program {
         self.memory.size()
     }
 
+    /// Bytes that the state of a dispatch takes at most while its queue is off the node, for [`crate::QueueOptions::save_bytes`].
+    pub fn save_bytes(&self) -> u32 {
+        self.header.save_size()
+    }
+
     /// Lanes of a workgroup in three dimensions.
     pub fn workgroup(&self) -> [u32; 3] {
         [self.header.workgroup_x, self.header.workgroup_y, self.header.workgroup_z]

@@ -16,8 +16,9 @@ use core::{
 };
 
 use campanile_hw::{
+    isa::SAVE_SIZE_MAX,
     packet,
-    private::{DoorbellAnswer, DoorbellData},
+    private::{DoorbellAnswer, DoorbellData, HwQueueData, MAGIC},
     queue::{CONTROL_SIZE, RING_ENTRIES_MAX, RING_ENTRY_SIZE},
     registers::{NODE_COMPUTE, NODE_COPY},
 };
@@ -47,6 +48,8 @@ pub const RING_ENTRIES_MIN: u32 = (CONTROL_SIZE / RING_ENTRY_SIZE) as u32;
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 /// Most bytes of command memory.
 pub const COMMAND_BYTES_MAX: u32 = 1 << 28;
+/// Most bytes of the save area of a queue: the state of every program fits.
+pub const SAVE_BYTES_MAX: u32 = SAVE_SIZE_MAX;
 
 /// Engine that runs a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +79,14 @@ pub struct QueueOptions {
     /// `None` takes user-mode submission where it is enabled and works, the kernel's otherwise, and packets where the operating
     /// system does not schedule in hardware; `Some` insists.
     pub model: Option<SubmissionModel>,
+    /// Bytes of the kernel's memory that keep the state of a program while the queue is off the compute node: at least [`crate::Program::save_bytes`] of each, at most [`SAVE_BYTES_MAX`].
+    /// A program that needs more is a fault. Without effect on other nodes and for packets.
+    pub save_bytes: u32,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { ring_entries: 256, command_bytes: 1 << 20, model: None }
+        Self { ring_entries: 256, command_bytes: 1 << 20, model: None, save_bytes: 256 << 10 }
     }
 }
 
@@ -90,6 +96,9 @@ impl QueueOptions {
         if self.command_bytes == 0 || !self.command_bytes.is_multiple_of(4096) || self.command_bytes > COMMAND_BYTES_MAX
         {
             return Err(Error::BadArgument("command memory has a multiple of 4096 bytes, up to 256 MiB"));
+        }
+        if self.save_bytes == 0 || self.save_bytes > SAVE_BYTES_MAX {
+            return Err(Error::BadArgument("a save area has bytes, and no more than the state of any program"));
         }
         Ok(())
     }
@@ -240,7 +249,7 @@ impl Queue {
             (None, Err(reason)) => Some(reason),
             (model, _) => {
                 let (ring, control) = ring_memory(device, options.ring_entries)?;
-                match open_user(&context, &ring, &control) {
+                match open_user(&context, (&ring, &control), options.save_bytes) {
                     Ok((path, hw_queue, logs)) => {
                         let memory = Memory { commands, ring: Some((ring, control)) };
                         let target = Target::Hardware(hw_queue, context);
@@ -259,7 +268,7 @@ impl Queue {
         };
         // Its progress is a monitored fence, so that the kernel learns of every command buffer that is done: only then does it look at the
         // monitored fences that the buffer has written. A native one interrupts only for its waiters.
-        let hw_queue = HwQueue::new(&context, D3DDDI_CREATEHWQUEUEFLAGS::new())?;
+        let hw_queue = HwQueue::new(&context, D3DDDI_CREATEHWQUEUEFLAGS::new(), options.save_bytes)?;
         let memory = Memory { commands, ring: None };
         Ok(Self::assemble(device, node, options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
     }
@@ -551,9 +560,13 @@ fn user_submission_usable(device: &Device) -> Result<()> {
 }
 
 /// Creates queue and doorbell for user-mode submission, and connects; says where its fence logs are.
-fn open_user(context: &HwContext, ring: &Mapping, control: &Mapping) -> Result<(Path, HwQueue, Logs)> {
+fn open_user(
+    context: &HwContext,
+    (ring, control): (&Mapping, &Mapping),
+    save_bytes: u32,
+) -> Result<(Path, HwQueue, Logs)> {
     let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(true).with_NativeProgressFence(true);
-    let queue = HwQueue::new(context, flags)?;
+    let queue = HwQueue::new(context, flags, save_bytes)?;
     let mut detail = D3DKMT_GETNATIVEFENCELOGDETAIL::zeroed();
     detail.hHwQueue = queue.handle;
     invoke!(context.device.thunks(), D3DKMTGetNativeFenceLogDetail, &mut detail)?;
@@ -646,11 +659,16 @@ struct HwQueue {
 }
 
 impl HwQueue {
-    fn new(context: &HwContext, flags: D3DDDI_CREATEHWQUEUEFLAGS) -> Result<Self> {
+    fn new(context: &HwContext, flags: D3DDDI_CREATEHWQUEUEFLAGS, save_bytes: u32) -> Result<Self> {
+        #[repr(align(8))]
+        struct Aligned([u8; HwQueueData::SIZE]);
         let device = context.device.clone();
+        let mut data = Aligned(HwQueueData { magic: MAGIC, save_size: save_bytes }.to_bytes());
         let mut create = D3DKMT_CREATEHWQUEUE::zeroed();
         create.hHwContext = context.handle;
         create.Flags = flags;
+        create.PrivateDriverDataSize = HwQueueData::SIZE as u32;
+        create.pPrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();
         invoke!(device.thunks(), D3DKMTCreateHwQueue, &mut create)?;
         // SAFETY: the system maps the progress fence's value, 8 bytes and 8-aligned, until the queue is destroyed.
         let progress = unsafe { SharedWord::new(create.HwQueueProgressFenceCPUVirtualAddress) };

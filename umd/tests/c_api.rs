@@ -50,7 +50,7 @@ impl All {
         // SAFETY: a variable.
         assert_eq!(unsafe { campanile_fence_create(device, 0, &mut fence) }, 0);
         let mut queue = QueueHandle { id: 0 };
-        let options = CQueueOptions { ring_entries: 128, command_bytes: 4096, model: 0 };
+        let options = CQueueOptions { ring_entries: 128, command_bytes: 4096, model: 0, save_bytes: 0 };
         // SAFETY: two variables.
         assert_eq!(unsafe { campanile_queue_create(device, 1, &options, &mut queue) }, 0);
         Self { adapter, device, buffer, fence, queue }
@@ -255,7 +255,7 @@ fn numbers_out_of_range_are_refused() {
         assert_eq!(unsafe { campanile_queue_create(all.device, node, null_mut(), &mut queue) }, bad);
     }
     for (ring_entries, command_bytes, model) in [(3, 0, 0), (0, 5, 0), (0, 0, 4), (0, 0, -1)] {
-        let options = CQueueOptions { ring_entries, command_bytes, model };
+        let options = CQueueOptions { ring_entries, command_bytes, model, save_bytes: 0 };
         // SAFETY: two variables.
         assert_eq!(unsafe { campanile_queue_create(all.device, 0, &options, &mut queue) }, bad);
     }

@@ -16,7 +16,7 @@ fn everything() -> Result<()> {
     let target = device.create_buffer(5000, Placement::Vram)?;
     source.map()?.write(0, b"abc")?;
     let fence = Fence::new(&device, 0)?;
-    let options = QueueOptions { ring_entries: 128, command_bytes: 4096, model: None };
+    let options = QueueOptions { ring_entries: 128, command_bytes: 4096, ..QueueOptions::default() };
     let mut copy = Queue::new(&device, Node::Copy, options)?;
     let mut compute = Queue::new(&device, Node::Compute, options)?;
     let shared = Fence::new_shared(&device, 0)?;

@@ -145,7 +145,7 @@ fn choose_regions() {
 #[test]
 fn submission_touches_shared_memory_in_the_order_of_the_page_and_nothing_else() {
     let device = Device::new(&Adapter::open(&THUNKS).unwrap()).unwrap();
-    let options = QueueOptions { ring_entries: 128, command_bytes: 8192, model: None };
+    let options = QueueOptions { ring_entries: 128, command_bytes: 8192, ..QueueOptions::default() };
     let mut queue = Queue::new(&device, Node::Compute, options).unwrap();
     choose_regions();
     catch(libc::SIGSEGV, on_fault);

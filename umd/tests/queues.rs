@@ -6,7 +6,7 @@ use campanile_umd::*;
 use fake::*;
 use wddm_ddi::status::*;
 
-const OPTIONS: QueueOptions = QueueOptions { ring_entries: 128, command_bytes: 4096, model: None };
+const OPTIONS: QueueOptions = QueueOptions { ring_entries: 128, command_bytes: 4096, model: None, save_bytes: 4096 };
 
 fn device() -> Device {
     Device::new(&Adapter::open(&THUNKS).expect("adapter")).expect("device")
@@ -49,6 +49,24 @@ fn command_memory_has_256_mib_at_most() {
     assert!(of(256 << 20).is_ok());
     for bytes in [0, 4095, 4097, (256 << 20) + 4096] {
         assert!(matches!(of(bytes), Err(Error::BadArgument(_))), "{bytes}");
+    }
+}
+
+#[test]
+fn the_kernel_is_asked_for_the_save_area_that_the_programs_of_a_queue_need() {
+    let device = device();
+    let text = ".workgroup 64, 1, 1\n.registers 3, 1, 1\n.shared 64\nexit";
+    let program = device.create_program(&campanile_isa::assemble(text).expect("a program")).expect("it is valid");
+    let subgroup = 24 + 64 * 16 + 8 + 32 * (3 * 4 + 8);
+    assert_eq!(program.save_bytes(), 96 + 16 + 64 + 2 * subgroup);
+    let of = |save_bytes, model| Queue::new(&device, Node::Compute, QueueOptions { save_bytes, model, ..OPTIONS });
+    for model in [SubmissionModel::User, SubmissionModel::Kernel] {
+        os(|fake| fake.save_sizes.clear());
+        drop(of(program.save_bytes(), Some(model)).expect("a queue"));
+        assert_eq!(os(|fake| fake.save_sizes.clone()), [program.save_bytes()], "{model:?}");
+    }
+    for bytes in [0, SAVE_BYTES_MAX + 1] {
+        assert!(matches!(of(bytes, None), Err(Error::BadArgument(_))), "{bytes}");
     }
 }
 

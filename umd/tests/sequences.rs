@@ -46,7 +46,7 @@ fn play(kernel: bool, steps: &[Step]) -> std::result::Result<(), TestCaseError> 
     let target = device.create_buffer(4096, Placement::System).expect("buffer");
     let view = target.map().expect("mapping");
     let model = kernel.then_some(SubmissionModel::Kernel);
-    let options = QueueOptions { ring_entries: 128, command_bytes: 4096, model };
+    let options = QueueOptions { ring_entries: 128, command_bytes: 4096, model, ..QueueOptions::default() };
     let mut queue = Queue::new(&device, Node::Compute, options).expect("queue");
     let mut expected = [0u32; 130];
     let mut submitted = 0;

@@ -14,8 +14,12 @@ fn device() -> Device {
 }
 
 fn queue(device: &Device) -> Queue {
-    Queue::new(device, Node::Compute, QueueOptions { ring_entries: 128, command_bytes: 4096, model: None })
-        .expect("queue")
+    Queue::new(
+        device,
+        Node::Compute,
+        QueueOptions { ring_entries: 128, command_bytes: 4096, ..QueueOptions::default() },
+    )
+    .expect("queue")
 }
 
 fn nop(commands: &mut Recorder<'_>) -> Result<()> {
@@ -694,7 +698,8 @@ fn a_progress_value_that_was_never_queued_is_not_believed() {
 fn a_resized_ring_takes_the_old_ones_place_with_work_under_way_and_values_go_on() {
     let device = device();
     for model in [SubmissionModel::User, SubmissionModel::Kernel] {
-        let options = QueueOptions { ring_entries: 128, command_bytes: 1 << 16, model: Some(model) };
+        let options =
+            QueueOptions { ring_entries: 128, command_bytes: 1 << 16, model: Some(model), ..QueueOptions::default() };
         let mut queue = Queue::new(&device, Node::Compute, options).unwrap();
         let mut value = queue.last_submitted();
         for (entries, count) in [(256, 5), (128, 300), (1024, 128), (128, 1000)] {

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::isa::{
-    AtomicOperation, BadInstruction, Comparison, FORMS, Form, LineEntry, MemoryFormat, ModifierKind, Operand, Order,
-    OrderWord, ProgramHeader, ProgramRule, Reduction, Scope, SystemValue, Type, Word,
+    AtomicOperation, BadInstruction, Comparison, DispatchPosition, FORMS, Form, LineEntry, MemoryFormat, ModifierKind,
+    Operand, Order, OrderWord, ProgramHeader, ProgramRule, Reduction, SavedBlock, SavedDispatch, SavedSubgroup,
+    SavedWorkgroup, Scope, SystemValue, Type, Word,
 };
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget};
 use campanile_hw::packet::{BadPacket, DispatchReport, Header, PACKETS};
 use campanile_hw::page_table::{Pte, ROOT_LEVEL, directory_bits, leaf_bits};
 use campanile_hw::pci;
-use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData};
+use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData, HwQueueData};
 use campanile_hw::queue::{
     Location, QueueDescriptor, QueueFlags, QueueRank, QueueState, QueueStateFlags, RingEntry, RingFlags,
 };
@@ -125,6 +126,7 @@ fn tables() -> Vec<(&'static str, String)> {
         ("fault-kinds", numbers("kind", FaultKind::ALL)),
         ("adapter-data", record(AdapterData::FIELDS, AdapterData::SIZE)),
         ("allocation-data", record(AllocationData::FIELDS, AllocationData::SIZE)),
+        ("hw-queue-data", record(HwQueueData::FIELDS, HwQueueData::SIZE)),
         ("doorbell-data", record(DoorbellData::FIELDS, DoorbellData::SIZE)),
         ("doorbell-answer", record(DoorbellAnswer::FIELDS, DoorbellAnswer::SIZE)),
     ];
@@ -136,6 +138,11 @@ fn tables() -> Vec<(&'static str, String)> {
 fn isa() -> Vec<(&'static str, String)> {
     vec![
         ("dispatch-report", record(DispatchReport::FIELDS, DispatchReport::SIZE)),
+        ("dispatch-position", record(DispatchPosition::FIELDS, DispatchPosition::SIZE)),
+        ("saved-dispatch", record(SavedDispatch::FIELDS, SavedDispatch::SIZE)),
+        ("saved-workgroup", record(SavedWorkgroup::FIELDS, SavedWorkgroup::SIZE)),
+        ("saved-subgroup", record(SavedSubgroup::FIELDS, SavedSubgroup::SIZE)),
+        ("saved-block", record(SavedBlock::FIELDS, SavedBlock::SIZE)),
         ("program-header", record(ProgramHeader::FIELDS, ProgramHeader::SIZE)),
         ("line-entry", record(LineEntry::FIELDS, LineEntry::SIZE)),
         ("program-rules", numbers("rule", ProgramRule::ALL)),

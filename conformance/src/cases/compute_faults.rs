@@ -142,7 +142,13 @@ impl Trial {
 }
 
 /// The fault of a program, with its bytes changed: at which instruction, `None` if it is the program as a whole.
-fn bad_program(case: &Case, what: &str, bytes: &[u8], size: usize, instruction: Option<u64>) -> Result<(), Failure> {
+pub(super) fn bad_program(
+    case: &Case,
+    what: &str,
+    bytes: &[u8],
+    size: usize,
+    instruction: Option<u64>,
+) -> Result<(), Failure> {
     let judged = || {
         let mut trial = Trial::new(case)?;
         let dispatch = packet::Dispatch { program_size: size as u32, ..trial.lab.load_bytes(bytes, [1, 1, 1]) };
@@ -158,12 +164,12 @@ fn bad_program(case: &Case, what: &str, bytes: &[u8], size: usize, instruction: 
 }
 
 /// Offset of an instruction in a program of up to four functions.
-fn place(instruction: u64) -> usize {
+pub(super) fn place(instruction: u64) -> usize {
     ProgramHeader::SIZE + 16 + instruction as usize * INSTRUCTION_SIZE
 }
 
 /// Bytes of a program with some of them changed.
-fn changed(program: &[u8], at: usize, to: &[u8]) -> Vec<u8> {
+pub(super) fn changed(program: &[u8], at: usize, to: &[u8]) -> Vec<u8> {
     let mut bytes = program.to_vec();
     bytes[at..at + to.len()].copy_from_slice(to);
     bytes

@@ -14,6 +14,8 @@ pub mod compute_dispatch;
 pub mod compute_faults;
 pub mod compute_lab;
 pub mod compute_lanes;
+pub mod compute_operations;
+pub mod compute_rules;
 pub mod control;
 pub mod destruction;
 pub mod doorbell;
@@ -82,6 +84,8 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     packet::CASES,
     compute::CASES,
     compute_lanes::CASES,
+    compute_operations::CASES,
+    compute_rules::CASES,
     compute_dispatch::CASES,
     compute_faults::CASES,
     fence::CASES,

@@ -40,7 +40,7 @@ cases! { inside "Compute", needs HardwareScheduling, behind "it is several proce
         holds [UserModeSubmission 43]
         => ends_with_process;
     "Compute.EndlessPacketIsATimeout" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
-        "A dispatch without an end in a packet, which this GPU cannot preempt between instructions, is found hung: its engine is reset, its device is lost, and another process computes on."
+        "A dispatch without an end in a packet is found hung: packets are preempted between command buffers only, whatever the GPU can do in the queues that it schedules. Its engine is reset, its device is lost, and another process computes on."
         holds [Tdr 25]
         => endless_packet;
 }

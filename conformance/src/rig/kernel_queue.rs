@@ -7,6 +7,7 @@ use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
+use super::queue::SAVE_SIZE;
 use super::{KernelHandle, Memory, RawFence, Rig, View, wait_until};
 use crate::kmt::Word;
 use crate::{Failure, granted};
@@ -54,7 +55,8 @@ impl Rig {
     pub fn kernel_queue(&self, node: u32) -> Result<KernelQueue, Failure> {
         let text = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
         let context = self.context(node).map_err(text("D3DKMTCreateHwContext"))?;
-        let created = self.hw_queue(context, D3DDDI_CREATEHWQUEUEFLAGS::new()).map_err(text("D3DKMTCreateHwQueue"))?;
+        let created = self.hw_queue_with_area(context, D3DDDI_CREATEHWQUEUEFLAGS::new(), SAVE_SIZE);
+        let created = created.map_err(text("D3DKMTCreateHwQueue"))?;
         let commands = self.memory(SLOTS * COMMANDS_SIZE, Placement::System)?;
         Ok(KernelQueue {
             context,

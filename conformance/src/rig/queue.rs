@@ -2,7 +2,7 @@
 
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::packet::{self, Packet};
-use campanile_hw::private::{DoorbellAnswer, DoorbellData, Placement};
+use campanile_hw::private::{DoorbellAnswer, DoorbellData, HwQueueData, MAGIC, Placement};
 use campanile_hw::queue::{CONTROL_SIZE, CONTROL_WRITE_POINTER, RING_ENTRY_SIZE, RingEntry, RingGeometry};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -16,6 +16,8 @@ use crate::{Failure, granted};
 
 /// Command memory of one submission.
 const COMMANDS_PER_ENTRY: u64 = 512;
+/// Bytes of the save area of a queue that runs programs: enough for a workgroup of 1024 lanes with 200 bytes of registers and scratch memory each.
+pub(super) const SAVE_SIZE: u32 = 256 << 10;
 /// Entries of the smallest ring that fills its allocation, which is what tells the driver their number.
 pub const RING_ENTRIES: u32 = 4096 / RING_ENTRY_SIZE as u32;
 
@@ -88,16 +90,41 @@ impl Rig {
         Ok(arguments.hHwContext)
     }
 
-    /// Creates a hardware queue with these flags.
+    /// Creates a hardware queue with these flags. It has no save area, so that it runs no programs where dispatches are preempted.
     pub fn hw_queue(
         &self,
         context: D3DKMT_HANDLE,
         flags: D3DDDI_CREATEHWQUEUEFLAGS,
     ) -> Result<D3DKMT_CREATEHWQUEUE, NTSTATUS> {
+        self.hw_queue_of(context, flags, &mut [])
+    }
+
+    /// The same with a save area of so many bytes.
+    pub fn hw_queue_with_area(
+        &self,
+        context: D3DKMT_HANDLE,
+        flags: D3DDDI_CREATEHWQUEUEFLAGS,
+        save_size: u32,
+    ) -> Result<D3DKMT_CREATEHWQUEUE, NTSTATUS> {
+        self.hw_queue_of(context, flags, &mut HwQueueData { magic: MAGIC, save_size }.to_bytes())
+    }
+
+    /// The same with private data.
+    pub fn hw_queue_of(
+        &self,
+        context: D3DKMT_HANDLE,
+        flags: D3DDDI_CREATEHWQUEUEFLAGS,
+        private: &mut [u8],
+    ) -> Result<D3DKMT_CREATEHWQUEUE, NTSTATUS> {
         let mut arguments = D3DKMT_CREATEHWQUEUE::zeroed();
         arguments.hHwContext = context;
         arguments.Flags = flags;
+        if !private.is_empty() {
+            arguments.pPrivateDriverData = private.as_mut_ptr().cast();
+            arguments.PrivateDriverDataSize = private.len() as u32;
+        }
         self.kmt.call(self.kmt.table().D3DKMTCreateHwQueue, &mut arguments).ok()?;
+        arguments.pPrivateDriverData = std::ptr::null_mut();
         Ok(arguments)
     }
 
@@ -147,6 +174,12 @@ impl Rig {
         self.queue_placed(context, entries, Placement::SystemUncached)
     }
 
+    /// A queue on `node` with the smallest ring and a save area of so many bytes.
+    pub fn queue_with_area(&self, node: u32, save_size: u32) -> Result<RawQueue, Failure> {
+        let context = self.context(node).map_err(|status| Failure::new(format!("D3DKMTCreateHwContext: {status}")))?;
+        self.queue_of(context, RING_ENTRIES, Placement::SystemUncached, save_size)
+    }
+
     /// As [`Rig::queue_on`], with ring, ring control and commands in memory of this kind.
     pub fn queue_placed(
         &self,
@@ -154,9 +187,20 @@ impl Rig {
         entries: u32,
         placement: Placement,
     ) -> Result<RawQueue, Failure> {
+        self.queue_of(context, entries, placement, SAVE_SIZE)
+    }
+
+    fn queue_of(
+        &self,
+        context: D3DKMT_HANDLE,
+        entries: u32,
+        placement: Placement,
+        save_size: u32,
+    ) -> Result<RawQueue, Failure> {
         let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
         let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
-        let queue = self.hw_queue(context, user_mode_flags()).map_err(status("D3DKMTCreateHwQueue"))?;
+        let queue = self.hw_queue_with_area(context, user_mode_flags(), save_size);
+        let queue = queue.map_err(status("D3DKMTCreateHwQueue"))?;
         let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, placement)?;
         let control = self.memory(CONTROL_SIZE, placement)?;
         let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, placement)?;

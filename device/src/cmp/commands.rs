@@ -94,6 +94,7 @@ impl Cmp {
             Command::SetBandShare => self.set_band_share(first),
             Command::SaveQueue => self.save_queue(memory, queue()?, second),
             Command::RestoreQueue => self.restore_queue(memory, queue()?, second),
+            Command::QueryDispatch => self.query_dispatch(memory, queue()?, second),
             Command::PreemptQueue => self.preempt(memory, queue()?, second),
             Command::SetBandTimes => self.set_band_times(first, [second, third, fourth]),
             Command::SetQueueRoot => self.set_queue_root(memory, queue()?, second),
@@ -240,12 +241,9 @@ impl Cmp {
                 return Ok(0);
             }
             if !faulted {
-                state.unlist(number, context);
+                state.stop(number, context);
             }
             let queue = state.queue(number).ok_or(CommandStatus::BadQueue)?;
-            if !faulted {
-                queue.state = RunState::Suspended;
-            }
             context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
             Ok(0)
         })

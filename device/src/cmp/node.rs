@@ -12,6 +12,7 @@ use crate::queue::run_list::{RunList, Slice, Terms};
 use crate::queue::{Queue, RunState};
 use crate::variant::Preemption;
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
+use campanile_hw::isa::DispatchPosition;
 use campanile_hw::scheduling_log::ContextState;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -151,11 +152,28 @@ impl NodeState {
         if self.queue(number).is_some_and(|queue| queue.holds_node(preemption)) {
             return;
         }
+        self.stop(number, context);
+        self.answer_leaving(number, context);
+    }
+
+    /// Suspends a queue that has not faulted and can leave the node: what it has of a dispatch goes to its save area.
+    pub(super) fn stop(&mut self, number: u32, context: &Context<'_>) {
         self.unlist(number, context);
-        if let Some(queue) = self.queue(number) {
+        self.save_dispatch(number, context);
+        if let Some(queue) = self.queue(number).filter(|queue| queue.state != RunState::Faulted) {
             queue.state = RunState::Suspended;
         }
-        self.answer_leaving(number, context);
+    }
+
+    /// A queue leaves the node: the state of its dispatch, if it is in one, goes to its save area. A queue whose area cannot take it faults.
+    fn save_dispatch(&mut self, number: u32, context: &Context<'_>) {
+        let Some(queue) = self.queue(number) else { return };
+        let Some(running) = queue.dispatch.take() else { return };
+        queue.saved_at = Some(Box::new(DispatchPosition { saved: 1, ..running.position() }));
+        match running.save(&queue.save_area, context.memory) {
+            Ok(()) => Tallies::add(&context.tallies.preemptions),
+            Err(fault) => self.fault(number, &fault, context),
+        }
     }
 
     /// Resets the engine. The queue that had it faults, or if there is none the first one whose suspension was not answered; its number is
@@ -186,14 +204,14 @@ impl NodeState {
     /// Suspends the queues that were asked to stop and did not.
     fn answer(&mut self, context: &Context<'_>) {
         for (number, cookie) in std::mem::take(&mut self.unanswered) {
-            let faulted = self.queue(number).is_none_or(|queue| queue.state == RunState::Faulted);
-            if !faulted {
-                self.unlist(number, context);
+            if self.queue(number).is_some_and(|queue| queue.holds_node(context.features.preemption)) {
+                self.leave_later(number, cookie);
+                continue;
+            }
+            if self.queue(number).is_some_and(|queue| queue.state != RunState::Faulted) {
+                self.stop(number, context);
             }
             if let Some(queue) = self.queue(number) {
-                if !faulted {
-                    queue.state = RunState::Suspended;
-                }
                 context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
             }
         }
@@ -403,6 +421,9 @@ impl NodeState {
         }
         let before = self.current();
         let Some(slice) = self.next_slice(context.features.preemption) else { return news };
+        if let Some(left) = before.filter(|before| *before != slice.queue) {
+            self.save_dispatch(left, context);
+        }
         let worked = self.run_slice(node, slice, (before, news), context);
         self.leave_if_free(slice.queue, context);
         worked

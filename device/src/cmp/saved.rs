@@ -1,10 +1,11 @@
-//! SaveQueue and RestoreQueue: the state of a queue is written to a record in memory, and read from it again.
+//! SaveQueue, RestoreQueue and QueryDispatch: the state of a queue is written to a record in memory, and read from it again.
 //!
 //! Rings, control pages and command buffers lie in the owner's memory; the record has only the state that the scheduler keeps itself: the entries
 //! consumed, and the position in the command buffer. Packets that are done have had their effect, and are not executed again.
 
 use super::Cmp;
-use crate::memory::Memory;
+use crate::compute::Running;
+use crate::memory::{Access, Memory};
 use crate::queue::{Buffer, Queue, RunState, legal_location};
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location, QueueState, QueueStateFlags};
@@ -18,6 +19,16 @@ fn place(argument: u64) -> Result<Location, CommandStatus> {
     let location = Location::from_bits(argument);
     let legal = argument >> 53 == 0 && location.address().is_multiple_of(ALIGN);
     if legal { Ok(location) } else { Err(CommandStatus::BadArgument) }
+}
+
+/// Writes a record, a multiple of 8 bytes.
+fn write(memory: &Access<'_>, to: Location, bytes: &[u8]) -> Result<u64, CommandStatus> {
+    let size = bytes.len() as u64;
+    let span = memory.resolve(to, size, true).filter(|span| span.len() >= size).ok_or(CommandStatus::PageFault)?;
+    for (offset, word) in (0..).step_by(8).zip(bytes.as_chunks::<8>().0) {
+        span.store(offset, u64::from_le_bytes(*word));
+    }
+    Ok(0)
 }
 
 /// The record of a queue's position and of its command buffer in progress, for SaveQueue.
@@ -90,14 +101,17 @@ impl Cmp {
             if !matches!(queue.state, RunState::Suspended | RunState::Faulted) {
                 return Err(CommandStatus::BadState);
             }
-            let bytes = state_of(queue).to_bytes();
-            let span =
-                context.memory.resolve(to, bytes.len() as u64, true).filter(|span| span.len() >= bytes.len() as u64);
-            let span = span.ok_or(CommandStatus::PageFault)?;
-            for (offset, word) in (0..).step_by(8).zip(bytes.as_chunks::<8>().0) {
-                span.store(offset, u64::from_le_bytes(*word));
-            }
-            Ok(0)
+            write(context.memory, to, &state_of(queue).to_bytes())
+        })
+    }
+
+    pub(super) fn query_dispatch(&self, memory: &Memory, number: u32, to: u64) -> Result<u64, CommandStatus> {
+        let to = place(to)?;
+        self.with_queue(memory, number, |node, context| {
+            let queue = node.queue(number).ok_or(CommandStatus::BadQueue)?;
+            let running = queue.dispatch.as_deref().map(Running::position);
+            let position = running.or(queue.saved_at.as_deref().copied()).ok_or(CommandStatus::BadState)?;
+            write(context.memory, to, &position.to_bytes())
         })
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Tallies {
     pub(crate) system_fences: AtomicU64,
     /// Packets, and further parts of longer ones.
     pub(crate) progress: AtomicU64,
+    /// Times that a queue left the node in a dispatch.
+    pub(crate) preemptions: AtomicU64,
     /// True while the engine hangs, which it does until the node is reset.
     pub(crate) hung: AtomicBool,
     /// Log entries that LOG packets picked.
@@ -77,7 +79,7 @@ impl Tallies {
     pub(crate) fn reset(&self) {
         self.past_signals.fetch_add(self.signals.load(Ordering::Relaxed), Ordering::Relaxed);
         let counters = [&self.waits, &self.signals, &self.retired, &self.system_fences, &self.progress, &self.picked];
-        for counter in counters {
+        for counter in counters.into_iter().chain([&self.preemptions]) {
             counter.store(0, Ordering::Relaxed);
         }
         self.hung.store(false, Ordering::Release);

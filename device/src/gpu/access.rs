@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use campanile_hw::isa::SAVE_SIZE_MAX;
 use campanile_hw::pci;
 use campanile_hw::registers::{self as reg, Command, CommandStatus, Control, NODES};
 
@@ -58,6 +59,8 @@ impl Gpu {
             reg::QUEUE_LIMIT => u64::from(variant.queue_limit),
             reg::FENCE_LIMIT => u64::from(variant.fence_limit().unwrap_or(0)),
             reg::FENCE_STRIDE => u64::from(variant.fence_stride),
+            reg::SAVE_SIZE if variant.preemption.leaves_dispatches() => u64::from(SAVE_SIZE_MAX),
+            reg::SAVE_SIZE => 0,
             reg::CLOCK_HZ => clock::HZ,
             reg::TIMESTAMP => self.cmp.now(),
             reg::CONTROL => u64::from(Control::new().with_run(self.cmp.running()).into_bits()),
@@ -71,6 +74,7 @@ impl Gpu {
             reg::COUNT_SIGNALS => self.cmp.count(|tallies| &tallies.signals),
             reg::COUNT_INTERRUPTS => self.messages.load(Ordering::Relaxed),
             reg::COUNT_RETIRED => self.cmp.count(|tallies| &tallies.retired),
+            reg::COUNT_PREEMPTIONS => self.cmp.count(|tallies| &tallies.preemptions),
             reg::PROGRESS_COMPUTE => self.cmp.progress(0),
             reg::PROGRESS_COPY => self.cmp.progress(1),
             reg::PROGRESS_PAGING => self.cmp.progress(2),

@@ -6,12 +6,14 @@ mod linked_list;
 pub(crate) mod share;
 
 use self::run_list::{Rank, Terms};
-use crate::compute::Running;
+use crate::compute::{self, Running};
 use crate::context::Features;
 use crate::log::QueueLogs;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
+use crate::save_area::SaveArea;
 use crate::variant::Preemption;
+use campanile_hw::isa::{DispatchPosition, SAVE_SIZE_MAX};
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{
     BadWritePointer, CONTROL_READ_POINTER, CONTROL_SIZE, CONTROL_WRITE_POINTER, Location, QueueDescriptor, QueueFlags,
@@ -149,8 +151,12 @@ pub(crate) struct Queue {
     pub(crate) preemption: Option<u64>,
     /// Its fence logs, if it has any.
     pub(crate) logs: QueueLogs,
-    /// The dispatch in progress, which the buffer in progress is at.
+    /// The dispatch in progress, which the buffer in progress is at. Its state is in the save area instead while the queue has left the node in it.
     pub(crate) dispatch: Option<Box<Running>>,
+    /// The save area; one of 0 bytes if the queue has none.
+    pub(crate) save_area: SaveArea,
+    /// Where the dispatch stands whose state is in the save area, for debuggers.
+    pub(crate) saved_at: Option<Box<DispatchPosition>>,
     /// The number of its context in the scheduling log of its node; 0 for a queue that the log leaves out.
     pub(crate) context: u64,
     /// True if another queue of the node had the same context.
@@ -210,6 +216,8 @@ impl Queue {
             preemption: None,
             logs: None,
             dispatch: None,
+            save_area: save_area_of(descriptor, features)?,
+            saved_at: None,
             context: descriptor.context,
             shares_context: false,
             logged: ContextState::Idle,
@@ -278,6 +286,12 @@ impl Queue {
             Preemption::Buffer => self.buffer.is_some_and(|buffer| buffer.dispatched),
         };
         inside && self.state == RunState::Runnable
+    }
+
+    /// What the engine begins a DISPATCH with, or goes on with.
+    pub(crate) fn dispatch_state<'a>(&'a mut self, partial: &'a mut u64, leaves: bool) -> compute::State<'a> {
+        self.saved_at = None;
+        compute::State { running: &mut self.dispatch, partial, save_area: self.save_area, leaves }
     }
 
     /// True if the queue belongs to the kernel. Only buffers of such a queue may end in RETIRED events.
@@ -355,6 +369,17 @@ pub(crate) fn terms_of(descriptor: &QueueDescriptor) -> Option<Terms> {
         grace_same: descriptor.grace_same,
         grace_lower: descriptor.grace_lower,
     })
+}
+
+/// The save area of a descriptor; `None` if it breaks a rule.
+fn save_area_of(descriptor: &QueueDescriptor, features: Features) -> Option<SaveArea> {
+    let (bits, size) = (descriptor.save_area, descriptor.save_size);
+    if size == 0 {
+        return (bits == 0).then(SaveArea::default);
+    }
+    let legal = features.preemption.leaves_dispatches() && size <= SAVE_SIZE_MAX.next_multiple_of(4096);
+    let location = legal_location(bits, size.into(), features.vram)?;
+    legal.then(|| SaveArea::new(location, size))
 }
 
 /// The progress fence of a descriptor: `Some(None)` when it has none, `None` when it breaks a rule.

@@ -12,13 +12,13 @@ use campanile_isa::assemble;
 
 const PROGRAM: u64 = 0x10_0000;
 pub(crate) const DATA: u64 = 0x20_0000;
-const REPORT: u64 = DATA + 0x8000;
+pub(crate) const REPORT: u64 = DATA + 0x8000;
 
 pub(crate) struct Fixture {
     pub(crate) host: Host,
     pub(crate) space: Space,
     pub(crate) queue: TestQueue,
-    program: Location,
+    pub(crate) program: Location,
     data: Location,
 }
 

@@ -158,6 +158,8 @@ proptest! {
             grace_same: words[2] as u32,
             grace_lower: words[3] as u32,
             context: pick(5, 0, words[0]),
+            save_area: pick(2, good.save_area, words[4]),
+            save_size: pick(2, good.save_size.into(), words[1]) as u32,
         };
         host.write_descriptor(7, &descriptor);
         host.set_write_pointer(&queue, pointer);

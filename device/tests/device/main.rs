@@ -22,6 +22,7 @@ mod registers;
 mod removal;
 mod resets;
 mod roots;
+mod save_area;
 mod scale;
 mod scheduling_log;
 mod sleep;

@@ -311,6 +311,8 @@ fn page_tables_may_lie_in_system_memory() {
         grace_same: 0,
         grace_lower: 0,
         context: 0,
+        save_area: 0,
+        save_size: 0,
     };
     host.write_descriptor(9, &descriptor);
     host.write(

@@ -5,7 +5,7 @@ use crate::host::{Host, TestQueue, small_variant};
 use campanile_device::{Preemption, Variant};
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::packet::{DISPATCH_DONE, Fill, Packet};
-use campanile_hw::queue::Location;
+use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags};
 use campanile_hw::registers::{self, Caps, Command, CommandStatus, NODE_COMPUTE};
 
 const ALL: [Preemption; 4] = [Preemption::Buffer, Preemption::Dispatch, Preemption::Workgroup, Preemption::Instruction];
@@ -225,5 +225,35 @@ fn what_no_dispatch_began_in_is_left_between_packets_whatever_the_granularity() 
         let number = fixture.queue.number.into();
         assert_eq!(fixture.host.try_command(Command::SuspendQueue, number, 3, 0).0, CommandStatus::Done);
         assert_eq!(fixture.host.state(&fixture.queue) & 0xff, SUSPENDED, "{preemption:?}");
+    }
+}
+
+/// What a driver does before the function leaves D0, with a queue that cannot leave the node: it has no state to save until the node is reset, and then none that goes on.
+#[test]
+fn a_dispatch_that_cannot_be_left_is_not_saved_and_its_queue_comes_back_faulted() {
+    let record = 30 << 20;
+    for preemption in [Preemption::Buffer, Preemption::Dispatch, Preemption::Workgroup] {
+        let mut beside = Beside::new(preemption, ENDLESS, 1);
+        assert_eq!(beside.command(Command::SaveQueue, record), CommandStatus::BadState, "{preemption:?}: it runs");
+        assert_eq!(beside.command(Command::SuspendQueue, 11), CommandStatus::Done);
+        step(&beside.fixture.host, STEPS);
+        assert_eq!(beside.command(Command::SaveQueue, record), CommandStatus::BadState, "{preemption:?}: it runs on");
+        assert_eq!((beside.answers(), beside.state()), (vec![], RUNNING), "{preemption:?}");
+        beside.fixture.host.command(Command::ResetNode, NODE_COMPUTE.into(), 0, 0);
+        assert_eq!(beside.command(Command::SaveQueue, record), CommandStatus::Done, "{preemption:?}: it has faulted");
+        assert_eq!((beside.answers(), beside.state()), (vec![11], FAULTED), "{preemption:?}");
+        let descriptor = beside.fixture.host.read(Location::new(), QueueDescriptor::SIZE);
+        let descriptor = QueueDescriptor::from_bytes(&descriptor.try_into().expect("a descriptor"));
+        let flags = QueueFlags::from_bits(descriptor.flags).with_suspended(true).into_bits();
+        beside.fixture.host.write_descriptor(0, &QueueDescriptor { flags, ..descriptor });
+        for command in [Command::UnmapQueue, Command::MapQueue] {
+            assert_eq!(beside.command(command, 0), CommandStatus::Done, "{preemption:?}");
+        }
+        assert_eq!(beside.command(Command::RestoreQueue, record), CommandStatus::Done, "{preemption:?}");
+        assert_eq!(beside.command(Command::ResumeQueue, 0), CommandStatus::BadState, "{preemption:?}");
+        let last = beside.fixture.word(0);
+        beside.neighbour_works(5);
+        beside.fixture.host.run();
+        assert_eq!((beside.filled(), beside.fixture.word(0)), (5, last), "{preemption:?}");
     }
 }

@@ -250,6 +250,8 @@ impl KernelQueue {
             grace_same: 0,
             grace_lower: 0,
             context: 0,
+            save_area: 0,
+            save_size: 0,
         };
         host.write_descriptor(number, &descriptor);
         host.command(Command::MapQueue, u64::from(number), 0, 0);

@@ -42,6 +42,8 @@ fn add_idle_queues(host: &mut Host, space: Space, count: u32) {
         grace_same: 0,
         grace_lower: 0,
         context: 0,
+        save_area: 0,
+        save_size: 0,
     };
     for number in 100..100 + count {
         host.write_descriptor(number, &QueueDescriptor { node: number % 2, ..descriptor });

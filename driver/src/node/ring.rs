@@ -22,12 +22,22 @@ const GEOMETRY: RingGeometry = match RingGeometry::new(RING_ENTRIES) {
     None => panic!("not a legal ring"),
 };
 
+/// Where the state of a DISPATCH goes while its queue has left the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SaveArea {
+    pub(crate) location: Location,
+    /// Bytes.
+    pub(crate) size: u32,
+}
+
 /// A kernel ring.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     control: Mapping,
     entries: Mapping,
     location: Location,
+    /// Where the state of a DISPATCH goes that its queue has left.
+    save_area: Option<SaveArea>,
 }
 
 impl Ring {
@@ -35,7 +45,12 @@ impl Ring {
     pub(crate) fn new(memory: Mapping, location: Location) -> Option<Self> {
         let control = memory.part(0, CONTROL_SIZE)?;
         let entries = memory.part(CONTROL_SIZE, RING_SIZE - CONTROL_SIZE)?;
-        Some(Self { control, entries, location })
+        Some(Self { control, entries, location, save_area: None })
+    }
+
+    /// The same ring, for a queue with this save area.
+    pub(crate) fn with_save_area(self, save_area: Option<SaveArea>) -> Self {
+        Self { save_area, ..self }
     }
 
     /// Descriptor of a queue with this ring, in the normal band and of no process.
@@ -59,6 +74,8 @@ impl Ring {
             grace_same: 0,
             grace_lower: 0,
             context: 0,
+            save_area: self.save_area.map_or(0, |area| area.location.into_bits()),
+            save_size: self.save_area.map_or(0, |area| area.size),
         }
     }
 

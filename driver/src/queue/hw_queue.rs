@@ -21,10 +21,11 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
-use crate::node::ring::{RING_ENTRIES, RING_SIZE, Ring};
+use crate::node::ring::RING_ENTRIES;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::Drain;
 use crate::queue::context::HwContext;
+use crate::queue::shared::{KernelRing, kernel_ring, location, save_size};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::root_word::bits_of;
 
@@ -80,14 +81,6 @@ struct HwQueueState {
     logs: LogBuffers,
 }
 
-/// The ring of a queue that the kernel writes.
-struct KernelRing {
-    ring: Ring,
-    memory: ContiguousMemory,
-    /// Progress value by slot, for faults. Written before the entry is published, read at device level.
-    fences: PoolVec<AtomicU64>,
-}
-
 /// A hardware queue.
 pub(crate) struct HwQueue {
     /// Handle of the operating system, for callbacks.
@@ -103,6 +96,8 @@ pub(crate) struct HwQueue {
     test: bool,
     /// The ring, unless user mode writes it.
     kernel: Option<KernelRing>,
+    /// The save area, if the queue is to run programs.
+    save_area: Option<ContiguousMemory>,
     /// Taken before the lock of [`crate::cmp::Cmp`], that of the context's priority, and device level.
     state: SpinLock<HwQueueState>,
     /// Cookie of a suspension that the queue did not answer yet, 0 for none.
@@ -228,6 +223,8 @@ impl HwQueue {
                 grace_same: 0,
                 grace_lower: 0,
                 context: 0,
+                save_area: 0,
+                save_size: 0,
             },
             (None, None) => return None,
         };
@@ -248,6 +245,8 @@ impl HwQueue {
             signal_log: signals.map_or(0, |log| log.gpu),
             signal_log_entries: signals.map_or(0, |log| log.entries),
             context: self.context.into_bits(),
+            save_area: self.save_area.as_ref().map_or(0, |area| location(area).into_bits()),
+            save_size: self.save_area.as_ref().map_or(0, |area| area.mapping.len() as u32),
             ..base
         })
     }
@@ -256,7 +255,7 @@ impl HwQueue {
 /// Checks the arguments of DxgkDdiCreateHwQueue, creates the queue and, if its ring and address space are known, maps it.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for a queue that could not run: user mode where it is not allowed, a fence that is not open here.
+/// STATUS_INVALID_PARAMETER for a queue that could not run: user mode where it is not allowed, a fence that is not open here; and for private data that are not those of a queue.
 pub(crate) fn create(
     irql: &Passive,
     adapter: &Adapter,
@@ -270,10 +269,11 @@ pub(crate) fn create(
     if user && (!allowed || !args.Flags.NativeProgressFence()) {
         return Err(refused(Reason::UserSubmission));
     }
+    let bytes = save_size(gpu, context.node, args)?;
     let progress = progress_fence(irql, gpu, context, args)?;
     let number = gpu.numbers.lock(irql).take().ok_or(refused(Reason::TableFull))?;
     let created = build(context_handle, context, args, progress, number)
-        .and_then(|queue| insert(irql, adapter, gpu, context, queue));
+        .and_then(|queue| insert(irql, adapter, gpu, context, (queue, bytes)));
     match created {
         Ok(queue) => gpu.note(
             Component::Queue,
@@ -343,6 +343,7 @@ fn build(
         user: args.Flags.UserModeSubmission(),
         test: args.Flags.TestQueue(),
         kernel: None,
+        save_area: None,
         state: SpinLock::new(state),
         suspending: AtomicU64::new(0),
         unreported_fault: DeviceLock::new(None),
@@ -353,38 +354,24 @@ fn build(
     Ok(PoolBox::new(queue, Tag::OBJECT)?)
 }
 
-fn kernel_ring(irql: &Passive, gpu: &Gpu) -> Result<KernelRing, Refused> {
-    let fences = PoolVec::filled(RING_ENTRIES as usize, Tag::QUEUE, |_| AtomicU64::new(0))?;
-    let memory = gpu.dxgk.allocate_contiguous(irql, RING_SIZE as usize, gpu.layout.caching())?;
-    let location = Location::new().with_address(memory.address).with_system(true);
-    match Ring::new(memory.mapping, location) {
-        Some(ring) => Ok(KernelRing { ring, memory, fences }),
-        None => {
-            gpu.dxgk.free_contiguous(irql, memory);
-            Err(refused(Reason::NoMemory))
-        }
-    }
-}
-
 fn insert(
     irql: &Passive,
     adapter: &Adapter,
     gpu: &Gpu,
     context: &HwContext,
-    mut queue: PoolBox<HwQueue>,
+    (mut queue, save_size): (PoolBox<HwQueue>, u32),
 ) -> Result<Handle, Refused> {
     let number = queue.number;
     let mut queues = context.queues.lock(irql);
     queues.reserve(1)?;
-    if !queue.user {
-        queue.kernel = Some(kernel_ring(irql, gpu)?);
-    }
-    let handle = match adapter.objects.insert_boxed(irql, adapter.handle(), queue) {
+    let inserted = match queue.allocate(irql, gpu, save_size) {
+        Ok(()) => adapter.objects.insert_boxed(irql, adapter.handle(), queue),
+        Err(status) => Err((status, queue)),
+    };
+    let handle = match inserted {
         Ok(handle) => handle,
         Err((status, mut queue)) => {
-            if let Some(kernel) = queue.kernel.take() {
-                gpu.dxgk.free_contiguous(irql, kernel.memory);
-            }
+            queue.free_memory(irql, gpu);
             return Err(status);
         }
     };
@@ -732,9 +719,7 @@ fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Resul
     }
     gpu.wait_for_dpc(irql);
     let mut queue = adapter.objects.remove::<HwQueue>(irql, handle)?;
-    if let Some(kernel) = queue.kernel.take() {
-        gpu.dxgk.free_contiguous(irql, kernel.memory);
-    }
+    queue.free_memory(irql, gpu);
     Ok(())
 }
 
@@ -747,8 +732,22 @@ impl HwQueue {
         }
     }
 
-    /// Takes the memory of the kernel ring out of a queue that the hardware does not have any more.
-    pub(crate) fn take_memory(&mut self) -> Option<ContiguousMemory> {
-        self.kernel.take().map(|kernel| kernel.memory)
+    /// Gives a queue the memory that it shares with the device: the ring that the kernel writes, and a save area of so many bytes.
+    fn allocate(&mut self, irql: &Passive, gpu: &Gpu, save_size: u32) -> Result<(), Refused> {
+        if !self.user {
+            self.kernel = Some(kernel_ring(irql, gpu)?);
+        }
+        if save_size != 0 {
+            self.save_area = Some(gpu.dxgk.allocate_contiguous(irql, save_size as usize, gpu.layout.caching())?);
+        }
+        Ok(())
+    }
+
+    /// Frees the memory that a queue shared with the device, which does not have the queue any more.
+    pub(crate) fn free_memory(&mut self, irql: &Passive, gpu: &Gpu) {
+        let ring = self.kernel.take().map(|kernel| kernel.memory);
+        for memory in [ring, self.save_area.take()].into_iter().flatten() {
+            gpu.dxgk.free_contiguous(irql, memory);
+        }
     }
 }

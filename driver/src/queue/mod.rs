@@ -3,6 +3,7 @@
 pub(crate) mod context;
 pub(crate) mod doorbell;
 pub(crate) mod hw_queue;
+mod shared;
 pub(crate) mod suspend;
 
 use crate::adapter::Adapter;

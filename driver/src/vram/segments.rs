@@ -1,6 +1,6 @@
 //! Memory segments, and where the driver's own part of VRAM lies.
 //!
-//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, then segment 2
+//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, the save area of the compute node's packet queue, then segment 2
 //! up to the end of the window that the processor sees, then segment 3 up to the end of VRAM, which a host aperture shows page by page if
 //! there is one. Segment 1 is the aperture onto system memory; it has no place in VRAM, and its contents are a table in the driver.
 
@@ -12,9 +12,12 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
 use crate::caps::{Hardware, PAGING_BUFFER_SIZE};
-use crate::node::ring::NODE_RING_SIZE;
+use crate::node::ring::{NODE_RING_SIZE, SaveArea};
 pub(crate) use crate::segment::{APERTURE, APERTURE_SIZE, VRAM, VRAM_HIDDEN};
 use crate::vram::aperture::Aperture;
+
+/// Bytes of the save area of the compute node's packet queue: enough for a workgroup of 1024 lanes with 200 bytes of registers and scratch memory each.
+const NODE_SAVE_SIZE: u32 = 256 << 10;
 
 /// Division of VRAM between the driver, segment 2 (which the CPU sees through BAR4) and segment 3 (which it does not).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(crate) struct Layout {
     pub(crate) rings: u64,
     /// VRAM offset of the record in which SaveQueue and RestoreQueue pass a queue's state, one page.
     pub(crate) record: u64,
+    /// Bytes of the save area behind the record, 0 without one.
+    pub(crate) save_size: u32,
     /// Bytes of VRAM that belong to the driver, a multiple of 2 MiB so that large pages of segment 2 are aligned in VRAM.
     pub(crate) reserved: u64,
     /// End of segment 2, a multiple of 4 KiB.
@@ -56,7 +61,8 @@ impl Layout {
         }
         let table = u64::from(queues).checked_mul(QueueDescriptor::SIZE as u64)?.next_multiple_of(VRAM_PAGE_SIZE);
         let record = table + u64::from(NODES) * NODE_RING_SIZE;
-        let reserved = (record + VRAM_PAGE_SIZE).next_multiple_of(PAGE_2M);
+        let save_size = hardware.save_size.min(NODE_SAVE_SIZE);
+        let reserved = (record + VRAM_PAGE_SIZE + u64::from(save_size)).next_multiple_of(PAGE_2M);
         let vram_end = hardware.vram_size / VRAM_PAGE_SIZE * VRAM_PAGE_SIZE;
         let visible_end = (hardware.vram_window / VRAM_PAGE_SIZE * VRAM_PAGE_SIZE).min(vram_end);
         // Page tables of a few processes must fit, or no process could ever run.
@@ -68,7 +74,24 @@ impl Layout {
         let host_aperture = (pages > 0 && vram_end > visible_end).then_some((hardware.vram_window, pages));
         let coherent = !hardware.caps.non_coherent();
         let kept = hardware.caps.vram_kept_in_d3();
-        Some(Self { queues, rings: table, record, reserved, visible_end, vram_end, host_aperture, coherent, kept })
+        Some(Self {
+            queues,
+            rings: table,
+            record,
+            save_size,
+            reserved,
+            visible_end,
+            vram_end,
+            host_aperture,
+            coherent,
+            kept,
+        })
+    }
+
+    /// The save area of the compute node's packet queue.
+    pub(crate) fn save_area(&self) -> Option<SaveArea> {
+        let location = Location::new().with_address(self.record + VRAM_PAGE_SIZE);
+        (self.save_size != 0).then_some(SaveArea { location, size: self.save_size })
     }
 
     /// VRAM range of a segment.
@@ -192,9 +215,19 @@ mod tests {
         assert!(descriptor.Flags.CpuVisible());
         assert_eq!(descriptor.Size, 252 << 20);
         assert_eq!(layout.record, (2 << 20) + u64::from(NODES) * NODE_RING_SIZE);
+        assert_eq!(layout.save_area(), None, "no dispatch of this hardware is left");
         // SAFETY: the arm of a CPU-visible segment.
         assert_eq!(unsafe { descriptor.u.CpuTranslatedAddress.QuadPart }, (1 << 40) + (4 << 20));
         assert!(layout.descriptor(VRAM_HIDDEN, 1 << 40).is_none());
+    }
+
+    #[test]
+    fn the_save_area_lies_between_the_record_and_the_segments() {
+        let hardware = Hardware { save_size: 7 << 20, ..Hardware::for_tests(256 << 20, 256 << 20) };
+        let layout = Layout::new(&hardware).unwrap();
+        let area = layout.save_area().unwrap();
+        assert_eq!((area.location.address(), area.size), (layout.record + VRAM_PAGE_SIZE, NODE_SAVE_SIZE));
+        assert!(area.location.address() + u64::from(area.size) <= layout.reserved);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod instruction;
 mod modifier;
 mod operation;
 mod program;
+mod save;
 mod validate;
 
 pub use half::{f16_to_f64, f64_to_f16};
@@ -36,6 +37,9 @@ pub use modifier::{
 pub use operation::{FORMS, Form, Immediate, ModifierKind, Op, Operand};
 pub use program::{
     BadProgram, Layout, LineEntry, NO_INSTRUCTION, PROGRAM_MAGIC, PROGRAM_VERSION, Program, ProgramHeader, ProgramRule,
+};
+pub use save::{
+    DispatchPosition, SAVE_MAGIC, SAVE_SIZE_MAX, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup,
 };
 
 /// Lanes of a subgroup.

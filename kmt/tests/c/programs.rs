@@ -15,8 +15,14 @@ pub(crate) fn program(file: &str) -> Option<Program> {
     let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let folder = library();
     let folder = folder.display();
-    let arguments =
-        [format!("-L{folder}"), "-lcampanile_kmt".to_owned(), format!("-Wl,-rpath,{folder}"), "-pthread".to_owned()];
+    let api = format!("-I{}", root().join("umd/include").display());
+    let arguments = [
+        api,
+        format!("-L{folder}"),
+        "-lcampanile_kmt".to_owned(),
+        format!("-Wl,-rpath,{folder}"),
+        "-pthread".to_owned(),
+    ];
     let stem =
         format!("{stem}-{}-{}", std::process::id(), std::thread::current().name().unwrap_or("").replace(':', "_"));
     let compiled = compile_file(&stem, &Language::GNU11, &path, &arguments)?;
@@ -44,6 +50,24 @@ fn fine(output: &Output) -> String {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
     out
+}
+
+#[test]
+fn a_program_of_the_gpu_runs_from_c_through_the_user_mode_driver() {
+    let Some(program) = program("examples/c/squares.c") else { return };
+    let text_of = |file: &str| fs::read_to_string(root().join(file)).expect("the example");
+    let code = campanile_isa::assemble(&text_of("examples/c/squares.txt")).expect("its program");
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("squares.bin");
+    fs::write(&place, &code).expect("it can be written");
+    for variant in ["default", "preemption=workgroup", "preemption=dispatch", "preemption=buffer,interpreter"] {
+        let output = clean(&program).env("CAMPANILE_DEVICE_VARIANT", variant).arg(&place).output().expect("it runs");
+        assert_eq!(fine(&output), "640 lanes, every square verified\n", "{variant}");
+    }
+    // A program that breaks a rule is refused by name.
+    fs::write(&place, &code[..code.len() - 16]).expect("it can be written");
+    let output = clean(&program).arg(&place).output().expect("it runs");
+    let errors = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && errors.starts_with("program: "), "{errors}");
 }
 
 #[test]

@@ -610,6 +610,8 @@ pub struct GpuCounters {
     pub interrupts: u64,
     /// Command buffers retired.
     pub retired: u64,
+    /// Times that a queue left the compute node in a dispatch.
+    pub preemptions: u64,
 }
 
 impl GpuCounters {
@@ -622,6 +624,7 @@ impl GpuCounters {
             signals: count(register::COUNT_SIGNALS),
             interrupts: count(register::COUNT_INTERRUPTS),
             retired: count(register::COUNT_RETIRED),
+            preemptions: count(register::COUNT_PREEMPTIONS),
         }
     }
 
@@ -634,6 +637,7 @@ impl GpuCounters {
             signals: self.signals.wrapping_sub(earlier.signals),
             interrupts: self.interrupts.wrapping_sub(earlier.interrupts),
             retired: self.retired.wrapping_sub(earlier.retired),
+            preemptions: self.preemptions.wrapping_sub(earlier.preemptions),
         }
     }
 }

@@ -384,12 +384,12 @@ impl Queue {
             Some(SubmissionModel::Kernel) => QueueModel::Kernel,
             Some(SubmissionModel::Packet) => QueueModel::Packet,
         };
-        let QueueOptions { ring_entries, command_bytes, .. } = options;
-        if ring_entries == 0 || command_bytes == 0 {
+        let QueueOptions { ring_entries, command_bytes, save_bytes, .. } = options;
+        if ring_entries == 0 || command_bytes == 0 || save_bytes == 0 {
             // To the C API zero means the default.
-            return Err(Error::BadArgument("a queue of no entries or no command memory"));
+            return Err(Error::BadArgument("a queue of no entries, no command memory or no save area"));
         }
-        let options = CQueueOptions { ring_entries, command_bytes, model: model as i32 };
+        let options = CQueueOptions { ring_entries, command_bytes, model: model as i32, save_bytes };
         let mut handle = QueueHandle { id: 0 };
         call!(library, campanile_queue_create(device.0.handle, node as i32, &raw const options, &raw mut handle))?;
         let owned = OwnedQueue { library, handle };

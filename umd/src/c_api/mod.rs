@@ -248,6 +248,8 @@ pub struct CQueueOptions {
     pub command_bytes: u32,
     /// A campanile_model.
     pub model: i32,
+    /// Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471984; 0 means 256 KiB. A program with more state than that is a fault.
+    pub save_bytes: u32,
 }
 
 /// Order in which the system reclaims offered memory.
@@ -639,6 +641,9 @@ fn queue_options(given: Option<&CQueueOptions>) -> Result<QueueOptions, Fault> {
     }
     if given.command_bytes != 0 {
         options.command_bytes = given.command_bytes;
+    }
+    if given.save_bytes != 0 {
+        options.save_bytes = given.save_bytes;
     }
     options.model = model_of(given.model)?;
     Ok(options)

@@ -107,7 +107,9 @@ impl Queue {
     /// A queue for kernel-mode submission, as any queue that goes through the kernel has, see [`Queue::new`].
     fn kernel_queue(&self) -> Result<HwQueue> {
         match &self.target {
-            Target::Hardware(_, context) => HwQueue::new(context, D3DDDI_CREATEHWQUEUEFLAGS::new()),
+            Target::Hardware(_, context) => {
+                HwQueue::new(context, D3DDDI_CREATEHWQUEUEFLAGS::new(), self.options.save_bytes)
+            }
             Target::Packets(..) => Err(Error::BadArgument("a queue of packets has no doorbell")),
         }
     }

@@ -33,7 +33,7 @@ fn kind_of(fence: FenceHandle) -> i32 {
 /// A queue of a model on the device.
 fn queue_of(all: &All, model: QueueModel) -> QueueHandle {
     let mut queue = QueueHandle { id: 0 };
-    let options = CQueueOptions { ring_entries: 0, command_bytes: 0, model: model as i32 };
+    let options = CQueueOptions { ring_entries: 0, command_bytes: 0, model: model as i32, save_bytes: 0 };
     // SAFETY: two variables.
     assert_eq!(unsafe { campanile_queue_create(all.device, 1, &options, &mut queue) }, 0);
     queue

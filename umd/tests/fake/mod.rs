@@ -171,6 +171,8 @@ pub(crate) struct Fake {
     pub(crate) calls: Vec<&'static str>,
     /// Broken rules; a test ends with none.
     pub(crate) violations: Vec<String>,
+    /// Bytes of the save areas that hardware queues asked for.
+    pub(crate) save_sizes: Vec<u32>,
     /// Fail this call, counted from 1 since the test began, with this status.
     pub(crate) fail: Option<(usize, NTSTATUS)>,
     /// Fail every call of this thunk.
@@ -222,6 +224,7 @@ impl Fake {
             objects: BTreeMap::new(),
             calls: Vec::new(),
             violations: Vec::new(),
+            save_sizes: Vec::new(),
             fail: None,
             fail_names: Vec::new(),
             queue_number: None,

@@ -1,6 +1,6 @@
 //! The thunks of the fake.
 
-use campanile_hw::private::DoorbellAnswer;
+use campanile_hw::private::{DoorbellAnswer, HwQueueData};
 use wddm_ddi::Zeroed;
 
 use super::*;
@@ -212,6 +212,12 @@ thunks! {
         fake.remove(context, "context")
     };
     D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE) = |fake, args| {
+        assert_eq!(args.PrivateDriverDataSize as usize, HwQueueData::SIZE);
+        // SAFETY: the driver passes so many bytes.
+        let data = unsafe { args.pPrivateDriverData.cast::<[u8; HwQueueData::SIZE]>().read() };
+        let data = HwQueueData::from_bytes(&data);
+        assert_eq!(data.magic, campanile_hw::private::MAGIC);
+        fake.save_sizes.push(data.save_size);
         let progress = Pages::new(8);
         args.HwQueueProgressFenceCPUVirtualAddress = progress.address();
         let queue = HwQueue {
