@@ -1,5 +1,7 @@
 //! The thunks as a table with the calling convention of Windows, as the C API of the user-mode driver asks for.
 
+use core::ffi::c_void;
+
 use wddm_ddi::for_each_thunk;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;

@@ -216,7 +216,7 @@ thunks! {
         // SAFETY: the driver passes so many bytes.
         let data = unsafe { args.pPrivateDriverData.cast::<[u8; HwQueueData::SIZE]>().read() };
         let data = HwQueueData::from_bytes(&data);
-        assert_eq!(data.magic, campanile_hw::private::MAGIC);
+        assert_eq!(data.magic, MAGIC);
         fake.save_sizes.push(data.save_size);
         let progress = Pages::new(8);
         args.HwQueueProgressFenceCPUVirtualAddress = progress.address();
