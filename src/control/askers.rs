@@ -33,7 +33,7 @@ impl Known {
         let silent = self.askers.values_mut().filter(|asker| !asker.closed && asker.silent_since.is_some());
         let Some(asker) = silent.min_by_key(|asker| asker.silent_since) else { return false };
         asker.closed = true;
-        // Who has gone already is closed.
+        // It fails for an asker that is gone, which is closed as well.
         let _ = asker.stream.shutdown(Shutdown::Both);
         true
     }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(closed, [1]);
         drop((places.remove(1), last));
         places.push(admit(ASKERS_MAX).expect("a place"));
-        // Each is being answered: nobody gives way.
+        // Each is being answered: nobody is evicted.
         fn all<T>(places: &[Place<'_>], then: &mut dyn FnMut() -> T) -> T {
             match places.split_first() {
                 Some((first, rest)) => first.answering(|| all(rest, then)),

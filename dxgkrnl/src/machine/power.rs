@@ -53,8 +53,8 @@ impl Machine {
         }
         let scheduler = adapter.scheduler().ok_or(EngineSleepError::NoSuchEngine)?;
         // A look first: the doorbells of an engine that has work stay connected.
-        let rests = scheduler.trace_of_idle(Some(node)).is_some() && scheduler.engine_idle(node);
-        if rests { Ok(()) } else { Err(EngineSleepError::Busy) }
+        let enters_f1 = scheduler.trace_of_idle(Some(node)).is_some() && scheduler.engine_idle(node);
+        if enters_f1 { Ok(()) } else { Err(EngineSleepError::Busy) }
     }
 
     /// Puts an adapter into D3, as the power manager does with a device that is not needed: contexts are suspended, doorbells

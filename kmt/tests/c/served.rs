@@ -194,7 +194,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// What programs did when they were killed.
+/// Number of programs by what they did when they were killed.
 #[derive(Debug, Default)]
 struct Killed {
     unconnected: u64,

@@ -51,7 +51,7 @@ impl Arrivals {
     }
 
     /// How long to wait for the first of them; `None` if there is none.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn time_limit(&self) -> Option<Duration> {
         self.0.front().map(|first| first.until.saturating_duration_since(Instant::now()))
     }
 
@@ -78,6 +78,6 @@ mod tests {
         assert_eq!(gone(arrivals.add(arrival(1000))), Some(1));
         assert_eq!(gone(arrivals.add(arrival(1001))), Some(2));
         assert_eq!(arrivals.descriptors().count(), ARRIVALS);
-        assert!(arrivals.patience() > Some(Duration::ZERO) && arrivals.take_late().is_none());
+        assert!(arrivals.time_limit() > Some(Duration::ZERO) && arrivals.take_late().is_none());
     }
 }

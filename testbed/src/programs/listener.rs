@@ -79,7 +79,7 @@ impl PrivateListener {
         }
     }
 
-    /// Waits for the next who connects, and not longer than `patience` for those who have.
+    /// Waits for the next who connects, and not longer than `time_limit` for those who have.
     ///
     /// # Errors
     /// The host cannot wait.
@@ -87,9 +87,9 @@ impl PrivateListener {
         &self,
         stop: &Stop,
         connected: &[BorrowedFd<'_>],
-        patience: Option<Duration>,
+        time_limit: Option<Duration>,
     ) -> io::Result<Turn> {
-        let until = patience.map(|patience| Instant::now() + patience);
+        let until = time_limit.map(|time_limit| Instant::now() + time_limit);
         loop {
             let own = [self.listener.as_fd(), stop.descriptor().as_fd()];
             let all = own.iter().chain(connected);

@@ -179,7 +179,7 @@ impl MachineServer {
         let outcome = loop {
             let turn = {
                 let connected: Vec<_> = arrivals.descriptors().collect();
-                self.listener.turn(&self.stop, &connected, arrivals.patience())
+                self.listener.turn(&self.stop, &connected, arrivals.time_limit())
             };
             match turn {
                 Ok(Turn::Stop) => break Ok(()),

@@ -98,7 +98,7 @@ impl<'m> Calls<'m> {
         } else if let Some(process) = process {
             process.exit();
         } else {
-            // What the call has destroyed is refused.
+            // The call may have destroyed the device already: then this is refused.
             let _ = user.rig.destroy();
         }
         Ok(status)
