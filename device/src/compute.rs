@@ -55,7 +55,7 @@ impl Running {
         area.write(memory, &self.dispatch.save(self.begun))
     }
 
-    /// Where the dispatch stands.
+    /// The place at which the dispatch stands, between two instructions.
     pub(crate) fn position(&self) -> DispatchPosition {
         let plain = DispatchPosition {
             program: self.address,

@@ -64,6 +64,15 @@ struct campanile_allocation_data {
     uint8_t reserved_0[8];
 };
 
+/* Private data of D3DKMTCreateHwQueue for a queue that is to run programs. Without it the queue has no save area. */
+struct campanile_hw_queue_data {
+    /* MAGIC. */
+    uint32_t magic;
+    /* Bytes of the save area, which the kernel-mode driver allocates: at least what the header of each program of the queue asks for, at most SAVE_SIZE. Ignored where the compute node is left in no DISPATCH, and on other nodes. */
+    uint32_t save_size;
+    uint8_t reserved_0[8];
+};
+
 /* Private data of D3DKMTCreateDoorbell: where the ring lies in the process. */
 struct campanile_doorbell_data {
     /* GPU virtual address of the ring buffer allocation. */

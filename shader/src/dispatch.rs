@@ -19,7 +19,7 @@ pub enum Outcome<F> {
     Fault(ShaderFault<F>),
 }
 
-/// Where a dispatch stands.
+/// The place of a dispatch between two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Place of the workgroup in the grid.

@@ -100,7 +100,7 @@ impl Measurement for Empty {
 
 /// A workgroup of 256 lanes that counts for ever.
 const ENDLESS: &str = ".workgroup 256, 1, 1\n.shared 4096\nmov.i32 w1, 1\nloop\nadd.i32 w0, w0, w1\nend_loop\nexit";
-/// Where the program lies.
+/// GPU virtual address of the program.
 const PROGRAM: u64 = 0x10_0000;
 
 /// A function by itself: an operating system suspends contexts for reasons of its own only.

@@ -98,7 +98,7 @@ fn a_byte_that_the_descriptor_does_not_name_is_zero() {
         QueueDescriptor::FIELDS.iter().any(|field| (field.offset..field.offset + field.size).contains(&byte))
     };
     let unnamed: Vec<usize> = (0..QueueDescriptor::SIZE).filter(|byte| !named(*byte)).collect();
-    assert_eq!(unnamed.len(), 4 + 4 + 16);
+    assert_eq!(unnamed.len(), 4 + 4 + 4);
     let mut host = Host::new();
     let space = host.space();
     let (_, descriptor) = host.prepare_queue(7, space);

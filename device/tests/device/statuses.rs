@@ -1,5 +1,6 @@
 //! What commands answer: the statuses that the manual gives each of them, all of them and no other; and a refused one changes nothing.
 
+use crate::compute::{ENDLESS, Fixture};
 use crate::host::{EVENTS, Host, QUEUES, TestQueue, ram, small_variant, vram};
 use campanile_device::{FaultRule, Variant};
 use campanile_hw::event::{EventKind, WAITING_MAX};
@@ -263,10 +264,26 @@ impl Arena {
     }
 }
 
+/// QueryDispatch is done, or finds no memory for its record, only while a program runs.
+fn ask_a_program(answers: &mut BTreeSet<(u32, u32)>) {
+    let mut fixture = Fixture::with(&small_variant());
+    let dispatch = fixture.dispatch(ENDLESS, 1);
+    fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(dispatch)]);
+    fixture.host.ring(&fixture.queue);
+    for _ in 0..8 {
+        fixture.host.gpu.step();
+    }
+    for place in [30 << 20, 1 << 40] {
+        let status = fixture.host.try_command(Command::QueryDispatch, 0, place, 0).0;
+        answers.insert((Command::QueryDispatch as u32, status as u32));
+    }
+}
+
 #[test]
 fn commands_answer_what_the_manual_says_and_refused_ones_change_nothing() {
     let fences = Variant { system_process_fences: true, fence_limit: 2, ..small_variant() };
     let mut answers = BTreeSet::new();
+    ask_a_program(&mut answers);
     for (variant, seeds) in [(small_variant(), 1..6), (fences, 6..11)] {
         for seed in seeds {
             let mut arena = Arena::new(&variant, 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));

@@ -24,7 +24,7 @@ pub(super) struct KernelRing {
     pub(super) fences: PoolVec<AtomicU64>,
 }
 
-/// Where the device has memory of the system.
+/// The location by which the device reaches memory of the system.
 pub(super) fn location(memory: &ContiguousMemory) -> Location {
     Location::new().with_address(memory.address).with_system(true)
 }
