@@ -43,6 +43,8 @@ pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
         max_descriptor_set_uniform_buffers_dynamic: DESCRIPTORS,
         max_descriptor_set_storage_buffers: DESCRIPTORS,
         max_descriptor_set_storage_buffers_dynamic: DESCRIPTORS,
+        // There are no fragment shaders, but wgpu lets no shader have more storage buffers than one of them might.
+        max_fragment_combined_output_resources: DESCRIPTORS,
         buffer_image_granularity: 1,
         discrete_queue_priorities: 1,
         min_memory_map_alignment: 4096,

@@ -75,11 +75,16 @@ pub(crate) const FAMILIES: [Family; 2] = [
     Family { node: Node::Copy, flags: vk::QueueFlags::TRANSFER },
 ];
 
+/// Environment variable by which the first family says VK_QUEUE_GRAPHICS_BIT, for programs that take no device without it although they draw nothing. No
+/// graphics command works all the same.
+const GRAPHICS_VARIABLE: &str = "CAMPANILE_VULKAN_GRAPHICS_BIT";
+
 impl Family {
     /// What the application is told of the family.
     pub(crate) fn properties(&self) -> vk::QueueFamilyProperties {
+        let says_graphics = self.node == Node::Compute && std::env::var_os(GRAPHICS_VARIABLE).is_some_and(|value| value == "1");
         vk::QueueFamilyProperties {
-            queue_flags: self.flags,
+            queue_flags: if says_graphics { self.flags | vk::QueueFlags::GRAPHICS } else { self.flags },
             queue_count: QUEUES,
             timestamp_valid_bits: 64,
             min_image_transfer_granularity: vk::Extent3D { width: 1, height: 1, depth: 1 },
