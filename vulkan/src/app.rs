@@ -65,6 +65,13 @@ impl<'c> App<'c> {
         Some(unsafe { at.read_unaligned() })
     }
 
+    /// The `count` words that follow the first `header` bytes of a structure, which has no more fields.
+    pub(crate) fn fields<T>(self, structure: &'c T, header: usize, count: usize) -> &'c [u32] {
+        debug_assert!(header + count * 4 <= size_of::<T>());
+        let start = core::ptr::from_ref(structure).cast::<u8>().wrapping_add(header).cast::<u32>();
+        self.slice(start, count as u32)
+    }
+
     /// A name.
     pub(crate) fn name(self, start: *const c_char) -> Option<&'c CStr> {
         if start.is_null() {

@@ -147,7 +147,8 @@ fn create_device(
     global::check_extensions(&enabled, physical::EXTENSIONS)?;
     let wanted = app.get(info.p_enabled_features);
     let in_chain = app.find::<vk::PhysicalDeviceFeatures2<'_>>(info.p_next).map(|features| &features.features);
-    if wanted.or(in_chain).is_some_and(|wanted| !physical::has_features(wanted)) {
+    let has_core = wanted.or(in_chain).is_none_or(physical::has_features);
+    if !has_core || !physical::has_all(app, info.p_next) {
         return Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
     }
     let queues = app.slice(info.p_queue_create_infos, info.queue_create_info_count);

@@ -5,7 +5,7 @@ mod limits;
 mod memory;
 mod properties;
 
-pub(crate) use features::{extend as extend_features, features, has_features};
+pub(crate) use features::{extend as extend_features, features, has_all, has_features};
 pub(crate) use limits::{ALIGNMENT, PUSH_CONSTANTS_MAX, SETS_MAX};
 pub(crate) use memory::MemoryKind;
 pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties};
@@ -82,7 +82,8 @@ const GRAPHICS_VARIABLE: &str = "CAMPANILE_VULKAN_GRAPHICS_BIT";
 impl Family {
     /// What the application is told of the family.
     pub(crate) fn properties(&self) -> vk::QueueFamilyProperties {
-        let says_graphics = self.node == Node::Compute && std::env::var_os(GRAPHICS_VARIABLE).is_some_and(|value| value == "1");
+        let says_graphics =
+            self.node == Node::Compute && std::env::var_os(GRAPHICS_VARIABLE).is_some_and(|value| value == "1");
         vk::QueueFamilyProperties {
             queue_flags: if says_graphics { self.flags | vk::QueueFlags::GRAPHICS } else { self.flags },
             queue_count: QUEUES,

@@ -65,6 +65,20 @@ fn subgroup_operations() -> vk::SubgroupFeatureFlags {
     Flags::BASIC | Flags::VOTE | Flags::ARITHMETIC | Flags::BALLOT | Flags::SHUFFLE | Flags::SHUFFLE_RELATIVE
 }
 
+/// Sets the limits of layouts with bindings that are updated after they are bound. No type of binding can be, but the limits hold for all layouts.
+macro_rules! update_after_bind {
+    ($properties:ident) => {
+        $properties.max_update_after_bind_descriptors_in_all_pools = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_update_after_bind_resources = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_uniform_buffers_dynamic = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_storage_buffers_dynamic = DESCRIPTORS_OF_SET;
+    };
+}
+
 /// Fills the structures of properties that a chain has.
 pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
     extend_identity(app, device, chain);
@@ -72,6 +86,9 @@ pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) 
     app.extend::<vk::PhysicalDeviceMaintenance3Properties<'_>>(chain, |properties| {
         properties.max_per_set_descriptors = DESCRIPTORS_OF_SET;
         properties.max_memory_allocation_size = BYTES_MAX;
+    });
+    app.extend::<vk::PhysicalDeviceDescriptorIndexingProperties<'_>>(chain, |properties| {
+        update_after_bind!(properties);
     });
     app.extend::<vk::PhysicalDeviceMaintenance4Properties<'_>>(chain, |properties| {
         properties.max_buffer_size = BYTES_MAX;
@@ -119,6 +136,7 @@ fn extend_identity(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
         write_name(&mut properties.driver_name, DRIVER_NAME);
         write_name(&mut properties.driver_info, DRIVER_INFO);
         properties.max_timeline_semaphore_value_difference = u64::MAX - 1;
+        update_after_bind!(properties);
     });
 }
 

@@ -1,10 +1,18 @@
-//! What the tests stand on: a device of this driver without loader, shaders from WGSL, and buffers whose bytes are looked at.
+//! What the tests stand on: a device of this driver, shaders from source, and buffers whose bytes are looked at.
 
-#![allow(dead_code)]
-
+use std::cell::RefCell;
 use std::ffi::CStr;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ash::vk;
+
+/// Counts its workgroups.
+pub(crate) const COUNT: &str = "
+    @group(0) @binding(0) var<storage, read_write> count: array<atomic<u32>, 4>;
+    @compute @workgroup_size(1)
+    fn main() { atomicAdd(&count[0], 1u); }";
 
 /// The module of a WGSL shader.
 pub(crate) fn wgsl(source: &str) -> Vec<u32> {
@@ -16,12 +24,38 @@ pub(crate) fn wgsl(source: &str) -> Vec<u32> {
     naga::back::spv::write_vec(&module, &info, &options, None).expect("written")
 }
 
+/// The module of a GLSL compute shader, for what WGSL's compiler does not write.
+pub(crate) fn glsl(source: &str) -> Vec<u32> {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let path = |kind| format!("{}/vulkan-{}-{number}.{kind}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let (from, to) = (path("comp"), path("spv"));
+    std::fs::write(&from, format!("#version 460\n{source}")).expect("written");
+    let output = Command::new("glslangValidator").args(["-V", "--target-env", "vulkan1.3", "-o", &to, &from]).output();
+    let output = output.unwrap_or_else(|error| panic!("glslangValidator is missing: install glslang-tools ({error})"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let bytes = std::fs::read(&to).expect("read");
+    [from, to].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
+    bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+}
+
 /// A device with two queues of each family.
 pub(crate) struct Bench {
     pub(crate) instance: ash::Instance,
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) device: ash::Device,
-    pub(crate) pool: vk::CommandPool,
+    /// Command pools by family.
+    pools: [vk::CommandPool; 2],
+    made: RefCell<Vec<Made>>,
+}
+
+/// What is destroyed with the bench, the latest first.
+pub(crate) enum Made {
+    Buffer(vk::Buffer, vk::DeviceMemory),
+    Kernel(Kernel),
+    Pool(vk::DescriptorPool),
+    Semaphore(vk::Semaphore),
+    Event(vk::Event),
 }
 
 /// A buffer in memory of its own, mapped if its type can be.
@@ -32,8 +66,17 @@ pub(crate) struct Bytes {
     size: usize,
 }
 
-/// The entry of the driver, as a loader finds it.
+/// Environment variable that has the tests go through the loader of the system, and with it through the layers that other variables ask for.
+pub(crate) const LOADER_VARIABLE: &str = "CAMPANILE_VULKAN_TEST_LOADER";
+
+/// The entry of the driver, as a loader finds it; or that of the loader.
 pub(crate) fn entry() -> ash::Entry {
+    if std::env::var_os(LOADER_VARIABLE).is_some() {
+        // Kept, for an entry that goes closes the loader.
+        static LOADER: OnceLock<ash::Entry> = OnceLock::new();
+        // SAFETY: the loader's initialisation has no conditions.
+        return LOADER.get_or_init(|| unsafe { ash::Entry::load() }.expect("libvulkan1")).clone();
+    }
     let functions = ash::StaticFn { get_instance_proc_addr: campanile_vulkan::vk_icdGetInstanceProcAddr };
     // SAFETY: the driver's own function has the type and does what Vulkan says.
     unsafe { ash::Entry::from_static_fn(functions) }
@@ -47,11 +90,19 @@ impl Bench {
         let instance = unsafe { entry().create_instance(&info, None) }.expect("an instance");
         // SAFETY: the instance exists.
         let physical = unsafe { instance.enumerate_physical_devices() }.expect("devices")[0];
+        // SAFETY: the physical device is of the instance.
+        let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+        assert_eq!(families.len(), 2);
         let queues = [0, 1].map(|family| {
             vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0, 1.0])
         });
-        let mut features12 = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
-        let mut features13 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
+        let mut features12 = vk::PhysicalDeviceVulkan12Features::default()
+            .timeline_semaphore(true)
+            .host_query_reset(true)
+            .buffer_device_address(true)
+            .vulkan_memory_model(true)
+            .vulkan_memory_model_device_scope(true);
+        let mut features13 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
         let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME.as_ptr()];
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
@@ -60,9 +111,17 @@ impl Bench {
             .push_next(&mut features13);
         // SAFETY: the physical device is of the instance.
         let device = unsafe { instance.create_device(physical, &info, None) }.expect("a device");
-        // SAFETY: the device exists.
-        let pool = unsafe { device.create_command_pool(&vk::CommandPoolCreateInfo::default(), None) }.expect("a pool");
-        Self { instance, physical, device, pool }
+        let pools = [0, 1].map(|family| {
+            let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
+            // SAFETY: the device exists.
+            unsafe { device.create_command_pool(&info, None) }.expect("a pool")
+        });
+        Self { instance, physical, device, pools, made: RefCell::new(Vec::new()) }
+    }
+
+    /// Has something destroyed with the bench.
+    pub(crate) fn keep(&self, made: Made) {
+        self.made.borrow_mut().push(made);
     }
 
     pub(crate) fn queue(&self, family: u32, index: u32) -> vk::Queue {
@@ -95,7 +154,11 @@ impl Bench {
             let buffer = device.create_buffer(&info, None).expect("a buffer");
             let needed = device.get_buffer_memory_requirements(buffer);
             assert!(needed.memory_type_bits & 1 << kind != 0 && needed.size >= size as u64);
-            let allocate = vk::MemoryAllocateInfo::default().allocation_size(needed.size).memory_type_index(kind);
+            let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+            let allocate = vk::MemoryAllocateInfo::default()
+                .allocation_size(needed.size)
+                .memory_type_index(kind)
+                .push_next(&mut flags);
             let memory = device.allocate_memory(&allocate, None).expect("memory");
             device.bind_buffer_memory(buffer, memory, 0).expect("bound");
             let mapped = if mapped {
@@ -103,6 +166,7 @@ impl Bench {
             } else {
                 std::ptr::null_mut()
             };
+            self.keep(Made::Buffer(buffer, memory));
             Bytes { buffer, memory, mapped, size }
         }
     }
@@ -128,6 +192,22 @@ impl Bench {
         push: u32,
         constants: &[(u32, u32)],
     ) -> Result<Kernel, vk::Result> {
+        self.make(module, (buffers, vk::DescriptorSetLayoutCreateFlags::empty()), push, constants)
+    }
+
+    /// A pipeline whose two buffers are pushed.
+    pub(crate) fn pushed(&self, module: &[u32]) -> Kernel {
+        let flags = vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR;
+        self.make(module, (2, flags), 0, &[]).expect("a pipeline")
+    }
+
+    fn make(
+        &self,
+        module: &[u32],
+        (buffers, flags): (u32, vk::DescriptorSetLayoutCreateFlags),
+        push: u32,
+        constants: &[(u32, u32)],
+    ) -> Result<Kernel, vk::Result> {
         let bindings: Vec<_> = (0..buffers)
             .map(|binding| {
                 vk::DescriptorSetLayoutBinding::default()
@@ -147,7 +227,7 @@ impl Bench {
         let device = &self.device;
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
-            let set = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            let set = vk::DescriptorSetLayoutCreateInfo::default().flags(flags).bindings(&bindings);
             let set = device.create_descriptor_set_layout(&set, None).expect("a set layout");
             let sets = [set];
             let layout = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
@@ -163,7 +243,10 @@ impl Bench {
             let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
             let made = device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None);
             device.destroy_shader_module(module, None);
-            made.map(|pipelines| Kernel { pipeline: pipelines[0], layout, set }).map_err(|(_, failure)| failure)
+            let pipeline = made.as_ref().map_or(vk::Pipeline::null(), |pipelines| pipelines[0]);
+            let kernel = Kernel { pipeline, layout, set };
+            self.keep(Made::Kernel(kernel));
+            made.map(|_| kernel).map_err(|(_, failure)| failure)
         }
     }
 
@@ -175,6 +258,7 @@ impl Bench {
         unsafe {
             let pool = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
             let pool = self.device.create_descriptor_pool(&pool, None).expect("a pool");
+            self.keep(Made::Pool(pool));
             let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
             let set = self.device.allocate_descriptor_sets(&info).expect("a set")[0];
             for (binding, bytes) in (0..).zip(buffers) {
@@ -190,13 +274,23 @@ impl Bench {
         }
     }
 
-    /// A command buffer with what `record` records.
+    /// A command buffer for the first family with what `record` records.
     pub(crate) fn record(&self, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) -> vk::CommandBuffer {
-        let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
+        self.record_for(0, record)
+    }
+
+    /// As [`Bench::record`], for a family. The buffer may be submitted while it is pending.
+    pub(crate) fn record_for(
+        &self,
+        family: usize,
+        record: impl FnOnce(&ash::Device, vk::CommandBuffer),
+    ) -> vk::CommandBuffer {
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pools[family]).command_buffer_count(1);
         // SAFETY: the pool is of this device.
         let buffer = unsafe { self.device.allocate_command_buffers(&info) }.expect("a buffer")[0];
+        let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE);
         // SAFETY: the buffer is new.
-        unsafe { self.device.begin_command_buffer(buffer, &vk::CommandBufferBeginInfo::default()) }.expect("begun");
+        unsafe { self.device.begin_command_buffer(buffer, &info) }.expect("begun");
         record(&self.device, buffer);
         // SAFETY: it was begun above.
         unsafe { self.device.end_command_buffer(buffer) }.expect("recorded");
@@ -243,16 +337,37 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // SAFETY: nothing is used after this; what tests leave behind goes with the process.
+        let device = &self.device;
+        // SAFETY: nothing is used after this, and nothing is pending.
         unsafe {
-            self.device.destroy_command_pool(self.pool, None);
-            self.device.destroy_device(None);
+            if device.device_wait_idle().is_err() {
+                return;
+            }
+            for made in self.made.get_mut().drain(..).rev() {
+                match made {
+                    Made::Buffer(buffer, memory) => {
+                        device.destroy_buffer(buffer, None);
+                        device.free_memory(memory, None);
+                    }
+                    Made::Kernel(kernel) => {
+                        device.destroy_pipeline(kernel.pipeline, None);
+                        device.destroy_pipeline_layout(kernel.layout, None);
+                        device.destroy_descriptor_set_layout(kernel.set, None);
+                    }
+                    Made::Pool(pool) => device.destroy_descriptor_pool(pool, None),
+                    Made::Semaphore(semaphore) => device.destroy_semaphore(semaphore, None),
+                    Made::Event(event) => device.destroy_event(event, None),
+                }
+            }
+            self.pools.iter().for_each(|pool| device.destroy_command_pool(*pool, None));
+            device.destroy_device(None);
             self.instance.destroy_instance(None);
         }
     }
 }
 
 /// A pipeline and its layout.
+#[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     pub(crate) pipeline: vk::Pipeline,
     pub(crate) layout: vk::PipelineLayout,
