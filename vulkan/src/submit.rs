@@ -62,3 +62,36 @@ impl Queue {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(windows)))]
+mod tests {
+    use campanile_umd::{Adapter, QueueStats, SubmissionModel};
+
+    use super::Step;
+    use crate::app::{App, Scope};
+    use crate::device::{Device, Queue};
+    use crate::machine;
+    use crate::physical::PhysicalDevice;
+    use crate::sync::{Semaphore, wait};
+
+    #[test]
+    fn a_submission_is_a_ring_of_the_doorbell_and_no_thunk() {
+        let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
+        let device = Device::new(&physical, &[(0, 1)]).expect("a device");
+        let scope = Scope;
+        // SAFETY: no pointers but handles of this driver.
+        let app = unsafe { App::promised(&scope) };
+        let queue = app.object::<Queue>(device.queue(0, 0).expect("a queue")).expect("a queue");
+        let semaphore = Semaphore::new(&device, Some(0)).expect("a semaphore");
+        for value in 1..=100 {
+            queue
+                .submit(&[Step::Wait(semaphore.wait(value - 1)), Step::Signal(semaphore.signal(value))])
+                .expect("done");
+        }
+        assert_eq!(wait(&[semaphore.wait(100)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
+        let hardware = queue.hardware();
+        assert_eq!(hardware.model(), SubmissionModel::User);
+        let expected = QueueStats { submissions: 100, doorbell_rings: 100, ..QueueStats::default() };
+        assert_eq!(hardware.stats(), expected, "a connection or a notification is a thunk");
+    }
+}

@@ -3,6 +3,7 @@
 mod compute;
 mod interface;
 mod kit;
+mod loss;
 mod order;
 mod programs;
 mod transfer;
