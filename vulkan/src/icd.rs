@@ -6,7 +6,7 @@ use core::ffi::c_char;
 use ash::vk;
 
 use crate::app::{App, Scope};
-use crate::entry::{Class, find, get_instance_proc_addr};
+use crate::entry::{Address, Class, find, get_instance_proc_addr};
 
 /// The version of the interface that is spoken: the latest in which the loader may do without its own copies of objects.
 const VERSION: u32 = 7;
@@ -32,7 +32,7 @@ pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(version: 
     vk::Result::SUCCESS
 }
 
-/// The command of this name; null if there is none, or if it needs an instance and `instance` is null.
+/// The command of this name, or the function of this interface; null if there is none, or if it needs an instance and `instance` is null.
 ///
 /// # Safety
 /// `instance` is null or an instance of this driver, `name` null or a terminated string.
@@ -44,7 +44,14 @@ pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
     let scope = Scope;
     // SAFETY: the pointers are as this function asks for.
     let app = unsafe { App::promised(&scope) };
-    get_instance_proc_addr(app, instance, name)
+    let own = match app.name(name)?.to_bytes() {
+        b"vk_icdGetInstanceProcAddr" => vk_icdGetInstanceProcAddr as *const (),
+        b"vk_icdGetPhysicalDeviceProcAddr" => vk_icdGetPhysicalDeviceProcAddr as *const (),
+        b"vk_icdNegotiateLoaderICDInterfaceVersion" => vk_icdNegotiateLoaderICDInterfaceVersion as *const (),
+        _ => return get_instance_proc_addr(app, instance, name),
+    };
+    // SAFETY: a function pointer without its type, which who calls it gives back.
+    Some(unsafe { core::mem::transmute::<*const (), Address>(own) })
 }
 
 /// The command of this name whose first argument is a physical device; null for any other.

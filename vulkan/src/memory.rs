@@ -101,12 +101,11 @@ impl Buffer {
     /// # Errors
     /// VK_ERROR_UNKNOWN if it has memory, or does not fit there.
     pub(crate) fn bind(&self, memory: Arc<DeviceMemory>, offset: u64) -> Answer<()> {
-        let end = offset.checked_add(self.size).filter(|end| *end <= memory.allocation.size());
-        let address = memory.allocation.gpu_address() + offset;
-        match end {
-            Some(_) => self.bound.set(Bound { address, _memory: memory }).map_err(|_| vk::Result::ERROR_UNKNOWN),
-            None => Err(vk::Result::ERROR_UNKNOWN),
+        if offset.checked_add(self.size).is_none_or(|end| end > memory.allocation.size()) {
+            return Err(vk::Result::ERROR_UNKNOWN);
         }
+        let address = memory.allocation.gpu_address() + offset;
+        self.bound.set(Bound { address, _memory: memory }).map_err(|_| vk::Result::ERROR_UNKNOWN)
     }
 
     /// GPU virtual address of the first byte; 0 before it has memory.

@@ -157,7 +157,7 @@ impl Recording {
     /// A dispatch whose numbers of workgroups lie in a buffer.
     pub(crate) fn dispatch_indirect(&mut self, buffer: &Buffer, offset: u64) -> Recorded {
         let (pipeline, arguments) = self.prepare()?;
-        let groups = buffer.address() + offset;
+        let groups = buffer.address().saturating_add(offset);
         self.commands.push(Command::DispatchIndirect { program: pipeline.program.clone(), groups, arguments });
         Ok(())
     }
@@ -218,7 +218,10 @@ impl Recording {
             let (from, at) = (address + query * QUERY, query.saturating_mul(stride));
             let mut part = |from: u64, at: u64| {
                 let left = to.size.saturating_sub(at).min(width);
-                self.copy(Range { address: from, size: width }, Range { address: to.address + at, size: left });
+                self.copy(
+                    Range { address: from, size: width },
+                    Range { address: to.address.saturating_add(at), size: left },
+                );
             };
             part(from, at);
             if form.with_availability() {

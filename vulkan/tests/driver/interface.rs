@@ -29,6 +29,8 @@ fn commands_are_found_where_vulkan_says() {
         unsafe { vk_icdGetInstanceProcAddr(vk::Instance::null(), name.as_ptr()) }.is_some()
     };
     assert!(global(c"vkCreateInstance") && global(c"vkEnumerateInstanceVersion") && global(c"vkGetInstanceProcAddr"));
+    // From version 7 on the loader asks for the interface in this way, too. [Vulkan-Loader: LoaderDriverInterface]
+    assert!(global(c"vk_icdNegotiateLoaderICDInterfaceVersion") && global(c"vk_icdGetPhysicalDeviceProcAddr"));
     assert!(!global(c"vkCreateDevice") && !global(c"vkCmdDispatch") && !global(c"vkCmdDraw"));
     let bench = Bench::new();
     let of_instance = |name: &CStr| {
@@ -146,6 +148,16 @@ fn memory_that_the_processor_does_not_see_is_not_mapped() {
     // SAFETY: the memory is of this device; that it cannot be mapped is what is asked for.
     let mapped = unsafe { bench.device.map_memory(bytes.memory(), 0, 16, vk::MemoryMapFlags::empty()) };
     assert_eq!(mapped.err(), Some(vk::Result::ERROR_MEMORY_MAP_FAILED));
+}
+
+#[test]
+fn memory_that_there_is_not_is_not_allocated_and_costs_nothing() {
+    let bench = Bench::new();
+    let info = vk::MemoryAllocateInfo::default().allocation_size(1 << 40);
+    // SAFETY: valid information.
+    let refused = unsafe { bench.device.allocate_memory(&info, None) }.err();
+    assert_eq!(refused, Some(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));
+    assert_eq!(bench.words(&[4]).read(), [4]);
 }
 
 #[test]
