@@ -27,8 +27,11 @@ impl DeviceMemory {
     /// # Errors
     /// VK_ERROR_OUT_OF_DEVICE_MEMORY and what else the operating system refuses.
     pub(crate) fn new(device: &Device, kind: u32, size: u64) -> Answer<Self> {
-        let placement = device.kind(kind)?.placement;
-        let allocation = device.umd().create_buffer(size, placement).map_err(result)?;
+        let kind = device.kind(kind)?;
+        if size > kind.limit {
+            return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        }
+        let allocation = device.umd().create_buffer(size, kind.placement).map_err(result)?;
         Ok(Self { mapping: Mutex::new(None), allocation })
     }
 

@@ -16,20 +16,23 @@ pub(crate) struct MemoryKind {
     pub(crate) placement: Placement,
     pub(crate) flags: vk::MemoryPropertyFlags,
     heap: u32,
+    /// Bytes of the heap, beyond which no allocation can be.
+    pub(crate) limit: u64,
 }
 
 /// The memory types; one with fewer properties stands before those that have them all and more. [Vulkan: VkPhysicalDeviceMemoryProperties]
-pub(super) fn kinds(adapter: &Adapter) -> Vec<MemoryKind> {
+pub(super) fn kinds(adapter: &Adapter, heaps: &[vk::MemoryHeap; 2]) -> Vec<MemoryKind> {
     type Flags = vk::MemoryPropertyFlags;
     let shared = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
     // Where DMA does not snoop, what the processor caches takes a flush.
     let cached = Flags::HOST_VISIBLE | Flags::HOST_CACHED;
     let cached = if adapter.is_coherent() { cached | Flags::HOST_COHERENT } else { cached };
+    let [vram, system] = heaps.map(|heap| heap.size);
     vec![
-        MemoryKind { placement: Placement::Vram, flags: Flags::DEVICE_LOCAL, heap: VRAM },
-        MemoryKind { placement: Placement::SystemUncached, flags: shared, heap: SYSTEM },
-        MemoryKind { placement: Placement::VramVisible, flags: Flags::DEVICE_LOCAL | shared, heap: VRAM },
-        MemoryKind { placement: Placement::System, flags: cached, heap: SYSTEM },
+        MemoryKind { placement: Placement::Vram, flags: Flags::DEVICE_LOCAL, heap: VRAM, limit: vram },
+        MemoryKind { placement: Placement::SystemUncached, flags: shared, heap: SYSTEM, limit: system },
+        MemoryKind { placement: Placement::VramVisible, flags: Flags::DEVICE_LOCAL | shared, heap: VRAM, limit: vram },
+        MemoryKind { placement: Placement::System, flags: cached, heap: SYSTEM, limit: system },
     ]
 }
 

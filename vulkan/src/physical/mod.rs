@@ -106,7 +106,8 @@ impl Dispatched for PhysicalDevice {
 
 impl PhysicalDevice {
     pub(crate) fn new(adapter: Adapter) -> Self {
-        let (kinds, heaps) = (memory::kinds(&adapter), memory::heaps(&adapter));
+        let heaps = memory::heaps(&adapter);
+        let kinds = memory::kinds(&adapter, &heaps);
         Self { adapter, kinds, heaps }
     }
 
