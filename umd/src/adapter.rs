@@ -41,9 +41,9 @@ pub enum MemoryGroup {
 /// Bytes of a group of memory segments, for this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VideoMemory {
-    /// What the process may keep resident.
+    /// Bytes that the process may keep resident.
     pub budget: u64,
-    /// What it keeps resident.
+    /// Bytes that it keeps resident.
     pub usage: u64,
 }
 

@@ -26,7 +26,7 @@ impl<'c> App<'c> {
         Self(PhantomData)
     }
 
-    /// What `pointer` points to; `None` for null.
+    /// The value that `pointer` points to; `None` for null.
     pub(crate) fn get<T>(self, pointer: *const T) -> Option<&'c T> {
         // SAFETY: null or valid for the call, as promised.
         unsafe { pointer.as_ref() }

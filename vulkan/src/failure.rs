@@ -6,7 +6,7 @@ use ash::vk;
 use campanile_umd::Error;
 use wddm_ddi::status::{STATUS_GRAPHICS_NO_VIDEO_MEMORY, STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
-/// What a command answers, or why it failed.
+/// Answer of a command, or the error that it returns.
 pub(crate) type Answer<T> = Result<T, vk::Result>;
 
 /// The result that an error of the user-mode driver is to the application. One that has no result of its own is told on standard error.

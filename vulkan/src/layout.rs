@@ -102,7 +102,7 @@ impl PipelineLayout {
         Self { push, sets: places, size }
     }
 
-    /// Where the compiler is to expect descriptors.
+    /// Offsets in the argument block at which the compiler is to expect descriptors.
     pub(crate) fn bindings(&self) -> Vec<Binding> {
         let mut all = Vec::new();
         for (set, place) in (0..).zip(&self.sets) {

@@ -126,7 +126,7 @@ impl Buffer {
     }
 }
 
-/// What a buffer of `size` bytes needs.
+/// Size, alignment and memory types for a buffer of `size` bytes.
 pub(crate) fn requirements(device: &Device, size: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
         size: size.next_multiple_of(ALIGNMENT),
@@ -136,7 +136,7 @@ pub(crate) fn requirements(device: &Device, size: u64) -> vk::MemoryRequirements
 }
 
 impl Buffer {
-    /// What the buffer needs.
+    /// Size, alignment and memory types for the buffer.
     pub(crate) fn requirements(&self, device: &Device) -> vk::MemoryRequirements {
         requirements(device, self.size)
     }

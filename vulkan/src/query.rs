@@ -22,7 +22,7 @@ pub(crate) struct QueryPool {
     count: u32,
 }
 
-/// What of a query is written where.
+/// Width of results, and whether their availability is written behind them.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) flags: vk::QueryResultFlags,
@@ -51,7 +51,7 @@ impl QueryPool {
     /// `count` queries.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, count: u32) -> Answer<Self> {
         let bytes = u64::from(count.max(1)) * QUERY;
         let memory: Buffer = device.umd().create_buffer(bytes, Placement::SystemUncached).map_err(result)?;

@@ -17,7 +17,7 @@ pub(crate) enum Step<'c> {
     Signal(Point),
 }
 
-/// How far steps have become packets.
+/// The step, and the command of its buffer, that come next as packets.
 #[derive(Default)]
 struct Reached {
     step: usize,

@@ -35,7 +35,7 @@ impl Semaphore {
     /// A timeline semaphore with its first value, or a binary one.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, timeline: Option<u64>) -> Answer<Self> {
         let native = NativeFence::new(device.umd(), timeline.unwrap_or(0)).map_err(result)?;
         Ok(Self { native, signals: timeline.is_none().then(AtomicU64::default) })
@@ -47,7 +47,7 @@ impl Semaphore {
         Point { native: self.native.clone(), value }
     }
 
-    /// What a submission signals.
+    /// The value that a submission is to signal; of a binary semaphore the next one.
     pub(crate) fn signal(&self, value: u64) -> Point {
         let value = self.signals.as_ref().map_or(value, |signals| signals.fetch_add(1, Ordering::AcqRel) + 1);
         Point { native: self.native.clone(), value }
@@ -89,13 +89,13 @@ impl Fence {
     /// A fence that is signalled already or not.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, signalled: bool) -> Answer<Self> {
         let native = NativeFence::new(device.umd(), 0).map_err(result)?;
         Ok(Self { native, target: AtomicU64::new(u64::from(!signalled)) })
     }
 
-    /// What a submission sets, and a wait is for.
+    /// The target, which a submission signals and a wait is for.
     pub(crate) fn point(&self) -> Point {
         Point { native: self.native.clone(), value: self.target.load(Ordering::Acquire) }
     }
@@ -123,7 +123,7 @@ impl Event {
     /// An event that is not set.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device) -> Answer<Self> {
         Ok(Self { native: NativeFence::new(device.umd(), 0).map_err(result)? })
     }

@@ -34,7 +34,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// What the data of an update write.
+    /// The writes to descriptors that the data of an update stand for.
     pub(crate) fn writes(&self, app: App<'_>, data: *const c_void) -> Vec<Write> {
         let of = |entry: &Entry| {
             let at = |index: u32| entry.offset.wrapping_add(entry.stride.wrapping_mul(index as usize));

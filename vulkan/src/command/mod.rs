@@ -61,5 +61,5 @@ impl Command {
     }
 }
 
-/// What recording a command answers.
+/// Outcome of recording a command; vkEndCommandBuffer returns the first error.
 pub(crate) type Recorded = Answer<()>;

@@ -59,7 +59,7 @@ impl Recording {
     /// Ends recording.
     ///
     /// # Errors
-    /// What a command could not do.
+    /// The first error of a command since recording began.
     pub(crate) fn end(&self) -> Recorded {
         self.failed
     }

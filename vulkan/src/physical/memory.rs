@@ -12,7 +12,7 @@ const SYSTEM: u32 = 1;
 /// A memory type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryKind {
-    /// Where its allocations are.
+    /// The memory in which its allocations lie.
     pub(crate) placement: Placement,
     pub(crate) flags: vk::MemoryPropertyFlags,
     heap: u32,

@@ -80,7 +80,7 @@ pub(crate) const FAMILIES: [Family; 2] = [
 const GRAPHICS_VARIABLE: &str = "CAMPANILE_VULKAN_GRAPHICS_BIT";
 
 impl Family {
-    /// What the application is told of the family.
+    /// Flags, number of queues and width of timestamps, as Vulkan reports them.
     pub(crate) fn properties(&self) -> vk::QueueFamilyProperties {
         let says_graphics =
             self.node == Node::Compute && std::env::var_os(GRAPHICS_VARIABLE).is_some_and(|value| value == "1");
