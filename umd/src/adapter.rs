@@ -29,6 +29,24 @@ const FEATURE_NATIVE_FENCE: u32 = 1 << 0;
 /// Feature bit of [`AdapterData`]: user-mode submission.
 const FEATURE_USER_MODE_SUBMISSION: u32 = 1 << 1;
 
+/// A group of memory segments. [d3dkmthk: D3DKMT_MEMORY_SEGMENT_GROUP]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryGroup {
+    /// VRAM.
+    Vram,
+    /// System memory.
+    System,
+}
+
+/// Bytes of a group of memory segments, for this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VideoMemory {
+    /// Bytes that the process may keep resident.
+    pub budget: u64,
+    /// Bytes that it keeps resident.
+    pub usage: u64,
+}
+
 /// An opened Campanile GPU. Clones share the handle, which is closed with the last of them.
 #[derive(Clone)]
 pub struct Adapter {
@@ -128,6 +146,21 @@ impl Adapter {
     /// Bytes of VRAM that allocations can use.
     pub fn vram(&self) -> u64 {
         self.inner.data.vram
+    }
+
+    /// Memory of a group that this process may keep resident, and keeps.
+    ///
+    /// # Errors
+    /// [`Error::Status`]. [d3dkmthk: D3DKMTQueryVideoMemoryInfo]
+    pub fn video_memory(&self, group: MemoryGroup) -> Result<VideoMemory> {
+        let mut args = D3DKMT_QUERYVIDEOMEMORYINFO::zeroed();
+        args.hAdapter = self.handle();
+        args.MemorySegmentGroup = match group {
+            MemoryGroup::Vram => D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
+            MemoryGroup::System => D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL,
+        };
+        invoke!(self.thunks(), D3DKMTQueryVideoMemoryInfo, &mut args)?;
+        Ok(VideoMemory { budget: args.Budget, usage: args.CurrentUsage })
     }
 
     /// Number of the hardware's doorbells. If there are more queues, the ones that submitted last have them.

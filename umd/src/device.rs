@@ -159,6 +159,21 @@ impl Device {
         invoke!(self.thunks(), D3DKMTWaitForSynchronizationObjectFromCpu, &mut args)
             .map_err(|error| self.explain(error))
     }
+
+    /// As [`Device::wait_thunk`], for the first of several objects, with a value for each.
+    /// [d3dukmdt: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS]
+    pub(crate) fn wait_any_thunk(&self, objects: &[D3DKMT_HANDLE], values: &[u64], event: HANDLE) -> Result<()> {
+        let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: self.handle(),
+            ObjectCount: objects.len().min(values.len()) as u32,
+            ObjectHandleArray: objects.as_ptr().cast_mut(),
+            FenceValueArray: values.as_ptr().cast_mut(),
+            hAsyncEvent: event,
+            Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new().with_WaitAny(true),
+        };
+        invoke!(self.thunks(), D3DKMTWaitForSynchronizationObjectFromCpu, &mut args)
+            .map_err(|error| self.explain(error))
+    }
 }
 
 impl PagingQueue {

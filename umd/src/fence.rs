@@ -4,7 +4,7 @@
 //! work, between the command buffers that it is handed; so a queue with user-mode submission, of whose command buffers it learns nothing,
 //! uses native fences only. [native-gpu-fence-objects; context-monitoring]
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::{ffi::c_void, hint::spin_loop, sync::atomic::Ordering, time::Duration};
 
 use campanile_hw::packet;
@@ -30,6 +30,9 @@ pub(crate) const FIRST_ADAPTER: u32 = 1;
 /// Largest distance from the last value of what is signalled or waited for where the GPU writes 32 bits: UINT_MAX / 2.
 /// [context-monitoring: creating a monitored fence]
 const REACH: u64 = (u32::MAX / 2) as u64;
+
+/// Most fences of [`Fence::wait_any`].
+pub const WAIT_OBJECTS_MAX: usize = 64;
 
 /// Type of a fence in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,6 +294,42 @@ impl Fence {
         self.check_wait()?;
         self.check_reach_up(value)?;
         wait(&self.inner.device, self.inner.handle, self.inner.value, value, timeout)
+    }
+
+    /// Waits until one of the fences, which are of one device, is at least at its value; `None` waits as long as the device lives. Enters the kernel only
+    /// if none is.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for no fences or more than [`WAIT_OBJECTS_MAX`]; as [`Fence::wait`]. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
+    pub fn wait_any(fences: &[(Self, u64)], timeout: Option<Duration>) -> Result<()> {
+        let Some((first, _)) = fences.first().filter(|_| fences.len() <= WAIT_OBJECTS_MAX) else {
+            return Err(Error::BadArgument("1 to 64 fences can be waited for at once"));
+        };
+        for (fence, value) in fences {
+            fence.check_wait()?;
+            fence.check_reach_up(*value)?;
+        }
+        let device = &first.inner.device;
+        let reached = || fences.iter().find(|(fence, value)| fence.value() >= *value);
+        if reached().is_none() {
+            if timeout.is_some_and(|limit| limit.is_zero()) {
+                return Err(Error::Timeout);
+            }
+            let event = Event::new()?;
+            let (handles, values): (Vec<_>, Vec<_>) =
+                fences.iter().map(|(fence, value)| (fence.handle(), *value)).unzip();
+            device.wait_any_thunk(&handles, &values, event.handle())?;
+            let limit = timeout.unwrap_or(Duration::MAX);
+            if !event.wait(limit)? && reached().is_none() {
+                return Err(Error::Timeout);
+            }
+        }
+        match reached() {
+            Some((fence, value)) => device.reached(fence.inner.value, *value),
+            None => {
+                Err(device.explain(Error::BadAnswer("a wait for one of several fences ended before any had its value")))
+            }
+        }
     }
 
     /// Sets the value from the CPU and releases GPU and CPU waiters.

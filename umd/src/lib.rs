@@ -83,13 +83,13 @@ mod system;
 mod thunks;
 mod trace;
 
-pub use adapter::Adapter;
+pub use adapter::{Adapter, MemoryGroup, VideoMemory};
 pub use buffer::{Buffer, Mapping, OfferPriority, Placement, Reclaimed};
 pub use commands::{CopyRows, Dispatch, DispatchReport, Recorder};
 pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
-pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
+pub use fence::{Fence, FenceKind, FenceOptions, Sharing, WAIT_OBJECTS_MAX};
 pub use program::Program;
 pub use queue::{
     COMMAND_BYTES_MAX, ModelReason, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SAVE_BYTES_MAX,

@@ -16,6 +16,7 @@ mod publish;
 mod setup;
 mod test;
 mod trace_events;
+mod vulkan;
 #[cfg(test)]
 mod wording;
 #[cfg(test)]
@@ -54,6 +55,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Builds the Vulkan driver in release mode and puts it with its manifest into target/vulkan
+    Vulkan,
     /// Runs every test of the repository; the last line is the sum
     Test {
         /// Leaves out what takes long, and says what
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.task {
         Task::Pe { from_source } => pe::build(&root(), from_source).map(drop),
         Task::Package { out, keys, check } => package::package(&root(), out, keys, check),
+        Task::Vulkan => vulkan::build(&root()),
         // The sum stays the last line, so a failure adds no message of its own.
         Task::Test { quick, two_processes } => {
             let passed = test::test(&root(), &test::Extent { quick, two_processes });

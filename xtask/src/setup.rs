@@ -190,12 +190,33 @@ pub(crate) fn python(root: &Path) -> Result<(), String> {
     let said = |why: String| {
         format!("PEFILE, LIEF AND SIGNIFY ARE MISSING, AND WITH THEM A TEST: see tests/python/requirements.txt ({why})")
     };
-    fetch_python(root, &root.join("target/python")).map_err(said)
+    fetch_python(&root.join("tests/python/requirements.txt"), &root.join("target/python")).map_err(said)
 }
 
-fn fetch_python(root: &Path, folder: &Path) -> Result<(), String> {
-    let requirements = root.join("tests/python/requirements.txt");
-    let wanted = fs::read(&requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
+/// Debian's packages of programs and layers that run on the Vulkan driver.
+const VULKAN_PROGRAMS: [[&str; 2]; 2] =
+    [["vulkan-tools", "usr/bin/vulkaninfo"], ["vulkan-validationlayers", "usr/share/vulkan/explicit_layer.d"]];
+
+/// Sees that the programs of the Vulkan driver's tests are in `target/vulkan-programs`: vulkaninfo, the validation layer, and wgpu for Python in an
+/// environment of its own. None of them is installed.
+///
+/// # Errors
+/// One sentence that names what is missing. The tests that need it say so too, and fail in CI.
+pub(crate) fn vulkan_programs(root: &Path) -> Result<(), String> {
+    let folder = root.join("target/vulkan-programs");
+    for [name, file] in VULKAN_PROGRAMS {
+        if cfg!(target_os = "linux") && !folder.join(name).join(file).exists() {
+            unpack(name, &folder).map_err(|why| format!("{name} IS MISSING, AND WITH IT A TEST ({why})"))?;
+        }
+    }
+    let said =
+        |why: String| format!("WGPU FOR PYTHON IS MISSING, AND WITH IT A TEST: see tests/python/wgpu.txt ({why})");
+    fetch_python(&root.join("tests/python/wgpu.txt"), &folder.join("python")).map_err(said)
+}
+
+/// Makes an environment of Python's own in `folder` with the packages that the file `requirements` lists.
+fn fetch_python(requirements: &Path, folder: &Path) -> Result<(), String> {
+    let wanted = fs::read(requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
     // Written last, so a folder with the same list is whole.
     let list = folder.join("installed.txt");
     if fs::read(&list).is_ok_and(|installed| installed == wanted) {
@@ -210,7 +231,7 @@ fn fetch_python(root: &Path, folder: &Path) -> Result<(), String> {
     if !run(python, &["-c", "import ensurepip, venv"]) {
         package("python3-venv")?;
     }
-    println!("downloading pefile, lief and signify");
+    println!("downloading the packages of {}", requirements.display());
     let _ = fs::remove_dir_all(folder);
     if !run(python, &["-m", "venv", &folder.to_string_lossy()]) {
         return Err("python3 -m venv failed".into());

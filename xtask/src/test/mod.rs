@@ -142,9 +142,11 @@ impl Session<'_> {
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
         // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows,
         // without headers of Debian's packages the test of programs in C, without clang and MinGW-w64 that of the driver in C, without pefile, lief and signify the one of
-        // the package, without glslang and spirv-val the tests of the compiler, and without the newer Wine the suite that loads the kernel driver.
+        // the package, without vulkaninfo, the validation layer and wgpu those of the Vulkan driver, without glslang and spirv-val the tests of the compiler, and without the newer Wine the suite that loads the kernel driver.
         let python = setup::python(self.root);
-        let fetched = [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root), python];
+        let vulkan = setup::vulkan_programs(self.root);
+        let fetched =
+            [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root), python, vulkan];
         let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders(), setup::drivers_in_c()];
         let newer_wine = if self.quick { Ok(()) } else { setup::wine_for_drivers(self.root) };
         for missing in others.into_iter().chain(fetched).chain([newer_wine]).filter_map(Result::err) {

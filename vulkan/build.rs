@@ -1,0 +1,10 @@
+//! How the driver is linked.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        // Threads of the machine run in it until the process ends; the loader's `dlclose` leaves it where it is.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcampanile_vulkan.so");
+    }
+}

@@ -1,0 +1,232 @@
+//! Recording of commands. They run in order, each complete and visible before the next one begins, so that barriers have nothing to do.
+
+use std::sync::Arc;
+
+use ash::vk;
+use campanile_umd::Device;
+
+use super::arguments::Arguments;
+use super::{Command, Recorded};
+use crate::descriptor::{self, DescriptorSet, Write};
+use crate::layout::{PipelineLayout, SetLayout};
+use crate::memory::{Buffer, Range};
+use crate::physical::{PUSH_CONSTANTS_MAX, SETS_MAX};
+use crate::pipeline::Pipeline;
+use crate::query::{AVAILABILITY, Form, QUERY, QueryPool};
+use crate::sync::Point;
+
+/// The recorded commands of a buffer, and what is bound.
+pub(crate) struct Recording {
+    commands: Vec<Command>,
+    pipeline: Option<Arc<Pipeline>>,
+    push: [u8; PUSH_CONSTANTS_MAX as usize],
+    sets: Vec<Vec<Range>>,
+    /// The argument block of the latest dispatch, while it is the one of the next dispatch, too.
+    block: Option<u64>,
+    arguments: Arguments,
+    /// The first error, which vkEndCommandBuffer returns.
+    failed: Recorded,
+}
+
+impl Recording {
+    pub(crate) fn new(device: &Device) -> Self {
+        Self {
+            commands: Vec::new(),
+            pipeline: None,
+            push: [0; PUSH_CONSTANTS_MAX as usize],
+            sets: Vec::new(),
+            block: None,
+            arguments: Arguments::new(device),
+            failed: Ok(()),
+        }
+    }
+
+    /// Forgets everything; `trim` gives the memory back as well.
+    pub(crate) fn reset(&mut self, trim: bool) {
+        self.commands.clear();
+        self.pipeline = None;
+        self.sets.clear();
+        self.block = None;
+        self.failed = Ok(());
+        if trim {
+            self.commands.shrink_to_fit();
+            self.arguments.trim();
+        } else {
+            self.arguments.reset();
+        }
+    }
+
+    /// Ends recording.
+    ///
+    /// # Errors
+    /// The first error of a command since recording began.
+    pub(crate) fn end(&self) -> Recorded {
+        self.failed
+    }
+
+    /// The commands in order.
+    pub(crate) fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// Keeps the first error of a command, which has no result of its own.
+    pub(crate) fn note(&mut self, outcome: Recorded) {
+        if self.failed.is_ok() {
+            self.failed = outcome;
+        }
+    }
+
+    pub(crate) fn bind_pipeline(&mut self, pipeline: Arc<Pipeline>) {
+        self.pipeline = Some(pipeline);
+        self.block = None;
+    }
+
+    fn set(&mut self, index: u32) -> Option<&mut Vec<Range>> {
+        if index >= SETS_MAX {
+            return None;
+        }
+        let index = index as usize;
+        if self.sets.len() <= index {
+            self.sets.resize_with(index + 1, Vec::new);
+        }
+        self.block = None;
+        self.sets.get_mut(index)
+    }
+
+    /// Binds sets from `first` on; `offsets` are those of dynamic descriptors, set by set.
+    pub(crate) fn bind_sets(&mut self, first: u32, sets: &[Arc<DescriptorSet>], mut offsets: &[u32]) {
+        for (index, set) in (first..).zip(sets) {
+            let Some(place) = self.set(index) else { return };
+            let taken = set.bound(offsets, place);
+            offsets = offsets.get(taken..).unwrap_or_default();
+        }
+    }
+
+    /// Writes descriptors of a set that has no object.
+    pub(crate) fn push_set(&mut self, index: u32, layout: &SetLayout, writes: &[Write]) {
+        let Some(place) = self.set(index) else { return };
+        place.resize(layout.count as usize, Range::default());
+        writes.iter().for_each(|write| descriptor::write(layout, place, write));
+    }
+
+    /// Changes push constants.
+    pub(crate) fn push_constants(&mut self, offset: u32, bytes: &[u8]) {
+        let places = self.push.iter_mut().skip(offset as usize);
+        places.zip(bytes).for_each(|(place, byte)| *place = *byte);
+        self.block = None;
+    }
+
+    /// The argument block for the pipeline that is bound.
+    fn argument_block(&mut self, layout: &PipelineLayout) -> Result<u64, vk::Result> {
+        if let Some(block) = self.block {
+            return Ok(block);
+        }
+        let mut bytes = vec![0u8; layout.size as usize];
+        bytes.iter_mut().zip(&self.push).take(layout.push as usize).for_each(|(to, byte)| *to = *byte);
+        for (place, set) in layout.places().iter().zip(&self.sets) {
+            let words = set.iter().flat_map(|range| [range.address, range.size]).flat_map(u64::to_le_bytes);
+            let count = place.bytes() as usize;
+            bytes.iter_mut().skip(place.offset as usize).take(count).zip(words).for_each(|(to, byte)| *to = byte);
+        }
+        let block = self.arguments.write(&bytes)?;
+        self.block = Some(block);
+        Ok(block)
+    }
+
+    /// The pipeline, and the argument block for it.
+    fn prepare(&mut self) -> Result<(Arc<Pipeline>, u64), vk::Result> {
+        let pipeline = self.pipeline.clone().ok_or(vk::Result::ERROR_UNKNOWN)?;
+        let arguments = self.argument_block(&pipeline.layout)?;
+        Ok((pipeline, arguments))
+    }
+
+    pub(crate) fn dispatch(&mut self, groups: [u32; 3]) -> Recorded {
+        let (pipeline, arguments) = self.prepare()?;
+        self.commands.push(Command::Dispatch { program: pipeline.program.clone(), groups, arguments });
+        Ok(())
+    }
+
+    /// A dispatch whose workgroups are counted from `base` on.
+    ///
+    /// # Errors
+    /// VK_ERROR_FEATURE_NOT_PRESENT for a base that is not 0, which the programs of the GPU have no place for.
+    pub(crate) fn dispatch_base(&mut self, base: [u32; 3], groups: [u32; 3]) -> Recorded {
+        if base == [0; 3] { self.dispatch(groups) } else { Err(vk::Result::ERROR_FEATURE_NOT_PRESENT) }
+    }
+
+    /// A dispatch whose numbers of workgroups lie in a buffer.
+    pub(crate) fn dispatch_indirect(&mut self, buffer: &Buffer, offset: u64) -> Recorded {
+        let (pipeline, arguments) = self.prepare()?;
+        let groups = buffer.address().saturating_add(offset);
+        self.commands.push(Command::DispatchIndirect { program: pipeline.program.clone(), groups, arguments });
+        Ok(())
+    }
+
+    pub(crate) fn copy(&mut self, from: Range, to: Range) {
+        let size = from.size.min(to.size);
+        if size != 0 {
+            self.commands.push(Command::Copy { to: to.address, from: from.address, size });
+        }
+    }
+
+    /// Fills a range, in whole words.
+    pub(crate) fn fill(&mut self, to: Range, pattern: u32) {
+        let size = to.size & !3;
+        if size != 0 {
+            self.commands.push(Command::Fill { to: to.address, size, pattern });
+        }
+    }
+
+    /// Writes data that is part of the command buffer.
+    pub(crate) fn update(&mut self, to: Range, bytes: &[u8]) -> Recorded {
+        let address = self.arguments.write(bytes)?;
+        self.copy(Range { address, size: bytes.len() as u64 }, to);
+        Ok(())
+    }
+
+    /// Appends the commands of a secondary command buffer, whose memory outlives this recording.
+    pub(crate) fn append(&mut self, secondary: &Self) {
+        self.commands.extend_from_slice(&secondary.commands);
+    }
+
+    pub(crate) fn signal(&mut self, point: Point) {
+        self.commands.push(Command::Signal(point));
+    }
+
+    pub(crate) fn wait(&mut self, point: Point) {
+        self.commands.push(Command::Wait(point));
+    }
+
+    pub(crate) fn reset_queries(&mut self, pool: &QueryPool, first: u32, count: u32) {
+        let (address, count) = pool.at(first, count);
+        self.fill(Range { address, size: u64::from(count) * QUERY }, 0);
+    }
+
+    pub(crate) fn timestamp(&mut self, pool: &QueryPool, query: u32) {
+        let (address, count) = pool.at(query, 1);
+        if count != 0 {
+            self.commands.push(Command::Timestamp { to: address });
+            self.fill(Range { address: address + AVAILABILITY, size: 4 }, 1);
+        }
+    }
+
+    /// Copies results. Those of this queue are there when the copy runs; the application orders it behind others by a semaphore.
+    pub(crate) fn copy_queries(&mut self, pool: &QueryPool, queries: (u32, u32), to: Range, stride: u64, form: Form) {
+        let (address, count) = pool.at(queries.0, queries.1);
+        let width = if form.is_wide() { 8 } else { 4 };
+        for query in 0..u64::from(count) {
+            let (from, at) = (address + query * QUERY, query.saturating_mul(stride));
+            let mut part = |from: u64, at: u64| {
+                let left = to.size.saturating_sub(at).min(width);
+                self.copy(
+                    Range { address: from, size: width },
+                    Range { address: to.address.saturating_add(at), size: left },
+                );
+            };
+            part(from, at);
+            if form.with_availability() {
+                part(from + AVAILABILITY, at.saturating_add(width));
+            }
+        }
+    }
+}

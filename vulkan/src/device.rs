@@ -1,0 +1,103 @@
+//! Logical devices and their queues.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ash::vk;
+use campanile_umd::{Queue as HardwareQueue, QueueOptions};
+
+use crate::failure::{Answer, result};
+use crate::handle::{Dispatched, Owned};
+use crate::physical::{FAMILIES, MemoryKind, PhysicalDevice};
+
+/// A device, with the queues that it was created with.
+pub(crate) struct Device {
+    /// Queues by family.
+    families: Vec<Vec<Owned<Queue>>>,
+    umd: campanile_umd::Device,
+    kinds: Vec<MemoryKind>,
+}
+
+/// A hardware queue.
+pub(crate) struct Queue {
+    hardware: Mutex<HardwareQueue>,
+}
+
+impl Dispatched for Device {
+    type Handle = vk::Device;
+}
+
+impl Dispatched for Queue {
+    type Handle = vk::Queue;
+}
+
+impl Device {
+    /// Creates a device with so many queues of each family; `counts` pairs the index of a family with a number.
+    ///
+    /// # Errors
+    /// VK_ERROR_INITIALIZATION_FAILED for a family or a number that there is not; what the operating system refuses.
+    pub(crate) fn new(physical: &PhysicalDevice, counts: &[(u32, u32)]) -> Answer<Self> {
+        let umd = campanile_umd::Device::new(physical.adapter()).map_err(result)?;
+        let mut families: Vec<Vec<Owned<Queue>>> = FAMILIES.iter().map(|_| Vec::new()).collect();
+        for (index, count) in counts {
+            let place = *index as usize;
+            let (Some(family), Some(queues)) = (FAMILIES.get(place), families.get_mut(place)) else {
+                return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
+            };
+            if *count > family.properties().queue_count {
+                return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
+            }
+            for _ in 0..*count {
+                let queue = HardwareQueue::new(&umd, family.node, QueueOptions::default()).map_err(result)?;
+                queues.push(Owned::new(Queue { hardware: Mutex::new(queue) }));
+            }
+        }
+        Ok(Self { families, umd, kinds: physical.kinds().to_vec() })
+    }
+
+    /// The device of the user-mode driver.
+    pub(crate) fn umd(&self) -> &campanile_umd::Device {
+        &self.umd
+    }
+
+    /// A memory type.
+    pub(crate) fn kind(&self, index: u32) -> Answer<MemoryKind> {
+        self.kinds.get(index as usize).copied().ok_or(vk::Result::ERROR_UNKNOWN)
+    }
+
+    /// The bits of all memory types.
+    pub(crate) fn kind_bits(&self) -> u32 {
+        (1 << self.kinds.len()) - 1
+    }
+
+    /// A queue that the device was created with.
+    pub(crate) fn queue(&self, family: u32, index: u32) -> Option<vk::Queue> {
+        Some(self.families.get(family as usize)?.get(index as usize)?.handle())
+    }
+
+    /// Waits until all queues are idle.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST.
+    pub(crate) fn wait_idle(&self, app: crate::app::App<'_>) -> Answer<()> {
+        for queue in self.families.iter().flatten() {
+            app.object::<Queue>(queue.handle())?.wait_idle()?;
+        }
+        Ok(())
+    }
+}
+
+impl Queue {
+    /// The hardware queue. Vulkan has the application keep other threads away from a queue, so that nobody waits here.
+    pub(crate) fn hardware(&self) -> MutexGuard<'_, HardwareQueue> {
+        self.hardware.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all that was submitted is done.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST.
+    pub(crate) fn wait_idle(&self) -> Answer<()> {
+        let queue = self.hardware();
+        queue.wait_progress(queue.last_submitted()).map_err(result)
+    }
+}

@@ -1,0 +1,146 @@
+//! Commands of descriptor sets and their layouts, pools and templates.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::commands;
+use crate::app::App;
+use crate::descriptor::{DescriptorPool, DescriptorSet, Write, range};
+use crate::failure::Answer;
+use crate::handle::Object;
+use crate::layout::{PipelineLayout, SetLayout};
+use crate::memory::Range;
+use crate::template::{Entry, Template};
+
+commands! { app;
+    vkCreateDescriptorSetLayout: PFN_vkCreateDescriptorSetLayout(device: vk::Device,
+        info: *const vk::DescriptorSetLayoutCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
+        out: *mut vk::DescriptorSetLayout) -> vk::Result
+        = app.need(info).map(|info| app.put(out, set_layout(app, info).register()));
+    vkDestroyDescriptorSetLayout: PFN_vkDestroyDescriptorSetLayout(
+        device: vk::Device, layout: vk::DescriptorSetLayout, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(SetLayout::release(layout));
+    vkGetDescriptorSetLayoutSupport: PFN_vkGetDescriptorSetLayoutSupport(device: vk::Device,
+        info: *const vk::DescriptorSetLayoutCreateInfo<'_>, support: *mut vk::DescriptorSetLayoutSupport<'_>)
+        = app.change(support, |support| support.supported = vk::TRUE);
+    vkCreatePipelineLayout: PFN_vkCreatePipelineLayout(device: vk::Device,
+        info: *const vk::PipelineLayoutCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
+        out: *mut vk::PipelineLayout) -> vk::Result
+        = app.need(info).map(|info| app.put(out, pipeline_layout(app, info).register()));
+    vkDestroyPipelineLayout: PFN_vkDestroyPipelineLayout(
+        device: vk::Device, layout: vk::PipelineLayout, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(PipelineLayout::release(layout));
+    vkCreateDescriptorPool: PFN_vkCreateDescriptorPool(device: vk::Device,
+        info: *const vk::DescriptorPoolCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
+        out: *mut vk::DescriptorPool) -> vk::Result
+        = app.need(info).map(|info| app.put(out, DescriptorPool::new(info.max_sets).register()));
+    vkDestroyDescriptorPool: PFN_vkDestroyDescriptorPool(
+        device: vk::Device, pool: vk::DescriptorPool, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(DescriptorPool::release(pool));
+    vkResetDescriptorPool: PFN_vkResetDescriptorPool(
+        device: vk::Device, pool: vk::DescriptorPool, flags: vk::DescriptorPoolResetFlags) -> vk::Result
+        = DescriptorPool::needed(pool).map(|pool| pool.reset());
+    vkAllocateDescriptorSets: PFN_vkAllocateDescriptorSets(device: vk::Device,
+        info: *const vk::DescriptorSetAllocateInfo<'_>, sets: *mut vk::DescriptorSet) -> vk::Result
+        = allocate_sets(app, info, sets);
+    vkFreeDescriptorSets: PFN_vkFreeDescriptorSets(device: vk::Device, pool: vk::DescriptorPool, count: u32,
+        sets: *const vk::DescriptorSet) -> vk::Result
+        = DescriptorPool::needed(pool).map(|pool| pool.free(app.slice(sets, count)));
+    vkUpdateDescriptorSets: PFN_vkUpdateDescriptorSets(device: vk::Device, writes: u32,
+        write: *const vk::WriteDescriptorSet<'_>, copies: u32, copy: *const vk::CopyDescriptorSet<'_>)
+        = {
+            app.slice(write, writes).iter().for_each(|write| update(app, write));
+            app.slice(copy, copies).iter().for_each(copy_set);
+        };
+    vkCreateDescriptorUpdateTemplate: PFN_vkCreateDescriptorUpdateTemplate(device: vk::Device,
+        info: *const vk::DescriptorUpdateTemplateCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
+        out: *mut vk::DescriptorUpdateTemplate) -> vk::Result
+        = app.need(info).map(|info| app.put(out, template(app, info).register()));
+    vkDestroyDescriptorUpdateTemplate: PFN_vkDestroyDescriptorUpdateTemplate(device: vk::Device,
+        template: vk::DescriptorUpdateTemplate, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(Template::release(template));
+    vkUpdateDescriptorSetWithTemplate: PFN_vkUpdateDescriptorSetWithTemplate(device: vk::Device,
+        set: vk::DescriptorSet, template: vk::DescriptorUpdateTemplate, data: *const c_void)
+        = if let (Some(set), Some(template)) = (DescriptorSet::of(set), Template::of(template)) {
+            template.writes(app, data).iter().for_each(|write| set.write(write));
+        };
+}
+
+fn set_layout(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {
+    let bindings = app.slice(info.p_bindings, info.binding_count).iter();
+    SetLayout::new(bindings.map(|binding| (binding.binding, binding.descriptor_type, binding.descriptor_count)))
+}
+
+fn pipeline_layout(app: App<'_>, info: &vk::PipelineLayoutCreateInfo<'_>) -> PipelineLayout {
+    let sets = app.slice(info.p_set_layouts, info.set_layout_count).iter().map(|layout| SetLayout::of(*layout));
+    let ranges = app.slice(info.p_push_constant_ranges, info.push_constant_range_count).iter();
+    let push = ranges.map(|range| range.offset.saturating_add(range.size)).max().unwrap_or(0);
+    PipelineLayout::new(push.min(crate::physical::PUSH_CONSTANTS_MAX), sets.collect())
+}
+
+fn allocate_sets(
+    app: App<'_>,
+    info: *const vk::DescriptorSetAllocateInfo<'_>,
+    out: *mut vk::DescriptorSet,
+) -> Answer<()> {
+    let info = app.need(info)?;
+    let layouts = app.slice(info.p_set_layouts, info.descriptor_set_count).iter();
+    let layouts: Vec<Arc<SetLayout>> = layouts.map(|layout| SetLayout::needed(*layout)).collect::<Answer<_>>()?;
+    let sets = DescriptorPool::needed(info.descriptor_pool)?.allocate(layouts)?;
+    for (index, set) in sets.into_iter().enumerate() {
+        app.put_at(out, index, set);
+    }
+    Ok(())
+}
+
+/// True for descriptors of buffers.
+fn is_buffer(kind: vk::DescriptorType) -> bool {
+    type Kind = vk::DescriptorType;
+    matches!(
+        kind,
+        Kind::UNIFORM_BUFFER | Kind::STORAGE_BUFFER | Kind::UNIFORM_BUFFER_DYNAMIC | Kind::STORAGE_BUFFER_DYNAMIC
+    )
+}
+
+/// The buffers of a write. Descriptors of other kinds show nothing.
+pub(super) fn write(app: App<'_>, write: &vk::WriteDescriptorSet<'_>) -> Write {
+    let buffers = if is_buffer(write.descriptor_type) {
+        app.slice(write.p_buffer_info, write.descriptor_count).iter().map(range).collect()
+    } else {
+        vec![Range::default(); app.slice(write.p_image_info, write.descriptor_count).len()]
+    };
+    Write { binding: write.dst_binding, element: write.dst_array_element, buffers }
+}
+
+fn update(app: App<'_>, what: &vk::WriteDescriptorSet<'_>) {
+    if let Some(set) = DescriptorSet::of(what.dst_set) {
+        set.write(&write(app, what));
+    }
+}
+
+fn copy_set(copy: &vk::CopyDescriptorSet<'_>) {
+    if let (Some(from), Some(to)) = (DescriptorSet::of(copy.src_set), DescriptorSet::of(copy.dst_set)) {
+        let buffers = from.read(copy.src_binding, copy.src_array_element, copy.descriptor_count);
+        to.write(&Write { binding: copy.dst_binding, element: copy.dst_array_element, buffers });
+    }
+}
+
+fn template(app: App<'_>, info: &vk::DescriptorUpdateTemplateCreateInfo<'_>) -> Template {
+    let entries = app.slice(info.p_descriptor_update_entries, info.descriptor_update_entry_count).iter();
+    Template {
+        entries: entries
+            .map(|entry| Entry {
+                binding: entry.dst_binding,
+                element: entry.dst_array_element,
+                count: entry.descriptor_count,
+                is_buffer: is_buffer(entry.descriptor_type),
+                offset: entry.offset,
+                stride: entry.stride,
+            })
+            .collect(),
+        layout: PipelineLayout::of(info.pipeline_layout),
+        set: info.set,
+    }
+}

@@ -1,0 +1,173 @@
+//! Commands of physical and logical devices.
+
+use core::ffi::c_char;
+
+use ash::vk;
+
+use super::{commands, find as find_command, global};
+use crate::app::App;
+use crate::device::{Device, Queue};
+use crate::failure::Answer;
+use crate::handle::Owned;
+use crate::physical::{self, FAMILIES, Family, PhysicalDevice};
+
+/// Commands whose first argument is a physical device.
+pub(super) mod physical_commands {
+    use super::*;
+
+    commands! { app;
+        vkEnumerateDeviceExtensionProperties: PFN_vkEnumerateDeviceExtensionProperties(device: vk::PhysicalDevice,
+            layer: *const c_char, count: *mut u32, properties: *mut vk::ExtensionProperties) -> vk::Result
+            = global::extensions(app, layer, count, properties, physical::EXTENSIONS);
+        vkEnumerateDeviceLayerProperties: PFN_vkEnumerateDeviceLayerProperties(
+            device: vk::PhysicalDevice, count: *mut u32, properties: *mut vk::LayerProperties) -> vk::Result
+            = app.list(count, properties, &[] as &[()], |_, _, ()| ());
+        vkCreateDevice: PFN_vkCreateDevice(device: vk::PhysicalDevice, info: *const vk::DeviceCreateInfo<'_>,
+            allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Device) -> vk::Result
+            = create_device(app, device, info, out);
+        vkGetPhysicalDeviceFeatures: PFN_vkGetPhysicalDeviceFeatures(
+            device: vk::PhysicalDevice, features: *mut vk::PhysicalDeviceFeatures)
+            = app.put(features, physical::features());
+        vkGetPhysicalDeviceFeatures2: PFN_vkGetPhysicalDeviceFeatures2(
+            device: vk::PhysicalDevice, features: *mut vk::PhysicalDeviceFeatures2<'_>)
+            = app.change(features, |features| {
+                features.features = physical::features();
+                physical::extend_features(app, features.p_next);
+            });
+        vkGetPhysicalDeviceProperties: PFN_vkGetPhysicalDeviceProperties(
+            device: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceProperties)
+            = if let Ok(device) = app.object::<PhysicalDevice>(device) {
+                app.put(properties, physical::properties(device));
+            };
+        vkGetPhysicalDeviceProperties2: PFN_vkGetPhysicalDeviceProperties2(
+            device: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceProperties2<'_>)
+            = if let Ok(device) = app.object::<PhysicalDevice>(device) {
+                app.change(properties, |properties| {
+                    properties.properties = physical::properties(device);
+                    physical::extend_properties(app, device, properties.p_next);
+                });
+            };
+        vkGetPhysicalDeviceQueueFamilyProperties: PFN_vkGetPhysicalDeviceQueueFamilyProperties(
+            device: vk::PhysicalDevice, count: *mut u32, properties: *mut vk::QueueFamilyProperties)
+            = list_families(app, count, properties, |app, to, family| app.put(to, family.properties()));
+        vkGetPhysicalDeviceQueueFamilyProperties2: PFN_vkGetPhysicalDeviceQueueFamilyProperties2(
+            device: vk::PhysicalDevice, count: *mut u32, properties: *mut vk::QueueFamilyProperties2<'_>)
+            = list_families(app, count, properties, |app, to, family| {
+                app.change(to, |to| to.queue_family_properties = family.properties());
+            });
+        vkGetPhysicalDeviceMemoryProperties: PFN_vkGetPhysicalDeviceMemoryProperties(
+            device: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceMemoryProperties)
+            = if let Ok(device) = app.object::<PhysicalDevice>(device) {
+                app.put(properties, device.memory_properties());
+            };
+        vkGetPhysicalDeviceMemoryProperties2: PFN_vkGetPhysicalDeviceMemoryProperties2(
+            device: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceMemoryProperties2<'_>)
+            = memory_properties2(app, device, properties);
+        vkGetPhysicalDeviceFormatProperties: PFN_vkGetPhysicalDeviceFormatProperties(
+            device: vk::PhysicalDevice, format: vk::Format, properties: *mut vk::FormatProperties)
+            = app.put(properties, vk::FormatProperties::default());
+        vkGetPhysicalDeviceFormatProperties2: PFN_vkGetPhysicalDeviceFormatProperties2(
+            device: vk::PhysicalDevice, format: vk::Format, properties: *mut vk::FormatProperties2<'_>)
+            = app.change(properties, |properties| properties.format_properties = vk::FormatProperties::default());
+        vkGetPhysicalDeviceImageFormatProperties: PFN_vkGetPhysicalDeviceImageFormatProperties(
+            device: vk::PhysicalDevice, format: vk::Format, kind: vk::ImageType, tiling: vk::ImageTiling,
+            usage: vk::ImageUsageFlags, flags: vk::ImageCreateFlags, properties: *mut vk::ImageFormatProperties) -> vk::Result
+            = Answer::<()>::Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+        vkGetPhysicalDeviceImageFormatProperties2: PFN_vkGetPhysicalDeviceImageFormatProperties2(
+            device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
+            properties: *mut vk::ImageFormatProperties2<'_>) -> vk::Result
+            = Answer::<()>::Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+        vkGetPhysicalDeviceSparseImageFormatProperties: PFN_vkGetPhysicalDeviceSparseImageFormatProperties(
+            device: vk::PhysicalDevice, format: vk::Format, kind: vk::ImageType, samples: vk::SampleCountFlags,
+            usage: vk::ImageUsageFlags, tiling: vk::ImageTiling, count: *mut u32,
+            properties: *mut vk::SparseImageFormatProperties)
+            = app.put(count, 0);
+        vkGetPhysicalDeviceSparseImageFormatProperties2: PFN_vkGetPhysicalDeviceSparseImageFormatProperties2(
+            device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceSparseImageFormatInfo2<'_>, count: *mut u32,
+            properties: *mut vk::SparseImageFormatProperties2<'_>)
+            = app.put(count, 0);
+        vkGetPhysicalDeviceExternalBufferProperties: PFN_vkGetPhysicalDeviceExternalBufferProperties(
+            device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceExternalBufferInfo<'_>,
+            properties: *mut vk::ExternalBufferProperties<'_>)
+            = app.change(properties, |properties| properties.external_memory_properties = Default::default());
+        vkGetPhysicalDeviceExternalFenceProperties: PFN_vkGetPhysicalDeviceExternalFenceProperties(
+            device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceExternalFenceInfo<'_>,
+            properties: *mut vk::ExternalFenceProperties<'_>)
+            = app.change(properties, |properties| properties.external_fence_features = Default::default());
+        vkGetPhysicalDeviceExternalSemaphoreProperties: PFN_vkGetPhysicalDeviceExternalSemaphoreProperties(
+            device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceExternalSemaphoreInfo<'_>,
+            properties: *mut vk::ExternalSemaphoreProperties<'_>)
+            = app.change(properties, |properties| properties.external_semaphore_features = Default::default());
+        vkGetPhysicalDeviceToolProperties: PFN_vkGetPhysicalDeviceToolProperties(device: vk::PhysicalDevice,
+            count: *mut u32, properties: *mut vk::PhysicalDeviceToolProperties<'_>) -> vk::Result
+            = app.list(count, properties, &[] as &[()], |_, _, ()| ());
+    }
+}
+
+commands! { app;
+    vkGetDeviceProcAddr: PFN_vkGetDeviceProcAddr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction
+        = app.name(name).and_then(find_command).map(|(_, address)| address);
+    vkDestroyDevice: PFN_vkDestroyDevice(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(app.take::<Device>(device));
+    vkDeviceWaitIdle: PFN_vkDeviceWaitIdle(device: vk::Device) -> vk::Result
+        = app.object::<Device>(device).and_then(|device| device.wait_idle(app));
+    vkGetDeviceQueue: PFN_vkGetDeviceQueue(device: vk::Device, family: u32, index: u32, queue: *mut vk::Queue)
+        = app.put(queue, queue_of(app, device, family, index));
+    vkGetDeviceQueue2: PFN_vkGetDeviceQueue2(
+        device: vk::Device, info: *const vk::DeviceQueueInfo2<'_>, queue: *mut vk::Queue)
+        = if let Some(info) = app.get(info) {
+            app.put(queue, queue_of(app, device, info.queue_family_index, info.queue_index));
+        };
+    vkGetDeviceGroupPeerMemoryFeatures: PFN_vkGetDeviceGroupPeerMemoryFeatures(
+        device: vk::Device, heap: u32, local: u32, remote: u32, features: *mut vk::PeerMemoryFeatureFlags)
+        = app.put(features, vk::PeerMemoryFeatureFlags::default());
+    vkQueueWaitIdle: PFN_vkQueueWaitIdle(queue: vk::Queue) -> vk::Result
+        = app.object::<Queue>(queue).and_then(Queue::wait_idle);
+}
+
+/// Lists the queue families.
+fn list_families<T>(app: App<'_>, count: *mut u32, to: *mut T, write: impl Fn(App<'_>, *mut T, &Family)) {
+    // A list that is too short for all of them is no error of this command.
+    let _ = app.list(count, to, &FAMILIES, |app, to, family| write(app, to, family));
+}
+
+fn queue_of(app: App<'_>, device: vk::Device, family: u32, index: u32) -> vk::Queue {
+    let device = app.object::<Device>(device).ok();
+    device.and_then(|device| device.queue(family, index)).unwrap_or_default()
+}
+
+fn create_device(
+    app: App<'_>,
+    physical: vk::PhysicalDevice,
+    info: *const vk::DeviceCreateInfo<'_>,
+    out: *mut vk::Device,
+) -> Answer<()> {
+    let (physical, info) = (app.object::<PhysicalDevice>(physical)?, app.need(info)?);
+    let enabled = global::names(app, info.pp_enabled_extension_names, info.enabled_extension_count);
+    global::check_extensions(&enabled, physical::EXTENSIONS)?;
+    let wanted = app.get(info.p_enabled_features);
+    let in_chain = app.find::<vk::PhysicalDeviceFeatures2<'_>>(info.p_next).map(|features| &features.features);
+    let has_core = wanted.or(in_chain).is_none_or(physical::has_features);
+    if !has_core || !physical::has_all(app, info.p_next) {
+        return Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
+    }
+    let queues = app.slice(info.p_queue_create_infos, info.queue_create_info_count);
+    let counts: Vec<_> = queues.iter().map(|queues| (queues.queue_family_index, queues.queue_count)).collect();
+    app.put(out, Owned::new(Device::new(physical, &counts)?).into_handle());
+    Ok(())
+}
+
+fn memory_properties2(app: App<'_>, device: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceMemoryProperties2<'_>) {
+    let Ok(device) = app.object::<PhysicalDevice>(device) else { return };
+    app.change(out, |properties| {
+        properties.memory_properties = device.memory_properties();
+        app.extend::<vk::PhysicalDeviceMemoryBudgetPropertiesEXT<'_>>(properties.p_next, |budget| {
+            // A lost adapter has no budget to tell of, and this command no result.
+            let budgets = device.budgets().unwrap_or_default();
+            let places = budget.heap_budget.iter_mut().zip(budget.heap_usage.iter_mut());
+            for ((to_budget, to_usage), (size, usage)) in places.zip(budgets) {
+                (*to_budget, *to_usage) = (size, usage);
+            }
+        });
+    });
+}

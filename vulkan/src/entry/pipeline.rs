@@ -1,0 +1,119 @@
+//! Commands of shader modules, pipelines and their caches.
+
+use core::ffi::c_void;
+use std::collections::HashMap;
+
+use ash::vk;
+
+use super::commands;
+use crate::app::App;
+use crate::device::Device;
+use crate::failure::Answer;
+use crate::handle::Object;
+use crate::layout::PipelineLayout;
+use crate::pipeline::{Pipeline, PipelineCache, ShaderModule};
+
+commands! { app;
+    vkCreateShaderModule: PFN_vkCreateShaderModule(device: vk::Device, info: *const vk::ShaderModuleCreateInfo<'_>,
+        allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::ShaderModule) -> vk::Result
+        = app.need(info).map(|info| app.put(out, ShaderModule { words: words(app, info) }.register()));
+    vkDestroyShaderModule: PFN_vkDestroyShaderModule(
+        device: vk::Device, module: vk::ShaderModule, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(ShaderModule::release(module));
+    vkCreateComputePipelines: PFN_vkCreateComputePipelines(device: vk::Device, cache: vk::PipelineCache, count: u32,
+        infos: *const vk::ComputePipelineCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
+        out: *mut vk::Pipeline) -> vk::Result
+        = create_pipelines(app, device, app.slice(infos, count), out);
+    vkDestroyPipeline: PFN_vkDestroyPipeline(
+        device: vk::Device, pipeline: vk::Pipeline, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(Pipeline::release(pipeline));
+    vkCreatePipelineCache: PFN_vkCreatePipelineCache(device: vk::Device, info: *const vk::PipelineCacheCreateInfo<'_>,
+        allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::PipelineCache) -> vk::Result
+        = { app.put(out, PipelineCache.register()); Ok(()) };
+    vkDestroyPipelineCache: PFN_vkDestroyPipelineCache(
+        device: vk::Device, cache: vk::PipelineCache, allocator: *const vk::AllocationCallbacks<'_>)
+        = drop(PipelineCache::release(cache));
+    vkMergePipelineCaches: PFN_vkMergePipelineCaches(
+        device: vk::Device, to: vk::PipelineCache, count: u32, from: *const vk::PipelineCache) -> vk::Result
+        = Ok(());
+    vkGetPipelineCacheData: PFN_vkGetPipelineCacheData(
+        device: vk::Device, cache: vk::PipelineCache, size: *mut usize, data: *mut c_void) -> vk::Result
+        = cache_data(app, size, data);
+}
+
+fn words(app: App<'_>, info: &vk::ShaderModuleCreateInfo<'_>) -> Vec<u32> {
+    app.slice(info.p_code, (info.code_size / 4) as u32).to_vec()
+}
+
+/// Creates pipelines. One that fails is null; the first failure is the result.
+fn create_pipelines(
+    app: App<'_>,
+    device: vk::Device,
+    infos: &[vk::ComputePipelineCreateInfo<'_>],
+    out: *mut vk::Pipeline,
+) -> Answer<()> {
+    let device = app.object::<Device>(device)?;
+    let mut outcome = Ok(());
+    for (index, info) in infos.iter().enumerate() {
+        let made = if outcome.is_err() && info.flags.contains(vk::PipelineCreateFlags::EARLY_RETURN_ON_FAILURE) {
+            Err(vk::Result::SUCCESS)
+        } else {
+            create_pipeline(app, device, info)
+        };
+        let handle = match made {
+            Ok(pipeline) => pipeline.register(),
+            Err(failure) => {
+                outcome = outcome.and(Err(failure));
+                vk::Pipeline::null()
+            }
+        };
+        app.put_at(out, index, handle);
+    }
+    outcome
+}
+
+fn create_pipeline(app: App<'_>, device: &Device, info: &vk::ComputePipelineCreateInfo<'_>) -> Answer<Pipeline> {
+    if info.flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED) {
+        return Err(vk::Result::PIPELINE_COMPILE_REQUIRED);
+    }
+    let stage = &info.stage;
+    let name = app.name(stage.p_name).and_then(|name| name.to_str().ok()).ok_or(vk::Result::ERROR_UNKNOWN)?;
+    let layout = PipelineLayout::needed(info.layout)?;
+    let constants = specialization(app, app.get(stage.p_specialization_info));
+    match ShaderModule::of(stage.module) {
+        Some(module) => Pipeline::new(device, &module.words, name, constants, layout),
+        // The module may stand in the chain instead. [Vulkan: VK_KHR_maintenance5]
+        None => {
+            let inline = app.find::<vk::ShaderModuleCreateInfo<'_>>(stage.p_next).ok_or(vk::Result::ERROR_UNKNOWN)?;
+            Pipeline::new(device, &words(app, inline), name, constants, layout)
+        }
+    }
+}
+
+/// Bits of specialization constants by their identifiers.
+fn specialization(app: App<'_>, info: Option<&vk::SpecializationInfo<'_>>) -> HashMap<u32, u64> {
+    let Some(info) = info else { return HashMap::new() };
+    let data = app.bytes(info.p_data, info.data_size);
+    let entries = app.slice(info.p_map_entries, info.map_entry_count).iter();
+    let bits = |entry: &vk::SpecializationMapEntry| {
+        let bytes = data.iter().skip(entry.offset as usize).take(entry.size.min(8));
+        bytes.rev().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte))
+    };
+    entries.map(|entry| (entry.constant_id, bits(entry))).collect()
+}
+
+fn cache_data(app: App<'_>, size: *mut usize, data: *mut c_void) -> Answer<vk::Result> {
+    let (room, bytes) = (*app.need(size.cast_const())?, PipelineCache::data());
+    if data.is_null() {
+        app.put(size, bytes.len());
+        return Ok(vk::Result::SUCCESS);
+    }
+    // A header is written whole or not at all.
+    if room < bytes.len() {
+        app.put(size, 0);
+        return Ok(vk::Result::INCOMPLETE);
+    }
+    app.put_bytes(data, 0, &bytes);
+    app.put(size, bytes.len());
+    Ok(vk::Result::SUCCESS)
+}

@@ -1,0 +1,77 @@
+//! Submission.
+
+use ash::vk;
+
+use super::commands;
+use crate::app::App;
+use crate::command::CommandBuffer;
+use crate::device::Queue;
+use crate::failure::Answer;
+use crate::handle::Object;
+use crate::submit::Step;
+use crate::sync::{Fence, Semaphore};
+
+commands! { app;
+    vkQueueSubmit: PFN_vkQueueSubmit(
+        queue: vk::Queue, count: u32, batches: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result
+        = submit(app, queue, app.slice(batches, count), steps_of, fence);
+    vkQueueSubmit2: PFN_vkQueueSubmit2(
+        queue: vk::Queue, count: u32, batches: *const vk::SubmitInfo2<'_>, fence: vk::Fence) -> vk::Result
+        = submit(app, queue, app.slice(batches, count), steps_of2, fence);
+    vkQueueBindSparse: PFN_vkQueueBindSparse(
+        queue: vk::Queue, count: u32, infos: *const vk::BindSparseInfo<'_>, fence: vk::Fence) -> vk::Result
+        = Answer::<()>::Err(vk::Result::ERROR_UNKNOWN);
+}
+
+fn submit<'c, B>(
+    app: App<'c>,
+    queue: vk::Queue,
+    batches: &'c [B],
+    steps_of: impl Fn(App<'c>, &'c B, &mut Vec<Step<'c>>) -> Answer<()>,
+    fence: vk::Fence,
+) -> Answer<()> {
+    let queue = app.object::<Queue>(queue)?;
+    let mut steps = Vec::new();
+    for batch in batches {
+        steps_of(app, batch, &mut steps)?;
+    }
+    if let Some(fence) = Fence::of(fence) {
+        steps.push(Step::Signal(fence.point()));
+    }
+    queue.submit(&steps)
+}
+
+/// Steps of a batch of vkQueueSubmit. Values for binary semaphores are not looked at.
+fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Step<'c>>) -> Answer<()> {
+    let values = app.find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
+    let (waited, signalled) = values.map_or((&[][..], &[][..]), |values| {
+        (
+            app.slice(values.p_wait_semaphore_values, values.wait_semaphore_value_count),
+            app.slice(values.p_signal_semaphore_values, values.signal_semaphore_value_count),
+        )
+    });
+    let value = |values: &[u64], index: usize| values.get(index).copied().unwrap_or(0);
+    for (index, semaphore) in app.slice(batch.p_wait_semaphores, batch.wait_semaphore_count).iter().enumerate() {
+        steps.push(Step::Wait(Semaphore::needed(*semaphore)?.wait(value(waited, index))));
+    }
+    for buffer in app.slice(batch.p_command_buffers, batch.command_buffer_count) {
+        steps.push(Step::Run(app.object::<CommandBuffer>(*buffer)?));
+    }
+    for (index, semaphore) in app.slice(batch.p_signal_semaphores, batch.signal_semaphore_count).iter().enumerate() {
+        steps.push(Step::Signal(Semaphore::needed(*semaphore)?.signal(value(signalled, index))));
+    }
+    Ok(())
+}
+
+fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Vec<Step<'c>>) -> Answer<()> {
+    for info in app.slice(batch.p_wait_semaphore_infos, batch.wait_semaphore_info_count) {
+        steps.push(Step::Wait(Semaphore::needed(info.semaphore)?.wait(info.value)));
+    }
+    for info in app.slice(batch.p_command_buffer_infos, batch.command_buffer_info_count) {
+        steps.push(Step::Run(app.object::<CommandBuffer>(info.command_buffer)?));
+    }
+    for info in app.slice(batch.p_signal_semaphore_infos, batch.signal_semaphore_info_count) {
+        steps.push(Step::Signal(Semaphore::needed(info.semaphore)?.signal(info.value)));
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Instances, each of which finds the adapter for itself.
+
+use std::sync::OnceLock;
+
+use ash::vk;
+use campanile_umd::{Adapter, Error};
+
+use crate::failure::{Answer, result};
+use crate::handle::{Dispatched, Owned};
+use crate::machine;
+use crate::physical::PhysicalDevice;
+
+/// Extensions of the instance, all of which later versions of Vulkan have as functions of their own.
+pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
+    ("VK_KHR_device_group_creation", 1),
+    ("VK_KHR_external_fence_capabilities", 1),
+    ("VK_KHR_external_memory_capabilities", 1),
+    ("VK_KHR_external_semaphore_capabilities", 1),
+    ("VK_KHR_get_physical_device_properties2", 2),
+];
+
+/// An instance.
+#[derive(Default)]
+pub(crate) struct Instance {
+    devices: OnceLock<Vec<Owned<PhysicalDevice>>>,
+}
+
+impl Dispatched for Instance {
+    type Handle = vk::Instance;
+}
+
+impl Instance {
+    /// The physical devices: the adapter, if there is one.
+    ///
+    /// # Errors
+    /// VK_ERROR_INITIALIZATION_FAILED and others if there is a machine and it fails.
+    pub(crate) fn devices(&self) -> Answer<&[Owned<PhysicalDevice>]> {
+        if let Some(devices) = self.devices.get() {
+            return Ok(devices);
+        }
+        let devices = match Adapter::open(machine::thunks()) {
+            Ok(adapter) => vec![Owned::new(PhysicalDevice::new(adapter))],
+            Err(Error::NoAdapter) => Vec::new(),
+            Err(error) => return Err(result(error)),
+        };
+        Ok(self.devices.get_or_init(|| devices))
+    }
+}

@@ -1,0 +1,129 @@
+//! Layouts of descriptor sets and pipelines, and the argument block that follows from them.
+//!
+//! A program finds push constants and descriptors in its argument block. The layout of a pipeline settles it: the push constants first, then the descriptors of
+//! each set by binding and element, 16 bytes each, so that the descriptors of a set are copied to the block as they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ash::vk;
+use campanile_compiler::Binding;
+
+use crate::handle::objects;
+
+objects! {
+    SetLayout => vk::DescriptorSetLayout,
+    PipelineLayout => vk::PipelineLayout,
+}
+
+/// Bytes of a descriptor.
+pub(crate) const DESCRIPTOR: u32 = 16;
+
+/// A binding of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) kind: vk::DescriptorType,
+    /// Place of its first descriptor in the set.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+impl Slot {
+    /// True if its descriptors take an offset when they are bound.
+    fn is_dynamic(&self) -> bool {
+        matches!(self.kind, vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC)
+    }
+}
+
+/// The layout of a descriptor set.
+pub(crate) struct SetLayout {
+    slots: BTreeMap<u32, Slot>,
+    /// Descriptors of a set.
+    pub(crate) count: u32,
+    /// Places of the descriptors that take an offset when they are bound, in the order of the offsets.
+    pub(crate) dynamic: Vec<u32>,
+}
+
+impl SetLayout {
+    /// The layout with these bindings: number, type and descriptors.
+    pub(crate) fn new(bindings: impl IntoIterator<Item = (u32, vk::DescriptorType, u32)>) -> Self {
+        let mut slots: BTreeMap<u32, Slot> =
+            bindings.into_iter().map(|(binding, kind, count)| (binding, Slot { kind, first: 0, count })).collect();
+        let (mut count, mut dynamic) = (0u32, Vec::new());
+        for slot in slots.values_mut() {
+            slot.first = count;
+            count = count.saturating_add(slot.count);
+            if slot.is_dynamic() {
+                dynamic.extend(slot.first..count);
+            }
+        }
+        Self { slots, count, dynamic }
+    }
+
+    /// A binding.
+    pub(crate) fn slot(&self, binding: u32) -> Option<&Slot> {
+        self.slots.get(&binding)
+    }
+}
+
+/// The layout of a pipeline.
+pub(crate) struct PipelineLayout {
+    /// Bytes of push constants.
+    pub(crate) push: u32,
+    sets: Vec<SetPlace>,
+    /// Bytes of the argument block.
+    pub(crate) size: u32,
+}
+
+/// A set in the argument block.
+pub(crate) struct SetPlace {
+    layout: Option<Arc<SetLayout>>,
+    /// Offset of its first descriptor.
+    pub(crate) offset: u32,
+}
+
+impl SetPlace {
+    /// Bytes of its descriptors.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.layout.as_ref().map_or(0, |layout| layout.count.saturating_mul(DESCRIPTOR))
+    }
+}
+
+impl PipelineLayout {
+    pub(crate) fn new(push: u32, sets: Vec<Option<Arc<SetLayout>>>) -> Self {
+        let push = push.next_multiple_of(DESCRIPTOR);
+        let mut size = push;
+        let mut places = Vec::with_capacity(sets.len());
+        for layout in sets {
+            let place = SetPlace { layout, offset: size };
+            size = size.saturating_add(place.bytes());
+            places.push(place);
+        }
+        Self { push, sets: places, size }
+    }
+
+    /// Offsets in the argument block at which the compiler is to expect descriptors.
+    pub(crate) fn bindings(&self) -> Vec<Binding> {
+        let mut all = Vec::new();
+        for (set, place) in (0..).zip(&self.sets) {
+            let slots = place.layout.iter().flat_map(|layout| layout.slots.iter()).filter(|(_, slot)| slot.count != 0);
+            all.extend(slots.map(|(binding, slot)| Binding {
+                set,
+                binding: *binding,
+                offset: place.offset + slot.first * DESCRIPTOR,
+                count: slot.count,
+            }));
+        }
+        all
+    }
+
+    /// The sets in the argument block.
+    pub(crate) fn places(&self) -> &[SetPlace] {
+        &self.sets
+    }
+
+    /// The layout of a set.
+    pub(crate) fn set(&self, index: u32) -> Option<&Arc<SetLayout>> {
+        self.sets.get(index as usize)?.layout.as_ref()
+    }
+}

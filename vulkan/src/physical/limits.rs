@@ -1,0 +1,61 @@
+//! Limits: those of the GPU and of this driver. Of what there is not, images and rasterisation, they are zero.
+
+use ash::vk;
+use campanile_hw::isa::{GRID_MAX, SHARED_MAX, WORKGROUP_MAX};
+use campanile_umd::Adapter;
+
+/// Alignment of buffers in memory, and of offsets in buffers.
+pub(crate) const ALIGNMENT: u64 = 16;
+/// Bytes of push constants.
+pub(crate) const PUSH_CONSTANTS_MAX: u32 = 256;
+/// Descriptor sets that can be bound at a time.
+pub(crate) const SETS_MAX: u32 = 32;
+/// Lanes of a subgroup.
+pub(crate) const SUBGROUP_SIZE: u32 = 32;
+/// Descriptors of a kind that a set, a stage or a pipeline layout has at most: 64 KiB of an argument block.
+const DESCRIPTORS: u32 = 4096;
+/// Bytes that a uniform buffer shows. Uniform buffers are storage buffers that nobody writes.
+const RANGE: u32 = u32::MAX;
+/// Allocations at a time.
+const ALLOCATIONS: u32 = 1 << 16;
+
+/// The limits of an adapter.
+pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
+    let compute = vk::PhysicalDeviceLimits {
+        max_compute_shared_memory_size: SHARED_MAX,
+        max_compute_work_group_count: [GRID_MAX; 3],
+        max_compute_work_group_invocations: WORKGROUP_MAX,
+        max_compute_work_group_size: [WORKGROUP_MAX; 3],
+        timestamp_compute_and_graphics: vk::TRUE,
+        timestamp_period: (1e9 / adapter.clock_hz() as f64) as f32,
+        ..vk::PhysicalDeviceLimits::default()
+    };
+    vk::PhysicalDeviceLimits {
+        max_uniform_buffer_range: RANGE,
+        max_storage_buffer_range: RANGE,
+        max_push_constants_size: PUSH_CONSTANTS_MAX,
+        max_memory_allocation_count: ALLOCATIONS,
+        max_bound_descriptor_sets: SETS_MAX,
+        max_per_stage_descriptor_uniform_buffers: DESCRIPTORS,
+        max_per_stage_descriptor_storage_buffers: DESCRIPTORS,
+        max_per_stage_resources: DESCRIPTORS,
+        max_descriptor_set_uniform_buffers: DESCRIPTORS,
+        max_descriptor_set_uniform_buffers_dynamic: DESCRIPTORS,
+        max_descriptor_set_storage_buffers: DESCRIPTORS,
+        max_descriptor_set_storage_buffers_dynamic: DESCRIPTORS,
+        // There are no fragment shaders, but wgpu lets no shader have more storage buffers than one of them might.
+        max_fragment_combined_output_resources: DESCRIPTORS,
+        buffer_image_granularity: 1,
+        discrete_queue_priorities: 1,
+        min_memory_map_alignment: 4096,
+        min_uniform_buffer_offset_alignment: ALIGNMENT,
+        min_storage_buffer_offset_alignment: ALIGNMENT,
+        optimal_buffer_copy_offset_alignment: ALIGNMENT,
+        optimal_buffer_copy_row_pitch_alignment: ALIGNMENT,
+        non_coherent_atom_size: 64,
+        ..compute
+    }
+}
+
+/// Most descriptors of a set.
+pub(super) const DESCRIPTORS_OF_SET: u32 = DESCRIPTORS;

@@ -1,0 +1,174 @@
+//! Properties: names, identity, and what is more than a limit of Vulkan 1.0.
+
+use core::ffi::{c_char, c_void};
+
+use ash::vk;
+use campanile_hw::isa::WORKGROUP_MAX;
+use campanile_hw::pci::{DEVICE_ID, VENDOR_ID};
+
+use super::limits::{DESCRIPTORS_OF_SET, SUBGROUP_SIZE, limits};
+use super::{API_VERSION, PhysicalDevice};
+use crate::app::App;
+
+const DEVICE_NAME: &str = "Campanile compute GPU";
+const DRIVER_NAME: &str = "campanile";
+const DRIVER_INFO: &str = concat!(env!("CARGO_PKG_VERSION"), ", not conformant");
+/// Of pipelines that this version of the driver has compiled.
+pub(crate) const CACHE_UUID: [u8; vk::UUID_SIZE] = *b"campanile cache1";
+const DRIVER_UUID: [u8; vk::UUID_SIZE] = *b"campanile driver";
+/// Most bytes of an allocation and of a buffer: half of the GPU's address space.
+const BYTES_MAX: u64 = 1 << 47;
+
+/// The properties of Vulkan 1.0.
+pub(crate) fn properties(device: &PhysicalDevice) -> vk::PhysicalDeviceProperties {
+    let mut properties = vk::PhysicalDeviceProperties {
+        api_version: API_VERSION,
+        driver_version: vk::make_api_version(0, 0, 1, 0),
+        vendor_id: u32::from(VENDOR_ID),
+        device_id: u32::from(DEVICE_ID),
+        device_type: vk::PhysicalDeviceType::VIRTUAL_GPU,
+        pipeline_cache_uuid: CACHE_UUID,
+        limits: limits(device.adapter()),
+        ..Default::default()
+    };
+    write_name(&mut properties.device_name, DEVICE_NAME);
+    properties
+}
+
+/// Writes a terminated name.
+fn write_name(to: &mut [c_char], name: &str) {
+    for (to, byte) in to.iter_mut().zip(name.bytes().chain([0])) {
+        *to = byte as c_char;
+    }
+}
+
+fn device_uuid(device: &PhysicalDevice) -> [u8; vk::UUID_SIZE] {
+    let mut uuid = *b"campanile gpu\0\0\0";
+    for (to, byte) in uuid.iter_mut().rev().zip(luid(device)) {
+        *to ^= byte;
+    }
+    uuid
+}
+
+fn luid(device: &PhysicalDevice) -> [u8; vk::LUID_SIZE] {
+    let luid = device.adapter().luid();
+    let mut bytes = [0; vk::LUID_SIZE];
+    let halves = luid.LowPart.to_le_bytes().into_iter().chain(luid.HighPart.to_le_bytes());
+    for (to, byte) in bytes.iter_mut().zip(halves) {
+        *to = byte;
+    }
+    bytes
+}
+
+fn subgroup_operations() -> vk::SubgroupFeatureFlags {
+    type Flags = vk::SubgroupFeatureFlags;
+    Flags::BASIC | Flags::VOTE | Flags::ARITHMETIC | Flags::BALLOT | Flags::SHUFFLE | Flags::SHUFFLE_RELATIVE
+}
+
+/// Sets the limits of layouts with bindings that are updated after they are bound. No type of binding can be, but the limits hold for all layouts.
+macro_rules! update_after_bind {
+    ($properties:ident) => {
+        $properties.max_update_after_bind_descriptors_in_all_pools = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_update_after_bind_resources = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_uniform_buffers_dynamic = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_storage_buffers_dynamic = DESCRIPTORS_OF_SET;
+    };
+}
+
+/// Fills the structures of properties that a chain has.
+pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
+    extend_identity(app, device, chain);
+    extend_shaders(app, chain);
+    app.extend::<vk::PhysicalDeviceMaintenance3Properties<'_>>(chain, |properties| {
+        properties.max_per_set_descriptors = DESCRIPTORS_OF_SET;
+        properties.max_memory_allocation_size = BYTES_MAX;
+    });
+    app.extend::<vk::PhysicalDeviceDescriptorIndexingProperties<'_>>(chain, |properties| {
+        update_after_bind!(properties);
+    });
+    app.extend::<vk::PhysicalDeviceMaintenance4Properties<'_>>(chain, |properties| {
+        properties.max_buffer_size = BYTES_MAX;
+    });
+    app.extend::<vk::PhysicalDeviceTimelineSemaphoreProperties<'_>>(chain, |properties| {
+        properties.max_timeline_semaphore_value_difference = u64::MAX - 1;
+    });
+    app.extend::<vk::PhysicalDevicePushDescriptorPropertiesKHR<'_>>(chain, |properties| {
+        properties.max_push_descriptors = DESCRIPTORS_OF_SET;
+    });
+    app.extend::<vk::PhysicalDeviceVulkan13Properties<'_>>(chain, |properties| {
+        properties.min_subgroup_size = SUBGROUP_SIZE;
+        properties.max_subgroup_size = SUBGROUP_SIZE;
+        properties.max_compute_workgroup_subgroups = WORKGROUP_MAX / SUBGROUP_SIZE;
+        properties.required_subgroup_size_stages = vk::ShaderStageFlags::COMPUTE;
+        properties.max_buffer_size = BYTES_MAX;
+    });
+}
+
+fn extend_identity(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
+    app.extend::<vk::PhysicalDeviceVulkan11Properties<'_>>(chain, |properties| {
+        properties.device_uuid = device_uuid(device);
+        properties.driver_uuid = DRIVER_UUID;
+        properties.device_luid = luid(device);
+        properties.device_node_mask = 1;
+        properties.device_luid_valid = vk::TRUE;
+        properties.subgroup_size = SUBGROUP_SIZE;
+        properties.subgroup_supported_stages = vk::ShaderStageFlags::COMPUTE;
+        properties.subgroup_supported_operations = subgroup_operations();
+        properties.max_per_set_descriptors = DESCRIPTORS_OF_SET;
+        properties.max_memory_allocation_size = BYTES_MAX;
+    });
+    app.extend::<vk::PhysicalDeviceIDProperties<'_>>(chain, |properties| {
+        properties.device_uuid = device_uuid(device);
+        properties.driver_uuid = DRIVER_UUID;
+        properties.device_luid = luid(device);
+        properties.device_node_mask = 1;
+        properties.device_luid_valid = vk::TRUE;
+    });
+    app.extend::<vk::PhysicalDeviceDriverProperties<'_>>(chain, |properties| {
+        write_name(&mut properties.driver_name, DRIVER_NAME);
+        write_name(&mut properties.driver_info, DRIVER_INFO);
+    });
+    app.extend::<vk::PhysicalDeviceVulkan12Properties<'_>>(chain, |properties| {
+        write_name(&mut properties.driver_name, DRIVER_NAME);
+        write_name(&mut properties.driver_info, DRIVER_INFO);
+        properties.max_timeline_semaphore_value_difference = u64::MAX - 1;
+        update_after_bind!(properties);
+    });
+}
+
+fn extend_shaders(app: App<'_>, chain: *mut c_void) {
+    // The device rounds to nearest even, and keeps subnormal numbers, infinities, NaN and the sign of zero.
+    macro_rules! float_controls {
+        ($($structure:ident)*) => { $(
+            app.extend::<vk::$structure<'_>>(chain, |properties| {
+                properties.denorm_behavior_independence = vk::ShaderFloatControlsIndependence::ALL;
+                properties.rounding_mode_independence = vk::ShaderFloatControlsIndependence::ALL;
+                properties.shader_signed_zero_inf_nan_preserve_float16 = vk::TRUE;
+                properties.shader_signed_zero_inf_nan_preserve_float32 = vk::TRUE;
+                properties.shader_signed_zero_inf_nan_preserve_float64 = vk::TRUE;
+                properties.shader_denorm_preserve_float16 = vk::TRUE;
+                properties.shader_denorm_preserve_float32 = vk::TRUE;
+                properties.shader_denorm_preserve_float64 = vk::TRUE;
+                properties.shader_rounding_mode_rte_float16 = vk::TRUE;
+                properties.shader_rounding_mode_rte_float32 = vk::TRUE;
+                properties.shader_rounding_mode_rte_float64 = vk::TRUE;
+            });
+        )* };
+    }
+    float_controls! { PhysicalDeviceVulkan12Properties PhysicalDeviceFloatControlsProperties }
+    app.extend::<vk::PhysicalDeviceSubgroupProperties<'_>>(chain, |properties| {
+        properties.subgroup_size = SUBGROUP_SIZE;
+        properties.supported_stages = vk::ShaderStageFlags::COMPUTE;
+        properties.supported_operations = subgroup_operations();
+    });
+    app.extend::<vk::PhysicalDeviceSubgroupSizeControlProperties<'_>>(chain, |properties| {
+        properties.min_subgroup_size = SUBGROUP_SIZE;
+        properties.max_subgroup_size = SUBGROUP_SIZE;
+        properties.max_compute_workgroup_subgroups = WORKGROUP_MAX / SUBGROUP_SIZE;
+        properties.required_subgroup_size_stages = vk::ShaderStageFlags::COMPUTE;
+    });
+}

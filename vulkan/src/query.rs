@@ -1,0 +1,112 @@
+//! Timestamps. A query is a word that the GPU writes its clock to, and a word that says that it has.
+
+use core::hint::spin_loop;
+
+use ash::vk;
+use campanile_umd::{Buffer, Mapping, Placement};
+
+use crate::device::Device;
+use crate::failure::{Answer, result};
+use crate::handle::objects;
+
+objects! { QueryPool => vk::QueryPool }
+
+/// Bytes of a query: its value, then 1 once that is there.
+pub(crate) const QUERY: u64 = 16;
+/// Offset of the word that says that the value is there.
+pub(crate) const AVAILABILITY: u64 = 8;
+
+/// Queries of timestamps.
+pub(crate) struct QueryPool {
+    mapping: Mapping,
+    count: u32,
+}
+
+/// Width of results, and whether their availability is written behind them.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    pub(crate) flags: vk::QueryResultFlags,
+}
+
+impl Form {
+    pub(crate) fn is_wide(self) -> bool {
+        self.flags.contains(vk::QueryResultFlags::TYPE_64)
+    }
+
+    pub(crate) fn with_availability(self) -> bool {
+        self.flags.contains(vk::QueryResultFlags::WITH_AVAILABILITY)
+    }
+
+    /// A word as the application wants it.
+    fn bytes(self, value: u64, to: &mut Vec<u8>) {
+        if self.is_wide() {
+            to.extend(value.to_le_bytes());
+        } else {
+            to.extend((value as u32).to_le_bytes());
+        }
+    }
+}
+
+impl QueryPool {
+    /// `count` queries.
+    ///
+    /// # Errors
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
+    pub(crate) fn new(device: &Device, count: u32) -> Answer<Self> {
+        let bytes = u64::from(count.max(1)) * QUERY;
+        let memory: Buffer = device.umd().create_buffer(bytes, Placement::SystemUncached).map_err(result)?;
+        Ok(Self { mapping: memory.map().map_err(result)?, count })
+    }
+
+    /// GPU virtual address of a query, and how many there are from it on, `count` at most.
+    pub(crate) fn at(&self, first: u32, count: u32) -> (u64, u32) {
+        let first = first.min(self.count);
+        (self.mapping.buffer().gpu_address() + u64::from(first) * QUERY, count.min(self.count - first))
+    }
+
+    /// Resets queries from the processor.
+    pub(crate) fn reset(&self, first: u32, count: u32) {
+        let (_, count) = self.at(first, count);
+        for query in first..first + count {
+            // The device is lost where this fails, which the next command with a result says.
+            let _ = self.mapping.write(query as usize * QUERY as usize, &[0; QUERY as usize]);
+        }
+    }
+
+    /// A query: its value if it is there.
+    fn read(&self, query: u32) -> Answer<Option<u64>> {
+        let mut words = [0u8; QUERY as usize];
+        self.mapping.read(query as usize * QUERY as usize, &mut words).map_err(result)?;
+        let word =
+            |at: usize| words.iter().skip(at).take(8).rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+        Ok((word(AVAILABILITY as usize) != 0).then(|| word(0)))
+    }
+
+    /// The bytes of each of `count` results from `first` on, and whether all of them are there. A result that is not there has no bytes but that of its
+    /// availability.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST.
+    pub(crate) fn results(&self, first: u32, count: u32, form: Form) -> Answer<(Vec<Vec<u8>>, bool)> {
+        let (_, count) = self.at(first, count);
+        let (mut all, mut complete) = (Vec::new(), true);
+        for query in first..first + count {
+            let mut value = self.read(query)?;
+            while value.is_none() && form.flags.contains(vk::QueryResultFlags::WAIT) {
+                self.mapping.buffer().device().check().map_err(result)?;
+                spin_loop();
+                value = self.read(query)?;
+            }
+            complete &= value.is_some();
+            let mut bytes = Vec::new();
+            if value.is_some() || form.with_availability() {
+                form.bytes(value.unwrap_or(0), &mut bytes);
+            }
+            if form.with_availability() {
+                form.bytes(u64::from(value.is_some()), &mut bytes);
+            }
+            all.push(bytes);
+        }
+        Ok((all, complete))
+    }
+}

@@ -1,0 +1,141 @@
+//! Shaders run, and leave what the same computation leaves on the processor.
+
+use crate::kit::{Bench, COUNT, glsl, wgsl};
+use ash::vk;
+
+const SAXPY: &str = "
+    struct Push { a: f32, n: u32 }
+    var<immediate> push: Push;
+    @group(0) @binding(0) var<storage, read> x: array<f32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    @compute @workgroup_size(64)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if (id.x < push.n) { y[id.x] = push.a * x[id.x] + y[id.x]; }
+    }";
+
+#[test]
+fn saxpy_with_push_constants() {
+    let bench = Bench::new();
+    let kernel = bench.kernel(&wgsl(SAXPY), 2, 8, &[]);
+    let (x, y): (Vec<f32>, Vec<f32>) = (0..1000u32).map(|i| (i as f32 * 0.5, 1000.0 - i as f32)).unzip();
+    let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    let (in_x, in_y) = (bench.words(&bits(&x)), bench.words(&bits(&y)));
+    let push = [2.5f32.to_le_bytes(), 1000u32.to_le_bytes()].concat();
+    bench.dispatch(&kernel, &[&in_x, &in_y], [16, 1, 1], &push);
+    let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 2.5 * x + y).collect();
+    assert_eq!(in_y.read(), bits(&expected));
+    assert_eq!(in_x.read(), bits(&x));
+}
+
+#[test]
+fn specialization_constants_change_the_workgroup_and_the_result() {
+    let bench = Bench::new();
+    let module = glsl(
+        "layout(local_size_x_id = 1) in;
+        layout(constant_id = 7) const uint factor = 3;
+        layout(set = 0, binding = 0) buffer Data { uint data[]; };
+        void main() { data[gl_GlobalInvocationID.x] = gl_WorkGroupID.x * factor + gl_WorkGroupSize.x; }",
+    );
+    for (constants, factor, lanes) in [(&[][..], 3, 1), (&[(7, 11), (1, 32)][..], 11, 32)] {
+        let kernel = bench.kernel(&module, 1, 0, constants);
+        let data = bench.words(&[0; 64]);
+        bench.dispatch(&kernel, &[&data], [2, 1, 1], &[]);
+        let expected = |i: u32| if i < 2 * lanes { i / lanes * factor + lanes } else { 0 };
+        assert_eq!(data.read(), (0..64).map(expected).collect::<Vec<u32>>());
+    }
+}
+
+#[test]
+fn accesses_behind_a_buffer_load_zeros_and_store_nothing() {
+    let bench = Bench::new();
+    let module = wgsl(
+        "@group(0) @binding(0) var<storage, read> source: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> result: array<u32>;
+        @compute @workgroup_size(64)
+        fn main(@builtin(global_invocation_id) id: vec3<u32>) { result[id.x] = source[id.x] + 1u; }",
+    );
+    let kernel = bench.kernel(&module, 2, 0, &[]);
+    let (from, to) = (bench.words(&[41; 10]), bench.words(&[7; 20]));
+    bench.dispatch(&kernel, &[&from, &to], [1, 1, 1], &[]);
+    assert_eq!(to.read(), [[42; 10], [1; 10]].concat());
+}
+
+#[test]
+fn numbers_of_workgroups_come_from_a_buffer() {
+    let bench = Bench::new();
+    let kernel = bench.kernel(&wgsl(COUNT), 1, 0, &[]);
+    let (data, groups) = (bench.words(&[0; 4]), bench.words(&[9, 3, 5, 2]));
+    let set = bench.set(&kernel, &[&data]);
+    let buffer = bench.record(|device, buffer| {
+        kernel.bind(device, buffer, set);
+        // SAFETY: the buffer is being recorded, and has three words from 4 on.
+        unsafe { device.cmd_dispatch_indirect(buffer, groups.buffer, 4) };
+    });
+    bench.run_on(0, buffer);
+    assert_eq!(data.read(), [3 * 5 * 2, 0, 0, 0]);
+}
+
+#[test]
+fn a_dispatch_without_workgroups_runs_nothing_and_ten_thousand_run_in_order() {
+    let bench = Bench::new();
+    let module = wgsl(
+        "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+        var<immediate> value: u32;
+        @compute @workgroup_size(1)
+        fn main() { if (data[0] == value) { data[0] = value + 1u; } }",
+    );
+    let kernel = bench.kernel(&module, 1, 4, &[]);
+    let data = bench.words(&[0]);
+    let set = bench.set(&kernel, &[&data]);
+    let buffer = bench.record(|device, buffer| {
+        kernel.bind(device, buffer, set);
+        // SAFETY: the buffer is being recorded, and what is bound fits the kernel.
+        unsafe {
+            device.cmd_dispatch(buffer, 0, 5, 5);
+            for value in 0..10_000u32 {
+                let push = value.to_le_bytes();
+                device.cmd_push_constants(buffer, kernel.layout, vk::ShaderStageFlags::COMPUTE, 0, &push);
+                device.cmd_dispatch(buffer, 1, 1, 1);
+            }
+        }
+    });
+    bench.run_on(0, buffer);
+    assert_eq!(data.read(), [10_000]);
+}
+
+#[test]
+fn descriptors_are_pushed_and_take_offsets() {
+    let bench = Bench::new();
+    let kernel = bench.pushed(&wgsl(
+        "@group(0) @binding(0) var<storage, read> source: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> result: array<u32>;
+        @compute @workgroup_size(4)
+        fn main(@builtin(global_invocation_id) id: vec3<u32>) { result[id.x] = source[id.x] * 2u; }",
+    ));
+    let push = ash::khr::push_descriptor::Device::new(&bench.instance, &bench.device);
+    let (from, to) = (bench.words(&(0..16).collect::<Vec<_>>()), bench.words(&[0; 8]));
+    let info = |buffer, offset| [vk::DescriptorBufferInfo { buffer, offset, range: 16 }];
+    let buffer = bench.record(|device, buffer| {
+        for (source, target) in [(16, 0), (48, 16)] {
+            let infos = [info(from.buffer, source), info(to.buffer, target)];
+            let writes: Vec<_> = (0..)
+                .zip(&infos)
+                .map(|(binding, info)| {
+                    vk::WriteDescriptorSet::default()
+                        .dst_binding(binding)
+                        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+                        .buffer_info(info)
+                })
+                .collect();
+            let point = vk::PipelineBindPoint::COMPUTE;
+            // SAFETY: the buffer is being recorded, and what is bound fits the kernel.
+            unsafe {
+                device.cmd_bind_pipeline(buffer, point, kernel.pipeline);
+                push.cmd_push_descriptor_set(buffer, point, kernel.layout, 0, &writes);
+                device.cmd_dispatch(buffer, 1, 1, 1);
+            }
+        }
+    });
+    bench.run_on(0, buffer);
+    assert_eq!(to.read(), [8, 10, 12, 14, 24, 26, 28, 30]);
+}

@@ -1,0 +1,175 @@
+//! What the loader and programs are told: commands, properties, extensions, and what is refused.
+
+use std::ffi::{CStr, CString};
+
+use crate::kit::{Bench, COUNT, entry, wgsl};
+use ash::vk;
+use ash::vk::Handle;
+use campanile_vulkan::{
+    vk_icdGetInstanceProcAddr, vk_icdGetPhysicalDeviceProcAddr, vk_icdNegotiateLoaderICDInterfaceVersion,
+};
+
+#[test]
+fn driver_and_loader_agree_on_the_older_version_of_their_interface() {
+    for (offered, agreed) in [(4, Some(4)), (7, Some(7)), (9, Some(7)), (3, None)] {
+        let mut version = offered;
+        // SAFETY: points to a version.
+        let result = unsafe { vk_icdNegotiateLoaderICDInterfaceVersion(&mut version) };
+        match agreed {
+            Some(agreed) => assert_eq!((result, version), (vk::Result::SUCCESS, agreed)),
+            None => assert_eq!((result, version), (vk::Result::ERROR_INCOMPATIBLE_DRIVER, offered)),
+        }
+    }
+}
+
+#[test]
+fn commands_are_found_where_vulkan_says() {
+    let global = |name: &CStr| {
+        // SAFETY: no instance, and a terminated name.
+        unsafe { vk_icdGetInstanceProcAddr(vk::Instance::null(), name.as_ptr()) }.is_some()
+    };
+    assert!(global(c"vkCreateInstance") && global(c"vkEnumerateInstanceVersion") && global(c"vkGetInstanceProcAddr"));
+    // From version 7 on the loader asks for the interface in this way, too. [Vulkan-Loader: LoaderDriverInterface]
+    assert!(global(c"vk_icdNegotiateLoaderICDInterfaceVersion") && global(c"vk_icdGetPhysicalDeviceProcAddr"));
+    assert!(!global(c"vkCreateDevice") && !global(c"vkCmdDispatch") && !global(c"vkCmdDraw"));
+    let bench = Bench::new();
+    let of_instance = |name: &CStr| {
+        // SAFETY: an instance, and a terminated name.
+        unsafe { vk_icdGetInstanceProcAddr(bench.instance.handle(), name.as_ptr()) }.is_some()
+    };
+    for name in [c"vkCmdDispatch", c"vkQueueSubmit2KHR", c"vkGetBufferDeviceAddressKHR", c"vkCmdPushDescriptorSetKHR"] {
+        assert!(of_instance(name), "{name:?}");
+    }
+    assert!(!of_instance(c"vkCmdDraw") && !of_instance(c"vkCreateSwapchainKHR") && !of_instance(c"vkNothing"));
+    let of_physical = |name: &CStr| {
+        // SAFETY: an instance, and a terminated name.
+        unsafe { vk_icdGetPhysicalDeviceProcAddr(bench.instance.handle(), name.as_ptr()) }.is_some()
+    };
+    assert!(of_physical(c"vkGetPhysicalDeviceProperties2KHR") && of_physical(c"vkCreateDevice"));
+    assert!(!of_physical(c"vkCmdDispatch") && !of_physical(c"vkCreateInstance"));
+}
+
+#[test]
+fn the_device_says_that_it_is_not_conformant() {
+    let bench = Bench::new();
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    // SAFETY: the physical device is of the instance.
+    unsafe { bench.instance.get_physical_device_properties2(bench.physical, &mut properties) };
+    let (kind, limits) = (properties.properties.device_type, properties.properties.limits);
+    assert_eq!(kind, vk::PhysicalDeviceType::VIRTUAL_GPU);
+    assert_eq!(limits.max_compute_work_group_count, [65535; 3]);
+    assert_eq!(limits.max_image_dimension2_d, 0, "there are no images");
+    let version = driver.conformance_version;
+    assert_eq!([version.major, version.minor, version.subminor, version.patch], [0; 4]);
+    assert_eq!(bench.name(), "Campanile compute GPU");
+    // SAFETY: the physical device is of the instance.
+    let families = unsafe { bench.instance.get_physical_device_queue_family_properties(bench.physical) };
+    let flags: Vec<_> = families.iter().map(|family| family.queue_flags).collect();
+    assert_eq!(flags, [vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER, vk::QueueFlags::TRANSFER]);
+}
+
+#[test]
+fn what_there_is_not_is_refused_by_name() {
+    let bench = Bench::new();
+    let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
+    let create = |info: &vk::DeviceCreateInfo<'_>| {
+        // SAFETY: valid but for what is to be refused.
+        unsafe { bench.instance.create_device(bench.physical, info, None) }.map(|_| ()).err()
+    };
+    let features = vk::PhysicalDeviceFeatures::default().geometry_shader(true);
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+    assert_eq!(create(&info.enabled_features(&features)), Some(vk::Result::ERROR_FEATURE_NOT_PRESENT));
+    let mut in_chain = vk::PhysicalDeviceVulkan13Features::default().dynamic_rendering(true);
+    assert_eq!(create(&info.push_next(&mut in_chain)), Some(vk::Result::ERROR_FEATURE_NOT_PRESENT));
+    let swapchain = CString::from(vk::KHR_SWAPCHAIN_NAME);
+    let names = [swapchain.as_ptr()];
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
+    assert_eq!(create(&info), Some(vk::Result::ERROR_EXTENSION_NOT_PRESENT));
+    let layer = [c"VK_LAYER_nobody".as_ptr()];
+    let info = vk::InstanceCreateInfo::default().enabled_layer_names(&layer);
+    // SAFETY: valid but for the layer.
+    let refused = unsafe { entry().create_instance(&info, None) }.err();
+    assert_eq!(refused, Some(vk::Result::ERROR_LAYER_NOT_PRESENT));
+    // SAFETY: the physical device is of the instance.
+    let format =
+        unsafe { bench.instance.get_physical_device_format_properties(bench.physical, vk::Format::R8G8B8A8_UNORM) };
+    assert!(format.optimal_tiling_features.is_empty() && format.linear_tiling_features.is_empty());
+}
+
+#[test]
+fn lists_are_cut_and_said_to_be_incomplete() {
+    let bench = Bench::new();
+    let functions = bench.instance.fp_v1_0();
+    let mut count = 2;
+    let mut properties = [vk::ExtensionProperties::default(); 2];
+    // SAFETY: room for as many elements as `count` says.
+    let result = unsafe {
+        let list = functions.enumerate_device_extension_properties;
+        list(bench.physical, std::ptr::null(), &mut count, properties.as_mut_ptr())
+    };
+    assert_eq!((result, count), (vk::Result::INCOMPLETE, 2));
+    assert_eq!(properties[1].extension_name_as_c_str(), Ok(c"VK_KHR_8bit_storage"));
+}
+
+#[test]
+fn stale_handles_do_no_harm() {
+    let bench = Bench::new();
+    let bytes = bench.words(&[1]);
+    // SAFETY: destroyed once; what comes after asks for the check that the driver makes.
+    unsafe {
+        bench.device.destroy_buffer(bytes.buffer, None);
+        bench.device.destroy_buffer(bytes.buffer, None);
+        let never = vk::Buffer::from_raw(u64::MAX);
+        let bound = bench.device.bind_buffer_memory(never, bytes.memory(), 0);
+        assert_eq!(bound, Err(vk::Result::ERROR_UNKNOWN));
+        let address = vk::BufferDeviceAddressInfo::default().buffer(bytes.buffer);
+        assert_eq!(bench.device.get_buffer_device_address(&address), 0);
+    }
+}
+
+#[test]
+fn the_pipeline_cache_has_a_header() {
+    let bench = Bench::new();
+    // SAFETY: valid information, and a cache of this device.
+    unsafe {
+        let cache = bench.device.create_pipeline_cache(&Default::default(), None).expect("a cache");
+        let data = bench.device.get_pipeline_cache_data(cache).expect("data");
+        assert_eq!((data.len(), &data[..8]), (32, &[32, 0, 0, 0, 1, 0, 0, 0][..]));
+        bench.device.destroy_pipeline_cache(cache, None);
+    }
+}
+
+#[test]
+fn memory_that_the_processor_does_not_see_is_not_mapped() {
+    let bench = Bench::new();
+    let vram = bench.kind(vk::MemoryPropertyFlags::DEVICE_LOCAL, vk::MemoryPropertyFlags::HOST_VISIBLE);
+    let bytes = bench.buffer_in(vram, 64, false);
+    // SAFETY: the memory is of this device; that it cannot be mapped is what is asked for.
+    let mapped = unsafe { bench.device.map_memory(bytes.memory(), 0, 16, vk::MemoryMapFlags::empty()) };
+    assert_eq!(mapped.err(), Some(vk::Result::ERROR_MEMORY_MAP_FAILED));
+}
+
+#[test]
+fn memory_that_there_is_not_is_not_allocated_and_costs_nothing() {
+    let bench = Bench::new();
+    let info = vk::MemoryAllocateInfo::default().allocation_size(1 << 40);
+    // SAFETY: valid information.
+    let refused = unsafe { bench.device.allocate_memory(&info, None) }.err();
+    assert_eq!(refused, Some(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));
+    assert_eq!(bench.words(&[4]).read(), [4]);
+}
+
+#[test]
+fn a_shader_that_the_compiler_refuses_makes_no_pipeline() {
+    let bench = Bench::new();
+    let module = wgsl(
+        "@group(0) @binding(0) var image: texture_storage_2d<rgba8unorm, write>;
+        @compute @workgroup_size(1)
+        fn main() { textureStore(image, vec2(0u), vec4(1.0)); }",
+    );
+    assert_eq!(bench.try_kernel(&module, 1, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));
+    // A binding that the layout lacks is refused as well, and so is a word that is no module.
+    assert_eq!(bench.try_kernel(&wgsl(COUNT), 0, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));
+    assert_eq!(bench.try_kernel(&[0], 0, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));
+}

@@ -1,0 +1,100 @@
+//! Device loss is told to the owner of the work that caused it, and to nobody else.
+
+use ash::vk;
+
+use crate::kit::{Bench, COUNT, Kernel, glsl, wgsl};
+
+impl Bench {
+    /// Submits a kernel on a buffer; returns what a wait for its fence and a later submission answer.
+    fn lose(&self, kernel: &Kernel, push: &[u8]) -> [Result<(), vk::Result>; 3] {
+        let data = self.words(&[0; 16]);
+        let set = self.set(kernel, &[&data]);
+        let buffer = self.record(|device, buffer| {
+            kernel.bind(device, buffer, set);
+            // SAFETY: the buffer is being recorded, and what is bound fits the kernel.
+            unsafe {
+                device.cmd_push_constants(buffer, kernel.layout, vk::ShaderStageFlags::COMPUTE, 0, push);
+                device.cmd_dispatch(buffer, 1, 1, 1);
+            }
+        });
+        let buffers = [buffer];
+        let batch = vk::SubmitInfo::default().command_buffers(&buffers);
+        // SAFETY: objects of this device.
+        unsafe {
+            let fence = self.device.create_fence(&vk::FenceCreateInfo::default(), None).expect("a fence");
+            self.device.queue_submit(self.queue(0, 0), &[batch], fence).expect("submitted");
+            let waited = self.device.wait_for_fences(&[fence], true, u64::MAX);
+            // A status that is asked for again and again says it in the end. [Vulkan: vkGetFenceStatus]
+            let status = loop {
+                match self.device.get_fence_status(fence) {
+                    Ok(false) => std::thread::yield_now(),
+                    status => break status.map(|_| ()),
+                }
+            };
+            self.device.destroy_fence(fence, None);
+            [waited, status, self.device.queue_submit(self.queue(0, 0), &[batch], vk::Fence::null())]
+        }
+    }
+
+    /// A kernel counts on this bench.
+    fn works(&self) {
+        let (kernel, data) = (self.kernel(&wgsl(COUNT), 1, 0, &[]), self.words(&[0; 4]));
+        self.dispatch(&kernel, &[&data], [5, 1, 1], &[]);
+        assert_eq!(data.read()[0], 5);
+    }
+}
+
+#[test]
+fn an_endless_shader_lets_others_run() {
+    let (endless, other) = (Bench::new(), Bench::new());
+    let module = glsl(
+        "layout(local_size_x = 1) in;
+        layout(set = 0, binding = 0) volatile buffer Data { uint data[]; };
+        void main() { while (data[0] == 0) { data[1] += 1; } }",
+    );
+    let (kernel, data) = (endless.kernel(&module, 1, 0, &[]), endless.words(&[0; 16]));
+    let set = endless.set(&kernel, &[&data]);
+    let buffers = [endless.record(|device, buffer| {
+        kernel.bind(device, buffer, set);
+        // SAFETY: the buffer is being recorded, and what is bound fits the kernel.
+        unsafe { device.cmd_dispatch(buffer, 1, 1, 1) };
+    })];
+    let batch = vk::SubmitInfo::default().command_buffers(&buffers);
+    let device = &endless.device;
+    // SAFETY: objects of this device.
+    unsafe {
+        let fence = device.create_fence(&vk::FenceCreateInfo::default(), None).expect("a fence");
+        device.queue_submit(endless.queue(0, 0), &[batch], fence).expect("submitted");
+        other.works();
+        assert_eq!(device.get_fence_status(fence), Ok(false));
+        data.write(&[1]);
+        device.wait_for_fences(&[fence], true, u64::MAX).expect("done");
+        device.destroy_fence(fence, None);
+    }
+    assert_ne!(data.read()[1], 0);
+}
+
+#[test]
+fn an_address_of_nothing_costs_the_device() {
+    let bench = Bench::new();
+    let module = glsl(
+        "#extension GL_EXT_buffer_reference : require
+        #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+        layout(local_size_x = 1) in;
+        layout(buffer_reference, std430, buffer_reference_align = 4) buffer Word { uint word; };
+        layout(push_constant) uniform Push { uint64_t address; };
+        layout(set = 0, binding = 0) buffer Data { uint data[]; };
+        void main() { data[0] = Word(address).word; }",
+    );
+    let kernel = bench.kernel(&module, 1, 8, &[]);
+    let data = bench.words(&[77]);
+    let address = vk::BufferDeviceAddressInfo::default().buffer(data.buffer);
+    // SAFETY: a buffer of this device, which has memory for addresses.
+    let address = unsafe { bench.device.get_buffer_device_address(&address) };
+    let result = bench.words(&[0]);
+    bench.dispatch(&kernel, &[&result], [1, 1, 1], &address.to_le_bytes());
+    assert_eq!(result.read(), [77]);
+    let other = Bench::new();
+    assert_eq!(bench.lose(&kernel, &0x7777_0000_0000u64.to_le_bytes()), [Err(vk::Result::ERROR_DEVICE_LOST); 3]);
+    other.works();
+}
