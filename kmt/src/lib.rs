@@ -59,33 +59,3 @@ macro_rules! exports {
 }
 
 for_each_thunk!(exports);
-
-macro_rules! tables {
-    ($(
-        $(#[doc = $about:literal])*
-        $table:ident { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
-    )*) => { $(
-        impl Exported for $table {
-            const TABLE: &'static Self = &Self { $($($name: {
-                unsafe extern "win64" fn exported($($argument: $ty),+) -> NTSTATUS {
-                    // SAFETY: thunks take any arguments.
-                    unsafe { $name($($argument),+) }
-                }
-                exported
-            },)*)* };
-        }
-    )* };
-}
-
-/// A table of what this library exports.
-trait Exported: 'static {
-    const TABLE: &'static Self;
-}
-
-for_each_thunk!(tables);
-
-/// The exported thunks as a table, with the calling convention that they have on Windows: for what is written against the thunks and lies in one library
-/// with them.
-pub fn thunks() -> &'static Thunks {
-    Thunks::TABLE
-}

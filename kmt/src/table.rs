@@ -36,9 +36,14 @@ trait Exported {
 
 for_each_thunk!(tables);
 
+/// The table: for what is written against the thunks and lies in one library with them.
+pub fn thunks() -> &'static Thunks {
+    static TABLE: Thunks = Thunks::TABLE;
+    &TABLE
+}
+
 /// The table of thunks for `campanile_adapter_open` of `campanile.h`, whose functions this library has, too. Valid for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_kmt_thunks() -> *const Thunks {
-    static TABLE: Thunks = Thunks::TABLE;
-    &raw const TABLE
+    thunks()
 }

@@ -11,5 +11,5 @@ pub(crate) fn thunks() -> &'static Thunks {
 /// The thunks of libcampanile_kmt.so, with a machine of this process or, by CAMPANILE_MACHINE, one that another process serves.
 #[cfg(not(windows))]
 pub(crate) fn thunks() -> &'static Thunks {
-    campanile_kmt::thunks()
+    campanile_kmt::table::thunks()
 }
