@@ -17,9 +17,9 @@ operations! {
     "Compute.Log2IsAccurate": "LOG2 gives the logarithm to base 2." => |case| unary(case, "log2", f32::log2, f64::log2, POSITIVE);
     "Compute.ExpIsAccurate": "EXP gives e to the power of its operand." => |case| unary(case, "exp", f32::exp, f64::exp, SMALL);
     "Compute.LogIsAccurate": "LOG gives the natural logarithm." => |case| unary(case, "log", f32::ln, f64::ln, POSITIVE);
-    "Compute.SinIsAccurate": "SIN gives the sine." => |case| unary(case, "sin", f32::sin, f64::sin, SMALL);
-    "Compute.CosIsAccurate": "COS gives the cosine." => |case| unary(case, "cos", f32::cos, f64::cos, SMALL);
-    "Compute.TanIsAccurate": "TAN gives the tangent." => |case| unary(case, "tan", f32::tan, f64::tan, SMALL);
+    "Compute.SinIsAccurate": "SIN gives the sine of its operand, in every lane." => |case| unary(case, "sin", f32::sin, f64::sin, SMALL);
+    "Compute.CosIsAccurate": "COS gives the cosine of its operand, in every lane." => |case| unary(case, "cos", f32::cos, f64::cos, SMALL);
+    "Compute.TanIsAccurate": "TAN gives the tangent of its operand, in every lane." => |case| unary(case, "tan", f32::tan, f64::tan, SMALL);
     "Compute.AsinIsAccurate": "ASIN gives the angle of a sine." => |case| unary(case, "asin", f32::asin, f64::asin, UNIT);
     "Compute.AcosIsAccurate": "ACOS gives the angle of a cosine." => |case| unary(case, "acos", f32::acos, f64::acos, UNIT);
     "Compute.AtanIsAccurate": "ATAN gives the angle of a tangent." => |case| unary(case, "atan", f32::atan, f64::atan, SMALL);
@@ -30,8 +30,8 @@ operations! {
     "Compute.PowIsAccurate": "POW gives a number to the power of another." => |case| binary(case, "pow", f32::powf, f64::powf);
     "Compute.Atan2IsAccurate": "ATAN2 gives the angle of a point." => |case| binary(case, "atan2", f32::atan2, f64::atan2);
     "Compute.RemIsExact": "REM gives the remainder of a division that rounds towards zero." => |case| binary(case, "rem", |a, b| a % b, |a, b| a % b);
-    "Compute.FloorIsExact": "FLOOR gives the integer below." => |case| unary(case, "floor", f32::floor, f64::floor, SMALL);
-    "Compute.CeilIsExact": "CEIL gives the integer above." => |case| unary(case, "ceil", f32::ceil, f64::ceil, SMALL);
+    "Compute.FloorIsExact": "FLOOR gives the largest integer that is not above the operand." => |case| unary(case, "floor", f32::floor, f64::floor, SMALL);
+    "Compute.CeilIsExact": "CEIL gives the smallest integer that is not below the operand." => |case| unary(case, "ceil", f32::ceil, f64::ceil, SMALL);
     "Compute.TruncIsExact": "TRUNC gives the integer towards zero." => |case| unary(case, "trunc", f32::trunc, f64::trunc, SMALL);
     "Compute.RoundEvenIsExact": "ROUND_EVEN gives the nearest integer, of two the even one." => |case| unary(case, "round_even", f32::round_ties_even, f64::round_ties_even, SMALL);
 
@@ -41,7 +41,7 @@ operations! {
     "Compute.MaxOfSigned": "MAX gives the greater one of signed integers." => |case| integers(case, "max", |a, b| (a as i32).max(b as i32) as u32, |a, b| (a as i64).max(b as i64) as u64);
     "Compute.MinOfUnsigned": "MIN_U gives the smaller one of unsigned integers." => |case| integers(case, "min_u", u32::min, u64::min);
     "Compute.MaxOfUnsigned": "MAX_U gives the greater one of unsigned integers." => |case| integers(case, "max_u", u32::max, u64::max);
-    "Compute.OrSetsBits": "OR gives the bits of both." => |case| integers(case, "or", |a, b| a | b, |a, b| a | b);
+    "Compute.OrSetsBits": "OR gives the bits that either operand has." => |case| integers(case, "or", |a, b| a | b, |a, b| a | b);
     "Compute.AndKeepsBits": "AND gives the bits that both have." => |case| integers(case, "and", |a, b| a & b, |a, b| a & b);
     "Compute.XorChangesBits": "XOR gives the bits that one of them has." => |case| integers(case, "xor", |a, b| a ^ b, |a, b| a ^ b);
     "Compute.DivisionOfSigned": "DIV_S gives the quotient towards zero; by zero it is all ones, and the smallest number by -1 is itself." => |case| integers(case, "div_s", |a, b| if b == 0 { u32::MAX } else { (a as i32).wrapping_div(b as i32) as u32 }, |a, b| if b == 0 { u64::MAX } else { (a as i64).wrapping_div(b as i64) as u64 });
@@ -50,7 +50,7 @@ operations! {
     "Compute.RemainderOfUnsigned": "REM_U gives the remainder; by zero it is the dividend." => |case| integers(case, "rem_u", |a, b| a.checked_rem(b).unwrap_or(a), |a, b| a.checked_rem(b).unwrap_or(a));
 
     "Compute.BytesAreLoadedWithZeros": "A load of U8 fills a word with zeros, a store takes the low bits, and the bytes beside are not changed." => |case| narrow(case, "u8", 1, |value| value & 0xff);
-    "Compute.BytesAreLoadedWithTheirSign": "A load of S8 extends the sign." => |case| narrow(case, "s8", 1, |value| value as i8 as u32);
+    "Compute.BytesAreLoadedWithTheirSign": "A load of S8 extends the sign of the byte." => |case| narrow(case, "s8", 1, |value| value as i8 as u32);
     "Compute.HalvesAreLoadedWithZeros": "A load of U16 fills a word with zeros." => |case| narrow(case, "u16", 2, |value| value & 0xffff);
     "Compute.HalvesAreLoadedWithTheirSign": "A load of S16 extends the sign." => |case| narrow(case, "s16", 2, |value| value as i16 as u32);
     "Compute.TwoWordsAreOneAccess": "W2 loads and stores two consecutive words." => |case| wide(case, "w2", 2);

@@ -34,6 +34,7 @@ cases! { inside "Compute", needs HardwareScheduling, behind "it is several proce
         => starves_nobody;
     "Compute.LongProgramMissedNoWakeUp" needs UserModeSubmission on Boot::With(by_hand), "user-mode-work-submission":
         "A program that runs longer than TdrDelay is suspended, leaves its engine and is resumed; the system does not take its end right after that for a wake-up that the engine had missed."
+        holds [UserModeSubmission 70]
         => long_program;
     "Compute.EndlessProgramEndsWithItsProcess" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A process that ends while a program without an end runs on its hardware queue takes the program off the node; nobody is reset for it."
