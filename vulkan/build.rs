@@ -1,4 +1,4 @@
-//! How the driver is linked.
+//! Arguments of the linker for `libcampanile_vulkan.so`: its name in programs that link it, and that `dlclose` does not unload it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

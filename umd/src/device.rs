@@ -147,29 +147,30 @@ impl Device {
 
     /// [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
     pub(crate) fn wait_thunk(&self, object: D3DKMT_HANDLE, value: u64, event: HANDLE) -> Result<()> {
-        let (mut object, mut value) = (object, value);
-        let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
-            hDevice: self.handle(),
-            ObjectCount: 1,
-            ObjectHandleArray: &mut object,
-            FenceValueArray: &mut value,
-            hAsyncEvent: event,
-            Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new(),
-        };
-        invoke!(self.thunks(), D3DKMTWaitForSynchronizationObjectFromCpu, &mut args)
-            .map_err(|error| self.explain(error))
+        self.wait_for(&[object], &[value], event, D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new())
     }
 
     /// As [`Device::wait_thunk`], for the first of several objects, with a value for each.
     /// [d3dukmdt: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS]
     pub(crate) fn wait_any_thunk(&self, objects: &[D3DKMT_HANDLE], values: &[u64], event: HANDLE) -> Result<()> {
+        let any = D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new().with_WaitAny(true);
+        self.wait_for(objects, values, event, any)
+    }
+
+    fn wait_for(
+        &self,
+        objects: &[D3DKMT_HANDLE],
+        values: &[u64],
+        event: HANDLE,
+        flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
+    ) -> Result<()> {
         let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
             hDevice: self.handle(),
             ObjectCount: objects.len().min(values.len()) as u32,
             ObjectHandleArray: objects.as_ptr().cast_mut(),
             FenceValueArray: values.as_ptr().cast_mut(),
             hAsyncEvent: event,
-            Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new().with_WaitAny(true),
+            Flags: flags,
         };
         invoke!(self.thunks(), D3DKMTWaitForSynchronizationObjectFromCpu, &mut args)
             .map_err(|error| self.explain(error))
