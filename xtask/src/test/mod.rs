@@ -1,5 +1,6 @@
 //! `cargo xtask test`: builds once, runs every suite, sums up.
 
+mod beside;
 mod build;
 mod output;
 mod run;
@@ -13,7 +14,9 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{package, pe, setup};
+use crate::setup;
+use beside::Beside;
+use build::Built;
 
 pub(crate) use output::Tally;
 
@@ -42,14 +45,14 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     let mut session = Session { root, quick, incremental, outcomes: Vec::new() };
     session.prepare();
     session.tool("format", &["fmt", "--all", "--check"]);
-    let strict = ["--quiet", "--", "-D", "warnings"];
-    session.tool("lints", &[&["clippy", "--workspace", "--all-targets"][..], &strict].concat());
-    // Built alone, it must not live on features that only tests ask for.
-    session.tool("the program alone", &["check", "--quiet"]);
-    let strict = "build.rustdocflags=[\"-D\", \"warnings\"]";
-    session.tool("documentation", &["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict]);
-    session.images();
-    session.suites();
+    let release = (!quick).then(|| session.cargo());
+    let (tests, beside) = thread::scope(|scope| {
+        let beside = scope.spawn(|| beside::build(root, release));
+        session.lints();
+        (session.tests(), beside.join())
+    });
+    let release = session.beside(beside.ok());
+    session.suites(&tests);
     session.doc_tests();
     if quick {
         println!(
@@ -57,8 +60,8 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
-    } else {
-        session.release();
+    } else if let Some(release) = release {
+        session.release(&release);
     }
     if extent.two_processes {
         session.two_processes();
@@ -163,8 +166,8 @@ impl Session<'_> {
         command
     }
 
-    fn record(&mut self, name: impl Into<String>, tally: Tally, start: Instant, note: Option<String>) {
-        let outcome = Outcome { name: name.into(), tally, took: start.elapsed(), note };
+    fn record(&mut self, name: impl Into<String>, tally: Tally, took: Duration, note: Option<String>) {
+        let outcome = Outcome { name: name.into(), tally, took, note };
         println!("{}", line(&outcome));
         self.outcomes.push(outcome);
     }
@@ -183,37 +186,58 @@ impl Session<'_> {
             Ok(status) => (Tally::one(false), Some(format!("{status}"))),
             Err(error) => (Tally::one(false), Some(format!("does not start: {error}"))),
         };
-        self.record(name, tally, start, note);
+        self.record(name, tally, start.elapsed(), note);
     }
 
-    /// The Windows images, which some suites read and load.
-    fn images(&mut self) {
-        println!("== Windows images");
-        let start = Instant::now();
-        let built = pe::build(self.root, false);
-        self.record("Windows images", Tally::one(built.is_ok()), start, built.err());
-        println!("== driver package");
-        let start = Instant::now();
-        let made = package::package(self.root, None, None, false);
-        self.record("driver package", Tally::one(made.is_ok()), start, made.err());
+    /// What cargo itself says of the sources.
+    fn lints(&mut self) {
+        let strict = ["--quiet", "--", "-D", "warnings"];
+        self.tool("lints", &[&["clippy", "--workspace", "--all-targets"][..], &strict].concat());
+        // Built alone, it must not live on features that only tests ask for.
+        self.tool("the program alone", &["check", "--quiet"]);
+        let strict = "build.rustdocflags=[\"-D\", \"warnings\"]";
+        self.tool("documentation", &["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict]);
     }
 
-    /// Every test executable of the workspace.
-    fn suites(&mut self) {
+    /// Builds every test executable of the workspace.
+    fn tests(&mut self) -> Built {
         println!("== build of every test");
         let start = Instant::now();
         let mut command = self.cargo();
         command.args(["build", "--workspace", "--tests", "--keep-going", "--message-format=json"]);
         let built = match build::build(command) {
             Ok(built) => built,
-            Err(message) => return self.record("build", Tally::one(false), start, Some(message)),
+            Err(message) => {
+                self.record("build", Tally::one(false), start.elapsed(), Some(message));
+                return Built::default();
+            }
         };
         for broken in &built.broken {
-            self.record(format!("build of {broken}"), Tally::one(false), start, Some("does not compile".into()));
+            let note = Some("does not compile".into());
+            self.record(format!("build of {broken}"), Tally::one(false), start.elapsed(), note);
         }
         if !built.finished && built.broken.is_empty() {
-            self.record("build", Tally::one(false), start, Some("cargo could not build the tests".into()));
+            let note = Some("cargo could not build the tests".into());
+            self.record("build", Tally::one(false), start.elapsed(), note);
         }
+        built
+    }
+
+    /// Prints and counts what was built beside the tests, the images among it, which some suites read and load. The program in release mode.
+    fn beside(&mut self, beside: Option<Beside>) -> Option<Built> {
+        let Some(beside) = beside else {
+            self.record("builds beside the tests", Tally::one(false), Duration::ZERO, Some("panicked".into()));
+            return None;
+        };
+        for step in beside.steps {
+            println!("== {}\n{}", step.name, step.output.trim_end());
+            self.record(step.name, step.tally(), step.took, step.note);
+        }
+        beside.release
+    }
+
+    /// Every test executable of the workspace.
+    fn suites(&mut self, built: &Built) {
         let quick = self.quick;
         for suite in built.suites.iter().filter(|suite| !(quick && suite.name == LOADING)) {
             self.suite(suite, "", &Setting::LINKED);
@@ -237,7 +261,7 @@ impl Session<'_> {
             command.env("CAMPANILE_SCHEDULES", "many");
         }
         let (tally, note) = run::run(command, self.time_limit());
-        self.record(name, tally, start, note);
+        self.record(name, tally, start.elapsed(), note);
     }
 
     fn doc_tests(&mut self) {
@@ -246,22 +270,11 @@ impl Session<'_> {
         let mut command = self.cargo();
         command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
         let (tally, note) = run::run(command, self.time_limit());
-        self.record("examples in the documentation", tally, start, note);
+        self.record("examples in the documentation", tally, start.elapsed(), note);
     }
 
     /// The conformance cases and everything that the program does for its users.
-    fn release(&mut self) {
-        println!("== build in release mode");
-        let start = Instant::now();
-        let mut command = self.cargo();
-        command.args(["build", "--release", "-p", "campanile", "--test", "hlk", "--message-format=json"]);
-        let built = match build::build(command) {
-            Ok(built) if built.finished => built,
-            Ok(_) => {
-                return self.record("build in release mode", Tally::one(false), start, Some("does not compile".into()));
-            }
-            Err(message) => return self.record("build in release mode", Tally::one(false), start, Some(message)),
-        };
+    fn release(&mut self, built: &Built) {
         for suite in &built.suites {
             self.suite(suite, " (release)", &Setting::LINKED);
             self.suite(suite, " (release, on the Windows images)", &Setting::IMAGES);
@@ -270,7 +283,10 @@ impl Session<'_> {
         // Cargo builds the program for the suite, whose tests run it.
         match built.programs.get("campanile") {
             Some(program) => self.program(program),
-            None => self.record("program", Tally::one(false), start, Some("cargo built no `campanile`".into())),
+            None => {
+                let note = Some("cargo built no `campanile`".into());
+                self.record("program", Tally::one(false), Duration::ZERO, note);
+            }
         }
     }
 
@@ -321,7 +337,7 @@ impl Session<'_> {
         let mut command = self.cargo();
         command.args(["run", "--release", "--quiet", "--", "hlk", "--bus", "vfio-user-process"]);
         let (tally, note) = run::run(command, self.time_limit());
-        self.record("conformance over two processes", tally, start, note);
+        self.record("conformance over two processes", tally, start.elapsed(), note);
     }
 
     /// The cases that need thunks alone, each as a program of a machine that another process serves.
@@ -329,7 +345,12 @@ impl Session<'_> {
         println!("== cases from programs of other processes: campanile machine, campanile hlk --machine");
         let start = Instant::now();
         for (driver, (tally, note)) in served::run(self.root, program, &["linked", "pe"]) {
-            self.record(format!("cases from programs of other processes, {driver} driver"), tally, start, note);
+            self.record(
+                format!("cases from programs of other processes, {driver} driver"),
+                tally,
+                start.elapsed(),
+                note,
+            );
         }
     }
 
@@ -341,7 +362,7 @@ impl Session<'_> {
         command.current_dir(self.root).args(["qemu", "--accelerator", "tcg", "--timeout", "600"]);
         command.args(["--junit", "target/qemu/report.xml"]);
         let (tally, note) = run::run(command, self.time_limit());
-        self.record("guest in QEMU", tally, start, note);
+        self.record("guest in QEMU", tally, start.elapsed(), note);
     }
 
     /// Longest time one suite may take; a hang is a failure, not a wait.

@@ -1,0 +1,95 @@
+//! What is built beside the debug build, into folders of its own: the Windows images, the package, and the program in release mode. One build alone leaves
+//! processors idle where its crates wait for each other.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::build::{self, Built};
+use super::output::Tally;
+
+/// A build that ended.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) took: Duration,
+    /// What it printed, kept until nothing else prints.
+    pub(super) output: String,
+    /// Why it failed.
+    pub(super) note: Option<String>,
+}
+
+impl Step {
+    pub(super) fn tally(&self) -> Tally {
+        Tally::one(self.note.is_none())
+    }
+}
+
+/// Builds that ended, in their order.
+pub(super) struct Beside {
+    pub(super) steps: Vec<Step>,
+    /// The suite of the conformance cases and the program, in release mode, if that was asked for and built.
+    pub(super) release: Option<Built>,
+}
+
+/// Builds images and package, and with `cargo` given, which is a command of cargo in the repository, the program in release mode.
+pub(super) fn build(root: &Path, cargo: Option<Command>) -> Beside {
+    let mut steps = vec![task(root, "Windows images", "pe"), task(root, "driver package", "package")];
+    let release = cargo.and_then(|command| {
+        let (step, built) = release(command);
+        steps.push(step);
+        built
+    });
+    Beside { steps, release }
+}
+
+/// Runs another task of this program.
+fn task(root: &Path, name: &'static str, task: &str) -> Step {
+    let start = Instant::now();
+    let run = || {
+        let program = env::current_exe().map_err(|error| format!("the file of this program is not known: {error}"))?;
+        let mut command = Command::new(program);
+        command.current_dir(root).arg(task).stdin(Stdio::null());
+        command.output().map_err(|error| format!("does not start: {error}"))
+    };
+    let (output, note) = match run() {
+        Ok(output) => {
+            let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            (printed.concat(), (!output.status.success()).then(|| output.status.to_string()))
+        }
+        Err(note) => (String::new(), Some(note)),
+    };
+    Step { name, took: start.elapsed(), output, note }
+}
+
+/// Messages of the compiler are shown as they come: they are errors, and rare.
+fn release(mut command: Command) -> (Step, Option<Built>) {
+    let start = Instant::now();
+    command.args(["build", "--release", "-p", "campanile", "--test", "hlk", "--quiet", "--message-format=json"]);
+    let (built, note) = match build::build(command) {
+        Ok(built) if built.finished => (Some(built), None),
+        Ok(_) => (None, Some("does not compile".into())),
+        Err(message) => (None, Some(message)),
+    };
+    (Step { name: "build in release mode", took: start.elapsed(), output: String::new(), note }, built)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_fails_is_a_failure_with_what_it_printed() {
+        // The program of these tests knows no such option.
+        let step = task(Path::new("."), "nothing", "--no-such-option");
+        assert_eq!(step.tally().failed, 1);
+        assert!(step.output.contains("no-such-option"), "{}", step.output);
+    }
+
+    #[test]
+    fn a_release_build_that_does_not_start_is_a_failure() {
+        let (step, built) = release(Command::new("./no-such-cargo"));
+        assert!(built.is_none());
+        assert!(step.note.is_some_and(|note| note.starts_with("cargo does not start")));
+    }
+}
