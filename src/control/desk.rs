@@ -113,6 +113,8 @@ impl Desk {
             PowerState::Standby => machine.sleep(SystemSleep::Standby),
             PowerState::Hibernate => machine.sleep(SystemSleep::Hibernate),
         };
+        // A program that waits for its work asks for nothing more.
+        machine.wake_for_work();
         done.map(|()| Answer::Done).map_err(|error| error.to_string())
     }
 

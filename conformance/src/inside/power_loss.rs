@@ -84,6 +84,10 @@ cases! { inside "Power", behind "it takes the power away and looks at what the G
     "Power.HibernationLosesWhatStandbyKeeps" needs UserModeSubmission on Boot::With(kept), "d3dkmddi-dxgk_segmentflags":
         "In standby a preserved segment keeps its contents; in hibernation it does not, and everything is evicted before it and back behind it."
         => system_sleeps;
+    "Power.WorkLeftBySleepGoesOn" needs UserModeSubmission on Boot::With(lost), "user-mode-work-submission":
+        "A machine that is back from sleep brings an adapter with work left back to D0, so that whoever waits for the work need not ask for anything; one without work stays in D3."
+        holds [UserModeSubmission 55]
+        => work_goes_on;
 }
 
 pub(super) fn lost() -> SystemOptions {
@@ -524,6 +528,25 @@ fn system_sleeps(case: &mut Case<'_>) -> Result<(), Failure> {
         wait_until("the work of before", || fence.value.load() == round)?;
         let bytes = gpu_sees(&rig, &mut queue, memory)?;
         ensure!(bytes.chunks(4).all(|word| *word == 0x0bad_cafe_u32.to_le_bytes()), "other bytes behind {state:?}");
+    }
+    Ok(())
+}
+
+fn work_goes_on(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, fence, gate) = (rig.queue(NODE_COMPUTE)?, rig.fence(0)?, rig.fence(0)?);
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    let sleep = |state| machine.sleep(state).map_err(|error| Failure::new(format!("{state:?}: {error}")));
+    for (round, state) in (1u64..).zip([SystemSleep::Standby, SystemSleep::Hibernate]) {
+        sleep(state)?;
+        machine.wake_for_work();
+        ensure!(machine.is_powered_down(luid), "an adapter without work was woken behind {state:?}");
+        rig.submit(&mut queue, &[gate.wait(round), fence.signal(round)])?;
+        sleep(state)?;
+        machine.wake_for_work();
+        ensure!(!machine.is_powered_down(luid), "an adapter with work stays in D3 behind {state:?}");
+        granted(rig.signal(&[gate.handle], &[round]), "signal")?;
+        granted(rig.wait(&[fence.handle], &[round], false), "wait")?;
     }
     Ok(())
 }

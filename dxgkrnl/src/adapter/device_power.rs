@@ -33,6 +33,8 @@ pub(crate) struct Asleep {
     suspended: Vec<Arc<HwContext>>,
     /// In the order of the adapter's functions.
     functions: Vec<Sleeping>,
+    /// Work that was submitted was not done.
+    has_work: bool,
 }
 
 /// Why a device stays in D0.
@@ -94,6 +96,7 @@ impl Adapter {
             vidsch.pause_packets(false);
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
         }
+        let has_work = vidsch.trace_of_idle(None).is_none();
         if action == PowerAction::None {
             self.power().set_d3_transition(self, true);
         }
@@ -109,7 +112,7 @@ impl Adapter {
                 link.function.bus.cut_power();
             }
         }
-        *asleep = Some(Asleep { suspended, functions });
+        *asleep = Some(Asleep { suspended, functions, has_work });
         self.transitions.0.fetch_add(1, Ordering::AcqRel);
         self.machine.gate().note_asleep();
         Ok(())
@@ -119,7 +122,7 @@ impl Adapter {
     /// contexts that were suspended for D3 are resumed. Nothing happens to a device in D0.
     pub(crate) fn wake(&self, between: impl FnOnce()) {
         let mut asleep = lock(&self.asleep);
-        let Some(Asleep { suspended, functions }) = asleep.take() else { return };
+        let Some(Asleep { suspended, functions, .. }) = asleep.take() else { return };
         if self.is_gone() {
             // Nothing is left to be woken.
             self.machine.gate().note_awake();
@@ -146,6 +149,14 @@ impl Adapter {
         self.vidsch().pause_packets(false);
         self.machine.gate().note_awake();
         self.vidsch().resume_suspended_soon();
+    }
+
+    /// Wakes a device that went to D3 before all work was done: who waits for that work asks for nothing more, and so would not wake it.
+    pub(crate) fn wake_for_work(&self) {
+        let has_work = lock(&self.asleep).as_ref().is_some_and(|asleep| asleep.has_work);
+        if has_work {
+            self.wake(|| ());
+        }
     }
 
     /// True if the device is in D3.

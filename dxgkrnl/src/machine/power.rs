@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// Puts every adapter into D3 because the machine goes to sleep. Those that are there already learn of that too: their memory was
-    /// kept for a device that still has power. When the machine is back, whoever needs an adapter wakes it.
+    /// kept for a device that still has power. [`Machine::wake_for_work`] is what happens when the machine is back.
     ///
     /// # Errors
     /// As [`Machine::power_down`]; adapters that were in D0 may be in D3 then.
@@ -93,6 +93,12 @@ impl Machine {
             SystemSleep::Hibernate => PowerAction::Hibernate,
         };
         self.put_to_sleep(&adapters, action)
+    }
+
+    /// The machine is back from sleep: adapters that have work left are brought back to D0. The others stay in D3 until somebody needs them.
+    pub fn wake_for_work(&self) {
+        let _pnp = lock(&self.0.pnp);
+        self.adapters().iter().for_each(|adapter| adapter.wake_for_work());
     }
 
     fn put_to_sleep(&self, adapters: &[Arc<Adapter>], action: PowerAction) -> Result<(), PnpError> {
