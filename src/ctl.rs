@@ -141,7 +141,7 @@ fn tables(look: &Look) -> String {
             vec![place, fstate, ms, grouped(engine.packets.into())]
         };
         let engines: Vec<_> = adapter.engines.iter().map(engine).collect();
-        parts.push(render(&["node", "state", "running ms", "packets"], &engines));
+        parts.push(render(&["node", "state", "running ms", "packets by thunk"], &engines));
         let segment = |segment: &control::Segment| {
             let kind = if segment.aperture { "aperture" } else { "memory" };
             let place = place(segment.segment, segment.physical_adapter, linked);

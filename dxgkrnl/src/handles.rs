@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 const SLOT_BITS: u32 = 20;
 /// Slots of a table, slot 0 is never used.
 const SLOTS: u32 = 1 << SLOT_BITS;
+/// Objects of a table, at most: what a process may have the system keep for it, each some kilobytes at most beside its memory for the GPU.
+const OBJECTS_MAX: usize = 1 << 16;
 /// Generations of a slot. A slot that has used them all is retired, so that no handle value is ever given out twice.
 const GENERATIONS: u16 = 1 << (32 - SLOT_BITS);
 /// Parts into which the generations are divided for [`HandleTable::of_part`].
@@ -29,12 +31,13 @@ pub(crate) struct HandleTable<T> {
     sequence: u64,
     /// Generation of a slot's first object, and the one that no object has any more.
     generations: (u16, u16),
+    objects: usize,
 }
 
 impl<T> HandleTable<T> {
     /// An empty table.
     pub(crate) fn new() -> Self {
-        Self { slots: Vec::new(), free: VecDeque::new(), sequence: 0, generations: (1, GENERATIONS) }
+        Self { slots: Vec::new(), free: VecDeque::new(), sequence: 0, generations: (1, GENERATIONS), objects: 0 }
     }
 
     /// An empty table whose handles are none of a table of one of the 15 numbers before or behind this one.
@@ -46,6 +49,9 @@ impl<T> HandleTable<T> {
 
     /// Adds `value`, which belongs to the object with handle `owner` (0 for none). `None` when the table is full.
     pub(crate) fn insert(&mut self, value: T, owner: u32) -> Option<u32> {
+        if self.objects == OBJECTS_MAX {
+            return None;
+        }
         let index = match self.free.pop_front() {
             Some(index) => index,
             None if self.slots.len() + 1 < SLOTS as usize => {
@@ -56,6 +62,7 @@ impl<T> HandleTable<T> {
         };
         let slot = self.slots.get_mut(index as usize)?;
         self.sequence += 1;
+        self.objects += 1;
         slot.entry = Some(Entry { value, owner, sequence: self.sequence });
         Some(u32::from(slot.generation) << SLOT_BITS | (index + 1))
     }
@@ -87,6 +94,7 @@ impl<T> HandleTable<T> {
         let index = self.index(handle)?;
         let slot = self.slots.get_mut(index)?;
         let entry = slot.entry.take()?;
+        self.objects -= 1;
         slot.generation += 1;
         if slot.generation < self.generations.1 {
             self.free.push_back(index as u32);
@@ -112,7 +120,7 @@ impl<T> HandleTable<T> {
 
     /// Number of live objects.
     pub(crate) fn len(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.entry.is_some()).count()
+        self.objects
     }
 }
 
@@ -131,6 +139,16 @@ mod tests {
             assert_eq!(table.get(bad), None, "handle {bad:#x}");
             assert_eq!(table.remove(bad), None, "handle {bad:#x}");
         }
+    }
+
+    #[test]
+    fn a_full_table_takes_one_more_when_one_is_gone() {
+        let mut table = HandleTable::new();
+        let handles: Vec<u32> = (0..OBJECTS_MAX).map(|value| table.insert(value, 0).unwrap()).collect();
+        assert_eq!((table.len(), table.insert(0, 0)), (OBJECTS_MAX, None));
+        assert_eq!(table.remove(handles[7]), Some(7));
+        assert!(table.insert(7, 0).is_some());
+        assert_eq!(table.insert(7, 0), None);
     }
 
     #[test]

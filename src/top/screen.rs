@@ -1,6 +1,8 @@
 //! The screen of `campanile top`.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -9,24 +11,39 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
 use ratatui::{DefaultTerminal, Frame};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::rates::{AdapterShown, Shown, TITLES, cells, percent};
 use super::{Options, Source};
 use crate::control::{ControlError, WAITED_TITLES};
 use crate::ctl::bytes;
 
-/// Shows looks until the user ends it, the machine does, or so many were shown as was asked for.
+/// Longest time until a signal is noticed, which leaves the terminal as it was.
+const NOTICE: Duration = Duration::from_millis(100);
+
+/// Shows looks until the user ends it, a signal or the machine does, or so many were shown as was asked for.
 pub(super) fn run(source: &mut Source, options: &Options) -> Result<(), ControlError> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&ended))
+            .map_err(|error| ControlError::Refused(format!("signals cannot be waited for: {error}")))?;
+    }
     let mut terminal = match ratatui::try_init() {
         Ok(terminal) => terminal,
         Err(error) => return Err(ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"))),
     };
-    let outcome = show(&mut terminal, source, options);
+    let outcome = show(&mut terminal, source, options, &ended);
     ratatui::restore();
     outcome
 }
 
-fn show(terminal: &mut DefaultTerminal, source: &mut Source, options: &Options) -> Result<(), ControlError> {
+fn show(
+    terminal: &mut DefaultTerminal,
+    source: &mut Source,
+    options: &Options,
+    ended: &AtomicBool,
+) -> Result<(), ControlError> {
     let broken = |error: io::Error| ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"));
     let mut number = 0;
     loop {
@@ -38,11 +55,14 @@ fn show(terminal: &mut DefaultTerminal, source: &mut Source, options: &Options) 
             return Ok(());
         }
         loop {
+            if ended.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             let left = next.saturating_duration_since(Instant::now());
             if left == Duration::ZERO {
                 break;
             }
-            if !event::poll(left).map_err(broken)? {
+            if !event::poll(left.min(NOTICE)).map_err(broken)? {
                 continue;
             }
             match event::read().map_err(broken)? {

@@ -121,7 +121,7 @@ impl VidSch {
             let (preemptions, again) = state.preemptions();
             Tree::new(
                 format!(
-                    "node {index}: packets submitted {:#x}, completed {:#x}, on the hardware {flying}, waiting {waiting}, \
+                    "node {index}: packets submitted by the system {:#x}, completed {:#x}, on the hardware {flying}, waiting {waiting}, \
                      preemptions {preemptions}, handed over again {again}",
                     state.fences.last_submitted(),
                     state.fences.last_completed(),

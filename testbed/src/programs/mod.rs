@@ -62,7 +62,7 @@ pub enum Fault {
     Malformed,
     /// It did not do for [`ANSWER_LIMIT`] what it was asked for, or did not take what was sent.
     Silent,
-    /// It closed its connection and went on.
+    /// It closed its connection, which an empty message looks like, and went on.
     Closed,
     /// It said that it had taken addresses that it cannot have taken.
     Lied,
@@ -74,7 +74,9 @@ impl fmt::Display for Fault {
             Self::Malformed => "it sent what is no message",
             Self::Silent => "it did not answer in time",
             Self::Lied => "it gave the machine addresses that it cannot have taken",
-            Self::Closed => "it closed its connection and kept memory of the machine",
+            Self::Closed => {
+                "it closed its connection, or sent an empty message, and lived on, perhaps with memory of the machine"
+            }
         })
     }
 }
