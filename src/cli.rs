@@ -4,15 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
+mod qemu;
 mod served;
+mod soak;
 
-use crate::{assembly, bench, ctl, debug, hlk, machine, print, qemu, run, serve, timeline, top};
+use crate::{assembly, bench, ctl, debug, hlk, machine, print, run, serve, timeline, top};
+use qemu::QemuArguments;
 use served::{CtlArguments, TopArguments};
+use soak::SoakArguments;
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
@@ -23,7 +28,7 @@ use testbed::setup::{
 const EXIT_CODES: &str = "\
 Exit codes:
   0  everything done
-  1  bytes came back wrong, or a conformance case failed
+  1  bytes came back wrong, a conformance case failed, or a soak found something
   2  a file is missing or unreadable (the others are still done), the file given as driver cannot be loaded as one, or the
      command line is wrong
   3  the machine could not be booted, or stopped while in use";
@@ -82,6 +87,13 @@ enum Command {
     /// Runs the conformance cases over the thunks and the user-mode driver.
     #[command(after_help = EXIT_CODES)]
     Hlk(HlkArguments),
+    /// Has many programs work at random on one machine whose engines hang and whose GPU sleeps and is pulled out, and looks for what goes wrong or is left.
+    ///
+    /// Every step of a program is checked, or leaves contents that a later one checks. At intervals all stand still, and the objects that the adapter holds are
+    /// compared with those that the programs have. Processes end tidily, with work under way, or are terminated; at the end no object, pool block, page,
+    /// descriptor or thread may be left. A process that loses its device without a cause is a finding, as is anything that the system had to make good.
+    #[command(after_help = EXIT_CODES)]
+    Soak(SoakArguments),
     /// Serves GPUs to other processes as PCI functions, over vfio-user, until it is interrupted.
     ///
     /// A virtual machine monitor with a vfio-user client plugs one in by its socket, and so does `--bus vfio-user=SOCKET`. A socket serves
@@ -122,7 +134,7 @@ enum Command {
     Load {
         /// What the process does to its own GPU, or waits for, when work is in progress.
         #[arg(long, value_enum, default_value_t)]
-        then: qemu::Then,
+        then: crate::qemu::Then,
     },
     /// Serves one GPU of `--bus vfio-user-process`, which starts this with two sockets.
     #[command(hide = true)]
@@ -327,7 +339,7 @@ struct ServeArguments {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Programs that are served at a time, at most.
-    #[arg(long, value_name = "N", default_value_t = testbed::programs::PROGRAMS)]
+    #[arg(long, value_name = "N", default_value_t = testbed::programs::PROGRAMS, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     programs: usize,
     /// Says nothing but what goes wrong.
     #[arg(long)]
@@ -337,93 +349,6 @@ struct ServeArguments {
     record: Option<u32>,
     #[command(flatten)]
     machine: MachineArguments,
-}
-
-#[derive(Args, Debug)]
-struct QemuArguments {
-    /// QEMU to use, of version 10.1 or later [default: qemu-system-x86_64 where it is new enough, else Debian's, unpacked].
-    #[arg(long, value_name = "PROGRAM")]
-    qemu: Option<PathBuf>,
-    /// Kernel of the guest, with vfio and an IOMMU driver [default: Debian's cloud kernel, unpacked].
-    #[arg(long, value_name = "FILE", requires = "modules")]
-    kernel: Option<PathBuf>,
-    /// Folder that has the modules of that kernel, at any depth.
-    #[arg(long, value_name = "FOLDER", requires = "kernel")]
-    modules: Option<PathBuf>,
-    /// Accelerator that executes the guest's instructions; `auto` takes KVM if it can run a few instructions here, else TCG.
-    #[arg(long, value_enum, default_value_t)]
-    accelerator: qemu::Accelerator,
-    /// Runs only the conformance cases whose name, area or page contains this, and the faults whose name does, such as `Qemu.Faults`. May be
-    /// given several times [default: the core areas and all faults].
-    #[arg(long, value_name = "TEXT")]
-    filter: Vec<String>,
-    /// Also writes the result as JUnit's XML.
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Boots a guest such as Windows from this disk instead, with the GPU beside a display; docs/windows.md has all steps. Files whose names end
-    /// in .qcow2 and .vhdx have these formats, all others are raw images.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "junit", "bench", "kernel"])]
-    disk: Option<PathBuf>,
-    /// ISO image of a disc to install from.
-    #[arg(long, value_name = "FILE", requires = "disk")]
-    iso: Option<PathBuf>,
-    /// Folder that this guest sees as a drive [default: the package of `cargo xtask package`, if it is there].
-    #[arg(long, value_name = "FOLDER", requires = "disk")]
-    package: Option<PathBuf>,
-    /// UEFI firmware, with CODE in its name [default: the machine's own, else Debian's, unpacked].
-    #[arg(long, value_name = "FILE", requires = "disk")]
-    firmware: Option<PathBuf>,
-    /// TCP address of this guest's first serial port, for a kernel debugger.
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "disk", default_value = "127.0.0.1:5510")]
-    debugger: String,
-    /// Display of this guest, as QEMU's option `-display` takes it.
-    #[arg(long, value_name = "DISPLAY", requires = "disk", default_value = "vnc=127.0.0.1:0")]
-    display: String,
-    /// Memory of this guest in MiB.
-    #[arg(long, value_name = "MIB", requires = "disk", default_value_t = 8192)]
-    memory: u64,
-    /// Number of processors of this guest.
-    #[arg(long, value_name = "N", requires = "disk", default_value_t = 4)]
-    processors: u32,
-    /// Measures in the guest what a doorbell store costs and how soon the GPU responds, for mapped and for trapped doorbells.
-    #[arg(long, conflicts_with_all = ["filter", "junit"])]
-    bench: bool,
-    /// Prints the command line of QEMU, and runs nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Seconds after which the guest is stopped.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    timeout: u64,
-    /// Variant of the GPU, see `campanile run --help`.
-    #[arg(long, value_name = "VARIANT", default_value = "default")]
-    device_variant: VariantOptions,
-}
-
-impl From<QemuArguments> for qemu::Options {
-    fn from(arguments: QemuArguments) -> Self {
-        let disk = arguments.disk.map(|disk| qemu::DiskOptions {
-            disk,
-            iso: arguments.iso,
-            package: arguments.package,
-            firmware: arguments.firmware,
-            debugger: arguments.debugger,
-            display: arguments.display,
-            memory: arguments.memory,
-            processors: arguments.processors,
-        });
-        Self {
-            disk,
-            qemu: arguments.qemu,
-            kernel: arguments.kernel.zip(arguments.modules),
-            accelerator: arguments.accelerator,
-            filters: arguments.filter,
-            junit: arguments.junit,
-            bench: arguments.bench,
-            dry_run: arguments.dry_run,
-            time_limit: Duration::from_secs(arguments.timeout),
-            variant: arguments.device_variant.0,
-        }
-    }
 }
 
 #[derive(Args, Debug)]
@@ -553,6 +478,7 @@ pub fn main() -> ExitCode {
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Hlk(arguments) => hlk_command(arguments),
+        Command::Soak(arguments) => crate::soak::command(&arguments.into()),
         Command::Device(arguments) => serve::command(&serve::Options {
             sockets: arguments.sockets,
             variant: arguments.device_variant.in_use().0,
@@ -577,10 +503,10 @@ pub fn main() -> ExitCode {
                 EXIT_INPUT
             }
         },
-        Command::Qemu(arguments) => qemu::command(&arguments.into()),
-        Command::Guest => qemu::guest_command(),
-        Command::Doorbells => qemu::doorbells_command(),
-        Command::Load { then } => qemu::load_command(then),
+        Command::Qemu(arguments) => crate::qemu::command(&arguments.into()),
+        Command::Guest => crate::qemu::guest_command(),
+        Command::Doorbells => crate::qemu::doorbells_command(),
+        Command::Load { then } => crate::qemu::load_command(then),
         Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
         Command::Asm { file, out } => assembly::assemble_file(&file, &out),
         Command::Disasm { file } => assembly::disassemble_file(&file),

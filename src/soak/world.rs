@@ -1,0 +1,210 @@
+//! What all threads of a soak share: the machine, what disturbs it, and what was found.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use dxgkrnl::{Machine, Process, Remains};
+use testbed::setup::{FaultOption, SetupError, System};
+use testbed::user::Adapter;
+use wddm_ddi::types::LUID;
+
+use super::Options;
+use super::gate::Gate;
+use super::live::{Held, Units};
+use super::report::Report;
+
+/// Findings that are kept; a fault of the machine shows in all programs.
+const FINDINGS_MAX: usize = 20;
+
+/// Counts that all threads add to.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) steps: AtomicU64,
+    pub(super) processes: AtomicU64,
+    pub(super) terminated: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) lost_by_reset: AtomicU64,
+    pub(super) lost_by_removal: AtomicU64,
+    pub(super) hangs: AtomicU64,
+    pub(super) removals: AtomicU64,
+    pub(super) sleeps: AtomicU64,
+    pub(super) engine_sleeps: AtomicU64,
+    pub(super) comparisons: AtomicU64,
+}
+
+pub(super) fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::SeqCst) + 1
+}
+
+pub(super) fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::SeqCst)
+}
+
+/// State of a soak.
+pub(super) struct World {
+    system: RwLock<System>,
+    pub(super) programs: u32,
+    pub(super) interval: Duration,
+    pub(super) seed: u64,
+    pub(super) calm: bool,
+    pub(super) units: Units,
+    /// What the machine holds without any program.
+    idle: Held,
+    /// Pool blocks of the driver and bytes of the machine's memory then.
+    idle_memory: (u64, u64),
+    pub(super) gate: Gate,
+    stop: AtomicBool,
+    pub(super) counts: Counts,
+    findings: Mutex<Vec<String>>,
+    /// Adapters that were pulled out.
+    gone: Mutex<Vec<Remains>>,
+}
+
+impl World {
+    /// Measures what objects take on a machine that does nothing else.
+    pub(super) fn new(system: System, options: &Options) -> Result<Self, SetupError> {
+        let (machine, luid) = (system.machine().clone(), system.luid());
+        let held = || machine.holdings(luid).map(Held::from).unwrap_or_default();
+        let measure = || {
+            let process = Process::new(&machine, "soak: measuring");
+            let units = {
+                let _attached = process.attach();
+                Adapter::open_luid(luid).and_then(|adapter| Units::measure(&adapter, held))
+            };
+            process.exit();
+            units
+        };
+        // Once more than needed: the first process has the driver prepare what it keeps.
+        let units = measure().and_then(|_| measure());
+        let units = units.map_err(|error| {
+            SetupError::new(
+                "The objects of a program could not be measured",
+                error,
+                "`campanile run` says whether the machine works at all",
+            )
+        })?;
+        let memory = machine.holdings(luid).map_or((0, 0), |all| (all.pool_blocks, all.memory));
+        let idle = held();
+        machine.take_rescues();
+        Ok(Self {
+            system: RwLock::new(system),
+            programs: options.programs,
+            interval: options.interval,
+            seed: options.seed,
+            calm: options.calm,
+            units,
+            idle,
+            idle_memory: memory,
+            gate: Gate::default(),
+            stop: AtomicBool::new(false),
+            counts: Counts::default(),
+            findings: Mutex::default(),
+            gone: Mutex::default(),
+        })
+    }
+
+    /// Injects faults that last for the whole soak.
+    pub(super) fn inject(&self, faults: &[FaultOption]) -> Result<(), SetupError> {
+        if !faults.is_empty() {
+            let system = self.system();
+            let gpu = system.faulty_gpu()?;
+            faults.iter().for_each(|fault| {
+                fault.arm(gpu.faults(), self.seed);
+            });
+        }
+        Ok(())
+    }
+
+    fn system(&self) -> RwLockReadGuard<'_, System> {
+        self.system.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine, and its adapter.
+    pub(super) fn adapter(&self) -> (Machine, LUID) {
+        let system = self.system();
+        (system.machine().clone(), system.luid())
+    }
+
+    /// Works with the system, whose GPU stays in its slot meanwhile.
+    pub(super) fn with_system<T>(&self, work: impl FnOnce(&System) -> T) -> T {
+        work(&self.system())
+    }
+
+    /// Pulls the GPU out, and plugs another one in.
+    pub(super) fn replace_gpu(&self) -> Result<(), SetupError> {
+        let mut system = self.system.write().unwrap_or_else(PoisonError::into_inner);
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).push(system.machine().remains());
+        system.pull_out(0)?;
+        system.notice_removal(0)?;
+        system.start()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Has every program end its work.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes what is wrong.
+    pub(super) fn find(&self, finding: String) {
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        if findings.len() < FINDINGS_MAX {
+            findings.push(finding);
+        }
+    }
+
+    /// Compares what the machine holds with what the programs have, which all stand still.
+    pub(super) fn compare(&self, programs: &[(u32, Held)]) {
+        count(&self.counts.comparisons);
+        let (machine, luid) = self.adapter();
+        let expected = self.idle + programs.iter().map(|(_, held)| *held).sum();
+        match machine.holdings(luid).map(Held::from) {
+            Some(found) if found == expected => {}
+            found => {
+                let tree = machine.inspect(luid).map_or_else(String::new, |tree| tree.to_string());
+                self.find(format!("the adapter holds {found:?}, the programs have {expected:?}\n{tree}"));
+            }
+        }
+        self.look_for_faults(&machine);
+    }
+
+    /// What no machine may have, whatever it does.
+    fn look_for_faults(&self, machine: &Machine) {
+        let rescues = machine.take_rescues();
+        if !rescues.is_empty() {
+            self.find(format!("made good by the system without a report of driver or device: {rescues:?}"));
+        }
+        if let Some(bugcheck) = machine.bugcheck() {
+            self.find(format!("the machine stopped: {bugcheck}"));
+            self.stop();
+        }
+        let (lost, hangs) = (get(&self.counts.lost_by_reset), get(&self.counts.hangs));
+        if lost > hangs {
+            self.find(format!("{lost} programs lost their devices to {hangs} hangs"));
+        }
+    }
+
+    /// What is left when all programs have ended, and the machine, to be taken down.
+    pub(super) fn end(self, took: Duration) -> (Report, System) {
+        let (machine, luid) = self.adapter();
+        self.look_for_faults(&machine);
+        match machine.holdings(luid) {
+            Some(all) if Held::from(all) == self.idle && (all.pool_blocks, all.memory) == self.idle_memory => {}
+            found => self.find(format!(
+                "at the end the adapter holds {found:?}, at the beginning it held {:?}, {} pool blocks and {} bytes",
+                self.idle, self.idle_memory.0, self.idle_memory.1
+            )),
+        }
+        let gone: usize = self.gone.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Remains::count).sum();
+        if gone != 0 {
+            self.find(format!("{gone} adapters that were pulled out are still referred to"));
+        }
+        let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let report = Report::new(self.seed, self.programs, took, &self.counts, findings);
+        (report, self.system.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
