@@ -78,10 +78,8 @@ struct Setting {
 
 impl Setting {
     const LINKED: Self = Self { driver: "linked", special_pool: "off", arguments: &[] };
-    const IMAGES: Self = Self { driver: "pe", special_pool: "off", arguments: &[] };
-    /// Without the cases that end processes many times, which take as long as all others together, and the one whose ten thousand queues
-    /// need more guarded pages than a process of the host may map, which is why two cases run at a time.
-    const SPECIAL_POOL: Self = Self { driver: "pe", special_pool: "end", arguments: &SPECIAL_POOL_ARGUMENTS };
+    /// The images, with a pool in which an overrun faults. Two cases run at a time, for a process of the host may map so many guarded pages.
+    const IMAGES: Self = Self { driver: "pe", special_pool: "end", arguments: &IMAGES_ARGUMENTS };
 }
 
 /// Every subset of the features that Windows may refuse, but for the empty one.
@@ -98,17 +96,17 @@ const PROFILES: [&str; 7] = [
 /// The suite that loads the kernel driver under a Wine of its own, which is downloaded for it alone.
 const LOADING: &str = "standin: test loading";
 
-/// Cases that do not run a third time with special pool, and how many run at a time.
-const SPECIAL_POOL_ARGUMENTS: [&str; 8] = [
-    "--test-threads",
-    "2",
-    "--skip",
+/// Cases that run on the images without special pool: two that end processes many times, which would take as long as all others together, and one whose ten
+/// thousand queues need more guarded pages than a process of the host may map.
+const PLAIN_POOL: [&str; 3] = [
     "Lifecycle.ProcessExitReleasesEverything",
-    "--skip",
     "Lifecycle.ExitWithRunningWorkDisturbsNobody",
-    "--skip",
     "Scale.ThousandsOfQueuesOnSixteenDoorbells",
 ];
+
+/// Leaves them out, and says how many cases run at a time.
+const IMAGES_ARGUMENTS: [&str; 8] =
+    ["--test-threads", "2", "--skip", PLAIN_POOL[0], "--skip", PLAIN_POOL[1], "--skip", PLAIN_POOL[2]];
 
 struct Session<'a> {
     root: &'a Path,
@@ -277,8 +275,7 @@ impl Session<'_> {
     fn release(&mut self, built: &Built) {
         for suite in &built.suites {
             self.suite(suite, " (release)", &Setting::LINKED);
-            self.suite(suite, " (release, on the Windows images)", &Setting::IMAGES);
-            self.suite(suite, " (release, on the Windows images, special pool)", &Setting::SPECIAL_POOL);
+            self.suite(suite, " (release, on the Windows images, special pool)", &Setting::IMAGES);
         }
         // Cargo builds the program for the suite, whose tests run it.
         match built.programs.get("campanile") {
@@ -299,6 +296,10 @@ impl Session<'_> {
         for withheld in PROFILES {
             let run = ["run", "--driver", "pe", "--without", withheld];
             self.job(program, &format!("main job on the Windows images without {withheld}"), &run);
+        }
+        for case in PLAIN_POOL {
+            let cases = ["hlk", "--driver", "pe", "--filter", case];
+            self.job(program, &format!("{case} on the Windows images"), &cases);
         }
         for area in ["Submission.", "Packet"] {
             let cases = ["hlk", "--jobs", &jobs, "--driver", "pe", "--profiles", "--filter", area];
