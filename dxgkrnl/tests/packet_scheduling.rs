@@ -461,10 +461,12 @@ fn an_engine_that_does_not_exist_is_not_idle() {
 }
 
 /// Context switches of the process on node 0, and of the node altogether.
-fn switches(machine: &Machine) -> (u32, u32) {
+fn switches(machine: &Machine, app: &App) -> (u32, u32) {
+    let _attached = app.process.attach();
     let ask = |kind| {
         let mut args = D3DKMT_QUERYSTATISTICS::zeroed();
         (args.Type, args.AdapterLuid) = (kind, machine.luid);
+        args.hProcess = std::ptr::without_provenance_mut(usize::MAX);
         let told = packet_engine::call(dxgkrnl::further_thunks().D3DKMTQueryStatistics, args);
         told.unwrap().QueryResult
     };
@@ -481,13 +483,13 @@ fn a_switch_is_counted_when_a_packet_of_another_context_gets_the_node() {
     let machine = Machine::start(&MACHINES[26]);
     let app = App::new(&machine);
     let (one, other) = (app.context(), app.context());
-    let (_, before) = switches(&machine);
+    let (_, before) = switches(&machine, &app);
     for (context, address) in [(one, 1), (one, 2), (other, 3), (one, 4)] {
         app.submit(context, address << 16);
     }
     let first = machine.engine.rendered(2);
     let count = || {
-        let (own, all) = switches(&machine);
+        let (own, all) = switches(&machine, &app);
         assert_eq!(own, all - before, "nobody else has the node");
         own
     };

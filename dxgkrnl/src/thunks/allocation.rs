@@ -199,6 +199,31 @@ pub(super) unsafe extern "win64" fn create_allocation(args: *mut D3DKMT_CREATEAL
     })
 }
 
+/// Private data of the resource, and where they came from; NULL for the driver's own.
+struct Whole {
+    data: Vec<u8>,
+    before: Vec<u8>,
+    at: *mut u8,
+}
+
+impl Whole {
+    fn read(args: &D3DKMT_CREATEALLOCATION) -> Result<Self, NTSTATUS> {
+        // SAFETY: both arms of the union are pointers; a standard allocation has no private data, and none is read.
+        let at: *mut u8 = unsafe { args.u.pPrivateDriverData }.cast();
+        let data: Vec<u8> = user::read_array(at.cast_const(), args.PrivateDriverDataSize)?;
+        Ok(Self { before: data.clone(), data, at })
+    }
+
+    fn of_driver(data: Vec<u8>) -> Self {
+        Self { before: Vec::new(), data, at: core::ptr::null_mut() }
+    }
+
+    /// Gives user mode what the driver wrote into its data.
+    fn give_back(&self) -> Result<(), NTSTATUS> {
+        if self.at.is_null() || self.data == self.before { Ok(()) } else { user::write_array(self.at, &self.data) }
+    }
+}
+
 /// What of the arguments says where the memory comes from. [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATION]
 ///
 /// # Errors
@@ -235,22 +260,18 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         return Err(STATUS_INVALID_PARAMETER);
     }
     let backing = read_backing(args)?;
-    // SAFETY: both arms of the union are pointers; with StandardAllocation it is no private data, and none is read.
-    let private = unsafe { args.u.pPrivateDriverData };
     let mut described = Described::read(at, args.NumAllocations, args.Flags)?;
-    let mut whole: Vec<u8> = user::read_array(private.cast_const().cast(), args.PrivateDriverDataSize)?;
-    let before = whole.clone();
-    let shared = args.Flags.CreateShared();
-    let runtime = resource::read_runtime_data(args)?;
+    let mut whole = Whole::read(args)?;
+    let (shared, runtime) = (args.Flags.CreateShared(), resource::read_runtime_data(args)?);
     let vidmm = device.adapter.vidmm();
     if let Backing::Heap(size) = backing {
         let (allocation, resource) = vidmm.standard_data(size)?;
         described.is_described_by(allocation);
-        whole = resource;
+        whole = Whole::of_driver(resource);
     }
     let request = AllocationRequest {
         allocations: &mut described.data,
-        private: &mut whole,
+        private: &mut whole.data,
         resource: args.Flags.CreateResource(),
         read_only: args.Flags.ReadOnly(),
         shared,
@@ -259,25 +280,17 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
     let opened = shared.then(|| {
         let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
-        let data = ResourceData { allocations, private: whole.clone(), runtime, nt_sharing };
+        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing };
         Resource::opened(&**device, vidmm.share(&made, data))
     });
     let resource = opened.clone().or(resource);
-    for (allocation, priority) in made.iter().zip(&described.priorities) {
-        if let Some(priority) = priority {
-            vidmm.set_priority(allocation, *priority);
-        }
-    }
+    let priorities = made.iter().zip(&described.priorities);
+    let overridden = priorities.filter_map(|(allocation, priority)| Some((allocation, (*priority)?)));
+    overridden.for_each(|(allocation, priority)| vidmm.set_priority(allocation, priority));
     let adopted = described.existing().zip(&made).try_for_each(|(at, allocation)| vidmm.adopt_memory(allocation, at));
     let registered =
         adopted.and_then(|()| register(process, &device, &made, resource)).and_then(|(handles, resource)| {
-            let given = described.give_back(&handles).and_then(|()| {
-                if whole == before || matches!(backing, Backing::Heap(_)) {
-                    Ok(())
-                } else {
-                    user::write_array(private.cast(), &whole)
-                }
-            });
+            let given = described.give_back(&handles).and_then(|()| whole.give_back());
             let published = given.and_then(|()| resource::publish(process, opened.as_deref()));
             let global = published.inspect_err(|_| forget(process, &handles, resource))?;
             Ok((resource, global))

@@ -115,11 +115,10 @@ impl VidMm {
         self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args).ok()?;
         let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
         let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
-        let map_aperture2 = self.driver.map_aperture2;
         let answers: Result<Vec<Answer>, String> = {
             let segments = &lock(&self.memory).segments;
             let told = |(place, info)| {
-                check(info, segments, map_aperture2, backing)
+                check(info, segments, self.driver.map_aperture2, backing)
                     .map_err(|rule| placement::told(place, rule, info, segments))
             };
             infos.iter().enumerate().map(told).collect()
