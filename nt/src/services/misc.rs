@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_uuid_is_made_at_passive_level_and_what_is_no_thread_or_process_stops_the_machine() {
-        let misuses: [(fn() -> HANDLE, &str); 3] = [
+        type Misuse = fn() -> HANDLE;
+        let misuses: [(Misuse, &str); 3] = [
             (
                 || {
                     crate::irql::set(1);
