@@ -668,7 +668,7 @@ fn memory_that_a_program_has_becomes_an_allocation_when_the_driver_says_so_too()
             assert_eq!(user.destroy(info[0].hAllocation), STATUS_SUCCESS);
         }
         // SAFETY: memory of this test, to which nothing else refers.
-        assert_eq!(unsafe { at.add(SIZE - 1).read_volatile() }, 7);
+        assert_eq!(unsafe { at.wrapping_add(SIZE - 1).read_volatile() }, 7);
         drop(user);
         end(bench, luid);
     }

@@ -212,7 +212,11 @@ fn shared(case: &Case) -> Result<(), Failure> {
     ensure!(own.is(4), "the program has other bytes than before");
     own.write(6);
     // SAFETY: as above; it is locked by the other device.
-    ensure_eq!(unsafe { locked.add(PAGE).read_volatile() }, byte(6, PAGE), "a byte when the program has closed it");
+    ensure_eq!(
+        unsafe { locked.as_ptr().wrapping_add(PAGE).read_volatile() },
+        byte(6, PAGE),
+        "a byte when the program has closed it"
+    );
     granted(other.unlock(info.hAllocation), "unlock")?;
     let locked = other.lock(info.hAllocation).map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
     own.write(7);
