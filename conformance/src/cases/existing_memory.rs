@@ -212,20 +212,14 @@ fn shared(case: &Case) -> Result<(), Failure> {
     ensure!(own.is(4), "the program has other bytes than before");
     own.write(6);
     // SAFETY: as above; it is locked by the other device.
-    ensure_eq!(
-        unsafe { locked.as_ptr().wrapping_add(PAGE).read_volatile() },
-        byte(6, PAGE),
-        "a byte when the program has closed it"
-    );
+    let seen = unsafe { locked.as_ptr().wrapping_add(PAGE).read_volatile() };
+    ensure_eq!(seen, byte(6, PAGE), "a byte when the program has closed it");
     granted(other.unlock(info.hAllocation), "unlock")?;
     let locked = other.lock(info.hAllocation).map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
     own.write(7);
     // SAFETY: as above; it is locked at an address of its own.
-    ensure_eq!(
-        unsafe { locked.read_volatile() },
-        byte(6, 0),
-        "what the program has written after it got its memory back"
-    );
+    let seen = unsafe { locked.read_volatile() };
+    ensure_eq!(seen, byte(6, 0), "what the program has written after it got its memory back");
     ensure!(own.is(7), "the memory does not keep what is stored");
     granted(other.unlock(info.hAllocation), "the second unlock")
 }
@@ -235,7 +229,8 @@ fn rules(case: &Case) -> Result<(), Failure> {
     let (rig, own) = (case.rig()?, Own::new()?);
     own.write(5);
     static CONSTANT: [u8; 4 * PAGE] = [1; 4 * PAGE];
-    let changes: &[(&str, fn(&mut Request))] = &[
+    type Change = fn(&mut Request);
+    let changes: &[(&str, Change)] = &[
         ("no ExistingSysMem", |request| request.create.Flags.set_ExistingSysMem(false)),
         ("no address", |request| request.info[0].u.pSystemMem = std::ptr::null_mut()),
         ("an address within a page", |request| {
