@@ -29,7 +29,7 @@ macro_rules! slots {
             DxgkDdiCreateAllocation as CreateAllocation in Memory by memory::create_allocation = "mandatory";
             DxgkDdiDestroyAllocation as DestroyAllocation in Memory by memory::destroy_allocation = "mandatory";
             DxgkDdiDescribeAllocation as DescribeAllocation in Memory by memory::describe_allocation = "mandatory";
-            DxgkDdiGetStandardAllocationDriverData as GetStandardAllocationDriverData in Memory by memory::get_standard_allocation_driver_data = "storage of native fences";
+            DxgkDdiGetStandardAllocationDriverData as GetStandardAllocationDriverData in Memory by memory::get_standard_allocation_driver_data = "storage of native fences, memory of programs";
             DxgkDdiAcquireSwizzlingRange = "no swizzling ranges are reported";
             DxgkDdiReleaseSwizzlingRange = "no swizzling ranges are reported";
             DxgkDdiPatch = "contexts with GPU virtual addresses need no patching";

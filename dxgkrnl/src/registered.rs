@@ -42,7 +42,7 @@ impl RegisteredDriver {
 
     /// A physical device object for DxgkDdiAddDevice. Nothing is known of its device but where it sits.
     pub fn device_object(&self) -> *mut c_void {
-        core::ptr::without_provenance_mut(self.object.address())
+        core::ptr::with_exposed_provenance_mut(self.object.address())
     }
 
     /// The table that the driver passed to DxgkInitialize.

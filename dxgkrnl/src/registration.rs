@@ -13,7 +13,7 @@ use nt::driver::{ControlDevice, Driver, Host, Services};
 use nt::driver_call;
 use nt::fault::guarded;
 use nt::image::ImageError;
-use nt::loader::{self, DriverImage, DriverObject};
+use nt::loader::{self, DriverImage};
 use nt::services::{self as kernel, good};
 use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERFACE_VERSION_WDDM3_2, SLOT_NAMES};
 use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, NtImports};
@@ -103,7 +103,9 @@ impl fmt::Display for LoadError {
             }
             Self::Version(version) => write!(
                 f,
-                "interface version 0x{version:x} in the DDI table, expected 0x{DXGKDDI_INTERFACE_VERSION_WDDM3_2:x} (WDDM 3.2)"
+                "interface version 0x{version:x} ({}) in the DDI table, expected 0x{DXGKDDI_INTERFACE_VERSION_WDDM3_2:x} (WDDM 3.2): tables and \
+                 structures of other versions are not played here",
+                model_of(*version)
             ),
             Self::MissingSlot(slot) => write!(f, "{slot} is NULL; every slot of the base block must be filled"),
             Self::ForbiddenSlot(slot) => write!(f, "{slot} must be NULL"),
@@ -114,6 +116,30 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+/// The driver model of an interface version. [d3dukmdt: DXGKDDI_INTERFACE_VERSION_VISTA and its kin]
+fn model_of(version: u32) -> &'static str {
+    const FIRST: [(u32, &str); 17] = [
+        (0x11008, "later than WDDM 3.2"),
+        (0x11000, "WDDM 3.2"),
+        (0x10000, "WDDM 3.1"),
+        (0xf000, "WDDM 3.0"),
+        (0xe000, "WDDM 2.9"),
+        (0xd000, "WDDM 2.8"),
+        (0xc000, "WDDM 2.7"),
+        (0xb000, "WDDM 2.6"),
+        (0xa000, "WDDM 2.5"),
+        (0x9000, "WDDM 2.4"),
+        (0x8000, "WDDM 2.3"),
+        (0x7000, "WDDM 2.2"),
+        (0x6000, "WDDM 2.1"),
+        (0x5000, "WDDM 2.0"),
+        (0x3000, "WDDM 1.2 or 1.3"),
+        (0x2000, "WDDM 1.1"),
+        (0x1052, "WDDM 1.0"),
+    ];
+    FIRST.iter().find(|(first, _)| version >= *first).map_or("no driver model", |(_, model)| model)
+}
 
 /// Slots that every miniport fills: those from AddDevice to ControlEtwLogging, without those that a compute-only driver may or must leave out.
 const BASE_BLOCK: [&str; 12] = [
@@ -193,9 +219,8 @@ pub(crate) fn load(
     host: &Host<'_>,
 ) -> Result<(Arc<Driver>, Box<DRIVER_INITIALIZATION_DATA>), LoadError> {
     let (driver, entry) = loader::load(image, host).map_err(LoadError::Image)?;
-    let driver_object = DriverObject::new();
-    LOADING.set(Some(Loading { driver_object: driver_object.address(), outcome: Err(LoadError::NotRegistered) }));
-    let status = loader::run_entry(&driver, entry, driver_object);
+    LOADING.set(Some(Loading { driver_object: driver.object(), outcome: Err(LoadError::NotRegistered) }));
+    let status = loader::run_entry(&driver, entry);
     let outcome = LOADING.take().map_or(Err(LoadError::NotRegistered), |loading| loading.outcome);
     let verifier = driver.verifier();
     let result = match status {
@@ -245,4 +270,29 @@ fn register(driver_object: PDRIVER_OBJECT, table: &DRIVER_INITIALIZATION_DATA) -
         loading.outcome = outcome.map(|()| Box::new(*table));
         result
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_version_is_named_by_its_driver_model() {
+        for (version, model) in [
+            (0, "no driver model"),
+            (0x1053, "WDDM 1.0"),
+            (0x2005, "WDDM 1.1"),
+            (0x300e, "WDDM 1.2 or 1.3"),
+            (0x4002, "WDDM 1.2 or 1.3"),
+            (0x5023, "WDDM 2.0"),
+            (0x6011, "WDDM 2.1"),
+            (0xc004, "WDDM 2.7"),
+            (0xf003, "WDDM 3.0"),
+            (0x10004, "WDDM 3.1"),
+            (0x11008, "later than WDDM 3.2"),
+        ] {
+            let told = LoadError::Version(version).to_string();
+            assert!(told.starts_with(&format!("interface version 0x{version:x} ({model}) in the DDI table")), "{told}");
+        }
+    }
 }

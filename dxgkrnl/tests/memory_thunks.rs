@@ -392,7 +392,9 @@ fn absurd_numbers_are_refused_before_anything_happens() {
     assert_eq!(create(|args, _| args.hGlobalShare = 1), STATUS_INVALID_PARAMETER);
     assert_eq!(create(|args, _| args.hResource = 1), STATUS_NOT_SUPPORTED);
     assert_eq!(create(|args, _| args.Flags.set_CreateShared(true)), STATUS_INVALID_PARAMETER);
-    assert_eq!(create(|args, _| args.Flags.set_StandardAllocation(true)), STATUS_NOT_SUPPORTED);
+    assert_eq!(create(|args, _| args.Flags.set_StandardAllocation(true)), STATUS_INVALID_PARAMETER);
+    assert_eq!(create(|args, _| args.Flags.set_ExistingSysMem(true)), STATUS_INVALID_PARAMETER);
+    assert_eq!(create(|args, _| args.Flags.set_ExistingSection(true)), STATUS_NOT_SUPPORTED);
     assert_eq!(
         create(|args, _| args.Flags = D3DKMT_CREATEALLOCATIONFLAGS::from_bits(1 << 31)),
         STATUS_INVALID_PARAMETER
@@ -631,4 +633,47 @@ fn many_threads_of_many_processes_leave_nothing_behind() {
         }
     });
     end(bench, luid);
+}
+
+/// Memory of a program, 64 KiB from a page on.
+#[repr(C, align(4096))]
+struct Own([u8; SIZE]);
+
+#[test]
+fn memory_that_a_program_has_becomes_an_allocation_when_the_driver_says_so_too() {
+    let says_so = Mutant { allocation: |info| set_flags(info, true), ..SOUND };
+    for (mutant, with, expected) in [
+        (says_so, true, STATUS_SUCCESS),
+        (SOUND, true, STATUS_INVALID_PARAMETER),
+        (says_so, false, STATUS_INVALID_PARAMETER),
+        (SOUND, false, STATUS_SUCCESS),
+    ] {
+        let (bench, luid) = start(mutant);
+        let user = User::new(&bench, luid);
+        let mut own = Box::new(Own([7; SIZE]));
+        let at = (&raw mut own.0).cast::<u8>();
+        let mut info = [D3DDDI_ALLOCATIONINFO2::zeroed()];
+        let mut args = user.create_args(&mut info);
+        if with {
+            args.Flags.set_ExistingSysMem(true);
+            info[0].u.pSystemMem = at.cast::<c_void>();
+        }
+        args.u1.pAllocationInfo2 = info.as_mut_ptr();
+        assert_eq!(ask(thunks().D3DKMTCreateAllocation2, args).0, expected);
+        if expected.is_success() {
+            let locked = user.lock(info[0].hAllocation).unwrap();
+            assert_eq!(locked == at, with);
+            // SAFETY: the allocation is locked.
+            assert_eq!(unsafe { locked.read_volatile() }, if with { 7 } else { 0 });
+            assert_eq!(user.destroy(info[0].hAllocation), STATUS_SUCCESS);
+        }
+        // SAFETY: memory of this test, to which nothing else refers.
+        assert_eq!(unsafe { at.wrapping_add(SIZE - 1).read_volatile() }, 7);
+        drop(user);
+        end(bench, luid);
+    }
+}
+
+fn set_flags(info: &mut DXGK_ALLOCATIONINFO, existing: bool) {
+    info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new().with_CpuVisible(true).with_ExistingSysMem(existing);
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine, Submitted};
+use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
@@ -457,4 +458,52 @@ fn an_engine_that_does_not_exist_is_not_idle() {
     machine.engine.idle(7);
     let bugcheck = machine.bugcheck();
     assert!(bugcheck.reason.contains('7'), "{bugcheck:?}");
+}
+
+/// Context switches of the process on node 0, and of the node altogether.
+fn switches(machine: &Machine, app: &App) -> (u32, u32) {
+    let _attached = app.process.attach();
+    let ask = |kind| {
+        let mut args = D3DKMT_QUERYSTATISTICS::zeroed();
+        (args.Type, args.AdapterLuid) = (kind, machine.luid);
+        args.hProcess = std::ptr::without_provenance_mut(usize::MAX);
+        let told = packet_engine::call(dxgkrnl::further_thunks().D3DKMTQueryStatistics, args);
+        told.unwrap().QueryResult
+    };
+    let own = ask(D3DKMT_QUERYSTATISTICS_TYPE::D3DKMT_QUERYSTATISTICS_PROCESS_NODE);
+    let all = ask(D3DKMT_QUERYSTATISTICS_TYPE::D3DKMT_QUERYSTATISTICS_NODE);
+    // SAFETY: every arm of the union is plain numbers.
+    let own = unsafe { own.ProcessNodeInformation.ContextSwitch };
+    // SAFETY: as above.
+    (own, unsafe { all.NodeInformation.GlobalInformation.ContextSwitch })
+}
+
+#[test]
+fn a_switch_is_counted_when_a_packet_of_another_context_gets_the_node() {
+    let machine = Machine::start(&MACHINES[26]);
+    let app = App::new(&machine);
+    let (one, other) = (app.context(), app.context());
+    let (_, before) = switches(&machine, &app);
+    for (context, address) in [(one, 1), (one, 2), (other, 3), (one, 4)] {
+        app.submit(context, address << 16);
+    }
+    let first = machine.engine.rendered(2);
+    let count = || {
+        let (own, all) = switches(&machine, &app);
+        assert_eq!(own, all - before, "nobody else has the node");
+        own
+    };
+    assert_eq!(count(), 1, "the second packet has not got the node yet, and is of the same context");
+    machine.engine.complete(first[0].fence);
+    let third = machine.engine.rendered(3)[2].fence;
+    assert_eq!(count(), 1);
+    machine.engine.complete(first[1].fence);
+    let fourth = machine.engine.rendered(4)[3].fence;
+    assert_eq!(count(), 2, "the other context has the node");
+    assert!(third < fourth);
+    machine.engine.complete(fourth);
+    // The context is gone when the report has been dealt with.
+    app.destroy_context(one).unwrap();
+    assert_eq!(count(), 3, "of the two that one report completes the second had the node, too");
+    machine.end(&app.process);
 }

@@ -11,6 +11,10 @@
 
 #include "campanile_windows.h"
 
+#if defined(CAMPANILE_BASE_TYPES) && defined(MIDL_INTERFACE)
+#error "wsl/winadapter.h was included behind campanile_windows.h: include it first, and both agree on the base types"
+#endif
+
 #ifndef STATUS_SUCCESS
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
 #endif
@@ -158,6 +162,7 @@
 
 /* The guards of Microsoft's header and of Wine's. */
 #if !defined(_D3DKMTHK_H_) && !defined(__WINE_D3DKMTHK_H)
+#define CAMPANILE_KMT_TYPES
 
 #ifdef __cplusplus
 extern "C" {
@@ -192,8 +197,8 @@ typedef struct D3DKMT_ENUMADAPTERS2 {
 
 /* Kinds of adapter to list besides the usual ones */
 typedef struct D3DKMT_ENUMADAPTERS_FILTER {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT64 IncludeComputeOnly : 1;
             UINT64 IncludeDisplayOnly : 1;
             UINT64 IncludeVirtualGpuOnly : 1;
@@ -311,8 +316,8 @@ typedef struct D3DKMT_QUERYADAPTERINFO {
 } D3DKMT_QUERYADAPTERINFO;
 
 typedef struct D3DKMT_WDDM_3_1_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT NativeGpuFenceSupported : 1;
             UINT Reserved : 31;
         };
@@ -321,8 +326,8 @@ typedef struct D3DKMT_WDDM_3_1_CAPS {
 } D3DKMT_WDDM_3_1_CAPS;
 
 typedef struct D3DKMT_WDDM_2_7_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT HwSchSupported : 1;
             UINT HwSchEnabled : 1;
             UINT HwSchEnabledByDefault : 1;
@@ -350,8 +355,8 @@ typedef enum DXGK_ENGINE_TYPE {
 
 /* What a node can do */
 typedef struct DXGK_NODEMETADATA_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ContextSchedulingSupported : 1;
             UINT RingBufferFenceRelease : 1;
             UINT SupportTrackedWorkload : 1;
@@ -382,8 +387,8 @@ typedef struct D3DKMT_NODEMETADATA {
 #pragma pack(pop)
 
 typedef struct D3DKMT_ADAPTERTYPE {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT RenderSupported : 1;
             UINT DisplaySupported : 1;
             UINT SoftwareDevice : 1;
@@ -444,9 +449,9 @@ typedef enum DXGK_FEATURE_ID {
 /* State of a feature and the version agreed on */
 typedef struct DXGK_ISFEATUREENABLED_RESULT {
     USHORT Version;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 USHORT Enabled : 1;
                 USHORT KnownFeature : 1;
                 USHORT SupportedByDriver : 1;
@@ -466,8 +471,8 @@ typedef struct D3DKMT_ISFEATUREENABLED {
 
 /* Whose clock was read */
 typedef struct DXGK_GPUCLOCKDATA_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ContextManagementProcessor : 1;
             UINT Reserved : 31;
         };
@@ -518,7 +523,7 @@ typedef enum D3DKMT_QUEUEDLIMIT_TYPE {
 typedef struct D3DKMT_SETQUEUEDLIMIT {
     D3DKMT_HANDLE hDevice;
     D3DKMT_QUEUEDLIMIT_TYPE Type;
-    union {
+    __extension__ union {
         UINT QueuedPresentLimit;
         D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
     };
@@ -531,8 +536,8 @@ typedef struct D3DKMT_WAITFORIDLE {
 
 /* Kind of a context */
 typedef struct D3DDDI_CREATECONTEXTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT NullRendering : 1;
             UINT InitialData : 1;
             UINT DisableGpuTimeout : 1;
@@ -582,9 +587,9 @@ typedef enum D3DKMT_CLIENTHINT {
 /* An allocation that a command buffer of WDDM 1 refers to */
 typedef struct D3DDDI_ALLOCATIONLIST {
     D3DKMT_HANDLE hAllocation;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT WriteOperation : 1;
                 UINT DoNotRetireInstance : 1;
                 UINT OfferPriority : 3;
@@ -598,9 +603,9 @@ typedef struct D3DDDI_ALLOCATIONLIST {
 /* A place in a buffer of WDDM 1 that needs an address */
 typedef struct D3DDDI_PATCHLOCATIONLIST {
     UINT AllocationIndex;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT SlotId : 24;
                 UINT Reserved : 8;
             };
@@ -644,7 +649,7 @@ typedef struct D3DKMT_RENDERFLAGS {
 } D3DKMT_RENDERFLAGS;
 
 typedef struct D3DKMT_RENDER {
-    union {
+    __extension__ union {
         D3DKMT_HANDLE hDevice;
         D3DKMT_HANDLE hContext;
     };
@@ -754,9 +759,9 @@ typedef struct D3DKMDT_PREEMPTION_CAPS {
 
 typedef struct D3DKMT_WDDM_1_2_CAPS {
     D3DKMDT_PREEMPTION_CAPS PreemptionCaps;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT SupportNonVGA : 1;
                 UINT SupportSmoothRotation : 1;
                 UINT SupportPerEngineTDR : 1;
@@ -775,8 +780,8 @@ typedef struct D3DKMT_WDDM_1_2_CAPS {
 } D3DKMT_WDDM_1_2_CAPS;
 
 typedef struct D3DKMT_WDDM_1_3_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SupportMiracast : 1;
             UINT IsHybridIntegratedGPU : 1;
             UINT IsHybridDiscreteGPU : 1;
@@ -790,8 +795,8 @@ typedef struct D3DKMT_WDDM_1_3_CAPS {
 } D3DKMT_WDDM_1_3_CAPS;
 
 typedef struct D3DKMT_WDDM_2_0_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Support64BitAtomics : 1;
             UINT GpuMmuSupported : 1;
             UINT IoMmuSupported : 1;
@@ -805,8 +810,8 @@ typedef struct D3DKMT_WDDM_2_0_CAPS {
 } D3DKMT_WDDM_2_0_CAPS;
 
 typedef struct D3DKMT_WDDM_2_9_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT HwSchSupportState : 2;
             UINT HwSchEnabled : 1;
             UINT SelfRefreshMemorySupported : 1;
@@ -817,8 +822,8 @@ typedef struct D3DKMT_WDDM_2_9_CAPS {
 } D3DKMT_WDDM_2_9_CAPS;
 
 typedef struct D3DKMT_WDDM_3_0_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT HwFlipQueueSupportState : 2;
             UINT HwFlipQueueEnabled : 1;
             UINT DisplayableSupported : 1;
@@ -845,9 +850,9 @@ typedef struct D3DKMT_QUERY_DEVICE_IDS {
 
 /* What the GPU's page tables can do */
 typedef struct D3DKMT_GPUMMU_CAPS {
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT ReadOnlyMemorySupported : 1;
                 UINT NoExecuteMemorySupported : 1;
                 UINT CacheCoherentMemorySupported : 1;
@@ -899,8 +904,8 @@ typedef enum D3DDDI_QUERYREGISTRY_STATUS {
 } D3DDDI_QUERYREGISTRY_STATUS;
 
 typedef struct D3DDDI_QUERYREGISTRY_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT TranslatePath : 1;
             UINT MutableValue : 1;
             UINT Reserved : 30;
@@ -917,7 +922,7 @@ typedef struct D3DDDI_QUERYREGISTRY_INFO {
     UINT PhysicalAdapterIndex;
     UINT OutputValueSize;
     D3DDDI_QUERYREGISTRY_STATUS Status;
-    union {
+    __extension__ union {
         UINT OutputDword;
         UINT64 OutputQword;
         USHORT OutputString[1];
@@ -947,7 +952,7 @@ typedef struct D3DKMT_CREATEDEVICEFLAGS {
 } D3DKMT_CREATEDEVICEFLAGS;
 
 typedef struct D3DKMT_CREATEDEVICE {
-    union {
+    __extension__ union {
         D3DKMT_HANDLE hAdapter;
         VOID *pAdapter;
     };
@@ -987,8 +992,8 @@ typedef enum D3DKMT_DEVICEEXECUTION_STATE {
 
 /* Whether the desktop was switched */
 typedef struct D3DKMT_DEVICERESET_STATE {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT DesktopSwitched : 1;
             UINT Reserved : 31;
         };
@@ -1073,7 +1078,7 @@ typedef struct D3DKMT_DEVICEPRESENT_QUEUE_STATE {
 typedef struct D3DKMT_GETDEVICESTATE {
     D3DKMT_HANDLE hDevice;
     D3DKMT_DEVICESTATE_TYPE StateType;
-    union {
+    __extension__ union {
         D3DKMT_DEVICEEXECUTION_STATE ExecutionState;
         D3DKMT_DEVICERESET_STATE ResetState;
         D3DKMT_DEVICEPAGEFAULT_STATE PageFaultState;
@@ -1137,8 +1142,8 @@ typedef enum D3DKMT_ESCAPETYPE {
 
 /* Kind of an escape */
 typedef struct D3DDDI_ESCAPEFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT HardwareAccess : 1;
             UINT DeviceStatusQuery : 1;
             UINT ChangeFrameLatency : 1;
@@ -1197,8 +1202,8 @@ typedef struct D3DKMT_STANDARDALLOCATION_EXISTINGHEAP {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DKMT_CREATESTANDARDALLOCATIONFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1219,9 +1224,9 @@ typedef struct D3DDDI_ALLOCATIONINFO {
     VOID *pPrivateDriverData;
     UINT PrivateDriverDataSize;
     D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT Primary : 1;
                 UINT Stereo : 1;
                 UINT Reserved : 30;
@@ -1233,16 +1238,16 @@ typedef struct D3DDDI_ALLOCATIONINFO {
 
 typedef struct D3DDDI_ALLOCATIONINFO2 {
     D3DKMT_HANDLE hAllocation;
-    union {
+    __extension__ union {
         HANDLE hSection;
         VOID *pSystemMem;
     };
     VOID *pPrivateDriverData;
     UINT PrivateDriverDataSize;
     D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT Primary : 1;
                 UINT Stereo : 1;
                 UINT OverridePriority : 1;
@@ -1252,7 +1257,7 @@ typedef struct D3DDDI_ALLOCATIONINFO2 {
         };
     } Flags;
     D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
-    union {
+    __extension__ union {
         UINT Priority;
         SIZE_T Unused;
     };
@@ -1293,13 +1298,13 @@ typedef struct D3DKMT_CREATEALLOCATION {
     D3DKMT_HANDLE hGlobalShare;
     VOID *pPrivateRuntimeData;
     UINT PrivateRuntimeDataSize;
-    union {
+    __extension__ union {
         D3DKMT_CREATESTANDARDALLOCATION *pStandardAllocation;
         VOID *pPrivateDriverData;
     };
     UINT PrivateDriverDataSize;
     UINT NumAllocations;
-    union {
+    __extension__ union {
         D3DDDI_ALLOCATIONINFO *pAllocationInfo;
         D3DDDI_ALLOCATIONINFO2 *pAllocationInfo2;
     };
@@ -1309,8 +1314,8 @@ typedef struct D3DKMT_CREATEALLOCATION {
 
 /* How far the caller vouches that the GPU is done */
 typedef struct D3DDDICB_DESTROYALLOCATION2FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT AssumeNotInUse : 1;
             UINT SynchronousDestroy : 1;
             UINT Reserved : 29;
@@ -1330,8 +1335,8 @@ typedef struct D3DKMT_DESTROYALLOCATION2 {
 
 /* What to do when memory is short */
 typedef struct D3DDDI_MAKERESIDENT_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT CantTrimFurther : 1;
             UINT MustSucceed : 1;
             UINT Reserved : 30;
@@ -1352,8 +1357,8 @@ typedef struct D3DDDI_MAKERESIDENT {
 
 /* How seriously an eviction is meant */
 typedef struct D3DDDI_EVICT_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT EvictOnlyIfNecessary : 1;
             UINT NotWrittenTo : 1;
             UINT Reserved : 30;
@@ -1380,8 +1385,8 @@ typedef enum D3DKMT_OFFER_PRIORITY {
 
 /* How memory is offered */
 typedef struct D3DKMT_OFFER_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT OfferImmediately : 1;
             UINT AllowDecommit : 1;
             UINT Reserved : 30;
@@ -1411,7 +1416,7 @@ typedef struct D3DKMT_RECLAIMALLOCATIONS2 {
     UINT NumAllocations;
     D3DKMT_HANDLE *pResources;
     D3DKMT_HANDLE *HandleList;
-    union {
+    __extension__ union {
         INT *pDiscarded;
         D3DDDI_RECLAIM_RESULT *pResults;
     };
@@ -1420,8 +1425,8 @@ typedef struct D3DKMT_RECLAIMALLOCATIONS2 {
 
 /* What the GPU may do with a mapping; reading is always allowed */
 typedef struct D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT64 Write : 1;
             UINT64 Execute : 1;
             UINT64 Zero : 1;
@@ -1457,7 +1462,7 @@ typedef enum D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE {
 } D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE;
 
 typedef struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
-    union {
+    __extension__ union {
         D3DKMT_HANDLE hPagingQueue;
         D3DKMT_HANDLE hAdapter;
     };
@@ -1465,16 +1470,16 @@ typedef struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
     D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
     D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
     D3DGPU_SIZE_T Size;
-    union {
+    __extension__ union {
         D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE ReservationType;
         UINT Reserved0;
     };
-    union {
+    __extension__ union {
         UINT64 DriverProtection;
         UINT64 Reserved1;
     };
     D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
-    union {
+    __extension__ union {
         UINT64 PagingFenceValue;
         UINT64 Reserved2;
     };
@@ -1488,8 +1493,8 @@ typedef struct D3DKMT_FREEGPUVIRTUALADDRESS {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DDDICB_LOCK2FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1542,8 +1547,8 @@ typedef struct D3DKMT_CHANGEVIDEOMEMORYRESERVATION {
 
 /* Why memory should be given back */
 typedef struct D3DDDI_TRIMRESIDENCYSET_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT PeriodicTrim : 1;
             UINT RestartPeriodicTrim : 1;
             UINT TrimToBudget : 1;
@@ -1609,15 +1614,15 @@ typedef enum D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
 /* What a new mutex or semaphore is like */
 typedef struct D3DDDI_SYNCHRONIZATIONOBJECTINFO {
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             INT InitialState;
         } SynchronizationMutex;
-        struct {
+        __extension__ struct {
             UINT MaxCount;
             UINT InitialCount;
         } Semaphore;
-        struct {
+        __extension__ struct {
             UINT Reserved[16];
         } Reserved;
     };
@@ -1642,8 +1647,8 @@ typedef struct D3DKMT_OPENSYNCOBJECTFROMNTHANDLE {
 
 /* Variants of a signal */
 typedef struct D3DDDICB_SIGNALFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SignalAtSubmission : 1;
             UINT EnqueueCpuEvent : 1;
             UINT AllowFenceRewind : 1;
@@ -1668,8 +1673,8 @@ typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
     D3DDDICB_SIGNALFLAGS Flags;
     UINT BroadcastContextCount;
     D3DKMT_HANDLE BroadcastContext[64];
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT64 FenceValue;
         } Fence;
         HANDLE CpuEventHandle;
@@ -1687,8 +1692,8 @@ typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
     D3DKMT_HANDLE hContext;
     UINT ObjectCount;
     D3DKMT_HANDLE ObjectHandleArray[32];
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT64 FenceValue;
         } Fence;
         UINT64 Reserved[8];
@@ -1703,8 +1708,8 @@ typedef struct D3DKMT_CREATEKEYEDMUTEX {
 
 /* How a keyed mutex is shared */
 typedef struct D3DKMT_CREATEKEYEDMUTEX2_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT NtSecuritySharing : 1;
             UINT Reserved : 31;
         };
@@ -1873,8 +1878,8 @@ typedef struct D3DKMT_DESTROYCONTEXT {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DDDI_CREATEHWCONTEXTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1926,8 +1931,8 @@ typedef struct D3DKMT_DESTROYHWCONTEXT {
 
 /* Kind of a hardware queue */
 typedef struct D3DDDI_CREATEHWQUEUEFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT DisableGpuTimeout : 1;
             UINT NoBroadcastSignal : 1;
             UINT NoBroadcastWait : 1;
@@ -1992,8 +1997,8 @@ typedef struct D3DKMT_SUBMITCOMMANDTOHWQUEUE {
 
 /* Kind of a doorbell */
 typedef struct D3DKMT_CREATE_DOORBELL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT RequireSecondaryCpuVA : 1;
             UINT ResizeRingBufferOperation : 1;
             UINT Reserved : 30;
@@ -2018,8 +2023,8 @@ typedef struct D3DKMT_CREATE_DOORBELL {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DKMT_CONNECT_DOORBELL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -2037,8 +2042,8 @@ typedef struct D3DKMT_DESTROY_DOORBELL {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -2052,8 +2057,8 @@ typedef struct D3DKMT_NOTIFY_WORK_SUBMISSION {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -2118,8 +2123,8 @@ typedef struct D3DKMT_RECLAIMALLOCATIONS {
 
 /* How memory that a process offers is given back */
 typedef struct D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Lazy : 1;
             UINT OnlyRepurposed : 1;
             UINT Reserved : 30;
@@ -2145,8 +2150,8 @@ typedef struct D3DKMT_QUERYPROCESSOFFERINFO {
 
 /* New properties of an allocation */
 typedef struct D3DDDI_UPDATEALLOCPROPERTY_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT AccessedPhysically : 1;
             UINT Unmoveable : 1;
             UINT Reserved : 30;
@@ -2157,8 +2162,8 @@ typedef struct D3DDDI_UPDATEALLOCPROPERTY_FLAGS {
 
 /* Segments in which an allocation should lie, best first; 0 ends the list */
 typedef struct D3DDDI_SEGMENTPREFERENCE {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SegmentId0 : 5;
             UINT Direction0 : 1;
             UINT SegmentId1 : 5;
@@ -2182,7 +2187,7 @@ typedef struct D3DDDI_UPDATEALLOCPROPERTY {
     D3DDDI_SEGMENTPREFERENCE PreferredSegment;
     D3DDDI_UPDATEALLOCPROPERTY_FLAGS Flags;
     UINT64 PagingFenceValue;
-    struct {
+    __extension__ struct {
         UINT SetAccessedPhysically : 1;
         UINT SetSupportedSegmentSet : 1;
         UINT SetPreferredSegment : 1;
@@ -2193,8 +2198,8 @@ typedef struct D3DDDI_UPDATEALLOCPROPERTY {
 
 /* How an allocation is locked */
 typedef struct D3DDDICB_LOCKFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ReadOnly : 1;
             UINT WriteOnly : 1;
             UINT DonotWait : 1;
@@ -2273,7 +2278,7 @@ typedef struct D3DKMT_OPENRESOURCE {
     D3DKMT_HANDLE hDevice;
     D3DKMT_HANDLE hGlobalShare;
     UINT NumAllocations;
-    union {
+    __extension__ union {
         D3DDDI_OPENALLOCATIONINFO *pOpenAllocationInfo;
         D3DDDI_OPENALLOCATIONINFO2 *pOpenAllocationInfo2;
     };
@@ -2491,8 +2496,8 @@ typedef struct D3DKMT_QUERYSTATSTICS_TERMINATIONS {
 
 /* Statistics: adapter information flags */
 typedef struct D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT64 NumberOfMemoryGroups : 2;
             UINT64 SupportsDemotion : 1;
             UINT64 Reserved : 61;
@@ -2546,13 +2551,13 @@ typedef struct D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
     UINT Aperture;
     UINT64 TotalBytesEvictedByPriority[5];
     UINT64 SystemMemoryEndAddress;
-    struct {
+    __extension__ struct {
         UINT64 PreservedDuringStandby : 1;
         UINT64 PreservedDuringHibernate : 1;
         UINT64 PartiallyPreservedDuringHibernate : 1;
         UINT64 Reserved : 61;
     } PowerFlags;
-    struct {
+    __extension__ struct {
         UINT64 SystemMemory : 1;
         UINT64 PopulatedByReservedDDRByFirmware : 1;
         UINT64 SegmentType : 4;
@@ -2807,7 +2812,7 @@ typedef struct D3DKMT_QUERYSTATISTICS {
     LUID AdapterLuid;
     HANDLE hProcess;
     D3DKMT_QUERYSTATISTICS_RESULT QueryResult;
-    union {
+    __extension__ union {
         D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QuerySegment;
         D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QueryProcessSegment;
         D3DKMT_MEMORY_SEGMENT_GROUP QueryProcessSegmentGroup;
@@ -2869,8 +2874,8 @@ typedef enum D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE {
 
 /* Who may use a synchronization object, and how */
 typedef struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Shared : 1;
             UINT NtSecuritySharing : 1;
             UINT CrossAdapter : 1;
@@ -2915,8 +2920,8 @@ typedef struct D3DDDI_NATIVEFENCEINFO {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DKMT_CREATENATIVEFENCE_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -2949,8 +2954,8 @@ typedef struct D3DKMT_DESTROYSYNCHRONIZATIONOBJECT {
 
 /* Variants of a CPU wait */
 typedef struct D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT WaitAny : 1;
             UINT Reserved : 31;
         };
@@ -2979,21 +2984,21 @@ typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
 typedef struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             INT InitialState;
         } SynchronizationMutex;
-        struct {
+        __extension__ struct {
             UINT MaxCount;
             UINT InitialCount;
         } Semaphore;
-        struct {
+        __extension__ struct {
             UINT64 FenceValue;
         } Fence;
-        struct {
+        __extension__ struct {
             HANDLE Event;
         } CPUNotification;
-        struct {
+        __extension__ struct {
             UINT64 InitialFenceValue;
             VOID *FenceValueCPUVirtualAddress;
             D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
@@ -3016,8 +3021,8 @@ typedef struct D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 {
     D3DKMT_HANDLE hDevice;
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
     D3DKMT_HANDLE hSyncObject;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             VOID *FenceValueCPUVirtualAddress;
             D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
             UINT EngineAffinity;
@@ -3030,7 +3035,7 @@ typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
     D3DKMT_HANDLE hContext;
     UINT ObjectCount;
     D3DKMT_HANDLE *ObjectHandleArray;
-    union {
+    __extension__ union {
         UINT64 *MonitoredFenceValueArray;
         UINT64 FenceValue;
         UINT64 Reserved[8];
@@ -3041,7 +3046,7 @@ typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
     D3DKMT_HANDLE hContext;
     UINT ObjectCount;
     D3DKMT_HANDLE *ObjectHandleArray;
-    union {
+    __extension__ union {
         UINT64 *MonitoredFenceValueArray;
         UINT64 Reserved[8];
     };
@@ -3053,7 +3058,7 @@ typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
     D3DDDICB_SIGNALFLAGS Flags;
     UINT BroadcastContextCount;
     D3DKMT_HANDLE *BroadcastContextArray;
-    union {
+    __extension__ union {
         UINT64 FenceValue;
         HANDLE CpuEventHandle;
         UINT64 *MonitoredFenceValueArray;
@@ -3088,15 +3093,15 @@ typedef enum D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE {
 /* One change of a range of a reserved region */
 typedef struct D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
     D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE OperationType;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             D3DGPU_VIRTUAL_ADDRESS BaseAddress;
             D3DGPU_SIZE_T SizeInBytes;
             D3DKMT_HANDLE hAllocation;
             D3DGPU_SIZE_T AllocationOffsetInBytes;
             D3DGPU_SIZE_T AllocationSizeInBytes;
         } Map;
-        struct {
+        __extension__ struct {
             D3DGPU_VIRTUAL_ADDRESS BaseAddress;
             D3DGPU_SIZE_T SizeInBytes;
             D3DKMT_HANDLE hAllocation;
@@ -3105,12 +3110,12 @@ typedef struct D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
             D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
             UINT64 DriverProtection;
         } MapProtect;
-        struct {
+        __extension__ struct {
             D3DGPU_VIRTUAL_ADDRESS BaseAddress;
             D3DGPU_SIZE_T SizeInBytes;
             D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
         } Unmap;
-        struct {
+        __extension__ struct {
             D3DGPU_VIRTUAL_ADDRESS SourceAddress;
             D3DGPU_SIZE_T SizeInBytes;
             D3DGPU_VIRTUAL_ADDRESS DestAddress;
@@ -3127,9 +3132,9 @@ typedef struct D3DKMT_UPDATEGPUVIRTUALADDRESS {
     D3DKMT_SIZE_T Reserved0;
     UINT64 Reserved1;
     UINT64 FenceValue;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT DoNotWait : 1;
                 UINT Reserved : 31;
             };

@@ -16,6 +16,7 @@
 
 /* Every version of wsl/winadapter.h has this macro. */
 #ifndef MIDL_INTERFACE
+#define CAMPANILE_BASE_TYPES
 
 typedef void VOID, *PVOID, *LPVOID;
 typedef char CHAR;

@@ -1,19 +1,19 @@
 //! Physical device objects: what plug and play knows of a device, for drivers that ask with IoGetDeviceProperty and IoOpenDeviceRegistryKey.
 //!
-//! A device object is a number that no address has; drivers only hand it back.
+//! Drivers may look into a device object; mostly they only hand it back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::lock::RwLock;
+use crate::objects::DeviceFields;
 use wddm_ddi::nt::{DEVICE_PROPERTY_ADDRESS, DEVICE_PROPERTY_BUS_NUMBER, DEVICE_PROPERTY_HARDWARE_ID};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND};
 
 use crate::pci::Function;
 use crate::registry::RegistryKey;
 
-static NEXT: AtomicUsize = AtomicUsize::new(0xd0de_0000_0000_0010);
 static OBJECTS: RwLock<BTreeMap<usize, Known>> = RwLock::new(BTreeMap::new());
 
 /// Position of a function on the PCI bus.
@@ -39,34 +39,34 @@ struct Known {
 }
 
 /// The device object of a function; drivers may use it until this is dropped.
-pub struct DeviceObject(usize);
+pub struct DeviceObject(DeviceFields);
 
 impl DeviceObject {
     /// A device object for what was found at `location`, if it was a function.
     pub fn new(location: Location, function: Option<&Arc<Function>>) -> Self {
-        let address = NEXT.fetch_add(0x10, Ordering::Relaxed);
+        let object = DeviceFields::new();
         let hardware_ids = function.map(|function| function.hardware_ids());
         let known = Known { location, hardware_ids, software: RegistryKey::default() };
-        OBJECTS.write().insert(address, known);
-        Self(address)
+        OBJECTS.write().insert(object.address(), known);
+        Self(object)
     }
 
     /// Sets the software key of its driver, for drivers that open it from now on.
     pub fn set_software_key(&self, key: RegistryKey) {
-        if let Some(known) = OBJECTS.write().get_mut(&self.0) {
+        if let Some(known) = OBJECTS.write().get_mut(&self.address()) {
             known.software = key;
         }
     }
 
     /// As drivers get it.
     pub fn address(&self) -> usize {
-        self.0
+        self.0.address()
     }
 }
 
 impl Drop for DeviceObject {
     fn drop(&mut self) {
-        OBJECTS.write().remove(&self.0);
+        OBJECTS.write().remove(&self.address());
     }
 }
 

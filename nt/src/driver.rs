@@ -15,6 +15,7 @@ use crate::etw::Etw;
 use crate::image::Image;
 use crate::image::symbols::{Source, Symbols};
 use crate::lock::{Innermost, Mutex, lock};
+use crate::objects::DriverObject;
 use crate::pool::{Pool, SpecialPool, tag_name};
 use crate::ram::{Pages, Ram};
 use crate::registry::{OpenKeys, RegistryKey};
@@ -129,6 +130,7 @@ pub struct Driver {
     contiguous: Mutex<BTreeMap<usize, Pages>>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<LoadedImage>,
+    object: DriverObject,
 }
 
 /// An image and what is needed to talk about addresses in it.
@@ -155,6 +157,8 @@ impl Driver {
         let (verifier, ram) = (Arc::clone(host.verifier), Arc::clone(host.ram));
         let pool = Pool::new(ram.size(), host.special_pool);
         let services = host.services;
+        let place =
+            image.as_ref().map(|LoadedImage { image, .. }| [image.base(), image.size(), image.entry().unwrap_or(0)]);
         let (etw, keys, deferred, contiguous) = Default::default();
         Arc::new(Self {
             name: name.into(),
@@ -170,7 +174,13 @@ impl Driver {
             io_spaces: Mutex::default(),
             contiguous,
             image,
+            object: DriverObject::new(name, place.unwrap_or_default()),
         })
+    }
+
+    /// Address of its driver object.
+    pub fn object(&self) -> usize {
+        self.object.address()
     }
 
     /// The services that it may call.
@@ -292,6 +302,7 @@ impl Driver {
             io_spaces: Mutex::default(),
             contiguous: Mutex::default(),
             image: None,
+            object: DriverObject::new("", [0; 3]),
         })
     }
 

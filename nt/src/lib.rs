@@ -21,6 +21,7 @@ pub mod irql;
 pub mod kernel_stack;
 pub mod loader;
 pub mod lock;
+mod objects;
 pub mod pci;
 pub mod pool;
 pub mod ram;

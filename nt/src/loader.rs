@@ -1,7 +1,6 @@
 //! Loading drivers: the image, and DriverEntry.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wddm_ddi::nt::NtImports;
 use wddm_ddi::status::NTSTATUS;
@@ -81,26 +80,8 @@ pub fn load(image: DriverImage, host: &Host<'_>) -> Result<(Arc<Driver>, PDRIVER
     Ok((Driver::new(&name, host, loaded), entry))
 }
 
-/// The driver object of a DriverEntry: a number that no address has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DriverObject(usize);
-
-impl DriverObject {
-    /// A new one.
-    #[expect(clippy::new_without_default, reason = "no two are alike")]
-    pub fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0xd0b1_0000_0000_0010);
-        Self(NEXT.fetch_add(0x10, Ordering::Relaxed))
-    }
-
-    /// As drivers know it.
-    pub fn address(self) -> usize {
-        self.0
-    }
-}
-
 /// Runs DriverEntry; `None` if it did not return.
-pub fn run_entry(driver: &Arc<Driver>, entry: PDRIVER_INITIALIZE, driver_object: DriverObject) -> Option<NTSTATUS> {
+pub fn run_entry(driver: &Arc<Driver>, entry: PDRIVER_INITIALIZE) -> Option<NTSTATUS> {
     const NAME: &str = "DriverEntry";
     let path = format!("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\{}", driver.name());
     let mut path = path.encode_utf16().take(0x7fff).collect::<Vec<u16>>();
@@ -108,7 +89,7 @@ pub fn run_entry(driver: &Arc<Driver>, entry: PDRIVER_INITIALIZE, driver_object:
     let mut path = UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: path.as_mut_ptr() };
     let (status, leftovers) = driver_call::run(driver, NAME, || {
         // SAFETY: the image names this function as its DriverEntry; both arguments live across the call.
-        unsafe { entry(core::ptr::without_provenance_mut(driver_object.0), &raw mut path) }
+        unsafe { entry(core::ptr::with_exposed_provenance_mut(driver.object()), &raw mut path) }
     });
     leftovers.check(NAME, driver.verifier());
     status

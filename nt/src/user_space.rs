@@ -10,12 +10,35 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 
 use crate::bus::trap;
 use crate::fault::frozen;
 
 /// Words of the structure that a function of user mode is called with, at most.
 pub const ARGUMENT_WORDS: usize = 3;
+
+mod maps;
+
+/// A file of the host, by which it is known again where it is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// Number of the device that the file is on.
+    pub device: u64,
+    /// Number of the file there.
+    pub inode: u64,
+}
+
+impl FileId {
+    /// That of an open file.
+    ///
+    /// # Errors
+    /// The host does not tell.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
+}
 
 /// What the kernel does in the user-mode side of a process.
 ///
@@ -102,6 +125,21 @@ pub trait UserSpace: Send + Sync {
 
     /// Gives a reservation back.
     fn release(&self, range: Range<usize>);
+
+    /// Asks whether the kernel may put memory of the machine into the place of memory that user mode has at a range, as [`UserSpace::freeze`] and
+    /// [`UserSpace::show`] do it. The addresses stay user mode's, until [`UserSpace::give_back`] and afterwards.
+    ///
+    /// # Errors
+    /// EFAULT unless user mode may read and write all of it; EOPNOTSUPP if others see some of it, the calling thread has its stack there, or it
+    /// belongs to the kernel.
+    fn adopt(&self, range: Range<usize>) -> io::Result<()>;
+
+    /// Makes what still shows `file` of a range show a copy of that, in memory of user mode's own, without losing a store. What user mode has mapped
+    /// there meanwhile stays.
+    ///
+    /// # Errors
+    /// The host has no memory; some of the range may show the file.
+    fn give_back(&self, range: Range<usize>, file: FileId) -> io::Result<()>;
 
     /// Calls a function of the process, which takes a pointer to a structure of 64-bit words, and returns when it has returned. While it runs, the
     /// thunks that it calls run [on behalf of](acting_for) `caller`. False if the process is gone.
@@ -291,6 +329,25 @@ impl UserSpace for ThisProcess {
         trap::answer_no_more(range.start);
         // SAFETY: the reservation was mapped with this address and size and belongs to the kernel.
         unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(range.start), range.len()) };
+    }
+
+    fn adopt(&self, range: Range<usize>) -> io::Result<()> {
+        let here = 0u8;
+        if range.contains(&(&raw const here).addr()) {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        maps::of_this_process()?.are_its_own(&range)
+    }
+
+    fn give_back(&self, range: Range<usize>, file: FileId) -> io::Result<()> {
+        for part in maps::of_this_process()?.that_show(&range, file) {
+            self.freeze(part.clone())?;
+            // Without it a store ends the program, which is what the host does when it has no memory.
+            let given = self.detach(part.clone(), true).inspect_err(|_| drop(self.allow_stores(part.clone())));
+            self.thaw(part.start);
+            given?;
+        }
+        Ok(())
     }
 
     fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {

@@ -8,7 +8,7 @@ use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::status::NTSTATUS;
 
 /// Version of the messages; both ends have the same one.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// Words of a message.
 pub const WORDS: usize = 12;
 /// Arguments of a thunk, at most.
@@ -159,6 +159,14 @@ pub enum Operation {
     },
     /// With a descriptor, which is the program's from then on; the answer is its number there.
     Give,
+    Adopt {
+        range: Range<u64>,
+    },
+    GiveBack {
+        range: Range<u64>,
+        device: u64,
+        inode: u64,
+    },
 }
 
 /// Messages of a machine.
@@ -283,6 +291,8 @@ impl Operation {
             Self::Release { range } => (9, [range.start, range.end, 0, 0, 0]),
             Self::Call { function, argument: [a, b, c], caller } => (10, [*function, *a, *b, *c, *caller]),
             Self::Give => (11, [0; 5]),
+            Self::Adopt { range } => (12, [range.start, range.end, 0, 0, 0]),
+            Self::GiveBack { range, device, inode } => (13, [range.start, range.end, *device, *inode, 0]),
         }
     }
 
@@ -300,6 +310,8 @@ impl Operation {
             9 => Self::Release { range: range(a, b)? },
             10 => Self::Call { function: a, argument: [b, c, d], caller: e },
             11 => Self::Give,
+            12 => Self::Adopt { range: range(a, b)? },
+            13 => Self::GiveBack { range: range(a, b)?, device: c, inode: d },
             _ => return Err(Malformed),
         })
     }
@@ -385,7 +397,9 @@ mod tests {
             Operation::Detach { range: range.clone(), writable: false },
             Operation::Blank { range: range.clone() },
             Operation::AnswerForFunction { range: range.clone() },
-            Operation::Release { range },
+            Operation::Release { range: range.clone() },
+            Operation::Adopt { range: range.clone() },
+            Operation::GiveBack { range, device: 6, inode: 7 },
             Operation::Call { function: 1, argument: [2, 3, 4], caller: 5 },
             Operation::Give,
         ];

@@ -21,6 +21,7 @@ pub mod destruction;
 pub mod doorbell;
 pub mod doorbell_resize;
 pub mod doorbell_ring;
+pub mod existing_memory;
 pub mod exit;
 pub mod fault;
 pub mod fence;
@@ -66,6 +67,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     control::CASES,
     memory::CASES,
     memory_forms::CASES,
+    existing_memory::CASES,
     lock::CASES,
     destruction::CASES,
     coherency::CASES,

@@ -37,6 +37,9 @@ cases! { thunks "Statistics";
     "Statistics.ContextSwitchesAreCounted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
         "Each time that a hardware context gets a node is counted for its process and for the node."
         => switches;
+    "Statistics.PacketsSwitchContexts" on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
+        "A node that runs packets of two contexts in turn has a switch for each turn, for the process and altogether."
+        => packets_switch;
     "Statistics.WaitsAndSignalsAreCounted" on Boot::Fresh, "d3dkmt_querystatistics_queue_packet_type_information":
         "Waits and signals of the process' contexts are counted on their node when they are submitted and again when they are over, and are part of what the node has done altogether."
         => synchronization;
@@ -410,6 +413,25 @@ fn switches(case: &Case) -> Result<(), Failure> {
         let value = rig.kernel_submit(queue, &[fill(memory.address, SIZE, round)])?;
         crate::rig::wait_until("the kernel's queue", || queue.progress.load() >= value)?;
         crate::rig::wait_until("a switch to the other context", || counted().is_ok_and(|now| now > before))?;
+    }
+    Ok(())
+}
+
+fn packets_switch(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let memory = rig.memory(4096, Placement::Vram)?;
+    let mut contexts = [rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?];
+    let counted = || -> Result<u32, Failure> {
+        let [own, all, _] = node_figures(case, &rig, NODE_COPY)?;
+        ensure!(all.ContextSwitch >= own.ContextSwitch, "{} of {} switches", own.ContextSwitch, all.ContextSwitch);
+        Ok(own.ContextSwitch)
+    };
+    let mut before = 0;
+    for turn in 0..6 {
+        rig.packet_execute(&mut contexts[turn % 2], &[fill(memory.address, 4096, 1)])?;
+        // It is counted when the report of the packet before has been dealt with. Other programs may have had the node in between.
+        crate::rig::wait_until("a switch to the other context", || counted().is_ok_and(|now| now > before))?;
+        before = counted()?;
     }
     Ok(())
 }

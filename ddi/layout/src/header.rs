@@ -270,11 +270,11 @@ impl<'a> Writer<'a> {
             match &inner.shape {
                 Shape::Record { fields } => {
                     let kind = if is_helper_union(inner) || within.all_at_one(fields) { "union" } else { "struct" };
-                    let _ = writeln!(text, "{indent}{kind} {{");
+                    let _ = writeln!(text, "{indent}__extension__ {kind} {{");
                     self.members(fields, &within, text)?;
                 }
                 Shape::Bits { bits } => {
-                    let _ = writeln!(text, "{indent}struct {{");
+                    let _ = writeln!(text, "{indent}__extension__ struct {{");
                     bit_word(bits, &within, within.has("Value") && !sibling, text);
                 }
                 Shape::Open { .. } => return Err(format!("{} is no unnamed type", inner.name)),
@@ -309,7 +309,7 @@ fn bit_word(bits: &[Bit], place: &MemberPath<'_>, whole: bool, text: &mut String
     let indent = place.indent();
     let deeper = if whole { format!("{indent}        ") } else { indent.clone() };
     if whole {
-        let _ = writeln!(text, "{indent}union {{\n{indent}    struct {{");
+        let _ = writeln!(text, "{indent}__extension__ union {{\n{indent}    __extension__ struct {{");
     }
     for bit in bits {
         // Reserved bits have a number in Rust where C leaves them without a name.

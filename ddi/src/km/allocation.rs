@@ -3,7 +3,7 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::km::D3DDDIFORMAT;
+use crate::km::{D3DDDIFORMAT, D3DKMDT_GDISURFACEDATA};
 use crate::types::{D3DKMT_HANDLE, HANDLE};
 
 /// Banks of a segment in which an allocation should lie; no meaning without banks.
@@ -517,6 +517,7 @@ pub struct D3DKMDT_FENCESTORAGESURFACEDATA {
 #[derive(Clone, Copy)]
 pub union DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA_Union {
     pub pCreateStagingSurfaceData: *mut D3DKMDT_STAGINGSURFACEDATA,
+    pub pCreateGdiSurfaceData: *mut D3DKMDT_GDISURFACEDATA,
     pub pCreateFenceStorageData: *mut D3DKMDT_FENCESTORAGESURFACEDATA,
 }
 

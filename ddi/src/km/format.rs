@@ -1,4 +1,6 @@
-//! Pixel formats.
+//! Pixel formats, and surfaces that the operating system creates.
+
+use bitfield_struct::bitfield;
 
 /// Pixel format of a surface; buffers are unknown. [d3dukmdt: D3DDDIFORMAT]
 #[repr(transparent)]
@@ -113,6 +115,48 @@ impl D3DDDIFORMAT {
     pub const D3DDDIFMT_BINARYBUFFER: Self = Self(199);
 }
 
+/// What a surface is for. [d3dkmdt: D3DKMDT_GDISURFACETYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMDT_GDISURFACETYPE(pub i32);
+
+impl D3DKMDT_GDISURFACETYPE {
+    pub const D3DKMDT_GDISURFACE_INVALID: Self = Self(0);
+    pub const D3DKMDT_GDISURFACE_TEXTURE: Self = Self(1);
+    pub const D3DKMDT_GDISURFACE_STAGING_CPUVISIBLE: Self = Self(2);
+    pub const D3DKMDT_GDISURFACE_STAGING: Self = Self(3);
+    pub const D3DKMDT_GDISURFACE_LOOKUPTABLE: Self = Self(4);
+    pub const D3DKMDT_GDISURFACE_EXISTINGSYSMEM: Self = Self(5);
+    pub const D3DKMDT_GDISURFACE_TEXTURE_CPUVISIBLE: Self = Self(6);
+    /// Linear, in system memory, for several adapters.
+    pub const D3DKMDT_GDISURFACE_TEXTURE_CROSSADAPTER: Self = Self(7);
+    pub const D3DKMDT_GDISURFACE_TEXTURE_CPUVISIBLE_CROSSADAPTER: Self = Self(8);
+}
+
+/// No flags are defined: reserved, zero. [d3dkmdt: D3DKMDT_GDISURFACEFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMDT_GDISURFACEFLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// Shape of a surface that the operating system creates. [d3dkmdt: D3DKMDT_GDISURFACEDATA]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMDT_GDISURFACEDATA {
+    pub Width: u32,
+    pub Height: u32,
+    pub Format: D3DDDIFORMAT,
+    pub Type: D3DKMDT_GDISURFACETYPE,
+    pub Flags: D3DKMDT_GDISURFACEFLAGS,
+    /// Out: bytes of a row, where the CPU sees it.
+    pub Pitch: u32,
+}
+
 zeroed! {
     D3DDDIFORMAT,
+    D3DKMDT_GDISURFACETYPE,
+    D3DKMDT_GDISURFACEFLAGS,
+    D3DKMDT_GDISURFACEDATA,
 }

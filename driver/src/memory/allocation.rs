@@ -329,17 +329,51 @@ fn fence_segments(
     }
 }
 
+/// What the system is to hand over when it creates a surface that adapters share: that it lies in system memory, which is linear for every engine. It is asked
+/// for the size first, with NULL for the data. [d3dkmddi: DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA]
+fn surface(args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), Refused> {
+    // SAFETY: the type selects this arm.
+    let surface = unsafe { args.u.pCreateGdiSurfaceData };
+    // SAFETY: the operating system passes the structure for the length of the call.
+    let surface = unsafe { surface.as_mut() }.ok_or(refused(Reason::NullPointer))?;
+    let bytes = surface.Format == D3DDDIFORMAT::D3DDDIFMT_UNKNOWN && surface.Height == 1;
+    if surface.Type != D3DKMDT_GDISURFACETYPE::D3DKMDT_GDISURFACE_TEXTURE_CROSSADAPTER || !bytes || surface.Width == 0 {
+        return Err(refused(Reason::NotServed));
+    }
+    surface.Pitch = surface.Width;
+    let data = AllocationData {
+        magic: MAGIC,
+        placement: Placement::System as u32,
+        size: surface.Width.into(),
+        adapter: args.PhysicalAdapterIndex,
+        reserved: 0,
+    };
+    args.ResourcePrivateDriverDataSize = 0;
+    if let Some(place) = NonNull::new(args.pAllocationPrivateDriverData.cast::<[u8; AllocationData::SIZE]>()) {
+        if (args.AllocationPrivateDriverDataSize as usize) < AllocationData::SIZE {
+            return Err(refused(Reason::PrivateData));
+        }
+        // SAFETY: the operating system has that many bytes there, as was just checked; bytes need no alignment.
+        unsafe { place.write(data.to_bytes()) };
+    }
+    args.AllocationPrivateDriverDataSize = AllocationData::SIZE as u32;
+    Ok(())
+}
+
 /// DxgkDdiGetStandardAllocationDriverData: where values of fences lie. The private data of such storage is not looked at and none is
-/// asked for. Surfaces do not exist here.
+/// asked for. Of surfaces there are those without a format that adapters share, behind which the system puts memory of programs.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED for another type of allocation or fence; STATUS_INVALID_PARAMETER for a value that fences do not have, or
+/// STATUS_NOT_SUPPORTED for another type of allocation, surface or fence; STATUS_INVALID_PARAMETER for a value that fences do not have, or
 /// another physical adapter.
 pub(crate) fn standard(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> Result<(), Refused> {
+    if args.StandardAllocationType == D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_GDISURFACE {
+        return surface(args);
+    }
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_FENCESTORAGE {
         return Err(refused(Reason::NotServed));
     }

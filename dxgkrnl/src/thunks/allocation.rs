@@ -10,8 +10,9 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::process::{Object, Process};
-use crate::vidmm::{Allocation, AllocationRequest, Resource, ResourceData};
+use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData};
 use crate::vidsch::Device;
+use nt::ram::PAGE_SIZE;
 
 use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
 use super::{enter, enter_read_only, power, resource, user};
@@ -21,6 +22,7 @@ pub(super) const PRIVATE_MAX: u32 = 1 << 16;
 /// How long a synchronous destruction waits for queues that still use the allocation.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// ExistingSection is refused: there are no section objects here, and the GPU reaches the machine's memory only, in which no file lies.
 fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
     let flags = args.Flags;
     let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
@@ -31,6 +33,8 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
         .with_ReadOnly(true)
         .with_CreateWriteCombined(true)
         .with_CreateCached(true)
+        .with_ExistingSysMem(true)
+        .with_StandardAllocation(true)
         .with_Zeroed(true)
         .with_AllowNotZeroed(true)
         .with_NoKmdAccess(true)
@@ -39,23 +43,23 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
     let elsewhere = D3DKMT_CREATEALLOCATIONFLAGS::new()
         .with_CreateProtected(true)
         .with_RestrictSharedAccess(true)
-        .with_ExistingSysMem(true)
         .with_SwapChainBackBuffer(true)
         .with_CrossAdapter(true)
         .with_OpenCrossAdapter(true)
         .with_PartialSharedCreation(true)
         .with_WriteWatch(true)
-        .with_StandardAllocation(true)
         .with_ExistingSection(true)
         .with_PhysicallyContiguous(true)
         .with_SharedDisplayable(true)
         .into_bits();
     let bits = flags.into_bits();
+    // A standard allocation is memory that exists, the other types being the system's.
+    let of_nothing = flags.StandardAllocation() && !flags.ExistingSysMem();
     let both_cachings = flags.CreateWriteCombined() && flags.CreateCached();
     // Resources are shared, by handles of one kind.
     let unshared =
         flags.CreateShared() && !flags.CreateResource() || flags.NtSecuritySharing() && !flags.CreateShared();
-    if bits & !(hints | elsewhere) != 0 || both_cachings || unshared || args.hGlobalShare != 0 {
+    if bits & !(hints | elsewhere) != 0 || both_cachings || unshared || of_nothing || args.hGlobalShare != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
     if bits & elsewhere != 0 || args.hResource != 0 {
@@ -130,22 +134,36 @@ struct Described<F> {
     data: Vec<Vec<u8>>,
     before: Vec<Vec<u8>>,
     priorities: Vec<Option<u32>>,
+    described_by_driver: bool,
 }
 
 impl<F: Form> Described<F> {
-    fn read(at: *mut F, count: u32) -> Result<Self, NTSTATUS> {
+    fn read(at: *mut F, count: u32, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Self, NTSTATUS> {
         let (mut infos, mut data, mut priorities) = (Vec::new(), Vec::new(), Vec::new());
         for place in 0..count as usize {
             let info: F = user::read(at.wrapping_add(place))?;
             let (private, size) = info.private();
-            if size > PRIVATE_MAX || !info.existing().is_null() {
+            if size > PRIVATE_MAX || info.existing().is_null() == flags.ExistingSysMem() {
                 return Err(STATUS_INVALID_PARAMETER);
             }
             priorities.push(info.priority()?);
+            // A standard allocation is described by the driver.
+            let size = if flags.StandardAllocation() { 0 } else { size };
             data.push(user::read_array(private.cast_const().cast(), size)?);
             infos.push(info);
         }
-        Ok(Self { infos, at, before: data.clone(), data, priorities })
+        Ok(Self { infos, at, before: data.clone(), data, priorities, described_by_driver: false })
+    }
+
+    /// Addresses of memory that exists, of all allocations or of none.
+    fn existing(&self) -> impl Iterator<Item = usize> {
+        self.infos.iter().map(Form::existing).filter(|at| !at.is_null()).map(<*mut c_void>::addr)
+    }
+
+    /// The driver has described the allocations itself: nothing of that is user mode's.
+    fn is_described_by(&mut self, data: Vec<u8>) {
+        self.data = vec![data];
+        self.described_by_driver = true;
     }
 
     /// Gives user mode its handles, and what the driver wrote into the private data.
@@ -155,7 +173,7 @@ impl<F: Form> Described<F> {
             user::write(self.at.wrapping_add(place), info)?;
         }
         for (info, (data, before)) in self.infos.iter().zip(self.data.iter().zip(&self.before)) {
-            if data != before {
+            if data != before && !self.described_by_driver {
                 user::write_array(info.private().0.cast(), data)?;
             }
         }
@@ -181,6 +199,57 @@ pub(super) unsafe extern "win64" fn create_allocation(args: *mut D3DKMT_CREATEAL
     })
 }
 
+/// Private data of the resource, and where they came from; NULL for the driver's own.
+struct Whole {
+    data: Vec<u8>,
+    before: Vec<u8>,
+    at: *mut u8,
+}
+
+impl Whole {
+    fn read(args: &D3DKMT_CREATEALLOCATION) -> Result<Self, NTSTATUS> {
+        // SAFETY: both arms of the union are pointers; a standard allocation has no private data, and none is read.
+        let at: *mut u8 = unsafe { args.u.pPrivateDriverData }.cast();
+        let data: Vec<u8> = user::read_array(at.cast_const(), args.PrivateDriverDataSize)?;
+        Ok(Self { before: data.clone(), data, at })
+    }
+
+    fn of_driver(data: Vec<u8>) -> Self {
+        Self { before: Vec::new(), data, at: core::ptr::null_mut() }
+    }
+
+    /// Gives user mode what the driver wrote into its data.
+    fn give_back(&self) -> Result<(), NTSTATUS> {
+        if self.at.is_null() || self.data == self.before { Ok(()) } else { user::write_array(self.at, &self.data) }
+    }
+}
+
+/// What of the arguments says where the memory comes from. [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATION]
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER unless a standard allocation is a single one, of whole pages and without private data of the resource; STATUS_NOT_SUPPORTED for the internal
+/// backing store, about which no page says more than its name.
+fn read_backing(args: &D3DKMT_CREATEALLOCATION) -> Result<Backing, NTSTATUS> {
+    use D3DKMT_STANDARDALLOCATIONTYPE as Type;
+    if !args.Flags.StandardAllocation() {
+        return Ok(if args.Flags.ExistingSysMem() { Backing::Program } else { Backing::New });
+    }
+    if args.NumAllocations != 1 || args.PrivateDriverDataSize != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: both arms of the union are pointers; with StandardAllocation it is a description.
+    let standard: D3DKMT_CREATESTANDARDALLOCATION = user::read(unsafe { args.u.pStandardAllocation })?;
+    let size = standard.ExistingHeapData.Size as u64;
+    match standard.Type {
+        _ if standard.Flags.into_bits() != 0 => Err(STATUS_INVALID_PARAMETER),
+        Type::D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP if size != 0 && size.is_multiple_of(PAGE_SIZE) => {
+            Ok(Backing::Heap(size))
+        }
+        Type::D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE => Err(STATUS_NOT_SUPPORTED),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
 fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *mut F) -> Result<NTSTATUS, NTSTATUS> {
     // Allocations have no memory before they are resident or locked.
     let inside = power::where_needed(process, || false);
@@ -190,41 +259,42 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    // SAFETY: both arms of the union are pointers; without StandardAllocation it is private data.
-    let private = unsafe { args.u.pPrivateDriverData };
-    let mut described = Described::read(at, args.NumAllocations)?;
-    let mut whole: Vec<u8> = user::read_array(private.cast_const().cast(), args.PrivateDriverDataSize)?;
-    let before = whole.clone();
-    let shared = args.Flags.CreateShared();
-    let runtime = resource::read_runtime_data(args)?;
+    let backing = read_backing(args)?;
+    let mut described = Described::read(at, args.NumAllocations, args.Flags)?;
+    let mut whole = Whole::read(args)?;
+    let (shared, runtime) = (args.Flags.CreateShared(), resource::read_runtime_data(args)?);
     let vidmm = device.adapter.vidmm();
+    if let Backing::Heap(size) = backing {
+        let (allocation, resource) = vidmm.standard_data(size)?;
+        described.is_described_by(allocation);
+        whole = Whole::of_driver(resource);
+    }
     let request = AllocationRequest {
         allocations: &mut described.data,
-        private: &mut whole,
+        private: &mut whole.data,
         resource: args.Flags.CreateResource(),
         read_only: args.Flags.ReadOnly(),
         shared,
+        backing,
     };
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
     let opened = shared.then(|| {
         let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
-        let data = ResourceData { allocations, private: whole.clone(), runtime, nt_sharing };
+        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing };
         Resource::opened(&**device, vidmm.share(&made, data))
     });
     let resource = opened.clone().or(resource);
-    for (allocation, priority) in made.iter().zip(&described.priorities) {
-        if let Some(priority) = priority {
-            vidmm.set_priority(allocation, *priority);
-        }
-    }
-    let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
-        let given = described
-            .give_back(&handles)
-            .and_then(|()| if whole == before { Ok(()) } else { user::write_array(private.cast(), &whole) });
-        let published = given.and_then(|()| resource::publish(process, opened.as_deref()));
-        let global = published.inspect_err(|_| forget(process, &handles, resource))?;
-        Ok((resource, global))
-    });
+    let priorities = made.iter().zip(&described.priorities);
+    let overridden = priorities.filter_map(|(allocation, priority)| Some((allocation, (*priority)?)));
+    overridden.for_each(|(allocation, priority)| vidmm.set_priority(allocation, priority));
+    let adopted = described.existing().zip(&made).try_for_each(|(at, allocation)| vidmm.adopt_memory(allocation, at));
+    let registered =
+        adopted.and_then(|()| register(process, &device, &made, resource)).and_then(|(handles, resource)| {
+            let given = described.give_back(&handles).and_then(|()| whole.give_back());
+            let published = given.and_then(|()| resource::publish(process, opened.as_deref()));
+            let global = published.inspect_err(|_| forget(process, &handles, resource))?;
+            Ok((resource, global))
+        });
     match registered {
         Ok((resource, global)) => {
             (args.hResource, args.hGlobalShare) = (resource, global);

@@ -1,8 +1,7 @@
 //! D3DKMTQueryStatistics: what a task manager shows.
 //!
 //! Every figure that is told is counted; what this system does not count, or does not have (allocation lists, renaming, swizzling ranges, displays), is 0.
-//! Running times are those of packets, and those of contexts that the hardware schedules by the scheduling log of their node, which also tells their context
-//! switches; those of packets are not counted. Of hardware queues the command buffers, waits and signals are counted that the kernel submits: what user mode
+//! Running times and context switches are those of packets, and those of contexts that the hardware schedules by the scheduling log of their node. Of hardware queues the command buffers, waits and signals are counted that the kernel submits: what user mode
 //! submits by itself the system does not see. Microsoft's pages reserve the structure for the system and say no more than its members. [d3dkmthk:
 //! D3DKMT_QUERYSTATISTICS; d3dkmddi: DXGKDDI_SETSCHEDULINGLOGBUFFER]
 

@@ -10,12 +10,11 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmd_handle::KmdHandle;
+use crate::vidmm::answer::{Answer, Backing, check};
 use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId};
 use crate::vidmm::scheduler::MemoryOwner;
-use crate::vidmm::segment::Segments;
 use crate::vidmm::sharing::{NOBODY, SharedResource, Sharing};
 use crate::vidmm::{Global, Kept, VidMm, placement};
-use nt::ram::PAGE_SIZE;
 
 /// An allocation among those of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,70 +84,12 @@ pub(crate) struct Request<'a> {
     pub(crate) read_only: bool,
     /// Other devices may open them.
     pub(crate) shared: bool,
+    /// Where their memory comes from. The program's is put behind them by [`VidMm::adopt_memory`].
+    pub(crate) backing: Backing,
 }
 
 /// What came of it: the allocations in order, and the resource if one was asked for.
 pub(crate) type Created = (Vec<Arc<Allocation>>, Option<Arc<Resource>>);
-
-/// The answer of the driver, checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Answer {
-    kmd: KmdHandle,
-    size: u64,
-    alignment: u64,
-    placements: [u8; 32],
-    cpu_access: CpuAccess,
-    priority: u32,
-}
-
-/// The rules for what CreateAllocation may answer; the text names the one that is broken. [d3dkmddi: DXGK_ALLOCATIONINFO]
-fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -> Result<Answer, &'static str> {
-    // SAFETY: both arms are the same 32 bits.
-    let flags = unsafe { info.u3.FlagsWddm2 };
-    // SAFETY: both arms are the same 32 bits.
-    let alignment = u64::from(unsafe { info.u.Alignment });
-    if info.hAllocation.is_null() {
-        return Err("hAllocation is NULL");
-    }
-    let size = (info.Size as u64).checked_next_multiple_of(PAGE_SIZE).filter(|size| *size != 0);
-    let size = size.filter(|size| *size <= segments.capacity()).ok_or("Size is 0 or larger than all memory")?;
-    // SAFETY: both arms are the same 32 bits; with GPU virtual addresses this one is meant.
-    let engine = unsafe { info.u2.PhysicalAdapterIndex };
-    let placements = placement::order(info, engine, segments)?;
-    if alignment > PAGE_SIZE && !alignment.is_power_of_two() {
-        return Err("Alignment is no power of two");
-    }
-    let medium = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.medium_pages);
-    let medium = placements.iter().any(medium);
-    if medium && (alignment == 0 || !alignment.is_multiple_of(placement::MEDIUM_SIZE)) {
-        return Err("Alignment is no multiple of 64 KiB, though it may be in a segment of such pages");
-    }
-    let size = if medium { size.next_multiple_of(placement::MEDIUM_SIZE) } else { size };
-    if info.AllocationPriority == 0 {
-        return Err("AllocationPriority is 0");
-    }
-    if flags.MapApertureCpuVisible() && !map_aperture2 {
-        return Err("MapApertureCpuVisible without MapAperture2Supported");
-    }
-    let cpu_access = match flags.CpuVisible() || flags.CpuVisibleOnDemand() {
-        true if flags.Cached() => CpuAccess::Cached,
-        true => CpuAccess::Visible,
-        false => CpuAccess::None,
-    };
-    // The CPU host aperture can be exhausted, and caches are not coherent with local memory.
-    let sure = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.cpu_address.is_some());
-    if cpu_access != CpuAccess::None && info.SupportedWriteSegmentSet & segments.apertures() == 0 {
-        if cpu_access == CpuAccess::Cached {
-            return Err("CpuVisible and Cached without an aperture in SupportedWriteSegmentSet");
-        }
-        if !placements.iter().take_while(|id| **id != 0).all(sure) {
-            return Err("CpuVisible in a segment that the CPU does not see, and no aperture to lock it through");
-        }
-    }
-    let alignment = alignment.max(PAGE_SIZE);
-    let kmd = KmdHandle::new(info.hAllocation);
-    Ok(Answer { kmd, size, alignment, placements, cpu_access, priority: info.AllocationPriority })
-}
 
 impl VidMm {
     /// Creates allocations on a device and opens them there. [d3dkmddi: DXGKARG_CREATEALLOCATION, DXGKARG_OPENALLOCATION]
@@ -161,7 +102,7 @@ impl VidMm {
         device: &dyn MemoryOwner,
         request: Request<'_>,
     ) -> Result<Created, NTSTATUS> {
-        let Request { allocations, private, resource, read_only, shared } = request;
+        let Request { allocations, private, resource, read_only, shared, backing } = request;
         let flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
         let _running = self.enter()?;
         let mut infos: Vec<DXGK_ALLOCATIONINFO> = allocations.iter_mut().map(|data| info(data)).collect();
@@ -174,11 +115,11 @@ impl VidMm {
         self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args).ok()?;
         let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
         let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
-        let map_aperture2 = self.driver.map_aperture2;
         let answers: Result<Vec<Answer>, String> = {
             let segments = &lock(&self.memory).segments;
             let told = |(place, info)| {
-                check(info, segments, map_aperture2).map_err(|rule| placement::told(place, rule, info, segments))
+                check(info, segments, self.driver.map_aperture2, backing)
+                    .map_err(|rule| placement::told(place, rule, info, segments))
             };
             infos.iter().enumerate().map(told).collect()
         };
@@ -544,7 +485,7 @@ impl Allocation {
             kmd_device: KmdHandle::NULL,
             owner,
             size,
-            alignment: PAGE_SIZE,
+            alignment: nt::ram::PAGE_SIZE,
             allowed: placements,
             placements: Arc::new(Mutex::new(placements)),
             cpu_access,
@@ -593,7 +534,3 @@ fn info(data: &mut [u8]) -> DXGK_ALLOCATIONINFO {
     info.AllocationPriority = PRIORITY_NORMAL;
     info
 }
-
-#[cfg(test)]
-#[path = "allocation_tests.rs"]
-mod tests;

@@ -41,6 +41,8 @@ struct View {
     kept: Arc<Kept>,
     mapping: UserMapping,
     count: u32,
+    /// The address at which the process gave the memory of the allocation, by this opening of it; it is seen there without any lock.
+    existing: Option<u64>,
 }
 
 /// An allocation that user mode has locked.
@@ -150,7 +152,7 @@ impl Memory {
         let size = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?.allocation.size();
         let mapping = UserMapping::reserve(kept.user(), size).map_err(|_| STATUS_NO_MEMORY)?;
         self.show_to_cpu(id, &mapping, window, cache)?;
-        Ok(View { kept: Arc::clone(kept), mapping, count: 1 })
+        Ok(View { kept: Arc::clone(kept), mapping, count: 1, existing: None })
     }
 
     /// Ends one lock of a process.
@@ -160,8 +162,9 @@ impl Memory {
     pub(crate) fn unlock(&mut self, id: AllocationId, kept: &Arc<Kept>) -> Result<(), NTSTATUS> {
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let lock = state.lock.as_mut().ok_or(STATUS_INVALID_PARAMETER)?;
-        lock.view(kept).ok_or(STATUS_INVALID_PARAMETER)?.count -= 1;
-        lock.views.retain(|view| view.count > 0);
+        let view = lock.view(kept).ok_or(STATUS_INVALID_PARAMETER)?;
+        view.count = view.count.checked_sub(1).ok_or(STATUS_INVALID_PARAMETER)?;
+        lock.views.retain(|view| view.count > 0 || view.existing.is_some());
         if lock.views.is_empty() {
             self.end_lock(id);
         }
@@ -175,6 +178,25 @@ impl Memory {
         }
         let lock = self.allocations.get_mut(&allocation.id()).and_then(|state| state.lock.as_mut());
         lock.and_then(|lock| lock.view(allocation.kept())).map_or(0, |view| view.count)
+    }
+
+    /// An allocation, which is in system memory and nobody has locked, is seen from now on at an address that its process gave.
+    pub(super) fn see_at(&mut self, allocation: &Allocation, mapping: UserMapping) {
+        let view = View { kept: Arc::clone(allocation.kept()), mapping, count: 0, existing: Some(allocation.user()) };
+        if let Some(state) = self.allocations.get_mut(&allocation.id()) {
+            state.lock = Some(Lock { views: vec![view], window: None, cache: None, hidden: false });
+        }
+    }
+
+    /// The opening `user` of an allocation is closed: if it gave the memory, its process gets the contents back, as soon as no other opening of the process has
+    /// them locked there.
+    pub(super) fn see_no_more(&mut self, id: AllocationId, user: u64) {
+        let Some(lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.as_mut()) else { return };
+        lock.views.iter_mut().filter(|view| view.existing == Some(user)).for_each(|view| view.existing = None);
+        lock.views.retain(|view| view.count > 0 || view.existing.is_some());
+        if lock.views.is_empty() {
+            self.end_lock(id);
+        }
     }
 
     /// Ends all locks of an allocation.
@@ -194,11 +216,12 @@ impl Memory {
         let Some(state) = self.allocations.get_mut(&id) else { return };
         let Some(lock) = state.lock.take() else { return };
         let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Location::System(_)));
-        for View { kept, mapping, count } in lock.views {
+        for View { kept, mapping, count, .. } in lock.views {
             if mapping.leave(of_machine).is_ok() {
                 let mapping = Arc::new(mapping);
                 match state.allocation.sharing() {
                     Some((sharing, _)) => sharing.leave_locks(id, &kept, &mapping),
+                    None if count == 0 => {}
                     None => kept.keep_locked(mapping, state.allocation.locked_by(), count),
                 }
             }

@@ -13,12 +13,14 @@
 
 mod address_space;
 mod allocation;
+mod answer;
 mod budget;
 mod budget_change;
 mod copy_entries;
 mod cpu_cache;
 mod driver;
 mod eviction;
+mod existing;
 mod fence_storage;
 mod host_aperture;
 mod lock;
@@ -65,6 +67,7 @@ use nt::bugcheck::Bugcheck;
 
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
+pub(crate) use answer::Backing;
 pub(crate) use budget::Group;
 pub(crate) use budget_change::BudgetRegistration;
 pub(crate) use cpu_cache::SharedPages;

@@ -369,6 +369,7 @@ impl VidMm {
         let Some(left) = left else { return };
         let mut ended: Result<(), NTSTATUS> = (0..left.listed).try_for_each(|_| memory.leave_list(id, &of_all));
         ended = ended.and((0..left.locks).try_for_each(|_| memory.unlock(id, allocation.kept())));
+        memory.see_no_more(id, user);
         memory.closed.push(Closed { id, user, idle: idle.unwrap_or(at_once) });
         ended = ended.and(memory.unmap_closed().and_then(|()| memory.submit()));
         drop(memory);

@@ -10,7 +10,7 @@ use nt::lock::{Mutex, lock};
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;
 use nt::ram::{PAGE_SIZE, Pages};
-use nt::user_space::{ThisProcess, UserSpace};
+use nt::user_space::{FileId, ThisProcess, UserSpace};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 /// A range of user addresses of a process. What it shows can be replaced page by page while user mode holds the address.
@@ -18,6 +18,8 @@ pub(crate) struct UserMapping {
     user: Arc<dyn UserSpace>,
     base: usize,
     len: usize,
+    /// The addresses are the program's own, which has memory of its own there when they show this file no more.
+    of_program: Option<FileId>,
 }
 
 /// Nobody stores to a mapping while this exists: who does waits.
@@ -40,7 +42,22 @@ impl UserMapping {
     pub(crate) fn reserve(user: &Arc<dyn UserSpace>, len: u64) -> io::Result<Self> {
         let len = len.max(1).checked_next_multiple_of(PAGE_SIZE).ok_or(io::ErrorKind::OutOfMemory)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        Ok(Self { user: Arc::clone(user), base: user.reserve(len)?, len })
+        Ok(Self { user: Arc::clone(user), base: user.reserve(len)?, len, of_program: None })
+    }
+
+    /// The addresses at which a program has memory already, whole pages, so that they can show memory of `file`. When the answer is dropped, the program has
+    /// memory of its own there again, with the contents that it saw last.
+    ///
+    /// # Errors
+    /// EFAULT unless the program may read and write all of it; EOPNOTSUPP if that memory cannot be replaced: see [`UserSpace::adopt`].
+    pub(crate) fn of_program(user: &Arc<dyn UserSpace>, base: usize, len: u64, file: &File) -> io::Result<Self> {
+        let fault = || io::Error::from_raw_os_error(libc::EFAULT);
+        let len = usize::try_from(len).map_err(|_| fault())?;
+        let end = base.checked_add(len).filter(|_| (base as u64 | len as u64).is_multiple_of(PAGE_SIZE));
+        let range = base..end.filter(|end| *end > base && base != 0).ok_or_else(fault)?;
+        let of_program = Some(FileId::of(file)?);
+        user.adopt(range)?;
+        Ok(Self { user: Arc::clone(user), base, len, of_program })
     }
 
     /// Addresses that show `pages`.
@@ -169,6 +186,9 @@ impl UserMapping {
     /// # Errors
     /// The host has no memory; nobody may keep the range then.
     pub(crate) fn leave(&self, of_machine: bool) -> io::Result<()> {
+        if let Some(file) = self.of_program {
+            return self.user.give_back(self.whole(), file);
+        }
         match of_machine.then(|| self.freeze()) {
             None => self.blank(),
             Some(Ok(_frozen)) => self.detach(true),
@@ -189,7 +209,11 @@ impl UserMapping {
 
 impl Drop for UserMapping {
     fn drop(&mut self) {
-        self.user.release(self.whole());
+        let Some(file) = self.of_program else { return self.user.release(self.whole()) };
+        if self.user.give_back(self.whole(), file).is_err() {
+            // The machine's memory is somebody else's next: better a fault than their bytes.
+            let _ = self.user.hide(self.whole());
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 mod reset;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
@@ -72,6 +72,11 @@ impl Packet {
     }
 
     /// Number of its process; `None` for the paging process.
+    /// Its context, as something to compare; paging work has none.
+    fn weak_context(&self) -> Weak<PacketContext> {
+        self.context().map_or_else(Weak::new, Arc::downgrade)
+    }
+
     fn process(&self) -> Option<u64> {
         self.device().map(|device| device.process.id)
     }
@@ -293,7 +298,15 @@ impl NodeState {
         self.resubmitted += u64::from(packet.again);
         self.running.begins(packet.device().map(|device| &device.process));
         self.flight.push_back(packet.clone());
+        self.give_to_head();
         Next::Submit(packet)
+    }
+
+    /// The packet at the head has the node.
+    fn give_to_head(&mut self) {
+        if let Some(head) = self.flight.front() {
+            self.running.gets_node(head.weak_context(), head.process());
+        }
     }
 
     fn preempt(&mut self, now: Duration) -> Next {
@@ -329,8 +342,13 @@ impl NodeState {
         let done = self.flight.drain(..count);
         let from = self.finished.len();
         self.finished.extend(done);
+        // Those behind the first had it one after the other.
+        for packet in &self.finished[from..] {
+            self.running.gets_node(packet.weak_context(), packet.process());
+        }
         self.running.ends(self.finished[from..].iter().map(Packet::process), true, more);
         self.settle();
+        self.give_to_head();
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::vidsch::packet_context::PacketContext;
 use crate::vidsch::{Device, ProcessAdapter, VidSch};
 
 /// A command of software in the queue of a context or a hardware queue.
@@ -37,7 +38,7 @@ pub(crate) struct NodeFigures {
     pub(crate) completed: u32,
     /// Packets that were taken off.
     pub(crate) preempted: u32,
-    /// How often the hardware gave the node to one of its contexts that had it not.
+    /// How often one of its contexts got the node after another one had had it.
     pub(crate) switches: u32,
     /// Waits of its queues for synchronization objects.
     pub(crate) waits: CommandCount,
@@ -88,6 +89,8 @@ impl NodeFigures {
 pub(super) struct Running {
     /// Since when the packet at the head has had the node.
     since: Option<Instant>,
+    /// The context whose packet got the node last; that of paging work is none of them.
+    last: Option<Weak<PacketContext>>,
     all: NodeFigures,
     /// The paging process.
     system: NodeFigures,
@@ -105,6 +108,14 @@ impl Running {
         };
         let figures = self.figures_of(process);
         figures.submitted = figures.submitted.wrapping_add(1);
+    }
+
+    /// A packet gets the node. It is one of a context, or paging work, of a process with this number.
+    pub(super) fn gets_node(&mut self, context: Weak<PacketContext>, process: Option<u64>) {
+        if self.last.as_ref().is_none_or(|last| !Weak::ptr_eq(last, &context)) {
+            self.last = Some(context);
+            self.charge(process, |figures| figures.switches = figures.switches.wrapping_add(1));
+        }
     }
 
     fn figures_of(&mut self, process: &Arc<ProcessAdapter>) -> &mut NodeFigures {
@@ -239,6 +250,16 @@ mod tests {
         let second = running.of_process(7);
         assert!(second.time >= first.time, "{second:?} after {first:?}");
         assert_eq!((second.completed, running.whole().0), (1, second));
+    }
+
+    #[test]
+    fn a_switch_is_counted_when_another_context_gets_the_node() {
+        let mut running = busy(7);
+        // Paging work has no context, and such as no longer exist are equal to it.
+        running.gets_node(Weak::new(), None);
+        running.gets_node(Weak::new(), None);
+        assert_eq!((running.whole().0.switches, running.whole().1.switches), (1, 1));
+        assert_eq!(running.of_process(7).switches, 0);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Script {
     }
 }
 
-const COUNT: usize = 26;
+const COUNT: usize = 27;
 static SCRIPTS: [Script; COUNT] = [const { Script { state: Mutex::new(EMPTY) } }; COUNT];
 const EMPTY: State = State {
     submitted: Vec::new(),
@@ -269,7 +269,8 @@ macro_rules! kinds {
 }
 
 /// One for each test that starts one.
-pub(crate) static MACHINES: [Kind; COUNT] = kinds![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25];
+pub(crate) static MACHINES: [Kind; COUNT] =
+    kinds![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26];
 
 /// A started machine.
 pub(crate) struct Machine {

@@ -188,8 +188,8 @@ DEFINE_GUID(GUID_WDDM_INTERFACE_FEATURE, 0x94bb3993, 0xc6c3, 0x4da7, 0x89, 0x49,
 
 /* Banks of a segment in which an allocation should lie; no meaning without banks */
 typedef struct DXGK_SEGMENTBANKPREFERENCE {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Bank0 : 7;
             UINT Direction0 : 1;
             UINT Bank1 : 7;
@@ -205,8 +205,8 @@ typedef struct DXGK_SEGMENTBANKPREFERENCE {
 
 /* Segments in which an allocation should lie, best first; 0 ends the list */
 typedef struct D3DDDI_SEGMENTPREFERENCE {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SegmentId0 : 5;
             UINT Direction0 : 1;
             UINT SegmentId1 : 5;
@@ -225,8 +225,8 @@ typedef struct D3DDDI_SEGMENTPREFERENCE {
 
 /* Properties of an allocation before WDDM 2 */
 typedef struct DXGK_ALLOCATIONINFOFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT CpuVisible : 1;
             UINT PermanentSysMem : 1;
             UINT Cached : 1;
@@ -266,8 +266,8 @@ typedef struct DXGK_ALLOCATIONINFOFLAGS {
 
 /* Properties of an allocation */
 typedef struct DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT CpuVisible : 1;
             UINT PermanentSysMem : 1;
             UINT Cached : 1;
@@ -418,9 +418,9 @@ typedef enum D3DDDIFORMAT {
 
 /* Shape of a surface, as a hint for the memory manager */
 typedef struct DXGK_ALLOCATIONUSAGEINFO1 {
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT PrivateFormat : 1;
                 UINT Swizzled : 1;
                 UINT MipMap : 1;
@@ -433,7 +433,7 @@ typedef struct DXGK_ALLOCATIONUSAGEINFO1 {
             UINT Value;
         };
     } Flags;
-    union {
+    __extension__ union {
         D3DDDIFORMAT Format;
         UINT PrivateFormat;
     };
@@ -454,8 +454,8 @@ typedef struct DXGK_ALLOCATIONUSAGEHINT {
 
 /* More properties of an allocation */
 typedef struct DXGK_ALLOCATIONINFOFLAGS2 {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ShareBackingStoreWithKmd : 1;
             UINT NoImplicitSynchronization : 1;
             UINT DisablePartialResidency : 1;
@@ -471,9 +471,9 @@ typedef struct DXGK_ALLOCATIONINFOFLAGS2 {
 typedef struct DXGK_ALLOCATIONINFO {
     VOID *pPrivateDriverData;
     UINT PrivateDriverDataSize;
-    union {
+    __extension__ union {
         UINT Alignment;
-        struct {
+        __extension__ struct {
             USHORT MinimumPageSize;
             USHORT RecommendedPageSize;
         };
@@ -482,18 +482,18 @@ typedef struct DXGK_ALLOCATIONINFO {
     SIZE_T PitchAlignedSize;
     DXGK_SEGMENTBANKPREFERENCE HintedBank;
     D3DDDI_SEGMENTPREFERENCE PreferredSegment;
-    union {
+    __extension__ union {
         UINT SupportedReadSegmentSet;
         UINT MmuSet;
     };
     UINT SupportedWriteSegmentSet;
     UINT EvictionSegmentSet;
-    union {
+    __extension__ union {
         UINT MaximumRenamingListLength;
         UINT PhysicalAdapterIndex;
     };
     HANDLE hAllocation;
-    union {
+    __extension__ union {
         DXGK_ALLOCATIONINFOFLAGS Flags;
         DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 FlagsWddm2;
     };
@@ -503,8 +503,8 @@ typedef struct DXGK_ALLOCATIONINFO {
 } DXGK_ALLOCATIONINFO;
 
 typedef struct DXGK_CREATEALLOCATIONFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Resource : 1;
             UINT Reserved : 31;
         };
@@ -522,8 +522,8 @@ typedef struct DXGKARG_CREATEALLOCATION {
 } DXGKARG_CREATEALLOCATION;
 
 typedef struct DXGK_DESTROYALLOCATIONFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT DestroyResource : 1;
             UINT Reserved : 31;
         };
@@ -547,8 +547,8 @@ typedef struct DXGK_OPENALLOCATIONINFO {
 
 /* Why an allocation is opened */
 typedef struct DXGK_OPENALLOCATIONFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Create : 1;
             UINT ReadOnly : 1;
             UINT Reserved : 30;
@@ -587,8 +587,8 @@ typedef struct D3DDDI_RATIONAL {
 
 /* What is asked about an allocation */
 typedef struct DXGK_DESCRIBEALLOCATIONFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT CheckDisplayMode : 1;
             UINT Reserved : 31;
         };
@@ -633,6 +633,39 @@ typedef struct D3DKMDT_STAGINGSURFACEDATA {
     UINT Pitch;
 } D3DKMDT_STAGINGSURFACEDATA;
 
+/* What a surface is for */
+typedef enum D3DKMDT_GDISURFACETYPE {
+    D3DKMDT_GDISURFACE_INVALID = 0,
+    D3DKMDT_GDISURFACE_TEXTURE = 1,
+    D3DKMDT_GDISURFACE_STAGING_CPUVISIBLE = 2,
+    D3DKMDT_GDISURFACE_STAGING = 3,
+    D3DKMDT_GDISURFACE_LOOKUPTABLE = 4,
+    D3DKMDT_GDISURFACE_EXISTINGSYSMEM = 5,
+    D3DKMDT_GDISURFACE_TEXTURE_CPUVISIBLE = 6,
+    D3DKMDT_GDISURFACE_TEXTURE_CROSSADAPTER = 7,
+    D3DKMDT_GDISURFACE_TEXTURE_CPUVISIBLE_CROSSADAPTER = 8,
+} D3DKMDT_GDISURFACETYPE;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DKMDT_GDISURFACEFLAGS {
+    __extension__ union {
+        __extension__ struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DKMDT_GDISURFACEFLAGS;
+
+/* Shape of a surface that the operating system creates */
+typedef struct D3DKMDT_GDISURFACEDATA {
+    UINT Width;
+    UINT Height;
+    D3DDDIFORMAT Format;
+    D3DKMDT_GDISURFACETYPE Type;
+    D3DKMDT_GDISURFACEFLAGS Flags;
+    UINT Pitch;
+} D3DKMDT_GDISURFACEDATA;
+
 /* Which value of native fences a storage allocation holds */
 typedef enum DXGKARG_FENCESTORAGEVALUETYPE {
     D3DKARG_FENCESTORAGETYPE_CURRENTVALUE = 0,
@@ -664,8 +697,9 @@ typedef struct D3DKMDT_FENCESTORAGESURFACEDATA {
 
 typedef struct DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
     D3DKMDT_STANDARDALLOCATION_TYPE StandardAllocationType;
-    union {
+    __extension__ union {
         D3DKMDT_STAGINGSURFACEDATA *pCreateStagingSurfaceData;
+        D3DKMDT_GDISURFACEDATA *pCreateGdiSurfaceData;
         D3DKMDT_FENCESTORAGESURFACEDATA *pCreateFenceStorageData;
     };
     VOID *pAllocationPrivateDriverData;
@@ -728,8 +762,8 @@ typedef enum DXGK_QUERYADAPTERINFOTYPE {
 
 /* For whom the question is asked; zero unless a virtual machine is involved */
 typedef struct DXGK_QUERYADAPTERINFOFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT VirtualMachineData : 1;
             UINT SecureVirtualMachine : 1;
             UINT Reserved : 30;
@@ -765,8 +799,8 @@ typedef enum DXGK_ENGINE_TYPE {
 
 /* What a node can do */
 typedef struct DXGK_NODEMETADATA_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ContextSchedulingSupported : 1;
             UINT RingBufferFenceRelease : 1;
             UINT SupportTrackedWorkload : 1;
@@ -798,9 +832,9 @@ typedef struct DXGK_NATIVE_FENCE_CAPS {
 } DXGK_NATIVE_FENCE_CAPS;
 
 typedef struct DXGK_USERMODESUBMISSION_CAPS {
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT SecondaryDoorbellSupported : 1;
                 UINT Reserved : 31;
             };
@@ -817,8 +851,8 @@ typedef struct DXGK_PHYSICAL_MEMORY_CAPS {
 } DXGK_PHYSICAL_MEMORY_CAPS;
 
 typedef struct DXGK_IOMMU_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT IommuIsolationSupported : 1;
             UINT IommuIsolationRequired : 1;
             UINT DmaRemappingSupported : 1;
@@ -842,8 +876,8 @@ typedef struct DXGK_GPUVERSION {
 #pragma pack(pop)
 
 typedef struct DXGK_DISPLAY_DRIVERCAPS_EXTENSION {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SecureDisplaySupport : 1;
             UINT VirtualModeSupport : 1;
             UINT HdrFP16ScanoutSupport : 1;
@@ -858,8 +892,8 @@ typedef struct DXGK_DISPLAY_DRIVERCAPS_EXTENSION {
 } DXGK_DISPLAY_DRIVERCAPS_EXTENSION;
 
 typedef struct DXGKARG_CREATEDOORBELL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ResizeRingBufferOperation : 1;
             UINT Reserved : 31;
         };
@@ -878,8 +912,8 @@ typedef struct DXGKARG_CREATEDOORBELL {
 } DXGKARG_CREATEDOORBELL;
 
 typedef struct DXGKARG_CONNECTDOORBELL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT RequireSecondaryAddress : 1;
             UINT Reserved : 31;
         };
@@ -905,8 +939,8 @@ typedef struct DXGKARG_CONNECTDOORBELL {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARG_DISCONNECTDOORBELL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -924,8 +958,8 @@ typedef struct DXGKARG_DESTROYDOORBELL {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARG_NOTIFYWORKSUBMISSION_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -939,8 +973,8 @@ typedef struct DXGKARG_NOTIFYWORKSUBMISSION {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARGCB_DISCONNECTDOORBELL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -956,8 +990,8 @@ typedef struct DXGKARGCB_DISCONNECTDOORBELL {
 
 /* Kinds of hardware cursor; none on a compute-only adapter */
 typedef struct DXGK_POINTERFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Monochrome : 1;
             UINT Color : 1;
             UINT MaskedColor : 1;
@@ -969,8 +1003,8 @@ typedef struct DXGK_POINTERFLAGS {
 
 /* Gamma ramps of displays; none on a compute-only adapter */
 typedef struct DXGK_GAMMARAMPCAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Gamma_Rgb256x3x16 : 1;
             UINT Reserved : 31;
         };
@@ -980,8 +1014,8 @@ typedef struct DXGK_GAMMARAMPCAPS {
 
 /* Colour transforms of displays; none on a compute-only adapter */
 typedef struct DXGK_COLORTRANSFORMCAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Gamma_Rgb256x3x16 : 1;
             UINT Gamma_Dxgi1 : 1;
             UINT Transform_3x4Matrix : 1;
@@ -996,8 +1030,8 @@ typedef struct DXGK_COLORTRANSFORMCAPS {
 
 /* How the adapter presents and blits; all clear on a compute-only adapter */
 typedef struct DXGK_PRESENTATIONCAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT NoScreenToScreenBlt : 1;
             UINT NoOverlapScreenBlt : 1;
             UINT SupportKernelModeCommandBuffer : 1;
@@ -1030,8 +1064,8 @@ typedef struct DXGK_PRESENTATIONCAPS {
 
 /* How the adapter flips; all clear on a compute-only adapter */
 typedef struct DXGK_FLIPCAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT FlipOnVSyncWithNoWait : 1;
             UINT FlipOnVSyncMmIo : 1;
             UINT FlipInterval : 1;
@@ -1047,8 +1081,8 @@ typedef struct DXGK_FLIPCAPS {
 
 /* What the operating system's GPU scheduler may ask of the driver */
 typedef struct DXGK_VIDSCHCAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT MultiEngineAware : 1;
             UINT VSyncPowerSaveAware : 1;
             UINT PreemptionAware : 1;
@@ -1067,9 +1101,9 @@ typedef struct DXGK_VIDSCHCAPS {
 
 /* What the operating system's memory manager may ask of the driver */
 typedef struct DXGK_VIDMMCAPS {
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT OutOfOrderLock : 1;
                 UINT DedicatedPagingEngine : 1;
                 UINT PagingEngineCanSwizzle : 1;
@@ -1127,9 +1161,9 @@ typedef enum DXGK_WDDMVERSION {
 
 /* Properties of WDDM 1 virtual addressing, kept for the layout; zero */
 typedef struct DXGK_VIRTUALADDRESSCAPS_DEPRECATED {
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT PrivilegedMemorySupported : 1;
                 UINT ReadOnlyMemorySupported : 1;
                 UINT Reserved : 30;
@@ -1147,14 +1181,14 @@ typedef struct DXGK_VIRTUALADDRESSCAPS_DEPRECATED {
 
 /* Properties of DMA buffers before WDDM 2, kept for the layout; zero */
 typedef struct DXGK_DMABUFFERCAPS_DEPRECATED {
-    struct {
+    __extension__ struct {
         UINT Size;
         UINT PrivateDriverDataSize;
         UINT SegmentId;
         UINT Reserved1;
         UINT Reserved[16];
     } PresentDmaBuffer;
-    struct {
+    __extension__ struct {
         UINT Size;
         UINT PrivateDriverDataSize;
         UINT SegmentId;
@@ -1191,8 +1225,8 @@ typedef struct D3DKMDT_PREEMPTION_CAPS {
 
 /* Reserved for flips queued in hardware */
 typedef struct DXGK_HWQUEUEDFLIP_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1209,7 +1243,7 @@ typedef struct DXGK_DRIVERCAPS {
     UINT InterruptMessageNumber;
     UINT NumberOfSwizzlingRanges;
     UINT MaxOverlays;
-    union {
+    __extension__ union {
         DXGK_GAMMARAMPCAPS GammaRampCaps;
         DXGK_COLORTRANSFORMCAPS ColorTransformCaps;
     };
@@ -1240,9 +1274,9 @@ typedef struct DXGK_DRIVERCAPS {
     UCHAR CursorScaledWithMultiPlaneOverlayPlane0;
     UCHAR HybridAcpiChainingRequired;
     UINT MaxQueuedMultiPlaneOverlayFlipVSync;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT SupportContextlessPresent : 1;
                 UINT Detachable : 1;
                 UINT VirtualGpuOnly : 1;
@@ -1293,8 +1327,8 @@ typedef enum DXGK_FEATURE_ID {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARGCB_ISFEATUREENABLED2_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1304,9 +1338,9 @@ typedef struct DXGKARGCB_ISFEATUREENABLED2_FLAGS {
 /* State of a feature and the version agreed on */
 typedef struct DXGK_ISFEATUREENABLED_RESULT {
     USHORT Version;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 USHORT Enabled : 1;
                 USHORT KnownFeature : 1;
                 USHORT SupportedByDriver : 1;
@@ -1406,8 +1440,8 @@ typedef struct DXGKCBINT_FEATURE_NATIVEFENCE_1 {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARG_CREATENATIVEFENCE_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1426,8 +1460,8 @@ typedef struct DXGKARG_CREATENATIVEFENCE {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGK_OPENNATIVEFENCE_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1447,8 +1481,8 @@ typedef struct DXGKARG_OPENNATIVEFENCE {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGK_CLOSENATIVEFENCE_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1463,8 +1497,8 @@ typedef struct DXGKARG_CLOSENATIVEFENCE {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGK_DESTROYNATIVEFENCE_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1479,8 +1513,8 @@ typedef struct DXGKARG_DESTROYNATIVEFENCE {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARG_UPDATEMONITOREDVALUES_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1497,8 +1531,8 @@ typedef struct DXGKARG_UPDATEMONITOREDVALUES {
 } DXGKARG_UPDATEMONITOREDVALUES;
 
 typedef struct DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT AlwaysSignaled : 1;
             UINT NotificationOnly : 1;
             UINT Reserved : 30;
@@ -1524,8 +1558,8 @@ typedef enum DXGK_NATIVE_FENCE_LOG_TYPE {
 
 /* Start of a log buffer; the position is advanced by the GPU in one 64-bit write */
 typedef struct DXGK_NATIVE_FENCE_LOG_HEADER {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT FirstFreeEntryIndex;
             UINT WraparoundCount;
         };
@@ -1555,8 +1589,8 @@ typedef struct DXGK_NATIVE_FENCE_LOG_BUFFER {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARG_SETNATIVEFENCELOGBUFFER_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1575,8 +1609,8 @@ typedef struct DXGKARG_SETNATIVEFENCELOGBUFFER {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGKARG_UPDATENATIVEFENCELOGS_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -1651,8 +1685,8 @@ typedef enum DXGK_HANDLE_TYPE {
 
 /* Variants of resolving a handle */
 typedef struct DXGKCB_GETHANDLEDATAFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT DeviceSpecific : 1;
             UINT Reserved : 31;
         };
@@ -1730,8 +1764,8 @@ typedef enum DXGK_ENGINE_STATE {
 
 /* What else an interrupt says */
 typedef struct DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ValidPhysicalAdapterMask : 1;
             UINT HsyncFlipCompletion : 1;
             UINT EvaluateLegacyMonitoredFences : 1;
@@ -1743,25 +1777,25 @@ typedef struct DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
 
 typedef struct DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     DXGK_INTERRUPT_TYPE InterruptType;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SubmissionFenceId;
             UINT NodeOrdinal;
             UINT EngineOrdinal;
         } DmaCompleted;
-        struct {
+        __extension__ struct {
             UINT PreemptionFenceId;
             UINT LastCompletedFenceId;
             UINT NodeOrdinal;
             UINT EngineOrdinal;
         } DmaPreempted;
-        struct {
+        __extension__ struct {
             UINT FaultedFenceId;
             NTSTATUS Status;
             UINT NodeOrdinal;
             UINT EngineOrdinal;
         } DmaFaulted;
-        struct {
+        __extension__ struct {
             UINT FaultedFenceId;
             UINT64 FaultedPrimitiveAPISequenceNumber;
             DXGK_RENDER_PIPELINE_STAGE FaultedPipelineStage;
@@ -1774,20 +1808,20 @@ typedef struct DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             DXGK_FAULT_ERROR_CODE FaultErrorCode;
             HANDLE FaultedProcessHandle;
         } DmaPageFaulted;
-        struct {
+        __extension__ struct {
             UINT NodeOrdinal;
             UINT EngineOrdinal;
         } MonitoredFenceSignaled;
-        struct {
+        __extension__ struct {
             UINT NodeOrdinal;
             UINT EngineOrdinal;
             UINT64 ContextSwitchFence;
         } HwContextListSwitchCompleted;
-        struct {
+        __extension__ struct {
             UINT64 FaultedFenceId;
             D3DGPU_VIRTUAL_ADDRESS FaultedVirtualAddress;
             UINT64 FaultedPrimitiveAPISequenceNumber;
-            union {
+            __extension__ union {
                 HANDLE FaultedHwQueue;
                 HANDLE FaultedHwContext;
                 HANDLE FaultedProcessHandle;
@@ -1800,31 +1834,31 @@ typedef struct DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             UINT PageTableLevel;
             DXGK_FAULT_ERROR_CODE FaultErrorCode;
         } HwQueuePageFaulted;
-        struct {
+        __extension__ struct {
             UINT NodeOrdinal;
             UINT EngineOrdinal;
         } SchedulingLogInterrupt;
-        struct {
+        __extension__ struct {
             UINT NodeOrdinal;
             UINT EngineOrdinal;
         } GpuEngineTimeout;
-        struct {
+        __extension__ struct {
             HANDLE hContext;
             UINT64 ContextSuspendFence;
         } SuspendContextCompleted;
-        struct {
+        __extension__ struct {
             UINT NodeOrdinal;
             UINT EngineOrdinal;
             UINT SignaledNativeFenceCount;
             HANDLE *pSignaledNativeFenceArray;
             HANDLE hHWQueue;
         } NativeFenceSignaled;
-        struct {
+        __extension__ struct {
             UINT NodeOrdinal;
             UINT EngineOrdinal;
             DXGK_ENGINE_STATE NewState;
         } EngineStateChange;
-        struct {
+        __extension__ struct {
             UINT Reserved[16];
         } Reserved;
     };
@@ -1854,8 +1888,8 @@ typedef VOID (*DXGKCB_RELEASEHANDLEDATA)(DXGKARGCB_RELEASEHANDLEDATA Data);
 
 /* Who is to blame */
 typedef struct DXGK_INVALIDATEHWCONTEXTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT CollateralDamage : 1;
             UINT Reserved : 31;
         };
@@ -2020,9 +2054,9 @@ typedef enum DXGK_PAGETABLEUPDATEMODE {
 } DXGK_PAGETABLEUPDATEMODE;
 
 typedef struct DXGK_GPUMMUCAPS {
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT ReadOnlyMemorySupported : 1;
                 UINT NoExecuteMemorySupported : 1;
                 UINT ZeroInPteSupported : 1;
@@ -2045,7 +2079,7 @@ typedef struct DXGK_GPUMMUCAPS {
     UINT VirtualAddressBitCount;
     UINT LeafPageTableSizeFor64KPagesInBytes;
     UINT PageTableLevelCount;
-    struct {
+    __extension__ struct {
         UINT SourcePageTableVaInTransfer : 1;
         UINT Reserved : 31;
     } LegacyBehaviors;
@@ -2070,8 +2104,8 @@ typedef struct DXGK_QUERYPAGETABLELEVELDESCIN {
 
 /* Properties of one physical adapter */
 typedef struct DXGK_PHYSICALADAPTERFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT IoMmuSupported : 1;
             UINT GpuMmuSupported : 1;
             UINT MovePagingSupported : 1;
@@ -2102,8 +2136,8 @@ typedef struct DXGK_QUERYPHYSICALADAPTERCAPSIN {
 
 /* Properties of a memory segment */
 typedef struct DXGK_SEGMENTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Aperture : 1;
             UINT Agp : 1;
             UINT CpuVisible : 1;
@@ -2144,7 +2178,7 @@ typedef struct DXGK_SEGMENTDESCRIPTOR4 {
     SIZE_T Size;
     SIZE_T CommitLimit;
     SIZE_T SystemMemoryEndAddress;
-    union {
+    __extension__ union {
         PHYSICAL_ADDRESS CpuTranslatedAddress;
         DXGK_CPUHOSTAPERTURE CpuHostAperture;
     };
@@ -2179,7 +2213,7 @@ typedef struct DXGK_MEMORYRANGE {
 typedef struct DXGK_QUERYSEGMENTMEMORYSTATE {
     USHORT DriverSegmentId;
     USHORT PhysicalAdapterIndex;
-    union {
+    __extension__ union {
         UINT NumInvalidMemoryRanges;
         UINT NumUEFIFrameBufferRanges;
     };
@@ -2229,8 +2263,8 @@ typedef enum DXGK_BUILDPAGINGBUFFER_OPERATION {
 
 /* Variants of a physical transfer */
 typedef struct DXGK_TRANSFERFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Swizzle : 1;
             UINT Unswizzle : 1;
             UINT AllocationIsIdle : 1;
@@ -2244,8 +2278,8 @@ typedef struct DXGK_TRANSFERFLAGS {
 
 /* Variants of a discard */
 typedef struct DXGK_DISCARDCONTENTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT AllocationIsIdle : 1;
             UINT Reserved : 31;
         };
@@ -2255,8 +2289,8 @@ typedef struct DXGK_DISCARDCONTENTFLAGS {
 
 /* Variants of an aperture mapping */
 typedef struct DXGK_MAPAPERTUREFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT CacheCoherent : 1;
             UINT Reserved : 31;
         };
@@ -2309,7 +2343,7 @@ typedef union DXGK_PAGETABLEUPDATEADDRESS {
 
 /* One page-table entry in the operating system's form; the driver translates it into the GPU's */
 typedef struct DXGK_PTE {
-    struct {
+    __extension__ struct {
         UINT64 Valid : 1;
         UINT64 Zero : 1;
         UINT64 CacheCoherent : 1;
@@ -2322,7 +2356,7 @@ typedef struct DXGK_PTE {
         UINT64 SystemReserved0 : 1;
         UINT64 Reserved : 44;
     };
-    union {
+    __extension__ union {
         UINT64 PageAddress;
         UINT64 PageTableAddress;
     };
@@ -2391,7 +2425,7 @@ typedef struct DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION {
 typedef struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
     HANDLE hAllocation;
     D3DGPU_PHYSICAL_ADDRESS PhysicalAddress;
-    struct {
+    __extension__ struct {
         UINT Resident : 1;
         UINT : 31;
     };
@@ -2405,8 +2439,8 @@ typedef struct DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE {
 
 /* Form of an address descriptor list */
 typedef struct DXGK_ADL_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Contiguous : 1;
             UINT Reserved : 31;
         };
@@ -2418,7 +2452,7 @@ typedef struct DXGK_ADL_FLAGS {
 typedef struct DXGK_ADL {
     UINT PageCount;
     DXGK_ADL_FLAGS Flags;
-    union {
+    __extension__ union {
         DXGK_PAGE_NUMBER BasePageNumber;
         DXGK_PAGE_NUMBER *Pages;
     };
@@ -2436,7 +2470,7 @@ typedef struct DXGK_FENCE_RESIDENCY_INFO {
 /* Tells where values of native fences lie now */
 typedef struct DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY {
     UINT NumFences;
-    struct {
+    __extension__ struct {
         UINT Reserved;
     } Flags;
     DXGK_FENCE_RESIDENCY_INFO *FenceResidencyInfo;
@@ -2469,11 +2503,11 @@ typedef struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2 {
     UINT SizeInPages;
     USHORT SegmentId;
     USHORT Padding0;
-    union {
+    __extension__ union {
         D3DGPU_PHYSICAL_ADDRESS PhysicalAddress;
         MDL *Mdl;
     };
-    struct {
+    __extension__ struct {
         UINT Resident : 1;
         UINT Reserved : 31;
     };
@@ -2481,8 +2515,8 @@ typedef struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2 {
 
 /* What happens to an allocation */
 typedef struct DXGK_NOTIFYALLOCFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Eviction : 1;
             UINT IoMmuUnmap : 1;
             UINT Reserved : 30;
@@ -2508,21 +2542,21 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
     UINT DmaBufferPrivateDataSize;
     DXGK_BUILDPAGINGBUFFER_OPERATION Operation;
     UINT MultipassOffset;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             HANDLE hAllocation;
             UINT TransferOffset;
             SIZE_T TransferSize;
-            struct {
+            __extension__ struct {
                 UINT SegmentId;
-                union {
+                __extension__ union {
                     LARGE_INTEGER SegmentAddress;
                     MDL *pMdl;
                 };
             } Source;
-            struct {
+            __extension__ struct {
                 UINT SegmentId;
-                union {
+                __extension__ union {
                     LARGE_INTEGER SegmentAddress;
                     MDL *pMdl;
                 };
@@ -2530,30 +2564,30 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
             DXGK_TRANSFERFLAGS Flags;
             UINT MdlOffset;
         } Transfer;
-        struct {
+        __extension__ struct {
             HANDLE hAllocation;
             SIZE_T FillSize;
             UINT FillPattern;
-            struct {
+            __extension__ struct {
                 UINT SegmentId;
                 LARGE_INTEGER SegmentAddress;
             } Destination;
         } Fill;
-        struct {
+        __extension__ struct {
             HANDLE hAllocation;
             DXGK_DISCARDCONTENTFLAGS Flags;
             UINT SegmentId;
             PHYSICAL_ADDRESS SegmentAddress;
         } DiscardContent;
-        struct {
+        __extension__ struct {
             UINT SegmentId;
             PHYSICAL_ADDRESS PhysicalAddress;
         } ReadPhysical;
-        struct {
+        __extension__ struct {
             UINT SegmentId;
             PHYSICAL_ADDRESS PhysicalAddress;
         } WritePhysical;
-        struct {
+        __extension__ struct {
             HANDLE hDevice;
             HANDLE hAllocation;
             UINT SegmentId;
@@ -2563,7 +2597,7 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
             DXGK_MAPAPERTUREFLAGS Flags;
             UINT MdlOffset;
         } MapApertureSegment;
-        struct {
+        __extension__ struct {
             HANDLE hDevice;
             HANDLE hAllocation;
             UINT SegmentId;
@@ -2571,20 +2605,20 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
             SIZE_T NumberOfPages;
             PHYSICAL_ADDRESS DummyPage;
         } UnmapApertureSegment;
-        struct {
+        __extension__ struct {
             HANDLE hAllocation;
             UINT TransferOffset;
             SIZE_T TransferSize;
-            struct {
+            __extension__ struct {
                 UINT SegmentId;
-                union {
+                __extension__ union {
                     LARGE_INTEGER SegmentAddress;
                     MDL *pMdl;
                 };
             } Source;
-            struct {
+            __extension__ struct {
                 UINT SegmentId;
-                union {
+                __extension__ union {
                     LARGE_INTEGER SegmentAddress;
                     MDL *pMdl;
                 };
@@ -2593,11 +2627,11 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
             UINT SwizzlingRangeId;
             UINT SwizzlingRangeData;
         } SpecialLockTransfer;
-        struct {
+        __extension__ struct {
             HANDLE hAllocation;
-            struct {
+            __extension__ struct {
                 UINT SegmentId;
-                union {
+                __extension__ union {
                     LARGE_INTEGER SegmentAddress;
                     MDL *pMdl;
                 };
@@ -2613,7 +2647,7 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
         DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION UpdateContextAllocation;
         DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY NotifyResidency;
         DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE SignalMonitoredFence;
-        struct {
+        __extension__ struct {
             HANDLE hDevice;
             HANDLE hAllocation;
             UINT SegmentId;
@@ -2629,7 +2663,7 @@ typedef struct DXGKARG_BUILDPAGINGBUFFER {
         DXGK_BUILDPAGINGBUFFER_UNMAPMMU UnmapMmu;
         DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2 NotifyResidency2;
         DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC NotifyAllocation;
-        struct {
+        __extension__ struct {
             UINT Reserved[64];
         } Reserved;
     };
@@ -2755,10 +2789,10 @@ typedef struct DXGK_INTEGRATED_DISPLAY_CHILD {
 
 /* Properties of a child */
 typedef struct DXGK_CHILD_CAPABILITIES {
-    union {
+    __extension__ union {
         DXGK_VIDEO_OUTPUT_CAPABILITIES VideoOutput;
         DXGK_INTEGRATED_DISPLAY_CHILD IntegratedDisplayChild;
-        struct {
+        __extension__ struct {
             UINT MustBeZero;
         } Other;
     } Type;
@@ -2783,14 +2817,14 @@ typedef enum DXGK_CHILD_STATUS_TYPE {
 typedef struct DXGK_CHILD_STATUS {
     DXGK_CHILD_STATUS_TYPE Type;
     UINT ChildUid;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UCHAR Connected;
         } HotPlug;
-        struct {
+        __extension__ struct {
             UCHAR Angle;
         } Rotation;
-        struct {
+        __extension__ struct {
             BOOLEAN Connected;
             D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY MiracastMonitorType;
         } Miracast;
@@ -2820,8 +2854,8 @@ typedef enum DXGK_SURPRISE_REMOVAL_TYPE {
 
 /* Whose clock was read */
 typedef struct DXGK_GPUCLOCKDATA_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT ContextManagementProcessor : 1;
             UINT Reserved : 31;
         };
@@ -2868,8 +2902,8 @@ typedef struct DXGKARG_SETSTABLEPOWERSTATE {
 
 /* Kind of a virtual machine */
 typedef struct DXGK_VIRTUALMACHINEDATAFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SecureVirtualMachine : 1;
             UINT LinuxVirtualMachine : 1;
             UINT : 30;
@@ -2886,8 +2920,8 @@ typedef struct DXGKARG_SETVIRTUALMACHINEDATA {
 
 /* Kind of an escape */
 typedef struct D3DDDI_ESCAPEFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT HardwareAccess : 1;
             UINT DeviceStatusQuery : 1;
             UINT ChangeFrameLatency : 1;
@@ -2934,11 +2968,11 @@ typedef enum DXGK_POWER_COMPONENT_TYPE {
 /* What a component stands for */
 typedef struct DXGK_POWER_COMPONENT_MAPPING {
     DXGK_POWER_COMPONENT_TYPE ComponentType;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT NodeIndex;
         } EngineDesc;
-        struct {
+        __extension__ struct {
             UINT SegmentID;
         } MemoryDesc;
     };
@@ -2951,8 +2985,8 @@ typedef struct DXGK_POWER_COMPONENT_INDEX {
 
 /* How a component changes its state */
 typedef struct DXGK_POWER_COMPONENT_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved0 : 1;
             UINT DriverCompletesFStateTransition : 1;
             UINT TransitionTo_F0_OnDx : 1;
@@ -2977,8 +3011,8 @@ typedef struct DXGK_POWER_RUNTIME_COMPONENT {
 
 /* Kind of a process */
 typedef struct DXGK_CREATEPROCESSFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SystemProcess : 1;
             UINT GdiProcess : 1;
             UINT VirtualMachineProcess : 1;
@@ -3003,8 +3037,8 @@ typedef struct DXGKARG_CREATEPROCESS {
 
 /* Kind of a device */
 typedef struct DXGK_CREATEDEVICEFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SystemDevice : 1;
             UINT GdiDevice : 1;
             UINT Reserved : 29;
@@ -3016,8 +3050,8 @@ typedef struct DXGK_CREATEDEVICEFLAGS {
 
 /* Properties of buffers of drivers without contexts */
 typedef struct DXGK_DEVICEINFOFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT GuaranteedDmaBufferContract : 1;
             UINT Reserved : 31;
         };
@@ -3037,7 +3071,7 @@ typedef struct DXGK_DEVICEINFO {
 
 typedef struct DXGKARG_CREATEDEVICE {
     HANDLE hDevice;
-    union {
+    __extension__ union {
         DXGK_CREATEDEVICEFLAGS Flags;
         DXGK_DEVICEINFO *pInfo;
     };
@@ -3047,8 +3081,8 @@ typedef struct DXGKARG_CREATEDEVICE {
 
 /* Kind of a context */
 typedef struct DXGK_CREATECONTEXTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT SystemContext : 1;
             UINT GdiContext : 1;
             UINT VirtualAddressing : 1;
@@ -3063,8 +3097,8 @@ typedef struct DXGK_CREATECONTEXTFLAGS {
 
 /* How the driver wants to work with a context */
 typedef struct DXGK_CONTEXTINFO_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT NoPatchingRequired : 1;
             UINT DriverManagesResidency : 1;
             UINT UseIoMmu : 1;
@@ -3098,8 +3132,8 @@ typedef struct DXGKARG_CREATECONTEXT {
 
 /* No flags are defined: reserved, zero */
 typedef struct D3DDDI_CREATEHWCONTEXTFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -3108,8 +3142,8 @@ typedef struct D3DDDI_CREATEHWCONTEXTFLAGS {
 
 /* How the driver wants to work with a hardware context */
 typedef struct DXGK_HWCONTEXT_CAPS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT UseIoMmu : 1;
             UINT Reserved : 31;
         };
@@ -3129,8 +3163,8 @@ typedef struct DXGKARG_CREATEHWCONTEXT {
 
 /* Kind of a hardware queue */
 typedef struct D3DDDI_CREATEHWQUEUEFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT DisableGpuTimeout : 1;
             UINT NoBroadcastSignal : 1;
             UINT NoBroadcastWait : 1;
@@ -3156,8 +3190,8 @@ typedef struct DXGKARG_CREATEHWQUEUE {
 
 /* What a buffer is */
 typedef struct DXGK_SUBMITCOMMANDFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Paging : 1;
             UINT Present : 1;
             UINT RedirectedPresent : 1;
@@ -3194,8 +3228,8 @@ typedef struct DXGKARG_SWITCHTOHWCONTEXTLIST {
 
 /* New state of a hardware context */
 typedef struct DXGK_UPDATEHWCONTEXTSTATE_FLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Suspended : 1;
             UINT InterruptOnSwitchCompletion : 1;
             UINT Reserved : 30;
@@ -3219,8 +3253,8 @@ typedef struct DXGKARG_QUERYDEPENDENTENGINEGROUP {
 
 /* Whether an engine makes progress */
 typedef struct DXGK_ENGINESTATUS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Responsive : 1;
             UINT Reserved : 31;
         };
@@ -3271,8 +3305,8 @@ typedef struct DXGKARG_COLLECTDBGINFO {
 
 /* Start of a scheduling log; the position is advanced in one 64-bit write */
 typedef struct DXGK_SCHEDULING_LOG_HEADER {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT FirstFreeEntryIndex;
             UINT WraparoundCount;
         };
@@ -3299,13 +3333,13 @@ typedef struct DXGK_SCHEDULING_LOG_CONTEXT_STATE_CHANGE {
 /* One decision of the hardware scheduler */
 typedef struct DXGK_SCHEDULING_LOG_ENTRY {
     UINT64 GpuTimeStamp;
-    struct {
+    __extension__ struct {
         UINT OperationType : 32;
     };
-    struct {
+    __extension__ struct {
         UINT ReservedOperationTypeBits : 32;
     };
-    union {
+    __extension__ union {
         DXGK_SCHEDULING_LOG_CONTEXT_STATE_CHANGE ContextStateChange;
         UINT64 ReservedOperationData[2];
     };
@@ -3372,7 +3406,7 @@ typedef enum D3DDDI_FLIPINTERVAL_TYPE {
 } D3DDDI_FLIPINTERVAL_TYPE;
 
 typedef struct DXGKARG_SUBMITCOMMAND {
-    union {
+    __extension__ union {
         HANDLE hDevice;
         HANDLE hContext;
     };
@@ -3411,8 +3445,8 @@ typedef struct DXGKARG_SUBMITCOMMANDVIRTUAL {
 
 /* No flags are defined: reserved, zero */
 typedef struct DXGK_PREEMPTCOMMANDFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT Reserved : 32;
         };
         UINT Value;
@@ -3450,12 +3484,12 @@ typedef struct DXGKARG_SIGNALMONITOREDFENCE {
 /* An allocation that a buffer of WDDM 1 refers to */
 typedef struct DXGK_ALLOCATIONLIST {
     HANDLE hDeviceSpecificAllocation;
-    struct {
+    __extension__ struct {
         UINT WriteOperation : 1;
         UINT SegmentId : 5;
         UINT Reserved : 26;
     };
-    union {
+    __extension__ union {
         PHYSICAL_ADDRESS PhysicalAddress;
         D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
     };
@@ -3464,9 +3498,9 @@ typedef struct DXGK_ALLOCATIONLIST {
 /* A place in a buffer of WDDM 1 that needs an address */
 typedef struct D3DDDI_PATCHLOCATIONLIST {
     UINT AllocationIndex;
-    struct {
-        union {
-            struct {
+    __extension__ struct {
+        __extension__ union {
+            __extension__ struct {
                 UINT SlotId : 24;
                 UINT Reserved : 8;
             };
@@ -3970,7 +4004,7 @@ typedef struct D3DDDI_TESTCOMMANDBUFFER_FILL {
 
 /* A command, by its operation */
 typedef struct D3DDDI_TESTCOMMANDBUFFER {
-    union {
+    __extension__ union {
         D3DDDI_TESTCOMMANDBUFFER_COPY Copy;
         D3DDDI_TESTCOMMANDBUFFER_FILL Fill;
         CHAR Reserved[64];
@@ -3981,8 +4015,8 @@ typedef struct D3DDDI_TESTCOMMANDBUFFER {
 
 /* What the handle beside them is */
 typedef struct D3DDDI_BUILDTESTCOMMANDBUFFERFLAGS {
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             UINT HardwareQueue : 1;
             UINT Reserved : 31;
         };

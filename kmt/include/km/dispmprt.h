@@ -1,2 +1,2 @@
 /* For drivers that include the header of the WDK by its name. */
-#include <campanile_ddi.h>
+#include "campanile_ddi.h"

@@ -241,6 +241,27 @@ NTSYSAPI VOID NTAPI KeStallExecutionProcessor(ULONG MicroSeconds);
 NTSYSAPI VOID NTAPI KeBugCheckEx(ULONG Code, ULONG_PTR P1, ULONG_PTR P2, ULONG_PTR P3, ULONG_PTR P4);
 NTSYSAPI ULONG DbgPrint(PCSTR Format, ...);
 NTSYSAPI ULONG DbgPrintEx(ULONG ComponentId, ULONG Level, PCSTR Format, ...);
+NTSYSAPI ULONG NTAPI DbgPrompt(PCSTR Prompt, PCHAR Response, ULONG Length);
+NTSYSAPI NTSTATUS NTAPI ExUuidCreate(GUID *Uuid);
+
+/* Lists of pages. */
+#define MM_DONT_ZERO_ALLOCATION 0x1
+#define MM_ALLOCATE_FULLY_REQUIRED 0x4
+#define MM_ALLOCATE_NO_WAIT 0x8
+#define MM_ALLOCATE_PREFER_CONTIGUOUS 0x10
+#define MM_ALLOCATE_REQUIRE_CONTIGUOUS_CHUNKS 0x20
+#define NormalPagePriority 16
+#define MmGetMdlByteCount(mdl) ((mdl)->ByteCount)
+enum { KernelMode = 0, UserMode = 1 };
+NTSYSAPI PMDL NTAPI MmAllocatePagesForMdlEx(PHYSICAL_ADDRESS LowAddress, PHYSICAL_ADDRESS HighAddress,
+                                            PHYSICAL_ADDRESS SkipBytes, SIZE_T TotalBytes,
+                                            MEMORY_CACHING_TYPE CacheType, ULONG Flags);
+NTSYSAPI VOID NTAPI MmFreePagesFromMdl(PMDL MemoryDescriptorList);
+NTSYSAPI PVOID NTAPI MmMapLockedPagesSpecifyCache(PMDL MemoryDescriptorList, CHAR AccessMode,
+                                                  MEMORY_CACHING_TYPE CacheType, PVOID RequestedAddress,
+                                                  ULONG BugCheckOnFailure, ULONG Priority);
+NTSYSAPI VOID NTAPI MmUnmapLockedPages(PVOID BaseAddress, PMDL MemoryDescriptorList);
+NTSYSAPI VOID NTAPI ExFreePool(PVOID P);
 #define KeAcquireSpinLock(lock, irql) (*(irql) = KeAcquireSpinLockRaiseToDpc(lock))
 #define KeInitializeSpinLock(lock) ((void)(*(lock) = 0))
 

@@ -86,7 +86,7 @@ pub(crate) fn compile_file(
     let program = Program(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}.out")));
     let mut command = Command::new(compiler);
     command
-        .args(["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-g", standard, "-I"])
+        .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-missing-field-initializers", "-g", standard, "-I"])
         .arg(include());
     command.args(["-x", language]).arg(source).args(["-x", "none", "-o"]).arg(program.path()).args(arguments);
     let output = command.output().expect("the compiler runs");

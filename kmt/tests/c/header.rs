@@ -4,7 +4,7 @@ use std::{env, fs};
 
 use ddi_layout::{Facts, Source};
 
-use crate::compiler::{Language, compile, include, passes, root};
+use crate::compiler::{Language, Unit, compile, examine, include, passes, root};
 use crate::{gpu, kernel, thunks};
 
 pub(crate) fn source() -> Source {
@@ -84,4 +84,47 @@ int main(void)
 fn the_header_gives_way_to_that_of_the_kit() {
     passes("beside", &Language::C11, THEIRS);
     passes("beside", &Language::CPP17, THEIRS);
+}
+
+/// Compiles a text that includes headers, with all that a compiler of the standard may say.
+fn examined(language: &Language, text: &str) -> Option<Result<String, String>> {
+    examine("headers", language, text, &Unit { folders: &[], arguments: &["-pedantic"], strict: true })
+}
+
+#[test]
+fn each_header_stands_alone_and_is_c11_and_cpp17_without_a_warning() {
+    let headers = [
+        "campanile_windows.h",
+        "winapifamily.h",
+        "campanile_kmt.h",
+        "campanile_gpu.h",
+        "km/ntddk.h",
+        "km/campanile_ddi.h",
+        "km/dispmprt.h",
+        "km/d3dkmddi.h",
+    ];
+    for header in headers {
+        for language in [&Language::C11, &Language::CPP17] {
+            if let Some(told) = examined(language, &format!("#include <{header}>\nint main(void) {{ return 0; }}\n")) {
+                told.unwrap_or_else(|told| panic!("{header}, {language:?}: {}", told.get(..2000).unwrap_or(&told)));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_order_of_headers_that_cannot_be_right_is_named() {
+    let kit = "#define _D3DKMTHK_H_\n#include <winapifamily.h>\n";
+    let wsl = "#define MIDL_INTERFACE(x) struct\n";
+    for (text, word) in [
+        (format!("#include <campanile_kmt.h>\n{kit}"), "include d3dkmthk.h first"),
+        (format!("#include <campanile_windows.h>\n{wsl}#include <campanile_kmt.h>\n"), "include it first"),
+    ] {
+        if let Some(told) = examined(&Language::C11, &text) {
+            assert!(told.is_err_and(|told| told.contains(word)), "{text}");
+        }
+    }
+    if let Some(told) = examined(&Language::C11, &format!("{kit}UINT word;\n#include <campanile_kmt.h>\n")) {
+        told.unwrap_or_else(|told| panic!("{told}"));
+    }
 }

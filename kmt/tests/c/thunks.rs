@@ -22,11 +22,16 @@ const ABOUT: &str = "\
 
 #include \"campanile_windows.h\"
 
+#if defined(CAMPANILE_BASE_TYPES) && defined(MIDL_INTERFACE)
+#error \"wsl/winadapter.h was included behind campanile_windows.h: include it first, and both agree on the base types\"
+#endif
+
 ";
 
 const TYPES: &str = "\
 /* The guards of Microsoft's header and of Wine's. */
 #if !defined(_D3DKMTHK_H_) && !defined(__WINE_D3DKMTHK_H)
+#define CAMPANILE_KMT_TYPES
 
 #ifdef __cplusplus
 extern \"C\" {

@@ -17,6 +17,7 @@ pub(super) const EXPORTS: &[Export] = &[
     ("vDbgPrintExWithPrefix", || vdbg_print_ex_with_prefix as *const () as usize),
     ("DbgQueryDebugFilterState", || dbg_query_debug_filter_state as *const () as usize),
     ("DbgSetDebugFilterState", || dbg_set_debug_filter_state as *const () as usize),
+    ("DbgPrompt", || dbg_prompt as *const () as usize),
     ("DbgBreakPoint", || dbg_break_point as *const () as usize),
     ("DbgBreakPointWithStatus", || dbg_break_point as *const () as usize),
     ("KdRefreshDebuggerNotPresent", || kd_refresh_debugger_not_present as *const () as usize),
@@ -84,6 +85,15 @@ fn hear(service: &'static str, prefix: *const u8, text: *const u8, arguments: *c
     STATUS_SUCCESS.0 as u32
 }
 
+/// Shows the question, to which nobody answers: no characters. [ntddk: DbgPrompt]
+extern "win64" fn dbg_prompt(prompt: *const u8, _response: *mut u8, _length: u32) -> u32 {
+    if let Some(driver) = driver_call::current() {
+        let prompt = units("DbgPrompt", prompt, MESSAGE_LENGTH);
+        on_host_stack(|| driver.verifier().said(driver.name(), &String::from_utf8_lossy(&prompt)));
+    }
+    0
+}
+
 /// TRUE: everything is shown.
 extern "win64" fn dbg_query_debug_filter_state(_component: u32, _level: u32) -> u32 {
     1
@@ -145,6 +155,15 @@ mod tests {
             ["talker: 1 2 3 4 10000000000", "talker: <hello>", "talker: unfinished line"]
         );
         assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn a_question_is_shown_as_it_is_and_not_answered() {
+        let driver = Driver::for_tests("asker");
+        let mut response = [7_u8; 4];
+        let asked = || dbg_prompt(c"100% sure?\n".as_ptr().cast(), response.as_mut_ptr(), 4);
+        assert_eq!(driver_call::run(&driver, "a function", asked).0, Some(0));
+        assert_eq!((driver.verifier().log_lines(), response), (vec!["asker: 100% sure?".to_owned()], [7; 4]));
     }
 
     #[test]

@@ -316,7 +316,7 @@ fn wait(service: &'static str, objects: &[*mut c_void], all: bool, deadline: Opt
     }
 }
 
-extern "win64" fn ke_wait_for_single_object(
+pub(super) extern "win64" fn ke_wait_for_single_object(
     object: *mut c_void,
     _reason: u32,
     _mode: i8,

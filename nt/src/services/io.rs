@@ -32,6 +32,8 @@ pub(super) const EXPORTS: &[Export] = &[
     ("IoBuildDeviceIoControlRequest", || io_build_device_io_control_request as *const () as usize),
     ("IofCallDriver", || iof_call_driver as *const () as usize),
     ("ObfDereferenceObject", || obf_dereference_object as *const () as usize),
+    ("ObfDereferenceObjectWithTag", || obf_dereference_object as *const () as usize),
+    ("IoGetRelatedDeviceObject", || io_get_related_device_object as *const () as usize),
 ];
 
 // The C library's functions make no assumption about the addresses, and run on the driver's stack: a bad address faults there, which is an exception of the
@@ -105,6 +107,16 @@ unsafe extern "win64" fn io_get_device_object_pointer(
     // SAFETY: as above.
     good(NAME, unsafe { guarded::write(device_object, object_of(opened)) });
     STATUS_SUCCESS
+}
+
+/// The device of a file, which is one of IoGetDeviceObjectPointer. [wdm: IoGetRelatedDeviceObject]
+extern "win64" fn io_get_related_device_object(file: *mut c_void) -> *mut c_void {
+    match device().filter(|device| file == file_of(device)) {
+        Some(device) => object_of(device),
+        None => driver_call::stop(Bugcheck::fatal(format!(
+            "IoGetRelatedDeviceObject of {file:p}, which is no file that the driver was given"
+        ))),
+    }
 }
 
 /// KEVENT as far as it is used here: the second word is the signal state. [wdm: KEVENT]

@@ -16,7 +16,7 @@ use crate::driver::Export;
 use crate::driver_call::{bad_pointer, on_host_stack, raise, stop};
 use crate::fault::guarded;
 use crate::irql;
-use crate::ram::PAGE_SIZE;
+use crate::ram::{PAGE_SIZE, Pages};
 use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
@@ -33,6 +33,9 @@ pub(super) const EXPORTS: &[Export] = &[
     ("MmAllocateContiguousMemory", || mm_allocate_contiguous_memory as *const () as usize),
     ("MmAllocateContiguousMemorySpecifyCache", || mm_allocate_contiguous_specify_cache as *const () as usize),
     ("MmFreeContiguousMemory", || mm_free_contiguous_memory as *const () as usize),
+    ("MmAllocatePagesForMdl", || mm_allocate_pages_for_mdl as *const () as usize),
+    ("MmAllocatePagesForMdlEx", || mm_allocate_pages_for_mdl_ex as *const () as usize),
+    ("MmFreePagesFromMdl", || mm_free_pages_from_mdl as *const () as usize),
 ];
 
 /// Bits of `MdlFlags`. [wdm: MDL_MAPPED_TO_SYSTEM_VA and its kin]
@@ -224,6 +227,100 @@ extern "win64" fn mm_free_contiguous_memory(address: *mut c_void) {
     }
 }
 
+extern "win64" fn mm_allocate_pages_for_mdl(low: u64, high: u64, skip: u64, total: usize) -> *mut c_void {
+    const MM_CACHED: u32 = 1;
+    mm_allocate_pages_for_mdl_ex(low, high, skip, total, MM_CACHED, 0)
+}
+
+/// Bits of the flags of MmAllocatePagesForMdlEx. [wdm: MM_ALLOCATE_XXX]
+const DONT_ZERO: u32 = 0x1;
+const FULLY_REQUIRED: u32 = 0x4;
+const CONTIGUOUS_CHUNKS: u32 = 0x20;
+const FAST_LARGE_PAGES: u32 = 0x40;
+/// Pages of the longest list, whose size its header can say.
+const MOST_PAGES: u64 = (i16::MAX as u64 - HEADER as u64) / 8;
+
+/// One block of pages between the addresses, as large as there is one, in steps of `step` bytes. [wdm: MmAllocatePagesForMdlEx]
+fn allocate_block(
+    driver: &crate::driver::Driver,
+    (low, high): (u64, u64),
+    total: u64,
+    step: u64,
+    whole: bool,
+) -> Option<Pages> {
+    let mut bytes = total;
+    while bytes != 0 {
+        let pages = driver.ram()?.allocate(bytes, step);
+        if let Some(pages) = pages.filter(|pages| pages.address() >= low && pages.address() + bytes - 1 <= high) {
+            return Some(pages);
+        }
+        bytes = if whole { 0 } else { bytes / 2 / step * step };
+    }
+    None
+}
+
+/// A list of pages, locked, which are zero unless the caller does without. They are one block, so that there may be fewer than asked for, unless it asks for all
+/// of them. Which addresses come after `high` is not looked at: SkipBytes is the alignment of contiguous chunks alone. NULL without pages.
+extern "win64" fn mm_allocate_pages_for_mdl_ex(
+    low: u64,
+    high: u64,
+    skip: u64,
+    total: usize,
+    _cache: u32,
+    flags: u32,
+) -> *mut c_void {
+    const NAME: &str = "MmAllocatePagesForMdlEx";
+    if irql::current() > DISPATCH_LEVEL {
+        stop(irql_too_high(NAME, 0));
+    }
+    let driver = caller(NAME);
+    let chunks = flags & CONTIGUOUS_CHUNKS != 0 && skip != 0;
+    let step = if chunks { skip } else { PAGE_SIZE };
+    let wanted = (total as u64).checked_next_multiple_of(PAGE_SIZE).unwrap_or(0);
+    let whole = flags & FULLY_REQUIRED != 0 || (flags & CONTIGUOUS_CHUNKS != 0 && !chunks);
+    let most = MOST_PAGES * PAGE_SIZE / step.max(1) * step;
+    let well_formed = step.is_power_of_two() && step >= PAGE_SIZE && wanted.is_multiple_of(step);
+    // There is no cache of large pages.
+    if wanted == 0 || !well_formed || (whole && wanted > most) || flags & FAST_LARGE_PAGES != 0 {
+        return std::ptr::null_mut();
+    }
+    let block = on_host_stack(|| {
+        let pages = allocate_block(&driver, (low, high), wanted.min(most), step, whole)?;
+        if flags & DONT_ZERO == 0 {
+            pages.zero();
+        }
+        let bytes = pages.len();
+        Some((driver.keep_contiguous(pages), bytes))
+    });
+    let Some((address, bytes)) = block else { return std::ptr::null_mut() };
+    let mdl = io_allocate_mdl(address, bytes as u32, 0, 0, std::ptr::null_mut());
+    if mdl.is_null() {
+        on_host_stack(|| driver.release_contiguous(address));
+        return mdl;
+    }
+    fill(NAME, mdl);
+    set_flags(NAME, mdl, LOCKED, 0);
+    mdl
+}
+
+/// The pages are free; the list is the driver's, to be freed by ExFreePool.
+extern "win64" fn mm_free_pages_from_mdl(mdl: *mut c_void) {
+    const NAME: &str = "MmFreePagesFromMdl";
+    if irql::current() > DISPATCH_LEVEL {
+        stop(irql_too_high(NAME, mdl.addr() as u64));
+    }
+    let driver = caller(NAME);
+    let flags: i16 = get(NAME, field(mdl, FLAGS));
+    if flags & MAPPED != 0 {
+        stop(Bugcheck::fatal(format!("{NAME} of a list whose pages are mapped")));
+    }
+    let address = range(NAME, mdl).0;
+    if flags & LOCKED == 0 || !on_host_stack(|| driver.release_contiguous(address)) {
+        stop(Bugcheck::fatal(format!("{NAME} of a list that MmAllocatePagesForMdlEx did not return, or twice")));
+    }
+    set_flags(NAME, mdl, 0, LOCKED);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,6 +368,82 @@ mod tests {
         .unwrap();
         driver.check_unloaded();
         assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn pages_of_a_list_are_zero_in_their_range_and_as_many_as_there_are() {
+        let driver = driver();
+        driver_call::run(&driver, "a function", || {
+            let mdl = mm_allocate_pages_for_mdl_ex(0, u64::MAX, 0, 3 * PAGE - 5, 1, FULLY_REQUIRED);
+            let at = mm_map_locked_pages_specify_cache(mdl, 0, 1, std::ptr::null_mut(), 0, 0);
+            assert_eq!(range("a test", mdl), (at, 3 * PAGE));
+            assert_eq!(get::<[u64; 64]>("a test", std::ptr::with_exposed_provenance(at + 2 * PAGE)), [0; 64]);
+            let physical = driver.ram().unwrap().physical_address(at).unwrap() / PAGE_SIZE;
+            assert_eq!(get::<[u64; 3]>("a test", field(mdl, HEADER)), [physical, physical + 1, physical + 2]);
+            mm_unmap_locked_pages(at, mdl);
+            mm_free_pages_from_mdl(mdl);
+            // SAFETY: the address is looked up.
+            unsafe { ex_free_pool_with_tag(mdl, 0) };
+            let few = mm_allocate_pages_for_mdl(0, u64::MAX, 0, 2 << 20);
+            let (_, bytes) = range("a test", few);
+            assert!(bytes > 0 && bytes < 2 << 20, "as many as there are: {bytes:#x}");
+            mm_free_pages_from_mdl(few);
+            // SAFETY: as above.
+            unsafe { ex_free_pool_with_tag(few, 0) };
+            for (high, skip, total, flags) in [
+                (10, 0, PAGE, 0),
+                (u64::MAX, 0, 0, 0),
+                (u64::MAX, 0, 2 << 20, FULLY_REQUIRED),
+                (u64::MAX, 0, 2 << 20, CONTIGUOUS_CHUNKS),
+                (u64::MAX, 3 * PAGE_SIZE, 3 * PAGE, CONTIGUOUS_CHUNKS),
+                (u64::MAX, 2 * PAGE_SIZE, 3 * PAGE, CONTIGUOUS_CHUNKS),
+                (u64::MAX, 2 << 20, 2 << 20, CONTIGUOUS_CHUNKS | FAST_LARGE_PAGES),
+                (u64::MAX, 0, usize::MAX, 0),
+            ] {
+                let none = mm_allocate_pages_for_mdl_ex(0, high, skip, total, 1, flags);
+                assert!(none.is_null(), "{high:#x} {skip:#x} {total:#x} {flags:#x}");
+            }
+        })
+        .0
+        .unwrap();
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn pages_of_a_list_are_freed_once_by_their_list_and_at_no_high_level() {
+        let after = |misuse: fn(*mut c_void), told: &str| {
+            let driver = driver();
+            let call = || misuse(mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
+            assert_eq!(driver_call::run(&driver, "a function", call).0, None);
+            let bugcheck = driver.verifier().bugcheck().unwrap();
+            assert!(bugcheck.reason.contains(told), "{bugcheck}");
+        };
+        after(
+            |mdl| {
+                mm_free_pages_from_mdl(mdl);
+                mm_free_pages_from_mdl(mdl);
+            },
+            "or twice",
+        );
+        after(
+            |mdl| {
+                mm_map_locked_pages(mdl, 0);
+                mm_free_pages_from_mdl(mdl);
+            },
+            "mapped",
+        );
+        after(
+            |mdl| {
+                irql::set(DISPATCH_LEVEL + 1);
+                mm_free_pages_from_mdl(mdl);
+            },
+            "MmFreePagesFromMdl at IRQL 3",
+        );
+        let driver = driver();
+        driver_call::run(&driver, "a function", || mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
+        driver.check_unloaded();
+        assert!(driver.verifier().bugcheck().is_some(), "pages that nobody freed");
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! Small services: exports by name, processors, version, threads, floating point, and trace points of the preprocessor WPP.
 
 use std::ffi::c_void;
+use std::fs::File;
+use std::io::Read;
 
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use wddm_ddi::types::{HANDLE, UNICODE_STRING};
 
 use super::memory::{field, get, put, put_if};
 use super::{caller, require_passive, text_of, thread_token};
+use crate::bugcheck::Bugcheck;
+use crate::deferred::ThreadObject;
 use crate::driver::Export;
+use crate::driver_call::{on_host_stack, stop};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("MmGetSystemRoutineAddress", || mm_get_system_routine_address as *const () as usize),
@@ -17,6 +22,12 @@ pub(super) const EXPORTS: &[Export] = &[
     ("RtlGetVersion", || rtl_get_version as *const () as usize),
     ("PsGetCurrentThreadId", || ps_get_current_thread_id as *const () as usize),
     ("PsGetCurrentProcessId", || ps_get_current_process_id as *const () as usize),
+    ("PsGetCurrentProcess", || ps_get_current_process as *const () as usize),
+    ("IoGetCurrentProcess", || ps_get_current_process as *const () as usize),
+    ("PsGetProcessId", || ps_get_process_id as *const () as usize),
+    ("PsGetThreadProcessId", || ps_get_thread_process_id as *const () as usize),
+    ("ExUuidCreate", || ex_uuid_create as *const () as usize),
+    ("KeInvalidateAllCaches", || ke_invalidate_all_caches as *const () as usize),
     ("ExGetPreviousMode", || ex_get_previous_mode as *const () as usize),
     ("KeSaveFloatingPointState", || ke_floating_point_state as *const () as usize),
     ("KeRestoreFloatingPointState", || ke_floating_point_state as *const () as usize),
@@ -25,6 +36,9 @@ pub(super) const EXPORTS: &[Export] = &[
     ("WmiQueryTraceInformation", || wmi_query_trace_information as *const () as usize),
     ("WmiTraceMessage", || wmi_trace_message as *const () as usize),
 ];
+
+/// The system is not ready; the caller may try again. [ntstatus: STATUS_RETRY]
+const STATUS_RETRY: NTSTATUS = NTSTATUS(0xc000_022d_u32.cast_signed());
 
 /// NULL for a name that the kernel does not export.
 extern "win64" fn mm_get_system_routine_address(name: *const UNICODE_STRING) -> usize {
@@ -74,6 +88,50 @@ extern "win64" fn ps_get_current_thread_id() -> HANDLE {
 /// System threads and callbacks run in the system process.
 extern "win64" fn ps_get_current_process_id() -> HANDLE {
     std::ptr::without_provenance_mut(4)
+}
+
+/// The system process: a header of the kind ProcessObject, and nothing that drivers may look at. [wdm: DISPATCHER_HEADER]
+static SYSTEM_PROCESS: [u64; 16] = [3; 16];
+
+/// Opaque to drivers.
+extern "win64" fn ps_get_current_process() -> *mut c_void {
+    SYSTEM_PROCESS.as_ptr().cast_mut().cast()
+}
+
+extern "win64" fn ps_get_process_id(process: *mut c_void) -> HANDLE {
+    if process != ps_get_current_process() {
+        stop(Bugcheck::fatal(format!("PsGetProcessId of {process:p}, which is no process that the driver was given")));
+    }
+    ps_get_current_process_id()
+}
+
+extern "win64" fn ps_get_thread_process_id(thread: *mut c_void) -> HANDLE {
+    const NAME: &str = "PsGetThreadProcessId";
+    if get::<u32>(NAME, thread.cast()) & 0xff != ThreadObject::KIND {
+        stop(Bugcheck::fatal(format!("{NAME} of {thread:p}, which is no thread")));
+    }
+    ps_get_current_process_id()
+}
+
+/// A random one. [ntddk: ExUuidCreate]
+extern "win64" fn ex_uuid_create(uuid: *mut [u8; 16]) -> NTSTATUS {
+    const NAME: &str = "ExUuidCreate";
+    require_passive(NAME);
+    let mut bytes = [0; 16];
+    let read = on_host_stack(|| File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)));
+    if read.is_err() {
+        return STATUS_RETRY;
+    }
+    // Version 4, of random numbers, in the upper half of Data3, and the variant of RFC 4122.
+    bytes[7] = bytes[7] & 0xf | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    put(NAME, uuid, bytes);
+    STATUS_SUCCESS
+}
+
+/// TRUE: the caches of the host's processors are coherent, and devices read what they hold.
+extern "win64" fn ke_invalidate_all_caches() -> u8 {
+    1
 }
 
 /// KernelMode.
@@ -132,6 +190,45 @@ mod tests {
         assert_eq!(version[70] >> 16, 1);
     }
 
+    #[test]
+    fn uuids_are_random_and_say_so_and_threads_are_of_the_system_process() {
+        let driver = Driver::for_tests("uuids");
+        let (uuids, _) = driver_call::run(&driver, "a function", || {
+            let mut uuids = [[0; 16]; 2];
+            uuids.iter_mut().for_each(|uuid| assert_eq!(ex_uuid_create(uuid), STATUS_SUCCESS));
+            assert_eq!(ps_get_process_id(ps_get_current_process()).addr(), 4);
+            let thread = super::super::dispatcher::ke_get_current_thread();
+            assert_eq!(ps_get_thread_process_id(thread), ps_get_current_process_id());
+            uuids
+        });
+        let [one, other] = uuids.unwrap();
+        assert_ne!(one, other);
+        assert_eq!((one[7] >> 4, one[8] >> 6), (4, 2));
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn a_uuid_is_made_at_passive_level_and_what_is_no_thread_or_process_stops_the_machine() {
+        type Misuse = fn() -> HANDLE;
+        let misuses: [(Misuse, &str); 3] = [
+            (
+                || {
+                    crate::irql::set(1);
+                    std::ptr::without_provenance_mut(ex_uuid_create(&mut [0; 16]).0 as usize)
+                },
+                "ExUuidCreate at IRQL 1",
+            ),
+            (|| ps_get_process_id(std::ptr::null_mut()), "PsGetProcessId"),
+            (|| ps_get_thread_process_id(Box::into_raw(Box::new([0_u64; 2])).cast()), "no thread"),
+        ];
+        for (misuse, told) in misuses {
+            let driver = Driver::for_tests("misuse");
+            assert_eq!(driver_call::run(&driver, "a function", misuse).0, None);
+            let bugcheck = driver.verifier().bugcheck().unwrap();
+            assert!(bugcheck.reason.contains(told), "{bugcheck}");
+        }
+    }
+
     fn provided() -> BTreeSet<&'static str> {
         let names: Vec<&str> = super::super::EXPORTS.iter().copied().flatten().map(|(name, _)| *name).collect();
         let set: BTreeSet<&str> = names.iter().copied().chain(wddm_ddi::nt::NtImports::NAMES.iter().copied()).collect();
@@ -145,6 +242,7 @@ mod tests {
         let rows = include_str!("../../../docs/kernel-services.md").lines().filter(|line| line.starts_with("| `"));
         let row = |line: &str| {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            assert!(cells[2] != "missing" || !cells[5].is_empty(), "{} is missing, and nothing says why", cells[1]);
             (cells[1].trim_matches('`').to_owned(), cells[2].to_owned())
         };
         rows.map(row).collect()

@@ -4,6 +4,7 @@
 //! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
 
 mod bitmap;
+mod cm;
 mod crt;
 mod debug;
 mod dispatcher;
@@ -92,6 +93,7 @@ pub(crate) const INLINE: inline::Kernel = inline::Kernel {
 /// Functions that only images import, by families.
 const EXPORTS: &[&[Export]] = &[
     bitmap::EXPORTS,
+    cm::EXPORTS,
     io::EXPORTS,
     io_space::EXPORTS,
     debug::EXPORTS,

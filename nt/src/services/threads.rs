@@ -25,7 +25,10 @@ pub(super) const EXPORTS: &[Export] = &[
     ("PsTerminateSystemThread", || ps_terminate_system_thread as *const () as usize),
     ("KeSetPriorityThread", || ke_set_priority_thread as *const () as usize),
     ("ObReferenceObjectByHandle", || ob_reference_object_by_handle as *const () as usize),
+    ("ObReferenceObjectByHandleWithTag", || ob_reference_object_by_handle_with_tag as *const () as usize),
     ("ObfReferenceObject", || obf_reference_object as *const () as usize),
+    ("ObfReferenceObjectWithTag", || obf_reference_object as *const () as usize),
+    ("ZwWaitForSingleObject", || zw_wait_for_single_object as *const () as usize),
     ("KeInitializeDpc", || ke_initialize_dpc as *const () as usize),
     ("KeInitializeThreadedDpc", || ke_initialize_dpc as *const () as usize),
     ("KeInsertQueueDpc", || ke_insert_queue_dpc as *const () as usize),
@@ -149,6 +152,30 @@ extern "win64" fn ob_reference_object_by_handle(
         }
         None => STATUS_INVALID_HANDLE,
     }
+}
+
+/// The tag is for debuggers.
+extern "win64" fn ob_reference_object_by_handle_with_tag(
+    handle: HANDLE,
+    access: u32,
+    kind: *const c_void,
+    mode: i8,
+    _tag: u32,
+    object: *mut *mut c_void,
+    information: *mut c_void,
+) -> NTSTATUS {
+    ob_reference_object_by_handle(handle, access, kind, mode, object, information)
+}
+
+/// Waits for the object of a handle, which is a thread. At DISPATCH_LEVEL it may only look. [ntifs: ZwWaitForSingleObject]
+extern "win64" fn zw_wait_for_single_object(handle: HANDLE, alertable: u8, timeout: *const LARGE_INTEGER) -> NTSTATUS {
+    let driver = caller("ZwWaitForSingleObject");
+    // Referenced, so that it stays while somebody closes the handle.
+    let referenced = on_host_stack(|| driver.deferred().lock().reference_handle(handle.addr()));
+    let Some(object) = referenced else { return STATUS_INVALID_HANDLE };
+    let status = dispatcher::ke_wait_for_single_object(pointer(object), 0, 0, alertable, timeout);
+    on_host_stack(|| driver.deferred().lock().dereference(object));
+    status
 }
 
 extern "win64" fn obf_reference_object(object: *mut c_void) -> isize {
@@ -453,6 +480,29 @@ mod tests {
             let ended = dispatcher::wait_for_tests(thread);
             assert_eq!((ended, counter.load(Ordering::SeqCst)), (STATUS_SUCCESS, 1));
             assert_eq!(driver.deferred().lock().dereference(thread.addr()), Some(0));
+        });
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn a_thread_is_waited_for_by_its_handle_and_a_tag_changes_nothing() {
+        let driver = Driver::for_tests("handles");
+        let counter = counter();
+        run(&driver, || {
+            let (mut handle, mut thread) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let (none, start) = (std::ptr::null_mut(), count as *const () as usize);
+            let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
+            assert_eq!(status, STATUS_SUCCESS);
+            let status = ob_reference_object_by_handle_with_tag(handle, 0, none, 0, 7, &raw mut thread, none);
+            assert_eq!((status, driver.deferred().lock().reference(thread.addr())), (STATUS_SUCCESS, Some(2)));
+            let waited = zw_wait_for_single_object(handle, 0, std::ptr::null());
+            assert_eq!((waited, counter.load(Ordering::SeqCst)), (STATUS_SUCCESS, 1));
+            let mut state = driver.deferred().lock();
+            assert_eq!((state.dereference(thread.addr()), state.dereference(thread.addr())), (Some(1), Some(0)));
+            assert!(state.close(handle.addr()));
+            drop(state);
+            let waited = zw_wait_for_single_object(handle, 0, std::ptr::null());
+            assert_eq!(waited, STATUS_INVALID_HANDLE, "of a handle that is closed");
         });
         assert_eq!(driver.verifier().bugcheck(), None);
     }

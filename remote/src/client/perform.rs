@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::{io, thread};
 
-use nt::user_space::{ThisProcess, UserSpace, show_descriptor};
+use nt::user_space::{FileId, ThisProcess, UserSpace, show_descriptor};
 
 use super::Connection;
 use crate::channel::{Channel, peer};
@@ -109,6 +109,8 @@ fn perform(operation: Operation, descriptor: Option<OwnedFd>, frozen: &mut Froze
         Operation::Blank { range } => this.blank(here(&range))?,
         Operation::AnswerForFunction { range } => this.answer_for_function(here(&range))?,
         Operation::Release { range } => this.release(here(&range)),
+        Operation::Adopt { range } => this.adopt(here(&range))?,
+        Operation::GiveBack { range, device, inode } => this.give_back(here(&range), FileId { device, inode })?,
         Operation::Give => {
             let given = this.give(descriptor.ok_or(io::ErrorKind::InvalidInput)?)?;
             return u64::try_from(given).map_err(|_| io::ErrorKind::InvalidInput.into());

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nt::ram::PAGE_SIZE;
-use nt::user_space::{ARGUMENT_WORDS, UserSpace};
+use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,13 +45,14 @@ struct Asked {
 impl Asked {
     /// Notes addresses that the program says it has taken. False if there can be no such pages, or some of them are taken already.
     fn take(&mut self, start: usize, len: usize) -> bool {
-        let Some(end) = start.checked_add(len).filter(|end| *end <= USER_END) else { return false };
-        let before = self.reserved.range(..end).next_back().is_none_or(|(_, taken)| *taken <= start);
-        let is_free = start != 0 && len != 0 && start.is_multiple_of(PAGE_SIZE as usize) && before;
-        if is_free {
-            self.reserved.insert(start, end);
-        }
-        is_free
+        let end = start.checked_add(len).filter(|end| self.is_free(&(start..*end)));
+        end.is_some_and(|end| self.reserved.insert(start, end).is_none())
+    }
+
+    /// True if there can be such pages, and the program has taken none of them for the machine.
+    fn is_free(&self, Range { start, end }: &Range<usize>) -> bool {
+        let before = self.reserved.range(..end).next_back().is_none_or(|(_, taken)| taken <= start);
+        *start != 0 && start < end && *end <= USER_END && start.is_multiple_of(PAGE_SIZE as usize) && before
     }
 }
 
@@ -321,6 +322,17 @@ impl UserSpace for RemoteProgram {
         // Before it is asked: as soon as it is done, the program may take the addresses again.
         self.lock().reserved.remove(&range.start);
         let _ = self.request(Operation::Release { range: there(&range) });
+    }
+
+    fn adopt(&self, range: Range<usize>) -> io::Result<()> {
+        if !self.lock().is_free(&range) {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        self.request(Operation::Adopt { range: there(&range) })
+    }
+
+    fn give_back(&self, range: Range<usize>, FileId { device, inode }: FileId) -> io::Result<()> {
+        self.request(Operation::GiveBack { range: there(&range), device, inode })
     }
 
     fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::caps::Segment;
+use crate::vidmm::memory::PRIORITY_NORMAL;
 use nt::ram::Ram;
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
 
 /// Segment 1 aperture, 2 memory that the CPU sees, 3 memory that it does not.
 fn segments() -> Segments {
@@ -30,17 +33,17 @@ fn good() -> DXGK_ALLOCATIONINFO {
 fn broken(change: impl FnOnce(&mut DXGK_ALLOCATIONINFO)) -> &'static str {
     let mut info = good();
     change(&mut info);
-    check(&info, &segments(), false).expect_err("the answer breaks a rule")
+    check(&info, &segments(), false, Backing::New).expect_err("the answer breaks a rule")
 }
 
 #[test]
 fn sizes_are_whole_pages_and_open_segments_are_used_local_memory_first() {
-    let answer = check(&good(), &segments(), false).unwrap();
+    let answer = check(&good(), &segments(), false, Backing::New).unwrap();
     assert_eq!((answer.size, answer.alignment, answer.cpu_access), (8192, 4096, CpuAccess::None));
     assert_eq!(answer.placements[..4], [2, 3, 1, 0]);
     let mut info = good();
     info.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(3).with_SegmentId1(1);
-    assert_eq!(check(&info, &segments(), false).unwrap().placements[..4], [3, 1, 2, 0]);
+    assert_eq!(check(&info, &segments(), false, Backing::New).unwrap().placements[..4], [3, 1, 2, 0]);
 }
 
 #[test]
@@ -78,6 +81,34 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
     );
     let mut info = good();
     info.u3.FlagsWddm2 = flags.with_MapApertureCpuVisible(true);
-    assert!(check(&info, &segments(), false).unwrap_err().contains("MapAperture2Supported"));
-    assert!(check(&info, &segments(), true).is_ok());
+    assert!(check(&info, &segments(), false, Backing::New).unwrap_err().contains("MapAperture2Supported"));
+    assert!(check(&info, &segments(), true, Backing::New).is_ok());
+}
+
+#[test]
+fn memory_of_a_program_is_taken_as_the_driver_says_and_through_apertures_alone() {
+    let flags = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new().with_ExistingSysMem(true);
+    let with = |flags, backing| {
+        let mut info = good();
+        info.u3.FlagsWddm2 = flags;
+        check(&info, &segments(), false, backing)
+    };
+    let none = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new();
+    for (flags, backing) in [(flags, Backing::Program), (flags, Backing::Heap(8192)), (none, Backing::Heap(8192))] {
+        assert_eq!(with(flags, backing).unwrap().placements[..2], [1, 0], "{backing:?}");
+    }
+    for (flags, backing, rule) in [
+        (flags, Backing::New, "gave no memory"),
+        (none, Backing::Program, "no ExistingSysMem"),
+        (none, Backing::Heap(4096), "Size"),
+        (none.with_ExistingKernelSysMem(true), Backing::New, "ExistingKernelSysMem"),
+        (flags.with_Protected(true), Backing::Program, "Protected"),
+        (flags.with_PermanentSysMem(true), Backing::Program, "PermanentSysMem"),
+    ] {
+        let broken = with(flags, backing).unwrap_err();
+        assert!(broken.contains(rule), "{broken}");
+    }
+    let mut info = good();
+    info.SupportedWriteSegmentSet = 0b110;
+    assert!(check(&info, &segments(), false, Backing::Heap(8192)).unwrap_err().contains("no aperture"));
 }
