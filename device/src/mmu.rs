@@ -335,6 +335,11 @@ impl Tlb {
         self.walks
     }
 
+    /// Counts invalidations: whatever was translated under another number may be gone.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Translates `va` in the address space of `root`.
     #[inline]
     pub(crate) fn translate(
