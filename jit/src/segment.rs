@@ -199,6 +199,11 @@ impl Chunk {
         let register = |(file, number, _): (Operand, u8, u32)| File::of(file).map(|file| (file, number));
         let Some(to) = register(to) else { return };
         let ty = instruction.ty;
+        // A copy has the NaN of what it is made of, whatever type it is copied as.
+        let copied = match (instruction.op, instruction.constant, register(from_b)) {
+            (Op::Mov, false, Some(from)) => self.raw.get(&from).copied(),
+            _ => None,
+        };
         let of = (ty.is_float() && takes_any_nan(instruction.op)).then_some(ty);
         let mut sources = Vec::with_capacity(3);
         for (place, from) in [from_a, from_b, from_c].into_iter().enumerate() {
@@ -206,11 +211,11 @@ impl Chunk {
                 let file = constant_file(instruction);
                 sources.push(Self::constant(b, file, instruction.immediate));
             } else if let Some(from) = register(from) {
-                sources.push(self.read(b, from, of));
+                sources.push(self.read(b, from, of.or(copied)));
             }
         }
         let result = self.result(b, instruction, &sources);
-        self.write(to, result, of.filter(|_| instruction.op != Op::Cmp));
+        self.write(to, result, of.filter(|_| instruction.op != Op::Cmp).or(copied));
     }
 
     /// The result of an instruction on its sources, in the order of its fields, those that it does not have left out.

@@ -34,7 +34,7 @@ fn blocks() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_compiled_program_does_the_same_wherever_it_is_stopped(
@@ -235,16 +235,16 @@ fn segments_are_cut_and_a_run_ends_before_one_that_does_not_fit() {
     let text = format!("{}arguments d0\nstore.w1 [d0], w0\nexit", "add.i32 w0, w0, 1\n".repeat(149));
     let kernel = kernel(&assemble(&text).expect("legal"));
     let compiled = Compiled::new(&kernel).expect("compiled");
-    assert_eq!(compiled.segments().collect::<Vec<_>>(), [(0, 64), (64, 64), (128, 23)]);
+    assert_eq!(compiled.segments().collect::<Vec<_>>(), [(0, 128), (128, 23)]);
     let mut dispatch = Dispatch::new([1, 1, 1], BASE);
     let mut memory = Guest::new();
-    let mut budget = 100;
+    let mut budget = 140;
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget), Outcome::Paused);
-    assert_eq!((budget, dispatch.counters().instructions), (36, 64));
+    assert_eq!((budget, dispatch.counters().instructions), (12, 128));
     // A budget smaller than the segment at hand is spent instruction by instruction.
     let mut budget = 10;
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget), Outcome::Paused);
-    assert_eq!((budget, dispatch.counters().instructions), (0, 74));
+    assert_eq!((budget, dispatch.counters().instructions), (0, 138));
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut 100), Outcome::Done);
     assert_eq!((memory.contents()[0] as u32, dispatch.counters().instructions), (149, 152));
 }
