@@ -4,7 +4,7 @@
 use crate::block::extent;
 use crate::emitter::{ACTIVE, Emitter, LOADS, STORES};
 use crate::lanes::{cast, registers, shuffle_words};
-use crate::pages::{COUNT, PAGE, Page};
+use crate::pages::{COUNT, FOLDS, PAGE, Page};
 use crate::segment::{DOUBLE, WORD};
 use campanile_hw::isa::{Instruction, LANES, MemoryFormat, Op};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -160,7 +160,11 @@ impl Emitter<'_, '_> {
         let size = match access.space {
             Space::Global => {
                 let number = b.ins().ushr_imm_s(address, i64::from(PAGE.trailing_zeros()));
-                let entry = b.ins().band_imm_s(number, COUNT as i64 - 1);
+                let folded = FOLDS.iter().fold(number, |folded, by| {
+                    let high = b.ins().ushr_imm_s(number, i64::from(*by));
+                    b.ins().bxor(folded, high)
+                });
+                let entry = b.ins().band_imm_s(folded, COUNT as i64 - 1);
                 let entry = b.ins().imul_imm_s(entry, size_of::<Page>() as i64);
                 let entry = b.ins().iadd(self.pages, entry);
                 let tag = if access.store { offset_of!(Page, write) } else { offset_of!(Page, read) };

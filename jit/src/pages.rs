@@ -4,8 +4,10 @@ use std::ptr::NonNull;
 
 /// Bytes that one entry covers.
 pub(crate) const PAGE: u64 = 4096;
-/// Entries; the place of one is the low bits of its page number.
+/// Entries.
 pub(crate) const COUNT: usize = 512;
+/// The place of an entry is the low bits of its page number exclusive-or the number shifted right by each of these: buffers like to be aligned to large powers of two.
+pub(crate) const FOLDS: [u32; 2] = [9, 18];
 /// No page has this number.
 const NONE: u64 = u64::MAX;
 
@@ -49,7 +51,8 @@ impl Pages {
     /// atomic or raw accesses, and that may be read, and written if `writable` is set.
     pub unsafe fn insert(&mut self, address: u64, place: NonNull<u8>, writable: bool) {
         let number = address / PAGE;
-        let Some(page) = self.0.get_mut(number as usize % COUNT) else { return };
+        let folded = FOLDS.iter().fold(number, |folded, by| folded ^ number >> by);
+        let Some(page) = self.0.get_mut(folded as usize % COUNT) else { return };
         let write = if writable { number } else { NONE };
         *page = Page { read: number, write, place: (place.as_ptr() as u64).wrapping_sub(number * PAGE), unused: 0 };
     }
