@@ -227,11 +227,6 @@ impl<'a> Span<'a> {
         Self { len: usize::try_from(len).map_or(self.len, |len| len.min(self.len)), ..self }
     }
 
-    /// The address of the first byte, if there are so many.
-    pub(crate) fn start_of(self, len: u64) -> Option<NonNull<u8>> {
-        (self.len() >= len).then_some(self.base)
-    }
-
     /// True if this span begins with all bytes of `other`.
     pub(crate) fn begins_with(self, other: Span<'_>) -> bool {
         self.base == other.base && self.len >= other.len
@@ -633,11 +628,6 @@ impl Access<'_> {
     /// True if the function may access system memory: bus mastering is enabled.
     pub(crate) fn dma_enabled(&self) -> bool {
         self.system.enabled
-    }
-
-    /// The generation of system memory, which stays as long as this view lives: under another one addresses of the host may be gone.
-    pub(crate) fn shape(&self) -> u64 {
-        self.system.shape
     }
 
     /// Spans handed out so far: a measure of how much memory was touched.

@@ -313,8 +313,8 @@ pub(crate) struct Tlb {
     /// Leaf tables by the 2 MiB they cover.
     tables: Cache<Below>,
     walks: u64,
-    /// Counts invalidations, from 1.
-    generation: u64,
+    /// Counts invalidations, from 1: what was translated under another number may be gone.
+    pub(crate) generation: u64,
 }
 
 impl Tlb {
@@ -333,11 +333,6 @@ impl Tlb {
     /// The number of walks, that is of misses.
     pub(crate) fn walks(&self) -> u64 {
         self.walks
-    }
-
-    /// Counts invalidations: whatever was translated under another number may be gone.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
     }
 
     /// Translates `va` in the address space of `root`.
