@@ -6,7 +6,7 @@ use crate::segment::Files;
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value};
 use cranelift_frontend::FunctionBuilder;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -31,6 +31,8 @@ pub(crate) struct Emitter<'a, 'k> {
     pub(crate) frames: Value,
     pub(crate) pages: Value,
     pub(crate) entries: Value,
+    /// Room for the addresses in the host of an access of each lane: one for all instructions, so that a long program takes no more stack.
+    pub(crate) places: StackSlot,
     /// The code of instructions that can be jumped to.
     pub(crate) labels: BTreeMap<u32, Block>,
     /// What leaves an instruction to the interpreter, and the instruction.

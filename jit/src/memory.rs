@@ -10,7 +10,7 @@ use campanile_hw::isa::{Instruction, LANES, MemoryFormat, Op};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
-use cranelift_codegen::ir::{Block, InstBuilder, StackSlotData, StackSlotKind, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use std::mem::offset_of;
 
 /// Address space of a load or store; of workgroup and scratch memory the size.
@@ -238,9 +238,7 @@ impl Emitter<'_, '_> {
 
     /// Moves the data of each active lane: first all addresses are translated, then the data is moved.
     fn apart(&mut self, access: &Access, active: Value, give_up: Block) {
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, LANES as u32 * 8, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
-        let places = self.b.ins().stack_addr(I64, slot, 0);
+        let places = self.b.ins().stack_addr(I64, self.places, 0);
         let len = extent(access.format).0;
         self.each_lane(active, &mut |emitter, lane| {
             let address = emitter.address_of(access, lane);

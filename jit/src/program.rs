@@ -6,10 +6,11 @@ use crate::control::Place;
 use crate::emitter::{ACTIVE, BUDGET, Emitter, PC};
 use crate::lanes::registers;
 use crate::segment::{Files, plain};
+use campanile_hw::isa::LANES;
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{BlockCall, Function, InstBuilder, JumpTableData, Value};
+use cranelift_codegen::ir::{BlockCall, Function, InstBuilder, JumpTableData, StackSlotData, StackSlotKind, Value};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::BTreeMap;
@@ -68,8 +69,24 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
     let entries = pointer(offset_of!(Context, entries));
     let pc = b.ins().load(I32, registers(), context, PC);
     b.ins().jump(anywhere, &[pc.into()]);
+    let places = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, LANES as u32 * 8, 3));
     let (labels, given_up) = (BTreeMap::new(), Vec::new());
-    Emitter { b, kernel, context, files, shared, scratch, frames, pages, entries, labels, given_up, exit, anywhere }
+    Emitter {
+        b,
+        kernel,
+        context,
+        files,
+        shared,
+        scratch,
+        frames,
+        pages,
+        entries,
+        places,
+        labels,
+        given_up,
+        exit,
+        anywhere,
+    }
 }
 
 impl Emitter<'_, '_> {
