@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Most instructions of a segment: so long the node cannot be given to another queue.
 const LONGEST: usize = 128;
 
-/// How an instruction is executed.
+/// Kinds of instructions by the code that they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Every lane uses its own registers only, and it cannot fault.

@@ -16,7 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
-/// Where a program can be entered.
+/// The instructions at which a program can be entered, and what begins there.
 pub(crate) struct Entries {
     /// For every instruction the number of its entry, or [`NO_ENTRY`].
     pub(crate) numbers: Vec<u32>,
