@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use crate::save_area::SaveArea;
+use crate::translations::Translations;
 use crate::variant::Preemption;
 use campanile_hw::event::FaultKind;
 use campanile_hw::isa::{
@@ -14,8 +15,8 @@ use campanile_hw::isa::{
 };
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
-use campanile_jit::Compiled;
-use campanile_shader::{BadSave, Blocks, Cause, Dispatch, GlobalMemory, Kernel, NoBlocks, Outcome, ShaderFault};
+use campanile_jit::{Compiled, Paged, Pages};
+use campanile_shader::{BadSave, Cause, Code, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -112,7 +113,7 @@ struct Fetched {
     kernel: Kernel,
     /// Instructions of subgroups that were interpreted so far.
     interpreted: AtomicU64,
-    /// Code of its blocks, once it is worth compiling; `None` if the host cannot.
+    /// Its code, once it is worth compiling; `None` if the host cannot.
     compiled: OnceLock<Option<Compiled>>,
 }
 
@@ -123,10 +124,10 @@ impl Fetched {
     }
 
     /// Runs a dispatch of this program for one slice.
-    fn run(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'_, '_>, manner: Manner) -> Outcome<Fault> {
-        let mut run = |blocks: &dyn Blocks, budget: &mut u64| match manner.ends_with_workgroup {
-            true => dispatch.run_workgroup(&self.kernel, blocks, lanes, budget),
-            false => dispatch.run_with(&self.kernel, blocks, lanes, budget),
+    fn run<'a, 'b>(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'a, 'b>, manner: Manner) -> Outcome<Fault> {
+        let mut run = |code: &dyn Code<Lanes<'a, 'b>>, budget: &mut u64| match manner.ends_with_workgroup {
+            true => dispatch.run_workgroup(&self.kernel, code, lanes, budget),
+            false => dispatch.run_with(&self.kernel, code, lanes, budget),
         };
         if manner.compiles
             && self.kernel.code().len() <= COMPILED_MOST
@@ -136,7 +137,7 @@ impl Fetched {
             return run(code, &mut { SLICE_COMPILED });
         }
         let mut budget = SLICE_INSTRUCTIONS;
-        let outcome = run(&NoBlocks, &mut budget);
+        let outcome = run(&NoCode, &mut budget);
         self.interpreted.fetch_add(SLICE_INSTRUCTIONS - budget, Ordering::Relaxed);
         outcome
     }
@@ -175,6 +176,7 @@ struct Near<'b> {
 /// Memory as the lanes of a dispatch reach it.
 struct Lanes<'a, 'b> {
     tlb: &'a mut Tlb,
+    known: &'a mut Translations,
     memory: &'b Access<'b>,
     root: Location,
     /// The memory of the last access; the next lane's is often behind it. It stays valid because no translation is invalidated within a slice.
@@ -197,6 +199,9 @@ impl<'b> Lanes<'_, 'b> {
             Some(location) => {
                 let span = self.memory.resolve(location, translation.run, intent == Intent::Write);
                 let span = span.ok_or(Fault::nowhere(location, intent))?;
+                if intent != Intent::Execute {
+                    self.known.insert(va, location, self.memory, intent == Intent::Write);
+                }
                 (Some(span), span.len())
             }
         };
@@ -300,6 +305,12 @@ impl GlobalMemory for Lanes<'_, '_> {
     }
 }
 
+impl Paged for Lanes<'_, '_> {
+    fn pages(&self) -> &Pages {
+        self.known.pages()
+    }
+}
+
 /// Fetches and checks a program.
 fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<Arc<Fetched>, Fault> {
     let mut bytes = vec![0; packet.program_size as usize];
@@ -384,14 +395,15 @@ fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
 
 /// Goes on with a DISPATCH for one slice, or begins it. True when it is done. The slice ends with the workgroup in progress if the queue is to leave the node.
 pub(crate) fn dispatch(
-    tlb: &mut Tlb,
+    (tlb, known): (&mut Tlb, &mut Translations),
     programs: &mut Programs,
     root: Location,
     packet: &packet::Dispatch,
     state: State<'_>,
     context: &Context<'_>,
 ) -> Result<bool, Fault> {
-    let mut lanes = Lanes { tlb, memory: context.memory, root, near: None };
+    known.renew(tlb, context.memory, root);
+    let mut lanes = Lanes { tlb, known, memory: context.memory, root, near: None };
     let mut current = match state.running.take() {
         Some(running) => running,
         None => {

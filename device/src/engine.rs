@@ -11,6 +11,7 @@ use crate::memory::{Access, Span};
 use crate::mmu::{self, Fault, Intent, Tlb};
 use crate::queue::{Buffer, Queue};
 use crate::transfer;
+use crate::translations::Translations;
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledWord, UNMONITORED};
 use campanile_hw::log::{LogKind, LogOperation};
@@ -150,6 +151,7 @@ pub(crate) struct Engine {
     pub(crate) tlb: Tlb,
     window: FetchBuffer,
     programs: compute::Programs,
+    known: Translations,
 }
 
 impl Default for Engine {
@@ -158,6 +160,7 @@ impl Default for Engine {
             tlb: Tlb::new(),
             window: FetchBuffer { bytes: [0; WINDOW], start: 0, len: 0 },
             programs: compute::Programs::default(),
+            known: Translations::default(),
         }
     }
 }
@@ -441,7 +444,7 @@ impl Engine {
             }
             Packet::Dispatch(_) if queue.node != NODE_COMPUTE => Err(bad_packet(BadPacket::Privilege, at)),
             Packet::Dispatch(dispatch) => {
-                let (tlb, programs) = (&mut self.tlb, &mut self.programs);
+                let (tlb, programs) = ((&mut self.tlb, &mut self.known), &mut self.programs);
                 let state = queue.dispatch_state(&mut buffer.partial, budget.leaves);
                 let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
                 // A dispatch uses up the rest of the time slice.

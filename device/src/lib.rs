@@ -42,6 +42,8 @@ mod sending;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transfer;
+#[allow(unsafe_code)]
+mod translations;
 mod variant;
 
 pub use clock::counter_is_invariant;

@@ -313,8 +313,8 @@ pub(crate) struct Tlb {
     /// Leaf tables by the 2 MiB they cover.
     tables: Cache<Below>,
     walks: u64,
-    /// Counts invalidations, from 1.
-    generation: u64,
+    /// Counts invalidations, from 1: what was translated under another number may be gone.
+    pub(crate) generation: u64,
 }
 
 impl Tlb {

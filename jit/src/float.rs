@@ -17,9 +17,10 @@ fn special(ty: Type) -> (u64, u64) {
     if ty == Type::F64 { (1 << 63, 0x7ff8 << 48) } else { (1 << 31, 0x7fc0_0000) }
 }
 
-/// The bits of numbers, those of a NaN being the canonical ones.
+/// The bits of numbers, or of their bits, those of a NaN being the canonical ones.
 pub(crate) fn canonical(b: &mut FunctionBuilder<'_>, ty: Type, number: Value) -> Value {
-    let bits_type = vectors(ty).1;
+    let (numbers, bits_type) = vectors(ty);
+    let number = cast(b, numbers, number);
     let unordered = b.ins().fcmp(FloatCC::Unordered, number, number);
     let nan = splat(b, bits_type, special(ty).1);
     let bits = cast(b, bits_type, number);
@@ -66,7 +67,7 @@ fn extreme(b: &mut FunctionBuilder<'_>, least: bool, ty: Type, x: Value, y: Valu
     b.ins().bitselect(first, bits, other)
 }
 
-/// An operation on vectors of bits.
+/// An operation on vectors of bits. A NaN may come out with any bits.
 fn vector(b: &mut FunctionBuilder<'_>, op: Op, ty: Type, bits: &[Value]) -> Value {
     let (numbers, bits_type) = vectors(ty);
     let sign = splat(b, bits_type, special(ty).0);
@@ -94,7 +95,7 @@ fn vector(b: &mut FunctionBuilder<'_>, op: Op, ty: Type, bits: &[Value]) -> Valu
         Op::RoundEven => b.ins().nearest(x),
         _ => b.ins().sqrt(x),
     };
-    canonical(b, ty, result)
+    cast(b, bits_type, result)
 }
 
 /// Floating-point operations but for comparisons and conversions.

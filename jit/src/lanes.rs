@@ -46,13 +46,18 @@ pub(crate) fn words(b: &mut FunctionBuilder<'_>, words: [u32; 4]) -> Value {
     b.ins().vconst(I32X4, constant)
 }
 
-/// The low halves of doubles as words.
-pub(crate) fn narrow(b: &mut FunctionBuilder<'_>, [low, high]: [Value; 2]) -> Value {
+/// Four of the eight words of two vectors, as words, by their numbers.
+pub(crate) fn shuffle_words(b: &mut FunctionBuilder<'_>, low: Value, high: Value, order: [u8; 4]) -> Value {
     let (low, high) = (cast(b, I8X16, low), cast(b, I8X16, high));
-    let bytes: Vec<u8> = [0u8, 8, 16, 24].iter().flat_map(|start| *start..*start + 4).collect();
+    let bytes: Vec<u8> = order.iter().flat_map(|word| word * 4..word * 4 + 4).collect();
     let order = b.func.dfg.immediates.push(ConstantData::from(bytes));
     let shuffled = b.ins().shuffle(low, high, order);
     cast(b, I32X4, shuffled)
+}
+
+/// The low halves of doubles as words.
+pub(crate) fn narrow(b: &mut FunctionBuilder<'_>, [low, high]: [Value; 2]) -> Value {
+    shuffle_words(b, low, high, [0, 2, 4, 6])
 }
 
 /// Words as doubles, with zeros above.

@@ -1,34 +1,53 @@
 //! Compiles programs of the compute engine to code of the host's processor.
 //!
-//! What is compiled are *blocks*: runs of instructions in each of which every lane uses its own registers only. Everything else, memory, control flow, exchange between
-//! lanes, transcendental functions and binary16, stays with the interpreter, which hands over at the first instruction of a block and takes the registers back behind it. So a program that is
-//! stopped, saved and restored is in the same state whichever executor ran it, and neither knows the other.
+//! A program becomes one function. What it consists of are *segments*: some plain instructions, in which every lane uses its own registers only, and a load, a store or an instruction of
+//! control flow behind them. A segment is executed whole or not at all, so a budget is checked once for each, at every back edge and call too. Atomic operations, barriers,
+//! exchange between lanes, transcendental functions and binary16 stay with the interpreter, to which the function returns, with the state of the subgroup as the interpreter would have it; so does an
+//! access that the [`Pages`] do not have, which the interpreter then makes through the page tables, or faults at. So a program that is stopped, saved and restored is in the same state
+//! whichever executor ran it, and a fault is the same one.
 //!
-//! A block takes four lanes at a time through all of its instructions; registers are loaded at their first use and stored at the end of the block, lanes that are not active
-//! keeping their values. Generated code reads and writes the registers that it is given and nothing else; the numbers of the registers are checked against the header of the program when it
-//! is validated, and against the slices again before a block runs.
+//! Plain instructions are executed for four lanes at a time; registers are loaded at their first use and stored at the end of the segment, lanes that are not active keeping their values. A NaN
+//! becomes the canonical one there, or where its bits are used. Loads and stores move all lanes at once if their addresses follow one another.
 //!
-//! UNSAFETY: one call of generated code, and the memory that holds it.
+//! What generated code can reach: the registers and frames that it is given, by numbers that were checked when the program was validated (the depth of frames, which a restored state also has a part in, is
+//! checked where it is used); workgroup and scratch memory, by addresses that are compared with their sizes; and whole pages that [`Pages`] has, by addresses whose page number is compared.
+//!
+//! UNSAFETY: one call of generated code, the memory that holds it, and the promise about pages.
 
 mod block;
+mod context;
+mod control;
 mod convert;
-mod emit;
+mod emitter;
 mod float;
 mod integer;
 mod lanes;
+mod memory;
+mod pages;
+mod program;
+mod segment;
 
 use campanile_hw::isa::LANES;
-use campanile_shader::{Blocks, Kernel, Registers};
+use campanile_shader::{Code, GlobalMemory, Kernel, State};
+use context::Context;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::Module;
+pub use pages::Pages;
+use program::{Entries, program};
 use std::mem::ManuallyDrop;
 
-/// Code of a block: words, doubles and predicates by address, lanes that execute, address of the argument block.
-type Code = unsafe extern "sysv64" fn(*mut u32, *mut u64, *mut u32, u32, u64);
+/// Memory some of whose pages compiled code reaches by itself.
+pub trait Paged: GlobalMemory {
+    /// The translations at this moment. An access through them is the one that [`GlobalMemory`] would make.
+    fn pages(&self) -> &Pages;
+}
+
+/// Code of a program.
+type Function = unsafe extern "sysv64" fn(*mut Context);
 
 /// The program could not be compiled; it can be interpreted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,34 +61,30 @@ impl std::fmt::Display for NotCompiled {
 
 impl std::error::Error for NotCompiled {}
 
-fn failed(error: impl std::fmt::Display) -> NotCompiled {
-    NotCompiled(error.to_string())
+fn failed(error: impl std::fmt::Debug) -> NotCompiled {
+    NotCompiled(format!("{error:?}"))
 }
 
-/// A compiled block.
-#[derive(Clone, Copy)]
-struct Block {
-    length: u32,
-    code: Code,
-}
-
-/// The blocks of a program as code of the host.
+/// A program as code of the host.
 pub struct Compiled {
-    /// The block that begins at an instruction, for every instruction.
-    blocks: Vec<Option<Block>>,
+    function: Function,
+    entries: Entries,
     words: usize,
     doubles: usize,
     predicates: usize,
+    shared: usize,
+    scratch: usize,
+    depth: usize,
     module: ManuallyDrop<JITModule>,
 }
 
 impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compiled").field("blocks", &self.blocks().count()).finish_non_exhaustive()
+        f.debug_struct("Compiled").field("segments", &self.segments().count()).finish_non_exhaustive()
     }
 }
 
-// SAFETY: the module is not changed after its code was made; code and tables are only read, and generated code touches its arguments alone.
+// SAFETY: the module is not changed after its code was made; code and tables are only read, and generated code touches what it is given alone.
 unsafe impl Send for Compiled {}
 // SAFETY: as above.
 unsafe impl Sync for Compiled {}
@@ -108,7 +123,7 @@ fn has_fma() -> bool {
 }
 
 impl Compiled {
-    /// Compiles the blocks of a program.
+    /// Compiles a program.
     ///
     /// # Errors
     /// [`NotCompiled`]: the processor lacks SSE 4.2, or the host gives no memory for code.
@@ -116,42 +131,33 @@ impl Compiled {
         let isa = host()?;
         let mut module = JITModule::new(JITBuilder::with_isa(isa, cranelift_module::default_libcall_names()));
         let mut context = module.make_context();
+        context.func.signature = Signature::new(CallConv::SystemV);
+        context.func.signature.params.push(AbiParam::new(types::I64));
         let mut builder = FunctionBuilderContext::new();
-        let mut signature = Signature::new(CallConv::SystemV);
-        signature.params.extend([types::I64, types::I64, types::I64, types::I32, types::I64].map(AbiParam::new));
-        let mut functions = Vec::new();
-        for block in block::find(kernel.code(), has_fma()) {
-            context.func.signature = signature.clone();
-            let code = kernel.code().get(block.clone()).unwrap_or(&[]);
-            emit::block(module.isa(), &mut context.func, &mut builder, code);
-            let id = module.declare_anonymous_function(&signature).map_err(failed)?;
-            module.define_function(id, &mut context).map_err(failed)?;
-            module.clear_context(&mut context);
-            functions.push((block, id));
-        }
+        let entries = program(module.isa(), &mut context.func, &mut builder, (kernel, has_fma()));
+        let id = module.declare_anonymous_function(&context.func.signature).map_err(failed)?;
+        module.define_function(id, &mut context).map_err(failed)?;
         module.finalize_definitions().map_err(failed)?;
-        let mut blocks = vec![None; kernel.code().len()];
-        for (block, id) in functions {
-            let address = module.get_finalized_function(id);
-            // SAFETY: the address is that of a function of this signature and calling convention, which was made just now.
-            let code = unsafe { std::mem::transmute::<*const u8, Code>(address) };
-            if let Some(entry) = blocks.get_mut(block.start) {
-                *entry = Some(Block { length: block.len() as u32, code });
-            }
-        }
+        let address = module.get_finalized_function(id);
+        // SAFETY: the address is that of a function of this signature and calling convention, which was made just now.
+        let function = unsafe { std::mem::transmute::<*const u8, Function>(address) };
         let header = kernel.header();
-        let (words, doubles, predicates) =
-            (usize::from(header.words), usize::from(header.doubles), usize::from(header.predicates));
-        Ok(Self { blocks, words, doubles, predicates, module: ManuallyDrop::new(module) })
+        Ok(Self {
+            function,
+            entries,
+            words: header.words.into(),
+            doubles: header.doubles.into(),
+            predicates: header.predicates.into(),
+            shared: header.shared as usize,
+            scratch: header.scratch as usize * LANES,
+            depth: kernel.depth() as usize,
+            module: ManuallyDrop::new(module),
+        })
     }
 
-    /// First instruction and length of each block.
-    pub fn blocks(&self) -> impl Iterator<Item = (u32, u32)> {
-        (0..).zip(&self.blocks).filter_map(|(start, block)| block.map(|block| (start, block.length)))
-    }
-
-    fn block(&self, instruction: u32) -> Option<Block> {
-        self.blocks.get(instruction as usize).copied().flatten()
+    /// First instruction and length of each segment.
+    pub fn segments(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..).zip(self.entries.lengths.iter().copied()).filter(|(_, length)| *length != 0)
     }
 }
 
@@ -164,22 +170,47 @@ impl Drop for Compiled {
     }
 }
 
-impl Blocks for Compiled {
+impl<M: Paged> Code<M> for Compiled {
     fn length(&self, instruction: u32) -> u32 {
-        self.block(instruction).map_or(0, |block| block.length)
+        self.entries.lengths.get(instruction as usize).copied().unwrap_or(0)
     }
 
-    fn run(&self, instruction: u32, registers: Registers<'_>) {
-        let Registers { words, doubles, predicates, active, arguments } = registers;
-        let Some(block) = self.block(instruction) else { return };
-        // A kernel's registers are as many as its header says; those of another kernel would not do.
+    fn run(&self, state: State<'_>, memory: &mut M) {
+        // A kernel's registers and memory are as many as its header says; those of another kernel would not do.
         assert!(
-            words.len() >= self.words && doubles.len() >= self.doubles && predicates.len() >= self.predicates,
-            "registers of another program"
+            state.words.len() >= self.words
+                && state.doubles.len() >= self.doubles
+                && state.predicates.len() >= self.predicates
+                && state.shared.len() >= self.shared
+                && state.scratch.len() >= self.scratch
+                && state.frames.len() >= self.depth
+                && *state.depth as usize <= self.depth,
+            "state of another program"
         );
-        let (words, doubles) = (words.as_flattened_mut().as_mut_ptr(), doubles.as_flattened_mut().as_mut_ptr());
-        const { assert!(LANES == 32, "a block takes a subgroup as eight times four lanes") };
-        // SAFETY: the code was made for this many registers, which the slices have, and reads and writes nothing else.
-        unsafe { (block.code)(words, doubles, predicates.as_mut_ptr(), active, arguments) };
+        const { assert!(LANES == 32, "a segment takes a subgroup as eight times four lanes") };
+        let mut context = Context {
+            words: state.words.as_flattened_mut().as_mut_ptr(),
+            doubles: state.doubles.as_flattened_mut().as_mut_ptr(),
+            predicates: state.predicates.as_mut_ptr(),
+            shared: state.shared.as_mut_ptr(),
+            scratch: state.scratch.as_mut_ptr(),
+            frames: state.frames.as_mut_ptr(),
+            pages: memory.pages().first(),
+            entries: self.entries.numbers.as_ptr(),
+            arguments: state.arguments,
+            budget: *state.budget,
+            loads: 0,
+            stores: 0,
+            pc: *state.pc,
+            active: *state.active,
+            depth: *state.depth,
+        };
+        // SAFETY: the code was made for registers, frames and memory of these sizes, which the slices have, and for this table of entries; it keeps the depth of frames within them,
+        // writes only kinds of frames that exist, and reaches memory of the process otherwise only in pages of which `Pages::insert` was promised that this is right.
+        unsafe { (self.function)(&raw mut context) };
+        (*state.pc, *state.active, *state.depth) = (context.pc, context.active, context.depth);
+        *state.budget = context.budget;
+        state.counters.loads += context.loads;
+        state.counters.stores += context.stores;
     }
 }

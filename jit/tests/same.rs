@@ -1,37 +1,52 @@
 //! Compiled programs give the same bits as interpreted ones, also when they are stopped.
 
+mod guest;
 #[path = "../../shader/tests/random/mod.rs"]
 mod random;
 
 use campanile_hw::isa::{Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, Type};
 use campanile_isa::{Source, assemble, link};
 use campanile_jit::Compiled;
-use campanile_shader::{Blocks, Counters, Dispatch, Kernel, Outcome, Registers};
+use campanile_shader::{Cause, Code, Counters, Dispatch, Kernel, Outcome, State};
+use guest::{BASE, Forbidden, Guest, PAGE};
 use proptest::prelude::*;
-use random::{BASE, Flat, choices, program};
+use random::{REACH, choices, program};
 
 fn kernel(bytes: &[u8]) -> Kernel {
     Kernel::new(&Program::validate(bytes).expect("valid"))
 }
 
-/// Memory, counters and outcome of a program that is interpreted and not stopped.
-fn interpreted(kernel: &Kernel, grid: [u32; 3]) -> (Flat, Counters) {
-    let mut memory = Flat(vec![0; 256]);
-    let mut dispatch = Dispatch::new(grid, BASE);
-    assert_eq!(dispatch.run(kernel, &mut memory, &mut 10_000_000), Outcome::Done);
-    (memory, *dispatch.counters())
+/// Runs that end without an outcome are so long.
+const WHOLE: u64 = 10_000_000;
+
+/// Where the argument block lies: in one page, over the boundary of two, with its end where nothing may be written, and where nothing may be read.
+fn blocks() -> impl Strategy<Value = u64> {
+    let end = |pages: u64| BASE + pages * PAGE - REACH as u64 / 2 / 64 * 64;
+    prop_oneof![
+        4 => Just(BASE),
+        4 => Just(end(1)),
+        1 => Just(end(2)),
+        1 => Just(end(3)),
+        1 => Just(end(4)),
+        1 => Just(BASE + 2 * PAGE),
+        1 => Just(BASE + 2),
+    ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_compiled_program_gives_the_same_bits_wherever_it_is_stopped(choices in choices(), budgets in prop::collection::vec(1u64..90, 1..40)) {
+    fn a_compiled_program_does_the_same_wherever_it_is_stopped(
+        choices in choices(), block in blocks(), budgets in prop::collection::vec(1u64..300, 1..40)
+    ) {
         let kernel = kernel(&program(&choices));
         let compiled = Compiled::new(&kernel).expect("compiled");
-        let whole = interpreted(&kernel, [2, 2, 1]);
-        let mut memory = Flat(vec![0; 256]);
-        let mut dispatch = Dispatch::new([2, 2, 1], BASE);
+        let grid = [2, 2, 1];
+        let (mut expected, mut whole) = (Guest::new(), Dispatch::new(grid, block));
+        let end = whole.run(&kernel, &mut expected, &mut { WHOLE });
+        prop_assert!(end != Outcome::Paused);
+        let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new(grid, block));
         for (turn, budget) in budgets.iter().cycle().enumerate() {
             let mut budget = *budget;
             // Every third stretch is interpreted: a state belongs to no executor.
@@ -40,15 +55,19 @@ proptest! {
             } else {
                 dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget)
             };
-            if outcome == Outcome::Done {
+            if outcome != Outcome::Paused {
+                prop_assert_eq!(outcome, end);
                 break;
+            }
+            if turn % 5 == 0 {
+                memory.invalidate();
             }
             let saved = dispatch.save(77);
             prop_assert!(saved.len() <= kernel.header().save_size() as usize);
             dispatch = Dispatch::restore(&kernel, &saved).expect("its own state").0;
         }
-        prop_assert!(whole.0 == memory, "memory differs");
-        prop_assert_eq!(whole.1, *dispatch.counters());
+        prop_assert!(memory.contents() == expected.contents(), "memory differs");
+        prop_assert!(dispatch == whole, "state differs");
     }
 }
 
@@ -127,7 +146,7 @@ fn instructions() -> impl Iterator<Item = Instruction> {
 }
 
 #[test]
-fn every_instruction_of_a_block_means_the_same_in_both_executors() {
+fn every_plain_instruction_means_the_same_in_both_executors() {
     let mut seen = std::collections::BTreeSet::new();
     for instruction in instructions() {
         let header = ProgramHeader { words: 8, doubles: 8, predicates: 8, ..ProgramHeader::new() };
@@ -135,7 +154,8 @@ fn every_instruction_of_a_block_means_the_same_in_both_executors() {
         let code = vec![source(instruction), source(Instruction::new(Op::Exit, Type::None))];
         let kernel = kernel(&link(&header, &[code]).expect("legal"));
         let compiled = Compiled::new(&kernel).expect("compiled");
-        if compiled.length(0) == 0 {
+        // Loads and stores have tests of their own.
+        if Code::<Guest>::length(&compiled, 0) == 0 || instruction.memory().is_some() {
             continue;
         }
         seen.insert(instruction.op as u8);
@@ -163,14 +183,23 @@ fn every_instruction_of_a_block_means_the_same_in_both_executors() {
                     _ => expected.2[place] = expected.2[place] & !(1 << lane) | (result as u32 & 1) << lane,
                 }
             }
-            let registers = Registers {
+            let (mut pc, mut lanes, mut budget) = (0, active, 1);
+            let state = State {
+                pc: &mut pc,
+                active: &mut lanes,
+                frames: &mut [],
+                depth: &mut 0,
                 words: &mut words,
                 doubles: &mut doubles,
                 predicates: &mut predicates,
-                active,
+                shared: &mut [],
+                scratch: &mut [],
                 arguments: 0x1234_5678_9abc,
+                budget: &mut budget,
+                counters: &mut Counters::default(),
             };
-            compiled.run(0, registers);
+            compiled.run(state, &mut Guest::new());
+            assert_eq!((pc, lanes, budget), (1, active, 0));
             assert_eq!((words, doubles, predicates), expected, "{instruction:?} with {active:#x}, registers {seed}");
         }
     }
@@ -202,20 +231,71 @@ fn meaning(instruction: &Instruction, a: u64, b: u64, c: u64) -> u64 {
 }
 
 #[test]
-fn blocks_are_cut_and_a_run_ends_before_one_that_does_not_fit() {
+fn segments_are_cut_and_a_run_ends_before_one_that_does_not_fit() {
     let text = format!("{}arguments d0\nstore.w1 [d0], w0\nexit", "add.i32 w0, w0, 1\n".repeat(149));
     let kernel = kernel(&assemble(&text).expect("legal"));
     let compiled = Compiled::new(&kernel).expect("compiled");
-    assert_eq!(compiled.blocks().collect::<Vec<_>>(), [(0, 64), (64, 64), (128, 22)]);
+    assert_eq!(compiled.segments().collect::<Vec<_>>(), [(0, 128), (128, 23)]);
     let mut dispatch = Dispatch::new([1, 1, 1], BASE);
-    let mut memory = Flat(vec![0; 4]);
-    let mut budget = 100;
+    let mut memory = Guest::new();
+    let mut budget = 140;
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget), Outcome::Paused);
-    assert_eq!((budget, dispatch.counters().instructions), (36, 64));
-    // A budget smaller than the block at hand is spent instruction by instruction.
+    assert_eq!((budget, dispatch.counters().instructions), (12, 128));
+    // A budget smaller than the segment at hand is spent instruction by instruction.
     let mut budget = 10;
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget), Outcome::Paused);
-    assert_eq!((budget, dispatch.counters().instructions), (0, 74));
+    assert_eq!((budget, dispatch.counters().instructions), (0, 138));
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut 100), Outcome::Done);
-    assert_eq!((memory.word(0), dispatch.counters().instructions), (149, 152));
+    assert_eq!((memory.contents()[0] as u32, dispatch.counters().instructions), (149, 152));
+}
+
+/// A loop that adds 1 to the word of each lane, 100 times, through memory.
+const COUNTING: &str = "\
+.workgroup 32, 1, 1
+arguments d0
+system.lane_id w0
+index d0, d0, w0, 4
+loop
+load.w1 w1, [d0]
+add.i32 w1, w1, 1
+store.w1 [d0], w1
+add.i32 w2, w2, 1
+cmp.i32.ge_u p0, w2, 100
+break_if p0
+end_loop
+exit
+";
+
+#[test]
+fn a_page_is_asked_for_once_until_it_is_invalidated() {
+    let kernel = kernel(&assemble(COUNTING).expect("legal"));
+    let compiled = Compiled::new(&kernel).expect("compiled");
+    let mut dispatch = Dispatch::new([1, 1, 1], BASE);
+    let mut memory = Guest::new();
+    assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut 400), Outcome::Paused);
+    // The first load and the first store are the interpreter's, of 32 lanes each.
+    assert_eq!(memory.asked, 64);
+    memory.invalidate();
+    assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut { WHOLE }), Outcome::Done);
+    assert!((96..=128).contains(&memory.asked), "{}", memory.asked);
+    let counters = dispatch.counters();
+    assert_eq!((counters.loads, counters.stores), (3200, 3200));
+    let fresh = Guest::new().contents();
+    let words = |memory: &[u64]| {
+        memory.iter().take(16).flat_map(|pair| [*pair as u32, (pair >> 32) as u32]).collect::<Vec<_>>()
+    };
+    let expected: Vec<u32> = words(&fresh).iter().map(|word| word.wrapping_add(100)).collect();
+    assert_eq!(words(&memory.contents()), expected);
+}
+
+#[test]
+fn a_page_that_may_only_be_read_faults_at_a_store_of_compiled_code() {
+    let kernel = kernel(&assemble(COUNTING).expect("legal"));
+    let compiled = Compiled::new(&kernel).expect("compiled");
+    let mut memory = Guest::new();
+    let mut dispatch = Dispatch::new([1, 1, 1], BASE + 2 * PAGE);
+    let outcome = dispatch.run_with(&kernel, &compiled, &mut memory, &mut { WHOLE });
+    let Outcome::Fault(fault) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((fault.cause, fault.instruction, fault.lane), (Cause::Memory(Forbidden(BASE + 2 * PAGE)), 6, 0));
+    assert_eq!(dispatch.counters().loads, 32);
 }

@@ -1,6 +1,6 @@
 //! A dispatch: a grid of workgroups, run one after the other, within budgets of instructions.
 
-use crate::blocks::{Blocks, NoBlocks, Registers};
+use crate::code::{Code, NoCode, State};
 use crate::grid::{Counters, Grid};
 use crate::group::{Group, Surroundings};
 use crate::kernel::Kernel;
@@ -81,29 +81,29 @@ impl Dispatch {
 
     /// Runs until everything is done, `budget` instructions are spent, or the program faults. `budget` is what is left then.
     pub fn run<M: GlobalMemory>(&mut self, kernel: &Kernel, memory: &mut M, budget: &mut u64) -> Outcome<M::Fault> {
-        self.run_with(kernel, &NoBlocks, memory, budget)
+        self.run_with(kernel, &NoCode, memory, budget)
     }
 
-    /// As [`Dispatch::run`], with another executor for the blocks of the program. A run also ends before a block that is longer than what is left of its budget, unless it has done nothing yet.
+    /// As [`Dispatch::run`], with code for stretches of the program. A run also ends before a stretch that is longer than what is left of its budget, unless it has done nothing yet.
     pub fn run_with<M: GlobalMemory>(
         &mut self,
         kernel: &Kernel,
-        blocks: &dyn Blocks,
+        code: &dyn Code<M>,
         memory: &mut M,
         budget: &mut u64,
     ) -> Outcome<M::Fault> {
-        self.run_on(kernel, blocks, memory, budget, false)
+        self.run_on(kernel, code, memory, budget, false)
     }
 
     /// As [`Dispatch::run_with`], but the run also ends at the end of a workgroup.
     pub fn run_workgroup<M: GlobalMemory>(
         &mut self,
         kernel: &Kernel,
-        blocks: &dyn Blocks,
+        code: &dyn Code<M>,
         memory: &mut M,
         budget: &mut u64,
     ) -> Outcome<M::Fault> {
-        self.run_on(kernel, blocks, memory, budget, true)
+        self.run_on(kernel, code, memory, budget, true)
     }
 
     /// True if no workgroup is in progress.
@@ -114,7 +114,7 @@ impl Dispatch {
     fn run_on<M: GlobalMemory>(
         &mut self,
         kernel: &Kernel,
-        blocks: &dyn Blocks,
+        code: &dyn Code<M>,
         memory: &mut M,
         budget: &mut u64,
         one: bool,
@@ -128,7 +128,7 @@ impl Dispatch {
                 self.counters.lanes += u64::from(kernel.header.lanes());
                 self.group = Some(Group::new(kernel, self.grid.place(self.done)));
             }
-            match self.run_group(kernel, blocks, memory, whole, budget) {
+            match self.run_group(kernel, code, memory, whole, budget) {
                 Ok(true) => {
                     self.group = None;
                     self.done += 1;
@@ -147,7 +147,7 @@ impl Dispatch {
     fn run_group<M: GlobalMemory>(
         &mut self,
         kernel: &Kernel,
-        blocks: &dyn Blocks,
+        code: &dyn Code<M>,
         memory: &mut M,
         whole: u64,
         budget: &mut u64,
@@ -163,15 +163,13 @@ impl Dispatch {
             if *budget == 0 {
                 return Ok(false);
             }
-            let length = group.subgroups.get(group.current).map_or(0, |subgroup| blocks.length(subgroup.pc));
+            let length = group.subgroups.get(group.current).map_or(0, |subgroup| code.length(subgroup.pc));
             let length = u64::from(length);
             if length > *budget && *budget < whole {
                 return Ok(false);
             }
-            if (1..=*budget).contains(&length) {
-                *budget -= length;
-                around.counters.instructions += length;
-                run_block(group, blocks, length as u32, around.grid.arguments);
+            // What the code leaves at once needs the interpreter.
+            if (1..=*budget).contains(&length) && run_code(group, code, &mut around, budget) {
                 continue;
             }
             *budget -= 1;
@@ -181,14 +179,29 @@ impl Dispatch {
     }
 }
 
-/// Executes the block at which the current subgroup stands.
-fn run_block(group: &mut Group, blocks: &dyn Blocks, length: u32, arguments: u64) {
-    let Some(subgroup) = group.subgroups.get_mut(group.current) else { return };
-    if subgroup.active != 0 {
-        let Subgroup { pc, active, words, doubles, predicates, .. } = subgroup;
-        blocks.run(*pc, Registers { words, doubles, predicates, active: *active, arguments });
-    }
-    subgroup.pc += length;
+/// Runs the code of the stretch at which the current subgroup stands, and what follows. False if it has not executed an instruction.
+fn run_code<M>(group: &mut Group, code: &dyn Code<M>, around: &mut Surroundings<'_, M>, budget: &mut u64) -> bool {
+    let before = *budget;
+    let Some(subgroup) = group.subgroups.get_mut(group.current) else { return false };
+    let Subgroup { pc, active, frames, words, doubles, predicates, scratch, .. } = subgroup;
+    let state = State {
+        pc,
+        active,
+        frames: &mut frames.all,
+        depth: &mut frames.depth,
+        words,
+        doubles,
+        predicates,
+        shared: &mut group.shared,
+        scratch,
+        arguments: around.grid.arguments,
+        budget,
+        counters: around.counters,
+    };
+    code.run(state, around.memory);
+    let executed = before.saturating_sub(*budget);
+    around.counters.instructions += executed;
+    executed != 0
 }
 
 /// Executes one instruction of the current subgroup.

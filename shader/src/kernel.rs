@@ -28,6 +28,16 @@ impl Kernel {
         &self.code
     }
 
+    /// First instruction of each function.
+    pub fn functions(&self) -> &[u32] {
+        &self.functions
+    }
+
+    /// Most blocks that are open at a time.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
     /// The header.
     pub fn header(&self) -> &ProgramHeader {
         &self.header

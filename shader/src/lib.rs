@@ -11,7 +11,7 @@
 
 #![forbid(unsafe_code)]
 
-mod blocks;
+mod code;
 mod dispatch;
 mod evaluate;
 mod float;
@@ -22,10 +22,11 @@ mod memory;
 mod save;
 mod subgroup;
 
-pub use blocks::{Blocks, NoBlocks, Registers};
+pub use code::{Code, NoCode, State};
 pub use dispatch::{Dispatch, Outcome, Position};
 pub use evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
 pub use grid::Counters;
 pub use kernel::Kernel;
 pub use memory::{Cause, GlobalMemory, ShaderFault};
 pub use save::BadSave;
+pub use subgroup::{Frame, FrameKind};

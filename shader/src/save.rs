@@ -4,7 +4,7 @@ use crate::dispatch::Dispatch;
 use crate::grid::{Counters, Grid};
 use crate::group::Group;
 use crate::kernel::Kernel;
-use crate::subgroup::{Frame, FrameKind, Subgroup};
+use crate::subgroup::{Frame, FrameKind, NoFrame, Subgroup};
 use campanile_hw::isa::{
     DEPTH_MAX, GRID_MAX, LANES, SAVE_MAGIC, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup,
 };
@@ -30,19 +30,15 @@ impl Writer {
             active: subgroup.active,
             alive: subgroup.alive,
             waiting: subgroup.waiting.into(),
-            blocks: subgroup.frames.len() as u32,
+            blocks: subgroup.frames.depth,
         };
         self.0.extend(head.to_bytes());
-        for frame in &subgroup.frames {
-            let kind = match frame.kind {
-                FrameKind::If => 1,
-                FrameKind::Loop => 2,
-                FrameKind::Call => 3,
-            };
-            let block = SavedBlock { kind, mask: frame.mask, other: frame.other, back: frame.back };
+        for frame in subgroup.frames.open() {
+            let Frame { kind, mask, other, back } = *frame;
+            let block = SavedBlock { kind: kind as u32, mask, other, back };
             self.0.extend(block.to_bytes());
         }
-        let rest = (DEPTH_MAX as usize).saturating_sub(subgroup.frames.len());
+        let rest = (DEPTH_MAX as usize).saturating_sub(subgroup.frames.depth as usize);
         self.0.resize(self.0.len() + rest * SavedBlock::SIZE, 0);
         self.words(&subgroup.predicates);
         if !subgroup.predicates.len().is_multiple_of(2) {
@@ -103,7 +99,8 @@ impl Reader<'_> {
                 3 => FrameKind::Call,
                 _ => return Err(BadSave),
             };
-            subgroup.frames.push(Frame { kind, mask: mask & legal, other: other & legal, back });
+            let frame = Frame { kind, mask: mask & legal, other: other & legal, back };
+            subgroup.frames.push(frame).map_err(|NoFrame| BadSave)?;
         }
         for predicate in &mut subgroup.predicates {
             *predicate = self.word()?;

@@ -1,27 +1,80 @@
 //! The state of a subgroup, and structured control flow on it.
 
 use crate::kernel::Kernel;
-use campanile_hw::isa::{DEPTH_MAX, Instruction, LANES, Op, Operand};
+use campanile_hw::isa::{Instruction, LANES, Op, Operand};
 
-/// What a frame of the stack of blocks belongs to.
+/// What a frame of the stack of blocks belongs to. The numbers are those of a saved block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FrameKind {
-    If,
-    Loop,
-    Call,
+#[repr(u32)]
+pub enum FrameKind {
+    /// IF or ELSE.
+    If = 1,
+    /// LOOP.
+    Loop = 2,
+    /// CALL.
+    Call = 3,
 }
 
 /// An open block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) kind: FrameKind,
+#[repr(C)]
+pub struct Frame {
+    /// The instruction that opened it.
+    pub kind: FrameKind,
     /// Lanes that go on behind the block.
-    pub(crate) mask: u32,
+    pub mask: u32,
     /// Of an IF the lanes that wait for ELSE, of a LOOP those that have not left it.
-    pub(crate) other: u32,
+    pub other: u32,
     /// Of a CALL the instruction behind it.
-    pub(crate) back: u32,
+    pub back: u32,
 }
+
+/// The open blocks of a subgroup, and room for as many as the program can nest.
+#[derive(Clone, Debug)]
+pub(crate) struct Frames {
+    pub(crate) all: Box<[Frame]>,
+    pub(crate) depth: u32,
+}
+
+impl Frames {
+    fn new(most: u32) -> Self {
+        let none = Frame { kind: FrameKind::If, mask: 0, other: 0, back: 0 };
+        Self { all: vec![none; most as usize].into(), depth: 0 }
+    }
+
+    /// The open blocks, the outermost first.
+    pub(crate) fn open(&self) -> &[Frame] {
+        self.all.get(..self.depth as usize).unwrap_or(&[])
+    }
+
+    fn open_mut(&mut self) -> &mut [Frame] {
+        self.all.get_mut(..self.depth as usize).unwrap_or(&mut [])
+    }
+
+    /// Opens a block.
+    ///
+    /// # Errors
+    /// [`NoFrame`]: there is no room, because the program does not nest so deep.
+    pub(crate) fn push(&mut self, frame: Frame) -> Result<(), NoFrame> {
+        *self.all.get_mut(self.depth as usize).ok_or(NoFrame)? = frame;
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<Frame, NoFrame> {
+        let top = *self.open().last().ok_or(NoFrame)?;
+        self.depth -= 1;
+        Ok(top)
+    }
+}
+
+impl PartialEq for Frames {
+    fn eq(&self, other: &Self) -> bool {
+        self.open() == other.open()
+    }
+}
+
+impl Eq for Frames {}
 
 /// The frame that an instruction needs is not there, which only a state that was tampered with can lead to.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +90,7 @@ pub(crate) struct Subgroup {
     pub(crate) alive: u32,
     /// Waits at a BARRIER.
     pub(crate) waiting: bool,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Frames,
     pub(crate) predicates: Vec<u32>,
     pub(crate) words: Vec<[u32; LANES]>,
     pub(crate) doubles: Vec<[u64; LANES]>,
@@ -60,7 +113,7 @@ impl Subgroup {
             active: alive,
             alive,
             waiting: false,
-            frames: Vec::with_capacity(kernel.depth as usize),
+            frames: Frames::new(kernel.depth),
             predicates: vec![0; usize::from(header.predicates)],
             words: vec![[0; LANES]; usize::from(header.words)],
             doubles: vec![[0; LANES]; usize::from(header.doubles)],
@@ -109,21 +162,18 @@ impl Subgroup {
     }
 
     fn top(&mut self) -> Result<&mut Frame, NoFrame> {
-        self.frames.last_mut().ok_or(NoFrame)
+        self.frames.open_mut().last_mut().ok_or(NoFrame)
     }
 
     fn push(&mut self, kind: FrameKind, other: u32, back: u32) -> Result<(), NoFrame> {
-        if self.frames.len() >= DEPTH_MAX as usize {
-            return Err(NoFrame);
-        }
-        self.frames.push(Frame { kind, mask: self.active, other, back });
-        Ok(())
+        self.frames.push(Frame { kind, mask: self.active, other, back })
     }
 
     /// Takes lanes out of every frame above the innermost one of `kind`, and returns that.
     fn leave_to(&mut self, kind: FrameKind, lanes: u32) -> Result<&mut Frame, NoFrame> {
-        let place = self.frames.iter().rposition(|frame| frame.kind == kind).ok_or(NoFrame)?;
-        let (outer, inner) = self.frames.split_at_mut(place + 1);
+        let frames = self.frames.open_mut();
+        let place = frames.iter().rposition(|frame| frame.kind == kind).ok_or(NoFrame)?;
+        let (outer, inner) = frames.split_at_mut(place + 1);
         for frame in inner {
             frame.mask &= !lanes;
             frame.other &= !lanes;
@@ -151,7 +201,7 @@ impl Subgroup {
                 if self.active == 0 { target } else { next }
             }
             Op::EndIf => {
-                self.active = self.frames.pop().ok_or(NoFrame)?.mask;
+                self.active = self.frames.pop()?.mask;
                 next
             }
             Op::Loop => {
@@ -166,7 +216,7 @@ impl Subgroup {
             Op::EndLoop => {
                 let frame = *self.top()?;
                 if frame.other == 0 {
-                    self.frames.pop();
+                    self.frames.pop()?;
                     self.active = frame.mask;
                     next
                 } else {
@@ -204,7 +254,7 @@ impl Subgroup {
     fn leave_function(&mut self, next: u32) -> Result<(), NoFrame> {
         let top = *self.top()?;
         if top.kind == FrameKind::Call {
-            self.frames.pop();
+            self.frames.pop()?;
             (self.active, self.pc) = (top.mask, top.back);
             return Ok(());
         }
@@ -215,7 +265,7 @@ impl Subgroup {
 
     /// Ends lanes: no frame brings them back.
     fn end_lanes(&mut self, lanes: u32) {
-        for frame in &mut self.frames {
+        for frame in self.frames.open_mut() {
             frame.mask &= !lanes;
             frame.other &= !lanes;
         }

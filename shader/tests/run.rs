@@ -1,17 +1,25 @@
 //! Programs run as the instruction set says, and give the same bits wherever they are stopped.
 
+#[path = "kit/flat.rs"]
+mod flat;
 mod random;
 
 use campanile_hw::isa::{LANES, Program};
 use campanile_isa::assemble;
 use campanile_shader::{Cause, Counters, Dispatch, Kernel, Outcome, ShaderFault};
+use flat::{BASE, Flat, Outside};
 use proptest::prelude::*;
-use random::flat::Outside;
-use random::{BASE, Flat, choices, program};
+use random::{REACH, choices, program};
 
 fn kernel(text: &str) -> Kernel {
     let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     Kernel::new(&Program::validate(&bytes).expect("valid"))
+}
+
+impl Flat {
+    fn word(&self, place: usize) -> u32 {
+        u32::from_le_bytes(*self.0[place * 4..].first_chunk().expect("inside"))
+    }
 }
 
 /// Runs a program to its end on `words` words of memory, whose address is that of the arguments.
@@ -184,10 +192,10 @@ proptest! {
     fn wherever_a_program_is_stopped_it_gives_the_same_bits(choices in choices(), budgets in prop::collection::vec(1u64..60, 1..40)) {
         let bytes = program(&choices);
         let kernel = Kernel::new(&Program::validate(&bytes).expect("valid"));
-        let mut whole = Flat(vec![0; 256]);
+        let mut whole = Flat(vec![0; REACH]);
         let mut dispatch = Dispatch::new([2, 2, 1], BASE);
         prop_assert_eq!(dispatch.run(&kernel, &mut whole, &mut 10_000_000), Outcome::Done);
-        let mut pieces = Flat(vec![0; 256]);
+        let mut pieces = Flat(vec![0; REACH]);
         let mut stopped = Dispatch::new([2, 2, 1], BASE);
         for budget in budgets.iter().cycle() {
             let mut budget = *budget;
@@ -209,7 +217,7 @@ proptest! {
     fn a_damaged_state_does_no_harm(choices in choices(), stop in 1u64..400, damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
         let bytes = program(&choices);
         let kernel = Kernel::new(&Program::validate(&bytes).expect("valid"));
-        let mut memory = Flat(vec![0; 256]);
+        let mut memory = Flat(vec![0; REACH]);
         let mut dispatch = Dispatch::new([2, 1, 1], BASE);
         let mut budget = stop;
         let _ = dispatch.run(&kernel, &mut memory, &mut budget);

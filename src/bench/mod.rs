@@ -4,6 +4,7 @@
 //! take turns in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
 //! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
+mod c1_matmul;
 mod compute;
 mod log_cost;
 mod p1_submit;
@@ -17,6 +18,7 @@ mod report;
 mod served;
 mod stopwatch;
 mod vulkan;
+mod vulkan_kernel;
 mod worker;
 
 use std::fmt;
@@ -152,6 +154,7 @@ pub const ROWS: &[&Row] = &[
     &p6_idle_queues::HUNDRED,
     &p6_idle_queues::THOUSAND,
     &p6_idle_queues::TEN_THOUSAND,
+    &c1_matmul::ROW,
     &compute::EMPTY,
     &compute::LEAVE,
     &power::F1,

@@ -8,11 +8,12 @@ use super::BenchError;
 
 /// One queue of lavapipe, an empty command buffer, and a timeline semaphore that every submission signals.
 pub(super) struct Lavapipe {
-    device: ash::Device,
+    pub(super) device: ash::Device,
     queue: vk::Queue,
     semaphore: vk::Semaphore,
     pool: vk::CommandPool,
-    commands: vk::CommandBuffer,
+    /// Recorded, and empty unless it was recorded anew.
+    pub(super) commands: vk::CommandBuffer,
     /// Last value submitted.
     value: u64,
     /// Destroyed after the device; closes the library then.
@@ -53,7 +54,7 @@ fn refused(call: &'static str) -> impl FnOnce(vk::Result) -> Absence {
 }
 
 /// A call of the measurement that failed.
-fn failed(call: &'static str) -> impl FnOnce(vk::Result) -> BenchError {
+pub(super) fn failed(call: &'static str) -> impl FnOnce(vk::Result) -> BenchError {
     move |result| BenchError::Host(std::io::Error::other(Absence::Refused(call, result)))
 }
 
@@ -152,7 +153,9 @@ impl Lavapipe {
         let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: the device has timeline semaphores.
         self.semaphore = unsafe { self.device.create_semaphore(&info, None) }.map_err(refused("vkCreateSemaphore"))?;
-        let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
+        let info = vk::CommandPoolCreateInfo::default()
+            .queue_family_index(family)
+            .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
         // SAFETY: the device has the family.
         self.pool = unsafe { self.device.create_command_pool(&info, None) }.map_err(refused("vkCreateCommandPool"))?;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);

@@ -4,12 +4,22 @@
 mod flat;
 
 use std::process::Command;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile_compiler::{Compiled, Options, compile};
 use campanile_hw::isa::Program;
+use campanile_jit::{Paged, Pages};
 use campanile_shader::{Dispatch, Kernel, Outcome};
 use flat::{BASE, Flat};
+
+/// None of its pages is reached by compiled code itself, which leaves every access to it to the interpreter.
+impl Paged for Flat {
+    fn pages(&self) -> &Pages {
+        static NONE: LazyLock<Pages> = LazyLock::new(Pages::default);
+        &NONE
+    }
+}
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 

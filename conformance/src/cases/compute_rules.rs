@@ -1,6 +1,6 @@
 //! DISPATCH: programs that break a rule of the instruction set which no assembler lets through, made from such as it wrote.
 
-use campanile_hw::isa::{LineEntry, Op};
+use campanile_hw::isa::{DEPTH_MAX, Instruction, LineEntry, Op, Type};
 
 use super::compute_faults::{bad_program, changed, place};
 use super::compute_lab::assembled;
@@ -19,6 +19,9 @@ cases! { thunks "Compute", needs HardwareScheduling;
     "Compute.BlocksThatDoNotMatchAreAFault" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "The end of a block of another kind, an ELSE of a LOOP, and a BREAK outside every LOOP are faults with the address of the instruction."
         => blocks;
+    "Compute.TooDeepNestingIsAFault" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
+        "A block that is the 65th one open, of whichever kind, is a fault with the address of the instruction that opens it."
+        => nesting;
     "Compute.WrongEndOfAFunctionIsAFault" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "RET in the first function and EXIT as the end of another one are faults with the address of the instruction."
         => ends;
@@ -106,6 +109,27 @@ fn blocks(case: &Case) -> Result<(), Failure> {
             ),
         ],
     )
+}
+
+fn nesting(case: &Case) -> Result<(), Failure> {
+    let depth = DEPTH_MAX as usize;
+    for (around, end) in [("if p0\n", "end_if\n"), ("loop\n", "break\nend_loop\n")] {
+        let (opened, closed) = (around.repeat(depth), end.repeat(depth));
+        let most = assembled(&format!("mov.b1 p0, 1\n{opened}mov.i32 w0, 1\nmov.i32 w0, 2\n{closed}exit"))?;
+        // The two instructions inside of all blocks become one block more.
+        let inside = u64::from(DEPTH_MAX) + 1;
+        for (what, opens, closes) in [("IF", Op::If, Op::EndIf), ("LOOP", Op::Loop, Op::EndLoop)] {
+            let opens = Instruction { immediate: inside + 1, ..Instruction::new(opens, Type::None) };
+            let closes = match closes {
+                Op::EndLoop => Instruction { immediate: inside, ..Instruction::new(closes, Type::None) },
+                _ => Instruction::new(closes, Type::None),
+            };
+            let bytes = changed(&most, place(inside), &opens.encode());
+            let bytes = changed(&bytes, place(inside + 1), &closes.encode());
+            bad_program(case, &format!("a {what} inside of 64 {}", around.trim()), &bytes, bytes.len(), Some(inside))?;
+        }
+    }
+    Ok(())
 }
 
 fn ends(case: &Case) -> Result<(), Failure> {

@@ -35,6 +35,11 @@ impl Access<'_> {
         Some(KeptWords { first: NonNull::from(words).cast(), count: words.len(), shape: self.system.shape })
     }
 
+    /// The generation of memory, which stays as long as this view lives: under another one addresses of the host may be gone.
+    pub(crate) fn shape(&self) -> u64 {
+        self.system.shape
+    }
+
     /// True if the words are still where they were found, because the generation of memory has not changed.
     #[inline]
     pub(crate) fn has_kept(&self, kept: &KeptWords) -> bool {

@@ -2,20 +2,10 @@
 
 #[path = "../../../hw/tests/kit/drawn.rs"]
 mod drawn;
-#[path = "../kit/flat.rs"]
-pub(crate) mod flat;
 
 use campanile_hw::isa::{Instruction, Op, ProgramHeader, Type};
 use campanile_isa::{Source, link};
 use proptest::prelude::*;
-
-pub(crate) use flat::{BASE, Flat};
-
-impl Flat {
-    pub(crate) fn word(&self, place: usize) -> u32 {
-        u32::from_le_bytes(*self.0[place * 4..].first_chunk().expect("inside"))
-    }
-}
 
 /// A random program: straight instructions between blocks whose nesting is right, loops that end.
 pub(crate) fn program(choices: &[(u8, usize, [u8; 8], u64)]) -> Vec<u8> {
@@ -26,7 +16,7 @@ pub(crate) fn program(choices: &[(u8, usize, [u8; 8], u64)]) -> Vec<u8> {
     for lane in [0u8, 1] {
         code.push(source(Instruction { dst: lane, modifier: 18, ..plain(Op::System) }));
     }
-    code.push(source(Instruction { dst: 7, ..plain(Op::Arguments) }));
+    code.extend(places().map(source));
     for (kind, row, numbers, immediate) in choices {
         let predicate = numbers[3] % 4;
         match kind % 12 {
@@ -55,7 +45,7 @@ pub(crate) fn program(choices: &[(u8, usize, [u8; 8], u64)]) -> Vec<u8> {
     // What the registers hold at the end counts: each lane stores some of it.
     for register in 0..8 {
         code.push(source(Instruction {
-            a: 7,
+            a: 8,
             c: register,
             modifier: 4,
             immediate: u64::from(register) * 4,
@@ -68,11 +58,26 @@ pub(crate) fn program(choices: &[(u8, usize, [u8; 8], u64)]) -> Vec<u8> {
         doubles: 9,
         predicates: 4,
         workgroup_x: 40,
-        shared: 64,
+        shared: 1024,
         scratch: 16,
         ..ProgramHeader::new()
     };
     link(&header, &[code]).expect("legal")
+}
+
+/// Bytes that the programs of a workgroup use from the argument block on.
+pub(crate) const REACH: usize = 40 * 32;
+
+/// What addresses are made of: double 7 is the argument block, doubles 4, 6, 5 and 8 are places in it of the own lane, 4, 8, 16 and 32 bytes apart, words 13 and 14 places in workgroup memory
+/// 8 and 16 bytes apart.
+fn places() -> impl Iterator<Item = Instruction> {
+    let plain = |op| Instruction::new(op, Type::None);
+    let index = move |dst, stride| Instruction { dst, a: 7, b: 12, immediate: stride, ..plain(Op::Index) };
+    let shift =
+        |dst, by| Instruction { dst, a: 12, constant: true, immediate: by, ..Instruction::new(Op::Shl, Type::I32) };
+    let block = Instruction { dst: 7, ..plain(Op::Arguments) };
+    let lane = Instruction { dst: 12, modifier: 15, ..plain(Op::System) };
+    [block, lane, index(4, 4), index(6, 8), index(5, 16), index(8, 32), shift(13, 3), shift(14, 4)].into_iter()
 }
 
 fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
@@ -109,10 +114,13 @@ fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
 /// An instruction without control flow that does not fault.
 fn straight(row: usize, numbers: [u8; 8], immediate: u64) -> Option<Instruction> {
     let mut instruction = drawn::instruction(row, numbers, immediate, 0x3, |offset| offset % 4 * 16)?;
+    let choice = usize::from(numbers[4] >> 4);
+    let wide = instruction.memory().is_none_or(|format| format.element() == 8);
     match instruction.op {
-        Op::Load | Op::Store | Op::Atomic => instruction.a = 7,
+        Op::Load | Op::Store | Op::Atomic if wide => instruction.a = [7, 5, 6][choice % 3],
+        Op::Load | Op::Store | Op::Atomic => instruction.a = [7, 4, 5, 6][choice % 4],
         // Word 11 is zero, so that the offset alone counts; scratch memory has only 16 bytes.
-        Op::LoadShared | Op::StoreShared | Op::AtomicShared => instruction.a = 11,
+        Op::LoadShared | Op::StoreShared | Op::AtomicShared => instruction.a = [11, 13, 14][choice % 3],
         Op::LoadScratch | Op::StoreScratch => (instruction.a, instruction.immediate) = (11, 0),
         _ => {}
     }

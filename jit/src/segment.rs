@@ -1,21 +1,20 @@
-//! The code of one block.
+//! The code of the plain instructions of a segment.
 
 use crate::lanes::{Lanes, mask_of_bits, narrow, registers, splat, widen_signed, widen_unsigned};
 use crate::{convert, float, integer};
 use campanile_hw::isa::{Instruction, LANES, Op, Operand, Type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
-use cranelift_codegen::ir::{Function, InstBuilder, Value};
-use cranelift_codegen::isa::TargetIsa;
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::FunctionBuilder;
 use std::collections::BTreeMap;
 
 /// Bytes of four words.
 const CHUNK: i64 = 16;
 /// Bytes of a word of all lanes.
-const WORD: i32 = LANES as i32 * 4;
+pub(crate) const WORD: i32 = LANES as i32 * 4;
 /// Bytes of a double of all lanes.
-const DOUBLE: i32 = LANES as i32 * 8;
+pub(crate) const DOUBLE: i32 = LANES as i32 * 8;
 
 /// The file of the registers for which a constant stands.
 fn constant_file(instruction: &Instruction) -> File {
@@ -48,7 +47,13 @@ impl File {
     }
 }
 
-/// Four lanes on their way through a block.
+/// True for an operation whose result is the same for every NaN that it is given, and which gives the canonical one.
+fn takes_any_nan(op: Op) -> bool {
+    let arithmetic = matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Fma | Op::Min | Op::Max | Op::Sqrt);
+    arithmetic || matches!(op, Op::Floor | Op::Ceil | Op::Trunc | Op::RoundEven | Op::Cmp)
+}
+
+/// Four lanes on their way through a segment.
 struct Chunk {
     /// Addresses of their first words and doubles, and of the predicates.
     words: Value,
@@ -61,6 +66,8 @@ struct Chunk {
     values: BTreeMap<Register, Lanes>,
     /// Those that were written.
     written: Vec<Register>,
+    /// Those that hold a result of floating point whose NaN may be any: it becomes the canonical one only where that can be seen.
+    raw: BTreeMap<Register, Type>,
 }
 
 impl Chunk {
@@ -81,7 +88,11 @@ impl Chunk {
         }
     }
 
-    fn read(&mut self, b: &mut FunctionBuilder<'_>, register: Register) -> Lanes {
+    /// The value of a register. A NaN of it counts as a NaN only, if it is used by floating-point arithmetic of the type `of`.
+    fn read(&mut self, b: &mut FunctionBuilder<'_>, register: Register, of: Option<Type>) -> Lanes {
+        if of.is_none() || self.raw.get(&register).copied() != of {
+            self.settle(b, register);
+        }
         if let Some(value) = self.values.get(&register) {
             return *value;
         }
@@ -90,11 +101,57 @@ impl Chunk {
         value
     }
 
-    fn write(&mut self, register: Register, value: Lanes) {
+    /// Gives a NaN that may be any the bits of the canonical one.
+    fn settle(&mut self, b: &mut FunctionBuilder<'_>, register: Register) {
+        let Some(ty) = self.raw.remove(&register) else { return };
+        let Some(value) = self.values.get(&register).copied() else { return };
+        let settled = Lanes::each(b, &[value], &mut |b, values| float::canonical(b, ty, values[0]));
+        self.values.insert(register, settled);
+    }
+
+    fn write(&mut self, register: Register, value: Lanes, raw: Option<Type>) {
         if !self.written.contains(&register) {
             self.written.push(register);
         }
         self.values.insert(register, value);
+        match raw {
+            Some(ty) => self.raw.insert(register, ty),
+            None => self.raw.remove(&register),
+        };
+    }
+
+    /// Stores what was written, in all lanes.
+    fn store_all(&self, b: &mut FunctionBuilder<'_>) {
+        for register in &self.written {
+            let Some(value) = self.values.get(register) else { continue };
+            let number = i32::from(register.1);
+            match (register.0, *value) {
+                (File::Predicate, Lanes::Words(value)) => {
+                    let nibble = b.ins().iconst(I32, 15);
+                    let own = b.ins().ishl(nibble, self.lane);
+                    self.store_predicate(b, number, value, own);
+                }
+                (_, Lanes::Words(value)) => {
+                    b.ins().store(registers(), value, self.words, number * WORD);
+                }
+                (_, Lanes::Doubles(value)) => {
+                    for (value, offset) in value.into_iter().zip([0, 16]) {
+                        b.ins().store(registers(), value, self.doubles, number * DOUBLE + offset);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores a predicate, in the lanes of the whole subgroup that `own` names.
+    fn store_predicate(&self, b: &mut FunctionBuilder<'_>, number: i32, mask: Value, own: Value) {
+        let bits = b.ins().vhigh_bits(I32, mask);
+        let bits = b.ins().ishl(bits, self.lane);
+        let bits = b.ins().band(bits, own);
+        let old = b.ins().load(I32, registers(), self.predicates, number * 4);
+        let kept = b.ins().band_not(old, own);
+        let new = b.ins().bor(kept, bits);
+        b.ins().store(registers(), new, self.predicates, number * 4);
     }
 
     /// Stores what was written, in the lanes whose bits are set in `active`.
@@ -106,15 +163,7 @@ impl Chunk {
             let Some(value) = self.values.get(register) else { continue };
             let number = i32::from(register.1);
             match (register.0, *value) {
-                (File::Predicate, Lanes::Words(value)) => {
-                    let bits = b.ins().vhigh_bits(I32, value);
-                    let bits = b.ins().ishl(bits, self.lane);
-                    let bits = b.ins().band(bits, shifted);
-                    let old = b.ins().load(I32, registers(), self.predicates, number * 4);
-                    let kept = b.ins().band_not(old, shifted);
-                    let new = b.ins().bor(kept, bits);
-                    b.ins().store(registers(), new, self.predicates, number * 4);
-                }
+                (File::Predicate, Lanes::Words(value)) => self.store_predicate(b, number, value, shifted),
                 (_, Lanes::Words(value)) => {
                     let old = b.ins().load(I32X4, registers(), self.words, number * WORD);
                     let new = b.ins().bitselect(mask, value, old);
@@ -149,17 +198,24 @@ impl Chunk {
         let [to, from_a, from_b, from_c] = instruction.registers();
         let register = |(file, number, _): (Operand, u8, u32)| File::of(file).map(|file| (file, number));
         let Some(to) = register(to) else { return };
+        let ty = instruction.ty;
+        // A copy has the NaN of what it is made of, whatever type it is copied as.
+        let copied = match (instruction.op, instruction.constant, register(from_b)) {
+            (Op::Mov, false, Some(from)) => self.raw.get(&from).copied(),
+            _ => None,
+        };
+        let of = (ty.is_float() && takes_any_nan(instruction.op)).then_some(ty);
         let mut sources = Vec::with_capacity(3);
         for (place, from) in [from_a, from_b, from_c].into_iter().enumerate() {
             if place == 1 && instruction.constant {
                 let file = constant_file(instruction);
                 sources.push(Self::constant(b, file, instruction.immediate));
             } else if let Some(from) = register(from) {
-                sources.push(self.read(b, from));
+                sources.push(self.read(b, from, of.or(copied)));
             }
         }
         let result = self.result(b, instruction, &sources);
-        self.write(to, result);
+        self.write(to, result, of.filter(|_| instruction.op != Op::Cmp).or(copied));
     }
 
     /// The result of an instruction on its sources, in the order of its fields, those that it does not have left out.
@@ -180,12 +236,8 @@ impl Chunk {
                 })
             }
             (Op::Index, [address, Lanes::Words(number)]) => {
-                let number = Lanes::Doubles(widen_unsigned(b, *number));
-                let stride = splat(b, I64X2, instruction.immediate);
-                Lanes::each(b, &[*address, number], &mut |b, halves| {
-                    let offset = b.ins().imul(halves[1], stride);
-                    b.ins().iadd(halves[0], offset)
-                })
+                let offset = Lanes::Doubles(multiple(b, *number, instruction.immediate));
+                Lanes::each(b, &[*address, offset], &mut |b, halves| b.ins().iadd(halves[0], halves[1]))
             }
             (Op::WidenS, [Lanes::Words(word)]) => Lanes::Doubles(widen_signed(b, *word)),
             (Op::WidenU, [Lanes::Words(word)]) => Lanes::Doubles(widen_unsigned(b, *word)),
@@ -220,23 +272,30 @@ fn select(b: &mut FunctionBuilder<'_>, condition: Value, yes: Lanes, no: Lanes) 
     }
 }
 
-/// Generates the function of a block: a loop over the lanes, four at a time, that leaves out those of which none is active.
-pub(crate) fn block(
-    target: &dyn TargetIsa,
-    function: &mut Function,
-    context: &mut FunctionBuilderContext,
-    code: &[Instruction],
-) {
-    let mut b = FunctionBuilder::new(function, context);
-    let entry = b.create_block();
-    let [head, body, next, exit] = [0; 4].map(|_| b.create_block());
-    b.append_block_params_for_function_params(entry);
-    b.switch_to_block(entry);
-    b.seal_block(entry);
-    let params: Vec<Value> = b.block_params(entry).to_vec();
-    let [first_word, first_double, predicates, active, arguments] = params[..] else {
-        unreachable!("the signature has five parameters")
-    };
+/// The products of words and a constant of 32 bits.
+fn multiple(b: &mut FunctionBuilder<'_>, number: Value, by: u64) -> [Value; 2] {
+    let wide = widen_unsigned(b, number);
+    if by.is_power_of_two() {
+        return wide.map(|half| b.ins().ishl_imm_s(half, i64::from(by.trailing_zeros())));
+    }
+    // Both factors have 32 bits, for which the processor has one instruction.
+    let by = splat(b, I32X4, by);
+    let [low, high] = widen_unsigned(b, by);
+    [b.ins().imul(wide[0], low), b.ins().imul(wide[1], high)]
+}
+
+/// Registers of a subgroup, by address, and the address of the argument block.
+#[derive(Clone, Copy)]
+pub(crate) struct Files {
+    pub(crate) words: Value,
+    pub(crate) doubles: Value,
+    pub(crate) predicates: Value,
+    pub(crate) arguments: Value,
+}
+
+/// Generates a loop over the lanes that are set in `active`, four at a time, each through all of the instructions.
+pub(crate) fn plain(b: &mut FunctionBuilder<'_>, files: Files, active: Value, code: &[Instruction]) {
+    let [head, body, all, some, next, exit] = [0; 6].map(|_| b.create_block());
     let offset = b.append_block_param(head, I64);
     let zero = b.ins().iconst(I64, 0);
     b.ins().jump(head, &[zero.into()]);
@@ -249,32 +308,34 @@ pub(crate) fn block(
     b.ins().brif(own, body, &[], next, &[]);
 
     b.switch_to_block(body);
-    b.seal_block(body);
-    let words_at = b.ins().iadd(first_word, offset);
+    let words = b.ins().iadd(files.words, offset);
     let twice = b.ins().ishl_imm_s(offset, 1);
-    let doubles_at = b.ins().iadd(first_double, twice);
+    let doubles = b.ins().iadd(files.doubles, twice);
     let mut chunk = Chunk {
-        words: words_at,
-        doubles: doubles_at,
-        predicates,
+        words,
+        doubles,
+        predicates: files.predicates,
         lane,
-        arguments,
+        arguments: files.arguments,
         values: BTreeMap::new(),
         written: Vec::new(),
+        raw: BTreeMap::new(),
     };
-    code.iter().for_each(|instruction| chunk.execute(&mut b, instruction));
-    chunk.store(&mut b, own);
+    code.iter().for_each(|instruction| chunk.execute(b, instruction));
+    let raw: Vec<Register> = chunk.raw.keys().copied().collect();
+    raw.into_iter().for_each(|register| chunk.settle(b, register));
+    let whole = b.ins().icmp_imm_s(IntCC::Equal, own, 15);
+    b.ins().brif(whole, all, &[], some, &[]);
+    b.switch_to_block(all);
+    chunk.store_all(b);
+    b.ins().jump(next, &[]);
+    b.switch_to_block(some);
+    chunk.store(b, own);
     b.ins().jump(next, &[]);
 
     b.switch_to_block(next);
-    b.seal_block(next);
     let following = b.ins().iadd_imm_s(offset, CHUNK);
     let more = b.ins().icmp_imm_s(IntCC::UnsignedLessThan, following, i64::from(WORD));
     b.ins().brif(more, head, &[following.into()], exit, &[]);
-    b.seal_block(head);
-
     b.switch_to_block(exit);
-    b.seal_block(exit);
-    b.ins().return_(&[]);
-    b.finalize(target.frontend_config());
 }

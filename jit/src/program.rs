@@ -1,0 +1,174 @@
+//! The code of a whole program: segments between the labels of its control flow, and entries at which it can be resumed.
+
+use crate::block::{Kind, Segment, open_in_loop, segments};
+use crate::context::{Context, NO_ENTRY};
+use crate::control::Place;
+use crate::emitter::{ACTIVE, BUDGET, Emitter, PC};
+use crate::lanes::registers;
+use crate::segment::{Files, plain};
+use campanile_hw::isa::LANES;
+use campanile_shader::Kernel;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{BlockCall, Function, InstBuilder, JumpTableData, StackSlotData, StackSlotKind, Value};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+
+/// The instructions at which a program can be entered, and what begins there.
+pub(crate) struct Entries {
+    /// For every instruction the number of its entry, or [`NO_ENTRY`].
+    pub(crate) numbers: Vec<u32>,
+    /// For every instruction the length of the segment that begins there, or 0.
+    pub(crate) lengths: Vec<u32>,
+}
+
+/// Generates the function of a program.
+pub(crate) fn program(
+    target: &dyn TargetIsa,
+    function: &mut Function,
+    context: &mut FunctionBuilderContext,
+    (kernel, has_fma): (&Kernel, bool),
+) -> Entries {
+    let segments = segments(kernel, has_fma);
+    let mut emitter = begin(FunctionBuilder::new(function, context), kernel);
+    let open = open_in_loop(kernel.code());
+    for segment in segments.values() {
+        let label = emitter.label(segment.start);
+        emitter.b.switch_to_block(label);
+        emitter.segment(segment, &open);
+    }
+    let entries = emitter.dispatch(&segments);
+    emitter.give_ups();
+    emitter.leave(&segments);
+    emitter.b.seal_all_blocks();
+    emitter.b.finalize(target.frontend_config());
+    entries
+}
+
+/// The beginning of the function.
+fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 'k> {
+    let [entry, exit, anywhere] = [0; 3].map(|_| b.create_block());
+    b.append_block_params_for_function_params(entry);
+    b.append_block_param(exit, I32);
+    b.append_block_param(anywhere, I32);
+    b.switch_to_block(entry);
+    let context = b.block_params(entry)[0];
+    let mut pointer = |offset: usize| b.ins().load(I64, registers(), context, offset as i32);
+    let files = Files {
+        words: pointer(offset_of!(Context, words)),
+        doubles: pointer(offset_of!(Context, doubles)),
+        predicates: pointer(offset_of!(Context, predicates)),
+        arguments: pointer(offset_of!(Context, arguments)),
+    };
+    let shared = pointer(offset_of!(Context, shared));
+    let scratch = pointer(offset_of!(Context, scratch));
+    let frames = pointer(offset_of!(Context, frames));
+    let pages = pointer(offset_of!(Context, pages));
+    let entries = pointer(offset_of!(Context, entries));
+    let pc = b.ins().load(I32, registers(), context, PC);
+    b.ins().jump(anywhere, &[pc.into()]);
+    let places = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, LANES as u32 * 8, 3));
+    let (labels, given_up) = (BTreeMap::new(), Vec::new());
+    Emitter {
+        b,
+        kernel,
+        context,
+        files,
+        shared,
+        scratch,
+        frames,
+        pages,
+        entries,
+        places,
+        labels,
+        given_up,
+        exit,
+        anywhere,
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// The code of a segment: it runs if the budget allows all of it.
+    fn segment(&mut self, segment: &Segment, open: &[u32]) {
+        let length = i64::from(segment.length());
+        let budget = self.b.ins().load(I64, registers(), self.context, BUDGET);
+        let spent = self.b.ins().icmp_imm_s(IntCC::UnsignedLessThan, budget, length);
+        let (at, exit, on) = (self.word(segment.start), self.exit, self.b.create_block());
+        self.b.ins().brif(spent, exit, &[at.into()], on, &[]);
+        self.b.switch_to_block(on);
+        let left = self.b.ins().iadd_imm_s(budget, -length);
+        self.b.ins().store(registers(), left, self.context, BUDGET);
+        let code = self.kernel.code();
+        let end = segment.start + segment.plain;
+        let own = code.get(segment.start as usize..end as usize).unwrap_or(&[]);
+        if !own.is_empty() {
+            let active = self.field(ACTIVE);
+            plain(&mut self.b, self.files, active, own);
+        }
+        match (segment.tail, code.get(end as usize)) {
+            (Some(Kind::Memory), Some(instruction)) => self.memory(end, instruction),
+            (Some(_), Some(instruction)) => {
+                let open = open.get(end as usize).copied().unwrap_or(0);
+                self.control(&Place { at: end, instruction, open });
+            }
+            _ => {
+                let next = self.label(end);
+                self.b.ins().jump(next, &[]);
+            }
+        }
+    }
+
+    /// The jump to wherever the program is to go on, and the table for it.
+    fn dispatch(&mut self, segments: &BTreeMap<u32, Segment>) -> Entries {
+        let count = self.kernel.code().len();
+        let mut entries = Entries { numbers: vec![NO_ENTRY; count], lengths: vec![0; count] };
+        let mut blocks = Vec::with_capacity(segments.len());
+        for (number, segment) in (0..).zip(segments.values()) {
+            let start = segment.start as usize;
+            let places = (entries.numbers.get_mut(start), entries.lengths.get_mut(start));
+            if let (Some(place), Some(length)) = places {
+                (*place, *length) = (number, segment.length());
+            }
+            blocks.push(self.label(segment.start));
+        }
+        self.b.switch_to_block(self.anywhere);
+        let pc = self.b.block_params(self.anywhere)[0];
+        let (inside, outside) = (self.b.create_block(), self.b.create_block());
+        let known = self.b.ins().icmp_imm_s(IntCC::UnsignedLessThan, pc, count as i64);
+        self.b.ins().brif(known, inside, &[], outside, &[]);
+        self.b.switch_to_block(outside);
+        let exit = self.exit;
+        self.b.ins().jump(exit, &[pc.into()]);
+        self.b.switch_to_block(inside);
+        let number = self.entry_of(pc);
+        let pool = &mut self.b.func.dfg.value_lists;
+        let none = BlockCall::new(outside, [], pool);
+        let calls: Vec<BlockCall> = blocks.into_iter().map(|block| BlockCall::new(block, [], pool)).collect();
+        let table = self.b.create_jump_table(JumpTableData::new(none, &calls));
+        self.b.ins().br_table(number, table);
+        entries
+    }
+
+    fn entry_of(&mut self, pc: Value) -> Value {
+        let wide = self.b.ins().uextend(I64, pc);
+        let offset = self.b.ins().ishl_imm_s(wide, 2);
+        let place = self.b.ins().iadd(self.entries, offset);
+        self.b.ins().load(I32, registers(), place, 0)
+    }
+
+    /// What is jumped to and is no segment is interpreted; and the end of the function.
+    fn leave(&mut self, segments: &BTreeMap<u32, Segment>) {
+        let others: Vec<_> = self.labels.iter().filter(|(at, _)| !segments.contains_key(at)).collect();
+        for (at, block) in others.into_iter().map(|(at, block)| (*at, *block)).collect::<Vec<_>>() {
+            self.b.switch_to_block(block);
+            let (at, exit) = (self.word(at), self.exit);
+            self.b.ins().jump(exit, &[at.into()]);
+        }
+        self.b.switch_to_block(self.exit);
+        let pc = self.b.block_params(self.exit)[0];
+        self.set_field(PC, pc);
+        self.b.ins().return_(&[]);
+    }
+}
