@@ -10,8 +10,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use dxgkrnl::PowerSettings;
 
 mod served;
+mod vulkan_program;
 
-use crate::{assembly, bench, ctl, debug, hlk, machine, print, qemu, run, serve, timeline, top};
+use crate::{assembly, bench, ctl, debug, hlk, machine, print, qemu, run, serve, timeline, top, vulkan};
 use served::{CtlArguments, TopArguments};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
@@ -19,6 +20,7 @@ use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
     VariantOptions, fault_help, show_log, variant_help,
 };
+use vulkan_program::VulkanArguments;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -159,6 +161,12 @@ enum Command {
     /// and what released what. Press ? in it for its keys.
     #[command(after_help = EXIT_CODES)]
     Timeline(TimelineArguments),
+    /// Runs a program with the GPU's Vulkan driver as the only one.
+    ///
+    /// The program is unmodified: the Vulkan loader of the system finds the driver by VK_DRIVER_FILES, which is set for it, and the machine is booted in the
+    /// program or, with --machine or --trace, is in another process. docs/vulkan.md says what the driver has and what it lacks.
+    #[command(after_help = vulkan_program::EXIT_CODES)]
+    Vulkan(VulkanArguments),
 }
 
 #[derive(Args, Debug, Default, PartialEq)]
@@ -501,6 +509,7 @@ impl Cli {
             None => &self.run.machine_at,
             Some(Command::Run(arguments)) => &arguments.machine_at,
             Some(Command::Hlk(arguments)) => &arguments.machine_at,
+            Some(Command::Vulkan(arguments)) => &arguments.machine_at,
             _ => &None,
         };
         if machine_at.is_some() && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some()) {
@@ -595,6 +604,7 @@ pub fn main() -> ExitCode {
             out: arguments.out,
             trace: arguments.save,
         }),
+        Command::Vulkan(arguments) => vulkan::command(&arguments.options(cli.log)),
     };
     ExitCode::from(print::exit_code(code))
 }
