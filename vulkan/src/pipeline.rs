@@ -28,6 +28,16 @@ pub(crate) struct ShaderModule {
 pub(crate) struct Pipeline {
     pub(crate) program: Program,
     pub(crate) layout: Arc<PipelineLayout>,
+    /// True if its argument blocks end with the place of the first workgroup.
+    pub(crate) has_base: bool,
+}
+
+/// What a pipeline is made of besides its module and layout.
+pub(crate) struct Stage<'s> {
+    pub(crate) entry_point: &'s str,
+    pub(crate) specialization: HashMap<u32, u64>,
+    /// True if its dispatches say with which workgroup they begin.
+    pub(crate) has_base: bool,
 }
 
 impl Pipeline {
@@ -35,19 +45,14 @@ impl Pipeline {
     ///
     /// # Errors
     /// VK_ERROR_UNKNOWN for a module that the compiler refuses; what the operating system refuses.
-    pub(crate) fn new(
-        device: &Device,
-        words: &[u32],
-        entry_point: &str,
-        specialization: HashMap<u32, u64>,
-        layout: Arc<PipelineLayout>,
-    ) -> Answer<Self> {
+    pub(crate) fn new(device: &Device, words: &[u32], stage: Stage<'_>, layout: Arc<PipelineLayout>) -> Answer<Self> {
         let options = Options {
-            entry_point: entry_point.to_owned(),
-            specialization,
+            entry_point: stage.entry_point.to_owned(),
+            specialization: stage.specialization,
             push_constant_offset: 0,
             bindings: layout.bindings(),
             robust: true,
+            workgroup_base: stage.has_base.then_some(layout.size),
         };
         let compiled = compile(words, &options).map_err(|error| {
             tell(&format_args!("a compute pipeline was not created: {error}"));
@@ -60,7 +65,7 @@ impl Pipeline {
             return Err(vk::Result::ERROR_UNKNOWN);
         }
         let program = device.umd().create_program(&compiled.program).map_err(result)?;
-        Ok(Self { program, layout })
+        Ok(Self { program, layout, has_base: stage.has_base })
     }
 }
 

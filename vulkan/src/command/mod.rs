@@ -3,11 +3,13 @@
 mod arguments;
 mod pool;
 mod record;
+mod texels;
 
 pub(crate) use pool::{CommandBuffer, CommandPool};
 pub(crate) use record::Recording;
+pub(crate) use texels::{BufferRegion, ImageRegion};
 
-use campanile_umd::{Program, Recorder};
+use campanile_umd::{CopyRows, Program, Recorder};
 
 use crate::failure::Answer;
 use crate::sync::Point;
@@ -31,6 +33,7 @@ pub(crate) enum Command {
         from: u64,
         size: u64,
     },
+    Rows(CopyRows),
     Fill {
         to: u64,
         size: u64,
@@ -53,6 +56,7 @@ impl Command {
                 to.dispatch(&campanile_umd::Dispatch { indirect: *groups, ..dispatch })
             }
             Self::Copy { to: destination, from, size } => to.copy(*destination, *from, *size),
+            Self::Rows(copy) => to.copy_rows(copy),
             Self::Fill { to: destination, size, pattern } => to.fill(*destination, *size, *pattern),
             Self::Timestamp { to: destination } => to.timestamp(*destination),
             Self::Signal(point) => to.signal(&point.native, point.value),

@@ -65,18 +65,24 @@ pub(super) mod physical_commands {
             = memory_properties2(app, device, properties);
         vkGetPhysicalDeviceFormatProperties: PFN_vkGetPhysicalDeviceFormatProperties(
             device: vk::PhysicalDevice, format: vk::Format, properties: *mut vk::FormatProperties)
-            = app.put(properties, vk::FormatProperties::default());
+            = app.put(properties, physical::format_properties(format));
         vkGetPhysicalDeviceFormatProperties2: PFN_vkGetPhysicalDeviceFormatProperties2(
             device: vk::PhysicalDevice, format: vk::Format, properties: *mut vk::FormatProperties2<'_>)
-            = app.change(properties, |properties| properties.format_properties = vk::FormatProperties::default());
+            = app.change(properties, |properties| {
+                properties.format_properties = physical::format_properties2(app, format, properties.p_next);
+            });
         vkGetPhysicalDeviceImageFormatProperties: PFN_vkGetPhysicalDeviceImageFormatProperties(
             device: vk::PhysicalDevice, format: vk::Format, kind: vk::ImageType, tiling: vk::ImageTiling,
             usage: vk::ImageUsageFlags, flags: vk::ImageCreateFlags, properties: *mut vk::ImageFormatProperties) -> vk::Result
-            = Answer::<()>::Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+            = physical::image_format_properties(format, kind, usage, flags).map(|found| app.put(properties, found));
         vkGetPhysicalDeviceImageFormatProperties2: PFN_vkGetPhysicalDeviceImageFormatProperties2(
             device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
             properties: *mut vk::ImageFormatProperties2<'_>) -> vk::Result
-            = Answer::<()>::Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+            = app.need(info).and_then(|info| {
+                let found = physical::image_format_properties(info.format, info.ty, info.usage, info.flags)?;
+                app.change(properties, |properties| properties.image_format_properties = found);
+                Ok(())
+            });
         vkGetPhysicalDeviceSparseImageFormatProperties: PFN_vkGetPhysicalDeviceSparseImageFormatProperties(
             device: vk::PhysicalDevice, format: vk::Format, kind: vk::ImageType, samples: vk::SampleCountFlags,
             usage: vk::ImageUsageFlags, tiling: vk::ImageTiling, count: *mut u32,

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::failure::Answer;
 use crate::handle::Object;
 use crate::layout::PipelineLayout;
-use crate::pipeline::{Pipeline, PipelineCache, ShaderModule};
+use crate::pipeline::{Pipeline, PipelineCache, ShaderModule, Stage};
 
 commands! { app;
     vkCreateShaderModule: PFN_vkCreateShaderModule(device: vk::Device, info: *const vk::ShaderModuleCreateInfo<'_>,
@@ -80,12 +80,14 @@ fn create_pipeline(app: App<'_>, device: &Device, info: &vk::ComputePipelineCrea
     let name = app.name(stage.p_name).and_then(|name| name.to_str().ok()).ok_or(vk::Result::ERROR_UNKNOWN)?;
     let layout = PipelineLayout::needed(info.layout)?;
     let constants = specialization(app, app.get(stage.p_specialization_info));
+    let has_base = info.flags.contains(vk::PipelineCreateFlags::DISPATCH_BASE);
+    let made_of = Stage { entry_point: name, specialization: constants, has_base };
     match ShaderModule::of(stage.module) {
-        Some(module) => Pipeline::new(device, &module.words, name, constants, layout),
+        Some(module) => Pipeline::new(device, &module.words, made_of, layout),
         // The module may stand in the chain instead. [Vulkan: VK_KHR_maintenance5]
         None => {
             let inline = app.find::<vk::ShaderModuleCreateInfo<'_>>(stage.p_next).ok_or(vk::Result::ERROR_UNKNOWN)?;
-            Pipeline::new(device, &words(app, inline), name, constants, layout)
+            Pipeline::new(device, &words(app, inline), made_of, layout)
         }
     }
 }

@@ -71,6 +71,12 @@ macro_rules! update_after_bind {
         $properties.max_update_after_bind_descriptors_in_all_pools = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_descriptor_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_descriptor_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_samplers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_sampled_images = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_storage_images = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_samplers = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_sampled_images = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_storage_images = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_update_after_bind_resources = DESCRIPTORS_OF_SET;
         $properties.max_descriptor_set_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
         $properties.max_descriptor_set_update_after_bind_uniform_buffers_dynamic = DESCRIPTORS_OF_SET;

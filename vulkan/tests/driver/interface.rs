@@ -59,7 +59,6 @@ fn the_device_says_that_it_is_not_conformant() {
     let (kind, limits) = (properties.properties.device_type, properties.properties.limits);
     assert_eq!(kind, vk::PhysicalDeviceType::VIRTUAL_GPU);
     assert_eq!(limits.max_compute_work_group_count, [65535; 3]);
-    assert_eq!(limits.max_image_dimension2_d, 0, "there are no images");
     let version = driver.conformance_version;
     assert_eq!([version.major, version.minor, version.subminor, version.patch], [0; 4]);
     assert_eq!(bench.name(), "Campanile compute GPU");
@@ -92,8 +91,9 @@ fn what_there_is_not_is_refused_by_name() {
     let refused = unsafe { entry().create_instance(&info, None) }.err();
     assert_eq!(refused, Some(vk::Result::ERROR_LAYER_NOT_PRESENT));
     // SAFETY: the physical device is of the instance.
-    let format =
-        unsafe { bench.instance.get_physical_device_format_properties(bench.physical, vk::Format::R8G8B8A8_UNORM) };
+    let format = unsafe {
+        bench.instance.get_physical_device_format_properties(bench.physical, vk::Format::BC1_RGB_UNORM_BLOCK)
+    };
     assert!(format.optimal_tiling_features.is_empty() && format.linear_tiling_features.is_empty());
 }
 
@@ -164,11 +164,12 @@ fn memory_that_there_is_not_is_not_allocated_and_costs_nothing() {
 fn a_shader_that_the_compiler_refuses_makes_no_pipeline() {
     let bench = Bench::new();
     let module = wgsl(
-        "@group(0) @binding(0) var image: texture_storage_2d<rgba8unorm, write>;
+        "@group(0) @binding(0) var image: texture_multisampled_2d<f32>;
+        @group(0) @binding(1) var<storage, read_write> result: array<f32>;
         @compute @workgroup_size(1)
-        fn main() { textureStore(image, vec2(0u), vec4(1.0)); }",
+        fn main() { result[0] = textureLoad(image, vec2(0u), 0).x; }",
     );
-    assert_eq!(bench.try_kernel(&module, 1, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));
+    assert_eq!(bench.try_kernel(&module, 2, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));
     // A binding that the layout lacks is refused as well, and so is a word that is no module.
     assert_eq!(bench.try_kernel(&wgsl(COUNT), 0, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));
     assert_eq!(bench.try_kernel(&[0], 0, 0, &[]).err(), Some(vk::Result::ERROR_UNKNOWN));

@@ -39,6 +39,30 @@ pub(crate) fn glsl(source: &str) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+/// The type of the bindings of most kernels.
+pub(crate) const STORAGE: vk::DescriptorType = vk::DescriptorType::STORAGE_BUFFER;
+
+/// What a kernel is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Recipe<'r> {
+    pub(crate) module: &'r [u32],
+    /// Types of the bindings of set 0.
+    pub(crate) bindings: &'r [vk::DescriptorType],
+    pub(crate) set_flags: vk::DescriptorSetLayoutCreateFlags,
+    /// Bytes of push constants.
+    pub(crate) push: u32,
+    /// Specialization constants by their identifiers.
+    pub(crate) constants: &'r [(u32, u32)],
+    pub(crate) flags: vk::PipelineCreateFlags,
+}
+
+impl<'r> Recipe<'r> {
+    pub(crate) fn new(module: &'r [u32], bindings: &'r [vk::DescriptorType]) -> Self {
+        let (set_flags, flags) = Default::default();
+        Self { module, bindings, set_flags, push: 0, constants: &[], flags }
+    }
+}
+
 /// A device with two queues of each family.
 pub(crate) struct Bench {
     pub(crate) instance: ash::Instance,
@@ -56,6 +80,9 @@ pub(crate) enum Made {
     Pool(vk::DescriptorPool),
     Semaphore(vk::Semaphore),
     Event(vk::Event),
+    Image(vk::Image, vk::DeviceMemory, vk::ImageView),
+    BufferView(vk::BufferView),
+    Sampler(vk::Sampler),
 }
 
 /// A buffer in memory of its own, mapped if its type can be.
@@ -104,8 +131,10 @@ impl Bench {
             .vulkan_memory_model_device_scope(true);
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
         let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME.as_ptr()];
+        let features = vk::PhysicalDeviceFeatures::default().shader_storage_image_extended_formats(true);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
+            .enabled_features(&features)
             .enabled_extension_names(&extensions)
             .push_next(&mut features12)
             .push_next(&mut features13);
@@ -145,6 +174,8 @@ impl Bench {
             | vk::BufferUsageFlags::UNIFORM_BUFFER
             | vk::BufferUsageFlags::INDIRECT_BUFFER
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER
+            | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
         let info = vk::BufferCreateInfo::default().size(size as u64).usage(usage);
@@ -192,27 +223,24 @@ impl Bench {
         push: u32,
         constants: &[(u32, u32)],
     ) -> Result<Kernel, vk::Result> {
-        self.make(module, (buffers, vk::DescriptorSetLayoutCreateFlags::empty()), push, constants)
+        self.make(&Recipe { push, constants, ..Recipe::new(module, &vec![STORAGE; buffers as usize]) })
     }
 
     /// A pipeline whose two buffers are pushed.
     pub(crate) fn pushed(&self, module: &[u32]) -> Kernel {
-        let flags = vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR;
-        self.make(module, (2, flags), 0, &[]).expect("a pipeline")
+        let set_flags = vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR;
+        self.make(&Recipe { set_flags, ..Recipe::new(module, &[STORAGE; 2]) }).expect("a pipeline")
     }
 
-    fn make(
-        &self,
-        module: &[u32],
-        (buffers, flags): (u32, vk::DescriptorSetLayoutCreateFlags),
-        push: u32,
-        constants: &[(u32, u32)],
-    ) -> Result<Kernel, vk::Result> {
-        let bindings: Vec<_> = (0..buffers)
-            .map(|binding| {
+    /// A compute pipeline with its layout.
+    pub(crate) fn make(&self, recipe: &Recipe<'_>) -> Result<Kernel, vk::Result> {
+        let Recipe { module, bindings, set_flags, push, constants, flags } = *recipe;
+        let bindings: Vec<_> = (0..)
+            .zip(bindings)
+            .map(|(binding, kind)| {
                 vk::DescriptorSetLayoutBinding::default()
                     .binding(binding)
-                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+                    .descriptor_type(*kind)
                     .descriptor_count(1)
                     .stage_flags(vk::ShaderStageFlags::COMPUTE)
             })
@@ -227,7 +255,7 @@ impl Bench {
         let device = &self.device;
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
-            let set = vk::DescriptorSetLayoutCreateInfo::default().flags(flags).bindings(&bindings);
+            let set = vk::DescriptorSetLayoutCreateInfo::default().flags(set_flags).bindings(&bindings);
             let set = device.create_descriptor_set_layout(&set, None).expect("a set layout");
             let sets = [set];
             let layout = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
@@ -240,7 +268,7 @@ impl Bench {
                 .module(module)
                 .name(c"main")
                 .specialization_info(&constants);
-            let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
+            let info = vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout);
             let made = device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None);
             device.destroy_shader_module(module, None);
             let pipeline = made.as_ref().map_or(vk::Pipeline::null(), |pipelines| pipelines[0]);
@@ -252,7 +280,23 @@ impl Bench {
 
     /// A descriptor set with these buffers.
     pub(crate) fn set(&self, kernel: &Kernel, buffers: &[&Bytes]) -> vk::DescriptorSet {
-        let sizes = [vk::DescriptorPoolSize { ty: vk::DescriptorType::STORAGE_BUFFER, descriptor_count: 16 }];
+        let set = self.empty_set(kernel);
+        self.write_buffers(set, 0, buffers);
+        set
+    }
+
+    /// A descriptor set that shows nothing yet.
+    pub(crate) fn empty_set(&self, kernel: &Kernel) -> vk::DescriptorSet {
+        type Kind = vk::DescriptorType;
+        let sizes = [
+            STORAGE,
+            Kind::STORAGE_IMAGE,
+            Kind::SAMPLED_IMAGE,
+            Kind::COMBINED_IMAGE_SAMPLER,
+            Kind::UNIFORM_TEXEL_BUFFER,
+            Kind::STORAGE_TEXEL_BUFFER,
+        ];
+        let sizes = sizes.map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: 16 });
         let layouts = [kernel.set];
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
@@ -260,17 +304,21 @@ impl Bench {
             let pool = self.device.create_descriptor_pool(&pool, None).expect("a pool");
             self.keep(Made::Pool(pool));
             let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
-            let set = self.device.allocate_descriptor_sets(&info).expect("a set")[0];
-            for (binding, bytes) in (0..).zip(buffers) {
-                let info = [vk::DescriptorBufferInfo { buffer: bytes.buffer, offset: 0, range: vk::WHOLE_SIZE }];
-                let write = vk::WriteDescriptorSet::default()
-                    .dst_set(set)
-                    .dst_binding(binding)
-                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                    .buffer_info(&info);
-                self.device.update_descriptor_sets(&[write], &[]);
-            }
-            set
+            self.device.allocate_descriptor_sets(&info).expect("a set")[0]
+        }
+    }
+
+    /// Writes buffers to bindings from one on.
+    pub(crate) fn write_buffers(&self, set: vk::DescriptorSet, first: u32, buffers: &[&Bytes]) {
+        for (binding, bytes) in (first..).zip(buffers) {
+            let info = [vk::DescriptorBufferInfo { buffer: bytes.buffer, offset: 0, range: vk::WHOLE_SIZE }];
+            let write = vk::WriteDescriptorSet::default()
+                .dst_set(set)
+                .dst_binding(binding)
+                .descriptor_type(STORAGE)
+                .buffer_info(&info);
+            // SAFETY: the set has such a binding.
+            unsafe { self.device.update_descriptor_sets(&[write], &[]) };
         }
     }
 
@@ -357,6 +405,13 @@ impl Drop for Bench {
                     Made::Pool(pool) => device.destroy_descriptor_pool(pool, None),
                     Made::Semaphore(semaphore) => device.destroy_semaphore(semaphore, None),
                     Made::Event(event) => device.destroy_event(event, None),
+                    Made::Image(image, memory, view) => {
+                        device.destroy_image_view(view, None);
+                        device.destroy_image(image, None);
+                        device.free_memory(memory, None);
+                    }
+                    Made::BufferView(view) => device.destroy_buffer_view(view, None),
+                    Made::Sampler(sampler) => device.destroy_sampler(sampler, None),
                 }
             }
             self.pools.iter().for_each(|pool| device.destroy_command_pool(*pool, None));
