@@ -147,6 +147,25 @@ fn workgroups_are_counted_from_the_base_of_a_dispatch() {
 }
 
 #[test]
+fn what_comes_of_two_ways_has_a_type_that_operations_look_at() {
+    let bench = Bench::new();
+    // glslang makes OpPhi of `||`, and OpLogicalNot and OpBitcast of what follows.
+    let module = glsl(
+        "layout(local_size_x = 4) in;
+        layout(set = 0, binding = 0) buffer Data { uint data[]; };
+        void main() {
+            uint i = gl_LocalInvocationIndex;
+            bool either = i == 1 || data[i] == 7;
+            bool both = !either && data[i] != 9;
+            data[i] = uint(either) * 2 + uint(!both);
+        }",
+    );
+    let (kernel, data) = (bench.kernel(&module, 1, 0, &[]), bench.words(&[7, 3, 9, 4]));
+    bench.dispatch(&kernel, &[&data], [1, 1, 1], &[]);
+    assert_eq!(data.read(), [3, 3, 1, 0]);
+}
+
+#[test]
 fn descriptors_are_pushed_and_take_offsets() {
     let bench = Bench::new();
     let kernel = bench.pushed(&wgsl(
