@@ -117,6 +117,7 @@ def run(description, inputs, gpu):
             if hasattr(net.opt, f"use_{option}"):
                 setattr(net.opt, f"use_{option}", False)
         assert net.load_param(parameters) == 0 and net.load_model(weight_file) == 0, layers
+        assert not gpu or all(layer.support_vulkan for layer in net.layers()), "a layer would not run on the GPU"
         extractor = net.create_extractor()
         for name, data in zip(names, inputs):
             # A copy in memory of its own: ncnn writes to its inputs, and takes their rows to be aligned.
