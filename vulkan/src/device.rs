@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use campanile_compiler::record::{IMAGE_RECORD, SAMPLER_RECORD};
+use campanile_hw::packet::DispatchReport;
 use campanile_umd::{Queue as HardwareQueue, QueueOptions};
 
 use crate::failure::{Answer, result};
@@ -18,6 +19,7 @@ pub(crate) struct Device {
     umd: campanile_umd::Device,
     images: Arc<Records>,
     samplers: Arc<Records>,
+    reports: Arc<Records>,
     kinds: Vec<MemoryKind>,
 }
 
@@ -56,12 +58,18 @@ impl Device {
             }
         }
         let (images, samplers) = (Records::new(&umd, IMAGE_RECORD), Records::new(&umd, SAMPLER_RECORD));
-        Ok(Self { families, umd, images, samplers, kinds: physical.kinds().to_vec() })
+        let reports = Records::new(&umd, DispatchReport::SIZE);
+        Ok(Self { families, umd, images, samplers, reports, kinds: physical.kinds().to_vec() })
     }
 
     /// Memory for records of views.
     pub(crate) fn images(&self) -> &Arc<Records> {
         &self.images
+    }
+
+    /// Memory for reports of dispatches.
+    pub(crate) fn reports(&self) -> &Arc<Records> {
+        &self.reports
     }
 
     /// Memory for records of samplers.

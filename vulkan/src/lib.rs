@@ -13,6 +13,7 @@ mod descriptor;
 mod device;
 mod entry;
 mod failure;
+mod fault;
 mod format;
 mod handle;
 mod icd;

@@ -9,7 +9,8 @@ use campanile_umd::Program;
 
 use crate::device::Device;
 use crate::failure::{Answer, result, tell};
-use crate::handle::objects;
+use crate::fault::{Fault, Report};
+use crate::handle::{Object, objects};
 use crate::layout::PipelineLayout;
 use crate::physical::CACHE_UUID;
 
@@ -30,6 +31,10 @@ pub(crate) struct Pipeline {
     pub(crate) layout: Arc<PipelineLayout>,
     /// True if its argument blocks end with the place of the first workgroup.
     pub(crate) has_base: bool,
+    /// What its dispatches report.
+    pub(crate) report: Report,
+    /// The device, by the handle of its objects.
+    device: usize,
 }
 
 /// What a pipeline is made of besides its module and layout.
@@ -65,7 +70,24 @@ impl Pipeline {
             return Err(vk::Result::ERROR_UNKNOWN);
         }
         let program = device.umd().create_program(&compiled.program).map_err(result)?;
-        Ok(Self { program, layout, has_base: stage.has_base })
+        let report = Report::new(device, stage.entry_point)?;
+        Ok(Self { program, layout, has_base: stage.has_base, report, device: key(device) })
+    }
+}
+
+/// What tells the objects of one device from those of another.
+fn key(device: &Device) -> usize {
+    core::ptr::from_ref(device) as usize
+}
+
+impl Device {
+    /// The faults of dispatches of its pipelines.
+    ///
+    /// # Errors
+    /// As [`Report::fault`].
+    pub(crate) fn faults(&self) -> Answer<Vec<Fault>> {
+        let own = Pipeline::all().into_iter().filter(|pipeline| pipeline.device == key(self));
+        own.filter_map(|pipeline| pipeline.report.fault().transpose()).collect()
     }
 }
 

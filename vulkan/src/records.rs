@@ -60,6 +60,17 @@ impl Records {
 }
 
 impl Record {
+    /// Copies what is in the record now.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST on an adapter that does not snoop the processor's caches.
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> Answer<()> {
+        let state = self.home.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_piece = PIECE / self.home.size;
+        let piece = state.pieces.get(self.place / in_piece).ok_or(ash::vk::Result::ERROR_UNKNOWN)?;
+        piece.read(self.place % in_piece * self.home.size, bytes).map_err(result)
+    }
+
     /// GPU virtual address of the record.
     pub(crate) fn address(&self) -> u64 {
         self.address

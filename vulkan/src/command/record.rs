@@ -162,7 +162,8 @@ impl Recording {
     /// VK_ERROR_UNKNOWN for a base that is not 0 and a pipeline that was created without VK_PIPELINE_CREATE_DISPATCH_BASE_BIT.
     pub(crate) fn dispatch(&mut self, base: [u32; 3], groups: [u32; 3]) -> Recorded {
         let (pipeline, arguments) = self.prepare(base)?;
-        self.commands.push(Command::Dispatch { program: pipeline.program.clone(), groups, arguments });
+        let (program, report) = (pipeline.program.clone(), pipeline.report.address());
+        self.commands.push(Command::Dispatch { program, groups, arguments, report });
         Ok(())
     }
 
@@ -170,7 +171,8 @@ impl Recording {
     pub(crate) fn dispatch_indirect(&mut self, buffer: &Buffer, offset: u64) -> Recorded {
         let (pipeline, arguments) = self.prepare([0; 3])?;
         let groups = buffer.address().saturating_add(offset);
-        self.commands.push(Command::DispatchIndirect { program: pipeline.program.clone(), groups, arguments });
+        let (program, report) = (pipeline.program.clone(), pipeline.report.address());
+        self.commands.push(Command::DispatchIndirect { program, groups, arguments, report });
         Ok(())
     }
 

@@ -103,6 +103,7 @@ structures! {
         shader_uniform_texel_buffer_array_non_uniform_indexing, shader_storage_texel_buffer_array_non_uniform_indexing,
         descriptor_binding_partially_bound, runtime_descriptor_array,
     }
+    PhysicalDeviceFaultFeaturesEXT: 2 { device_fault }
     PhysicalDeviceImageRobustnessFeatures: 1 { robust_image_access }
     PhysicalDeviceScalarBlockLayoutFeatures: 1 { scalar_block_layout }
     PhysicalDeviceUniformBufferStandardLayoutFeatures: 1 { uniform_buffer_standard_layout }

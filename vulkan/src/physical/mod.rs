@@ -10,7 +10,7 @@ pub(crate) use features::{extend as extend_features, features, has_all, has_feat
 pub(crate) use images::{format_properties, format_properties2, image_format_properties};
 pub(crate) use limits::{ALIGNMENT, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
 pub(crate) use memory::MemoryKind;
-pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties};
+pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties, write_name};
 
 use ash::vk;
 use campanile_umd::{Adapter, Node};
@@ -52,6 +52,7 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_timeline_semaphore", 2),
     ("VK_KHR_uniform_buffer_standard_layout", 1),
     ("VK_KHR_vulkan_memory_model", 3),
+    ("VK_EXT_device_fault", 2),
     ("VK_EXT_host_query_reset", 1),
     ("VK_EXT_image_robustness", 1),
     ("VK_EXT_memory_budget", 1),

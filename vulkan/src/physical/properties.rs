@@ -35,9 +35,10 @@ pub(crate) fn properties(device: &PhysicalDevice) -> vk::PhysicalDevicePropertie
     properties
 }
 
-/// Writes a terminated name.
-fn write_name(to: &mut [c_char], name: &str) {
-    for (to, byte) in to.iter_mut().zip(name.bytes().chain([0])) {
+/// Writes a name and its end; what there is no room for is left out.
+pub(crate) fn write_name(to: &mut [c_char], name: &str) {
+    let room = to.len().saturating_sub(1);
+    for (to, byte) in to.iter_mut().zip(name.bytes().take(room).chain([0])) {
         *to = byte as c_char;
     }
 }

@@ -130,14 +130,16 @@ impl Bench {
             .vulkan_memory_model(true)
             .vulkan_memory_model_device_scope(true);
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
-        let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME.as_ptr()];
+        let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         let features = vk::PhysicalDeviceFeatures::default().shader_storage_image_extended_formats(true);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)
             .enabled_extension_names(&extensions)
             .push_next(&mut features12)
-            .push_next(&mut features13);
+            .push_next(&mut features13)
+            .push_next(&mut faults);
         // SAFETY: the physical device is of the instance.
         let device = unsafe { instance.create_device(physical, &info, None) }.expect("a device");
         let pools = [0, 1].map(|family| {
