@@ -98,7 +98,12 @@ impl Component {
                     _ => 0,
                 };
                 let flags = (linear as u32) << 2 | half << 4;
-                first / 32 | (32 - first % 32 - count) << 8 | (32 - count) << 16 | flags << 24
+                u32::from_le_bytes([
+                    (first / 32) as u8,
+                    (32 - first % 32 - count) as u8,
+                    (32 - count) as u8,
+                    flags as u8,
+                ])
             }
         }
     }
@@ -353,7 +358,7 @@ fn half(value: f32) -> u32 {
 
 /// The bits of a texel of three mantissas and one exponent. [Vulkan: Float-Point to Shared Exponent Conversion]
 fn shared_exponent(colour: [f32; 3]) -> u32 {
-    let colour = colour.map(|value| value.max(0.0).min(65_408.0));
+    let colour = colour.map(|value| if value.is_nan() { 0.0 } else { value.clamp(0.0, 65_408.0) });
     let greatest = colour.into_iter().fold(0.0, f32::max);
     let floor = if greatest == 0.0 { -127 } else { (greatest.to_bits() >> 23) as i32 - 127 };
     let preliminary = floor.max(-16) + 16;

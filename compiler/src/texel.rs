@@ -207,7 +207,7 @@ impl Lower<'_> {
             let plain = lower.ir.not(linear)?;
             let curved = lower.all(&[curved, plain])?;
             lower.guarded(curved, |lower| {
-                let lit = lower.from_srgb(ratio)?;
+                let lit = lower.linear_of_srgb(ratio)?;
                 lower.ir.copy(value, Class::Word, lit)
             })
         })?;
@@ -244,7 +244,7 @@ impl Lower<'_> {
     }
 
     /// A component of sRGB as a linear one. [Khronos Data Format: sRGB EOTF]
-    fn from_srgb(&mut self, value: Src) -> Result<Src> {
+    fn linear_of_srgb(&mut self, value: Src) -> Result<Src> {
         let straight = self.ir.op2(I::Div, T::F32, value, float(12.92))?;
         let base = self.ir.op2(I::Add, T::F32, value, float(0.055))?;
         let base = self.ir.op2(I::Div, T::F32, base, float(1.055))?;
