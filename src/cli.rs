@@ -9,10 +9,12 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
+mod page;
 mod served;
 mod vulkan_program;
 
 use crate::{assembly, bench, ctl, debug, hlk, machine, print, qemu, run, serve, timeline, top, vulkan};
+use page::TimelineArguments;
 use served::{CtlArguments, TopArguments};
 use testbed::device::{ChildOptions, Messages, child_command};
 use testbed::exit::EXIT_INPUT;
@@ -434,31 +436,6 @@ impl From<QemuArguments> for qemu::Options {
     }
 }
 
-#[derive(Args, Debug)]
-struct TimelineArguments {
-    /// Trace to draw.
-    #[arg(required_unless_present_any = ["synthetic", "live"], conflicts_with_all = ["synthetic", "live"])]
-    trace: Option<PathBuf>,
-    /// Draws the last seconds of a machine that `campanile machine` serves. One with `--record` has them; another one is recorded for so long first.
-    #[arg(long, conflicts_with = "synthetic")]
-    live: bool,
-    /// Socket of that machine [default: the one of CAMPANILE_MACHINE].
-    #[arg(long, value_name = "PATH", requires = "live")]
-    machine: Option<PathBuf>,
-    /// Seconds to draw, 1 to 60.
-    #[arg(long, value_name = "N", requires = "live", default_value_t = 5)]
-    seconds: u32,
-    /// Writes the trace itself, too, in Perfetto's format.
-    #[arg(long, value_name = "FILE", requires = "live")]
-    save: Option<PathBuf>,
-    /// Page to write.
-    #[arg(long, value_name = "FILE", default_value = "timeline.html")]
-    out: PathBuf,
-    /// Draws a made-up trace of this many events instead of a file.
-    #[arg(long, value_name = "EVENTS", hide = true)]
-    synthetic: Option<usize>,
-}
-
 #[derive(Args, Debug, Default, PartialEq)]
 struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
@@ -593,17 +570,7 @@ pub fn main() -> ExitCode {
         Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
         Command::Asm { file, out } => assembly::assemble_file(&file, &out),
         Command::Disasm { file } => assembly::disassemble_file(&file),
-        Command::Timeline(arguments) => timeline::command(&timeline::Options {
-            source: match (arguments.trace, arguments.synthetic) {
-                _ if arguments.live => {
-                    timeline::Source::Live { machine: arguments.machine, seconds: arguments.seconds }
-                }
-                (Some(path), _) => timeline::Source::File(path),
-                (None, count) => timeline::Source::Synthetic(count.unwrap_or(0)),
-            },
-            out: arguments.out,
-            trace: arguments.save,
-        }),
+        Command::Timeline(arguments) => timeline::command(&arguments.into()),
         Command::Vulkan(arguments) => vulkan::command(&arguments.options(cli.log)),
     };
     ExitCode::from(print::exit_code(code))

@@ -11,6 +11,7 @@ use crate::failure::Answer;
 use crate::fault;
 use crate::handle::Owned;
 use crate::physical::{self, FAMILIES, Family, PhysicalDevice};
+use crate::pipeline::faults;
 
 /// Commands whose first argument is a physical device.
 pub(super) mod physical_commands {
@@ -189,7 +190,7 @@ fn fault_info(
     counts: *mut vk::DeviceFaultCountsEXT<'_>,
     info: *mut vk::DeviceFaultInfoEXT<'_>,
 ) -> Answer<vk::Result> {
-    let (reason, faults) = (fault::reason(device)?, device.faults()?);
+    let (reason, faults) = (fault::reason(device)?, faults(device)?);
     let addresses: Vec<_> = faults.iter().filter(|fault| fault.is_of_memory()).collect();
     let room = app.need(counts.cast_const())?;
     let (room_addresses, room_faults) = (room.address_info_count as usize, room.vendor_info_count as usize);

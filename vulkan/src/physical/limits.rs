@@ -35,34 +35,7 @@ pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
         max_compute_work_group_size: [WORKGROUP_MAX; 3],
         timestamp_compute_and_graphics: vk::TRUE,
         timestamp_period: (1e9 / adapter.clock_hz() as f64) as f32,
-        ..vk::PhysicalDeviceLimits::default()
-    };
-    let images = vk::PhysicalDeviceLimits {
-        max_image_dimension1_d: EXTENT_MAX,
-        max_image_dimension2_d: EXTENT_MAX,
-        max_image_dimension3_d: DEPTH_MAX,
-        max_image_dimension_cube: EXTENT_MAX,
-        max_image_array_layers: DEPTH_MAX,
-        max_texel_buffer_elements: TEXELS_MAX,
-        max_sampler_allocation_count: ALLOCATIONS,
-        max_per_stage_descriptor_samplers: DESCRIPTORS,
-        max_per_stage_descriptor_sampled_images: DESCRIPTORS,
-        max_per_stage_descriptor_storage_images: DESCRIPTORS,
-        max_descriptor_set_samplers: DESCRIPTORS,
-        max_descriptor_set_sampled_images: DESCRIPTORS,
-        max_descriptor_set_storage_images: DESCRIPTORS,
-        sub_texel_precision_bits: 8,
-        mipmap_precision_bits: 8,
-        max_sampler_lod_bias: 16.0,
-        max_sampler_anisotropy: 1.0,
-        min_texel_buffer_offset_alignment: ALIGNMENT,
-        min_texel_offset: -8,
-        max_texel_offset: 7,
-        sampled_image_color_sample_counts: vk::SampleCountFlags::TYPE_1,
-        sampled_image_integer_sample_counts: vk::SampleCountFlags::TYPE_1,
-        sampled_image_depth_sample_counts: vk::SampleCountFlags::TYPE_1,
-        storage_image_sample_counts: vk::SampleCountFlags::TYPE_1,
-        ..compute
+        ..images()
     };
     vk::PhysicalDeviceLimits {
         max_uniform_buffer_range: RANGE,
@@ -87,7 +60,38 @@ pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
         optimal_buffer_copy_offset_alignment: ALIGNMENT,
         optimal_buffer_copy_row_pitch_alignment: ALIGNMENT,
         non_coherent_atom_size: 64,
-        ..images
+        ..compute
+    }
+}
+
+/// The limits of images and samplers.
+fn images() -> vk::PhysicalDeviceLimits {
+    vk::PhysicalDeviceLimits {
+        max_image_dimension1_d: EXTENT_MAX,
+        max_image_dimension2_d: EXTENT_MAX,
+        max_image_dimension3_d: DEPTH_MAX,
+        max_image_dimension_cube: EXTENT_MAX,
+        max_image_array_layers: DEPTH_MAX,
+        max_texel_buffer_elements: TEXELS_MAX,
+        max_sampler_allocation_count: ALLOCATIONS,
+        max_per_stage_descriptor_samplers: DESCRIPTORS,
+        max_per_stage_descriptor_sampled_images: DESCRIPTORS,
+        max_per_stage_descriptor_storage_images: DESCRIPTORS,
+        max_descriptor_set_samplers: DESCRIPTORS,
+        max_descriptor_set_sampled_images: DESCRIPTORS,
+        max_descriptor_set_storage_images: DESCRIPTORS,
+        sub_texel_precision_bits: 8,
+        mipmap_precision_bits: 8,
+        max_sampler_lod_bias: 16.0,
+        max_sampler_anisotropy: 1.0,
+        min_texel_buffer_offset_alignment: ALIGNMENT,
+        min_texel_offset: -8,
+        max_texel_offset: 7,
+        sampled_image_color_sample_counts: vk::SampleCountFlags::TYPE_1,
+        sampled_image_integer_sample_counts: vk::SampleCountFlags::TYPE_1,
+        sampled_image_depth_sample_counts: vk::SampleCountFlags::TYPE_1,
+        storage_image_sample_counts: vk::SampleCountFlags::TYPE_1,
+        ..vk::PhysicalDeviceLimits::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use crate::kit::{Bench, COUNT, entry, wgsl};
+use crate::kit::{Bench, COUNT, Recipe, STORAGE, entry, wgsl};
 use ash::vk;
 use ash::vk::Handle;
 use campanile_vulkan::{
@@ -129,14 +129,55 @@ fn stale_handles_do_no_harm() {
 }
 
 #[test]
-fn the_pipeline_cache_has_a_header() {
+fn a_pipeline_cache_keeps_programs_and_its_data_carry_them_on() {
     let bench = Bench::new();
-    // SAFETY: valid information, and a cache of this device.
+    let device = &bench.device;
+    let (module, other) = (wgsl(COUNT), wgsl(&COUNT.replace("1u", "2u")));
+    let only_cached = vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED;
+    // SAFETY: valid information, and caches of this device.
     unsafe {
-        let cache = bench.device.create_pipeline_cache(&Default::default(), None).expect("a cache");
-        let data = bench.device.get_pipeline_cache_data(cache).expect("data");
+        let new = |data: &[u8]| {
+            let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
+            device.create_pipeline_cache(&info, None).expect("a cache")
+        };
+        let first = new(&[]);
+        let recipe = |module, cache, flags| Recipe { cache, flags, ..Recipe::new(module, &[STORAGE]) };
+        let refused = bench.make(&recipe(&module, first, only_cached)).err();
+        assert_eq!(refused, Some(vk::Result::PIPELINE_COMPILE_REQUIRED));
+        let data = device.get_pipeline_cache_data(first).expect("data");
         assert_eq!((data.len(), &data[..8]), (32, &[32, 0, 0, 0, 1, 0, 0, 0][..]));
-        bench.device.destroy_pipeline_cache(cache, None);
+        bench.make(&recipe(&module, first, Default::default())).expect("compiled");
+        let data = device.get_pipeline_cache_data(first).expect("data");
+        let mut size = data.len() - 1;
+        let mut room = vec![0u8; data.len()];
+        let get = device.fp_v1_0().get_pipeline_cache_data;
+        let result = get(device.handle(), first, &mut size, room.as_mut_ptr().cast());
+        assert_eq!((result, size), (vk::Result::INCOMPLETE, 32), "a program is there as a whole or not at all");
+        let mut foreign = data.clone();
+        foreign[20] ^= 1;
+        // Another cache has the program by its data, one of another device's or of data that are cut off has not.
+        for (data, has) in [(&data[..], true), (&data[..data.len() - 1], false), (&foreign[..], false)] {
+            let cache = new(data);
+            let made = bench.make(&recipe(&module, cache, only_cached));
+            assert_eq!(made.is_ok(), has);
+            assert!(bench.make(&recipe(&other, cache, only_cached)).is_err(), "another module");
+            if let Ok(kernel) = made {
+                let counted = bench.words(&[0; 4]);
+                bench.dispatch(&kernel, &[&counted], [3, 1, 1], &[]);
+                assert_eq!(counted.read()[0], 3);
+            }
+            device.destroy_pipeline_cache(cache, None);
+        }
+        // What is no program is compiled anew.
+        let mut broken = data.clone();
+        let last = broken.len() - 40;
+        broken[last..].fill(0xff);
+        let cache = new(&broken);
+        bench.make(&recipe(&module, cache, Default::default())).expect("compiled");
+        let merged = new(&[]);
+        device.merge_pipeline_caches(merged, &[first]).expect("merged");
+        bench.make(&recipe(&module, merged, only_cached)).expect("there");
+        [first, cache, merged].into_iter().for_each(|cache| device.destroy_pipeline_cache(cache, None));
     }
 }
 

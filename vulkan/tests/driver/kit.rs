@@ -54,12 +54,13 @@ pub(crate) struct Recipe<'r> {
     /// Specialization constants by their identifiers.
     pub(crate) constants: &'r [(u32, u32)],
     pub(crate) flags: vk::PipelineCreateFlags,
+    pub(crate) cache: vk::PipelineCache,
 }
 
 impl<'r> Recipe<'r> {
     pub(crate) fn new(module: &'r [u32], bindings: &'r [vk::DescriptorType]) -> Self {
         let (set_flags, flags) = Default::default();
-        Self { module, bindings, set_flags, push: 0, constants: &[], flags }
+        Self { module, bindings, set_flags, push: 0, constants: &[], flags, cache: vk::PipelineCache::null() }
     }
 }
 
@@ -129,7 +130,10 @@ impl Bench {
             .buffer_device_address(true)
             .vulkan_memory_model(true)
             .vulkan_memory_model_device_scope(true);
-        let mut features13 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
+        let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
+            .synchronization2(true)
+            .maintenance4(true)
+            .pipeline_creation_cache_control(true);
         let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         let features = vk::PhysicalDeviceFeatures::default().shader_storage_image_extended_formats(true);
@@ -236,7 +240,7 @@ impl Bench {
 
     /// A compute pipeline with its layout.
     pub(crate) fn make(&self, recipe: &Recipe<'_>) -> Result<Kernel, vk::Result> {
-        let Recipe { module, bindings, set_flags, push, constants, flags } = *recipe;
+        let Recipe { module, bindings, set_flags, push, constants, flags, cache } = *recipe;
         let bindings: Vec<_> = (0..)
             .zip(bindings)
             .map(|(binding, kind)| {
@@ -271,7 +275,7 @@ impl Bench {
                 .name(c"main")
                 .specialization_info(&constants);
             let info = vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout);
-            let made = device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None);
+            let made = device.create_compute_pipelines(cache, &[info], None);
             device.destroy_shader_module(module, None);
             let pipeline = made.as_ref().map_or(vk::Pipeline::null(), |pipelines| pipelines[0]);
             let kernel = Kernel { pipeline, layout, set };
