@@ -34,11 +34,11 @@ pub struct Options {
     pub machine_at: Option<PathBuf>,
     /// Variant of the GPU of a machine of its own.
     pub device_variant: Option<String>,
-    /// Where to write a trace.
+    /// The trace's file; `None`: nothing is traced.
     pub trace: Option<PathBuf>,
-    /// Whether the driver says VK_QUEUE_GRAPHICS_BIT.
+    /// True if the driver is to say VK_QUEUE_GRAPHICS_BIT.
     pub graphics_bit: bool,
-    /// Whether the log is printed.
+    /// True if the log of drivers and system is printed.
     pub log: bool,
     /// The program and its arguments.
     pub program: Vec<OsString>,

@@ -45,7 +45,7 @@ pub const IMAGE_RECORD: usize = image::FIRST_LEVEL as usize + LEVELS_MAX * image
 /// Bytes of the record of a sampler.
 pub const SAMPLER_RECORD: usize = 64;
 
-/// How the bits of a component are read.
+/// Reading of the bits of a component: integer, normalized or floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -65,7 +65,7 @@ pub enum Kind {
     SharedExponent = 6,
 }
 
-/// Where a component comes from.
+/// Source of a component: bits of the texel, or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
     /// Bits of the texel: number of the lowest one, and how many, 32 at most and all in one word.
@@ -121,7 +121,7 @@ impl Component {
 pub struct Texel {
     /// Bytes of one: 1, 2, 4, 8 or 16.
     pub bytes: u32,
-    /// How components are read.
+    /// Reading of the components.
     pub kind: Kind,
     /// The components that a program sees, red first.
     pub components: [Component; 4],
@@ -220,7 +220,7 @@ impl ImageRecord {
     }
 }
 
-/// What happens to coordinates outside of an image.
+/// The texel that a coordinate outside of an image means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AddressMode {
@@ -236,7 +236,7 @@ pub enum AddressMode {
     MirrorClampToEdge = 4,
 }
 
-/// What a program reads of a sampler.
+/// State of a sampler, as programs read it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplerRecord {
     /// Interpolate texels where the image is magnified.

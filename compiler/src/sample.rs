@@ -22,7 +22,7 @@ enum Use {
     Gather,
 }
 
-/// What is sampled, and where.
+/// One sample: the image, the coordinates, and the use that is made of the texels.
 struct Request {
     opaque: Opaque,
     ty: ImageType,

@@ -78,7 +78,7 @@ impl Lower<'_> {
         Ok(all)
     }
 
-    /// Whether a word is one of these numbers.
+    /// A predicate that is set where a word is one of these numbers.
     fn is_one_of(&mut self, value: Src, numbers: &[u32]) -> Result<Src> {
         let mut any = Src::Const(0);
         for number in numbers {
@@ -189,7 +189,7 @@ impl Lower<'_> {
         Ok(all)
     }
 
-    /// Whether a bit of a word is set.
+    /// A predicate that is set where a bit of a word is.
     fn bit(&mut self, value: Src, number: u32) -> Result<Src> {
         let masked = self.ir.op2(I::And, T::I32, value, word(1 << number))?;
         self.ir.cmp(Comparison::Ne, T::I32, masked, Src::Const(0))

@@ -70,7 +70,7 @@ pub(crate) fn stride(kind: vk::DescriptorType) -> usize {
     }
 }
 
-// What follows one another is of either type.
+// An array of descriptors has the same distances for both structures.
 const _: () = assert!(size_of::<vk::DescriptorBufferInfo>() == size_of::<vk::DescriptorImageInfo>());
 
 /// Writes descriptors of a set with this layout. What goes beyond a binding goes on in the next one; what there is no place for is left out.

@@ -30,13 +30,13 @@ pub(crate) struct Fault {
 
 impl Report {
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, name: &str) -> Answer<Self> {
         let empty = [0; DispatchReport::SIZE];
         Ok(Self { record: device.reports().put(&empty)?, name: name.to_owned() })
     }
 
-    /// Where the GPU writes it.
+    /// GPU virtual address of the report.
     pub(crate) fn address(&self) -> u64 {
         self.record.address()
     }
@@ -57,7 +57,7 @@ impl Report {
 }
 
 impl Fault {
-    /// What a developer is told.
+    /// One sentence for developers: kind of the fault, program, instruction and line.
     pub(crate) fn text(&self) -> String {
         let kind = u8::try_from(self.kind).ok().and_then(FaultKind::from_number);
         let kind = kind.map_or_else(|| format!("fault {}", self.kind), |kind| format!("{kind:?}"));

@@ -111,7 +111,7 @@ fn is_stored(format: Format, texel: &Texel) -> bool {
     !other && texel.kind != Kind::Srgb && (!packed || named)
 }
 
-/// What works with images of a format, of both tilings.
+/// The features of images of a format, of both tilings.
 pub(crate) fn image_features(format: Format) -> Features {
     let Some(texel) = texel(format) else { return Features::empty() };
     let mut features = Features::SAMPLED_IMAGE | Features::TRANSFER_SRC | Features::TRANSFER_DST;
@@ -128,7 +128,7 @@ pub(crate) fn image_features(format: Format) -> Features {
     features
 }
 
-/// What works with views of texel buffers of a format.
+/// The features of views of texel buffers of a format.
 pub(crate) fn buffer_features(format: Format) -> Features {
     let Some(texel) = texel(format).filter(|_| !is_depth(format)) else { return Features::empty() };
     let mut features = Features::UNIFORM_TEXEL_BUFFER;

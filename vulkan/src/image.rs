@@ -36,7 +36,7 @@ impl Level {
     }
 }
 
-/// Where the texels of an image lie.
+/// Layout of the texels of an image in its memory.
 pub(crate) struct Shape {
     pub(crate) texel: Texel,
     pub(crate) levels: Vec<Level>,
@@ -228,7 +228,7 @@ fn border(colour: vk::BorderColor) -> [u32; 4] {
 
 impl Sampler {
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, info: &vk::SamplerCreateInfo<'_>) -> Answer<Self> {
         let record = SamplerRecord {
             magnify_linear: info.mag_filter == vk::Filter::LINEAR,

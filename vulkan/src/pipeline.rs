@@ -31,7 +31,7 @@ pub(crate) struct Pipeline {
     pub(crate) layout: Arc<PipelineLayout>,
     /// True if its argument blocks end with the place of the first workgroup.
     pub(crate) has_base: bool,
-    /// What its dispatches report.
+    /// Report of its latest dispatch.
     pub(crate) report: Report,
     /// The device, by the handle of its objects.
     device: usize,
@@ -122,7 +122,7 @@ impl Pipeline {
     }
 }
 
-/// What tells the objects of one device from those of another.
+/// A number that no other device of the process has at the same time.
 fn number_of(device: &Device) -> usize {
     core::ptr::from_ref(device) as usize
 }

@@ -1,4 +1,4 @@
-//! What images of a format can be.
+//! Features of formats, and the limits of images with them.
 
 use core::ffi::c_void;
 
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::failure::Answer;
 use crate::format::{buffer_features, image_features, narrow};
 
-/// What works with a format.
+/// The features of a format, as Vulkan 1.0 has them.
 pub(crate) fn format_properties(format: vk::Format) -> vk::FormatProperties {
     let image = narrow(image_features(format));
     vk::FormatProperties {

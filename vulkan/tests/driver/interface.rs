@@ -168,7 +168,7 @@ fn a_pipeline_cache_keeps_programs_and_its_data_carry_them_on() {
             }
             device.destroy_pipeline_cache(cache, None);
         }
-        // What is no program is compiled anew.
+        // Data that hold no valid program are compiled anew.
         let mut broken = data.clone();
         let last = broken.len() - 40;
         broken[last..].fill(0xff);

@@ -42,7 +42,7 @@ pub(crate) fn glsl(source: &str) -> Vec<u32> {
 /// The type of the bindings of most kernels.
 pub(crate) const STORAGE: vk::DescriptorType = vk::DescriptorType::STORAGE_BUFFER;
 
-/// What a kernel is made of.
+/// Module, layout and flags of a kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Recipe<'r> {
     pub(crate) module: &'r [u32],

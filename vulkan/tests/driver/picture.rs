@@ -4,7 +4,7 @@ use ash::vk;
 
 use crate::kit::{Bench, Bytes, Kernel, Made};
 
-/// What an image is to be.
+/// Format, extent and kind of an image that is to be made.
 #[derive(Clone, Copy)]
 pub(crate) struct Sketch {
     pub(crate) format: vk::Format,
