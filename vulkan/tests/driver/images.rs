@@ -191,6 +191,7 @@ fn wrapped(at: i64, size: i64, mode: vk::SamplerAddressMode) -> Option<i64> {
             Some(if at < size { at } else { 2 * size - 1 - at })
         }
         vk::SamplerAddressMode::CLAMP_TO_EDGE => Some(at.clamp(0, size - 1)),
+        vk::SamplerAddressMode::MIRROR_CLAMP_TO_EDGE => Some((if at < 0 { -1 - at } else { at }).min(size - 1)),
         _ => (0..size).contains(&at).then_some(at),
     }
 }
@@ -245,7 +246,14 @@ fn samplers_filter_and_wrap_in_one_two_and_three_dimensions() {
         let level: Vec<f32> = (0..extent.iter().product()).map(|i: u32| ((i * 37) % 101) as f32 * 0.25).collect();
         let bits: Vec<u32> = level.iter().map(|value| value.to_bits()).collect();
         bench.transfer(&bench.words(&bits), &picture, 0, true);
-        for mode in [Mode::REPEAT, Mode::MIRRORED_REPEAT, Mode::CLAMP_TO_EDGE, Mode::CLAMP_TO_BORDER] {
+        let modes = [
+            Mode::REPEAT,
+            Mode::MIRRORED_REPEAT,
+            Mode::CLAMP_TO_EDGE,
+            Mode::CLAMP_TO_BORDER,
+            Mode::MIRROR_CLAMP_TO_EDGE,
+        ];
+        for mode in modes {
             for filter in [vk::Filter::NEAREST, vk::Filter::LINEAR] {
                 let (data, input) = (bench.words(&[0; 24]), bench.words(&push));
                 let sampler = bench.sampler(&sampler(filter, mode));
@@ -261,6 +269,41 @@ fn samplers_filter_and_wrap_in_one_two_and_three_dimensions() {
             }
         }
     }
+}
+
+#[test]
+fn images_of_an_array_are_picked_by_a_number_and_read_without_a_format_in_the_shader() {
+    let bench = Bench::new();
+    let module = glsl(
+        "#extension GL_EXT_shader_image_load_formatted : require
+        #extension GL_EXT_nonuniform_qualifier : require
+        layout(local_size_x = 4) in;
+        layout(set = 0, binding = 0) readonly uniform image2D images[2];
+        layout(set = 0, binding = 1) buffer Data { vec4 data[]; };
+        void main() {
+            uint i = gl_LocalInvocationIndex;
+            data[i] = imageLoad(images[nonuniformEXT(i % 2)], ivec2(i / 2, 0));
+        }",
+    );
+    let kernel = bench.make(&Recipe { count: 2, ..Recipe::new(&module, &[STORED, STORAGE]) }).expect("a pipeline");
+    let bytes = bench.picture(Sketch::plain(Format::R8G8B8A8_UNORM, View::TYPE_2D, [2, 1, 1]));
+    bench.transfer(&bench.words(&[0xff00_0033, 0x0000_ff00]), &bytes, 0, true);
+    let numbers = bench.picture(Sketch::plain(Format::R32_SFLOAT, View::TYPE_2D, [2, 1, 1]));
+    bench.transfer(&bench.words(&[7.5f32, -2.0].map(f32::to_bits)), &numbers, 0, true);
+    let data = bench.words(&[0; 16]);
+    let set = bench.picture_set(&kernel, &[(&bytes, STORED)], vk::Sampler::null(), &[&data]);
+    let info = [vk::DescriptorImageInfo {
+        sampler: vk::Sampler::null(),
+        image_view: numbers.view,
+        image_layout: vk::ImageLayout::GENERAL,
+    }];
+    let write = vk::WriteDescriptorSet::default().dst_set(set).dst_array_element(1).descriptor_type(STORED);
+    // SAFETY: the set has such a descriptor.
+    unsafe { bench.device.update_descriptor_sets(&[write.image_info(&info)], &[]) };
+    bench.run_set(&kernel, set, [1, 1, 1]);
+    let read: Vec<f32> = data.read().into_iter().map(f32::from_bits).collect();
+    let expected = [[0.2, 0.0, 0.0, 1.0], [7.5, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0], [-2.0, 0.0, 0.0, 1.0]];
+    assert_eq!(read, expected.concat());
 }
 
 #[test]

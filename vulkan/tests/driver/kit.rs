@@ -48,6 +48,8 @@ pub(crate) struct Recipe<'r> {
     pub(crate) module: &'r [u32],
     /// Types of the bindings of set 0.
     pub(crate) bindings: &'r [vk::DescriptorType],
+    /// Descriptors of the first binding; the others have one.
+    pub(crate) count: u32,
     pub(crate) set_flags: vk::DescriptorSetLayoutCreateFlags,
     /// Bytes of push constants.
     pub(crate) push: u32,
@@ -60,7 +62,7 @@ pub(crate) struct Recipe<'r> {
 impl<'r> Recipe<'r> {
     pub(crate) fn new(module: &'r [u32], bindings: &'r [vk::DescriptorType]) -> Self {
         let (set_flags, flags) = Default::default();
-        Self { module, bindings, set_flags, push: 0, constants: &[], flags, cache: vk::PipelineCache::null() }
+        Self { module, bindings, count: 1, set_flags, push: 0, constants: &[], flags, cache: vk::PipelineCache::null() }
     }
 }
 
@@ -125,6 +127,9 @@ impl Bench {
             vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0, 1.0])
         });
         let mut features12 = vk::PhysicalDeviceVulkan12Features::default()
+            .sampler_mirror_clamp_to_edge(true)
+            .runtime_descriptor_array(true)
+            .shader_storage_image_array_non_uniform_indexing(true)
             .timeline_semaphore(true)
             .host_query_reset(true)
             .buffer_device_address(true)
@@ -136,7 +141,10 @@ impl Bench {
             .pipeline_creation_cache_control(true);
         let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
-        let features = vk::PhysicalDeviceFeatures::default().shader_storage_image_extended_formats(true);
+        let features = vk::PhysicalDeviceFeatures::default()
+            .shader_storage_image_extended_formats(true)
+            .shader_storage_image_read_without_format(true)
+            .shader_storage_image_array_dynamic_indexing(true);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)
@@ -240,14 +248,14 @@ impl Bench {
 
     /// A compute pipeline with its layout.
     pub(crate) fn make(&self, recipe: &Recipe<'_>) -> Result<Kernel, vk::Result> {
-        let Recipe { module, bindings, set_flags, push, constants, flags, cache } = *recipe;
+        let Recipe { module, bindings, count, set_flags, push, constants, flags, cache } = *recipe;
         let bindings: Vec<_> = (0..)
             .zip(bindings)
             .map(|(binding, kind)| {
                 vk::DescriptorSetLayoutBinding::default()
                     .binding(binding)
                     .descriptor_type(*kind)
-                    .descriptor_count(1)
+                    .descriptor_count(if binding == 0 { count } else { 1 })
                     .stage_flags(vk::ShaderStageFlags::COMPUTE)
             })
             .collect();
