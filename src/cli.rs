@@ -10,11 +10,14 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
+mod page;
 mod qemu;
 mod served;
 mod soak;
+mod vulkan_program;
 
-use crate::{assembly, bench, ctl, debug, hlk, machine, print, run, serve, timeline, top};
+use crate::{assembly, bench, ctl, debug, hlk, machine, print, run, serve, timeline, top, vulkan};
+use page::TimelineArguments;
 use qemu::QemuArguments;
 use served::{CtlArguments, TopArguments};
 use soak::SoakArguments;
@@ -24,6 +27,7 @@ use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
     VariantOptions, fault_help, show_log, variant_help,
 };
+use vulkan_program::VulkanArguments;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -171,6 +175,12 @@ enum Command {
     /// and what released what. Press ? in it for its keys.
     #[command(after_help = EXIT_CODES)]
     Timeline(TimelineArguments),
+    /// Runs a program with the GPU's Vulkan driver as the only one.
+    ///
+    /// The program is unmodified: the Vulkan loader of the system finds the driver by VK_DRIVER_FILES, which is set for it, and the machine is booted in the
+    /// program or, with --machine or --trace, is in another process. docs/vulkan.md says what the driver has and what it lacks.
+    #[command(after_help = vulkan_program::EXIT_CODES)]
+    Vulkan(VulkanArguments),
 }
 
 #[derive(Args, Debug, Default, PartialEq)]
@@ -351,31 +361,6 @@ struct ServeArguments {
     machine: MachineArguments,
 }
 
-#[derive(Args, Debug)]
-struct TimelineArguments {
-    /// Trace to draw.
-    #[arg(required_unless_present_any = ["synthetic", "live"], conflicts_with_all = ["synthetic", "live"])]
-    trace: Option<PathBuf>,
-    /// Draws the last seconds of a machine that `campanile machine` serves. One with `--record` has them; another one is recorded for so long first.
-    #[arg(long, conflicts_with = "synthetic")]
-    live: bool,
-    /// Socket of that machine [default: the one of CAMPANILE_MACHINE].
-    #[arg(long, value_name = "PATH", requires = "live")]
-    machine: Option<PathBuf>,
-    /// Seconds to draw, 1 to 60.
-    #[arg(long, value_name = "N", requires = "live", default_value_t = 5)]
-    seconds: u32,
-    /// Writes the trace itself, too, in Perfetto's format.
-    #[arg(long, value_name = "FILE", requires = "live")]
-    save: Option<PathBuf>,
-    /// Page to write.
-    #[arg(long, value_name = "FILE", default_value = "timeline.html")]
-    out: PathBuf,
-    /// Draws a made-up trace of this many events instead of a file.
-    #[arg(long, value_name = "EVENTS", hide = true)]
-    synthetic: Option<usize>,
-}
-
 #[derive(Args, Debug, Default, PartialEq)]
 struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
@@ -426,6 +411,7 @@ impl Cli {
             None => &self.run.machine_at,
             Some(Command::Run(arguments)) => &arguments.machine_at,
             Some(Command::Hlk(arguments)) => &arguments.machine_at,
+            Some(Command::Vulkan(arguments)) => &arguments.machine_at,
             _ => &None,
         };
         if machine_at.is_some() && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some()) {
@@ -510,17 +496,8 @@ pub fn main() -> ExitCode {
         Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
         Command::Asm { file, out } => assembly::assemble_file(&file, &out),
         Command::Disasm { file } => assembly::disassemble_file(&file),
-        Command::Timeline(arguments) => timeline::command(&timeline::Options {
-            source: match (arguments.trace, arguments.synthetic) {
-                _ if arguments.live => {
-                    timeline::Source::Live { machine: arguments.machine, seconds: arguments.seconds }
-                }
-                (Some(path), _) => timeline::Source::File(path),
-                (None, count) => timeline::Source::Synthetic(count.unwrap_or(0)),
-            },
-            out: arguments.out,
-            trace: arguments.save,
-        }),
+        Command::Timeline(arguments) => timeline::command(&arguments.into()),
+        Command::Vulkan(arguments) => vulkan::command(&arguments.options(cli.log)),
     };
     ExitCode::from(print::exit_code(code))
 }

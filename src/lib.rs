@@ -26,3 +26,4 @@ mod table;
 pub mod timeline;
 pub mod top;
 pub mod trace;
+pub mod vulkan;

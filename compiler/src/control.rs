@@ -125,6 +125,7 @@ impl<'m> Lower<'m> {
         for inst in instructions {
             match inst.op {
                 Op::Phi => {
+                    self.ids.insert(inst.id, inst.ty);
                     let registers = self.phi(inst)?;
                     for register in &registers {
                         self.ir.settle(*register);

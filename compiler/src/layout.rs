@@ -6,7 +6,7 @@ use campanile_hw::isa::WORKGROUP_MAX;
 use rspirv::spirv::{BuiltIn, Decoration, ExecutionMode, Op, StorageClass};
 
 use crate::constant::{binary, constant};
-use crate::error::{Error, Result, limit, malformed, unsupported, unsupported_form};
+use crate::error::{Result, limit, malformed, unsupported, unsupported_form};
 use crate::fold;
 use crate::ir::Src;
 use crate::module::{Module, storage_class};
@@ -105,15 +105,16 @@ fn used(module: &Module) -> HashSet<u32> {
     all.flat_map(|inst| inst.args.iter().copied()).collect()
 }
 
-/// The refusal of an image, a sampler, or arrays of them.
-fn opaque(types: &Types, mut ty: u32) -> Result<Error> {
+/// Refuses what is neither an image nor a sampler nor an array of them.
+fn check_opaque(types: &Types, mut ty: u32) -> Result<()> {
     while let Type::Array { of, .. } | Type::RuntimeArray { of } = types.get(ty)? {
         ty = *of;
     }
-    Ok(match types.get(ty)? {
-        Type::Other(op) => unsupported(*op),
-        _ => unsupported_form(Op::Variable, "of the storage class UniformConstant"),
-    })
+    match types.get(ty)? {
+        Type::Image(_) | Type::Sampler | Type::SampledImage { .. } => Ok(()),
+        Type::Other(op) => Err(unsupported(*op)),
+        _ => Err(unsupported_form(Op::Variable, "of the storage class UniformConstant")),
+    }
 }
 
 /// Lays the argument block out.
@@ -130,7 +131,10 @@ pub(crate) fn arguments(module: &Module, options: &Options) -> Result<ArgumentLa
                 let end = start.checked_add(extent(types, to)?).ok_or_else(|| limit("push constants"))?;
                 layout.push_constants.end = layout.push_constants.end.max(end);
             }
-            StorageClass::StorageBuffer | StorageClass::Uniform => {
+            class @ (StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::UniformConstant) => {
+                if class == StorageClass::UniformConstant {
+                    check_opaque(types, to)?;
+                }
                 let set = types.decoration(inst.id, Decoration::DescriptorSet).unwrap_or(0);
                 let binding = types.decoration(inst.id, Decoration::Binding).unwrap_or(0);
                 let count = match types.get(to)? {
@@ -139,7 +143,6 @@ pub(crate) fn arguments(module: &Module, options: &Options) -> Result<ArgumentLa
                 };
                 pending.push(Descriptor { set, binding, offset: 0, count, variable: inst.id });
             }
-            StorageClass::UniformConstant => return Err(opaque(types, to)?),
             _ => {}
         }
     }

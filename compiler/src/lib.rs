@@ -8,7 +8,7 @@
 //! A program finds its resources through the argument block, whose address is what the ARGUMENTS instruction reads. The block holds the push constants and, for
 //! each set, binding and array element, a descriptor of 16 bytes: the GPU virtual address of the buffer as a `u64`, then its size in bytes as a `u64`.
 //! [`ArgumentLayout`] says where each lies. With [`Options::robust`] an access to a buffer that does not lie wholly inside of it loads zeros or
-//! stores nothing; an index into an array of descriptors behind its end means the last one. Addresses of physical storage buffers are used as they are, and
+//! stores nothing; images always are checked so. The descriptors of images and samplers are addresses of records: see [`record`]. An index into an array of descriptors behind its end means the last one. Addresses of physical storage buffers are used as they are, and
 //! faults are the device's to report.
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod flatten;
 mod fold;
 mod grammar;
 mod group;
+mod image;
 mod ir;
 mod layout;
 mod lower;
@@ -31,6 +32,9 @@ mod memory;
 mod module;
 mod options;
 mod read;
+pub mod record;
+mod sample;
+mod texel;
 mod types;
 mod value;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use campanile_hw::isa::{Comparison, Op as I, Type as T};
+use campanile_hw::isa::{Comparison, MemoryFormat, Op as I, Type as T};
 use rspirv::spirv::{BuiltIn, Decoration, MemoryAccess, Op, StorageClass};
 
 use crate::constant::constant;
@@ -36,6 +36,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) calls: Vec<u32>,
     /// Address and size of the descriptors that were loaded at the beginning.
     pub(crate) descriptors: HashMap<(V, u64), (V, V)>,
+    /// Place of the first workgroup, where that is not 0.
+    pub(crate) workgroup_base: Option<V>,
     variables: Vec<Variable>,
     in_memory: HashSet<u32>,
     pub(crate) shared: u32,
@@ -55,6 +57,7 @@ impl<'m> Lower<'m> {
             phis: HashMap::new(),
             calls: Vec::new(),
             descriptors: HashMap::new(),
+            workgroup_base: None,
             variables: Vec::new(),
             in_memory: module.in_memory(),
             shared: 0,
@@ -62,8 +65,12 @@ impl<'m> Lower<'m> {
         }
     }
 
-    /// Loads the descriptors of bindings that are no arrays, once.
+    /// Loads the place of the first workgroup and the descriptors of bindings that are no arrays, once.
     pub(crate) fn prologue(&mut self) -> Result<()> {
+        if let Some(offset) = self.options.workgroup_base {
+            let arguments = self.arguments()?;
+            self.workgroup_base = Some(self.fetch(arguments, u64::from(offset), MemoryFormat::W3)?);
+        }
         let layout = self.layout;
         for descriptor in layout.descriptors.iter().filter(|descriptor| descriptor.count == 1) {
             let arguments = self.arguments()?;
@@ -88,6 +95,7 @@ impl<'m> Lower<'m> {
                 let pointer = pointer.clone();
                 Ok(vec![self.address(&pointer)?])
             }
+            Value::Opaque(_) => Err(malformed(format!("%{id} is an image or a sampler"))),
         }
     }
 
@@ -166,7 +174,7 @@ impl<'m> Lower<'m> {
             return Err(malformed(format!("the variable %{} is not a pointer", inst.id)));
         };
         let pointer = match class {
-            StorageClass::StorageBuffer | StorageClass::Uniform => {
+            StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::UniformConstant => {
                 let place = self.layout.descriptors.iter().find(|descriptor| descriptor.variable == inst.id);
                 // A variable that nothing uses has no place.
                 let Some(descriptor) = place else { return Ok(()) };
@@ -260,6 +268,10 @@ impl<'m> Lower<'m> {
             Op::Load => {
                 check_access(inst, 1)?;
                 let pointer = self.pointer(inst.arg(0)?)?;
+                if let Some(opaque) = self.opaque(&pointer)? {
+                    self.values.insert(inst.id, Value::Opaque(opaque));
+                    return Ok(());
+                }
                 let data = self.load(&pointer)?;
                 self.set(inst, data)
             }
@@ -296,6 +308,7 @@ impl<'m> Lower<'m> {
                 self.set(inst, vec![address])
             }
             Op::ControlBarrier | Op::MemoryBarrier => self.barrier(inst),
+            op if format!("{op:?}").contains("Image") => self.image_instruction(inst),
             _ => self.composite(inst),
         }
     }

@@ -69,7 +69,7 @@ impl Lower<'_> {
         })
     }
 
-    fn index(&mut self, base: Src, index: Src, stride: u32) -> Result<Src> {
+    pub(crate) fn index(&mut self, base: Src, index: Src, stride: u32) -> Result<Src> {
         let a = Some(self.ir.reg(T::I64, base)?);
         let b = Some(Src::Reg(self.ir.reg(T::I32, index)?));
         let inst = Inst { a, b, immediate: u64::from(stride), ..Inst::new(I::Index, T::None) };
@@ -148,20 +148,27 @@ impl Lower<'_> {
         let (base, size) = match self.descriptors.get(&key) {
             Some(known) => *known,
             None => {
-                let first = self.ir.group(Class::Double, 2);
-                let inst = Inst {
-                    dst: Some(first),
-                    a: Some(place),
-                    immediate: offset,
-                    modifier: MemoryFormat::D2 as u8,
-                    ..Inst::new(I::Load, T::None)
-                };
-                self.ir.emit(inst)?;
+                let first = self.fetch(place, offset, MemoryFormat::D2)?;
                 (first, first + 1)
             }
         };
         let place = Place::Buffer { base: Src::Reg(base), size: Src::Reg(size), offset: Src::Const(0), constant: 0 };
         Ok(Pointer::new(place, ty, true))
+    }
+
+    /// Loads what lies at an offset from an address; returns the first register.
+    pub(crate) fn fetch(&mut self, address: V, offset: u64, format: MemoryFormat) -> Result<V> {
+        let class = if format.is_double() { Class::Double } else { Class::Word };
+        let first = self.ir.group(class, format.registers());
+        let inst = Inst {
+            dst: Some(first),
+            a: Some(address),
+            immediate: offset,
+            modifier: format as u8,
+            ..Inst::new(I::Load, T::None)
+        };
+        self.ir.emit(inst)?;
+        Ok(first)
     }
 
     /// The address of the argument block.
@@ -388,7 +395,24 @@ impl Lower<'_> {
             | BuiltIn::SubgroupLtMask => return self.lane_mask(which),
             other => return Err(Error::Unsupported(format!("the built-in {other:?}"))),
         };
-        values.iter().map(|value| self.system(*value)).collect()
+        let sizes = match (which, self.workgroup_base) {
+            (BuiltIn::WorkgroupId, Some(base)) => Some((base, None)),
+            (BuiltIn::GlobalInvocationId, Some(base)) => {
+                Some((base, Some([S::WorkgroupSizeX, S::WorkgroupSizeY, S::WorkgroupSizeZ])))
+            }
+            _ => None,
+        };
+        let mut all = values.iter().map(|value| self.system(*value)).collect::<Result<Vec<_>>>()?;
+        let Some((base, sizes)) = sizes else { return Ok(all) };
+        for (dimension, place) in all.iter_mut().enumerate() {
+            let mut first = Src::Reg(base + dimension as u32);
+            if let Some(size) = sizes.and_then(|sizes| sizes.get(dimension).copied()) {
+                let size = self.system(size)?;
+                first = self.ir.op2(I::Mul, T::I32, first, size)?;
+            }
+            *place = self.ir.op2(I::Add, T::I32, *place, first)?;
+        }
+        Ok(all)
     }
 
     /// Masks of lanes equal to the own one, behind or before it.

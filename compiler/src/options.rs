@@ -16,6 +16,8 @@ pub struct Options {
     pub bindings: Vec<Binding>,
     /// Whether accesses to buffers are checked against their sizes.
     pub robust: bool,
+    /// Where in the argument block the place of the first workgroup lies, three words, a multiple of 4; without it workgroups are counted from 0 on.
+    pub workgroup_base: Option<u32>,
 }
 
 impl Default for Options {
@@ -27,6 +29,7 @@ impl Default for Options {
             push_constant_offset: 0,
             bindings: Vec::new(),
             robust: true,
+            workgroup_base: None,
         }
     }
 }

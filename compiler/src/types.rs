@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use campanile_hw::isa::{MemoryFormat, Type as IsaType};
-use rspirv::spirv::{Decoration, Op, StorageClass};
+use rspirv::spirv::{Decoration, Dim, ImageFormat, Op, StorageClass};
 
 use crate::error::{Result, limit, malformed, unsupported, unsupported_form};
 use crate::ir::Class;
@@ -102,8 +102,35 @@ pub(crate) enum Type {
         to: u32,
     },
     Function,
+    Image(ImageType),
+    Sampler,
+    /// An image with a sampler.
+    SampledImage {
+        image: u32,
+    },
     /// One of which no value can be made here.
     Other(Op),
+}
+
+/// Type of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ImageType {
+    /// Type of the components.
+    pub(crate) sampled: Scalar,
+    pub(crate) dim: Dim,
+    pub(crate) arrayed: bool,
+    pub(crate) format: ImageFormat,
+}
+
+impl ImageType {
+    /// Coordinates without the layer.
+    pub(crate) const fn dimensions(&self) -> usize {
+        match self.dim {
+            Dim::Dim1D | Dim::DimBuffer => 1,
+            Dim::Dim2D => 2,
+            _ => 3,
+        }
+    }
 }
 
 /// Layout of matrices inside a member.
@@ -268,7 +295,12 @@ impl Types {
     /// Ids of the types that a type is made of.
     fn parts(&self, inst: &Inst) -> Result<Vec<u32>> {
         Ok(match inst.op {
-            Op::TypeVector | Op::TypeMatrix | Op::TypeArray | Op::TypeRuntimeArray => vec![inst.arg(0)?],
+            Op::TypeVector
+            | Op::TypeMatrix
+            | Op::TypeArray
+            | Op::TypeRuntimeArray
+            | Op::TypeImage
+            | Op::TypeSampledImage => vec![inst.arg(0)?],
             Op::TypeStruct => {
                 let forward = |id: &u32| self.types.contains_key(id);
                 inst.args.iter().copied().filter(forward).collect()
@@ -316,8 +348,39 @@ impl Types {
                 Type::Pointer { class, to: inst.arg(1)? }
             }
             Op::TypeFunction => Type::Function,
+            Op::TypeImage => self.image(inst)?,
+            Op::TypeSampler => Type::Sampler,
+            Op::TypeSampledImage => match self.get(inst.arg(0)?)? {
+                Type::Image(_) => Type::SampledImage { image: inst.arg(0)? },
+                _ => Type::Other(inst.op),
+            },
             op => Type::Other(op),
         })
+    }
+
+    /// An image; one with several samples, or of a kind that there is not, is refused where it is used.
+    fn image(&self, inst: &Inst) -> Result<Type> {
+        let dim = Dim::from_u32(inst.arg(1)?).ok_or_else(|| malformed("no such dimension of an image"))?;
+        let known = matches!(dim, Dim::Dim1D | Dim::Dim2D | Dim::Dim3D | Dim::DimCube | Dim::DimBuffer);
+        let format = ImageFormat::from_u32(inst.arg(6)?).ok_or_else(|| malformed("no such format of an image"))?;
+        let sampled = match self.get(inst.arg(0)?)? {
+            Type::Scalar(scalar @ (Scalar::F32 | Scalar::I32)) => *scalar,
+            _ => return Ok(Type::Other(inst.op)),
+        };
+        if !known || inst.arg(4)? != 0 {
+            return Ok(Type::Other(inst.op));
+        }
+        Ok(Type::Image(ImageType { sampled, dim, arrayed: inst.arg(3)? != 0, format }))
+    }
+
+    /// The image that a type is or has.
+    pub(crate) fn image_of(&self, id: u32) -> Result<ImageType> {
+        match self.get(id)? {
+            Type::Image(image) => Ok(*image),
+            Type::SampledImage { image } => self.image_of(*image),
+            Type::Other(op) => Err(unsupported(*op)),
+            _ => Err(malformed(format!("%{id} is not an image"))),
+        }
     }
 
     /// The scalars of a type, none if it has no values or too many.

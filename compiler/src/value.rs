@@ -2,15 +2,25 @@
 
 use rspirv::spirv::BuiltIn;
 
-use crate::ir::Src;
+use crate::ir::{Src, V};
 use crate::types::MatrixLayout;
 
-/// Meaning of a SPIR-V id: the registers of a value, or a pointer.
+/// Meaning of a SPIR-V id: the registers of a value, a pointer, an image or a sampler.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// The scalars of a value.
     Data(Vec<Src>),
     Pointer(Pointer),
+    Opaque(Opaque),
+}
+
+/// An image, a sampler or both: the registers with the addresses of their records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opaque {
+    pub(crate) image: V,
+    pub(crate) sampler: V,
+    /// The type of the image.
+    pub(crate) ty: u32,
 }
 
 /// Memory that a pointer points into.

@@ -1,19 +1,25 @@
 //! Logical devices and their queues.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
+use campanile_compiler::record::{IMAGE_RECORD, SAMPLER_RECORD};
+use campanile_hw::packet::DispatchReport;
 use campanile_umd::{Queue as HardwareQueue, QueueOptions};
 
 use crate::failure::{Answer, result};
 use crate::handle::{Dispatched, Owned};
 use crate::physical::{FAMILIES, MemoryKind, PhysicalDevice};
+use crate::records::Records;
 
 /// A device, with the queues that it was created with.
 pub(crate) struct Device {
     /// Queues by family.
     families: Vec<Vec<Owned<Queue>>>,
     umd: campanile_umd::Device,
+    images: Arc<Records>,
+    samplers: Arc<Records>,
+    reports: Arc<Records>,
     kinds: Vec<MemoryKind>,
 }
 
@@ -51,7 +57,24 @@ impl Device {
                 queues.push(Owned::new(Queue { hardware: Mutex::new(queue) }));
             }
         }
-        Ok(Self { families, umd, kinds: physical.kinds().to_vec() })
+        let (images, samplers) = (Records::new(&umd, IMAGE_RECORD), Records::new(&umd, SAMPLER_RECORD));
+        let reports = Records::new(&umd, DispatchReport::SIZE);
+        Ok(Self { families, umd, images, samplers, reports, kinds: physical.kinds().to_vec() })
+    }
+
+    /// Memory for records of views.
+    pub(crate) fn images(&self) -> &Arc<Records> {
+        &self.images
+    }
+
+    /// Memory for reports of dispatches.
+    pub(crate) fn reports(&self) -> &Arc<Records> {
+        &self.reports
+    }
+
+    /// Memory for records of samplers.
+    pub(crate) fn samplers(&self) -> &Arc<Records> {
+        &self.samplers
     }
 
     /// The device of the user-mode driver.

@@ -34,6 +34,11 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
         Self::of(handle).ok_or(vk::Result::ERROR_UNKNOWN)
     }
 
+    /// All objects of the type in the process.
+    fn all() -> Vec<Arc<Self>> {
+        Self::table().all()
+    }
+
     /// Takes the handle away; the object ends when nothing else has it.
     fn release(handle: Self::Handle) -> Option<Arc<Self>> {
         Self::table().remove(vk::Handle::as_raw(handle))
@@ -98,6 +103,11 @@ impl<T> Table<T> {
         let table = self.places.read().unwrap_or_else(PoisonError::into_inner);
         let place = table.places.get(index)?;
         if place.generation == generation { place.object.clone() } else { None }
+    }
+
+    fn all(&self) -> Vec<Arc<T>> {
+        let table = self.places.read().unwrap_or_else(PoisonError::into_inner);
+        table.places.iter().filter_map(|place| place.object.clone()).collect()
     }
 
     fn remove(&self, handle: u64) -> Option<Arc<T>> {

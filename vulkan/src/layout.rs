@@ -42,22 +42,28 @@ pub(crate) struct SetLayout {
     pub(crate) count: u32,
     /// Places of the descriptors that take an offset when they are bound, in the order of the offsets.
     pub(crate) dynamic: Vec<u32>,
+    /// Records of the samplers that the layout itself names, by the places of their descriptors.
+    pub(crate) immutable: BTreeMap<u32, u64>,
 }
 
 impl SetLayout {
-    /// The layout with these bindings: number, type and descriptors.
-    pub(crate) fn new(bindings: impl IntoIterator<Item = (u32, vk::DescriptorType, u32)>) -> Self {
-        let mut slots: BTreeMap<u32, Slot> =
-            bindings.into_iter().map(|(binding, kind, count)| (binding, Slot { kind, first: 0, count })).collect();
-        let (mut count, mut dynamic) = (0u32, Vec::new());
-        for slot in slots.values_mut() {
+    /// The layout with these bindings: number, type, descriptors, and the addresses of the records of samplers that it names.
+    pub(crate) fn new(bindings: impl IntoIterator<Item = (u32, vk::DescriptorType, u32, Vec<u64>)>) -> Self {
+        let (mut slots, mut samplers) = (BTreeMap::new(), BTreeMap::new());
+        for (binding, kind, count, named) in bindings {
+            slots.insert(binding, Slot { kind, first: 0, count });
+            samplers.insert(binding, named);
+        }
+        let (mut count, mut dynamic, mut immutable) = (0u32, Vec::new(), BTreeMap::new());
+        for (binding, slot) in &mut slots {
             slot.first = count;
+            immutable.extend((count..).zip(samplers.remove(binding).into_iter().flatten()));
             count = count.saturating_add(slot.count);
             if slot.is_dynamic() {
                 dynamic.extend(slot.first..count);
             }
         }
-        Self { slots, count, dynamic }
+        Self { slots, count, dynamic, immutable }
     }
 
     /// A binding.

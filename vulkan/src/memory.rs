@@ -40,6 +40,17 @@ impl DeviceMemory {
         self.allocation.size()
     }
 
+    /// GPU virtual address of a range.
+    ///
+    /// # Errors
+    /// VK_ERROR_UNKNOWN for one that does not lie inside.
+    pub(crate) fn place(&self, offset: u64, size: u64) -> Answer<u64> {
+        if offset.checked_add(size).is_none_or(|end| end > self.allocation.size()) {
+            return Err(vk::Result::ERROR_UNKNOWN);
+        }
+        Ok(self.allocation.gpu_address() + offset)
+    }
+
     /// Maps the whole allocation; returns the address of the byte at `offset`.
     ///
     /// # Errors
@@ -87,7 +98,7 @@ struct Bound {
     _memory: Arc<DeviceMemory>,
 }
 
-/// A range of GPU virtual addresses.
+/// A range of GPU virtual addresses; as the descriptor of an image and a sampler, the addresses of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) address: u64,
@@ -104,10 +115,7 @@ impl Buffer {
     /// # Errors
     /// VK_ERROR_UNKNOWN if it has memory, or does not fit there.
     pub(crate) fn bind(&self, memory: Arc<DeviceMemory>, offset: u64) -> Answer<()> {
-        if offset.checked_add(self.size).is_none_or(|end| end > memory.allocation.size()) {
-            return Err(vk::Result::ERROR_UNKNOWN);
-        }
-        let address = memory.allocation.gpu_address() + offset;
+        let address = memory.place(offset, self.size)?;
         self.bound.set(Bound { address, _memory: memory }).map_err(|_| vk::Result::ERROR_UNKNOWN)
     }
 

@@ -1,4 +1,4 @@
-//! Templates of descriptor updates: where in the application's data the buffers stand.
+//! Templates of descriptor updates: where in the application's data the descriptors stand.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -6,10 +6,9 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::app::App;
-use crate::descriptor::{Write, range};
+use crate::descriptor::{Write, read};
 use crate::handle::objects;
 use crate::layout::PipelineLayout;
-use crate::memory::Range;
 
 objects! { Template => vk::DescriptorUpdateTemplate }
 
@@ -18,8 +17,7 @@ pub(crate) struct Entry {
     pub(crate) binding: u32,
     pub(crate) element: u32,
     pub(crate) count: u32,
-    /// True if the data are buffers.
-    pub(crate) is_buffer: bool,
+    pub(crate) kind: vk::DescriptorType,
     /// Where in the data the first one stands, and their distance.
     pub(crate) offset: usize,
     pub(crate) stride: usize,
@@ -38,10 +36,8 @@ impl Template {
     pub(crate) fn writes(&self, app: App<'_>, data: *const c_void) -> Vec<Write> {
         let of = |entry: &Entry| {
             let at = |index: u32| entry.offset.wrapping_add(entry.stride.wrapping_mul(index as usize));
-            let info = |index| app.part::<vk::DescriptorBufferInfo>(data, at(index));
-            let buffer = |index| if entry.is_buffer { info(index).as_ref().map(range) } else { None };
-            let buffers = (0..entry.count).map(|index| buffer(index).unwrap_or(Range::default())).collect();
-            Write { binding: entry.binding, element: entry.element, buffers }
+            let descriptors = (0..entry.count).map(|index| read(app, entry.kind, data, at(index))).collect();
+            Write { binding: entry.binding, element: entry.element, descriptors }
         };
         self.entries.iter().map(of).collect()
     }

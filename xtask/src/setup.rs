@@ -209,9 +209,10 @@ pub(crate) fn vulkan_programs(root: &Path) -> Result<(), String> {
             unpack(name, &folder).map_err(|why| format!("{name} IS MISSING, AND WITH IT A TEST ({why})"))?;
         }
     }
-    let said =
-        |why: String| format!("WGPU FOR PYTHON IS MISSING, AND WITH IT A TEST: see tests/python/wgpu.txt ({why})");
-    fetch_python(&root.join("tests/python/wgpu.txt"), &folder.join("python")).map_err(said)
+    let said = |why: String| {
+        format!("WGPU OR NCNN FOR PYTHON IS MISSING, AND WITH IT A TEST: see tests/python/vulkan.txt ({why})")
+    };
+    fetch_python(&root.join("tests/python/vulkan.txt"), &folder.join("python")).map_err(said)
 }
 
 /// Makes an environment of Python's own in `folder` with the packages that the file `requirements` lists.

@@ -297,8 +297,8 @@ fn more_values_than_registers_lie_in_scratch_memory() {
 fn refusals_name_instruction_and_capability() {
     let image = glsl(
         "layout(local_size_x = 1) in;
-        layout(set = 0, binding = 0, r32ui) uniform uimage2D image;
-        void main() { imageStore(image, ivec2(0), uvec4(1)); }",
+        layout(set = 0, binding = 0, r32ui) uniform uimage2DMS image;
+        void main() { imageStore(image, ivec2(0), 0, uvec4(1)); }",
     );
     let error = compile(&image, &Options::default()).expect_err("refused");
     assert_eq!(error.to_string(), "OpTypeImage is not supported");

@@ -21,8 +21,8 @@ pub(crate) struct Recording {
     pipeline: Option<Arc<Pipeline>>,
     push: [u8; PUSH_CONSTANTS_MAX as usize],
     sets: Vec<Vec<Range>>,
-    /// The argument block of the latest dispatch, while it is the one of the next dispatch, too.
-    block: Option<u64>,
+    /// The argument block of the latest dispatch, with the workgroup that it begins with, while it is the one of the next dispatch, too.
+    block: Option<(u64, Option<[u32; 3]>)>,
     arguments: Arguments,
     /// The first error, which vkEndCommandBuffer returns.
     failed: Recorded,
@@ -62,6 +62,16 @@ impl Recording {
     /// The first error of a command since recording began.
     pub(crate) fn end(&self) -> Recorded {
         self.failed
+    }
+
+    /// Appends a command.
+    pub(super) fn push(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    /// Keeps bytes for commands; returns their GPU virtual address.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<u64, vk::Result> {
+        self.arguments.write(bytes)
     }
 
     /// The commands in order.
@@ -116,9 +126,11 @@ impl Recording {
         self.block = None;
     }
 
-    /// The argument block for the pipeline that is bound.
-    fn argument_block(&mut self, layout: &PipelineLayout) -> Result<u64, vk::Result> {
-        if let Some(block) = self.block {
+    /// The argument block for the pipeline that is bound, and the workgroup that its dispatches begin with.
+    fn argument_block(&mut self, layout: &PipelineLayout, base: Option<[u32; 3]>) -> Result<u64, vk::Result> {
+        if let Some((block, of)) = self.block
+            && of == base
+        {
             return Ok(block);
         }
         let mut bytes = vec![0u8; layout.size as usize];
@@ -128,37 +140,39 @@ impl Recording {
             let count = place.bytes() as usize;
             bytes.iter_mut().skip(place.offset as usize).take(count).zip(words).for_each(|(to, byte)| *to = byte);
         }
+        bytes.extend(base.iter().flatten().flat_map(|first| first.to_le_bytes()));
         let block = self.arguments.write(&bytes)?;
-        self.block = Some(block);
+        self.block = Some((block, base));
         Ok(block)
     }
 
     /// The pipeline, and the argument block for it.
-    fn prepare(&mut self) -> Result<(Arc<Pipeline>, u64), vk::Result> {
+    fn prepare(&mut self, base: [u32; 3]) -> Result<(Arc<Pipeline>, u64), vk::Result> {
         let pipeline = self.pipeline.clone().ok_or(vk::Result::ERROR_UNKNOWN)?;
-        let arguments = self.argument_block(&pipeline.layout)?;
+        if base != [0; 3] && !pipeline.has_base {
+            return Err(vk::Result::ERROR_UNKNOWN);
+        }
+        let arguments = self.argument_block(&pipeline.layout, pipeline.has_base.then_some(base))?;
         Ok((pipeline, arguments))
-    }
-
-    pub(crate) fn dispatch(&mut self, groups: [u32; 3]) -> Recorded {
-        let (pipeline, arguments) = self.prepare()?;
-        self.commands.push(Command::Dispatch { program: pipeline.program.clone(), groups, arguments });
-        Ok(())
     }
 
     /// A dispatch whose workgroups are counted from `base` on.
     ///
     /// # Errors
-    /// VK_ERROR_FEATURE_NOT_PRESENT for a base that is not 0, which the programs of the GPU have no place for.
-    pub(crate) fn dispatch_base(&mut self, base: [u32; 3], groups: [u32; 3]) -> Recorded {
-        if base == [0; 3] { self.dispatch(groups) } else { Err(vk::Result::ERROR_FEATURE_NOT_PRESENT) }
+    /// VK_ERROR_UNKNOWN for a base that is not 0 and a pipeline that was created without VK_PIPELINE_CREATE_DISPATCH_BASE_BIT.
+    pub(crate) fn dispatch(&mut self, base: [u32; 3], groups: [u32; 3]) -> Recorded {
+        let (pipeline, arguments) = self.prepare(base)?;
+        let (program, report) = (pipeline.program.clone(), pipeline.report.address());
+        self.commands.push(Command::Dispatch { program, groups, arguments, report });
+        Ok(())
     }
 
     /// A dispatch whose numbers of workgroups lie in a buffer.
     pub(crate) fn dispatch_indirect(&mut self, buffer: &Buffer, offset: u64) -> Recorded {
-        let (pipeline, arguments) = self.prepare()?;
+        let (pipeline, arguments) = self.prepare([0; 3])?;
         let groups = buffer.address().saturating_add(offset);
-        self.commands.push(Command::DispatchIndirect { program: pipeline.program.clone(), groups, arguments });
+        let (program, report) = (pipeline.program.clone(), pipeline.report.address());
+        self.commands.push(Command::DispatchIndirect { program, groups, arguments, report });
         Ok(())
     }
 

@@ -64,10 +64,10 @@ commands! { app;
         template: vk::DescriptorUpdateTemplate, layout: vk::PipelineLayout, set: u32, data: *const c_void)
         = record(app, buffer, |to| push_template(app, to, Template::needed(template)?.as_ref(), layout, data));
     vkCmdDispatch: PFN_vkCmdDispatch(buffer: vk::CommandBuffer, x: u32, y: u32, z: u32)
-        = record(app, buffer, |to| to.dispatch([x, y, z]));
+        = record(app, buffer, |to| to.dispatch([0; 3], [x, y, z]));
     vkCmdDispatchBase: PFN_vkCmdDispatchBase(
         buffer: vk::CommandBuffer, base_x: u32, base_y: u32, base_z: u32, x: u32, y: u32, z: u32)
-        = record(app, buffer, |to| to.dispatch_base([base_x, base_y, base_z], [x, y, z]));
+        = record(app, buffer, |to| to.dispatch([base_x, base_y, base_z], [x, y, z]));
     vkCmdDispatchIndirect: PFN_vkCmdDispatchIndirect(
         buffer: vk::CommandBuffer, groups: vk::Buffer, offset: vk::DeviceSize)
         = record(app, buffer, |to| to.dispatch_indirect(Buffer::needed(groups)?.as_ref(), offset));
@@ -145,7 +145,7 @@ commands! { app;
 }
 
 /// Records a command; an error is what vkEndCommandBuffer returns.
-fn record(app: App<'_>, buffer: vk::CommandBuffer, command: impl FnOnce(&mut Recording) -> Recorded) {
+pub(super) fn record(app: App<'_>, buffer: vk::CommandBuffer, command: impl FnOnce(&mut Recording) -> Recorded) {
     if let Ok(buffer) = app.object::<CommandBuffer>(buffer) {
         let mut recording = buffer.recording();
         let outcome = command(&mut recording);

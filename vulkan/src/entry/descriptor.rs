@@ -7,11 +7,11 @@ use ash::vk;
 
 use super::commands;
 use crate::app::App;
-use crate::descriptor::{DescriptorPool, DescriptorSet, Write, range};
+use crate::descriptor::{DescriptorPool, DescriptorSet, Write, read, stride};
 use crate::failure::Answer;
 use crate::handle::Object;
+use crate::image::Sampler;
 use crate::layout::{PipelineLayout, SetLayout};
-use crate::memory::Range;
 use crate::template::{Entry, Template};
 
 commands! { app;
@@ -70,7 +70,18 @@ commands! { app;
 
 fn set_layout(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {
     let bindings = app.slice(info.p_bindings, info.binding_count).iter();
-    SetLayout::new(bindings.map(|binding| (binding.binding, binding.descriptor_type, binding.descriptor_count)))
+    SetLayout::new(bindings.map(|binding| {
+        type Kind = vk::DescriptorType;
+        let named = match binding.descriptor_type {
+            Kind::SAMPLER | Kind::COMBINED_IMAGE_SAMPLER => {
+                app.slice(binding.p_immutable_samplers, binding.descriptor_count)
+            }
+            // Other types have none, whatever stands there.
+            _ => &[],
+        };
+        let samplers = named.iter().map(|sampler| Sampler::of(*sampler).map_or(0, |sampler| sampler.address()));
+        (binding.binding, binding.descriptor_type, binding.descriptor_count, samplers.collect())
+    }))
 }
 
 fn pipeline_layout(app: App<'_>, info: &vk::PipelineLayoutCreateInfo<'_>) -> PipelineLayout {
@@ -95,23 +106,20 @@ fn allocate_sets(
     Ok(())
 }
 
-/// True for descriptors of buffers.
-fn is_buffer(kind: vk::DescriptorType) -> bool {
-    type Kind = vk::DescriptorType;
-    matches!(
-        kind,
-        Kind::UNIFORM_BUFFER | Kind::STORAGE_BUFFER | Kind::UNIFORM_BUFFER_DYNAMIC | Kind::STORAGE_BUFFER_DYNAMIC
-    )
-}
-
-/// The buffers of a write. Descriptors of other kinds show nothing.
+/// The descriptors of a write.
 pub(super) fn write(app: App<'_>, write: &vk::WriteDescriptorSet<'_>) -> Write {
-    let buffers = if is_buffer(write.descriptor_type) {
-        app.slice(write.p_buffer_info, write.descriptor_count).iter().map(range).collect()
-    } else {
-        vec![Range::default(); app.slice(write.p_image_info, write.descriptor_count).len()]
+    type Kind = vk::DescriptorType;
+    let kind = write.descriptor_type;
+    let start = match kind {
+        Kind::UNIFORM_TEXEL_BUFFER | Kind::STORAGE_TEXEL_BUFFER => write.p_texel_buffer_view.cast(),
+        Kind::SAMPLER | Kind::COMBINED_IMAGE_SAMPLER | Kind::SAMPLED_IMAGE | Kind::STORAGE_IMAGE => {
+            write.p_image_info.cast()
+        }
+        _ => write.p_buffer_info.cast(),
     };
-    Write { binding: write.dst_binding, element: write.dst_array_element, buffers }
+    let at = |index: u32| stride(kind) * index as usize;
+    let descriptors = (0..write.descriptor_count).map(|index| read(app, kind, start, at(index))).collect();
+    Write { binding: write.dst_binding, element: write.dst_array_element, descriptors }
 }
 
 fn update(app: App<'_>, what: &vk::WriteDescriptorSet<'_>) {
@@ -122,8 +130,8 @@ fn update(app: App<'_>, what: &vk::WriteDescriptorSet<'_>) {
 
 fn copy_set(copy: &vk::CopyDescriptorSet<'_>) {
     if let (Some(from), Some(to)) = (DescriptorSet::of(copy.src_set), DescriptorSet::of(copy.dst_set)) {
-        let buffers = from.read(copy.src_binding, copy.src_array_element, copy.descriptor_count);
-        to.write(&Write { binding: copy.dst_binding, element: copy.dst_array_element, buffers });
+        let descriptors = from.read(copy.src_binding, copy.src_array_element, copy.descriptor_count);
+        to.write(&Write { binding: copy.dst_binding, element: copy.dst_array_element, descriptors });
     }
 }
 
@@ -135,7 +143,7 @@ fn template(app: App<'_>, info: &vk::DescriptorUpdateTemplateCreateInfo<'_>) -> 
                 binding: entry.dst_binding,
                 element: entry.dst_array_element,
                 count: entry.descriptor_count,
-                is_buffer: is_buffer(entry.descriptor_type),
+                kind: entry.descriptor_type,
                 offset: entry.offset,
                 stride: entry.stride,
             })

@@ -8,8 +8,10 @@ use super::{commands, find as find_command, global};
 use crate::app::App;
 use crate::device::{Device, Queue};
 use crate::failure::Answer;
+use crate::fault;
 use crate::handle::Owned;
 use crate::physical::{self, FAMILIES, Family, PhysicalDevice};
+use crate::pipeline::faults;
 
 /// Commands whose first argument is a physical device.
 pub(super) mod physical_commands {
@@ -65,18 +67,24 @@ pub(super) mod physical_commands {
             = memory_properties2(app, device, properties);
         vkGetPhysicalDeviceFormatProperties: PFN_vkGetPhysicalDeviceFormatProperties(
             device: vk::PhysicalDevice, format: vk::Format, properties: *mut vk::FormatProperties)
-            = app.put(properties, vk::FormatProperties::default());
+            = app.put(properties, physical::format_properties(format));
         vkGetPhysicalDeviceFormatProperties2: PFN_vkGetPhysicalDeviceFormatProperties2(
             device: vk::PhysicalDevice, format: vk::Format, properties: *mut vk::FormatProperties2<'_>)
-            = app.change(properties, |properties| properties.format_properties = vk::FormatProperties::default());
+            = app.change(properties, |properties| {
+                properties.format_properties = physical::format_properties2(app, format, properties.p_next);
+            });
         vkGetPhysicalDeviceImageFormatProperties: PFN_vkGetPhysicalDeviceImageFormatProperties(
             device: vk::PhysicalDevice, format: vk::Format, kind: vk::ImageType, tiling: vk::ImageTiling,
             usage: vk::ImageUsageFlags, flags: vk::ImageCreateFlags, properties: *mut vk::ImageFormatProperties) -> vk::Result
-            = Answer::<()>::Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+            = physical::image_format_properties(format, kind, usage, flags).map(|found| app.put(properties, found));
         vkGetPhysicalDeviceImageFormatProperties2: PFN_vkGetPhysicalDeviceImageFormatProperties2(
             device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
             properties: *mut vk::ImageFormatProperties2<'_>) -> vk::Result
-            = Answer::<()>::Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+            = app.need(info).and_then(|info| {
+                let found = physical::image_format_properties(info.format, info.ty, info.usage, info.flags)?;
+                app.change(properties, |properties| properties.image_format_properties = found);
+                Ok(())
+            });
         vkGetPhysicalDeviceSparseImageFormatProperties: PFN_vkGetPhysicalDeviceSparseImageFormatProperties(
             device: vk::PhysicalDevice, format: vk::Format, kind: vk::ImageType, samples: vk::SampleCountFlags,
             usage: vk::ImageUsageFlags, tiling: vk::ImageTiling, count: *mut u32,
@@ -121,6 +129,9 @@ commands! { app;
     vkGetDeviceGroupPeerMemoryFeatures: PFN_vkGetDeviceGroupPeerMemoryFeatures(
         device: vk::Device, heap: u32, local: u32, remote: u32, features: *mut vk::PeerMemoryFeatureFlags)
         = app.put(features, vk::PeerMemoryFeatureFlags::default());
+    vkGetDeviceFaultInfoEXT: PFN_vkGetDeviceFaultInfoEXT(device: vk::Device,
+        counts: *mut vk::DeviceFaultCountsEXT<'_>, info: *mut vk::DeviceFaultInfoEXT<'_>) -> vk::Result
+        = app.object::<Device>(device).and_then(|device| fault_info(app, device, counts, info));
     vkQueueWaitIdle: PFN_vkQueueWaitIdle(queue: vk::Queue) -> vk::Result
         = app.object::<Queue>(queue).and_then(Queue::wait_idle);
 }
@@ -170,4 +181,50 @@ fn memory_properties2(app: App<'_>, device: vk::PhysicalDevice, out: *mut vk::Ph
             }
         });
     });
+}
+
+/// What is known of the loss of a device: why, and for each fault of a dispatch its address and, as a vendor's information, the program, instruction and line.
+fn fault_info(
+    app: App<'_>,
+    device: &Device,
+    counts: *mut vk::DeviceFaultCountsEXT<'_>,
+    info: *mut vk::DeviceFaultInfoEXT<'_>,
+) -> Answer<vk::Result> {
+    let (reason, faults) = (fault::reason(device)?, faults(device)?);
+    let addresses: Vec<_> = faults.iter().filter(|fault| fault.is_of_memory()).collect();
+    let room = app.need(counts.cast_const())?;
+    let (room_addresses, room_faults) = (room.address_info_count as usize, room.vendor_info_count as usize);
+    let given = app.get(info.cast_const());
+    let (told, shown) = match given {
+        None => (addresses.len(), faults.len()),
+        Some(_) => (addresses.len().min(room_addresses), faults.len().min(room_faults)),
+    };
+    app.change(counts, |counts| {
+        (counts.address_info_count, counts.vendor_info_count) = (told as u32, shown as u32);
+        counts.vendor_binary_size = 0;
+    });
+    let Some(given) = given else { return Ok(vk::Result::SUCCESS) };
+    for (index, fault) in addresses.iter().take(told).enumerate() {
+        app.put_at(
+            given.p_address_infos,
+            index,
+            vk::DeviceFaultAddressInfoEXT {
+                address_type: vk::DeviceFaultAddressTypeEXT::NONE,
+                reported_address: fault.address,
+                address_precision: 1,
+            },
+        );
+    }
+    for (index, fault) in faults.iter().take(shown).enumerate() {
+        let mut vendor = vk::DeviceFaultVendorInfoEXT {
+            vendor_fault_code: fault.kind.into(),
+            vendor_fault_data: u64::from(fault.line) << 32 | u64::from(fault.instruction),
+            ..Default::default()
+        };
+        physical::write_name(&mut vendor.description, &fault.text());
+        app.put_at(given.p_vendor_infos, index, vendor);
+    }
+    app.change(info, |info| physical::write_name(&mut info.description, reason));
+    let whole = told == addresses.len() && shown == faults.len();
+    Ok(if whole { vk::Result::SUCCESS } else { vk::Result::INCOMPLETE })
 }

@@ -94,7 +94,11 @@ fn synchronize(ranges: &[vk::MappedMemoryRange<'_>]) -> Answer<()> {
     ranges.iter().try_for_each(|range| DeviceMemory::needed(range.memory)?.synchronize(range.offset, range.size))
 }
 
-fn put_requirements(app: App<'_>, out: *mut vk::MemoryRequirements2<'_>, requirements: vk::MemoryRequirements) {
+pub(super) fn put_requirements(
+    app: App<'_>,
+    out: *mut vk::MemoryRequirements2<'_>,
+    requirements: vk::MemoryRequirements,
+) {
     app.change(out, |out| {
         out.memory_requirements = requirements;
         app.extend::<vk::MemoryDedicatedRequirements<'_>>(out.p_next, |dedicated| {

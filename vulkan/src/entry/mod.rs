@@ -5,6 +5,7 @@ mod command;
 mod descriptor;
 mod device;
 mod global;
+mod image;
 mod memory;
 mod pipeline;
 mod queue;
@@ -81,6 +82,7 @@ fn find_exactly(name: &str) -> Option<(Class, Address)> {
         .or_else(|| of(Class::Physical, device::physical_commands::find(name)))
         .or_else(|| of(Class::Device, device::find(name)))
         .or_else(|| of(Class::Device, memory::find(name)))
+        .or_else(|| of(Class::Device, image::find(name)))
         .or_else(|| of(Class::Device, descriptor::find(name)))
         .or_else(|| of(Class::Device, pipeline::find(name)))
         .or_else(|| of(Class::Device, command::find(name)))

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::failure::Answer;
 use crate::handle::Object;
 use crate::layout::PipelineLayout;
-use crate::pipeline::{Pipeline, PipelineCache, ShaderModule};
+use crate::pipeline::{Pipeline, PipelineCache, ShaderModule, Stage};
 
 commands! { app;
     vkCreateShaderModule: PFN_vkCreateShaderModule(device: vk::Device, info: *const vk::ShaderModuleCreateInfo<'_>,
@@ -23,22 +23,27 @@ commands! { app;
     vkCreateComputePipelines: PFN_vkCreateComputePipelines(device: vk::Device, cache: vk::PipelineCache, count: u32,
         infos: *const vk::ComputePipelineCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
         out: *mut vk::Pipeline) -> vk::Result
-        = create_pipelines(app, device, app.slice(infos, count), out);
+        = create_pipelines(app, device, cache, app.slice(infos, count), out);
     vkDestroyPipeline: PFN_vkDestroyPipeline(
         device: vk::Device, pipeline: vk::Pipeline, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(Pipeline::release(pipeline));
     vkCreatePipelineCache: PFN_vkCreatePipelineCache(device: vk::Device, info: *const vk::PipelineCacheCreateInfo<'_>,
         allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::PipelineCache) -> vk::Result
-        = { app.put(out, PipelineCache.register()); Ok(()) };
+        = app.need(info).map(|info| {
+            let cache = PipelineCache::new(app.bytes(info.p_initial_data, info.initial_data_size));
+            app.put(out, cache.register());
+        });
     vkDestroyPipelineCache: PFN_vkDestroyPipelineCache(
         device: vk::Device, cache: vk::PipelineCache, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(PipelineCache::release(cache));
     vkMergePipelineCaches: PFN_vkMergePipelineCaches(
         device: vk::Device, to: vk::PipelineCache, count: u32, from: *const vk::PipelineCache) -> vk::Result
-        = Ok(());
+        = PipelineCache::needed(to).map(|to| {
+            app.slice(from, count).iter().filter_map(|from| PipelineCache::of(*from)).for_each(|from| to.merge(&from));
+        });
     vkGetPipelineCacheData: PFN_vkGetPipelineCacheData(
         device: vk::Device, cache: vk::PipelineCache, size: *mut usize, data: *mut c_void) -> vk::Result
-        = cache_data(app, size, data);
+        = PipelineCache::needed(cache).and_then(|cache| cache_data(app, &cache, size, data));
 }
 
 fn words(app: App<'_>, info: &vk::ShaderModuleCreateInfo<'_>) -> Vec<u32> {
@@ -49,16 +54,17 @@ fn words(app: App<'_>, info: &vk::ShaderModuleCreateInfo<'_>) -> Vec<u32> {
 fn create_pipelines(
     app: App<'_>,
     device: vk::Device,
+    cache: vk::PipelineCache,
     infos: &[vk::ComputePipelineCreateInfo<'_>],
     out: *mut vk::Pipeline,
 ) -> Answer<()> {
-    let device = app.object::<Device>(device)?;
+    let (device, cache) = (app.object::<Device>(device)?, PipelineCache::of(cache));
     let mut outcome = Ok(());
     for (index, info) in infos.iter().enumerate() {
         let made = if outcome.is_err() && info.flags.contains(vk::PipelineCreateFlags::EARLY_RETURN_ON_FAILURE) {
             Err(vk::Result::SUCCESS)
         } else {
-            create_pipeline(app, device, info)
+            create_pipeline(app, device, cache.as_deref(), info)
         };
         let handle = match made {
             Ok(pipeline) => pipeline.register(),
@@ -72,20 +78,25 @@ fn create_pipelines(
     outcome
 }
 
-fn create_pipeline(app: App<'_>, device: &Device, info: &vk::ComputePipelineCreateInfo<'_>) -> Answer<Pipeline> {
-    if info.flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED) {
-        return Err(vk::Result::PIPELINE_COMPILE_REQUIRED);
-    }
+fn create_pipeline(
+    app: App<'_>,
+    device: &Device,
+    cache: Option<&PipelineCache>,
+    info: &vk::ComputePipelineCreateInfo<'_>,
+) -> Answer<Pipeline> {
+    let may_not_compile = info.flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED);
     let stage = &info.stage;
     let name = app.name(stage.p_name).and_then(|name| name.to_str().ok()).ok_or(vk::Result::ERROR_UNKNOWN)?;
     let layout = PipelineLayout::needed(info.layout)?;
     let constants = specialization(app, app.get(stage.p_specialization_info));
+    let has_base = info.flags.contains(vk::PipelineCreateFlags::DISPATCH_BASE);
+    let made_of = Stage { entry_point: name, specialization: constants, has_base, may_not_compile };
     match ShaderModule::of(stage.module) {
-        Some(module) => Pipeline::new(device, &module.words, name, constants, layout),
+        Some(module) => Pipeline::new(device, &module.words, made_of, layout, cache),
         // The module may stand in the chain instead. [Vulkan: VK_KHR_maintenance5]
         None => {
             let inline = app.find::<vk::ShaderModuleCreateInfo<'_>>(stage.p_next).ok_or(vk::Result::ERROR_UNKNOWN)?;
-            Pipeline::new(device, &words(app, inline), name, constants, layout)
+            Pipeline::new(device, &words(app, inline), made_of, layout, cache)
         }
     }
 }
@@ -102,8 +113,9 @@ fn specialization(app: App<'_>, info: Option<&vk::SpecializationInfo<'_>>) -> Ha
     entries.map(|entry| (entry.constant_id, bits(entry))).collect()
 }
 
-fn cache_data(app: App<'_>, size: *mut usize, data: *mut c_void) -> Answer<vk::Result> {
-    let (room, bytes) = (*app.need(size.cast_const())?, PipelineCache::data());
+fn cache_data(app: App<'_>, cache: &PipelineCache, size: *mut usize, data: *mut c_void) -> Answer<vk::Result> {
+    let room = *app.need(size.cast_const())?;
+    let (bytes, whole) = cache.data(if data.is_null() { usize::MAX } else { room });
     if data.is_null() {
         app.put(size, bytes.len());
         return Ok(vk::Result::SUCCESS);
@@ -115,5 +127,5 @@ fn cache_data(app: App<'_>, size: *mut usize, data: *mut c_void) -> Answer<vk::R
     }
     app.put_bytes(data, 0, &bytes);
     app.put(size, bytes.len());
-    Ok(vk::Result::SUCCESS)
+    Ok(if whole { vk::Result::SUCCESS } else { vk::Result::INCOMPLETE })
 }

@@ -16,6 +16,10 @@ pub(crate) fn features() -> vk::PhysicalDeviceFeatures {
         .shader_int16(true)
         .shader_uniform_buffer_array_dynamic_indexing(true)
         .shader_storage_buffer_array_dynamic_indexing(true)
+        .shader_sampled_image_array_dynamic_indexing(true)
+        .shader_storage_image_array_dynamic_indexing(true)
+        .shader_storage_image_extended_formats(true)
+        .shader_storage_image_read_without_format(true)
 }
 
 /// True if all of the features are on that an application asks for.
@@ -69,13 +73,18 @@ structures! {
     PhysicalDeviceVulkan12Features: 47 {
         storage_buffer8_bit_access, uniform_and_storage_buffer8_bit_access, storage_push_constant8,
         shader_buffer_int64_atomics, shader_shared_int64_atomics, shader_float16, shader_int8,
+        sampler_mirror_clamp_to_edge, shader_uniform_texel_buffer_array_dynamic_indexing,
+        shader_storage_texel_buffer_array_dynamic_indexing,
         shader_uniform_buffer_array_non_uniform_indexing, shader_storage_buffer_array_non_uniform_indexing,
+        shader_sampled_image_array_non_uniform_indexing, shader_storage_image_array_non_uniform_indexing,
+        shader_uniform_texel_buffer_array_non_uniform_indexing, shader_storage_texel_buffer_array_non_uniform_indexing,
         descriptor_binding_partially_bound, runtime_descriptor_array, scalar_block_layout,
         uniform_buffer_standard_layout, shader_subgroup_extended_types, host_query_reset, timeline_semaphore,
         buffer_device_address, vulkan_memory_model, vulkan_memory_model_device_scope,
         subgroup_broadcast_dynamic_id,
     }
     PhysicalDeviceVulkan13Features: 15 {
+        robust_image_access,
         pipeline_creation_cache_control, private_data, subgroup_size_control, compute_full_subgroups,
         synchronization2, maintenance4,
     }
@@ -88,9 +97,14 @@ structures! {
     PhysicalDeviceShaderAtomicInt64Features: 2 { shader_buffer_int64_atomics, shader_shared_int64_atomics }
     PhysicalDeviceShaderFloat16Int8Features: 2 { shader_float16, shader_int8 }
     PhysicalDeviceDescriptorIndexingFeatures: 20 {
+        shader_uniform_texel_buffer_array_dynamic_indexing, shader_storage_texel_buffer_array_dynamic_indexing,
         shader_uniform_buffer_array_non_uniform_indexing, shader_storage_buffer_array_non_uniform_indexing,
+        shader_sampled_image_array_non_uniform_indexing, shader_storage_image_array_non_uniform_indexing,
+        shader_uniform_texel_buffer_array_non_uniform_indexing, shader_storage_texel_buffer_array_non_uniform_indexing,
         descriptor_binding_partially_bound, runtime_descriptor_array,
     }
+    PhysicalDeviceFaultFeaturesEXT: 2 { device_fault }
+    PhysicalDeviceImageRobustnessFeatures: 1 { robust_image_access }
     PhysicalDeviceScalarBlockLayoutFeatures: 1 { scalar_block_layout }
     PhysicalDeviceUniformBufferStandardLayoutFeatures: 1 { uniform_buffer_standard_layout }
     PhysicalDeviceShaderSubgroupExtendedTypesFeatures: 1 { shader_subgroup_extended_types }

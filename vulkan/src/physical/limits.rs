@@ -1,4 +1,4 @@
-//! Limits: those of the GPU and of this driver. Of what there is not, images and rasterisation, they are zero.
+//! Limits: those of the GPU and of this driver. Of what there is not, such as rasterisation, they are zero.
 
 use ash::vk;
 use campanile_hw::isa::{GRID_MAX, SHARED_MAX, WORKGROUP_MAX};
@@ -19,6 +19,13 @@ const RANGE: u32 = u32::MAX;
 /// Allocations at a time.
 const ALLOCATIONS: u32 = 1 << 16;
 
+/// Texels of an image of one or two dimensions in each.
+pub(crate) const EXTENT_MAX: u32 = 8192;
+/// Texels of an image of three dimensions in each, and layers of others.
+pub(crate) const DEPTH_MAX: u32 = 2048;
+/// Texels of a view of a texel buffer.
+pub(crate) const TEXELS_MAX: u32 = 1 << 27;
+
 /// The limits of an adapter.
 pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
     let compute = vk::PhysicalDeviceLimits {
@@ -28,7 +35,7 @@ pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
         max_compute_work_group_size: [WORKGROUP_MAX; 3],
         timestamp_compute_and_graphics: vk::TRUE,
         timestamp_period: (1e9 / adapter.clock_hz() as f64) as f32,
-        ..vk::PhysicalDeviceLimits::default()
+        ..images()
     };
     vk::PhysicalDeviceLimits {
         max_uniform_buffer_range: RANGE,
@@ -54,6 +61,37 @@ pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
         optimal_buffer_copy_row_pitch_alignment: ALIGNMENT,
         non_coherent_atom_size: 64,
         ..compute
+    }
+}
+
+/// The limits of images and samplers.
+fn images() -> vk::PhysicalDeviceLimits {
+    vk::PhysicalDeviceLimits {
+        max_image_dimension1_d: EXTENT_MAX,
+        max_image_dimension2_d: EXTENT_MAX,
+        max_image_dimension3_d: DEPTH_MAX,
+        max_image_dimension_cube: EXTENT_MAX,
+        max_image_array_layers: DEPTH_MAX,
+        max_texel_buffer_elements: TEXELS_MAX,
+        max_sampler_allocation_count: ALLOCATIONS,
+        max_per_stage_descriptor_samplers: DESCRIPTORS,
+        max_per_stage_descriptor_sampled_images: DESCRIPTORS,
+        max_per_stage_descriptor_storage_images: DESCRIPTORS,
+        max_descriptor_set_samplers: DESCRIPTORS,
+        max_descriptor_set_sampled_images: DESCRIPTORS,
+        max_descriptor_set_storage_images: DESCRIPTORS,
+        sub_texel_precision_bits: 8,
+        mipmap_precision_bits: 8,
+        max_sampler_lod_bias: 16.0,
+        max_sampler_anisotropy: 1.0,
+        min_texel_buffer_offset_alignment: ALIGNMENT,
+        min_texel_offset: -8,
+        max_texel_offset: 7,
+        sampled_image_color_sample_counts: vk::SampleCountFlags::TYPE_1,
+        sampled_image_integer_sample_counts: vk::SampleCountFlags::TYPE_1,
+        sampled_image_depth_sample_counts: vk::SampleCountFlags::TYPE_1,
+        storage_image_sample_counts: vk::SampleCountFlags::TYPE_1,
+        ..vk::PhysicalDeviceLimits::default()
     }
 }
 

@@ -1,14 +1,16 @@
 //! The physical device: an adapter, and what it has.
 
 mod features;
+mod images;
 mod limits;
 mod memory;
 mod properties;
 
 pub(crate) use features::{extend as extend_features, features, has_all, has_features};
-pub(crate) use limits::{ALIGNMENT, PUSH_CONSTANTS_MAX, SETS_MAX};
+pub(crate) use images::{format_properties, format_properties2, image_format_properties};
+pub(crate) use limits::{ALIGNMENT, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
 pub(crate) use memory::MemoryKind;
-pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties};
+pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties, write_name};
 
 use ash::vk;
 use campanile_umd::{Adapter, Node};
@@ -30,12 +32,15 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_device_group", 4),
     ("VK_KHR_driver_properties", 1),
     ("VK_KHR_external_memory", 1),
+    ("VK_KHR_format_feature_flags2", 2),
     ("VK_KHR_get_memory_requirements2", 1),
+    ("VK_KHR_image_format_list", 1),
     ("VK_KHR_maintenance1", 2),
     ("VK_KHR_maintenance3", 1),
     ("VK_KHR_maintenance4", 2),
     ("VK_KHR_push_descriptor", 2),
     ("VK_KHR_relaxed_block_layout", 1),
+    ("VK_KHR_sampler_mirror_clamp_to_edge", 3),
     ("VK_KHR_shader_atomic_int64", 1),
     ("VK_KHR_shader_float16_int8", 1),
     ("VK_KHR_shader_float_controls", 4),
@@ -47,7 +52,9 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_timeline_semaphore", 2),
     ("VK_KHR_uniform_buffer_standard_layout", 1),
     ("VK_KHR_vulkan_memory_model", 3),
+    ("VK_EXT_device_fault", 2),
     ("VK_EXT_host_query_reset", 1),
+    ("VK_EXT_image_robustness", 1),
     ("VK_EXT_memory_budget", 1),
     ("VK_EXT_pipeline_creation_cache_control", 3),
     ("VK_EXT_private_data", 1),

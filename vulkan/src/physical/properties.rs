@@ -35,9 +35,10 @@ pub(crate) fn properties(device: &PhysicalDevice) -> vk::PhysicalDevicePropertie
     properties
 }
 
-/// Writes a terminated name.
-fn write_name(to: &mut [c_char], name: &str) {
-    for (to, byte) in to.iter_mut().zip(name.bytes().chain([0])) {
+/// Writes a name and its end; what there is no room for is left out.
+pub(crate) fn write_name(to: &mut [c_char], name: &str) {
+    let room = to.len().saturating_sub(1);
+    for (to, byte) in to.iter_mut().zip(name.bytes().take(room).chain([0])) {
         *to = byte as c_char;
     }
 }
@@ -71,6 +72,12 @@ macro_rules! update_after_bind {
         $properties.max_update_after_bind_descriptors_in_all_pools = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_descriptor_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_descriptor_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_samplers = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_sampled_images = DESCRIPTORS_OF_SET;
+        $properties.max_per_stage_descriptor_update_after_bind_storage_images = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_samplers = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_sampled_images = DESCRIPTORS_OF_SET;
+        $properties.max_descriptor_set_update_after_bind_storage_images = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_update_after_bind_resources = DESCRIPTORS_OF_SET;
         $properties.max_descriptor_set_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
         $properties.max_descriptor_set_update_after_bind_uniform_buffers_dynamic = DESCRIPTORS_OF_SET;

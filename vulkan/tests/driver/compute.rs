@@ -1,6 +1,6 @@
 //! Shaders run, and leave what the same computation leaves on the processor.
 
-use crate::kit::{Bench, COUNT, glsl, wgsl};
+use crate::kit::{Bench, COUNT, Recipe, STORAGE, glsl, wgsl};
 use ash::vk;
 
 const SAXPY: &str = "
@@ -101,6 +101,68 @@ fn a_dispatch_without_workgroups_runs_nothing_and_ten_thousand_run_in_order() {
     });
     bench.run_on(0, buffer);
     assert_eq!(data.read(), [10_000]);
+}
+
+#[test]
+fn workgroups_are_counted_from_the_base_of_a_dispatch() {
+    let bench = Bench::new();
+    let module = glsl(
+        "layout(local_size_x = 2, local_size_y = 1, local_size_z = 3) in;
+        layout(set = 0, binding = 0) buffer Data { uint next; uvec4 seen[]; };
+        void main() {
+            if (gl_LocalInvocationIndex == 5) {
+                uint place = atomicAdd(next, 2);
+                seen[place] = uvec4(gl_WorkGroupID, gl_NumWorkGroups.z);
+                seen[place + 1] = uvec4(gl_GlobalInvocationID, gl_NumWorkGroups.x);
+            }
+        }",
+    );
+    let recipe = Recipe { flags: vk::PipelineCreateFlags::DISPATCH_BASE, ..Recipe::new(&module, &[STORAGE]) };
+    let kernel = bench.make(&recipe).expect("a pipeline");
+    let data = bench.words(&[0; 4 + 4 * 10]);
+    let set = bench.set(&kernel, &[&data]);
+    let buffer = bench.record(|device, buffer| {
+        kernel.bind(device, buffer, set);
+        // SAFETY: the buffer is being recorded, and what is bound fits the kernel.
+        unsafe {
+            device.cmd_dispatch_base(buffer, 7, 11, 13, 1, 1, 2);
+            device.cmd_dispatch(buffer, 1, 1, 1);
+            device.cmd_dispatch_base(buffer, 65534, 0, 0, 1, 1, 1);
+            device.cmd_dispatch_base(buffer, 0, 0, 0, 1, 1, 1);
+        }
+    });
+    bench.run_on(0, buffer);
+    let words = data.read();
+    assert_eq!(words[0], 10);
+    let mut seen: Vec<_> = words[4..].chunks_exact(8).collect();
+    seen[..2].sort_unstable();
+    let expected = [
+        [7, 11, 13, 2, 15, 11, 41, 1],
+        [7, 11, 14, 2, 15, 11, 44, 1],
+        [0, 0, 0, 1, 1, 0, 2, 1],
+        [65534, 0, 0, 1, 131_069, 0, 2, 1],
+        [0, 0, 0, 1, 1, 0, 2, 1],
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn what_comes_of_two_ways_has_a_type_that_operations_look_at() {
+    let bench = Bench::new();
+    // glslang makes OpPhi of `||`, and OpLogicalNot and OpBitcast of what follows.
+    let module = glsl(
+        "layout(local_size_x = 4) in;
+        layout(set = 0, binding = 0) buffer Data { uint data[]; };
+        void main() {
+            uint i = gl_LocalInvocationIndex;
+            bool either = i == 1 || data[i] == 7;
+            bool both = !either && data[i] != 9;
+            data[i] = uint(either) * 2 + uint(!both);
+        }",
+    );
+    let (kernel, data) = (bench.kernel(&module, 1, 0, &[]), bench.words(&[7, 3, 9, 4]));
+    bench.dispatch(&kernel, &[&data], [1, 1, 1], &[]);
+    assert_eq!(data.read(), [3, 3, 1, 0]);
 }
 
 #[test]

@@ -39,6 +39,33 @@ pub(crate) fn glsl(source: &str) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+/// The type of the bindings of most kernels.
+pub(crate) const STORAGE: vk::DescriptorType = vk::DescriptorType::STORAGE_BUFFER;
+
+/// Module, layout and flags of a kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Recipe<'r> {
+    pub(crate) module: &'r [u32],
+    /// Types of the bindings of set 0.
+    pub(crate) bindings: &'r [vk::DescriptorType],
+    /// Descriptors of the first binding; the others have one.
+    pub(crate) count: u32,
+    pub(crate) set_flags: vk::DescriptorSetLayoutCreateFlags,
+    /// Bytes of push constants.
+    pub(crate) push: u32,
+    /// Specialization constants by their identifiers.
+    pub(crate) constants: &'r [(u32, u32)],
+    pub(crate) flags: vk::PipelineCreateFlags,
+    pub(crate) cache: vk::PipelineCache,
+}
+
+impl<'r> Recipe<'r> {
+    pub(crate) fn new(module: &'r [u32], bindings: &'r [vk::DescriptorType]) -> Self {
+        let (set_flags, flags) = Default::default();
+        Self { module, bindings, count: 1, set_flags, push: 0, constants: &[], flags, cache: vk::PipelineCache::null() }
+    }
+}
+
 /// A device with two queues of each family.
 pub(crate) struct Bench {
     pub(crate) instance: ash::Instance,
@@ -56,6 +83,9 @@ pub(crate) enum Made {
     Pool(vk::DescriptorPool),
     Semaphore(vk::Semaphore),
     Event(vk::Event),
+    Image(vk::Image, vk::DeviceMemory, vk::ImageView),
+    BufferView(vk::BufferView),
+    Sampler(vk::Sampler),
 }
 
 /// A buffer in memory of its own, mapped if its type can be.
@@ -97,18 +127,31 @@ impl Bench {
             vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0, 1.0])
         });
         let mut features12 = vk::PhysicalDeviceVulkan12Features::default()
+            .sampler_mirror_clamp_to_edge(true)
+            .runtime_descriptor_array(true)
+            .shader_storage_image_array_non_uniform_indexing(true)
             .timeline_semaphore(true)
             .host_query_reset(true)
             .buffer_device_address(true)
             .vulkan_memory_model(true)
             .vulkan_memory_model_device_scope(true);
-        let mut features13 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
-        let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME.as_ptr()];
+        let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
+            .synchronization2(true)
+            .maintenance4(true)
+            .pipeline_creation_cache_control(true);
+        let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
+        let features = vk::PhysicalDeviceFeatures::default()
+            .shader_storage_image_extended_formats(true)
+            .shader_storage_image_read_without_format(true)
+            .shader_storage_image_array_dynamic_indexing(true);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
+            .enabled_features(&features)
             .enabled_extension_names(&extensions)
             .push_next(&mut features12)
-            .push_next(&mut features13);
+            .push_next(&mut features13)
+            .push_next(&mut faults);
         // SAFETY: the physical device is of the instance.
         let device = unsafe { instance.create_device(physical, &info, None) }.expect("a device");
         let pools = [0, 1].map(|family| {
@@ -145,6 +188,8 @@ impl Bench {
             | vk::BufferUsageFlags::UNIFORM_BUFFER
             | vk::BufferUsageFlags::INDIRECT_BUFFER
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER
+            | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
         let info = vk::BufferCreateInfo::default().size(size as u64).usage(usage);
@@ -192,28 +237,25 @@ impl Bench {
         push: u32,
         constants: &[(u32, u32)],
     ) -> Result<Kernel, vk::Result> {
-        self.make(module, (buffers, vk::DescriptorSetLayoutCreateFlags::empty()), push, constants)
+        self.make(&Recipe { push, constants, ..Recipe::new(module, &vec![STORAGE; buffers as usize]) })
     }
 
     /// A pipeline whose two buffers are pushed.
     pub(crate) fn pushed(&self, module: &[u32]) -> Kernel {
-        let flags = vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR;
-        self.make(module, (2, flags), 0, &[]).expect("a pipeline")
+        let set_flags = vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR;
+        self.make(&Recipe { set_flags, ..Recipe::new(module, &[STORAGE; 2]) }).expect("a pipeline")
     }
 
-    fn make(
-        &self,
-        module: &[u32],
-        (buffers, flags): (u32, vk::DescriptorSetLayoutCreateFlags),
-        push: u32,
-        constants: &[(u32, u32)],
-    ) -> Result<Kernel, vk::Result> {
-        let bindings: Vec<_> = (0..buffers)
-            .map(|binding| {
+    /// A compute pipeline with its layout.
+    pub(crate) fn make(&self, recipe: &Recipe<'_>) -> Result<Kernel, vk::Result> {
+        let Recipe { module, bindings, count, set_flags, push, constants, flags, cache } = *recipe;
+        let bindings: Vec<_> = (0..)
+            .zip(bindings)
+            .map(|(binding, kind)| {
                 vk::DescriptorSetLayoutBinding::default()
                     .binding(binding)
-                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                    .descriptor_count(1)
+                    .descriptor_type(*kind)
+                    .descriptor_count(if binding == 0 { count } else { 1 })
                     .stage_flags(vk::ShaderStageFlags::COMPUTE)
             })
             .collect();
@@ -227,7 +269,7 @@ impl Bench {
         let device = &self.device;
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
-            let set = vk::DescriptorSetLayoutCreateInfo::default().flags(flags).bindings(&bindings);
+            let set = vk::DescriptorSetLayoutCreateInfo::default().flags(set_flags).bindings(&bindings);
             let set = device.create_descriptor_set_layout(&set, None).expect("a set layout");
             let sets = [set];
             let layout = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
@@ -240,8 +282,8 @@ impl Bench {
                 .module(module)
                 .name(c"main")
                 .specialization_info(&constants);
-            let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
-            let made = device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None);
+            let info = vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout);
+            let made = device.create_compute_pipelines(cache, &[info], None);
             device.destroy_shader_module(module, None);
             let pipeline = made.as_ref().map_or(vk::Pipeline::null(), |pipelines| pipelines[0]);
             let kernel = Kernel { pipeline, layout, set };
@@ -252,7 +294,23 @@ impl Bench {
 
     /// A descriptor set with these buffers.
     pub(crate) fn set(&self, kernel: &Kernel, buffers: &[&Bytes]) -> vk::DescriptorSet {
-        let sizes = [vk::DescriptorPoolSize { ty: vk::DescriptorType::STORAGE_BUFFER, descriptor_count: 16 }];
+        let set = self.empty_set(kernel);
+        self.write_buffers(set, 0, buffers);
+        set
+    }
+
+    /// A descriptor set that shows nothing yet.
+    pub(crate) fn empty_set(&self, kernel: &Kernel) -> vk::DescriptorSet {
+        type Kind = vk::DescriptorType;
+        let sizes = [
+            STORAGE,
+            Kind::STORAGE_IMAGE,
+            Kind::SAMPLED_IMAGE,
+            Kind::COMBINED_IMAGE_SAMPLER,
+            Kind::UNIFORM_TEXEL_BUFFER,
+            Kind::STORAGE_TEXEL_BUFFER,
+        ];
+        let sizes = sizes.map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: 16 });
         let layouts = [kernel.set];
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
@@ -260,17 +318,21 @@ impl Bench {
             let pool = self.device.create_descriptor_pool(&pool, None).expect("a pool");
             self.keep(Made::Pool(pool));
             let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
-            let set = self.device.allocate_descriptor_sets(&info).expect("a set")[0];
-            for (binding, bytes) in (0..).zip(buffers) {
-                let info = [vk::DescriptorBufferInfo { buffer: bytes.buffer, offset: 0, range: vk::WHOLE_SIZE }];
-                let write = vk::WriteDescriptorSet::default()
-                    .dst_set(set)
-                    .dst_binding(binding)
-                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                    .buffer_info(&info);
-                self.device.update_descriptor_sets(&[write], &[]);
-            }
-            set
+            self.device.allocate_descriptor_sets(&info).expect("a set")[0]
+        }
+    }
+
+    /// Writes buffers to bindings from one on.
+    pub(crate) fn write_buffers(&self, set: vk::DescriptorSet, first: u32, buffers: &[&Bytes]) {
+        for (binding, bytes) in (first..).zip(buffers) {
+            let info = [vk::DescriptorBufferInfo { buffer: bytes.buffer, offset: 0, range: vk::WHOLE_SIZE }];
+            let write = vk::WriteDescriptorSet::default()
+                .dst_set(set)
+                .dst_binding(binding)
+                .descriptor_type(STORAGE)
+                .buffer_info(&info);
+            // SAFETY: the set has such a binding.
+            unsafe { self.device.update_descriptor_sets(&[write], &[]) };
         }
     }
 
@@ -357,6 +419,13 @@ impl Drop for Bench {
                     Made::Pool(pool) => device.destroy_descriptor_pool(pool, None),
                     Made::Semaphore(semaphore) => device.destroy_semaphore(semaphore, None),
                     Made::Event(event) => device.destroy_event(event, None),
+                    Made::Image(image, memory, view) => {
+                        device.destroy_image_view(view, None);
+                        device.destroy_image(image, None);
+                        device.free_memory(memory, None);
+                    }
+                    Made::BufferView(view) => device.destroy_buffer_view(view, None),
+                    Made::Sampler(sampler) => device.destroy_sampler(sampler, None),
                 }
             }
             self.pools.iter().for_each(|pool| device.destroy_command_pool(*pool, None));

@@ -95,6 +95,26 @@ fn an_address_of_nothing_costs_the_device() {
     bench.dispatch(&kernel, &[&result], [1, 1, 1], &address.to_le_bytes());
     assert_eq!(result.read(), [77]);
     let other = Bench::new();
+    let functions = ash::ext::device_fault::Device::new(&bench.instance, &bench.device);
+    let get = functions.fp().get_device_fault_info_ext;
     assert_eq!(bench.lose(&kernel, &0x7777_0000_0000u64.to_le_bytes()), [Err(vk::Result::ERROR_DEVICE_LOST); 3]);
+    let mut counts = vk::DeviceFaultCountsEXT::default();
+    let mut address = vk::DeviceFaultAddressInfoEXT::default();
+    let mut vendor = vk::DeviceFaultVendorInfoEXT::default();
+    let mut info = vk::DeviceFaultInfoEXT::default().address_infos(&mut address).vendor_infos(&mut vendor);
+    // SAFETY: a device that is lost, and room for one of each.
+    unsafe {
+        assert_eq!(get(bench.device.handle(), &mut counts, std::ptr::null_mut()), vk::Result::SUCCESS);
+        assert_eq!((counts.address_info_count, counts.vendor_info_count), (1, 1));
+        assert_eq!(get(bench.device.handle(), &mut counts, &mut info), vk::Result::SUCCESS);
+        // One that works has nothing to tell.
+        let mut counts = vk::DeviceFaultCountsEXT::default();
+        let working = get(other.device.handle(), &mut counts, std::ptr::null_mut());
+        assert_eq!((working, counts.vendor_info_count), (vk::Result::ERROR_UNKNOWN, 0));
+    }
+    assert!(info.description_as_c_str().expect("a text").to_string_lossy().contains("not mapped"));
+    assert_eq!(address.reported_address, 0x7777_0000_0000);
+    let text = vendor.description_as_c_str().expect("a text").to_string_lossy().into_owned();
+    assert!(text.starts_with("PageFault in program main, instruction "), "{text}");
     other.works();
 }

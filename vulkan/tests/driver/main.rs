@@ -4,9 +4,11 @@
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 mod compute;
+mod images;
 mod interface;
 mod kit;
 mod loss;
 mod order;
+mod picture;
 mod programs;
 mod transfer;
