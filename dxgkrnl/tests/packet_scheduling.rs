@@ -7,7 +7,8 @@ mod minimal;
 #[allow(dead_code)]
 mod packet_engine;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine, Submitted};
@@ -292,6 +293,50 @@ fn packets_of_a_terminated_process_are_taken_off_the_hardware_and_those_of_other
     let all = machine.engine.rendered(3);
     assert_eq!((all[2].address, all[2].again), (2 << 16, true));
     machine.engine.complete(all[2].fence);
+    machine.end(&other.process);
+}
+
+/// The preemption with this number, for which time passes.
+fn preemption_by_time(machine: &Machine, number: usize) -> u32 {
+    let asked = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The scheduler looks at the clock when it likes, twice: when the time slice begins, and when it is over.
+        scope.spawn(|| {
+            while !asked.load(Ordering::Acquire) {
+                machine.bench.machine.advance(Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let preemption = machine.engine.preemptions(number + 1)[number];
+        asked.store(true, Ordering::Release);
+        preemption
+    })
+}
+
+/// Packets that wait for what another context does leave the node after their quantum. Each context must then get it, whatever was on the hardware with it.
+#[test]
+fn every_context_has_the_node_for_a_quantum_however_many_packets_the_others_have() {
+    const QUANTA: usize = 16;
+    let machine = Machine::start(&MACHINES[26]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let contexts = [(&app, 3), (&app, 3), (&other, 2), (&other, 1)].map(|(app, packets)| (app, app.context(), packets));
+    for ((app, context, packets), number) in contexts.iter().zip(1u64..) {
+        (0..*packets).for_each(|_| app.submit(*context, number << 16));
+    }
+    let before = machine.engine.rendered(2)[0].fence - 1;
+    let mut had = std::collections::BTreeSet::new();
+    for quantum in 0..QUANTA {
+        let on_hardware = &machine.engine.rendered(2 * quantum + 2)[2 * quantum..];
+        assert_eq!(on_hardware.len(), 2);
+        had.insert(on_hardware[0].address >> 16);
+        let preemption = preemption_by_time(&machine, quantum);
+        machine.engine.preempted(preemption, before);
+    }
+    assert_eq!(Vec::from_iter(had), [1, 2, 3, 4], "contexts whose packet was the first on the hardware for a quantum");
+    for number in (2 * QUANTA..).take(3 + 3 + 2 + 1) {
+        machine.engine.complete(machine.engine.rendered(number + 1)[number].fence);
+    }
+    drop(app);
     machine.end(&other.process);
 }
 

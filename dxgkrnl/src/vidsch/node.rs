@@ -404,7 +404,8 @@ impl NodeState {
         &self.running
     }
 
-    /// What is on the hardware comes back to be handed over again.
+    /// What is on the hardware comes back to be handed over again: the first packet has had the node, so its context goes behind others, and those behind it
+    /// come next. Otherwise a context could be taken back each time before it has had the node, behind others that wait for what it does.
     fn take_back(&mut self) {
         self.end_head();
         while let Some(mut packet) = self.flight.pop_back() {
@@ -414,16 +415,31 @@ impl NodeState {
                 Some(context) if packet.refused || context.is_lost() => self.finished.push(packet),
                 Some(context) => {
                     self.queued_of(&context).push_front(packet);
-                    self.end_slice(&context);
+                    if self.flight.is_empty() {
+                        self.end_slice(&context);
+                    } else {
+                        self.come_next(&context);
+                    }
                 }
             }
         }
     }
 
+    /// The context goes before all others of its rank.
+    fn come_next(&mut self, context: &PacketContext) {
+        if let Some(place) = self.place_of(context) {
+            let own = self.queued.remove(place);
+            self.queued.insert(0, own);
+        }
+    }
+
+    fn place_of(&self, context: &PacketContext) -> Option<usize> {
+        self.queued.iter().position(|queued| core::ptr::eq(&raw const *queued.context, context))
+    }
+
     /// The context and its process go behind others of their rank.
     fn end_slice(&mut self, context: &PacketContext) {
-        let own = |queued: &Queued| core::ptr::eq(&raw const *queued.context, context);
-        if let Some(place) = self.queued.iter().position(own) {
+        if let Some(place) = self.place_of(context) {
             self.move_behind_equals(place, context.packet_priority());
         }
     }
