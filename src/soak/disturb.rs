@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dxgkrnl::SystemSleep;
+use testbed::exit::EXIT_FAILED;
 use testbed::setup::FaultOption;
 
 use super::world::{World, count};
@@ -28,8 +29,9 @@ pub(super) fn run(world: &World, end: Instant) {
             if let Err(stuck) = world.gate.with_all_inside(world.programs, |programs| world.compare(programs)) {
                 let (machine, luid) = world.adapter();
                 let tree = machine.inspect(luid).map_or_else(String::new, |tree| tree.to_string());
-                world.find(format!("{stuck}\n{tree}"));
-                break;
+                testbed::complain!("campanile soak: {stuck}\n{tree}{}", machine.debug_log().join("\n"));
+                // They cannot be ended, and the machine neither.
+                std::process::exit(EXIT_FAILED.into());
             }
             compared = Instant::now();
         }
