@@ -27,7 +27,7 @@ use crate::keyed_mutex::OpenKeyedMutex;
 use crate::machine::{KernelObject, Machine, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
-use crate::quota::{EventQuota, FunctionQuota};
+use crate::quota::Quotas;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration};
@@ -56,10 +56,7 @@ pub struct Process {
     inside: Rundown,
     /// Its user-mode side.
     user: Arc<dyn UserSpace>,
-    /// Its events that the system holds.
-    events: EventQuota,
-    /// Functions that it has registered.
-    functions: FunctionQuota,
+    quotas: Quotas,
     /// May have its work go before that of others.
     increases_priority: AtomicBool,
     class: Arc<SchedulingClass>,
@@ -214,8 +211,7 @@ impl Process {
             class: Arc::default(),
             changing_class: Mutex::new(()),
             user,
-            events: EventQuota::default(),
-            functions: FunctionQuota::default(),
+            quotas: Quotas::default(),
         })
     }
 
@@ -268,6 +264,11 @@ impl Process {
             first = first.and(followed);
         }
         first
+    }
+
+    /// What the system may take for it.
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// Process identifier, unique in this host process.

@@ -21,9 +21,23 @@ pub(crate) type FunctionQuota = Quota<256>;
 /// One of these.
 pub(crate) type FunctionPlace = Place<256>;
 
-/// One of what a process may have, given back when this is dropped.
+/// Bytes that the system keeps for whoever opens the shared resources of a process: private data of driver and runtime.
+pub(crate) type DataQuota = Quota<{ 64 << 20 }>;
+
+/// Some of these.
+pub(crate) type DataPlace = Place<{ 64 << 20 }>;
+
+/// Some of what a process may have, given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>);
+pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>, usize);
+
+/// What the system has taken for a process.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    pub(crate) events: EventQuota,
+    pub(crate) functions: FunctionQuota,
+    pub(crate) shared_data: DataQuota,
+}
 
 impl<const LIMIT: usize> Quota<LIMIT> {
     /// Takes one more.
@@ -31,9 +45,17 @@ impl<const LIMIT: usize> Quota<LIMIT> {
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may have.
     pub(crate) fn take(&self) -> Result<Place<LIMIT>, NTSTATUS> {
-        let one_more = |taken| (taken < LIMIT).then_some(taken + 1);
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.map(|_| Place(self.clone())).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
+        self.take_many(1)
+    }
+
+    /// Takes `count` more.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if the process would have more than it may have.
+    pub(crate) fn take_many(&self, count: usize) -> Result<Place<LIMIT>, NTSTATUS> {
+        let more = |taken: usize| taken.checked_add(count).filter(|taken| *taken <= LIMIT);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(|_| Place(self.clone(), count)).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
     }
 
     #[cfg(test)]
@@ -44,7 +66,7 @@ impl<const LIMIT: usize> Quota<LIMIT> {
 
 impl<const LIMIT: usize> Drop for Place<LIMIT> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.fetch_sub(self.1, Ordering::Relaxed);
     }
 }
 
@@ -59,5 +81,10 @@ mod tests {
         assert_eq!(quota.take().err(), Some(STATUS_INSUFFICIENT_RESOURCES));
         drop(first);
         let _third = quota.take().unwrap();
+        let bytes = Quota::<10>::default();
+        let most = bytes.take_many(8).unwrap();
+        assert_eq!([3, usize::MAX].map(|count| bytes.take_many(count).err()), [Some(STATUS_INSUFFICIENT_RESOURCES); 2]);
+        drop(most);
+        let _all = bytes.take_many(10).unwrap();
     }
 }

@@ -486,7 +486,7 @@ fn an_engine_that_is_said_to_be_idle_twice_with_the_same_work_is_named_and_keeps
     machine.engine.idle(0);
     let started = std::time::Instant::now();
     while named() == 0 {
-        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", machine.bench.machine.debug_log());
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", machine.bench.machine.debug_log());
         std::thread::yield_now();
     }
     machine.engine.complete(packet.fence);

@@ -18,7 +18,7 @@ impl Process {
 
     /// Its events that the system holds.
     pub(crate) fn events(&self) -> &EventQuota {
-        &self.events
+        &self.quotas.events
     }
 
     /// Does `act` in the user-mode side of the calling thread's process; `None` for a thread that has none.
@@ -34,7 +34,7 @@ impl WeakProcess {
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES if the process has registered as many functions as it may.
     pub(crate) fn new(process: &Arc<Process>) -> Result<Self, NTSTATUS> {
-        Ok(Self(Arc::downgrade(process), process.functions.take()?))
+        Ok(Self(Arc::downgrade(process), process.quotas.functions.take()?))
     }
 }
 

@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::process::{Object, Process};
-use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData};
+use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData, VidMm};
 use crate::vidsch::Device;
 use nt::ram::PAGE_SIZE;
 
@@ -160,6 +160,13 @@ impl<F: Form> Described<F> {
         self.infos.iter().map(Form::existing).filter(|at| !at.is_null()).map(<*mut c_void>::addr)
     }
 
+    /// Gives the allocations the priorities that override the driver's.
+    fn set_priorities(&self, vidmm: &VidMm, made: &[Arc<Allocation>]) {
+        for (allocation, priority) in made.iter().zip(&self.priorities) {
+            priority.into_iter().for_each(|priority| vidmm.set_priority(allocation, priority));
+        }
+    }
+
     /// The driver has described the allocations itself: nothing of that is user mode's.
     fn is_described_by(&mut self, data: Vec<u8>) {
         self.data = vec![data];
@@ -269,6 +276,8 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         described.is_described_by(allocation);
         whole = Whole::of_driver(resource);
     }
+    let kept = described.data.iter().chain([&whole.data, &runtime]).map(Vec::len).sum();
+    let place = shared.then(|| process.quotas().shared_data.take_many(kept)).transpose()?;
     let request = AllocationRequest {
         allocations: &mut described.data,
         private: &mut whole.data,
@@ -278,15 +287,13 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         backing,
     };
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
-    let opened = shared.then(|| {
+    let opened = place.map(|_place| {
         let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
-        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing };
+        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing, _place };
         Resource::opened(&**device, vidmm.share(&made, data))
     });
     let resource = opened.clone().or(resource);
-    let priorities = made.iter().zip(&described.priorities);
-    let overridden = priorities.filter_map(|(allocation, priority)| Some((allocation, (*priority)?)));
-    overridden.for_each(|(allocation, priority)| vidmm.set_priority(allocation, priority));
+    described.set_priorities(vidmm, &made);
     let adopted = described.existing().zip(&made).try_for_each(|(at, allocation)| vidmm.adopt_memory(allocation, at));
     let registered =
         adopted.and_then(|()| register(process, &device, &made, resource)).and_then(|(handles, resource)| {

@@ -11,6 +11,7 @@ use wddm_ddi::km::DXGK_OPENALLOCATIONFLAGS;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 
 use crate::kmd_handle::KmdHandle;
+use crate::quota::DataPlace;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
@@ -200,6 +201,8 @@ pub(crate) struct ResourceData {
     pub(crate) runtime: Vec<u8>,
     /// Shared by kernel handles, not by a handle that every process knows.
     pub(crate) nt_sharing: bool,
+    /// The creator's part of what processes may have kept.
+    pub(crate) _place: DataPlace,
 }
 
 /// A resource that can be opened as long as this exists.
