@@ -5,7 +5,7 @@ use core::{ffi::c_void, ptr::NonNull};
 
 use campanile_hw::page_table::PAGE_4K;
 use campanile_hw::private::{AllocationData, MAGIC};
-use wddm_ddi::{Zeroed, kmt::*, types::D3DKMT_HANDLE};
+use wddm_ddi::{Zeroed, kmt::*, status::STATUS_NO_MEMORY, types::D3DKMT_HANDLE};
 
 pub use campanile_hw::private::Placement;
 
@@ -343,13 +343,23 @@ struct Resident {
 }
 
 impl Resident {
+    /// What this driver has on the list stays there, so that there is nothing to trim when memory is short: the system is told so, and makes room at the cost of
+    /// other processes, in turn with them. [driver-residency-in-wddm-2-0; d3dukmdt: D3DDDI_MAKERESIDENT_FLAGS::CantTrimFurther]
     fn new(allocation: &Allocation) -> Result<Self> {
+        match Self::request(allocation, false) {
+            Err(Error::Status(STATUS_NO_MEMORY, _)) => Self::request(allocation, true),
+            outcome => outcome,
+        }
+    }
+
+    fn request(allocation: &Allocation, cannot_trim: bool) -> Result<Self> {
         let device = &allocation.device;
         let mut handle = allocation.handle;
         let mut args = D3DDDI_MAKERESIDENT::zeroed();
         args.hPagingQueue = device.paging_queue();
         args.NumAllocations = 1;
         args.AllocationList = &mut handle;
+        args.Flags = D3DDDI_MAKERESIDENT_FLAGS::new().with_CantTrimFurther(cannot_trim);
         let pending = invoke_pending!(device.thunks(), D3DKMTMakeResident, &mut args)?;
         // From here on the allocation is counted as resident, also while the request is pending, so a failed wait evicts.
         let resident = Self { device: device.clone(), allocation: handle };

@@ -1,5 +1,6 @@
 //! Residency when memory is short and several processes are busy.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use campanile_hw::private::Placement;
@@ -15,6 +16,7 @@ use crate::rig::{Memory, RawQueue, Rig, View, copy, fill};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 use testbed::setup::SystemOptions;
+use testbed::user::{Adapter, Device, Node, Queue, QueueOptions};
 
 cases! { inside "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.ThreeBusyProcessesShareVram" needs UserModeSubmission on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
@@ -23,6 +25,9 @@ cases! { inside "Residency", behind "it is several processes on a GPU whose memo
     "Residency.FailedRequestLeavesNothingListed" on Boot::With(small_vram), "d3dkmtmakeresident":
         "A request of which a part does not fit makes none of it resident, says how much is missing, and succeeds when that was given back."
         => partial_failure;
+    "Residency.UserModeDriverCannotTrimFurther" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
+        "The user-mode driver, which has nothing to trim, says so when memory is short: two processes with buffers of more than half of VRAM each work in turn, and every byte of both is right."
+        => driver_cannot_trim;
 }
 
 const VRAM: u64 = 8 << 20;
@@ -183,4 +188,50 @@ fn partial_failure(case: &mut Case<'_>) -> Result<(), Failure> {
     half.iter().try_for_each(|handle| granted(rig.evict(*handle), "evict"))?;
     granted(make_resident(&rig, rest)?.0, "the other half alone")?;
     rest.iter().try_for_each(|handle| granted(rig.evict(*handle), "evict"))
+}
+
+/// More than half of what there is for applications.
+const LARGE: u64 = 9 << 19;
+/// Fills of each process while the other has its buffer, too.
+const ROUNDS: u64 = 10;
+
+/// Fills a large buffer until both processes have done so for some rounds, and looks at its end each time.
+fn works_beside(adapter: &Adapter, rounds: [&AtomicU64; 2]) -> Result<(), Failure> {
+    let device = Device::new(adapter)?;
+    let (large, seen) = (device.create_buffer(LARGE, Placement::Vram)?, device.create_buffer(4096, Placement::System)?);
+    let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default())?;
+    while rounds.iter().any(|rounds| rounds.load(Ordering::Acquire) < ROUNDS) {
+        let pattern = rounds[0].load(Ordering::Acquire) as u32;
+        let done = queue.submit(|commands| {
+            commands.fill(large.gpu_address(), LARGE, pattern)?;
+            commands.copy(seen.gpu_address(), large.gpu_address() + LARGE - 4096, 4096)
+        })?;
+        queue.wait_progress(done)?;
+        let mut bytes = [0; 4096];
+        seen.map()?.read(0, &mut bytes)?;
+        ensure!(bytes.chunks(4).all(|word| word == pattern.to_le_bytes()), "other bytes after round {pattern}");
+        rounds[0].fetch_add(1, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+fn driver_cannot_trim(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (luid, machine) = (case.system.luid(), case.system.machine());
+    let rounds = [AtomicU64::new(0), AtomicU64::new(0)];
+    let process = |own: usize| {
+        let process = dxgkrnl::Process::new(machine, "large");
+        let rounds = [&rounds[own], &rounds[1 - own]];
+        let outcome = on_thread(&process, || works_beside(&Adapter::open_luid(luid)?, rounds));
+        // Whoever fails does not keep the other one waiting.
+        rounds[0].fetch_max(ROUNDS, Ordering::AcqRel);
+        process.exit();
+        outcome
+    };
+    std::thread::scope(|scope| {
+        let threads = [0, 1].map(|own| scope.spawn(move || process(own)));
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(Failure::new("panicked"))))
+    })?;
+    let counts = machine.residency(luid).unwrap_or_default();
+    ensure!(counts.evicted > 0, "nothing had to leave: {counts:?}");
+    Ok(())
 }
