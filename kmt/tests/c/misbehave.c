@@ -81,7 +81,7 @@ static void crowd(void)
 static void become_another(char **argv, uint64_t declarations)
 {
     unsigned long left = strtoul(argv[1] + 4, NULL, 0);
-    uint64_t word, kind = hello(3, declarations, &word);
+    uint64_t word, kind = hello(VERSION, declarations, &word);
     char mode[32];
 
     if (kind != 16 || left == 0) {
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     mode = argv[1];
     declarations = strtoull(argv[2], NULL, 0);
     if (strcmp(mode, "version") == 0) {
-        uint64_t kind = hello(4, declarations, &word);
+        uint64_t kind = hello(VERSION + 1, declarations, &word);
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
@@ -139,9 +139,9 @@ int main(int argc, char **argv)
     }
     if (strncmp(mode, "exec", 4) == 0)
         become_another(argv, declarations);
-    assert(hello(3, declarations, &word) == 16);
+    assert(hello(VERSION, declarations, &word) == 16);
     if (strcmp(mode, "twice") == 0) {
-        uint64_t kind = hello(3, declarations, &word);
+        uint64_t kind = hello(VERSION, declarations, &word);
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
