@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::live::Held;
 
 /// Longest time until every program stands still. The longest wait of a program is for the recovery of an engine, a few seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
 struct State {
@@ -62,7 +62,7 @@ impl Gate {
             if state.inside.len() as u32 + state.ended >= programs {
                 break None;
             }
-            let left = PATIENCE.saturating_sub(began.elapsed());
+            let left = TIME_LIMIT.saturating_sub(began.elapsed());
             if left.is_zero() {
                 let there = |number: &u32| state.inside.iter().any(|(inside, _)| inside == number);
                 break Some((0..programs).filter(|number| !there(number)).collect::<Vec<_>>());
@@ -78,7 +78,7 @@ impl Gate {
         self.changed.notify_all();
         match missing {
             None => Ok(()),
-            Some(missing) => Err(format!("programs {missing:?} are stuck in a step since {} s", PATIENCE.as_secs())),
+            Some(missing) => Err(format!("programs {missing:?} are stuck in a step since {} s", TIME_LIMIT.as_secs())),
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
             });
             assert_eq!((done, sum), (Ok(()), 6));
         });
-        // Who has ended is not waited for.
+        // A program that has ended is not waited for.
         assert_eq!(gate.with_all_inside(4, |inside| assert!(inside.is_empty())), Ok(()));
     }
 }

@@ -115,7 +115,7 @@ struct Memory {
     known: Option<(u32, u64)>,
 }
 
-/// What became of a step.
+/// Outcome of a step.
 pub(super) enum Step {
     /// Done as it should be.
     Done,
@@ -148,7 +148,7 @@ impl Live {
         Ok(live)
     }
 
-    /// What the machine must hold for this program.
+    /// Objects that the machine must hold for this program.
     pub(super) fn held(&self, units: &Units) -> Held {
         let queues: Held = self.queues.iter().map(|(node, _)| units.queue[*node]).sum();
         units.device + queues + units.fence * self.fences.len() + units.buffer * self.memories.len()

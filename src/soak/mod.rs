@@ -20,7 +20,7 @@ use world::World;
 /// Options of `campanile soak`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the programs work.
+    /// Time for which the programs work.
     pub time: Duration,
     /// Programs at a time.
     pub programs: u32,

@@ -13,7 +13,7 @@ use super::world::{World, count, get};
 /// Most steps of a process.
 const STEPS_MAX: u32 = 400;
 
-/// How a process ends.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// It destroys what it has, then exits.

@@ -65,7 +65,7 @@ pub struct Report {
     pub engine_sleeps: u64,
     /// Comparisons of what the machine held with what the programs had.
     pub comparisons: u64,
-    /// What was wrong, a text each.
+    /// A text for each thing that was wrong.
     pub findings: Vec<String>,
 }
 

@@ -53,7 +53,7 @@ pub(super) struct World {
     pub(super) seed: u64,
     pub(super) calm: bool,
     pub(super) units: Units,
-    /// What the machine holds without any program.
+    /// Objects that the machine holds without any program.
     idle: Held,
     /// Pool blocks of the driver and bytes of the machine's memory then.
     idle_memory: (u64, u64),
@@ -176,7 +176,7 @@ impl World {
         self.look_for_faults(&machine);
     }
 
-    /// What no machine may have, whatever it does.
+    /// Looks for rescues, a bug check, and devices that were lost without a cause.
     fn look_for_faults(&self, machine: &Machine) {
         let rescues = machine.take_rescues();
         if !rescues.is_empty() {

@@ -13,7 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { WORDS = 12 };
+/* Words of a message, and the version of the wire: see remote/src/wire.rs. */
+enum { WORDS = 12, VERSION = 4 };
 
 static uint64_t mark = 0x1234567887654321ull;
 static int machine;

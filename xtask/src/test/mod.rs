@@ -187,7 +187,7 @@ impl Session<'_> {
         self.record(name, tally, start.elapsed(), note);
     }
 
-    /// What cargo itself says of the sources.
+    /// Lints, the check of the program alone, and the documentation.
     fn lints(&mut self) {
         let strict = ["--quiet", "--", "-D", "warnings"];
         self.tool("lints", &[&["clippy", "--workspace", "--all-targets"][..], &strict].concat());
