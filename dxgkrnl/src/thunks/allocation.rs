@@ -163,7 +163,7 @@ impl<F: Form> Described<F> {
     /// Gives the allocations the priorities that override the driver's.
     fn set_priorities(&self, vidmm: &VidMm, made: &[Arc<Allocation>]) {
         for (allocation, priority) in made.iter().zip(&self.priorities) {
-            priority.into_iter().for_each(|priority| vidmm.set_priority(allocation, priority));
+            priority.iter().for_each(|priority| vidmm.set_priority(allocation, *priority));
         }
     }
 
