@@ -633,6 +633,35 @@ typedef struct D3DKMDT_STAGINGSURFACEDATA {
     UINT Pitch;
 } D3DKMDT_STAGINGSURFACEDATA;
 
+/* Which value of native fences a storage allocation holds */
+typedef enum DXGKARG_FENCESTORAGEVALUETYPE {
+    D3DKARG_FENCESTORAGETYPE_CURRENTVALUE = 0,
+    D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE = 1,
+} DXGKARG_FENCESTORAGEVALUETYPE;
+
+/* Kind of a native fence */
+typedef enum D3DDDI_NATIVEFENCE_TYPE {
+    D3DDDI_NATIVEFENCE_TYPE_DEFAULT = 0,
+    D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU = 1,
+} D3DDDI_NATIVEFENCE_TYPE;
+
+/* No flags are defined: reserved, zero */
+typedef struct DXGKARG_FENCESTORAGEFLAGS {
+    UINT Reserved;
+} DXGKARG_FENCESTORAGEFLAGS;
+
+/* Allocation in which native fences are packed; the driver chooses its placement */
+typedef struct D3DKMDT_FENCESTORAGESURFACEDATA {
+    UINT PhysicalAdapterIndex;
+    DXGKARG_FENCESTORAGEVALUETYPE FenceStorageValueType;
+    D3DDDI_NATIVEFENCE_TYPE FenceStorageType;
+    UINT PrivateDriverDataSize;
+    UCHAR *pPrivateDriverData;
+    DXGKARG_FENCESTORAGEFLAGS Flags;
+    UINT Reserved;
+    DXGK_ALLOCATIONINFO AllocationInfo;
+} D3DKMDT_FENCESTORAGESURFACEDATA;
+
 /* What a surface is for */
 typedef enum D3DKMDT_GDISURFACETYPE {
     D3DKMDT_GDISURFACE_INVALID = 0,
@@ -665,35 +694,6 @@ typedef struct D3DKMDT_GDISURFACEDATA {
     D3DKMDT_GDISURFACEFLAGS Flags;
     UINT Pitch;
 } D3DKMDT_GDISURFACEDATA;
-
-/* Which value of native fences a storage allocation holds */
-typedef enum DXGKARG_FENCESTORAGEVALUETYPE {
-    D3DKARG_FENCESTORAGETYPE_CURRENTVALUE = 0,
-    D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE = 1,
-} DXGKARG_FENCESTORAGEVALUETYPE;
-
-/* Kind of a native fence */
-typedef enum D3DDDI_NATIVEFENCE_TYPE {
-    D3DDDI_NATIVEFENCE_TYPE_DEFAULT = 0,
-    D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU = 1,
-} D3DDDI_NATIVEFENCE_TYPE;
-
-/* No flags are defined: reserved, zero */
-typedef struct DXGKARG_FENCESTORAGEFLAGS {
-    UINT Reserved;
-} DXGKARG_FENCESTORAGEFLAGS;
-
-/* Allocation in which native fences are packed; the driver chooses its placement */
-typedef struct D3DKMDT_FENCESTORAGESURFACEDATA {
-    UINT PhysicalAdapterIndex;
-    DXGKARG_FENCESTORAGEVALUETYPE FenceStorageValueType;
-    D3DDDI_NATIVEFENCE_TYPE FenceStorageType;
-    UINT PrivateDriverDataSize;
-    UCHAR *pPrivateDriverData;
-    DXGKARG_FENCESTORAGEFLAGS Flags;
-    UINT Reserved;
-    DXGK_ALLOCATIONINFO AllocationInfo;
-} D3DKMDT_FENCESTORAGESURFACEDATA;
 
 typedef struct DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
     D3DKMDT_STANDARDALLOCATION_TYPE StandardAllocationType;
