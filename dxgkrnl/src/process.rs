@@ -266,7 +266,7 @@ impl Process {
         first
     }
 
-    /// What the system may take for it.
+    /// Counts of the host's resources that the system has taken for it.
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
     }

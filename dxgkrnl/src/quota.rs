@@ -31,7 +31,7 @@ pub(crate) type DataPlace = Place<{ 64 << 20 }>;
 #[derive(Debug)]
 pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>, usize);
 
-/// What the system has taken for a process.
+/// Counts of the resources that the system has taken for a process.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     pub(crate) events: EventQuota,
