@@ -218,3 +218,28 @@ fn errors_say_what_to_do() {
         assert!(error.to_string().contains(part), "{error}");
     }
 }
+
+#[test]
+fn memory_that_is_short_is_asked_for_again_as_somebody_who_has_nothing_to_trim() {
+    let device = Device::new(&Adapter::open(&THUNKS).unwrap()).unwrap();
+    let create = || device.create_buffer(4096, Placement::Vram);
+    drop(create().unwrap());
+    let before = os(|fake| fake.calls.len());
+    drop(create().unwrap());
+    let calls = os(|fake| fake.calls[before..].to_vec());
+    let place = calls.iter().position(|name| *name == "D3DKMTMakeResident").unwrap();
+    for (status, asked) in [(STATUS_NO_MEMORY, 2), (STATUS_INVALID_PARAMETER, 1)] {
+        let before = os(|fake| {
+            fake.fail = Some((fake.calls.len() + place + 1, status));
+            fake.calls.len()
+        });
+        let outcome = create();
+        os(|fake| fake.fail = None);
+        assert_eq!(outcome.is_ok(), asked == 2, "{status}");
+        drop(outcome);
+        let calls = os(|fake| fake.calls[before..].iter().filter(|name| **name == "D3DKMTMakeResident").count());
+        assert_eq!(calls, asked, "{status}");
+    }
+    drop(device);
+    os(|fake| fake.assert_clean());
+}

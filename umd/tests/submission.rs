@@ -768,7 +768,7 @@ fn a_call_that_fails_while_a_ring_is_resized_leaves_the_queue_as_it_was_or_has_i
         }
         let mut queue = queue(&device);
         let value = queue.submit(nop).unwrap();
-        os(|fake| fake.fail = Some((fake.calls.len() + index + 1, STATUS_NO_MEMORY)));
+        os(|fake| fake.fail = Some((fake.calls.len() + index + 1, STATUS_INSUFFICIENT_RESOURCES)));
         let outcome = queue.resize(256);
         os(|fake| fake.fail = None);
         match (outcome, queue.submit(nop)) {
