@@ -27,6 +27,16 @@ fn programs_that_come_and_go_under_hangs_sleep_and_removal_leave_nothing() {
     }
 }
 
+/// Queues of several processes wait for each other on nodes that the system hands packets to, one context after the other.
+#[test]
+fn packets_of_programs_that_wait_for_each_other_get_on() {
+    let arguments = ["--without", "hardware-scheduling", "--time", "15", "--interval", "3", "--programs", "8"];
+    let (output, report) = soak(&arguments);
+    assert_eq!(findings(&report), Vec::<&str>::new());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(report["steps"].as_u64() > Some(0), "{report}");
+}
+
 #[test]
 fn interrupts_that_are_lost_are_found_though_the_system_makes_them_good() {
     let arguments = ["--calm", "--time", "10", "--interval", "3", "--programs", "4", "--fault", "lost-interrupts=50%"];

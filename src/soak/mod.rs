@@ -57,7 +57,9 @@ pub fn command(options: &Options) -> u8 {
 /// The machine could not be booted. What goes wrong later is a finding of the report.
 pub fn soak(options: &Options) -> Result<Report, SetupError> {
     // What the process keeps for all machines after the first one that was used is there before the first count.
-    World::new(System::boot(&options.machine.system())?, options)?.end(Duration::ZERO).1.shutdown()?;
+    let first = World::new(System::boot(&options.machine.system())?, options)?;
+    program::once(&first);
+    first.end(Duration::ZERO).1.shutdown()?;
     let host = HostUse::settled();
     let world = World::new(System::boot(&options.machine.system())?, options)?;
     world.inject(&options.machine.faults)?;

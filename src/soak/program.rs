@@ -33,16 +33,25 @@ pub(super) fn run(world: &World, number: u32) {
         world.gate.pass(number, Held::default());
         count(&world.counts.processes);
         let (machine, _) = world.adapter();
-        process(world, &machine, number, &mut rng);
+        let end = ENDS[rng.usize(..ENDS.len())];
+        process(world, &machine, number, end, &mut rng);
     }
     world.gate.leave();
 }
 
+/// Processes that end in every way, one after the other.
+pub(super) fn once(world: &World) {
+    let mut rng = fastrand::Rng::with_seed(world.seed);
+    let (machine, _) = world.adapter();
+    for end in ENDS {
+        process(world, &machine, 0, end, &mut rng);
+    }
+}
+
 /// One process, from its start to its end.
-fn process(world: &World, machine: &Machine, number: u32, rng: &mut fastrand::Rng) {
+fn process(world: &World, machine: &Machine, number: u32, end: End, rng: &mut fastrand::Rng) {
     let process = Process::new(machine, &format!("soak {number}"));
     let removals = get(&world.counts.removals);
-    let end = ENDS[rng.usize(..ENDS.len())];
     let outcome = {
         let _attached = process.attach();
         work(world, number, end, rng)

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use campanile_hw::registers::NODES;
 use dxgkrnl::{Machine, Process, Remains};
@@ -18,6 +19,8 @@ use super::report::Report;
 /// Findings that are kept; a fault of the machine shows in all programs.
 const FINDINGS_MAX: usize = 20;
 
+/// Longest time that the report of work that is done may take on a busy host.
+const REPORT_LIMIT: Duration = Duration::from_secs(5);
 /// Pool blocks that the driver makes at need and keeps: one for each node, in which packets wait that the ring of the node has no room for.
 const KEPT_BLOCKS: u64 = NODES as u64;
 
@@ -166,7 +169,13 @@ impl World {
         count(&self.counts.comparisons);
         let (machine, luid) = self.adapter();
         let expected = self.idle + programs.iter().map(|(_, held)| *held).sum();
-        match machine.holdings(luid).map(Held::from) {
+        let held = || machine.holdings(luid).map(Held::from);
+        let began = Instant::now();
+        // What was destroyed right behind its last use is freed when the report of that use has come.
+        while held() != Some(expected) && began.elapsed() < REPORT_LIMIT {
+            thread::sleep(Duration::from_millis(1));
+        }
+        match held() {
             Some(found) if found == expected => {}
             found => {
                 let tree = machine.inspect(luid).map_or_else(String::new, |tree| tree.to_string());
