@@ -1,4 +1,4 @@
-//! What compiled code is called with.
+//! The block of memory whose address a compiled program gets: where registers and memory lie, which lanes are active, and how many instructions it may execute.
 
 use crate::pages::Page;
 use campanile_shader::Frame;

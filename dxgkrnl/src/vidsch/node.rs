@@ -215,8 +215,7 @@ impl NodeState {
     }
 
     fn queued_of(&mut self, context: &Arc<PacketContext>) -> &mut VecDeque<Packet> {
-        let place = self.queued.iter().position(|queued| Arc::ptr_eq(&queued.context, context));
-        let place = place.unwrap_or_else(|| {
+        let place = self.place_of(context).unwrap_or_else(|| {
             self.queued.push(Queued { context: Arc::clone(context), packets: VecDeque::new() });
             self.queued.len() - 1
         });
