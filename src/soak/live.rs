@@ -211,11 +211,6 @@ impl Live {
         (from, to, self.memories[from].buffer.size().min(self.memories[to].buffer.size()))
     }
 
-    /// What the second buffer contains after a copy of the first one.
-    fn copied(&self, from: usize, size: u64) -> Option<(u32, u64)> {
-        self.memories[from].known.map(|(pattern, bytes)| (pattern, bytes.min(size)))
-    }
-
     /// Copies one buffer to another.
     fn copy(&mut self, rng: &mut fastrand::Rng) -> Result<()> {
         let (from, to, size) = self.pair(rng);
@@ -224,7 +219,7 @@ impl Live {
         let queue = self.queue(rng);
         let value = queue.submit(|commands| commands.copy(target, source, size))?;
         queue.wait_progress(value)?;
-        self.memories[to].known = self.copied(from, size);
+        self.memories[to].known = self.memories[from].known.map(|(pattern, bytes)| (pattern, bytes.min(size)));
         Ok(())
     }
 

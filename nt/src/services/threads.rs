@@ -465,15 +465,21 @@ mod tests {
         std::ptr::from_ref(counter).cast_mut().cast()
     }
 
+    /// The handle of a system thread that counts.
+    fn counting(counter: &'static AtomicUsize) -> *mut c_void {
+        let (mut handle, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let start = count as *const () as usize;
+        let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
+        assert_eq!(status, STATUS_SUCCESS);
+        handle
+    }
+
     #[test]
     fn a_system_thread_is_waited_for_by_its_object() {
         let driver = Driver::for_tests("threads");
         let counter = counter();
         run(&driver, || {
-            let (mut handle, mut thread) = (std::ptr::null_mut(), std::ptr::null_mut());
-            let (none, start) = (std::ptr::null_mut(), count as *const () as usize);
-            let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
-            assert_eq!(status, STATUS_SUCCESS);
+            let (mut thread, none, handle) = (std::ptr::null_mut(), std::ptr::null_mut(), counting(counter));
             let status = ob_reference_object_by_handle(handle, 0, none, 0, &raw mut thread, none);
             assert_eq!(status, STATUS_SUCCESS);
             assert!(driver.deferred().lock().close(handle.addr()));
@@ -489,10 +495,7 @@ mod tests {
         let driver = Driver::for_tests("handles");
         let counter = counter();
         run(&driver, || {
-            let (mut handle, mut thread) = (std::ptr::null_mut(), std::ptr::null_mut());
-            let (none, start) = (std::ptr::null_mut(), count as *const () as usize);
-            let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
-            assert_eq!(status, STATUS_SUCCESS);
+            let (mut thread, none, handle) = (std::ptr::null_mut(), std::ptr::null_mut(), counting(counter));
             let status = ob_reference_object_by_handle_with_tag(handle, 0, none, 0, 7, &raw mut thread, none);
             assert_eq!((status, driver.deferred().lock().reference(thread.addr())), (STATUS_SUCCESS, Some(2)));
             let waited = zw_wait_for_single_object(handle, 0, std::ptr::null());
