@@ -91,6 +91,17 @@ impl Machine {
         command
     }
 
+    /// Stops every thread of the machine by SIGSTOP: from here on its GPU does nothing that a program submits.
+    pub(crate) fn suspend(&self) {
+        let pid = self.child.id() as i32;
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0, "the machine takes no signal");
+        let mut status = 0;
+        // SAFETY: the status lies on the stack, and a child that has stopped remains a child to be waited for.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) }, pid, "the machine has no state");
+        assert!(libc::WIFSTOPPED(status), "the machine ended instead of stopping: {status:#x}");
+    }
+
     /// Asks it to stop, if it goes on. The answer is its exit code and what it has said.
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         if self.is_running() {
