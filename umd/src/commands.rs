@@ -4,26 +4,30 @@
 //! value is reached. Recording starts where the last piece ended; only when a packet does not fit does it look at the GPU's
 //! progress, move what it has to the start of the ring, or wait.
 
-use alloc::{boxed::Box, vec, vec::Vec};
+mod logs;
+mod memory;
+mod progress;
+
+use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::Ordering;
 
 use campanile_hw::{
-    log::{LOG_ENTRIES_MAX, LogOperation},
+    log::LogOperation,
     packet::{self, COPY_MAX, FILL_MAX, Packet},
     queue::COMMANDS_SIZE_MAX,
 };
-use wddm_ddi::{
-    kmt::D3DKMT_GETNATIVEFENCELOGDETAIL,
-    types::{D3DKMT_HANDLE, LUID},
-};
+use wddm_ddi::types::LUID;
 
 use crate::{
     device::Device,
     error::{Error, Result},
     fence::{self, Fence, FenceKind},
-    shared::{SharedRange, SharedWord},
     trace::{QueueEvent, Tracer},
 };
+
+pub(crate) use logs::Logs;
+pub(crate) use memory::CommandMemory;
+pub(crate) use progress::Progress;
 
 pub use campanile_hw::packet::{Copy as CopyRows, Dispatch, DispatchReport};
 
@@ -34,64 +38,6 @@ const COPY_RUN: u64 = COPY_MAX;
 /// Most bytes of one FILL, a multiple of 4096.
 const FILL_RUN: u64 = FILL_MAX;
 
-/// Progress fence of a queue, as far as the recording of commands needs it.
-pub(crate) struct Progress {
-    /// The fence's current value, read-only for us.
-    pub(crate) current: SharedWord,
-    /// Its handle, for waits.
-    pub(crate) fence: D3DKMT_HANDLE,
-    /// The progress value that was reached before this fence was created.
-    floor: u64,
-    /// Value before the first submission.
-    pub(crate) base: u64,
-    /// Submissions made: write pointer of the ring. The private copy; the shared one is only ever written.
-    pub(crate) submitted: u64,
-    /// Submissions known to be done.
-    completed: u64,
-}
-
-impl Progress {
-    pub(crate) fn new(current: SharedWord, fence: D3DKMT_HANDLE) -> Self {
-        Self { current, fence, floor: 0, base: current.load(Ordering::Acquire), submitted: 0, completed: 0 }
-    }
-
-    /// The progress value reached so far, read with acquire order: command memory of the submissions up to it may be overwritten after this.
-    #[inline(always)]
-    pub(crate) fn reached(&self) -> u64 {
-        self.current.load(Ordering::Acquire).max(self.floor)
-    }
-
-    /// True if `value` was reached before this fence was created.
-    pub(crate) fn is_of_earlier_fence(&self, value: u64) -> bool {
-        value <= self.floor
-    }
-
-    /// Continues the progress values in another fence, after everything that was submitted is done and counted by [`Self::restart`].
-    pub(crate) fn continue_in(&mut self, current: SharedWord, fence: D3DKMT_HANDLE) {
-        (self.current, self.fence, self.floor) = (current, fence, self.base);
-    }
-
-    /// Progress value of submission number `submission`, counted from 1.
-    #[inline(always)]
-    pub(crate) fn value(&self, submission: u64) -> u64 {
-        self.base + submission
-    }
-
-    /// Counts submissions from 1 again, with the same progress values; returns how many there were.
-    fn restart(&mut self) -> u64 {
-        let count = self.submitted;
-        self.base += count;
-        (self.submitted, self.completed) = (0, 0);
-        count
-    }
-
-    /// Submissions not known to be done.
-    #[inline(always)]
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.submitted - self.completed
-    }
-}
-
 /// A wait for a monitored fence in a submission that is being recorded. The operating system delays what is recorded after it.
 pub(crate) struct KernelWait {
     /// Bytes of the submission that come before the wait.
@@ -99,55 +45,6 @@ pub(crate) struct KernelWait {
     /// Kept until the operating system has the wait.
     pub(crate) fence: Fence,
     pub(crate) value: u64,
-}
-
-/// A fence log, and the entry of it that comes next.
-#[derive(Clone, Copy, Default)]
-struct LogCursor {
-    /// GPU virtual address of the log.
-    address: u64,
-    /// Entries of it; 0 without log.
-    entries: u32,
-    next: u32,
-}
-
-impl LogCursor {
-    /// The command that logs an operation in the next free entry. The log may overrun, so that this overwrites an older entry; the reader
-    /// notices that.
-    #[inline(always)]
-    fn pick(&mut self, operation: LogOperation, handle: D3DKMT_HANDLE, value: u64) -> Option<packet::Log> {
-        let Self { address: log, entries, next: entry } = *self;
-        if entries == 0 {
-            return None;
-        }
-        self.next = if entry + 1 < entries { entry + 1 } else { 0 };
-        Some(packet::Log { handle, log, value, entry, operation: operation as u32 })
-    }
-}
-
-/// The fence logs of a queue. User mode picks the entries, the GPU writes them. [native-gpu-fence-objects: log buffer mechanism]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Logs {
-    waits: LogCursor,
-    signals: LogCursor,
-}
-
-impl Logs {
-    /// The logs that the operating system has just given a queue.
-    ///
-    /// # Errors
-    /// [`Error::BadAnswer`] for logs that the GPU could not write.
-    pub(crate) fn new(detail: &D3DKMT_GETNATIVEFENCELOGDETAIL) -> Result<Self> {
-        let cursor = |address: u64, entries: u32| {
-            let legal = address.is_multiple_of(8) && entries <= LOG_ENTRIES_MAX && (address != 0 || entries == 0);
-            let cursor = legal.then_some(LogCursor { address, entries, next: 0 });
-            cursor.ok_or(Error::BadAnswer("a fence log lies where the GPU cannot write it"))
-        };
-        Ok(Self {
-            waits: cursor(detail.WaitLogGpuBaseAddress, detail.WaitLogNumberOfEntries)?,
-            signals: cursor(detail.SignalLogGpuBaseAddress, detail.SignalLogNumberOfEntries)?,
-        })
-    }
 }
 
 /// The part of a queue that recording works on.
@@ -170,82 +67,6 @@ pub(crate) struct Core {
     pieces: u64,
     /// The tracer that is told of every operation, if one was set.
     pub(crate) tracer: Option<Box<dyn Tracer>>,
-}
-
-/// The ring of command memory.
-///
-/// `head` and `tail` count bytes since the start and never wrap: `tail..head` belongs to submissions in flight.
-pub(crate) struct CommandMemory {
-    range: SharedRange,
-    /// GPU virtual address of the range.
-    pub(crate) gpu: u64,
-    head: u64,
-    tail: u64,
-    /// Where the next submission starts: `head` as an offset in the range.
-    start: usize,
-    /// First offset past `start` that is in use or past the range.
-    limit: usize,
-    /// `head` after each submission in flight, by ring slot.
-    ends: Box<[u64]>,
-}
-
-impl CommandMemory {
-    /// Command memory of a queue with `entries` (a power of two) submissions in flight at most.
-    pub(crate) fn new(range: SharedRange, gpu: u64, entries: u32) -> Self {
-        let ends = vec![0; entries as usize].into_boxed_slice();
-        Self { range, gpu, head: 0, tail: 0, start: 0, limit: range.bytes(), ends }
-    }
-
-    #[inline(always)]
-    fn slot(&mut self, submission: u64) -> Option<&mut u64> {
-        let mask = self.ends.len() - 1;
-        self.ends.get_mut(submission as usize & mask)
-    }
-
-    /// Nothing is in flight any more, and submissions are counted from 1 again, for a ring of `entries`.
-    fn restart(&mut self, entries: u32) {
-        self.ends = vec![0; entries as usize].into_boxed_slice();
-        self.release(0, true);
-    }
-
-    /// Offset where the next submission starts.
-    pub(crate) fn start(&self) -> usize {
-        self.start
-    }
-
-    fn in_use(&self) -> u64 {
-        self.head - self.tail
-    }
-
-    /// Frees the command memory and log entries of submissions up to number `completed`; `idle` if none is left.
-    fn release(&mut self, completed: u64, idle: bool) {
-        if idle {
-            // Also what was skipped at the end of the range for the recording that is open.
-            self.tail = self.head;
-        } else if completed != 0 {
-            let end = self.slot(completed).map_or(0, |end| *end);
-            self.tail = self.tail.max(end);
-        }
-        self.set_limit();
-    }
-
-    fn set_limit(&mut self) {
-        let free = self.range.bytes() as u64 - self.in_use();
-        self.limit = self.range.bytes().min(self.start + free as usize);
-    }
-
-    /// Takes the piece up to `cursor` for submission number `submission`; returns its GPU address and size.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, submission: u64, cursor: usize) -> (u64, u32) {
-        let piece = (self.gpu + self.start as u64, (cursor - self.start) as u32);
-        self.head += (cursor - self.start) as u64;
-        self.start = cursor;
-        let head = self.head;
-        if let Some(end) = self.slot(submission) {
-            *end = head;
-        }
-        piece
-    }
 }
 
 impl Core {

@@ -1,116 +1,45 @@
 //! Queues: creation, submission in either model, waiting.
 
+mod doorbell;
 mod fallback;
 mod model;
+mod objects;
+mod options;
 mod recover;
 mod software;
 
 pub use model::{ModelReason, SubmissionModel};
+pub use options::{COMMAND_BYTES_MAX, Node, QueueOptions, RING_ENTRIES_MIN, SAVE_BYTES_MAX};
 pub use recover::Unfinished;
 
 use alloc::boxed::Box;
 use core::{
-    ffi::c_void,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
-use campanile_hw::{
-    isa::SAVE_SIZE_MAX,
-    packet,
-    private::{DoorbellAnswer, DoorbellData, HwQueueData, MAGIC},
-    queue::{CONTROL_SIZE, RING_ENTRIES_MAX, RING_ENTRY_SIZE},
-    registers::{NODE_COMPUTE, NODE_COPY},
-};
+use campanile_hw::packet;
 use wddm_ddi::{
-    Zeroed,
-    km::D3DDDI_CREATEHWQUEUEFLAGS,
-    kmt::*,
-    status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY},
-    types::D3DKMT_HANDLE,
+    Zeroed, km::D3DDDI_CREATEHWQUEUEFLAGS, kmt::*, status::STATUS_GRAPHICS_ALLOCATION_BUSY, types::D3DKMT_HANDLE,
 };
+
+use doorbell::{Doorbell, first_connection, ring_memory};
+use objects::{HwContext, HwQueue, PacketContext};
+use options::check_entries;
 
 use crate::{
     buffer::Mapping,
     commands::{CommandMemory, Core, Logs, Progress, Recorder},
     device::Device,
     error::{Error, Result},
-    fence::{self, FIRST_ADAPTER, Fence},
+    fence::{self, Fence},
     ring::{DoorbellWords, Status, UserRing},
-    shared::SharedWord,
-    thunks::{call, invoke},
+    thunks::invoke,
     trace::{QueueEvent, Tracer},
 };
 
-/// Fewest ring entries: the ring then fills a page, and the size of its allocation is exactly its own.
-pub const RING_ENTRIES_MIN: u32 = (CONTROL_SIZE / RING_ENTRY_SIZE) as u32;
 /// Longest time that is waited for the work in a ring that is to be replaced.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
-/// Most bytes of command memory.
-pub const COMMAND_BYTES_MAX: u32 = 1 << 28;
-/// Most bytes of the save area of a queue: the state of every program fits.
-pub const SAVE_BYTES_MAX: u32 = SAVE_SIZE_MAX;
-
-/// Engine that runs a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Node {
-    /// General work.
-    Compute,
-    /// Transfers.
-    Copy,
-}
-
-impl Node {
-    fn ordinal(self) -> u32 {
-        match self {
-            Self::Compute => NODE_COMPUTE,
-            Self::Copy => NODE_COPY,
-        }
-    }
-}
-
-/// Properties of a new queue.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueOptions {
-    /// Most submissions in flight: a power of two, 128 to 65536.
-    pub ring_entries: u32,
-    /// Bytes of command memory that the submissions in flight share: a multiple of 4096, up to 256 MiB.
-    pub command_bytes: u32,
-    /// `None` takes user-mode submission where it is enabled and works, the kernel's otherwise, and packets where the operating
-    /// system does not schedule in hardware; `Some` insists.
-    pub model: Option<SubmissionModel>,
-    /// Bytes of the kernel's memory that keep the state of a program while the queue is off the compute node: at least [`crate::Program::save_bytes`] of each, at most [`SAVE_BYTES_MAX`].
-    /// A program that needs more is a fault. Without effect on other nodes and for packets.
-    pub save_bytes: u32,
-}
-
-impl Default for QueueOptions {
-    fn default() -> Self {
-        Self { ring_entries: 256, command_bytes: 1 << 20, model: None, save_bytes: 256 << 10 }
-    }
-}
-
-impl QueueOptions {
-    fn check(&self) -> Result<()> {
-        check_entries(self.ring_entries)?;
-        if self.command_bytes == 0 || !self.command_bytes.is_multiple_of(4096) || self.command_bytes > COMMAND_BYTES_MAX
-        {
-            return Err(Error::BadArgument("command memory has a multiple of 4096 bytes, up to 256 MiB"));
-        }
-        if self.save_bytes == 0 || self.save_bytes > SAVE_BYTES_MAX {
-            return Err(Error::BadArgument("a save area has bytes, and no more than the state of any program"));
-        }
-        Ok(())
-    }
-}
-
-fn check_entries(entries: u32) -> Result<()> {
-    match entries.is_power_of_two() && (RING_ENTRIES_MIN..=RING_ENTRIES_MAX).contains(&entries) {
-        true => Ok(()),
-        false => Err(Error::BadArgument("a ring has a power of two of entries, 128 to 65536")),
-    }
-}
-
 /// Counts of a queue since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
@@ -576,196 +505,4 @@ fn open_user(
     // Connected before the first submission, so that a queue which cannot connect is found out while it is empty.
     first_connection(&user, &doorbell)?;
     Ok((Path::User(user, doorbell), queue, logs))
-}
-
-/// Memory for a ring and its control page, mapped.
-fn ring_memory(device: &Device, entries: u32) -> Result<(Mapping, Mapping)> {
-    let shared = device.adapter().shared_placement();
-    let ring = device.create_buffer(u64::from(entries) * RING_ENTRY_SIZE, shared)?.map()?;
-    Ok((ring, device.create_buffer(CONTROL_SIZE, shared)?.map()?))
-}
-
-/// Connects the doorbell of an empty ring.
-fn first_connection(ring: &UserRing, doorbell: &Doorbell) -> Result<()> {
-    doorbell.connect()?;
-    match ring.status() {
-        // Taken away again already: the first submission will reconnect.
-        Status::Connected | Status::ConnectedNotify | Status::Retry => Ok(()),
-        Status::Abort => Err(Error::Status(STATUS_DEVICE_NOT_READY, "connecting the doorbell")),
-        Status::Unknown(word) => Err(Error::DoorbellStatus(word)),
-    }
-}
-
-struct HwContext {
-    device: Device,
-    handle: D3DKMT_HANDLE,
-}
-
-impl HwContext {
-    fn new(device: &Device, node: Node) -> Result<Self> {
-        let mut create = D3DKMT_CREATEHWCONTEXT::zeroed();
-        create.hDevice = device.handle();
-        create.NodeOrdinal = node.ordinal();
-        create.EngineAffinity = FIRST_ADAPTER;
-        invoke!(device.thunks(), D3DKMTCreateHwContext, &mut create)?;
-        if create.hHwContext == 0 {
-            return Err(Error::BadAnswer("D3DKMTCreateHwContext gave no handle"));
-        }
-        Ok(Self { device: device.clone(), handle: create.hHwContext })
-    }
-}
-
-impl Drop for HwContext {
-    fn drop(&mut self) {
-        let mut args = D3DKMT_DESTROYHWCONTEXT { hHwContext: self.handle };
-        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyHwContext, &mut args));
-    }
-}
-
-/// A context of packets.
-struct PacketContext {
-    device: Device,
-    handle: D3DKMT_HANDLE,
-}
-
-impl PacketContext {
-    /// [d3dkmthk: D3DKMTCreateContextVirtual]
-    fn new(device: &Device, node: Node) -> Result<Self> {
-        let mut create = D3DKMT_CREATECONTEXTVIRTUAL::zeroed();
-        create.hDevice = device.handle();
-        create.NodeOrdinal = node.ordinal();
-        create.EngineAffinity = FIRST_ADAPTER;
-        invoke!(device.thunks(), D3DKMTCreateContextVirtual, &mut create)?;
-        if create.hContext == 0 {
-            return Err(Error::BadAnswer("D3DKMTCreateContextVirtual gave no handle"));
-        }
-        Ok(Self { device: device.clone(), handle: create.hContext })
-    }
-}
-
-impl Drop for PacketContext {
-    fn drop(&mut self) {
-        let mut args = D3DKMT_DESTROYCONTEXT { hContext: self.handle };
-        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyContext, &mut args));
-    }
-}
-
-struct HwQueue {
-    device: Device,
-    handle: D3DKMT_HANDLE,
-    /// Handle of the progress fence; belongs to the queue.
-    fence: D3DKMT_HANDLE,
-    progress: SharedWord,
-}
-
-impl HwQueue {
-    fn new(context: &HwContext, flags: D3DDDI_CREATEHWQUEUEFLAGS, save_bytes: u32) -> Result<Self> {
-        #[repr(align(8))]
-        struct Aligned([u8; HwQueueData::SIZE]);
-        let device = context.device.clone();
-        let mut data = Aligned(HwQueueData { magic: MAGIC, save_size: save_bytes }.to_bytes());
-        let mut create = D3DKMT_CREATEHWQUEUE::zeroed();
-        create.hHwContext = context.handle;
-        create.Flags = flags;
-        create.PrivateDriverDataSize = HwQueueData::SIZE as u32;
-        create.pPrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();
-        invoke!(device.thunks(), D3DKMTCreateHwQueue, &mut create)?;
-        // SAFETY: the system maps the progress fence's value, 8 bytes and 8-aligned, until the queue is destroyed.
-        let progress = unsafe { SharedWord::new(create.HwQueueProgressFenceCPUVirtualAddress) };
-        let (handle, fence) = (create.hHwQueue, create.hHwQueueProgressFence);
-        match progress {
-            Some(progress) => Ok(Self { device, handle, fence, progress }),
-            None => {
-                destroy_hw_queue(&device, handle);
-                Err(Error::BadAnswer("D3DKMTCreateHwQueue gave no progress fence address"))
-            }
-        }
-    }
-}
-
-impl Drop for HwQueue {
-    fn drop(&mut self) {
-        destroy_hw_queue(&self.device, self.handle);
-    }
-}
-
-fn destroy_hw_queue(device: &Device, handle: D3DKMT_HANDLE) {
-    let mut args = D3DKMT_DESTROYHWQUEUE { hHwQueue: handle };
-    device.adapter().count_teardown(call!(device.thunks(), D3DKMTDestroyHwQueue, &mut args));
-}
-
-struct Doorbell {
-    device: Device,
-    handle: D3DKMT_HANDLE,
-}
-
-impl Doorbell {
-    /// The doorbell of a queue for its ring. With `resize` it takes the place of the one that the queue has.
-    fn new(queue: &HwQueue, ring: &Mapping, control: &Mapping, resize: bool) -> Result<(Self, DoorbellWords)> {
-        #[repr(align(8))]
-        struct Aligned([u8; DoorbellData::SIZE]);
-        let data = DoorbellData { ring: ring.buffer().gpu_address(), control: control.buffer().gpu_address() };
-        let mut data = Aligned(data.to_bytes());
-        let mut create = D3DKMT_CREATE_DOORBELL::zeroed();
-        create.hHwQueue = queue.handle;
-        create.hRingBuffer = ring.buffer().allocation();
-        create.hRingBufferControl = control.buffer().allocation();
-        create.Flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(resize);
-        create.PrivateDriverDataSize = DoorbellData::SIZE as u32;
-        create.PrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();
-        invoke!(queue.device.thunks(), D3DKMTCreateDoorbell, &mut create)?;
-        let doorbell = Self { device: queue.device.clone(), handle: create.hDoorbell };
-        let word = |address: *mut c_void| {
-            // SAFETY: the system maps the word, 8 bytes and 8-aligned, until the doorbell is destroyed; doorbell and last
-            // queued value are writable.
-            unsafe { SharedWord::new(address) }
-                .ok_or(Error::BadAnswer("D3DKMTCreateDoorbell gave no address for a word"))
-        };
-        let queue = queue_number(&queue.device, &data.0)?;
-        let words = DoorbellWords {
-            queue,
-            doorbell: word(create.DoorbellCPUVirtualAddress)?,
-            status: word(create.DoorbellStatusCPUVirtualAddress)?,
-            last_queued: word(create.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress)?,
-        };
-        Ok((doorbell, words))
-    }
-
-    /// [d3dkmthk: D3DKMTConnectDoorbell]
-    fn connect(&self) -> Result<()> {
-        let mut args = D3DKMT_CONNECT_DOORBELL::zeroed();
-        args.hDoorbell = self.handle;
-        let outcome = invoke!(self.device.thunks(), D3DKMTConnectDoorbell, &mut args);
-        outcome.map_err(|error| self.device.explain(error))
-    }
-
-    /// [d3dkmthk: D3DKMTNotifyWorkSubmission]
-    fn notify(&self) -> Result<()> {
-        let mut args = D3DKMT_NOTIFY_WORK_SUBMISSION::zeroed();
-        args.hDoorbell = self.handle;
-        let outcome = invoke!(self.device.thunks(), D3DKMTNotifyWorkSubmission, &mut args);
-        outcome.map_err(|error| self.device.explain(error))
-    }
-}
-
-/// The queue's number, which the kernel-mode driver writes to the private data on a GPU whose doorbell is shared by all queues; 0 on others.
-fn queue_number(device: &Device, data: &[u8; DoorbellData::SIZE]) -> Result<u16> {
-    if !device.adapter().caps().global_doorbell() {
-        return Ok(0);
-    }
-    let answer = DoorbellAnswer::from_bytes(data);
-    match u16::try_from(answer.queue) {
-        // Data that the driver has not changed has the address of the ring control in bytes that an answer leaves zero.
-        Ok(queue) if answer.to_bytes() == *data => Ok(queue),
-        _ => {
-            Err(Error::BadAnswer("the doorbell is shared by all queues and the driver did not say the queue's number"))
-        }
-    }
-}
-
-impl Drop for Doorbell {
-    fn drop(&mut self) {
-        let mut args = D3DKMT_DESTROY_DOORBELL { hDoorbell: self.handle };
-        self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyDoorbell, &mut args));
-    }
 }
