@@ -3,6 +3,7 @@
 mod beside;
 mod build;
 mod output;
+mod pool;
 mod run;
 mod served;
 
@@ -56,7 +57,8 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the kernel driver under Wine, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+            "left out by --quick: the kernel driver under Wine, the soak, the conformance cases with features withheld, with one doorbell for all queues and with \
+             interrupts that name queues, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
@@ -78,6 +80,8 @@ struct Setting {
 
 impl Setting {
     const LINKED: Self = Self { driver: "linked", special_pool: "off", arguments: &[] };
+    /// The cases that run on many machines run on one kind of them only.
+    const QUICK: Self = Self { driver: "linked", special_pool: "off", arguments: &QUICK_ARGUMENTS };
     /// The images, with a pool in which an overrun faults. Two cases run at a time, for a process of the host may map so many guarded pages.
     const IMAGES: Self = Self { driver: "pe", special_pool: "end", arguments: &IMAGES_ARGUMENTS };
 }
@@ -93,8 +97,9 @@ const PROFILES: [&str; 7] = [
     "native-fence,user-mode-submission,hardware-scheduling",
 ];
 
-/// The suite that loads the kernel driver under a Wine of its own, which is downloaded for it alone.
-const LOADING: &str = "standin: test loading";
+/// What `--quick` leaves out: the suite that loads the kernel driver under a Wine of its own, which is downloaded for it alone, and random work
+/// for a minute.
+const LEFT_OUT_BY_QUICK: [&str; 2] = ["standin: test loading", "campanile: test soak"];
 
 /// Cases that run on the images without special pool: two that end processes many times, which would take as long as all others together, and one whose ten
 /// thousand queues need more guarded pages than a process of the host may map.
@@ -103,6 +108,10 @@ const PLAIN_POOL: [&str; 3] = [
     "Lifecycle.ExitWithRunningWorkDisturbsNobody",
     "Scale.ThousandsOfQueuesOnSixteenDoorbells",
 ];
+
+/// Leaves out features withheld, one doorbell for all queues, and interrupts that name queues.
+const QUICK_ARGUMENTS: [&str; 6] =
+    ["--skip", " without ", "--skip", " one doorbell for all queues", "--skip", " interrupts that name queues"];
 
 /// Leaves them out, and says how many cases run at a time.
 const IMAGES_ARGUMENTS: [&str; 8] =
@@ -234,32 +243,53 @@ impl Session<'_> {
         beside.release
     }
 
-    /// Every test executable of the workspace.
+    /// Every test executable of the workspace, as many at a time as there are processors.
     fn suites(&mut self, built: &Built) {
-        let quick = self.quick;
-        for suite in built.suites.iter().filter(|suite| !(quick && suite.name == LOADING)) {
-            self.suite(suite, "", &Setting::LINKED);
+        let left_out = if self.quick { &LEFT_OUT_BY_QUICK[..] } else { &[] };
+        let order = pool::Order::of(built.suites.iter().filter(|suite| !left_out.contains(&suite.name.as_str())));
+        let setting = if self.quick { Setting::QUICK } else { Setting::LINKED };
+        for suite in order.alone {
+            self.suite(suite, "", &setting);
         }
+        let workers = processors().min(4);
+        let threads = (test_threads() / workers).max(1);
+        let tasks = order.shared.into_iter().map(|suite| (&suite.name, self.command(suite, &Setting::LINKED, threads)));
+        let tasks = tasks.collect();
+        let limit = self.time_limit();
+        let run = |(name, command)| {
+            println!("started {name}");
+            let start = Instant::now();
+            let mut output = String::new();
+            let result = run::run_into(command, limit, |line| output.push_str(line));
+            (name, output, result, start.elapsed())
+        };
+        pool::side_by_side(tasks, workers, run, |(name, output, (tally, note), took)| {
+            print!("== {name}\n{output}");
+            self.record(name, tally, took, note);
+        });
     }
 
-    /// Runs one executable.
+    /// Runs one executable alone.
     fn suite(&mut self, suite: &build::Suite, suffix: &str, setting: &Setting) {
         let name = format!("{}{suffix}", suite.name);
         println!("== {name}");
         let start = Instant::now();
+        let (tally, note) = run::run(self.command(suite, setting, test_threads()), self.time_limit());
+        self.record(name, tally, start.elapsed(), note);
+    }
+
+    /// The command that runs an executable, `threads` of its tests at a time.
+    fn command(&self, suite: &build::Suite, setting: &Setting, threads: usize) -> Command {
         let mut command = Command::new(&suite.executable);
         command.current_dir(&suite.folder).env("CARGO_MANIFEST_DIR", &suite.folder);
         command.env("CAMPANILE_DRIVER", setting.driver).env("CAMPANILE_SPECIAL_POOL", setting.special_pool);
         command.args(setting.arguments);
         command.env("PROPTEST_CASES", if self.quick { "64" } else { "320" });
-        // Most tests wait more than they compute.
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        command.env("RUST_TEST_THREADS", (2 * processors).to_string());
+        command.env("RUST_TEST_THREADS", threads.to_string());
         if !self.quick {
             command.env("CAMPANILE_SCHEDULES", "many");
         }
-        let (tally, note) = run::run(command, self.time_limit());
-        self.record(name, tally, start.elapsed(), note);
+        command
     }
 
     fn doc_tests(&mut self) {
@@ -289,8 +319,7 @@ impl Session<'_> {
 
     /// Runs the commands of the release program as its users do: main job, cases, guest, bench.
     fn program(&mut self, program: &Path) {
-        // As many as the suites of the cases have at a time.
-        let jobs = (2 * thread::available_parallelism().map_or(1, usize::from)).min(64).to_string();
+        let jobs = test_threads().min(64).to_string();
         self.job(program, "main job", &[]);
         self.job(program, "main job on the Windows images", &["run", "--driver", "pe"]);
         for withheld in PROFILES {
@@ -381,6 +410,15 @@ impl Session<'_> {
         println!("{sum}");
         sum.failed == 0
     }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Number of tests that run at a time: most wait more than they compute.
+fn test_threads() -> usize {
+    2 * processors()
 }
 
 fn line(outcome: &Outcome) -> String {

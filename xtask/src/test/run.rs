@@ -1,4 +1,4 @@
-//! Running one test executable: its output is passed on as it comes, and counted.
+//! Running one test executable: its output is passed on, and counted.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -8,8 +8,17 @@ use std::time::{Duration, Instant};
 
 use super::output::{Reader, Tally};
 
-/// Runs `command` for at most `time_limit`.
-pub(super) fn run(mut command: Command, time_limit: Duration) -> (Tally, Option<String>) {
+/// Runs `command` for at most `time_limit`, and prints its output as it comes.
+pub(super) fn run(command: Command, time_limit: Duration) -> (Tally, Option<String>) {
+    run_into(command, time_limit, |line| print!("{line}"))
+}
+
+/// Runs `command` for at most `time_limit`. Each line of its output goes to `show` as it comes.
+pub(super) fn run_into(
+    mut command: Command,
+    time_limit: Duration,
+    mut show: impl FnMut(&str),
+) -> (Tally, Option<String>) {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -34,7 +43,7 @@ pub(super) fn run(mut command: Command, time_limit: Duration) -> (Tally, Option<
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
-                print!("{line}");
+                show(&line);
                 reader.line(&line);
             }
             Err(RecvTimeoutError::Disconnected) => break,
