@@ -397,7 +397,7 @@ impl Session<'_> {
 
     /// Longest time one suite may take; a hang is a failure, not a wait.
     fn time_limit(&self) -> Duration {
-        Duration::from_secs(if self.quick { 150 } else { 900 })
+        Duration::from_secs(if self.quick { 300 } else { 900 })
     }
 
     fn summary(&self) -> bool {
