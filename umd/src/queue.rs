@@ -2,6 +2,7 @@
 
 mod fallback;
 mod model;
+mod priority;
 mod recover;
 mod software;
 
@@ -82,11 +83,13 @@ pub struct QueueOptions {
     /// Bytes of the kernel's memory that keep the state of a program while the queue is off the compute node: at least [`crate::Program::save_bytes`] of each, at most [`SAVE_BYTES_MAX`].
     /// A program that needs more is a fault. Without effect on other nodes and for packets.
     pub save_bytes: u32,
+    /// Priority of the context among all contexts: -7 to -1 idle, 0 normal, 1 to 7 focus, 8 to 31 realtime. See [`Queue::new`].
+    pub priority: i32,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { ring_entries: 256, command_bytes: 1 << 20, model: None, save_bytes: 256 << 10 }
+        Self { ring_entries: 256, command_bytes: 1 << 20, model: None, save_bytes: 256 << 10, priority: 0 }
     }
 }
 
@@ -213,11 +216,18 @@ impl Queue {
     ///
     /// # Errors
     /// [`Error::BadArgument`] for options out of range, [`Error::UserSubmissionDisabled`] if it was asked for by name,
-    /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone.
+    /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone; among
+    /// others STATUS_PRIVILEGE_NOT_HELD for a priority that the process may not have.
     /// [d3dkmthk: D3DKMTCreateHwContext, D3DKMTCreateHwQueue, D3DKMTCreateDoorbell, D3DKMTConnectDoorbell,
-    /// D3DKMTCreateContextVirtual]
+    /// D3DKMTCreateContextVirtual, D3DKMTSetContextSchedulingPriority]
     pub fn new(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
         options.check()?;
+        let queue = Self::of_normal_priority(device, node, options)?;
+        queue.take_priority()?;
+        Ok(queue)
+    }
+
+    fn of_normal_priority(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
         let usable = user_submission_usable(device);
         if options.model == Some(SubmissionModel::User) {
             usable?;

@@ -104,6 +104,7 @@ structures! {
         descriptor_binding_partially_bound, runtime_descriptor_array,
     }
     PhysicalDeviceFaultFeaturesEXT: 2 { device_fault }
+    PhysicalDeviceGlobalPriorityQueryFeaturesKHR: 1 { global_priority_query }
     PhysicalDeviceImageRobustnessFeatures: 1 { robust_image_access }
     PhysicalDeviceScalarBlockLayoutFeatures: 1 { scalar_block_layout }
     PhysicalDeviceUniformBufferStandardLayoutFeatures: 1 { uniform_buffer_standard_layout }
