@@ -55,6 +55,11 @@ impl Queue {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn submit(&self, steps: &[Step<'_>]) -> Answer<()> {
+        for step in steps {
+            if let Step::Run(buffer) = step {
+                buffer.recording().refresh()?;
+            }
+        }
         let (mut reached, mut queue) = (Reached::default(), self.hardware());
         while reached.step < steps.len() {
             queue.submit(|recorder| reached.go_on(steps, recorder)).map_err(result)?;
