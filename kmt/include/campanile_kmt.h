@@ -3155,6 +3155,9 @@ NTSTATUS D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER *args);
 /* Asks for adapter information */
 NTSTATUS D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO *args);
 
+/* Reads the clocks of GPU and CPU together */
+NTSTATUS D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION *args);
+
 /* Creates a device */
 NTSTATUS D3DKMTCreateDevice(D3DKMT_CREATEDEVICE *args);
 
@@ -3233,6 +3236,9 @@ NTSTATUS D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT *args);
 /* Destroys a hardware context */
 NTSTATUS D3DKMTDestroyHwContext(D3DKMT_DESTROYHWCONTEXT *args);
 
+/* Sets the priority of a context among those of all processes */
+NTSTATUS D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY *args);
+
 /* Creates a hardware queue with its progress fence */
 NTSTATUS D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE *args);
 
@@ -3301,9 +3307,6 @@ NTSTATUS D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2 *args);
 
 /* Lets contexts signal fences */
 NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 *args);
-
-/* Sets the priority of a context among those of all processes */
-NTSTATUS D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY *args);
 
 /* Gives the priority of a context among those of all processes */
 NTSTATUS D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY *args);
@@ -3418,9 +3421,6 @@ NTSTATUS D3DKMTOpenAdapterFromDeviceName(D3DKMT_OPENADAPTERFROMDEVICENAME *args)
 
 /* Asks whether a feature of an adapter is enabled */
 NTSTATUS D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED *args);
-
-/* Reads the clocks of GPU and CPU together */
-NTSTATUS D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION *args);
 
 /* Asks that the clocks of an adapter stay as they are */
 NTSTATUS D3DKMTSetStablePowerState(D3DKMT_SETSTABLEPOWERSTATE *args);

@@ -12,6 +12,7 @@
 //   D3DKMTOpenAdapterFromLuid
 //   D3DKMTCloseAdapter
 //   D3DKMTQueryAdapterInfo
+//   D3DKMTQueryClockCalibration
 //   D3DKMTCreateDevice
 //   D3DKMTDestroyDevice
 //   D3DKMTGetDeviceState
@@ -38,6 +39,7 @@
 //   D3DKMTSubmitCommand
 //   D3DKMTCreateHwContext
 //   D3DKMTDestroyHwContext
+//   D3DKMTSetContextSchedulingPriority
 //   D3DKMTCreateHwQueue
 //   D3DKMTDestroyHwQueue
 //   D3DKMTSubmitCommandToHwQueue

@@ -8,7 +8,7 @@ use core::{
 
 use campanile_hw::{
     private::{AdapterData, MAGIC, Placement},
-    registers::{Caps, INTERFACE_VERSION},
+    registers::{Caps, INTERFACE_VERSION, NODE_COMPUTE},
 };
 use wddm_ddi::{
     Zeroed,
@@ -45,6 +45,17 @@ pub struct VideoMemory {
     pub budget: u64,
     /// Bytes that it keeps resident.
     pub usage: u64,
+}
+
+/// The clocks of GPU and processor at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// Ticks of the GPU clock, which TIMESTAMP packets write.
+    pub gpu: u64,
+    /// Ticks of it in a second.
+    pub gpu_hz: u64,
+    /// Value of the processor's performance counter. [d3dkmdt: DXGK_GPUCLOCKDATA]
+    pub processor: u64,
 }
 
 /// An opened Campanile GPU. Clones share the handle, which is closed with the last of them.
@@ -171,6 +182,18 @@ impl Adapter {
     /// Frequency of the GPU clock that TIMESTAMP packets write, in hertz.
     pub fn clock_hz(&self) -> u64 {
         self.inner.data.clock_hz
+    }
+
+    /// Reads the clocks of GPU and processor back to back. All nodes have one clock.
+    ///
+    /// # Errors
+    /// [`Error::Status`]; [`Error::MissingThunk`] of a Windows that cannot. [d3dkmthk: D3DKMTQueryClockCalibration]
+    pub fn clocks(&self) -> Result<Clocks> {
+        let mut args = D3DKMT_QUERYCLOCKCALIBRATION::zeroed();
+        (args.hAdapter, args.NodeOrdinal) = (self.handle(), NODE_COMPUTE);
+        invoke!(self.thunks(), D3DKMTQueryClockCalibration, &mut args)?;
+        let data = args.ClockData;
+        Ok(Clocks { gpu: data.GpuClockCounter, gpu_hz: data.GpuFrequency, processor: data.CpuClockCounter })
     }
 
     /// True if the GPU schedules hardware queues of this adapter, without which every submission is a packet of the operating system's.

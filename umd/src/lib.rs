@@ -83,7 +83,7 @@ mod system;
 mod thunks;
 mod trace;
 
-pub use adapter::{Adapter, MemoryGroup, VideoMemory};
+pub use adapter::{Adapter, Clocks, MemoryGroup, VideoMemory};
 pub use buffer::{Buffer, Mapping, OfferPriority, Placement, Reclaimed};
 pub use commands::{CopyRows, Dispatch, DispatchReport, Recorder};
 pub use device::Device;

@@ -5,6 +5,7 @@ mod fallback;
 mod model;
 mod objects;
 mod options;
+mod priority;
 mod recover;
 mod software;
 
@@ -142,11 +143,18 @@ impl Queue {
     ///
     /// # Errors
     /// [`Error::BadArgument`] for options out of range, [`Error::UserSubmissionDisabled`] if it was asked for by name,
-    /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone.
+    /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone; among
+    /// others STATUS_PRIVILEGE_NOT_HELD for a priority that the process may not have.
     /// [d3dkmthk: D3DKMTCreateHwContext, D3DKMTCreateHwQueue, D3DKMTCreateDoorbell, D3DKMTConnectDoorbell,
-    /// D3DKMTCreateContextVirtual]
+    /// D3DKMTCreateContextVirtual, D3DKMTSetContextSchedulingPriority]
     pub fn new(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
         options.check()?;
+        let queue = Self::of_normal_priority(device, node, options)?;
+        queue.take_priority()?;
+        Ok(queue)
+    }
+
+    fn of_normal_priority(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
         let usable = user_submission_usable(device);
         if options.model == Some(SubmissionModel::User) {
             usable?;

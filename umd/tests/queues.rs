@@ -6,7 +6,8 @@ use campanile_umd::*;
 use fake::*;
 use wddm_ddi::status::*;
 
-const OPTIONS: QueueOptions = QueueOptions { ring_entries: 128, command_bytes: 4096, model: None, save_bytes: 4096 };
+const OPTIONS: QueueOptions =
+    QueueOptions { ring_entries: 128, command_bytes: 4096, model: None, save_bytes: 4096, priority: 0 };
 
 fn device() -> Device {
     Device::new(&Adapter::open(&THUNKS).expect("adapter")).expect("device")
@@ -40,6 +41,34 @@ fn a_queue_is_made_on_its_node_whatever_its_model() {
         assert_eq!(os(|fake| fake.nodes.clone()), [1, 0], "{model:?}");
         drop(queues);
     }
+}
+
+#[test]
+fn a_queue_has_its_priority_or_is_not_made() {
+    use SubmissionModel::{Kernel, Packet, User};
+    let device = device();
+    let of = |model, priority| Queue::new(&device, Node::Compute, QueueOptions { model, priority, ..OPTIONS });
+    for model in [None, Some(User), Some(Kernel), Some(Packet)] {
+        drop(of(model, 0).expect("a queue"));
+        assert_eq!(os(|fake| fake.priorities.len()), 0, "the normal one takes no call");
+        drop(of(model, -7).expect("a queue"));
+        assert_eq!(os(|fake| std::mem::take(&mut fake.priorities)), [-7], "{model:?}");
+        os(|fake| fake.fail_names.push(("D3DKMTSetContextSchedulingPriority", STATUS_PRIVILEGE_NOT_HELD)));
+        let objects = os(|fake| fake.objects.len());
+        let refused = of(model, 8).err();
+        let name = "D3DKMTSetContextSchedulingPriority";
+        assert_eq!(refused, Some(Error::Status(STATUS_PRIVILEGE_NOT_HELD, name)), "{model:?}");
+        assert_eq!(os(|fake| fake.objects.len()), objects, "every step is undone");
+        os(|fake| fake.fail_names.clear());
+    }
+    assert!(os(|fake| fake.violations.is_empty()));
+}
+
+#[test]
+fn the_clocks_of_gpu_and_processor_are_read_together() {
+    let adapter = Adapter::open(&THUNKS).expect("adapter");
+    let clocks = adapter.clocks().expect("clocks");
+    assert_eq!((clocks.gpu, clocks.gpu_hz, clocks.processor), (5000, 1_000_000_000, 70));
 }
 
 #[test]

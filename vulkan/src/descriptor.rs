@@ -106,6 +106,11 @@ impl DescriptorSet {
         descriptors.iter().skip(first).take(count as usize).copied().collect()
     }
 
+    /// True if it may be updated after it was bound.
+    pub(crate) fn is_updated_after_bind(&self) -> bool {
+        self.layout.is_updated_after_bind
+    }
+
     /// The descriptors as they are now, with the offsets that are given when they are bound. Returns how many of those it took.
     pub(crate) fn bound(&self, offsets: &[u32], to: &mut Vec<Range>) -> usize {
         let descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);

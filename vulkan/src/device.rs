@@ -23,6 +23,15 @@ pub(crate) struct Device {
     kinds: Vec<MemoryKind>,
 }
 
+/// Queues that a device is to have of a family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueuesWanted {
+    pub(crate) family: u32,
+    pub(crate) count: u32,
+    /// Priority of their contexts among all contexts.
+    pub(crate) priority: i32,
+}
+
 /// A hardware queue.
 pub(crate) struct Queue {
     hardware: Mutex<HardwareQueue>,
@@ -37,23 +46,25 @@ impl Dispatched for Queue {
 }
 
 impl Device {
-    /// Creates a device with so many queues of each family; `counts` pairs the index of a family with a number.
+    /// Creates a device with these queues.
     ///
     /// # Errors
-    /// VK_ERROR_INITIALIZATION_FAILED for a family or a number that there is not; what the operating system refuses.
-    pub(crate) fn new(physical: &PhysicalDevice, counts: &[(u32, u32)]) -> Answer<Self> {
+    /// VK_ERROR_INITIALIZATION_FAILED for a family or a number that there is not; VK_ERROR_NOT_PERMITTED_KHR for a priority that the process may not
+    /// have; what else the operating system refuses.
+    pub(crate) fn new(physical: &PhysicalDevice, wanted: &[QueuesWanted]) -> Answer<Self> {
         let umd = campanile_umd::Device::new(physical.adapter()).map_err(result)?;
         let mut families: Vec<Vec<Owned<Queue>>> = FAMILIES.iter().map(|_| Vec::new()).collect();
-        for (index, count) in counts {
-            let place = *index as usize;
+        for QueuesWanted { family, count, priority } in wanted {
+            let place = *family as usize;
             let (Some(family), Some(queues)) = (FAMILIES.get(place), families.get_mut(place)) else {
                 return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
             };
             if *count > family.properties().queue_count {
                 return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
             }
+            let options = QueueOptions { priority: *priority, ..QueueOptions::default() };
             for _ in 0..*count {
-                let queue = HardwareQueue::new(&umd, family.node, QueueOptions::default()).map_err(result)?;
+                let queue = HardwareQueue::new(&umd, family.node, options).map_err(result)?;
                 queues.push(Owned::new(Queue { hardware: Mutex::new(queue) }));
             }
         }

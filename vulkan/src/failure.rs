@@ -4,7 +4,9 @@ use std::io::Write;
 
 use ash::vk;
 use campanile_umd::Error;
-use wddm_ddi::status::{STATUS_GRAPHICS_NO_VIDEO_MEMORY, STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
+use wddm_ddi::status::{
+    STATUS_GRAPHICS_NO_VIDEO_MEMORY, STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY, STATUS_PRIVILEGE_NOT_HELD,
+};
 
 /// Answer of a command, or the error that it returns.
 pub(crate) type Answer<T> = Result<T, vk::Result>;
@@ -19,6 +21,7 @@ pub(crate) fn result(error: Error) -> vk::Result {
         Error::Status(STATUS_NO_MEMORY | STATUS_INSUFFICIENT_RESOURCES | STATUS_GRAPHICS_NO_VIDEO_MEMORY, _) => {
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
         }
+        Error::Status(STATUS_PRIVILEGE_NOT_HELD, _) => vk::Result::ERROR_NOT_PERMITTED_KHR,
         error => {
             tell(&error);
             vk::Result::ERROR_UNKNOWN

@@ -44,6 +44,8 @@ pub(crate) struct SetLayout {
     pub(crate) dynamic: Vec<u32>,
     /// Records of the samplers that the layout itself names, by the places of their descriptors.
     pub(crate) immutable: BTreeMap<u32, u64>,
+    /// True if sets may be updated after they were bound, until they are submitted.
+    pub(crate) is_updated_after_bind: bool,
 }
 
 impl SetLayout {
@@ -63,7 +65,7 @@ impl SetLayout {
                 dynamic.extend(slot.first..count);
             }
         }
-        Self { slots, count, dynamic, immutable }
+        Self { slots, count, dynamic, immutable, is_updated_after_bind: false }
     }
 
     /// A binding.

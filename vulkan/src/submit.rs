@@ -55,6 +55,11 @@ impl Queue {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn submit(&self, steps: &[Step<'_>]) -> Answer<()> {
+        for step in steps {
+            if let Step::Run(buffer) = step {
+                buffer.recording().refresh()?;
+            }
+        }
         let (mut reached, mut queue) = (Reached::default(), self.hardware());
         while reached.step < steps.len() {
             queue.submit(|recorder| reached.go_on(steps, recorder)).map_err(result)?;
@@ -69,7 +74,7 @@ mod tests {
 
     use super::Step;
     use crate::app::{App, Scope};
-    use crate::device::{Device, Queue};
+    use crate::device::{Device, Queue, QueuesWanted};
     use crate::machine;
     use crate::physical::PhysicalDevice;
     use crate::sync::{Semaphore, wait};
@@ -77,7 +82,7 @@ mod tests {
     #[test]
     fn a_submission_is_a_ring_of_the_doorbell_and_no_thunk() {
         let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
-        let device = Device::new(&physical, &[(0, 1)]).expect("a device");
+        let device = Device::new(&physical, &[QueuesWanted { family: 0, count: 1, priority: 0 }]).expect("a device");
         let scope = Scope;
         // SAFETY: no pointers but handles of this driver.
         let app = unsafe { App::promised(&scope) };

@@ -169,7 +169,7 @@ fn clocks(case: &Case) -> Result<(), Failure> {
     let read = |node: u32, engine: u32| -> Result<(NTSTATUS, DXGK_GPUCLOCKDATA), Failure> {
         let mut arguments = D3DKMT_QUERYCLOCKCALIBRATION::zeroed();
         (arguments.hAdapter, arguments.NodeOrdinal, arguments.PhysicalAdapterIndex) = (adapter(case)?, node, engine);
-        let status = case.kmt().call(case.kmt().further().D3DKMTQueryClockCalibration, &mut arguments);
+        let status = case.kmt().call(case.kmt().table().D3DKMTQueryClockCalibration, &mut arguments);
         Ok((status, arguments.ClockData))
     };
     let (status, first) = read(0, 0)?;
@@ -195,7 +195,7 @@ fn figures(case: &Case) -> Result<(), Failure> {
     for ordinal in 0..NODES {
         let mut clock = D3DKMT_QUERYCLOCKCALIBRATION::zeroed();
         (clock.hAdapter, clock.NodeOrdinal) = (adapter, ordinal);
-        granted(kmt.call(kmt.further().D3DKMTQueryClockCalibration, &mut clock), "D3DKMTQueryClockCalibration")?;
+        granted(kmt.call(kmt.table().D3DKMTQueryClockCalibration, &mut clock), "D3DKMTQueryClockCalibration")?;
         let hertz = clock.ClockData.GpuFrequency;
         let mut node = D3DKMT_NODE_PERFDATA::zeroed();
         (node.NodeOrdinal, node.Voltage) = (ordinal, 77);

@@ -335,7 +335,7 @@ fn update(scene: &Scene) -> NTSTATUS {
 
 fn set_priority(scene: &Scene, context: D3DKMT_HANDLE) -> NTSTATUS {
     let mut arguments = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: -1 };
-    scene.rig.kmt.call(scene.rig.kmt.further().D3DKMTSetContextSchedulingPriority, &mut arguments)
+    scene.rig.kmt.call(scene.rig.kmt.table().D3DKMTSetContextSchedulingPriority, &mut arguments)
 }
 
 fn destroy_context(scene: &Scene) -> NTSTATUS {

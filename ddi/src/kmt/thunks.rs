@@ -31,6 +31,8 @@ macro_rules! for_each_thunk {
                     D3DKMTCloseAdapter(args: *mut D3DKMT_CLOSEADAPTER);
                     /// Asks for adapter information. [d3dkmthk: D3DKMTQueryAdapterInfo]
                     D3DKMTQueryAdapterInfo(args: *mut D3DKMT_QUERYADAPTERINFO);
+                    /// Reads the clocks of GPU and CPU together. [d3dkmthk: D3DKMTQueryClockCalibration]
+                    D3DKMTQueryClockCalibration(args: *mut D3DKMT_QUERYCLOCKCALIBRATION);
                     /// Creates a device. [d3dkmthk: D3DKMTCreateDevice]
                     D3DKMTCreateDevice(args: *mut D3DKMT_CREATEDEVICE);
                     /// Destroys a device with everything made on it. [d3dkmthk: D3DKMTDestroyDevice]
@@ -83,6 +85,8 @@ macro_rules! for_each_thunk {
                     D3DKMTCreateHwContext(args: *mut D3DKMT_CREATEHWCONTEXT);
                     /// Destroys a hardware context. [d3dkmthk: D3DKMTDestroyHwContext]
                     D3DKMTDestroyHwContext(args: *mut D3DKMT_DESTROYHWCONTEXT);
+                    /// Sets the priority of a context among those of all processes. [d3dkmthk: D3DKMTSetContextSchedulingPriority]
+                    D3DKMTSetContextSchedulingPriority(args: *mut D3DKMT_SETCONTEXTSCHEDULINGPRIORITY);
                     /// Creates a hardware queue with its progress fence. [d3dkmthk: D3DKMTCreateHwQueue]
                     D3DKMTCreateHwQueue(args: *mut D3DKMT_CREATEHWQUEUE);
                     /// Destroys a hardware queue. [d3dkmthk: D3DKMTDestroyHwQueue]
@@ -137,8 +141,6 @@ macro_rules! for_each_thunk {
                     D3DKMTEnumAdapters2(args: *mut D3DKMT_ENUMADAPTERS2);
                     /// Lets contexts signal fences. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu2]
                     D3DKMTSignalSynchronizationObjectFromGpu2(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2);
-                    /// Sets the priority of a context among those of all processes. [d3dkmthk: D3DKMTSetContextSchedulingPriority]
-                    D3DKMTSetContextSchedulingPriority(args: *mut D3DKMT_SETCONTEXTSCHEDULINGPRIORITY);
                     /// Gives the priority of a context among those of all processes. [d3dkmthk: D3DKMTGetContextSchedulingPriority]
                     D3DKMTGetContextSchedulingPriority(args: *mut D3DKMT_GETCONTEXTSCHEDULINGPRIORITY);
                     /// Sets the priority of a context among those of its process. [d3dkmthk: D3DKMTSetContextInProcessSchedulingPriority]
@@ -215,8 +217,6 @@ macro_rules! for_each_thunk {
                     D3DKMTOpenAdapterFromDeviceName(args: *mut D3DKMT_OPENADAPTERFROMDEVICENAME);
                     /// Asks whether a feature of an adapter is enabled. [d3dkmthk: D3DKMTIsFeatureEnabled]
                     D3DKMTIsFeatureEnabled(args: *mut D3DKMT_ISFEATUREENABLED);
-                    /// Reads the clocks of GPU and CPU together. [d3dkmthk: D3DKMTQueryClockCalibration]
-                    D3DKMTQueryClockCalibration(args: *mut D3DKMT_QUERYCLOCKCALIBRATION);
                     /// Asks that the clocks of an adapter stay as they are. [d3dkmthk: D3DKMTSetStablePowerState]
                     D3DKMTSetStablePowerState(args: *mut D3DKMT_SETSTABLEPOWERSTATE);
                     /// Gives a device up. [d3dkmthk: D3DKMTMarkDeviceAsError]

@@ -1,6 +1,6 @@
 //! Priorities of contexts, and classes of processes.
 //!
-//! The user-mode driver here leaves them to its clients, so these are functions beside the table of thunks.
+//! The user-mode driver here sets priorities among all contexts only, and leaves the others to its clients.
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;

@@ -47,11 +47,13 @@ pub struct QueueOptions {
     /// Bytes of the kernel's memory that keep the state of a program while the queue is off the compute node: at least [`crate::Program::save_bytes`] of each, at most [`SAVE_BYTES_MAX`].
     /// A program that needs more is a fault. Without effect on other nodes and for packets.
     pub save_bytes: u32,
+    /// Priority of the context among all contexts: -7 to -1 idle, 0 normal, 1 to 7 focus, 8 to 31 realtime. See [`super::Queue::new`].
+    pub priority: i32,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { ring_entries: 256, command_bytes: 1 << 20, model: None, save_bytes: 256 << 10 }
+        Self { ring_entries: 256, command_bytes: 1 << 20, model: None, save_bytes: 256 << 10, priority: 0 }
     }
 }
 

@@ -181,6 +181,8 @@ pub(crate) struct Fake {
     pub(crate) queue_number: Option<u32>,
     /// Nodes that contexts were made on, in order.
     pub(crate) nodes: Vec<u32>,
+    /// Priorities that contexts were given, in order.
+    pub(crate) priorities: Vec<i32>,
     /// Statuses that the next connections leave; CONNECTED when used up.
     pub(crate) connect: VecDeque<u64>,
     /// True if D3DKMTGetDeviceState reports the device as lost.
@@ -229,6 +231,7 @@ impl Fake {
             fail_names: Vec::new(),
             queue_number: None,
             nodes: Vec::new(),
+            priorities: Vec::new(),
             connect: VecDeque::new(),
             lost: false,
             pending: false,

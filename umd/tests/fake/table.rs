@@ -42,6 +42,16 @@ thunks! {
     };
     D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER) = |fake, args| fake.remove(args.hAdapter, "adapter");
     D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO) = query_adapter;
+    D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION) = |fake, args| {
+        let adapter = args.hAdapter;
+        if !matches!(fake.objects.get(&adapter), Some(Object::Adapter)) {
+            return fake.violation("the clock of no adapter".into());
+        }
+        let mut clocks = wddm_ddi::km::DXGK_GPUCLOCKDATA::zeroed();
+        (clocks.GpuFrequency, clocks.GpuClockCounter, clocks.CpuClockCounter) = (1_000_000_000, 5000, 70);
+        args.ClockData = clocks;
+        STATUS_SUCCESS
+    };
     D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) = |fake, args| {
         // SAFETY: the handle is the arm in use.
         let adapter = unsafe { args.u.hAdapter };
@@ -210,6 +220,13 @@ thunks! {
             fake.violations.push("context destroyed before its queue".into());
         }
         fake.remove(context, "context")
+    };
+    D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY) = |fake, args| {
+        if !matches!(fake.objects.get(&args.hContext), Some(Object::Context | Object::PacketContext)) {
+            return fake.violation("the priority of no context".into());
+        }
+        fake.priorities.push(args.Priority);
+        STATUS_SUCCESS
     };
     D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE) = |fake, args| {
         assert_eq!(args.PrivateDriverDataSize as usize, HwQueueData::SIZE);

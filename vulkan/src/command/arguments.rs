@@ -1,5 +1,7 @@
 //! Memory for argument blocks and for the data of updates.
 
+use std::sync::Arc;
+
 use campanile_umd::{Device, Mapping, Placement};
 
 use crate::failure::{Answer, result};
@@ -12,10 +14,32 @@ const ALIGNMENT: usize = 16;
 /// Memory that a command buffer writes when it is recorded and the GPU reads when it runs. It stays mapped for both.
 pub(crate) struct Arguments {
     device: Device,
-    pieces: Vec<Mapping>,
+    pieces: Vec<Arc<Mapping>>,
     /// The piece that is written, and the first free byte of it.
     piece: usize,
     used: usize,
+}
+
+/// Bytes that were written, and may be written anew before the GPU reads them.
+#[derive(Clone)]
+pub(crate) struct Written {
+    piece: Arc<Mapping>,
+    at: usize,
+}
+
+impl Written {
+    /// Their GPU virtual address.
+    pub(crate) fn address(&self) -> u64 {
+        self.piece.buffer().gpu_address() + self.at as u64
+    }
+
+    /// Writes bytes from `offset` on.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Answer<()> {
+        self.piece.write(self.at.saturating_add(offset), bytes).map_err(result)
+    }
 }
 
 impl Arguments {
@@ -34,23 +58,23 @@ impl Arguments {
         self.pieces.clear();
     }
 
-    /// Writes bytes; returns their GPU virtual address, a multiple of 16.
+    /// Writes bytes, at a GPU virtual address that is a multiple of 16.
     ///
     /// # Errors
     /// VK_ERROR_OUT_OF_DEVICE_MEMORY and what else the operating system refuses.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Answer<u64> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Answer<Written> {
         loop {
             let Some(piece) = self.pieces.get(self.piece) else {
                 let size = bytes.len().max(PIECE) as u64;
                 let memory = self.device.create_buffer(size, Placement::SystemUncached).map_err(result)?;
-                self.pieces.push(memory.map().map_err(result)?);
+                self.pieces.push(Arc::new(memory.map().map_err(result)?));
                 continue;
             };
             if piece.len() - self.used >= bytes.len() {
-                piece.write(self.used, bytes).map_err(result)?;
-                let address = piece.buffer().gpu_address() + self.used as u64;
+                let written = Written { piece: piece.clone(), at: self.used };
+                written.write(0, bytes)?;
                 self.used = (self.used + bytes.len()).next_multiple_of(ALIGNMENT).min(piece.len());
-                return Ok(address);
+                return Ok(written);
             }
             (self.piece, self.used) = (self.piece + 1, 0);
         }

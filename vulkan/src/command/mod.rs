@@ -1,6 +1,7 @@
 //! Command buffers: what is recorded, and how it becomes packets when it is submitted.
 
 mod arguments;
+mod bound;
 mod pool;
 mod record;
 mod texels;

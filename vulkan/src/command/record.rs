@@ -6,6 +6,7 @@ use ash::vk;
 use campanile_umd::Device;
 
 use super::arguments::Arguments;
+use super::bound::{Bound, Late};
 use super::{Command, Recorded};
 use crate::descriptor::{self, DescriptorSet, Write};
 use crate::layout::{PipelineLayout, SetLayout};
@@ -20,10 +21,12 @@ pub(crate) struct Recording {
     commands: Vec<Command>,
     pipeline: Option<Arc<Pipeline>>,
     push: [u8; PUSH_CONSTANTS_MAX as usize],
-    sets: Vec<Vec<Range>>,
+    sets: Vec<Bound>,
     /// The argument block of the latest dispatch, with the workgroup that it begins with, while it is the one of the next dispatch, too.
     block: Option<(u64, Option<[u32; 3]>)>,
     arguments: Arguments,
+    /// Sets in argument blocks that may be updated until the buffer is submitted.
+    late: Vec<Late>,
     /// The first error, which vkEndCommandBuffer returns.
     failed: Recorded,
 }
@@ -37,6 +40,7 @@ impl Recording {
             sets: Vec::new(),
             block: None,
             arguments: Arguments::new(device),
+            late: Vec::new(),
             failed: Ok(()),
         }
     }
@@ -47,6 +51,7 @@ impl Recording {
         self.pipeline = None;
         self.sets.clear();
         self.block = None;
+        self.late.clear();
         self.failed = Ok(());
         if trim {
             self.commands.shrink_to_fit();
@@ -71,7 +76,15 @@ impl Recording {
 
     /// Keeps bytes for commands; returns their GPU virtual address.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<u64, vk::Result> {
-        self.arguments.write(bytes)
+        Ok(self.arguments.write(bytes)?.address())
+    }
+
+    /// Before a submission: argument blocks get the descriptors as they are now of sets that may be updated after they were bound.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST.
+    pub(crate) fn refresh(&mut self) -> Recorded {
+        self.late.iter_mut().try_for_each(Late::refresh)
     }
 
     /// The commands in order.
@@ -91,13 +104,13 @@ impl Recording {
         self.block = None;
     }
 
-    fn set(&mut self, index: u32) -> Option<&mut Vec<Range>> {
+    fn set(&mut self, index: u32) -> Option<&mut Bound> {
         if index >= SETS_MAX {
             return None;
         }
         let index = index as usize;
         if self.sets.len() <= index {
-            self.sets.resize_with(index + 1, Vec::new);
+            self.sets.resize_with(index + 1, Bound::default);
         }
         self.block = None;
         self.sets.get_mut(index)
@@ -107,7 +120,7 @@ impl Recording {
     pub(crate) fn bind_sets(&mut self, first: u32, sets: &[Arc<DescriptorSet>], mut offsets: &[u32]) {
         for (index, set) in (first..).zip(sets) {
             let Some(place) = self.set(index) else { return };
-            let taken = set.bound(offsets, place);
+            let taken = place.bind(set, offsets);
             offsets = offsets.get(taken..).unwrap_or_default();
         }
     }
@@ -115,8 +128,8 @@ impl Recording {
     /// Writes descriptors of a set that has no object.
     pub(crate) fn push_set(&mut self, index: u32, layout: &SetLayout, writes: &[Write]) {
         let Some(place) = self.set(index) else { return };
-        place.resize(layout.count as usize, Range::default());
-        writes.iter().for_each(|write| descriptor::write(layout, place, write));
+        let descriptors = place.pushed(layout);
+        writes.iter().for_each(|write| descriptor::write(layout, descriptors, write));
     }
 
     /// Changes push constants.
@@ -136,14 +149,15 @@ impl Recording {
         let mut bytes = vec![0u8; layout.size as usize];
         bytes.iter_mut().zip(&self.push).take(layout.push as usize).for_each(|(to, byte)| *to = *byte);
         for (place, set) in layout.places().iter().zip(&self.sets) {
-            let words = set.iter().flat_map(|range| [range.address, range.size]).flat_map(u64::to_le_bytes);
             let count = place.bytes() as usize;
-            bytes.iter_mut().skip(place.offset as usize).take(count).zip(words).for_each(|(to, byte)| *to = byte);
+            bytes.iter_mut().skip(place.offset as usize).take(count).zip(set.bytes()).for_each(|(to, byte)| *to = byte);
         }
         bytes.extend(base.iter().flatten().flat_map(|first| first.to_le_bytes()));
         let block = self.arguments.write(&bytes)?;
-        self.block = Some((block, base));
-        Ok(block)
+        let sets = layout.places().iter().zip(&self.sets);
+        self.late.extend(sets.filter_map(|(place, set)| set.late(&block, place)));
+        self.block = Some((block.address(), base));
+        Ok(block.address())
     }
 
     /// The pipeline, and the argument block for it.
@@ -193,7 +207,7 @@ impl Recording {
 
     /// Writes data that is part of the command buffer.
     pub(crate) fn update(&mut self, to: Range, bytes: &[u8]) -> Recorded {
-        let address = self.arguments.write(bytes)?;
+        let address = self.keep(bytes)?;
         self.copy(Range { address, size: bytes.len() as u64 }, to);
         Ok(())
     }
@@ -201,6 +215,7 @@ impl Recording {
     /// Appends the commands of a secondary command buffer, whose memory outlives this recording.
     pub(crate) fn append(&mut self, secondary: &Self) {
         self.commands.extend_from_slice(&secondary.commands);
+        self.late.extend_from_slice(&secondary.late);
     }
 
     pub(crate) fn signal(&mut self, point: Point) {

@@ -70,7 +70,10 @@ commands! { app;
 
 fn set_layout(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {
     let bindings = app.slice(info.p_bindings, info.binding_count).iter();
-    SetLayout::new(bindings.map(|binding| {
+    let flags = app.find::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>(info.p_next);
+    let flags = flags.map_or(&[][..], |flags| app.slice(flags.p_binding_flags, flags.binding_count));
+    let is_updated_after_bind = flags.iter().any(|flags| flags.contains(vk::DescriptorBindingFlags::UPDATE_AFTER_BIND));
+    let mut layout = SetLayout::new(bindings.map(|binding| {
         type Kind = vk::DescriptorType;
         let named = match binding.descriptor_type {
             Kind::SAMPLER | Kind::COMBINED_IMAGE_SAMPLER => {
@@ -81,7 +84,9 @@ fn set_layout(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> Set
         };
         let samplers = named.iter().map(|sampler| Sampler::of(*sampler).map_or(0, |sampler| sampler.address()));
         (binding.binding, binding.descriptor_type, binding.descriptor_count, samplers.collect())
-    }))
+    }));
+    layout.is_updated_after_bind = is_updated_after_bind;
+    layout
 }
 
 fn pipeline_layout(app: App<'_>, info: &vk::PipelineLayoutCreateInfo<'_>) -> PipelineLayout {

@@ -6,7 +6,7 @@ use ash::vk;
 
 use super::{commands, find as find_command, global};
 use crate::app::App;
-use crate::device::{Device, Queue};
+use crate::device::{Device, Queue, QueuesWanted};
 use crate::failure::Answer;
 use crate::fault;
 use crate::handle::Owned;
@@ -55,7 +55,7 @@ pub(super) mod physical_commands {
         vkGetPhysicalDeviceQueueFamilyProperties2: PFN_vkGetPhysicalDeviceQueueFamilyProperties2(
             device: vk::PhysicalDevice, count: *mut u32, properties: *mut vk::QueueFamilyProperties2<'_>)
             = list_families(app, count, properties, |app, to, family| {
-                app.change(to, |to| to.queue_family_properties = family.properties());
+                app.change(to, |to| to.queue_family_properties = family.properties2(app, to.p_next));
             });
         vkGetPhysicalDeviceMemoryProperties: PFN_vkGetPhysicalDeviceMemoryProperties(
             device: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceMemoryProperties)
@@ -163,9 +163,18 @@ fn create_device(
         return Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
     }
     let queues = app.slice(info.p_queue_create_infos, info.queue_create_info_count);
-    let counts: Vec<_> = queues.iter().map(|queues| (queues.queue_family_index, queues.queue_count)).collect();
-    app.put(out, Owned::new(Device::new(physical, &counts)?).into_handle());
+    let wanted = queues.iter().map(|queues| queues_wanted(app, queues)).collect::<Answer<Vec<_>>>()?;
+    app.put(out, Owned::new(Device::new(physical, &wanted)?).into_handle());
     Ok(())
+}
+
+/// Queues of a family, and the global priority that the chain gives them; without one it is the normal one.
+fn queues_wanted(app: App<'_>, info: &vk::DeviceQueueCreateInfo<'_>) -> Answer<QueuesWanted> {
+    let named = app.find::<vk::DeviceQueueGlobalPriorityCreateInfoKHR<'_>>(info.p_next);
+    let named = named.map_or(vk::QueueGlobalPriorityKHR::MEDIUM, |named| named.global_priority);
+    let known = physical::GLOBAL_PRIORITIES.iter().find(|(priority, _)| *priority == named);
+    let (_, priority) = known.ok_or(vk::Result::ERROR_INITIALIZATION_FAILED)?;
+    Ok(QueuesWanted { family: info.queue_family_index, count: info.queue_count, priority: *priority })
 }
 
 fn memory_properties2(app: App<'_>, device: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceMemoryProperties2<'_>) {

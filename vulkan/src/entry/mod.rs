@@ -1,6 +1,7 @@
 // UNSAFETY: commands have raw arguments, and are told by address.
 //! The commands of Vulkan: each one makes references of its pointers and objects of its handles, and hands them to a function of `entry`.
 
+mod clock;
 mod command;
 mod descriptor;
 mod device;
@@ -80,6 +81,8 @@ fn find_exactly(name: &str) -> Option<(Class, Address)> {
     of(Class::Global, global::globals::find(name))
         .or_else(|| of(Class::Instance, global::find(name)))
         .or_else(|| of(Class::Physical, device::physical_commands::find(name)))
+        .or_else(|| of(Class::Physical, clock::physical_commands::find(name)))
+        .or_else(|| of(Class::Device, clock::find(name)))
         .or_else(|| of(Class::Device, device::find(name)))
         .or_else(|| of(Class::Device, memory::find(name)))
         .or_else(|| of(Class::Device, image::find(name)))
@@ -90,9 +93,10 @@ fn find_exactly(name: &str) -> Option<(Class, Address)> {
         .or_else(|| of(Class::Device, sync::find(name)))
 }
 
-/// The command of a name. One that became part of Vulkan has the name of its extension, too.
+/// The command of a name. One that became part of Vulkan, or of an extension of Khronos' own, has the name of its extension, too.
 pub(crate) fn find(name: &CStr) -> Option<(Class, Address)> {
     let name = name.to_str().ok()?;
     let core = || name.strip_suffix("KHR").or_else(|| name.strip_suffix("EXT"));
-    find_exactly(name).or_else(|| find_exactly(core()?))
+    let promoted = || Some(format!("{}KHR", name.strip_suffix("EXT")?));
+    find_exactly(name).or_else(|| find_exactly(core()?)).or_else(|| find_exactly(&promoted()?))
 }

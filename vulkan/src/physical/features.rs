@@ -78,6 +78,10 @@ structures! {
         shader_uniform_buffer_array_non_uniform_indexing, shader_storage_buffer_array_non_uniform_indexing,
         shader_sampled_image_array_non_uniform_indexing, shader_storage_image_array_non_uniform_indexing,
         shader_uniform_texel_buffer_array_non_uniform_indexing, shader_storage_texel_buffer_array_non_uniform_indexing,
+        descriptor_binding_uniform_buffer_update_after_bind, descriptor_binding_sampled_image_update_after_bind,
+        descriptor_binding_storage_image_update_after_bind, descriptor_binding_storage_buffer_update_after_bind,
+        descriptor_binding_uniform_texel_buffer_update_after_bind, descriptor_binding_storage_texel_buffer_update_after_bind,
+        descriptor_binding_update_unused_while_pending,
         descriptor_binding_partially_bound, runtime_descriptor_array, scalar_block_layout,
         uniform_buffer_standard_layout, shader_subgroup_extended_types, host_query_reset, timeline_semaphore,
         buffer_device_address, vulkan_memory_model, vulkan_memory_model_device_scope,
@@ -101,9 +105,14 @@ structures! {
         shader_uniform_buffer_array_non_uniform_indexing, shader_storage_buffer_array_non_uniform_indexing,
         shader_sampled_image_array_non_uniform_indexing, shader_storage_image_array_non_uniform_indexing,
         shader_uniform_texel_buffer_array_non_uniform_indexing, shader_storage_texel_buffer_array_non_uniform_indexing,
+        descriptor_binding_uniform_buffer_update_after_bind, descriptor_binding_sampled_image_update_after_bind,
+        descriptor_binding_storage_image_update_after_bind, descriptor_binding_storage_buffer_update_after_bind,
+        descriptor_binding_uniform_texel_buffer_update_after_bind, descriptor_binding_storage_texel_buffer_update_after_bind,
+        descriptor_binding_update_unused_while_pending,
         descriptor_binding_partially_bound, runtime_descriptor_array,
     }
     PhysicalDeviceFaultFeaturesEXT: 2 { device_fault }
+    PhysicalDeviceGlobalPriorityQueryFeaturesKHR: 1 { global_priority_query }
     PhysicalDeviceImageRobustnessFeatures: 1 { robust_image_access }
     PhysicalDeviceScalarBlockLayoutFeatures: 1 { scalar_block_layout }
     PhysicalDeviceUniformBufferStandardLayoutFeatures: 1 { uniform_buffer_standard_layout }

@@ -12,9 +12,12 @@ pub(crate) use limits::{ALIGNMENT, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
 pub(crate) use memory::MemoryKind;
 pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties, write_name};
 
+use core::ffi::c_void;
+
 use ash::vk;
 use campanile_umd::{Adapter, Node};
 
+use crate::app::App;
 use crate::handle::Dispatched;
 
 /// The version of Vulkan whose commands there are.
@@ -26,6 +29,7 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_8bit_storage", 1),
     ("VK_KHR_bind_memory2", 1),
     ("VK_KHR_buffer_device_address", 1),
+    ("VK_KHR_calibrated_timestamps", 1),
     ("VK_KHR_copy_commands2", 1),
     ("VK_KHR_dedicated_allocation", 3),
     ("VK_KHR_descriptor_update_template", 1),
@@ -34,6 +38,7 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_external_memory", 1),
     ("VK_KHR_format_feature_flags2", 2),
     ("VK_KHR_get_memory_requirements2", 1),
+    ("VK_KHR_global_priority", 1),
     ("VK_KHR_image_format_list", 1),
     ("VK_KHR_maintenance1", 2),
     ("VK_KHR_maintenance3", 1),
@@ -52,7 +57,10 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_timeline_semaphore", 2),
     ("VK_KHR_uniform_buffer_standard_layout", 1),
     ("VK_KHR_vulkan_memory_model", 3),
+    ("VK_EXT_calibrated_timestamps", 2),
     ("VK_EXT_device_fault", 2),
+    ("VK_EXT_global_priority", 2),
+    ("VK_EXT_global_priority_query", 1),
     ("VK_EXT_host_query_reset", 1),
     ("VK_EXT_image_robustness", 1),
     ("VK_EXT_memory_budget", 1),
@@ -72,6 +80,15 @@ pub(crate) struct Family {
 
 /// Most queues that a device has of a family. Each is a hardware queue of its own.
 const QUEUES: u32 = 8;
+
+/// Global priorities of queues, in ascending order, with the priority of a context that each is. [Vulkan: VkQueueGlobalPriorityKHR; d3dkmddi:
+/// DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
+pub(crate) const GLOBAL_PRIORITIES: [(vk::QueueGlobalPriorityKHR, i32); 4] = [
+    (vk::QueueGlobalPriorityKHR::LOW, -7),
+    (vk::QueueGlobalPriorityKHR::MEDIUM, 0),
+    (vk::QueueGlobalPriorityKHR::HIGH, 7),
+    (vk::QueueGlobalPriorityKHR::REALTIME, 8),
+];
 
 /// The families, by their indices.
 pub(crate) const FAMILIES: [Family; 2] = [
@@ -97,6 +114,17 @@ impl Family {
             timestamp_valid_bits: 64,
             min_image_transfer_granularity: vk::Extent3D { width: 1, height: 1, depth: 1 },
         }
+    }
+
+    /// As [`Family::properties`], with what a chain asks for besides.
+    pub(crate) fn properties2(&self, app: App<'_>, chain: *mut c_void) -> vk::QueueFamilyProperties {
+        app.extend::<vk::QueueFamilyGlobalPriorityPropertiesKHR<'_>>(chain, |properties| {
+            properties.priority_count = GLOBAL_PRIORITIES.len() as u32;
+            for (to, (priority, _)) in properties.priorities.iter_mut().zip(GLOBAL_PRIORITIES) {
+                *to = priority;
+            }
+        });
+        self.properties()
     }
 }
 

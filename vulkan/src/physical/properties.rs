@@ -66,9 +66,11 @@ fn subgroup_operations() -> vk::SubgroupFeatureFlags {
     Flags::BASIC | Flags::VOTE | Flags::ARITHMETIC | Flags::BALLOT | Flags::SHUFFLE | Flags::SHUFFLE_RELATIVE
 }
 
-/// Sets the limits of layouts with bindings that are updated after they are bound. No type of binding can be, but the limits hold for all layouts.
+/// Sets the limits of layouts with bindings that are updated after they are bound, which are those of all layouts. The feature descriptorIndexing asks for
+/// 500,000 of some, so that it is off although the features of single types of bindings are on.
 macro_rules! update_after_bind {
     ($properties:ident) => {
+        $properties.robust_buffer_access_update_after_bind = vk::TRUE;
         $properties.max_update_after_bind_descriptors_in_all_pools = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_descriptor_update_after_bind_uniform_buffers = DESCRIPTORS_OF_SET;
         $properties.max_per_stage_descriptor_update_after_bind_storage_buffers = DESCRIPTORS_OF_SET;

@@ -1,6 +1,6 @@
 //! Shaders run, and leave what the same computation leaves on the processor.
 
-use crate::kit::{Bench, COUNT, Recipe, STORAGE, glsl, wgsl};
+use crate::kit::{Bench, COUNT, Kernel, Recipe, STORAGE, glsl, wgsl};
 use ash::vk;
 
 const SAXPY: &str = "
@@ -200,4 +200,59 @@ fn descriptors_are_pushed_and_take_offsets() {
     });
     bench.run_on(0, buffer);
     assert_eq!(to.read(), [8, 10, 12, 14, 24, 26, 28, 30]);
+}
+
+/// A bench and a kernel that counts in a buffer of a set that may be updated after it was bound.
+fn late() -> (Bench, Kernel) {
+    let bench = Bench::new();
+    let set_flags = vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL;
+    let kernel = bench.make(&Recipe { set_flags, ..Recipe::new(&wgsl(COUNT), &[STORAGE]) }).expect("a pipeline");
+    (bench, kernel)
+}
+
+#[test]
+fn a_set_is_updated_between_its_recording_and_each_submission() {
+    let (bench, kernel) = late();
+    let buffers: Vec<_> = (0..4).map(|_| bench.words(&[0; 4])).collect();
+    let set = bench.set(&kernel, &[&buffers[0]]);
+    let recorded = bench.record(|device, buffer| {
+        kernel.bind(device, buffer, set);
+        // SAFETY: the buffer is being recorded, and what is bound fits the kernel.
+        unsafe {
+            device.cmd_dispatch(buffer, 3, 1, 1);
+            device.cmd_dispatch(buffer, 2, 1, 1);
+        }
+    });
+    // What was bound when it was recorded is never counted in.
+    for bytes in [&buffers[1], &buffers[2], &buffers[2], &buffers[3]] {
+        bench.write_buffers(set, 0, &[bytes]);
+        bench.run_on(0, recorded);
+    }
+    assert_eq!(buffers.iter().map(|bytes| bytes.read()[0]).collect::<Vec<_>>(), [0, 5, 10, 5]);
+}
+
+#[test]
+fn a_set_of_a_secondary_buffer_is_updated_until_its_primary_is_submitted() {
+    let (bench, kernel) = late();
+    let (first, second) = (bench.words(&[0; 4]), bench.words(&[0; 4]));
+    let set = bench.set(&kernel, &[&first]);
+    // SAFETY: objects of this device, in this order.
+    unsafe {
+        let pool = bench.device.create_command_pool(&vk::CommandPoolCreateInfo::default(), None).expect("a pool");
+        let level = vk::CommandBufferLevel::SECONDARY;
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).level(level).command_buffer_count(1);
+        let secondary = bench.device.allocate_command_buffers(&info).expect("a buffer");
+        let inherited = vk::CommandBufferInheritanceInfo::default();
+        let begin = vk::CommandBufferBeginInfo::default().inheritance_info(&inherited);
+        let begin = begin.flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE);
+        bench.device.begin_command_buffer(secondary[0], &begin).expect("begun");
+        kernel.bind(&bench.device, secondary[0], set);
+        bench.device.cmd_dispatch(secondary[0], 7, 1, 1);
+        bench.device.end_command_buffer(secondary[0]).expect("recorded");
+        let primary = bench.record(|device, buffer| device.cmd_execute_commands(buffer, &secondary));
+        bench.write_buffers(set, 0, &[&second]);
+        bench.run_on(0, primary);
+        bench.device.destroy_command_pool(pool, None);
+    }
+    assert_eq!([first.read()[0], second.read()[0]], [0, 7]);
 }

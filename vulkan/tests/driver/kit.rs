@@ -130,6 +130,7 @@ impl Bench {
             .sampler_mirror_clamp_to_edge(true)
             .runtime_descriptor_array(true)
             .shader_storage_image_array_non_uniform_indexing(true)
+            .descriptor_binding_storage_buffer_update_after_bind(true)
             .timeline_semaphore(true)
             .host_query_reset(true)
             .buffer_device_address(true)
@@ -269,7 +270,12 @@ impl Bench {
         let device = &self.device;
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
+            let after = set_flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
+            let one = if after { vk::DescriptorBindingFlags::UPDATE_AFTER_BIND } else { Default::default() };
+            let all = vec![one; bindings.len()];
+            let mut all = vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&all);
             let set = vk::DescriptorSetLayoutCreateInfo::default().flags(set_flags).bindings(&bindings);
+            let set = if after { set.push_next(&mut all) } else { set };
             let set = device.create_descriptor_set_layout(&set, None).expect("a set layout");
             let sets = [set];
             let layout = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
@@ -314,7 +320,8 @@ impl Bench {
         let layouts = [kernel.set];
         // SAFETY: valid information, and objects of this device, in this order.
         unsafe {
-            let pool = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
+            let flags = vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND;
+            let pool = vk::DescriptorPoolCreateInfo::default().flags(flags).max_sets(1).pool_sizes(&sizes);
             let pool = self.device.create_descriptor_pool(&pool, None).expect("a pool");
             self.keep(Made::Pool(pool));
             let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);

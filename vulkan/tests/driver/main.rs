@@ -4,6 +4,7 @@
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 mod compute;
+mod extensions;
 mod images;
 mod interface;
 mod kit;

@@ -1,0 +1,79 @@
+//! Descriptors that are bound: those of a set as they were then, and where they stand in argument blocks if the set may still be updated.
+
+use std::sync::Arc;
+
+use super::Recorded;
+use super::arguments::Written;
+use crate::descriptor::DescriptorSet;
+use crate::layout::{SetLayout, SetPlace};
+use crate::memory::Range;
+
+/// What is bound at the place of a set.
+#[derive(Default)]
+pub(super) struct Bound {
+    descriptors: Vec<Range>,
+    /// The set with its dynamic offsets, if it may be updated after this.
+    open: Option<(Arc<DescriptorSet>, Arc<[u32]>)>,
+}
+
+/// A set in an argument block that may be updated until the block's command buffer is submitted.
+#[derive(Clone)]
+pub(super) struct Late {
+    block: Written,
+    /// Offset of its descriptors in the block, and the bytes that they have there.
+    offset: usize,
+    room: usize,
+    set: Arc<DescriptorSet>,
+    offsets: Arc<[u32]>,
+    /// The descriptors that the block has.
+    written: Vec<Range>,
+}
+
+/// Descriptors as programs read them.
+fn bytes(descriptors: &[Range]) -> impl Iterator<Item = u8> {
+    descriptors.iter().flat_map(|range| [range.address, range.size]).flat_map(u64::to_le_bytes)
+}
+
+impl Bound {
+    /// Binds a set with the first of these offsets; returns how many of them it took.
+    pub(super) fn bind(&mut self, set: &Arc<DescriptorSet>, offsets: &[u32]) -> usize {
+        let taken = set.bound(offsets, &mut self.descriptors);
+        let own = || offsets.get(..taken).unwrap_or(offsets).into();
+        self.open = set.is_updated_after_bind().then(|| (set.clone(), own()));
+        taken
+    }
+
+    /// The descriptors of a set that has no object.
+    pub(super) fn pushed(&mut self, layout: &SetLayout) -> &mut [Range] {
+        self.open = None;
+        self.descriptors.resize(layout.count as usize, Range::default());
+        &mut self.descriptors
+    }
+
+    /// The descriptors for an argument block.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
+        bytes(&self.descriptors)
+    }
+
+    /// What has to be looked at again before the block is read.
+    pub(super) fn late(&self, block: &Written, place: &SetPlace) -> Option<Late> {
+        let (set, offsets) = self.open.clone()?;
+        let (offset, room) = (place.offset as usize, place.bytes() as usize);
+        Some(Late { block: block.clone(), offset, room, set, offsets, written: self.descriptors.clone() })
+    }
+}
+
+impl Late {
+    /// Writes the descriptors as they are now, unless the block has them. What pending work uses is not updated, so that it stays as it is.
+    /// [Vulkan: VkDescriptorBindingFlagBits]
+    pub(super) fn refresh(&mut self) -> Recorded {
+        let mut now = Vec::new();
+        self.set.bound(&self.offsets, &mut now);
+        if now != self.written {
+            let bytes: Vec<u8> = bytes(&now).take(self.room).collect();
+            self.block.write(self.offset, &bytes)?;
+            self.written = now;
+        }
+        Ok(())
+    }
+}
