@@ -91,7 +91,7 @@ fn backward(code: &mut Vec<Inst>, registers: usize, alone: &dyn Fn(V) -> bool) {
             continue;
         }
         let before = at.saturating_sub(NEAR)..at;
-        let found = before.rev().find_map(|place| {
+        let found = before.rev().filter(|place| gone.get(*place) != Some(&true)).find_map(|place| {
             let inst = code.get(place)?;
             let defines = inst.dst == Some(from) && inst.is_pure();
             let ends = is_boundary(inst.op) || inst.sources().any(|source| source == to);
@@ -138,6 +138,11 @@ mod tests {
     fn a_value_that_was_read_before_its_variable_changed_is_kept() {
         let code = vec![copy(1, 0), add(0, 0, 3), add(4, 1, 1), add(5, 0, 4)];
         assert_eq!(without_copies(code.clone()), code);
+    }
+
+    #[test]
+    fn a_copy_of_a_copy_goes_with_it() {
+        assert_eq!(without_copies(vec![add(1, 0, 3), copy(2, 1), copy(0, 2)]), [add(0, 0, 3)]);
     }
 
     #[test]
