@@ -17,6 +17,7 @@ mod arith;
 mod constant;
 mod control;
 mod convert;
+mod copies;
 mod encode;
 mod error;
 mod extended;
@@ -69,7 +70,8 @@ pub fn compile(words: &[u32], options: &Options) -> Result<Compiled, Error> {
     lower.entry()?;
     let (shared, scratch) = (lower.shared, lower.scratch);
     let nodes = lower.ir.finish();
-    let code = flatten::flatten(nodes, &mut lower.ir)?;
+    let mut code = flatten::flatten(nodes, &mut lower.ir)?;
+    copies::remove_copies(&mut code, &lower.ir.registers);
     let allocated = allocate::allocate(code, &lower.ir.registers, scratch)?;
     let program = encode::encode(allocated, workgroup, shared)?;
     Ok(Compiled { program, workgroup, arguments })

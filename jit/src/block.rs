@@ -5,7 +5,7 @@ use campanile_shader::Kernel;
 use std::collections::BTreeMap;
 
 /// Most instructions of a segment: so long the node cannot be given to another queue.
-const LONGEST: usize = 128;
+pub(crate) const LONGEST: usize = 128;
 
 /// Kinds of instructions by the code that they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,6 +33,8 @@ pub(crate) struct Emitter<'a, 'k> {
     pub(crate) entries: Value,
     /// Room for the addresses in the host of an access of each lane: one for all instructions, so that a long program takes no more stack.
     pub(crate) places: StackSlot,
+    /// Room for the registers of lanes that are not active in a segment, likewise.
+    pub(crate) kept: StackSlot,
     /// The code of instructions that can be jumped to.
     pub(crate) labels: BTreeMap<u32, Block>,
     /// What leaves an instruction to the interpreter, and the instruction.

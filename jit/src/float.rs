@@ -27,6 +27,14 @@ pub(crate) fn canonical(b: &mut FunctionBuilder<'_>, ty: Type, number: Value) ->
     b.ins().bitselect(unordered, nan, bits)
 }
 
+/// A mask of the elements of which one of the two numbers is a NaN.
+pub(crate) fn unordered(b: &mut FunctionBuilder<'_>, ty: Type, x: Value, y: Value) -> Value {
+    let numbers = vectors(ty).0;
+    let (x, y) = (cast(b, numbers, x), cast(b, numbers, y));
+    let found = b.ins().fcmp(FloatCC::Unordered, x, y);
+    cast(b, I32X4, found)
+}
+
 /// CMP: a mask of words.
 pub(crate) fn compare(b: &mut FunctionBuilder<'_>, comparison: Comparison, ty: Type, sources: &[Lanes]) -> Lanes {
     let condition = match comparison {

@@ -1,6 +1,6 @@
 //! The code of a whole program: segments between the labels of its control flow, and entries at which it can be resumed.
 
-use crate::block::{Kind, Segment, open_in_loop, segments};
+use crate::block::{Kind, LONGEST, Segment, open_in_loop, segments};
 use crate::context::{Context, NO_ENTRY};
 use crate::control::Place;
 use crate::emitter::{ACTIVE, BUDGET, Emitter, PC};
@@ -70,6 +70,9 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
     let pc = b.ins().load(I32, registers(), context, PC);
     b.ins().jump(anywhere, &[pc.into()]);
     let places = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, LANES as u32 * 8, 3));
+    // As many registers as a segment can write, of four lanes each.
+    let kept = StackSlotData::new(StackSlotKind::ExplicitSlot, LONGEST as u32 * 32, 4);
+    let kept = b.create_sized_stack_slot(kept);
     let (labels, given_up) = (BTreeMap::new(), Vec::new());
     Emitter {
         b,
@@ -82,6 +85,7 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
         pages,
         entries,
         places,
+        kept,
         labels,
         given_up,
         exit,
@@ -105,7 +109,8 @@ impl Emitter<'_, '_> {
         let own = code.get(segment.start as usize..end as usize).unwrap_or(&[]);
         if !own.is_empty() {
             let active = self.field(ACTIVE);
-            plain(&mut self.b, self.files, active, own);
+            let kept = self.b.ins().stack_addr(I64, self.kept, 0);
+            plain(&mut self.b, (self.files, kept), active, own);
         }
         match (segment.tail, code.get(end as usize)) {
             (Some(Kind::Memory), Some(instruction)) => self.memory(end, instruction),

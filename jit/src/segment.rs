@@ -5,7 +5,7 @@ use crate::{convert, float, integer};
 use campanile_hw::isa::{Instruction, LANES, Op, Operand, Type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
 use std::collections::BTreeMap;
 
@@ -120,65 +120,65 @@ impl Chunk {
         };
     }
 
-    /// Stores what was written, in all lanes.
-    fn store_all(&self, b: &mut FunctionBuilder<'_>) {
+    /// Stores what was written, in all four lanes; of a predicate those that are set in `own`, by their numbers in the subgroup.
+    fn store(&self, b: &mut FunctionBuilder<'_>, own: Value) {
         for register in &self.written {
             let Some(value) = self.values.get(register) else { continue };
-            let number = i32::from(register.1);
             match (register.0, *value) {
-                (File::Predicate, Lanes::Words(value)) => {
-                    let nibble = b.ins().iconst(I32, 15);
-                    let own = b.ins().ishl(nibble, self.lane);
-                    self.store_predicate(b, number, value, own);
-                }
-                (_, Lanes::Words(value)) => {
-                    b.ins().store(registers(), value, self.words, number * WORD);
-                }
-                (_, Lanes::Doubles(value)) => {
-                    for (value, offset) in value.into_iter().zip([0, 16]) {
-                        b.ins().store(registers(), value, self.doubles, number * DOUBLE + offset);
-                    }
+                (File::Predicate, Lanes::Words(value)) => self.store_predicate(b, register.1, value, own),
+                _ => self.put(b, *register, *value),
+            }
+        }
+    }
+
+    /// Stores a word or double.
+    fn put(&self, b: &mut FunctionBuilder<'_>, (_, number): Register, value: Lanes) {
+        let number = i32::from(number);
+        match value {
+            Lanes::Words(value) => {
+                b.ins().store(registers(), value, self.words, number * WORD);
+            }
+            Lanes::Doubles(value) => {
+                for (value, offset) in value.into_iter().zip([0, 16]) {
+                    b.ins().store(registers(), value, self.doubles, number * DOUBLE + offset);
                 }
             }
         }
     }
 
     /// Stores a predicate, in the lanes of the whole subgroup that `own` names.
-    fn store_predicate(&self, b: &mut FunctionBuilder<'_>, number: i32, mask: Value, own: Value) {
+    fn store_predicate(&self, b: &mut FunctionBuilder<'_>, number: u8, mask: Value, own: Value) {
+        let offset = i32::from(number) * 4;
         let bits = b.ins().vhigh_bits(I32, mask);
         let bits = b.ins().ishl(bits, self.lane);
         let bits = b.ins().band(bits, own);
-        let old = b.ins().load(I32, registers(), self.predicates, number * 4);
+        let old = b.ins().load(I32, registers(), self.predicates, offset);
         let kept = b.ins().band_not(old, own);
         let new = b.ins().bor(kept, bits);
-        b.ins().store(registers(), new, self.predicates, number * 4);
+        b.ins().store(registers(), new, self.predicates, offset);
     }
 
-    /// Stores what was written, in the lanes whose bits are set in `active`.
-    fn store(&self, b: &mut FunctionBuilder<'_>, active: Value) {
-        let mask = mask_of_bits(b, active);
-        let masks = widen_signed(b, mask);
-        let shifted = b.ins().ishl(active, self.lane);
-        for register in &self.written {
-            let Some(value) = self.values.get(register) else { continue };
-            let number = i32::from(register.1);
-            match (register.0, *value) {
-                (File::Predicate, Lanes::Words(value)) => self.store_predicate(b, number, value, shifted),
-                (_, Lanes::Words(value)) => {
-                    let old = b.ins().load(I32X4, registers(), self.words, number * WORD);
-                    let new = b.ins().bitselect(mask, value, old);
-                    b.ins().store(registers(), new, self.words, number * WORD);
-                }
-                (_, Lanes::Doubles(value)) => {
-                    for ((value, mask), offset) in value.into_iter().zip(masks).zip([0, 16]) {
-                        let offset = number * DOUBLE + offset;
-                        let old = b.ins().load(I64X2, registers(), self.doubles, offset);
-                        let new = b.ins().bitselect(mask, value, old);
-                        b.ins().store(registers(), new, self.doubles, offset);
-                    }
-                }
+    /// Words and doubles that were written.
+    fn vectors(&self) -> Vec<Register> {
+        self.written.iter().copied().filter(|(file, _)| *file != File::Predicate).collect()
+    }
+
+    /// Nonzero if one of the numbers whose NaN may be any is a NaN; nothing if there are no such numbers.
+    fn any_nan(&self, b: &mut FunctionBuilder<'_>) -> Option<Value> {
+        let mut unordered: Option<Value> = None;
+        for of in [Type::F32, Type::F64] {
+            let raw =
+                self.raw.iter().filter(|(_, ty)| **ty == of).filter_map(|(register, _)| self.values.get(register));
+            let numbers: Vec<Value> = raw.flat_map(|value| value.vectors()).collect();
+            // One comparison looks at two vectors.
+            for pair in numbers.chunks(2) {
+                let [first, second] = [pair.first(), pair.last()].map(|number| number.copied());
+                let (Some(first), Some(second)) = (first, second) else { continue };
+                let found = float::unordered(b, of, first, second);
+                unordered = Some(unordered.map_or(found, |before| b.ins().bor(before, found)));
             }
         }
+        unordered.map(|found| b.ins().vany_true(found))
     }
 
     /// A constant of the instruction as a register of the file.
@@ -293,9 +293,27 @@ pub(crate) struct Files {
     pub(crate) arguments: Value,
 }
 
-/// Generates a loop over the lanes that are set in `active`, four at a time, each through all of the instructions.
-pub(crate) fn plain(b: &mut FunctionBuilder<'_>, files: Files, active: Value, code: &[Instruction]) {
-    let [head, body, all, some, next, exit] = [0; 6].map(|_| b.create_block());
+/// Blocks of the loop over lanes.
+struct Loop {
+    /// Keeps what the registers hold in lanes that are not active.
+    keep: Block,
+    body: Block,
+    /// Gives every NaN the bits of the canonical one.
+    mend: Block,
+    stored: Block,
+    /// Puts back what was kept.
+    put_back: Block,
+    next: Block,
+}
+
+/// Generates a loop over the lanes that are set in `active`, four at a time, each through all of the instructions. Where only some of the four are active the others are computed too, and get back
+/// what they had. `kept` has room for four lanes of every register.
+pub(crate) fn plain(b: &mut FunctionBuilder<'_>, (files, kept): (Files, Value), active: Value, code: &[Instruction]) {
+    let [head, keep, body, mend, stored, put_back, next, exit] = [0; 8].map(|_| b.create_block());
+    let blocks = Loop { keep, body, mend, stored, put_back, next };
+    for cold in [keep, mend, put_back] {
+        b.set_cold_block(cold);
+    }
     let offset = b.append_block_param(head, I64);
     let zero = b.ins().iconst(I64, 0);
     b.ins().jump(head, &[zero.into()]);
@@ -305,12 +323,15 @@ pub(crate) fn plain(b: &mut FunctionBuilder<'_>, files: Files, active: Value, co
     let lane = b.ins().ireduce(I32, lane);
     let own = b.ins().ushr(active, lane);
     let own = b.ins().band_imm_s(own, 15);
-    b.ins().brif(own, body, &[], next, &[]);
-
-    b.switch_to_block(body);
     let words = b.ins().iadd(files.words, offset);
     let twice = b.ins().ishl_imm_s(offset, 1);
     let doubles = b.ins().iadd(files.doubles, twice);
+    let whole = b.ins().icmp_imm_s(IntCC::Equal, own, 15);
+    let some = b.create_block();
+    b.ins().brif(whole, body, &[], some, &[]);
+    b.switch_to_block(some);
+    b.ins().brif(own, keep, &[], next, &[]);
+
     let mut chunk = Chunk {
         words,
         doubles,
@@ -321,21 +342,64 @@ pub(crate) fn plain(b: &mut FunctionBuilder<'_>, files: Files, active: Value, co
         written: Vec::new(),
         raw: BTreeMap::new(),
     };
-    code.iter().for_each(|instruction| chunk.execute(b, instruction));
-    let raw: Vec<Register> = chunk.raw.keys().copied().collect();
-    raw.into_iter().for_each(|register| chunk.settle(b, register));
-    let whole = b.ins().icmp_imm_s(IntCC::Equal, own, 15);
-    b.ins().brif(whole, all, &[], some, &[]);
-    b.switch_to_block(all);
-    chunk.store_all(b);
-    b.ins().jump(next, &[]);
-    b.switch_to_block(some);
-    chunk.store(b, own);
-    b.ins().jump(next, &[]);
+    chunk.run(b, &blocks, (own, whole), code);
+    chunk.keep(b, &blocks, kept, own);
 
     b.switch_to_block(next);
     let following = b.ins().iadd_imm_s(offset, CHUNK);
     let more = b.ins().icmp_imm_s(IntCC::UnsignedLessThan, following, i64::from(WORD));
     b.ins().brif(more, head, &[following.into()], exit, &[]);
     b.switch_to_block(exit);
+}
+
+impl Chunk {
+    /// The instructions, in all four lanes, and the stores.
+    fn run(&mut self, b: &mut FunctionBuilder<'_>, blocks: &Loop, (own, whole): (Value, Value), code: &[Instruction]) {
+        b.switch_to_block(blocks.body);
+        code.iter().for_each(|instruction| self.execute(b, instruction));
+        let lanes = b.ins().ishl(own, self.lane);
+        self.store(b, lanes);
+        match self.any_nan(b) {
+            Some(found) => b.ins().brif(found, blocks.mend, &[], blocks.stored, &[]),
+            None => b.ins().jump(blocks.stored, &[]),
+        };
+        b.switch_to_block(blocks.mend);
+        for (register, ty) in std::mem::take(&mut self.raw) {
+            let value = self.load(b, register);
+            let canonical = Lanes::each(b, &[value], &mut |b, values| float::canonical(b, ty, values[0]));
+            self.put(b, register, canonical);
+        }
+        b.ins().jump(blocks.stored, &[]);
+        b.switch_to_block(blocks.stored);
+        b.ins().brif(whole, blocks.next, &[], blocks.put_back, &[]);
+    }
+
+    /// What happens before and behind that where not all four lanes are active.
+    fn keep(&self, b: &mut FunctionBuilder<'_>, blocks: &Loop, kept: Value, own: Value) {
+        let written = self.vectors();
+        let place = |index: usize| index as i32 * CHUNK as i32 * 2;
+        b.switch_to_block(blocks.keep);
+        for (index, register) in written.iter().enumerate() {
+            for (part, value) in (0..).zip(self.load(b, *register).vectors()) {
+                b.ins().store(registers(), value, kept, place(index) + part * 16);
+            }
+        }
+        b.ins().jump(blocks.body, &[]);
+        b.switch_to_block(blocks.put_back);
+        let mask = mask_of_bits(b, own);
+        let masks = widen_signed(b, mask);
+        for (index, register) in written.iter().enumerate() {
+            let new = self.load(b, *register);
+            let masks = if register.0 == File::Double { Lanes::Doubles(masks) } else { Lanes::Words(mask) };
+            let mut part = 0;
+            let all = Lanes::each(b, &[masks, new], &mut |b, values| {
+                let ty = b.func.dfg.value_type(values[1]);
+                let old = b.ins().load(ty, registers(), kept, place(index) + part * 16);
+                part += 1;
+                b.ins().bitselect(values[0], values[1], old)
+            });
+            self.put(b, *register, all);
+        }
+        b.ins().jump(blocks.next, &[]);
+    }
 }
