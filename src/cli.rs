@@ -33,8 +33,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  everything done
   1  bytes came back wrong, a conformance case failed, or a soak found something
-  2  a file is missing or unreadable (the others are still done), the file given as driver cannot be loaded as one, or the
-     command line is wrong
+  2  a file is missing or unreadable (the others are still done), the file given as driver cannot be loaded as one, no machine is at the
+     socket that was named, a result could not be written, or the command line is wrong
   3  the machine could not be booted, or stopped while in use";
 
 /// A GPU that takes its work straight from user mode: driver, operating-system side and emulated PCIe device.
@@ -428,7 +428,10 @@ impl Cli {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse().checked().unwrap_or_else(|error| error.exit());
+    let cli = match Cli::try_parse().and_then(Cli::checked) {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(print::usage(&error)),
+    };
     if let Some(driver) = cli.driver {
         driver.select();
     }

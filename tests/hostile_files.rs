@@ -55,7 +55,10 @@ impl Drop for Pipe {
 }
 
 /// Commands that print a result.
-const RESULTS: [&[&str]; 5] = [
+const RESULTS: [&[&str]; 8] = [
+    &["--version"],
+    &["--help"],
+    &["top", "--help"],
     &["run", "--no-progress", "--json", "Cargo.toml"],
     &["run", "--no-progress", "Cargo.toml"],
     &["hlk", "--list", "--json"],

@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use campanile_conformance::kmt::Kmt;
@@ -24,7 +25,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  everything done
   1  a conformance case failed
-  2  the command line is wrong, or a file cannot be written
+  2  the command line is wrong, a result cannot be written, or no machine is at the socket that was named
   3  this system is no Windows
   4  there is no adapter of this driver";
 
@@ -115,14 +116,22 @@ fn all() -> impl Iterator<Item = Listed> {
 
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> u8 {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are not errors, and have no other output.
+    let code = match Cli::try_parse() {
+        Ok(cli) => command(&cli),
+        Err(error) if error.use_stderr() => {
             let _ = error.print();
-            return if error.use_stderr() { EXIT_INPUT } else { EXIT_OK };
+            EXIT_INPUT
+        }
+        // Help and version are results, too.
+        Err(text) => {
+            print(text.render().to_string().trim_end());
+            EXIT_OK
         }
     };
+    exit_code(code)
+}
+
+fn command(cli: &Cli) -> u8 {
     if let Some(name) = &cli.case {
         campanile_conformance::seed::set(cli.selection.seed);
         return system::find().map_or_else(|missing| told(&missing), |found| run_one(name, &cli.selection, &found));
@@ -183,18 +192,18 @@ fn run_one(name: &str, selection: &Selection, found: &Found) -> u8 {
 /// Runs the cases as programs of the machine that is served at a socket, or the one of a name in this process; returns the exit code.
 #[cfg(unix)]
 pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option<&str>) -> u8 {
+    let found = match system::find_at(machine) {
+        Ok(found) => found,
+        Err(missing) => return told(&missing),
+    };
     if let Some(name) = case {
-        return system::find_at(machine)
-            .map_or_else(|missing| told(&missing), |found| run_one(name, selection, &found));
+        return exit_code(run_one(name, selection, &found));
     }
     let Some(selected) = selected(selection) else { return EXIT_INPUT };
     let command = ["hlk".into(), "--machine".into(), machine.into()];
-    match system::find_at(machine) {
-        Ok(found) => {
-            again(selection, &command).map_or_else(|code| code, |again| run_all(selection, &selected, &found, &again))
-        }
-        Err(missing) => told(&missing),
-    }
+    let code =
+        again(selection, &command).map_or_else(|code| code, |again| run_all(selection, &selected, &found, &again));
+    exit_code(code)
 }
 
 fn told(missing: &Missing) -> u8 {
@@ -289,8 +298,25 @@ fn run_all(selection: &Selection, selected: &[Listed], found: &Found, again: &Ag
 }
 
 /// Prints a line; a reader that has gone is no error of ours.
+/// True once something could not be written to standard output.
+static NOT_WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Writes text and a line end to standard output. A reader that went away has seen what it wanted; any other failure is reported once, and
+/// [`exit_code`] tells the caller of the program.
 fn print(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+        && !NOT_WRITTEN.swap(true, Ordering::Relaxed)
+    {
+        let _ =
+            writeln!(std::io::stderr(), "hlk: cannot write to standard output: {error}; the result is not complete");
+    }
+}
+
+/// The exit code of the program whose command ended with `code`: a result that could not be written is [`EXIT_INPUT`], whatever it was.
+fn exit_code(code: u8) -> u8 {
+    if NOT_WRITTEN.load(Ordering::Relaxed) { EXIT_INPUT } else { code }
 }
 
 #[cfg(test)]

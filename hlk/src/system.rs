@@ -7,7 +7,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
-use crate::exit::{EXIT_NO_ADAPTER, EXIT_SYSTEM};
+use crate::exit::{EXIT_INPUT, EXIT_NO_ADAPTER, EXIT_SYSTEM};
 
 pub(crate) use os::find;
 #[cfg(unix)]
@@ -53,7 +53,8 @@ pub(crate) enum Missing {
 impl Missing {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Windows | Self::Machine(_) => EXIT_SYSTEM,
+            Self::Windows => EXIT_SYSTEM,
+            Self::Machine(_) => EXIT_INPUT,
             Self::Listing | Self::Adapter(_) | Self::Refused(_) => EXIT_NO_ADAPTER,
         }
     }

@@ -174,7 +174,9 @@ pub enum BenchError {
     Driver(user::Error),
     /// The host refused something the comparison needs.
     Host(std::io::Error),
-    /// The machine of another process cannot be used.
+    /// There is no machine at the socket that was named, or it refuses.
+    NoMachine(String),
+    /// A machine that was started for the comparison, or what one computes, is not as it should be.
     Machine(String),
 }
 
@@ -184,7 +186,7 @@ impl fmt::Display for BenchError {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
             Self::Host(error) => write!(f, "the host refused what the comparison needs: {error}"),
-            Self::Machine(error) => f.write_str(error),
+            Self::NoMachine(error) | Self::Machine(error) => f.write_str(error),
         }
     }
 }
@@ -218,6 +220,7 @@ pub fn command(options: &Options) -> u8 {
             testbed::complain!("campanile: {error}");
             return match &error {
                 BenchError::Setup(error) => error.exit_code(),
+                BenchError::NoMachine(_) => EXIT_INPUT,
                 _ => EXIT_MACHINE,
             };
         }

@@ -88,7 +88,7 @@ impl Served {
             return Ok(());
         }
         let Some(named) = &self.named else { return self.start() };
-        remote::client::connect(named, "campanile bench").map_err(|error| BenchError::Machine(error.to_string()))
+        remote::client::connect(named, "campanile bench").map_err(|error| BenchError::NoMachine(error.to_string()))
     }
 
     fn start(&self) -> Result<(), BenchError> {

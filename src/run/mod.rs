@@ -61,8 +61,8 @@ pub enum RunError {
     Setup(SetupError),
     /// The user-mode driver gave up.
     Driver(user::Error),
-    /// The machine of another process cannot be used.
-    Machine(String),
+    /// There is no machine at the socket that was named, or it refuses.
+    NoMachine(String),
     /// The driver's memory cannot be kept.
     MemoryImage(String),
     /// The driver is started, and is another one than this project's: what the adapter tells of itself.
@@ -74,7 +74,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
-            Self::Machine(error) => f.write_str(error),
+            Self::NoMachine(error) => f.write_str(error),
             Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
             Self::AnotherDriver(lines) => {
                 writeln!(f, "the driver {} is started:", DriverChoice::selected())?;
@@ -153,8 +153,8 @@ pub fn command(options: &Options) -> u8 {
             testbed::complain!("campanile: {error}");
             return match &error {
                 RunError::Setup(error) => error.exit_code(),
-                RunError::Driver(_) | RunError::Machine(_) => EXIT_MACHINE,
-                RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
+                RunError::Driver(_) => EXIT_MACHINE,
+                RunError::NoMachine(_) | RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
             };
         }
     };
@@ -211,7 +211,7 @@ fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome,
 
 /// Streams the files as a program of the machine that another process serves at a socket.
 fn stream_at(socket: &Path, files: &[PathBuf], options: &Options) -> Result<Outcome, RunError> {
-    remote::client::connect(socket, "campanile run").map_err(|error| RunError::Machine(error.to_string()))?;
+    remote::client::connect(socket, "campanile run").map_err(|error| RunError::NoMachine(error.to_string()))?;
     let adapter = Adapter::open_by(remote::thunks::thunks())?;
     let streamer = Streamer::new(Pipeline::new(&adapter, None)?, files, options);
     streamer.stream(files)?.outcome(Drivers::of_machine(socket), None)
