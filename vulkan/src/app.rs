@@ -123,12 +123,16 @@ impl<'c> App<'c> {
         None
     }
 
-    /// Changes fields of the structure of a type in a chain of results, if there is one.
-    pub(crate) fn extend<T: TaggedStructure>(self, chain: *mut c_void, change: impl FnOnce(&mut T)) {
+    /// Writes the structure of a type in a chain of results, if there is one: whatever stands in it becomes zero, then `fill` sets what is not.
+    pub(crate) fn extend<T: TaggedStructure>(self, chain: *mut c_void, fill: impl FnOnce(&mut T)) {
         let mut next = chain.cast::<vk::BaseOutStructure<'c>>();
         while let Some(base) = self.get(next.cast_const()) {
             if base.s_type == T::STRUCTURE_TYPE {
-                self.change(next.cast::<T>(), change);
+                let header = size_of::<vk::BaseOutStructure<'_>>();
+                let body = next.cast::<u8>().wrapping_add(header);
+                // SAFETY: the rest of a structure that is valid for writes, as promised; zero is a value of every type that a result has.
+                unsafe { body.write_bytes(0, size_of::<T>().saturating_sub(header)) };
+                self.change(next.cast::<T>(), fill);
                 return;
             }
             next = base.p_next;

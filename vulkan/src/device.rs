@@ -7,6 +7,7 @@ use campanile_compiler::record::{IMAGE_RECORD, SAMPLER_RECORD};
 use campanile_hw::packet::DispatchReport;
 use campanile_umd::{Queue as HardwareQueue, QueueOptions};
 
+use crate::backlog::Backlog;
 use crate::failure::{Answer, result};
 use crate::handle::{Dispatched, Owned};
 use crate::physical::{FAMILIES, MemoryKind, PhysicalDevice};
@@ -21,6 +22,7 @@ pub(crate) struct Device {
     samplers: Arc<Records>,
     reports: Arc<Records>,
     kinds: Vec<MemoryKind>,
+    extensions: Vec<&'static str>,
 }
 
 /// Queues that a device is to have of a family.
@@ -34,7 +36,8 @@ pub(crate) struct QueuesWanted {
 
 /// A hardware queue.
 pub(crate) struct Queue {
-    hardware: Mutex<HardwareQueue>,
+    hardware: Arc<Mutex<HardwareQueue>>,
+    backlog: Arc<Backlog>,
 }
 
 impl Dispatched for Device {
@@ -65,12 +68,22 @@ impl Device {
             let options = QueueOptions { priority: *priority, ..QueueOptions::default() };
             for _ in 0..*count {
                 let queue = HardwareQueue::new(&umd, family.node, options).map_err(result)?;
-                queues.push(Owned::new(Queue { hardware: Mutex::new(queue) }));
+                queues.push(Owned::new(Queue { hardware: Arc::new(Mutex::new(queue)), backlog: Arc::default() }));
             }
         }
         let (images, samplers) = (Records::new(&umd, IMAGE_RECORD), Records::new(&umd, SAMPLER_RECORD));
         let reports = Records::new(&umd, DispatchReport::SIZE);
-        Ok(Self { families, umd, images, samplers, reports, kinds: physical.kinds().to_vec() })
+        Ok(Self { families, umd, images, samplers, reports, kinds: physical.kinds().to_vec(), extensions: Vec::new() })
+    }
+
+    /// The device, with these extensions enabled.
+    pub(crate) fn with_extensions(self, extensions: Vec<&'static str>) -> Self {
+        Self { extensions, ..self }
+    }
+
+    /// The extensions that are enabled.
+    pub(crate) fn extensions(&self) -> &[&'static str] {
+        &self.extensions
     }
 
     /// Memory for records of views.
@@ -121,9 +134,19 @@ impl Device {
 }
 
 impl Queue {
-    /// The hardware queue. Vulkan has the application keep other threads away from a queue, so that nobody waits here.
+    /// The hardware queue. Vulkan has the application keep other threads away from a queue, so that nobody waits here but for submissions that are kept.
     pub(crate) fn hardware(&self) -> MutexGuard<'_, HardwareQueue> {
         self.hardware.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Submissions that the ring has no room for.
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// What the thread needs that writes them to the ring; the hardware queue lives until it is done.
+    pub(crate) fn shared(&self) -> (Arc<Backlog>, Arc<Mutex<HardwareQueue>>) {
+        (Arc::clone(&self.backlog), Arc::clone(&self.hardware))
     }
 
     /// Waits until all that was submitted is done.
@@ -131,6 +154,7 @@ impl Queue {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn wait_idle(&self) -> Answer<()> {
+        self.backlog.wait()?;
         let queue = self.hardware();
         queue.wait_progress(queue.last_submitted()).map_err(result)
     }

@@ -10,6 +10,7 @@ use ash::vk;
 
 use crate::app::App;
 use crate::failure::Answer;
+use crate::private_data;
 
 /// Something that the application knows by a handle which is not dispatchable.
 pub(crate) trait Object: Send + Sync + Sized + 'static {
@@ -41,7 +42,9 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
 
     /// Takes the handle away; the object ends when nothing else has it.
     fn release(handle: Self::Handle) -> Option<Arc<Self>> {
-        Self::table().remove(vk::Handle::as_raw(handle))
+        let handle = vk::Handle::as_raw(handle);
+        private_data::forget((<Self::Handle as vk::Handle>::TYPE, handle));
+        Self::table().remove(handle)
     }
 }
 
@@ -171,6 +174,7 @@ impl<T: Dispatched> Owned<T> {
 
 impl<T: Dispatched> Drop for Owned<T> {
     fn drop(&mut self) {
+        private_data::forget((<T::Handle as vk::Handle>::TYPE, self.pointer as usize as u64));
         // SAFETY: the pointer came from a box, and this owns it.
         drop(unsafe { Box::from_raw(self.pointer) });
     }

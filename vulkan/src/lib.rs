@@ -8,6 +8,7 @@
 //! Layers, each of which uses only those after it: the interface to the loader, the commands, submission, command buffers, the objects, and what they stand on.
 
 mod app;
+mod backlog;
 mod clock;
 mod command;
 mod descriptor;

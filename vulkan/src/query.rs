@@ -22,6 +22,12 @@ pub(crate) struct QueryPool {
     count: u32,
 }
 
+/// What is written of a query, `offset` bytes from where its result begins.
+pub(crate) struct QueryResult {
+    pub(crate) offset: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
 /// Width of results, and whether their availability is written behind them.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
@@ -29,8 +35,13 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    pub(crate) fn is_wide(self) -> bool {
+    fn is_wide(self) -> bool {
         self.flags.contains(vk::QueryResultFlags::TYPE_64)
+    }
+
+    /// Bytes of a word.
+    pub(crate) fn width(self) -> usize {
+        if self.is_wide() { 8 } else { 4 }
     }
 
     pub(crate) fn with_availability(self) -> bool {
@@ -82,12 +93,11 @@ impl QueryPool {
         Ok((word(AVAILABILITY as usize) != 0).then(|| word(0)))
     }
 
-    /// The bytes of each of `count` results from `first` on, and whether all of them are there. A result that is not there has no bytes but that of its
-    /// availability.
+    /// Each of `count` results from `first` on, and whether all of them are there. A result that is not there has no bytes but those of its availability.
     ///
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
-    pub(crate) fn results(&self, first: u32, count: u32, form: Form) -> Answer<(Vec<Vec<u8>>, bool)> {
+    pub(crate) fn results(&self, first: u32, count: u32, form: Form) -> Answer<(Vec<QueryResult>, bool)> {
         let (_, count) = self.at(first, count);
         let (mut all, mut complete) = (Vec::new(), true);
         for query in first..first + count {
@@ -99,13 +109,15 @@ impl QueryPool {
             }
             complete &= value.is_some();
             let mut bytes = Vec::new();
-            if value.is_some() || form.with_availability() {
-                form.bytes(value.unwrap_or(0), &mut bytes);
+            if let Some(value) = value {
+                form.bytes(value, &mut bytes);
             }
+            // A value that is not there is not written, and its availability behind its place.
+            let offset = if value.is_some() || !form.with_availability() { 0 } else { form.width() };
             if form.with_availability() {
                 form.bytes(u64::from(value.is_some()), &mut bytes);
             }
-            all.push(bytes);
+            all.push(QueryResult { offset, bytes });
         }
         Ok((all, complete))
     }

@@ -1,70 +1,68 @@
 //! Submission: what batches wait for, do and signal becomes packets in a ring, and one store to a doorbell. No thunk is called.
 
-use campanile_umd::Recorder;
+use core::time::Duration;
+use std::thread;
 
-use crate::command::CommandBuffer;
+use ash::vk;
+use campanile_umd::Error;
+
+use crate::backlog::{Kept, Reached, Step};
 use crate::device::Queue;
 use crate::failure::{Answer, result};
-use crate::sync::Point;
 
-/// Bytes of packets after which a submission ends and another one goes on.
-const PIECE: usize = 256 << 10;
+/// How long the GPU stands still before what the ring has no room for is kept. Until then vkQueueSubmit waits, so that a program which is faster than the GPU is
+/// held up, and does not fill the memory of the process.
+const STANDSTILL: Duration = Duration::from_millis(10);
 
-/// A step of a submission.
-pub(crate) enum Step<'c> {
-    Wait(Point),
-    Run(&'c CommandBuffer),
-    Signal(Point),
-}
-
-/// The step, and the command of its buffer, that come next as packets.
-#[derive(Default)]
-struct Reached {
-    step: usize,
-    command: usize,
-}
-
-impl Reached {
-    /// Writes packets until there are no more steps, or as many bytes as a submission is to have.
-    fn go_on(&mut self, steps: &[Step<'_>], to: &mut Recorder<'_>) -> campanile_umd::Result<()> {
-        while let Some(step) = steps.get(self.step) {
-            match step {
-                Step::Wait(point) => to.wait(&point.native, point.value)?,
-                Step::Signal(point) => to.signal(&point.native, point.value)?,
-                Step::Run(buffer) => {
-                    let recording = buffer.recording();
-                    while let Some(command) = recording.commands().get(self.command) {
-                        if to.recorded() >= PIECE {
-                            return Ok(());
-                        }
-                        command.put(to)?;
-                        self.command += 1;
-                    }
-                    self.command = 0;
-                }
+impl Queue {
+    /// Submits steps in order. Waits while the ring is full and the GPU gets on.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST; VK_ERROR_OUT_OF_HOST_MEMORY if the ring is full, the GPU stands still, and the host has no thread.
+    pub(crate) fn submit(&self, steps: Vec<Step>) -> Answer<()> {
+        let mut reached = Reached::default();
+        let state = self.backlog().state();
+        if let Some(failed) = state.failed {
+            return Err(failed);
+        }
+        let is_written = state.is_written;
+        drop(state);
+        if !is_written && self.submit_now(&steps, &mut reached)? {
+            return Ok(());
+        }
+        let mut state = self.backlog().state();
+        state.kept.push_back(Kept { steps, reached });
+        if !state.is_written {
+            let (backlog, hardware) = self.shared();
+            let writer = thread::Builder::new().name("submissions".into());
+            if writer.spawn(move || backlog.write(&hardware)).is_err() {
+                state.kept.clear();
+                return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY);
             }
-            self.step += 1;
+            state.is_written = true;
         }
         Ok(())
     }
-}
 
-impl Queue {
-    /// Submits steps in order. Waits for the GPU where the ring is full.
-    ///
-    /// # Errors
-    /// VK_ERROR_DEVICE_LOST.
-    pub(crate) fn submit(&self, steps: &[Step<'_>]) -> Answer<()> {
-        for step in steps {
-            if let Step::Run(buffer) = step {
-                buffer.recording().refresh()?;
+    /// Submits steps from where `reached` is. False if there is no room, and the GPU stands still.
+    fn submit_now(&self, steps: &[Step], reached: &mut Reached) -> Answer<bool> {
+        let mut queue = self.hardware();
+        while reached.step < steps.len() {
+            let before = *reached;
+            match queue.try_submit(|recorder| reached.go_on(steps, recorder)) {
+                Ok(_) => (),
+                Err(Error::RingFull | Error::CommandMemoryFull) => {
+                    *reached = before;
+                    match queue.wait_progress_for(queue.last_submitted().min(queue.progress() + 1), Some(STANDSTILL)) {
+                        Ok(()) => (),
+                        Err(Error::Timeout) => return Ok(false),
+                        Err(error) => return Err(result(error)),
+                    }
+                }
+                Err(error) => return Err(result(error)),
             }
         }
-        let (mut reached, mut queue) = (Reached::default(), self.hardware());
-        while reached.step < steps.len() {
-            queue.submit(|recorder| reached.go_on(steps, recorder)).map_err(result)?;
-        }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -72,8 +70,8 @@ impl Queue {
 mod tests {
     use campanile_umd::{Adapter, QueueStats, SubmissionModel};
 
-    use super::Step;
     use crate::app::{App, Scope};
+    use crate::backlog::Step;
     use crate::device::{Device, Queue, QueuesWanted};
     use crate::machine;
     use crate::physical::PhysicalDevice;
@@ -90,7 +88,7 @@ mod tests {
         let semaphore = Semaphore::new(&device, Some(0)).expect("a semaphore");
         for value in 1..=100 {
             queue
-                .submit(&[Step::Wait(semaphore.wait(value - 1)), Step::Signal(semaphore.signal(value))])
+                .submit(vec![Step::Wait(semaphore.wait(value - 1)), Step::Signal(semaphore.signal(value))])
                 .expect("done");
         }
         assert_eq!(wait(&[semaphore.wait(100)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
@@ -98,5 +96,27 @@ mod tests {
         assert_eq!(hardware.model(), SubmissionModel::User);
         let expected = QueueStats { submissions: 100, doorbell_rings: 100, ..QueueStats::default() };
         assert_eq!(hardware.stats(), expected, "a connection or a notification is a thunk");
+    }
+    /// The ring has 256 entries, none of which becomes free before the signal.
+    #[test]
+    fn submissions_wait_before_their_signal_though_the_ring_is_full() {
+        let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
+        let device = Device::new(&physical, &[QueuesWanted { family: 0, count: 1, priority: 0 }]).expect("a device");
+        let scope = Scope;
+        // SAFETY: no pointers but handles of this driver.
+        let app = unsafe { App::promised(&scope) };
+        let queue = app.object::<Queue>(device.queue(0, 0).expect("a queue")).expect("a queue");
+        let (gate, done) =
+            (Semaphore::new(&device, Some(0)).expect("one"), Semaphore::new(&device, Some(0)).expect("two"));
+        for value in 1..=1000 {
+            queue.submit(vec![Step::Wait(gate.wait(1)), Step::Signal(done.signal(value))]).expect("taken");
+        }
+        assert_eq!(done.value(), Ok(0));
+        gate.signal_now(1).expect("signalled");
+        queue.wait_idle().expect("done");
+        assert_eq!(done.value(), Ok(1000));
+        queue.submit(vec![Step::Signal(done.signal(1001))]).expect("the queue goes on");
+        assert_eq!(wait(&[done.wait(1001)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
+        assert_eq!(queue.hardware().stats().submissions, 1001);
     }
 }

@@ -9,6 +9,7 @@ use super::arguments::Arguments;
 use super::bound::{Bound, Late};
 use super::{Command, Recorded};
 use crate::descriptor::{self, DescriptorSet, Write};
+use crate::failure::Answer;
 use crate::layout::{PipelineLayout, SetLayout};
 use crate::memory::{Buffer, Range};
 use crate::physical::{PUSH_CONSTANTS_MAX, SETS_MAX};
@@ -18,7 +19,8 @@ use crate::sync::Point;
 
 /// The recorded commands of a buffer, and what is bound.
 pub(crate) struct Recording {
-    commands: Vec<Command>,
+    /// Shared with submissions of the buffer.
+    commands: Arc<Vec<Command>>,
     pipeline: Option<Arc<Pipeline>>,
     push: [u8; PUSH_CONSTANTS_MAX as usize],
     sets: Vec<Bound>,
@@ -34,7 +36,7 @@ pub(crate) struct Recording {
 impl Recording {
     pub(crate) fn new(device: &Device) -> Self {
         Self {
-            commands: Vec::new(),
+            commands: Arc::default(),
             pipeline: None,
             push: [0; PUSH_CONSTANTS_MAX as usize],
             sets: Vec::new(),
@@ -47,14 +49,17 @@ impl Recording {
 
     /// Forgets everything; `trim` gives the memory back as well.
     pub(crate) fn reset(&mut self, trim: bool) {
-        self.commands.clear();
+        match Arc::get_mut(&mut self.commands) {
+            Some(commands) => commands.clear(),
+            None => self.commands = Arc::default(),
+        }
         self.pipeline = None;
         self.sets.clear();
         self.block = None;
         self.late.clear();
         self.failed = Ok(());
         if trim {
-            self.commands.shrink_to_fit();
+            self.commands = Arc::default();
             self.arguments.trim();
         } else {
             self.arguments.reset();
@@ -71,7 +76,7 @@ impl Recording {
 
     /// Appends a command.
     pub(super) fn push(&mut self, command: Command) {
-        self.commands.push(command);
+        Arc::make_mut(&mut self.commands).push(command);
     }
 
     /// Keeps bytes for commands; returns their GPU virtual address.
@@ -79,17 +84,13 @@ impl Recording {
         Ok(self.arguments.write(bytes)?.address())
     }
 
-    /// Before a submission: argument blocks get the descriptors as they are now of sets that may be updated after they were bound.
+    /// The commands in order, for a submission. Argument blocks get the descriptors as they are now of sets that may be updated after they were bound.
     ///
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
-    pub(crate) fn refresh(&mut self) -> Recorded {
-        self.late.iter_mut().try_for_each(Late::refresh)
-    }
-
-    /// The commands in order.
-    pub(crate) fn commands(&self) -> &[Command] {
-        &self.commands
+    pub(crate) fn submitted(&mut self) -> Answer<Arc<Vec<Command>>> {
+        self.late.iter_mut().try_for_each(Late::refresh)?;
+        Ok(Arc::clone(&self.commands))
     }
 
     /// Keeps the first error of a command, which has no result of its own.
@@ -177,7 +178,7 @@ impl Recording {
     pub(crate) fn dispatch(&mut self, base: [u32; 3], groups: [u32; 3]) -> Recorded {
         let (pipeline, arguments) = self.prepare(base)?;
         let (program, report) = (pipeline.program.clone(), pipeline.report.address());
-        self.commands.push(Command::Dispatch { program, groups, arguments, report });
+        Arc::make_mut(&mut self.commands).push(Command::Dispatch { program, groups, arguments, report });
         Ok(())
     }
 
@@ -186,14 +187,14 @@ impl Recording {
         let (pipeline, arguments) = self.prepare([0; 3])?;
         let groups = buffer.address().saturating_add(offset);
         let (program, report) = (pipeline.program.clone(), pipeline.report.address());
-        self.commands.push(Command::DispatchIndirect { program, groups, arguments, report });
+        Arc::make_mut(&mut self.commands).push(Command::DispatchIndirect { program, groups, arguments, report });
         Ok(())
     }
 
     pub(crate) fn copy(&mut self, from: Range, to: Range) {
         let size = from.size.min(to.size);
         if size != 0 {
-            self.commands.push(Command::Copy { to: to.address, from: from.address, size });
+            Arc::make_mut(&mut self.commands).push(Command::Copy { to: to.address, from: from.address, size });
         }
     }
 
@@ -201,7 +202,7 @@ impl Recording {
     pub(crate) fn fill(&mut self, to: Range, pattern: u32) {
         let size = to.size & !3;
         if size != 0 {
-            self.commands.push(Command::Fill { to: to.address, size, pattern });
+            Arc::make_mut(&mut self.commands).push(Command::Fill { to: to.address, size, pattern });
         }
     }
 
@@ -214,16 +215,16 @@ impl Recording {
 
     /// Appends the commands of a secondary command buffer, whose memory outlives this recording.
     pub(crate) fn append(&mut self, secondary: &Self) {
-        self.commands.extend_from_slice(&secondary.commands);
+        Arc::make_mut(&mut self.commands).extend_from_slice(&secondary.commands);
         self.late.extend_from_slice(&secondary.late);
     }
 
     pub(crate) fn signal(&mut self, point: Point) {
-        self.commands.push(Command::Signal(point));
+        Arc::make_mut(&mut self.commands).push(Command::Signal(point));
     }
 
     pub(crate) fn wait(&mut self, point: Point) {
-        self.commands.push(Command::Wait(point));
+        Arc::make_mut(&mut self.commands).push(Command::Wait(point));
     }
 
     pub(crate) fn reset_queries(&mut self, pool: &QueryPool, first: u32, count: u32) {
@@ -234,7 +235,7 @@ impl Recording {
     pub(crate) fn timestamp(&mut self, pool: &QueryPool, query: u32) {
         let (address, count) = pool.at(query, 1);
         if count != 0 {
-            self.commands.push(Command::Timestamp { to: address });
+            Arc::make_mut(&mut self.commands).push(Command::Timestamp { to: address });
             self.fill(Range { address: address + AVAILABILITY, size: 4 }, 1);
         }
     }
@@ -242,7 +243,7 @@ impl Recording {
     /// Copies results. Those of this queue are there when the copy runs; the application orders it behind others by a semaphore.
     pub(crate) fn copy_queries(&mut self, pool: &QueryPool, queries: (u32, u32), to: Range, stride: u64, form: Form) {
         let (address, count) = pool.at(queries.0, queries.1);
-        let width = if form.is_wide() { 8 } else { 4 };
+        let width = form.width() as u64;
         for query in 0..u64::from(count) {
             let (from, at) = (address + query * QUERY, query.saturating_mul(stride));
             let mut part = |from: u64, at: u64| {

@@ -12,19 +12,31 @@ use crate::failure::Answer;
 use crate::handle::Object;
 use crate::image::Sampler;
 use crate::layout::{PipelineLayout, SetLayout};
+use crate::physical::DESCRIPTORS_OF_SET;
 use crate::template::{Entry, Template};
 
 commands! { app;
     vkCreateDescriptorSetLayout: PFN_vkCreateDescriptorSetLayout(device: vk::Device,
         info: *const vk::DescriptorSetLayoutCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
         out: *mut vk::DescriptorSetLayout) -> vk::Result
-        = app.need(info).map(|info| app.put(out, set_layout(app, info).register()));
+        = app.need(info).and_then(|info| match is_supported(app, info) {
+            true => {
+                app.put(out, set_layout(app, info).register());
+                Ok(())
+            }
+            false => Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY),
+        });
     vkDestroyDescriptorSetLayout: PFN_vkDestroyDescriptorSetLayout(
         device: vk::Device, layout: vk::DescriptorSetLayout, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(SetLayout::release(layout));
     vkGetDescriptorSetLayoutSupport: PFN_vkGetDescriptorSetLayoutSupport(device: vk::Device,
         info: *const vk::DescriptorSetLayoutCreateInfo<'_>, support: *mut vk::DescriptorSetLayoutSupport<'_>)
-        = app.change(support, |support| support.supported = vk::TRUE);
+        = if let Some(info) = app.get(info) {
+            app.change(support, |support| {
+                support.supported = is_supported(app, info).into();
+                app.extend::<vk::DescriptorSetVariableDescriptorCountLayoutSupport<'_>>(support.p_next, |_| ());
+            });
+        };
     vkCreatePipelineLayout: PFN_vkCreatePipelineLayout(device: vk::Device,
         info: *const vk::PipelineLayoutCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
         out: *mut vk::PipelineLayout) -> vk::Result
@@ -66,6 +78,18 @@ commands! { app;
         = if let (Some(set), Some(template)) = (DescriptorSet::of(set), Template::of(template)) {
             template.writes(app, data).iter().for_each(|write| set.write(write));
         };
+}
+
+/// True for bindings of types that there are, of which a set has no more descriptors than a set may have.
+fn is_supported(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> bool {
+    let bindings = app.slice(info.p_bindings, info.binding_count);
+    let count = bindings.iter().map(|binding| u64::from(binding.descriptor_count)).sum::<u64>();
+    let is_known = |binding: &vk::DescriptorSetLayoutBinding<'_>| {
+        let kind = binding.descriptor_type;
+        // Those of Vulkan 1.0 have the first numbers.
+        (vk::DescriptorType::SAMPLER..=vk::DescriptorType::INPUT_ATTACHMENT).contains(&kind)
+    };
+    bindings.iter().all(is_known) && count <= u64::from(DESCRIPTORS_OF_SET)
 }
 
 fn set_layout(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {

@@ -1,16 +1,16 @@
 //! Commands of physical and logical devices.
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 
 use ash::vk;
 
-use super::{commands, find as find_command, global};
+use super::{Class, commands, find as find_command, global};
 use crate::app::App;
 use crate::device::{Device, Queue, QueuesWanted};
 use crate::failure::Answer;
 use crate::fault;
 use crate::handle::Owned;
-use crate::physical::{self, FAMILIES, Family, PhysicalDevice};
+use crate::physical::{self, FAMILIES, Family, PhysicalDevice, is_command_of};
 use crate::pipeline::faults;
 
 /// Commands whose first argument is a physical device.
@@ -81,8 +81,18 @@ pub(super) mod physical_commands {
             device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
             properties: *mut vk::ImageFormatProperties2<'_>) -> vk::Result
             = app.need(info).and_then(|info| {
+                let external = app.find::<vk::PhysicalDeviceExternalImageFormatInfo<'_>>(info.p_next);
+                if external.is_some_and(|external| !external.handle_type.is_empty()) {
+                    return Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
+                }
                 let found = physical::image_format_properties(info.format, info.ty, info.usage, info.flags)?;
-                app.change(properties, |properties| properties.image_format_properties = found);
+                app.change(properties, |properties| {
+                    properties.image_format_properties = found;
+                    app.extend::<vk::ExternalImageFormatProperties<'_>>(properties.p_next, |_| ());
+                    app.extend::<vk::SamplerYcbcrConversionImageFormatProperties<'_>>(properties.p_next, |format| {
+                        format.combined_image_sampler_descriptor_count = 1;
+                    });
+                });
                 Ok(())
             });
         vkGetPhysicalDeviceSparseImageFormatProperties: PFN_vkGetPhysicalDeviceSparseImageFormatProperties(
@@ -114,7 +124,7 @@ pub(super) mod physical_commands {
 
 commands! { app;
     vkGetDeviceProcAddr: PFN_vkGetDeviceProcAddr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction
-        = app.name(name).and_then(find_command).map(|(_, address)| address);
+        = device_command(app, device, app.name(name)?);
     vkDestroyDevice: PFN_vkDestroyDevice(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(app.take::<Device>(device));
     vkDeviceWaitIdle: PFN_vkDeviceWaitIdle(device: vk::Device) -> vk::Result
@@ -134,6 +144,13 @@ commands! { app;
         = app.object::<Device>(device).and_then(|device| fault_info(app, device, counts, info));
     vkQueueWaitIdle: PFN_vkQueueWaitIdle(queue: vk::Queue) -> vk::Result
         = app.object::<Queue>(queue).and_then(Queue::wait_idle);
+}
+
+/// A command whose first argument is a device, or belongs to one, if it is of Vulkan itself or of an extension that the device has.
+fn device_command(app: App<'_>, device: vk::Device, name: &CStr) -> vk::PFN_vkVoidFunction {
+    let (class, address) = find_command(name)?;
+    let device = app.object::<Device>(device).ok()?;
+    (class == Class::Device && is_command_of(name, device.extensions())).then_some(address)
 }
 
 /// Lists the queue families.
@@ -164,7 +181,10 @@ fn create_device(
     }
     let queues = app.slice(info.p_queue_create_infos, info.queue_create_info_count);
     let wanted = queues.iter().map(|queues| queues_wanted(app, queues)).collect::<Answer<Vec<_>>>()?;
-    app.put(out, Owned::new(Device::new(physical, &wanted)?).into_handle());
+    let is_enabled = |known: &&str| enabled.iter().any(|name| name.to_str() == Ok(*known));
+    let extensions = physical::EXTENSIONS.iter().map(|(name, _)| *name).filter(is_enabled).collect();
+    let device = Device::new(physical, &wanted)?.with_extensions(extensions);
+    app.put(out, Owned::new(device).into_handle());
     Ok(())
 }
 

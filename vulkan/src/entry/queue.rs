@@ -4,11 +4,11 @@ use ash::vk;
 
 use super::commands;
 use crate::app::App;
+use crate::backlog::Step;
 use crate::command::CommandBuffer;
 use crate::device::Queue;
 use crate::failure::Answer;
 use crate::handle::Object;
-use crate::submit::Step;
 use crate::sync::{Fence, Semaphore};
 
 commands! { app;
@@ -27,7 +27,7 @@ fn submit<'c, B>(
     app: App<'c>,
     queue: vk::Queue,
     batches: &'c [B],
-    steps_of: impl Fn(App<'c>, &'c B, &mut Vec<Step<'c>>) -> Answer<()>,
+    steps_of: impl Fn(App<'c>, &'c B, &mut Vec<Step>) -> Answer<()>,
     fence: vk::Fence,
 ) -> Answer<()> {
     let queue = app.object::<Queue>(queue)?;
@@ -38,11 +38,11 @@ fn submit<'c, B>(
     if let Some(fence) = Fence::of(fence) {
         steps.push(Step::Signal(fence.point()));
     }
-    queue.submit(&steps)
+    queue.submit(steps)
 }
 
 /// Steps of a batch of vkQueueSubmit. Values for binary semaphores are not looked at.
-fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Step<'c>>) -> Answer<()> {
+fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Step>) -> Answer<()> {
     let values = app.find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
     let (waited, signalled) = values.map_or((&[][..], &[][..]), |values| {
         (
@@ -55,7 +55,7 @@ fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Ste
         steps.push(Step::Wait(Semaphore::needed(*semaphore)?.wait(value(waited, index))));
     }
     for buffer in app.slice(batch.p_command_buffers, batch.command_buffer_count) {
-        steps.push(Step::Run(app.object::<CommandBuffer>(*buffer)?));
+        steps.push(Step::Run(app.object::<CommandBuffer>(*buffer)?.recording().submitted()?));
     }
     for (index, semaphore) in app.slice(batch.p_signal_semaphores, batch.signal_semaphore_count).iter().enumerate() {
         steps.push(Step::Signal(Semaphore::needed(*semaphore)?.signal(value(signalled, index))));
@@ -63,12 +63,12 @@ fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Ste
     Ok(())
 }
 
-fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Vec<Step<'c>>) -> Answer<()> {
+fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Vec<Step>) -> Answer<()> {
     for info in app.slice(batch.p_wait_semaphore_infos, batch.wait_semaphore_info_count) {
         steps.push(Step::Wait(Semaphore::needed(info.semaphore)?.wait(info.value)));
     }
     for info in app.slice(batch.p_command_buffer_infos, batch.command_buffer_info_count) {
-        steps.push(Step::Run(app.object::<CommandBuffer>(info.command_buffer)?));
+        steps.push(Step::Run(app.object::<CommandBuffer>(info.command_buffer)?.recording().submitted()?));
     }
     for info in app.slice(batch.p_signal_semaphore_infos, batch.signal_semaphore_info_count) {
         steps.push(Step::Signal(Semaphore::needed(info.semaphore)?.signal(info.value)));

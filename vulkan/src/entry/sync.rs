@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::device::Device;
 use crate::failure::Answer;
 use crate::handle::Object;
-use crate::private_data::PrivateDataSlot;
+use crate::private_data;
 use crate::query::{Form, QueryPool};
 use crate::sync::{Event, Fence, Point, Semaphore, wait};
 
@@ -69,26 +69,29 @@ commands! { app;
         size: usize, data: *mut c_void, stride: vk::DeviceSize, flags: vk::QueryResultFlags) -> vk::Result
         = QueryPool::needed(pool).and_then(|pool| {
             let (results, complete) = pool.results(first, count, Form { flags })?;
-            for (index, bytes) in results.iter().enumerate() {
-                let at = index.saturating_mul(stride as usize);
+            for (index, result) in results.iter().enumerate() {
+                let at = index.saturating_mul(stride as usize).saturating_add(result.offset);
                 let room = size.saturating_sub(at);
-                app.put_bytes(data, at, bytes.get(..room).unwrap_or(bytes));
+                app.put_bytes(data, at, result.bytes.get(..room).unwrap_or(&result.bytes));
             }
             Ok(if complete { vk::Result::SUCCESS } else { vk::Result::NOT_READY })
         });
     vkCreatePrivateDataSlot: PFN_vkCreatePrivateDataSlot(device: vk::Device,
         info: *const vk::PrivateDataSlotCreateInfo<'_>, allocator: *const vk::AllocationCallbacks<'_>,
         out: *mut vk::PrivateDataSlot) -> vk::Result
-        = { app.put(out, PrivateDataSlot::default().register()); Ok(()) };
+        = { app.put(out, vk::Handle::from_raw(private_data::create())); Ok(()) };
     vkDestroyPrivateDataSlot: PFN_vkDestroyPrivateDataSlot(
         device: vk::Device, slot: vk::PrivateDataSlot, allocator: *const vk::AllocationCallbacks<'_>)
-        = drop(PrivateDataSlot::release(slot));
+        = private_data::destroy(vk::Handle::as_raw(slot));
     vkSetPrivateData: PFN_vkSetPrivateData(device: vk::Device, kind: vk::ObjectType, object: u64,
         slot: vk::PrivateDataSlot, data: u64) -> vk::Result
-        = PrivateDataSlot::needed(slot).map(|slot| slot.set((kind, object), data));
+        = match private_data::set(vk::Handle::as_raw(slot), (kind, object), data) {
+            true => Ok(()),
+            false => Err(vk::Result::ERROR_UNKNOWN),
+        };
     vkGetPrivateData: PFN_vkGetPrivateData(device: vk::Device, kind: vk::ObjectType, object: u64,
         slot: vk::PrivateDataSlot, data: *mut u64)
-        = app.put(data, PrivateDataSlot::of(slot).map_or(0, |slot| slot.get((kind, object))));
+        = app.put(data, private_data::get(vk::Handle::as_raw(slot), (kind, object)));
 }
 
 fn create_semaphore(

@@ -47,14 +47,15 @@ macro_rules! structures {
 
         /// Fills the structures of features that a chain has.
         pub(crate) fn extend(app: App<'_>, chain: *mut c_void) {
-            $( app.extend::<vk::$structure<'_>>(chain, |features| { $( features.$field = vk::TRUE; )* }); )*
+            $( app.extend::<vk::$structure<'_>>(chain, |_features| { $( _features.$field = vk::TRUE; )* }); )*
         }
 
         /// True if all of the features in a chain are on that an application asks for.
         pub(crate) fn has_all(app: App<'_>, chain: *const c_void) -> bool {
             $(
                 if let Some(wanted) = app.find::<vk::$structure<'_>>(chain) {
-                    let there = [$( wanted.$field ),*].into_iter().filter(|wanted| *wanted != vk::FALSE).count();
+                    let there: [vk::Bool32; _] = [$( wanted.$field ),*];
+                    let there = there.into_iter().filter(|wanted| *wanted != vk::FALSE).count();
                     let fields = app.fields::<vk::$structure<'_>>(wanted, HEADER, $count);
                     if fields.iter().filter(|wanted| **wanted != vk::FALSE).count() != there {
                         return false;
@@ -126,4 +127,19 @@ structures! {
     PhysicalDeviceSubgroupSizeControlFeatures: 2 { subgroup_size_control, compute_full_subgroups }
     PhysicalDeviceSynchronization2Features: 1 { synchronization2 }
     PhysicalDeviceMaintenance4Features: 1 { maintenance4 }
+    // Of Vulkan 1.1 to 1.3, and off.
+    PhysicalDeviceMultiviewFeatures: 3 {}
+    PhysicalDeviceVariablePointersFeatures: 2 {}
+    PhysicalDeviceProtectedMemoryFeatures: 1 {}
+    PhysicalDeviceSamplerYcbcrConversionFeatures: 1 {}
+    PhysicalDeviceShaderDrawParametersFeatures: 1 {}
+    PhysicalDeviceImagelessFramebufferFeatures: 1 {}
+    PhysicalDeviceSeparateDepthStencilLayoutsFeatures: 1 {}
+    PhysicalDeviceInlineUniformBlockFeatures: 2 {}
+    PhysicalDeviceShaderDemoteToHelperInvocationFeatures: 1 {}
+    PhysicalDeviceShaderTerminateInvocationFeatures: 1 {}
+    PhysicalDeviceTextureCompressionASTCHDRFeatures: 1 {}
+    PhysicalDeviceZeroInitializeWorkgroupMemoryFeatures: 1 {}
+    PhysicalDeviceDynamicRenderingFeatures: 1 {}
+    PhysicalDeviceShaderIntegerDotProductFeatures: 1 {}
 }

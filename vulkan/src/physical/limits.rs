@@ -96,4 +96,4 @@ fn images() -> vk::PhysicalDeviceLimits {
 }
 
 /// Most descriptors of a set.
-pub(super) const DESCRIPTORS_OF_SET: u32 = DESCRIPTORS;
+pub(crate) const DESCRIPTORS_OF_SET: u32 = DESCRIPTORS;

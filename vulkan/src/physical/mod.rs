@@ -1,14 +1,16 @@
 //! The physical device: an adapter, and what it has.
 
+mod commands;
 mod features;
 mod images;
 mod limits;
 mod memory;
 mod properties;
 
+pub(crate) use commands::is_command_of;
 pub(crate) use features::{extend as extend_features, features, has_all, has_features};
 pub(crate) use images::{format_properties, format_properties2, image_format_properties};
-pub(crate) use limits::{ALIGNMENT, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
+pub(crate) use limits::{ALIGNMENT, DESCRIPTORS_OF_SET, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
 pub(crate) use memory::MemoryKind;
 pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties, write_name};
 

@@ -6,7 +6,7 @@ use ash::vk;
 use campanile_hw::isa::WORKGROUP_MAX;
 use campanile_hw::pci::{DEVICE_ID, VENDOR_ID};
 
-use super::limits::{DESCRIPTORS_OF_SET, SUBGROUP_SIZE, limits};
+use super::limits::{ALIGNMENT, DESCRIPTORS_OF_SET, SUBGROUP_SIZE, limits};
 use super::{API_VERSION, PhysicalDevice};
 use crate::app::App;
 
@@ -88,6 +88,36 @@ macro_rules! update_after_bind {
     };
 }
 
+/// Sets the behaviour of arithmetic: the device rounds to nearest even, and keeps subnormal numbers, infinities, NaN and the sign of zero.
+macro_rules! float_controls {
+    ($properties:ident) => {
+        $properties.denorm_behavior_independence = vk::ShaderFloatControlsIndependence::ALL;
+        $properties.rounding_mode_independence = vk::ShaderFloatControlsIndependence::ALL;
+        $properties.shader_signed_zero_inf_nan_preserve_float16 = vk::TRUE;
+        $properties.shader_signed_zero_inf_nan_preserve_float32 = vk::TRUE;
+        $properties.shader_signed_zero_inf_nan_preserve_float64 = vk::TRUE;
+        $properties.shader_denorm_preserve_float16 = vk::TRUE;
+        $properties.shader_denorm_preserve_float32 = vk::TRUE;
+        $properties.shader_denorm_preserve_float64 = vk::TRUE;
+        $properties.shader_rounding_mode_rte_float16 = vk::TRUE;
+        $properties.shader_rounding_mode_rte_float32 = vk::TRUE;
+        $properties.shader_rounding_mode_rte_float64 = vk::TRUE;
+    };
+}
+
+/// Sets the alignment of texel buffers, which is that of all buffers; a view need not begin at a multiple of its texel.
+macro_rules! texel_buffers {
+    ($properties:ident) => {
+        $properties.storage_texel_buffer_offset_alignment_bytes = ALIGNMENT;
+        $properties.uniform_texel_buffer_offset_alignment_bytes = ALIGNMENT;
+    };
+}
+
+/// Writes zeros to structures that speak of what there is not.
+macro_rules! nothing_of {
+    ($app:ident, $chain:ident: $($structure:ident)*) => { $( $app.extend::<vk::$structure<'_>>($chain, |_| ()); )* };
+}
+
 /// Fills the structures of properties that a chain has.
 pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
     extend_identity(app, device, chain);
@@ -114,7 +144,16 @@ pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) 
         properties.max_compute_workgroup_subgroups = WORKGROUP_MAX / SUBGROUP_SIZE;
         properties.required_subgroup_size_stages = vk::ShaderStageFlags::COMPUTE;
         properties.max_buffer_size = BYTES_MAX;
+        texel_buffers!(properties);
     });
+    app.extend::<vk::PhysicalDeviceTexelBufferAlignmentProperties<'_>>(chain, |properties| {
+        texel_buffers!(properties);
+    });
+    nothing_of! { app, chain:
+        PhysicalDeviceMultiviewProperties PhysicalDevicePointClippingProperties PhysicalDeviceProtectedMemoryProperties
+        PhysicalDeviceInlineUniformBlockProperties PhysicalDeviceShaderIntegerDotProductProperties
+        PhysicalDeviceDepthStencilResolveProperties PhysicalDeviceSamplerFilterMinmaxProperties
+    }
 }
 
 fn extend_identity(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
@@ -146,29 +185,14 @@ fn extend_identity(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
         write_name(&mut properties.driver_info, DRIVER_INFO);
         properties.max_timeline_semaphore_value_difference = u64::MAX - 1;
         update_after_bind!(properties);
+        float_controls!(properties);
     });
 }
 
 fn extend_shaders(app: App<'_>, chain: *mut c_void) {
-    // The device rounds to nearest even, and keeps subnormal numbers, infinities, NaN and the sign of zero.
-    macro_rules! float_controls {
-        ($($structure:ident)*) => { $(
-            app.extend::<vk::$structure<'_>>(chain, |properties| {
-                properties.denorm_behavior_independence = vk::ShaderFloatControlsIndependence::ALL;
-                properties.rounding_mode_independence = vk::ShaderFloatControlsIndependence::ALL;
-                properties.shader_signed_zero_inf_nan_preserve_float16 = vk::TRUE;
-                properties.shader_signed_zero_inf_nan_preserve_float32 = vk::TRUE;
-                properties.shader_signed_zero_inf_nan_preserve_float64 = vk::TRUE;
-                properties.shader_denorm_preserve_float16 = vk::TRUE;
-                properties.shader_denorm_preserve_float32 = vk::TRUE;
-                properties.shader_denorm_preserve_float64 = vk::TRUE;
-                properties.shader_rounding_mode_rte_float16 = vk::TRUE;
-                properties.shader_rounding_mode_rte_float32 = vk::TRUE;
-                properties.shader_rounding_mode_rte_float64 = vk::TRUE;
-            });
-        )* };
-    }
-    float_controls! { PhysicalDeviceVulkan12Properties PhysicalDeviceFloatControlsProperties }
+    app.extend::<vk::PhysicalDeviceFloatControlsProperties<'_>>(chain, |properties| {
+        float_controls!(properties);
+    });
     app.extend::<vk::PhysicalDeviceSubgroupProperties<'_>>(chain, |properties| {
         properties.subgroup_size = SUBGROUP_SIZE;
         properties.supported_stages = vk::ShaderStageFlags::COMPUTE;
