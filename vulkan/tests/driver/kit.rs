@@ -72,7 +72,7 @@ pub(crate) struct Bench {
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) device: ash::Device,
     /// Command pools by family.
-    pools: [vk::CommandPool; 2],
+    pub(crate) pools: [vk::CommandPool; 2],
     made: RefCell<Vec<Made>>,
 }
 
@@ -138,6 +138,7 @@ impl Bench {
             .vulkan_memory_model_device_scope(true);
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
             .synchronization2(true)
+            .private_data(true)
             .maintenance4(true)
             .pipeline_creation_cache_control(true);
         let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);

@@ -3,6 +3,7 @@
 // Every command is an unsafe function in ash. A block here is a scenario, of which one sentence says why its commands are valid.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
+mod answers;
 mod compute;
 mod extensions;
 mod images;
