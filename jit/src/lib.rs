@@ -1,8 +1,9 @@
 //! Compiles programs of the compute engine to code of the host's processor.
 //!
-//! A program becomes one function. What it consists of are *segments*: some plain instructions, in which every lane uses its own registers only, and a load, a store, an atomic operation, a vote, a ballot,
-//! a broadcast or an instruction of control flow behind them. A segment is executed whole or not at all, so a budget is checked once for each, at every back edge and call too. Barriers, other
-//! exchange between lanes, atomic sums of floating point, transcendental functions and binary16 stay with the interpreter, to which the function returns, with the state of the subgroup as the interpreter would have it; so does an
+//! A program becomes one function. What it consists of are *segments*: some plain instructions, in which every lane uses its own registers only, and a load, a store, an atomic operation, a
+//! vote, a ballot, a broadcast or an instruction of control flow behind them. A segment is executed whole or not at all, so a budget is checked once for each, at every back edge and call too.
+//! Barriers, other exchange between lanes, atomic sums of floating point, transcendental functions and binary16 stay with the interpreter, to which the function returns, with the state of the
+//! subgroup as the interpreter would have it; so does an
 //! access that the [`Pages`] do not have, which the interpreter then makes through the page tables, or faults at. So a program that is stopped, saved and restored is in the same state
 //! whichever executor ran it, and a fault is the same one.
 //!
