@@ -43,7 +43,7 @@ struct Waiting {
     thread: bool,
 }
 
-/// What a function has to compile.
+/// The programs that a function has to compile.
 #[derive(Debug, Default)]
 pub(crate) struct Compiling {
     waiting: Mutex<Waiting>,

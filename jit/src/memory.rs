@@ -263,7 +263,7 @@ impl Emitter<'_, '_> {
         });
     }
 
-    /// Where the address of a lane lies in the host.
+    /// The place in the host of the address of a lane.
     pub(crate) fn translated(&mut self, lane: Value) -> Value {
         let places = self.b.ins().stack_addr(I64, self.places, 0);
         let entry = self.scaled(places, lane, 8);
