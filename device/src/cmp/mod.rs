@@ -123,7 +123,7 @@ impl Cmp {
         &self.events
     }
 
-    /// What is to be compiled for the host.
+    /// The programs that are to be compiled for the host.
     pub(crate) fn compiling(&self) -> &Arc<Compiling> {
         &self.compiling
     }
