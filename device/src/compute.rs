@@ -3,6 +3,7 @@
 //! While a queue has the node, the progress of its dispatch is kept in it between two slices; when it leaves the node in a dispatch, that goes to its save area, and comes back from there.
 //! A slice runs under the lock of the node, as any other, so a TLB invalidation is complete before the next slice executes an instruction.
 
+use crate::compiling::{Compiling, HostCode};
 use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
@@ -15,11 +16,11 @@ use campanile_hw::isa::{
 };
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
-use campanile_jit::{Compiled, Paged, Pages};
+use campanile_jit::{Paged, Pages};
 use campanile_shader::{BadSave, Cause, Code, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, OnceLock};
 
 /// Instructions of subgroups that one slice interprets: so long a command may have to wait for the node.
 const SLICE_INSTRUCTIONS: u64 = 256;
@@ -27,7 +28,7 @@ const SLICE_INSTRUCTIONS: u64 = 256;
 const SLICE_COMPILED: u64 = 1024;
 /// Instructions of subgroups after which a program is worth compiling.
 const COMPILED_AFTER: u64 = 4096;
-/// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each, in which nobody else has the node.
+/// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each.
 const COMPILED_MOST: usize = 2048;
 /// Most programs in a node's cache.
 const PROGRAMS: usize = 8;
@@ -67,7 +68,7 @@ impl Running {
         };
         let Some(at) = self.dispatch.position() else { return plain };
         let [workgroup_x, workgroup_y, workgroup_z] = at.workgroup;
-        let code = self.program.kernel.code().get(at.instruction as usize).map_or([0; 16], Instruction::encode);
+        let code = self.program.code.kernel.code().get(at.instruction as usize).map_or([0; 16], Instruction::encode);
         let [code_low, code_high] = code.as_chunks().0.first_chunk().copied().unwrap_or_default();
         DispatchPosition {
             workgroup: 1,
@@ -99,9 +100,9 @@ pub(crate) struct State<'a> {
 
 /// Executor and end of one slice of a dispatch.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
-    /// True if programs that run long are compiled.
-    compiles: bool,
+struct Manner<'a> {
+    /// What compiles programs that run long, if anything does.
+    compiling: Option<&'a Compiling>,
     /// True if the slice ends at the end of a workgroup.
     ends_with_workgroup: bool,
 }
@@ -110,11 +111,10 @@ struct Manner {
 #[derive(Debug)]
 struct Fetched {
     bytes: Vec<u8>,
-    kernel: Kernel,
+    /// The program, and its code once it was worth compiling.
+    code: Arc<HostCode>,
     /// Instructions of subgroups that were interpreted so far.
     interpreted: AtomicU64,
-    /// Its code, once it is worth compiling; `None` if the host cannot.
-    compiled: OnceLock<Option<Compiled>>,
 }
 
 impl Fetched {
@@ -124,17 +124,18 @@ impl Fetched {
     }
 
     /// Runs a dispatch of this program for one slice.
-    fn run<'a, 'b>(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'a, 'b>, manner: Manner) -> Outcome<Fault> {
+    fn run<'a, 'b>(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'a, 'b>, manner: Manner<'_>) -> Outcome<Fault> {
         let mut run = |code: &dyn Code<Lanes<'a, 'b>>, budget: &mut u64| match manner.ends_with_workgroup {
-            true => dispatch.run_workgroup(&self.kernel, code, lanes, budget),
-            false => dispatch.run_with(&self.kernel, code, lanes, budget),
+            true => dispatch.run_workgroup(&self.code.kernel, code, lanes, budget),
+            false => dispatch.run_with(&self.code.kernel, code, lanes, budget),
         };
-        if manner.compiles
-            && self.kernel.code().len() <= COMPILED_MOST
-            && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER
-            && let Some(code) = self.compiled.get_or_init(|| Compiled::new(&self.kernel).ok())
-        {
-            return run(code, &mut { SLICE_COMPILED });
+        let long = self.code.kernel.code().len() <= COMPILED_MOST
+            && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER;
+        if let Some(compiling) = manner.compiling.filter(|_| long) {
+            if let Some(code) = self.code.get() {
+                return run(code, &mut { SLICE_COMPILED });
+            }
+            compiling.ask(&self.code);
         }
         let mut budget = SLICE_INSTRUCTIONS;
         let outcome = run(&NoCode, &mut budget);
@@ -327,7 +328,8 @@ fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Di
         };
         Fault { rule: bad.rule as u8, ..Fault::plain(FaultKind::BadProgram, packet.program + offset) }
     })?;
-    let fetched = Arc::new(Fetched { bytes, kernel, interpreted: AtomicU64::new(0), compiled: OnceLock::new() });
+    let code = Arc::new(HostCode::new(kernel));
+    let fetched = Arc::new(Fetched { bytes, code, interpreted: AtomicU64::new(0) });
     programs.remember(fetched.clone());
     Ok(fetched)
 }
@@ -356,14 +358,14 @@ fn begin(
 ) -> Result<Running, Fault> {
     let program = fetch(programs, lanes, packet)?;
     let needed = match context.features.preemption {
-        Preemption::Instruction => program.kernel.header().save_size(),
+        Preemption::Instruction => program.code.kernel.header().save_size(),
         Preemption::Workgroup => SavedDispatch::SIZE as u32,
         Preemption::Dispatch | Preemption::Buffer => 0,
     };
     state.save_area.holds(needed)?;
     let (dispatch, begun) = match *state.partial {
         0 => (Dispatch::new(grid(lanes, packet)?, packet.arguments), context.clock.now()),
-        _ => resume(&program.kernel, lanes.memory, packet, &state.save_area)?,
+        _ => resume(&program.code.kernel, lanes.memory, packet, &state.save_area)?,
     };
     Ok(Running { program, address: packet.program, dispatch, begun })
 }
@@ -414,7 +416,8 @@ pub(crate) fn dispatch(
     };
     let Running { program, dispatch, .. } = &mut *current;
     let ends_with_workgroup = state.leaves && context.features.preemption == Preemption::Workgroup;
-    let manner = Manner { compiles: !context.features.interpreter, ends_with_workgroup };
+    let compiling = (!context.features.interpreter).then_some(context.compiling);
+    let manner = Manner { compiling, ends_with_workgroup };
     match program.run(dispatch, &mut lanes, manner) {
         Outcome::Paused => {
             *state.partial = current.dispatch.workgroups_done() + 1;

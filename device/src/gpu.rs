@@ -367,6 +367,7 @@ impl Gpu {
         let arrived = self.step_posted();
         let mut worked = arrived | self.cmp.poll() | self.cmp.poll_waits(&self.memory);
         worked |= self.run_a_node();
+        self.cmp.compiling().look();
         worked |= self.cmp.flush_events(&self.memory);
         worked = worked || self.cmp.watch_idle(&self.memory);
         if !worked && self.cmp.tidy() {
@@ -442,8 +443,9 @@ impl Gpu {
         self.cmp.signals_ever()
     }
 
-    /// Names the thread that [`Gpu::nudge`] wakes.
+    /// Names the thread that steps the function and that [`Gpu::nudge`] wakes.
     pub(crate) fn set_sleeper(&self, thread: Option<Thread>) {
+        self.cmp.compiling().set_apart(thread.is_some());
         *lock(&self.sleeper) = thread;
     }
 

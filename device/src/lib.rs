@@ -19,6 +19,7 @@
 
 mod clock;
 mod cmp;
+mod compiling;
 mod compute;
 mod context;
 mod engine;

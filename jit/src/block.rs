@@ -1,6 +1,6 @@
 //! Which instructions are compiled, and the segments that they form.
 
-use campanile_hw::isa::{Instruction, MemoryFormat, Op, Type};
+use campanile_hw::isa::{AtomicOperation, Instruction, MemoryFormat, Op, Type};
 use campanile_shader::Kernel;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,10 @@ pub(crate) enum Kind {
     Plain,
     /// A load or store.
     Memory,
+    /// An atomic operation.
+    Atomic,
+    /// It looks at the lanes of the subgroup as a mask, or at one of them.
+    Across,
     /// It changes which lanes are active, or where the subgroup goes on.
     Control,
     /// Not at all: by the interpreter.
@@ -49,6 +53,13 @@ fn kind(instruction: &Instruction, has_fma: bool) -> Kind {
             Kind::Control
         }
         Op::Continuing | Op::EndLoop | Op::Call | Op::Ret => Kind::Control,
+        Op::Ballot | Op::VoteAll | Op::VoteAny => Kind::Across,
+        // A predicate would have to be spread.
+        Op::BroadcastFirst if instruction.ty != Type::B1 => Kind::Across,
+        Op::Atomic | Op::AtomicShared => match instruction.atomic() {
+            Some(AtomicOperation::Add) if instruction.ty.is_float() => Kind::Interpreted,
+            _ => Kind::Atomic,
+        },
         _ if is_plain(instruction, has_fma) => Kind::Plain,
         _ => Kind::Interpreted,
     }
@@ -102,7 +113,7 @@ pub(crate) fn segments(kernel: &Kernel, has_fma: bool) -> BTreeMap<u32, Segment>
         while end - start < LONGEST && kind_at(end) == Some(Kind::Plain) && (end == start || !label(end)) {
             end += 1;
         }
-        let tail = kind_at(end).filter(|kind| matches!(kind, Kind::Memory | Kind::Control));
+        let tail = kind_at(end).filter(|kind| !matches!(kind, Kind::Plain | Kind::Interpreted));
         let tail = tail.filter(|_| (end == start || !label(end)) && end - start < LONGEST);
         let segment = Segment { start: start as u32, plain: (end - start) as u32, tail };
         if segment.length() != 0 {

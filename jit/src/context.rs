@@ -20,6 +20,7 @@ pub(crate) struct Context {
     pub(crate) budget: u64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
+    pub(crate) atomics: u64,
     pub(crate) pc: u32,
     pub(crate) active: u32,
     pub(crate) depth: u32,

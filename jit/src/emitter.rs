@@ -15,6 +15,7 @@ use std::mem::offset_of;
 pub(crate) const BUDGET: i32 = offset_of!(Context, budget) as i32;
 pub(crate) const LOADS: i32 = offset_of!(Context, loads) as i32;
 pub(crate) const STORES: i32 = offset_of!(Context, stores) as i32;
+pub(crate) const ATOMICS: i32 = offset_of!(Context, atomics) as i32;
 pub(crate) const PC: i32 = offset_of!(Context, pc) as i32;
 pub(crate) const ACTIVE: i32 = offset_of!(Context, active) as i32;
 pub(crate) const DEPTH: i32 = offset_of!(Context, depth) as i32;

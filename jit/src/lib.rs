@@ -1,8 +1,9 @@
 //! Compiles programs of the compute engine to code of the host's processor.
 //!
-//! A program becomes one function. What it consists of are *segments*: some plain instructions, in which every lane uses its own registers only, and a load, a store or an instruction of
-//! control flow behind them. A segment is executed whole or not at all, so a budget is checked once for each, at every back edge and call too. Atomic operations, barriers,
-//! exchange between lanes, transcendental functions and binary16 stay with the interpreter, to which the function returns, with the state of the subgroup as the interpreter would have it; so does an
+//! A program becomes one function. What it consists of are *segments*: some plain instructions, in which every lane uses its own registers only, and a load, a store, an atomic operation, a
+//! vote, a ballot, a broadcast or an instruction of control flow behind them. A segment is executed whole or not at all, so a budget is checked once for each, at every back edge and call too.
+//! Barriers, other exchange between lanes, atomic sums of floating point, transcendental functions and binary16 stay with the interpreter, to which the function returns, with the state of the
+//! subgroup as the interpreter would have it; so does an
 //! access that the [`Pages`] do not have, which the interpreter then makes through the page tables, or faults at. So a program that is stopped, saved and restored is in the same state
 //! whichever executor ran it, and a fault is the same one.
 //!
@@ -14,6 +15,8 @@
 //!
 //! UNSAFETY: one call of generated code, the memory that holds it, and the promise about pages.
 
+mod across;
+mod atomic;
 mod block;
 mod context;
 mod control;
@@ -203,6 +206,7 @@ impl<M: Paged> Code<M> for Compiled {
             budget: *state.budget,
             loads: 0,
             stores: 0,
+            atomics: 0,
             pc: *state.pc,
             active: *state.active,
             depth: *state.depth,
@@ -214,5 +218,6 @@ impl<M: Paged> Code<M> for Compiled {
         *state.budget = context.budget;
         state.counters.loads += context.loads;
         state.counters.stores += context.stores;
+        state.counters.atomics += context.atomics;
     }
 }

@@ -23,7 +23,7 @@ enum Space {
 
 /// A load or store.
 #[derive(Clone, Copy)]
-struct Access {
+pub(crate) struct Access {
     space: Space,
     store: bool,
     format: MemoryFormat,
@@ -35,15 +35,17 @@ struct Access {
 }
 
 impl Access {
-    fn of(emitter: &Emitter<'_, '_>, instruction: &Instruction) -> Self {
+    pub(crate) fn of(emitter: &Emitter<'_, '_>, instruction: &Instruction) -> Self {
         let header = emitter.kernel.header();
         let space = match instruction.op {
-            Op::Load | Op::Store => Space::Global,
-            Op::LoadShared | Op::StoreShared => Space::Shared(header.shared.into()),
+            Op::Load | Op::Store | Op::Atomic => Space::Global,
+            Op::LoadShared | Op::StoreShared | Op::AtomicShared => Space::Shared(header.shared.into()),
             _ => Space::Scratch(header.scratch.into()),
         };
-        let store = matches!(instruction.op, Op::Store | Op::StoreShared | Op::StoreScratch);
-        let format = instruction.memory().unwrap_or(MemoryFormat::W1);
+        // An atomic operation may write too, whatever it is.
+        let store = !matches!(instruction.op, Op::Load | Op::LoadShared | Op::LoadScratch);
+        let single = if instruction.ty.bits() == 64 { MemoryFormat::D1 } else { MemoryFormat::W1 };
+        let format = instruction.memory().unwrap_or(single);
         let [to, from, _, data] = instruction.registers();
         let address = i32::from(from.1) * if matches!(space, Space::Global) { DOUBLE } else { WORD };
         let data = i32::from(if store { data.1 } else { to.1 }) * if format.is_double() { DOUBLE } else { WORD };
@@ -238,6 +240,15 @@ impl Emitter<'_, '_> {
 
     /// Moves the data of each active lane: first all addresses are translated, then the data is moved.
     fn apart(&mut self, access: &Access, active: Value, give_up: Block) {
+        self.translate_each(access, active, give_up);
+        self.each_lane(active, &mut |emitter, lane| {
+            let place = emitter.translated(lane);
+            emitter.move_lane(access, place, lane);
+        });
+    }
+
+    /// Translates the address of each active lane, for [`Emitter::translated`].
+    pub(crate) fn translate_each(&mut self, access: &Access, active: Value, give_up: Block) {
         let places = self.b.ins().stack_addr(I64, self.places, 0);
         let len = extent(access.format).0;
         self.each_lane(active, &mut |emitter, lane| {
@@ -250,15 +261,17 @@ impl Emitter<'_, '_> {
             let entry = emitter.scaled(places, lane, 8);
             emitter.b.ins().store(registers(), place, entry, 0);
         });
-        self.each_lane(active, &mut |emitter, lane| {
-            let entry = emitter.scaled(places, lane, 8);
-            let place = emitter.b.ins().load(I64, registers(), entry, 0);
-            emitter.move_lane(access, place, lane);
-        });
+    }
+
+    /// The place in the host of the address of a lane.
+    pub(crate) fn translated(&mut self, lane: Value) -> Value {
+        let places = self.b.ins().stack_addr(I64, self.places, 0);
+        let entry = self.scaled(places, lane, 8);
+        self.b.ins().load(I64, registers(), entry, 0)
     }
 
     /// An address and a number of things of a size behind it.
-    fn scaled(&mut self, base: Value, number: Value, size: i64) -> Value {
+    pub(crate) fn scaled(&mut self, base: Value, number: Value, size: i64) -> Value {
         let offset = self.b.ins().imul_imm_s(number, size);
         self.b.ins().iadd(base, offset)
     }
@@ -278,7 +291,7 @@ impl Emitter<'_, '_> {
     }
 
     /// A loop over the lanes that are set in `active`, upwards.
-    fn each_lane(&mut self, active: Value, body: &mut dyn FnMut(&mut Self, Value)) {
+    pub(crate) fn each_lane(&mut self, active: Value, body: &mut dyn FnMut(&mut Self, Value)) {
         let (head, on) = (self.b.create_block(), self.b.create_block());
         let rest = self.b.append_block_param(head, I32);
         self.b.ins().brif(active, head, &[active.into()], on, &[]);

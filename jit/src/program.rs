@@ -114,6 +114,8 @@ impl Emitter<'_, '_> {
         }
         match (segment.tail, code.get(end as usize)) {
             (Some(Kind::Memory), Some(instruction)) => self.memory(end, instruction),
+            (Some(Kind::Atomic), Some(instruction)) => self.atomic(end, instruction),
+            (Some(Kind::Across), Some(instruction)) => self.across(end, instruction),
             (Some(_), Some(instruction)) => {
                 let open = open.get(end as usize).copied().unwrap_or(0);
                 self.control(&Place { at: end, instruction, open });

@@ -154,8 +154,8 @@ fn every_plain_instruction_means_the_same_in_both_executors() {
         let code = vec![source(instruction), source(Instruction::new(Op::Exit, Type::None))];
         let kernel = kernel(&link(&header, &[code]).expect("legal"));
         let compiled = Compiled::new(&kernel).expect("compiled");
-        // Loads and stores have tests of their own.
-        if Code::<Guest>::length(&compiled, 0) == 0 || instruction.memory().is_some() {
+        // What reaches memory or other lanes has tests of its own.
+        if Code::<Guest>::length(&compiled, 0) == 0 || instruction.op as u8 >= Op::Load as u8 {
             continue;
         }
         seen.insert(instruction.op as u8);
@@ -298,4 +298,52 @@ fn a_page_that_may_only_be_read_faults_at_a_store_of_compiled_code() {
     let Outcome::Fault(fault) = outcome else { panic!("{outcome:?}") };
     assert_eq!((fault.cause, fault.instruction, fault.lane), (Cause::Memory(Forbidden(BASE + 2 * PAGE)), 6, 0));
     assert_eq!(dispatch.counters().loads, 32);
+}
+
+/// Atomic operations of every kind on workgroup memory and on memory, votes, ballots and broadcasts, also with some lanes and with none.
+const TOGETHER: &str = "\
+.workgroup 40, 1, 1
+.shared 64
+arguments d0
+system.lane_id w0
+system.local_index w9
+and.i32 w1, w0, 7
+shl.i32 w1, w1, 2
+cmp.i32.lt_u p0, w9, 35
+index d1, d0, w0, 8
+widen_u d2, w9
+if p0
+atomic_shared.i32.add.workgroup.relaxed w2, [w1], w9
+atomic_shared.i32.compare_exchange.workgroup.relaxed w3, [w1], w0, w2
+atomic_shared.i32.min_s.workgroup.relaxed w3, [w1 + 32], w9
+atomic.i64.max_u.device.relaxed d3, [d1], d2
+atomic.i64.xor.device.relaxed d3, [d0 + 512], d2
+atomic.i32.add.device.relaxed w4, [d0 + 1024], w9
+atomic.i32.exchange.device.relaxed w4, [d0 + 1028], w4
+atomic.i32.compare_exchange.device.relaxed w5, [d0 + 1028], w9, w4
+atomic.i32.load.device.relaxed w6, [d0 + 1028]
+end_if
+cmp.i32.gt_u p1, w2, 50
+ballot w7, p1
+vote_any p2, p1
+vote_all p3, p1
+select.i32 w8, w7, w2, p2
+broadcast_first.i32 w2, w8
+broadcast_first.i64 d3, d2
+exit
+";
+
+#[test]
+fn what_lanes_do_together_is_compiled_and_means_the_same() {
+    let kernel = kernel(&assemble(TOGETHER).expect("legal"));
+    let compiled = Compiled::new(&kernel).expect("compiled");
+    let (mut expected, mut whole) = (Guest::new(), Dispatch::new([2, 1, 1], BASE));
+    assert_eq!(whole.run(&kernel, &mut expected, &mut { WHOLE }), Outcome::Done);
+    let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new([2, 1, 1], BASE));
+    assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut { WHOLE }), Outcome::Done);
+    assert!(memory.contents() == expected.contents(), "memory differs");
+    assert_eq!(dispatch.counters(), whole.counters());
+    // The system values at the start and EXIT are the interpreter's.
+    let instructions: u32 = compiled.segments().map(|(_, length)| length).sum();
+    assert_eq!(instructions as usize, kernel.code().len() - 3);
 }

@@ -13,6 +13,7 @@ mod saved;
 mod scheduling;
 
 use crate::clock::Clock;
+use crate::compiling::Compiling;
 use crate::context::fences::FenceTable;
 use crate::context::mailbox::{self, Mailbox};
 use crate::context::sync;
@@ -28,6 +29,7 @@ pub(crate) use doorbells::Doorbells;
 use node::{Node, NodeState};
 use power::Power;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 impl OtherEngines for [Node; NODES as usize] {
@@ -70,6 +72,7 @@ pub(crate) struct Cmp {
     features: Features,
     fences: FenceTable,
     faults: Faults,
+    compiling: Arc<Compiling>,
     /// Bits of PAGING_ROOT.
     paging_root: AtomicU64,
     running: AtomicBool,
@@ -92,6 +95,7 @@ impl Cmp {
             features,
             fences: FenceTable::new(features.system_fences.unwrap_or(0)),
             faults: Faults::default(),
+            compiling: Arc::default(),
             paging_root: AtomicU64::new(0),
             running: AtomicBool::new(false),
             table_base: AtomicU64::new(0),
@@ -117,6 +121,11 @@ impl Cmp {
     /// The events of the function.
     pub(crate) fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// The programs that are to be compiled for the host.
+    pub(crate) fn compiling(&self) -> &Arc<Compiling> {
+        &self.compiling
     }
 
     /// Injected faults.
@@ -203,6 +212,7 @@ impl Cmp {
             paging_root: self.paging_root(),
             features: self.features,
             others: &self.nodes,
+            compiling: &self.compiling,
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod sync;
 pub(crate) mod waits;
 
 use crate::clock::Clock;
+use crate::compiling::Compiling;
 use crate::event::Events;
 use crate::fault::Faults;
 use crate::memory::Access;
@@ -102,6 +103,7 @@ pub(crate) struct Context<'a> {
     pub(crate) paging_root: Option<Location>,
     pub(crate) features: Features,
     pub(crate) others: &'a dyn OtherEngines,
+    pub(crate) compiling: &'a Compiling,
 }
 
 /// The engines of the other nodes, for TLB invalidations, which concern all of them.

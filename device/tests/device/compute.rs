@@ -1,7 +1,7 @@
 //! DISPATCH: programs run on memory of their process, share the node with other queues, and are stopped by what they may not do.
 
 use crate::host::{Host, Space, TestQueue, small_variant};
-use campanile_device::Variant;
+use campanile_device::{Runner, Variant};
 use campanile_hw::event::FaultKind;
 use campanile_hw::isa::ProgramRule;
 use campanile_hw::packet::{BadPacket, Copy, DISPATCH_DONE, DISPATCH_FAULTED, Dispatch, DispatchReport, Packet};
@@ -273,8 +273,8 @@ fn memory_that_is_unmapped_under_a_running_program_is_a_fault_when_the_order_is_
     assert_eq!(fixture.word(0), last, "nothing was written after the order was done");
 }
 
-/// 256 blocks of the key stream with the key, nonce and counter of RFC 8439, 2.3.2: the memory and report they leave, and the steps of the function that it takes.
-fn key_stream(variant: &Variant) -> (Vec<u8>, DispatchReport, usize) {
+/// 256 blocks of the key stream with the key, nonce and counter of RFC 8439, 2.3.2, rung but not begun, and where they go.
+fn rung_key_stream(variant: &Variant) -> (Fixture, Location) {
     let mut fixture = Fixture::with(variant);
     let at = |offset: u64| fixture.data.with_address(fixture.data.address() + offset);
     let stream = at(0x1000);
@@ -287,6 +287,12 @@ fn key_stream(variant: &Variant) -> (Vec<u8>, DispatchReport, usize) {
     let dispatch = fixture.dispatch(campanile_isa::programs::CHACHA20, 4);
     fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(dispatch)]);
     fixture.host.ring(&fixture.queue);
+    (fixture, stream)
+}
+
+/// The memory and report that the key stream leaves, and the steps of the function that it takes.
+fn key_stream(variant: &Variant) -> (Vec<u8>, DispatchReport, usize) {
+    let (fixture, stream) = rung_key_stream(variant);
     let mut steps = 0;
     while fixture.report().state == 0 {
         fixture.host.gpu.step();
@@ -312,4 +318,18 @@ fn a_program_that_runs_long_is_compiled_and_means_the_same() {
     assert!(slow.instructions > 8192, "long enough to be compiled: {} instructions", slow.instructions);
     // A slice of compiled code is longer.
     assert!(steps < interpreted_steps, "{steps} steps compiled, {interpreted_steps} interpreted");
+}
+
+#[test]
+fn a_program_means_the_same_while_a_thread_of_its_own_compiles_it() {
+    let (expected, slow, _) = key_stream(&Variant { interpreter: true, ..small_variant() });
+    let (fixture, stream) = rung_key_stream(&small_variant());
+    let runner = Runner::start(fixture.host.gpu.clone());
+    while fixture.report().state == 0 {
+        std::thread::yield_now();
+    }
+    drop(runner);
+    assert!(fixture.host.read(stream, 256 * 64) == expected, "the executors differ");
+    let counts = |report: DispatchReport| [report.instructions, report.lanes, report.loads, report.stores];
+    assert_eq!(counts(fixture.report()), counts(slow));
 }
