@@ -65,7 +65,8 @@ fn places(image: &[u8]) -> Result<Places, String> {
     let count = entry.size.get(LE) as usize / size;
 
     let word = |at: usize| Some(u32::from_le_bytes(image.get(at..)?.first_chunk().copied()?));
-    let (mut times, mut guid) = (vec![header..header + 4], None);
+    let mut guid = None;
+    let mut times = Vec::from([header].map(|at| at..at + 4));
     for at in (0..count).map(|index| table as usize + index * size) {
         let of = |offset: usize| word(at + offset).ok_or_else(broken);
         let time = at + offset_of!(pe::ImageDebugDirectory, time_date_stamp);
