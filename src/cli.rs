@@ -19,9 +19,9 @@ mod vulkan_program;
 use crate::{assembly, bench, ctl, debug, hlk, machine, print, run, serve, timeline, top, vulkan};
 use page::TimelineArguments;
 use qemu::QemuArguments;
-use served::{CtlArguments, TopArguments};
+use served::{CtlArguments, DeviceArguments, TopArguments};
 use soak::SoakArguments;
-use testbed::device::{ChildOptions, Messages, child_command};
+use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
@@ -328,22 +328,6 @@ enum DebugCommand {
 }
 
 #[derive(Args, Debug)]
-struct DeviceArguments {
-    /// Path of the socket to listen on, at most 107 bytes. Give it several times to serve several GPUs.
-    #[arg(long = "socket", value_name = "PATH", required = true)]
-    sockets: Vec<PathBuf>,
-    /// How the GPUs send messages; QEMU up to 11.1.3 can unplug them only with `msi`.
-    #[arg(long, value_enum, default_value_t)]
-    interrupts: Messages,
-    /// Prints errors only.
-    #[arg(long)]
-    quiet: bool,
-    /// Variant of the GPUs, see `campanile run --help`.
-    #[arg(long, value_name = "VARIANT", default_value = "default")]
-    device_variant: VariantOptions,
-}
-
-#[derive(Args, Debug)]
 struct ServeArguments {
     /// Path of the socket, of at most 99 bytes: the one of `ctl` and `top` stands beside it, with `.control` behind the name.
     #[arg(long, value_name = "PATH")]
@@ -354,6 +338,9 @@ struct ServeArguments {
     /// Says nothing but what goes wrong.
     #[arg(long)]
     quiet: bool,
+    /// Keeps what a machine does not need: programs, network, the host's administration.
+    #[arg(long)]
+    no_sandbox: bool,
     /// Keeps a trace of the last seconds (1 to 60) all the time, for `campanile timeline --live`. Each submission takes longer then.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
     record: Option<u32>,
@@ -468,17 +455,13 @@ pub fn main() -> ExitCode {
         }),
         Command::Hlk(arguments) => hlk_command(arguments),
         Command::Soak(arguments) => crate::soak::command(&arguments.into()),
-        Command::Device(arguments) => serve::command(&serve::Options {
-            sockets: arguments.sockets,
-            variant: arguments.device_variant.in_use().0,
-            interrupts: arguments.interrupts,
-            quiet: arguments.quiet,
-        }),
+        Command::Device(arguments) => serve::command(&arguments.into()),
         Command::Machine(arguments) => machine::command(&machine::Options {
             socket: arguments.socket,
             programs: arguments.programs,
             quiet: arguments.quiet,
             record: arguments.record.map(|seconds| Duration::from_secs(seconds.into())),
+            sandbox: !arguments.no_sandbox,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Top(arguments) => top::command(&arguments.into()),

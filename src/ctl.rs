@@ -164,6 +164,9 @@ fn tables(look: &Look) -> String {
     if look.adapters.is_empty() && look.bugcheck.is_none() {
         parts.push("the machine has no adapter any more".to_owned());
     }
+    parts.push(
+        look.sandbox.clone().unwrap_or_else(|| "no sandbox: the machine was started with --no-sandbox".to_owned()),
+    );
     parts.join("\n\n")
 }
 
@@ -192,9 +195,14 @@ mod tests {
 
     #[test]
     fn a_machine_without_adapter_and_one_that_has_stopped_say_so() {
-        let look =
-            |bugcheck: Option<&str>| Look { time_ns: 0, bugcheck: bugcheck.map(str::to_owned), adapters: vec![] };
-        assert_eq!(tables(&look(None)), "the machine has no adapter any more");
-        assert_eq!(tables(&look(Some("0x119"))), "the machine has stopped: 0x119");
+        let look = |bugcheck: Option<&str>| Look {
+            time_ns: 0,
+            bugcheck: bugcheck.map(str::to_owned),
+            sandbox: None,
+            adapters: vec![],
+        };
+        let begins = |look: &Look, text: &str| assert!(tables(look).starts_with(text), "{}", tables(look));
+        begins(&look(None), "the machine has no adapter any more\n\nno sandbox");
+        begins(&look(Some("0x119")), "the machine has stopped: 0x119\n\nno sandbox");
     }
 }

@@ -16,7 +16,8 @@ use signal_hook::iterator::Signals;
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::programs::PrivateListener;
 use testbed::programs::{Event, MachineServer, Observer, Stop};
-use testbed::setup::{MachineOptions, System};
+use testbed::sandbox::{self, Role};
+use testbed::setup::{BusChoice, MachineOptions, System};
 
 use crate::control::{self, Desk};
 
@@ -34,8 +35,23 @@ pub struct Options {
     pub quiet: bool,
     /// Length of the trace that is kept all the time; `None`: it is recorded when somebody asks for it.
     pub record: Option<Duration>,
+    /// Give up what a machine does not need.
+    pub sandbox: bool,
     /// The machine.
     pub machine: MachineOptions,
+}
+
+/// Gives up what a machine does not need, before there is one: each of its threads inherits it.
+fn give_up(options: &Options) {
+    let bus = match &options.machine.bus {
+        Some(bus) => Ok(bus),
+        None => BusChoice::selected(),
+    };
+    let state = sandbox::enter(&Role::Machine { starts_gpus: matches!(bus, Ok(BusChoice::Process(_))) });
+    // One that is whole is told by `campanile ctl look`.
+    if !state.is_whole() {
+        testbed::complain!("campanile machine: {state}");
+    }
 }
 
 /// Lets the machine have as many descriptors as the host allows: those of its programs' events and objects are its own too.
@@ -68,6 +84,9 @@ pub fn command(options: &Options) -> u8 {
             return EXIT_INPUT;
         }
     };
+    if options.sandbox {
+        give_up(options);
+    }
     let system = match System::boot(&options.machine.system()) {
         Ok(system) => system,
         Err(error) => {

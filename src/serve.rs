@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 
 use testbed::device::{GpuFunction, Messages};
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::sandbox::{self, Role};
 
 /// Options of `campanile device`.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Options {
     pub interrupts: Messages,
     /// Say nothing but what goes wrong.
     pub quiet: bool,
+    /// Give up what a GPU does not need.
+    pub sandbox: bool,
 }
 
 /// Lines of several threads, whole, each with the socket that it is about.
@@ -83,6 +86,13 @@ pub fn command(options: &Options) -> u8 {
             }
         }
     }
+    if options.sandbox {
+        let folders = options.sockets.iter().filter_map(|path| path.parent()).map(Path::to_path_buf).collect();
+        let state = sandbox::enter(&Role::Gpu { folders });
+        if !state.is_whole() {
+            testbed::complain!("campanile device: {state}");
+        }
+    }
     let log = Log { quiet: options.quiet, turn: Mutex::new(()) };
     let ended = signals.handle();
     let failed = std::thread::scope(|scope| {
@@ -113,7 +123,9 @@ fn serve(server: &Server, options: &Options, log: &Log) -> io::Result<()> {
     let socket = server.path();
     if !log.quiet {
         let Variant { vram_size, vram_window, .. } = &options.variant;
-        log.say(socket, &format!("listening; VRAM {} MiB, BAR4 {} MiB", vram_size >> 20, vram_window >> 20));
+        let given_up = sandbox::state().map_or_else(|| "no sandbox".to_owned(), ToString::to_string);
+        let (vram, window) = (vram_size >> 20, vram_window >> 20);
+        log.say(socket, &format!("listening; VRAM {vram} MiB, BAR4 {window} MiB; {given_up}"));
     }
     let mut make = || {
         let function = GpuFunction::new(&options.variant, true)?.with_messages(options.interrupts);

@@ -427,6 +427,9 @@ fn a_server_says_what_happens_and_ends_in_order() {
     let mut device = Device::start(&["--socket", paths[0], "--socket", paths[1], "--device-variant", "vram=16M"]);
     let mut lines = [device.line(), device.line()];
     lines.sort();
+    assert!(lines[0].contains("sandbox: no new privileges") && lines[0].contains("refused by Landlock"), "{lines:?}");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", device.child.id())).unwrap();
+    assert!(status.contains("NoNewPrivs:\t1\n") && status.contains("Seccomp:\t2\n"), "{status}");
     assert!(lines[0].contains(paths[0]) && lines[0].contains("listening; VRAM 16 MiB"), "{lines:?}");
     assert!(lines[1].contains(paths[1]), "{lines:?}");
     let client = Client::connect(&first).unwrap();

@@ -10,3 +10,4 @@ pub mod lint;
 pub mod package;
 pub mod resource;
 mod sign;
+pub mod stamp;

@@ -13,6 +13,8 @@ use crate::inf::Inf;
 
 /// The conformance cases for the installed driver, which verify.ps1 runs; no part of what is installed.
 pub const PROGRAM: &str = "hlk.exe";
+/// The bill of materials of the package, which lies beside the images.
+pub const BILL: &str = "campanile.cdx.json";
 
 /// What an INF is held against besides its own text.
 #[derive(Clone, Debug)]

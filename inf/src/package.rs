@@ -10,8 +10,8 @@ use time::{Date, UtcDateTime};
 use crate::catalog::{self, Member};
 use crate::image::{authenticode_digest, exports, file_version};
 use crate::inf::Inf;
-pub use crate::lint::PROGRAM;
 use crate::lint::{self, Finding};
+pub use crate::lint::{BILL, PROGRAM};
 use crate::resource::driver_version;
 use crate::sign::{Certificate, Tools};
 
@@ -28,7 +28,7 @@ const CERTIFICATE: &str = "campanile_test.cer";
 #[must_use]
 pub fn names() -> BTreeSet<String> {
     let pdbs = IMAGES.map(|image| image.replace(".sys", ".pdb").replace(".dll", ".pdb"));
-    let own = [INF, CATALOG, CERTIFICATE, PROGRAM].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
+    let own = [INF, CATALOG, CERTIFICATE, PROGRAM, BILL].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
     own.chain(pdbs).collect()
 }
 
@@ -58,7 +58,7 @@ pub fn stamp(source: &str, date: Date, version: [u16; 4]) -> String {
 pub struct Sources<'a> {
     /// The repository.
     pub root: &'a Path,
-    /// Folder of the images and their PDBs.
+    /// Folder of the images and their PDBs, the program and the bill of materials.
     pub images: &'a Path,
     /// Version of the crates.
     pub version: &'a str,
@@ -89,7 +89,9 @@ pub fn make(sources: &Sources<'_>, folder: &Path, keys: &Path) -> Result<Made, S
         copy(&sources.images.join(image), &folder.join(image))?;
         copy(&sources.images.join(&pdb), &folder.join(&pdb))?;
     }
-    copy(&sources.images.join(PROGRAM), &folder.join(PROGRAM))?;
+    for beside in [PROGRAM, BILL] {
+        copy(&sources.images.join(beside), &folder.join(beside))?;
+    }
     for script in SCRIPTS {
         copy(&sources.root.join("inf").join(script), &folder.join(script))?;
     }
@@ -190,7 +192,7 @@ fn empty(folder: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
     let ends = [".sys", ".dll", ".pdb", ".inf", ".cat", ".ps1", ".cer"];
-    let ours = |name: &String| name == PROGRAM || ends.iter().any(|end| name.ends_with(end));
+    let ours = |name: &String| [PROGRAM, BILL].contains(&name.as_str()) || ends.iter().any(|end| name.ends_with(end));
     let names = files(folder)?;
     if let Some(name) = names.iter().find(|name| !ours(name)) {
         return Err(format!("{} holds {name}, which is no part of a package: name another folder", folder.display()));

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use campanile_inf::image::{authenticode_digest, exports, file_version};
 use campanile_inf::package::{IMAGES, Sources, check, make, names, verify};
 use campanile_inf::resource::driver_version;
+use campanile_inf::stamp::stamp;
 use sha2::{Digest, Sha256};
 use time::PrimitiveDateTime;
 
@@ -165,4 +166,52 @@ fn a_folder_with_other_files_is_not_emptied() {
     assert!(refused.contains("thesis.odt") && refused.contains("name another folder"), "{refused}");
     assert_eq!(made.read("thesis.odt"), b"years of work");
     assert_eq!(made.read("campanile_kmd.sys"), before);
+}
+
+/// Image and PDB as `cargo xtask pe` made them.
+fn built(name: &str) -> [Vec<u8>; 2] {
+    let path = root().join("target").join("pe").join(name);
+    [path.clone(), path.with_extension("pdb")]
+        .map(|path| fs::read(path).expect("`cargo xtask pe` has built the images"))
+}
+
+/// Offset of the GUID that the image names its PDB by.
+fn guid(image: &[u8]) -> usize {
+    4 + image.windows(4).position(|bytes| bytes == b"RSDS").expect("the image names a PDB")
+}
+
+/// What a build in another folder changes: the linker takes its numbers from the PDB, which has paths in it. `cargo xtask pe --again` builds there.
+#[test]
+fn an_image_does_not_tell_where_it_was_built() {
+    for name in IMAGES {
+        let [image, pdb] = built(name);
+        let folder = root().to_str().expect("the path is UTF-8").as_bytes();
+        assert!(!image.windows(folder.len()).any(|bytes| bytes == folder), "{name} has a path in it");
+        let (mut linked, mut symbols) = (image.clone(), pdb.clone());
+        let at = guid(&image);
+        let old = &image[at..at + 16];
+        let in_pdb = pdb.windows(16).position(|bytes| bytes == old).expect("the PDB is the image's");
+        let header = u32::from_le_bytes(*image[0x3C..].first_chunk().unwrap()) as usize;
+        // The time in the header, and the checksum.
+        for place in [at..at + 16, header + 8..header + 12, header + 88..header + 92] {
+            linked[place].fill(0xA5);
+        }
+        symbols[in_pdb..in_pdb + 16].fill(0xA5);
+        assert!(linked != image && symbols != pdb);
+        stamp(&mut linked, &mut symbols).expect("they belong together");
+        assert!(linked == image && symbols == pdb, "{name}: the numbers are of the image alone");
+    }
+}
+
+#[test]
+fn what_is_no_image_or_anothers_pdb_is_refused_and_stays_as_it_was() {
+    let [image, pdb] = built(IMAGES[0]);
+    let [_, other] = built(IMAGES[1]);
+    for (image, pdb) in
+        [(image.clone(), other), (image.clone(), Vec::new()), (Vec::new(), pdb.clone()), (image[..700].to_vec(), pdb)]
+    {
+        let (mut after, mut symbols) = (image.clone(), pdb.clone());
+        assert!(stamp(&mut after, &mut symbols).is_err());
+        assert!(after == image && symbols == pdb);
+    }
 }

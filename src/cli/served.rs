@@ -1,4 +1,4 @@
-//! Command line of what looks on at a machine that is served, and interferes with it.
+//! Command line of what serves GPUs, and of what looks on at a machine that is served and interferes with it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 
 use crate::control::PowerState;
 use crate::ctl::{self, Order};
-use crate::top;
-use testbed::setup::fault_help;
+use crate::{serve, top};
+use testbed::device::Messages;
+use testbed::setup::{VariantOptions, fault_help};
 
 #[derive(Args, Debug)]
 pub(super) struct TopArguments {
@@ -24,6 +25,25 @@ pub(super) struct TopArguments {
     /// Ends after so many looks. The first has no rates.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct DeviceArguments {
+    /// Path of the socket to listen on, at most 107 bytes. Give it several times to serve several GPUs.
+    #[arg(long = "socket", value_name = "PATH", required = true)]
+    sockets: Vec<PathBuf>,
+    /// How the GPUs send messages; QEMU up to 11.1.3 can unplug them only with `msi`.
+    #[arg(long, value_enum, default_value_t)]
+    interrupts: Messages,
+    /// Prints errors only.
+    #[arg(long)]
+    quiet: bool,
+    /// Keeps what a GPU does not need: files, programs, network, other processes.
+    #[arg(long)]
+    no_sandbox: bool,
+    /// Variant of the GPUs, see `campanile run --help`.
+    #[arg(long, value_name = "VARIANT", default_value = "default")]
+    device_variant: VariantOptions,
 }
 
 /// A time between two looks.
@@ -101,6 +121,13 @@ impl From<CtlOrder> for Order {
             CtlOrder::PullOut => Self::PullOut,
             CtlOrder::PlugIn => Self::PlugIn,
         }
+    }
+}
+
+impl From<DeviceArguments> for serve::Options {
+    fn from(arguments: DeviceArguments) -> Self {
+        let DeviceArguments { sockets, interrupts, quiet, no_sandbox, device_variant } = arguments;
+        Self { sockets, variant: device_variant.in_use().0, interrupts, quiet, sandbox: !no_sandbox }
     }
 }
 

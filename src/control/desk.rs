@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use campanile_device::FaultId;
 use dxgkrnl::{Machine, SystemSleep};
 use testbed::programs::{Pids, PrivateListener, Stop};
+use testbed::sandbox;
 use testbed::setup::{FaultOption, System};
 use wddm_ddi::types::LUID;
 
@@ -56,6 +57,7 @@ impl Desk {
         Look {
             time_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             bugcheck: machine.bugcheck().map(|bugcheck| bugcheck.to_string()),
+            sandbox: sandbox::state().map(|state| state.to_string()),
             adapters: told.map(|told| LookAt::new(&told, &self.pids)).collect(),
         }
     }

@@ -169,6 +169,8 @@ pub struct Look {
     pub time_ns: u64,
     /// The bug check that stopped it, if one did.
     pub bugcheck: Option<String>,
+    /// What its process has given up, as a sentence; null if it was told to keep everything.
+    pub sandbox: Option<String>,
     /// Adapters that are started.
     pub adapters: Vec<LookAt>,
 }

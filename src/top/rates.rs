@@ -234,7 +234,7 @@ mod tests {
             adapter_resets: 0,
             powered_down: false,
         };
-        Look { time_ns, bugcheck: None, adapters: vec![adapter] }
+        Look { time_ns, bugcheck: None, sandbox: None, adapters: vec![adapter] }
     }
 
     fn process(id: u64, running_ns: u64) -> Process {

@@ -19,5 +19,6 @@ pub mod driver;
 pub mod exit;
 pub mod image_file;
 pub mod programs;
+pub mod sandbox;
 pub mod setup;
 pub mod user;

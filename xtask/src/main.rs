@@ -14,6 +14,7 @@ mod package;
 mod pe;
 mod publish;
 mod setup;
+mod supply;
 mod test;
 mod trace_events;
 mod vulkan;
@@ -42,6 +43,9 @@ enum Task {
         /// Builds the standard library of the images too, even if the toolchain has it
         #[arg(long)]
         from_source: bool,
+        /// Builds driver and DLL in another folder, too, and fails unless they are the same bytes
+        #[arg(long)]
+        again: bool,
     },
     /// Makes the driver package for Windows in target/package, signed for a test machine, and verifies it
     Package {
@@ -72,6 +76,8 @@ enum Task {
                             without a mutant. docs/mutation.md is about all of it."
     )]
     Mutants(mutants::Options),
+    /// Holds the crates against deny.toml and the list of unsafe code, and has cargo-deny look for advisories
+    Deny,
     /// Writes the generated parts of docs/
     Docs {
         /// Writes nothing, fails if a document is stale
@@ -98,7 +104,10 @@ enum Task {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.task {
-        Task::Pe { from_source } => pe::build(&root(), from_source).map(drop),
+        Task::Pe { from_source, again } => {
+            let built = pe::build(&root(), from_source);
+            built.and_then(|_| if again { pe::again(&root()) } else { Ok(()) })
+        }
         Task::Package { out, keys, check } => package::package(&root(), out, keys, check),
         Task::Vulkan => vulkan::build(&root()),
         // The sum stays the last line, so a failure adds no message of its own.
@@ -106,6 +115,7 @@ fn main() -> ExitCode {
             let passed = test::test(&root(), &test::Extent { quick, two_processes });
             return if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
+        Task::Deny => supply::deny(&root()),
         Task::Mutants(options) => return ExitCode::from(mutants::mutants(&root(), &options)),
         Task::Docs { check } => manual::manual(&root(), check)
             .and_then(|()| trace_events::trace_events(&root(), check))

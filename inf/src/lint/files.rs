@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::structure::installs;
-use super::{Findings, PROGRAM, Package, Rule};
+use super::{BILL, Findings, PROGRAM, Package, Rule};
 use crate::inf::{Inf, InfLine};
 
 /// The driver store.
 const DRIVER_STORE: &str = "13";
 /// What a package's folder may hold besides the files that the INF installs.
-const BESIDES: [&str; 6] = [".inf", ".cat", ".pdb", ".ps1", ".cer", PROGRAM];
+const BESIDES: [&str; 7] = [".inf", ".cat", ".pdb", ".ps1", ".cer", PROGRAM, BILL];
 
 pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {
     let installed = sources(inf, package, findings);

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GpuFunction;
 use crate::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use crate::sandbox::{self, Role};
 
 /// Longest time that an answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -168,6 +169,10 @@ pub fn child_command(options: &ChildOptions) -> u8 {
         tell(panic);
         std::process::abort();
     }));
+    let given_up = sandbox::enter(&Role::Gpu { folders: Vec::new() });
+    if !given_up.is_whole() {
+        crate::complain!("campanile: a GPU's process: {given_up}");
+    }
     let gpu = OnceLock::new();
     let mut trouble = None;
     std::thread::scope(|scope| {

@@ -1,14 +1,22 @@
 //! Building the Windows images here: `campanile_kmd.sys`, `campanile_umd.dll` and `hlk.exe` with their PDBs, without a Windows kit, and the
 //! images that only tests load.
 
+mod again;
 mod imports;
 mod standard;
 #[cfg(test)]
 mod wdk;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use campanile_inf::package::BILL;
+use campanile_inf::stamp::stamp;
+
+pub(crate) use again::again;
+
+use crate::supply::bill;
 use standard::{CRATES, StandardLibrary};
 
 /// Target of the images.
@@ -46,10 +54,10 @@ pub(crate) fn build(root: &Path, from_source: bool) -> Result<PathBuf, String> {
     for image in &IMAGES {
         let built = compile(root, image, &library)?.join(TARGET).join("pe").join(image.package);
         let target = out.join(image.file);
-        copy(&built.with_extension("dll"), &target)?;
-        copy(&built.with_extension("pdb"), &target.with_extension("pdb"))?;
+        deliver(&built.with_extension("dll"), &target)?;
         println!("{}", target.display());
     }
+    bill::write(root, TARGET, &out.join(BILL))?;
     Ok(out)
 }
 
@@ -82,16 +90,21 @@ fn program(root: &Path, library: &StandardLibrary, name: &str, file: &Path) -> R
         return Err(format!("{name}.exe was not built"));
     }
     let built = target.join(TARGET).join("program").join(name).with_extension("exe");
-    copy(&built, file)?;
-    copy(&built.with_extension("pdb"), &file.with_extension("pdb"))?;
+    deliver(&built, file)?;
     println!("{}", file.display());
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
+/// Copies an image and its PDB, named by what the image holds instead of by where it was built.
+fn deliver(from: &Path, to: &Path) -> Result<(), String> {
     let failed = |error| format!("{} -> {}: {error}", from.display(), to.display());
+    let (pdb, named) = (from.with_extension("pdb"), to.with_extension("pdb"));
+    let (mut image, mut symbols) = (fs::read(from).map_err(failed)?, fs::read(pdb).map_err(failed)?);
+    stamp(&mut image, &mut symbols).map_err(|error| format!("{}: {error}", from.display()))?;
     if let Some(folder) = to.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        fs::create_dir_all(folder).map_err(failed)?;
     }
-    std::fs::copy(from, to).map(drop).map_err(failed)
+    // A copy has the permissions of the file, too.
+    fs::copy(from, to).map_err(failed)?;
+    fs::write(to, image).and_then(|()| fs::write(named, symbols)).map_err(failed)
 }

@@ -34,7 +34,8 @@ pub(super) struct Beside {
 
 /// Builds images and package, and with `cargo` given, which is a command of cargo in the repository, the program in release mode.
 pub(super) fn build(root: &Path, cargo: Option<Command>) -> Beside {
-    let mut steps = vec![task(root, "Windows images", "pe"), task(root, "driver package", "package")];
+    let images = task(root, "Windows images, and the same in another folder", &["pe", "--again"]);
+    let mut steps = vec![images, task(root, "driver package", &["package"])];
     let release = cargo.and_then(|command| {
         let (step, built) = release(command);
         steps.push(step);
@@ -44,12 +45,12 @@ pub(super) fn build(root: &Path, cargo: Option<Command>) -> Beside {
 }
 
 /// Runs another task of this program.
-fn task(root: &Path, name: &'static str, task: &str) -> Step {
+fn task(root: &Path, name: &'static str, words: &[&str]) -> Step {
     let start = Instant::now();
     let run = || {
         let program = env::current_exe().map_err(|error| format!("the file of this program is not known: {error}"))?;
         let mut command = Command::new(program);
-        command.current_dir(root).arg(task).stdin(Stdio::null());
+        command.current_dir(root).args(words).stdin(Stdio::null());
         command.output().map_err(|error| format!("does not start: {error}"))
     };
     let (output, note) = match run() {
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn a_task_that_fails_is_a_failure_with_what_it_printed() {
         // The program of these tests knows no such option.
-        let step = task(Path::new("."), "nothing", "--no-such-option");
+        let step = task(Path::new("."), "nothing", &["--no-such-option"]);
         assert_eq!(step.tally().failed, 1);
         assert!(step.output.contains("no-such-option"), "{}", step.output);
     }
