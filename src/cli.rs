@@ -140,6 +140,9 @@ enum Command {
         #[arg(long, value_enum, default_value_t)]
         then: crate::qemu::Then,
     },
+    /// The program that the Vulkan rows of `bench` measure.
+    #[command(hide = true)]
+    VulkanClient,
     /// Serves one GPU of `--bus vfio-user-process`, which starts this with two sockets.
     #[command(hide = true)]
     DeviceChild {
@@ -478,6 +481,7 @@ pub fn main() -> ExitCode {
         Command::Qemu(arguments) => crate::qemu::command(&arguments.into()),
         Command::Guest => crate::qemu::guest_command(),
         Command::Doorbells => crate::qemu::doorbells_command(),
+        Command::VulkanClient => bench::vulkan_client(),
         Command::Load { then } => crate::qemu::load_command(then),
         Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
         Command::Asm { file, out } => assembly::assemble_file(&file, &out),

@@ -60,7 +60,7 @@ pub fn command(options: &Options) -> u8 {
 }
 
 /// What `cargo xtask vulkan` makes, in the repository that this program was built in.
-fn shipped() -> PathBuf {
+pub(crate) fn shipped() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/vulkan/campanile_icd.x86_64.json")
 }
 

@@ -18,7 +18,9 @@ mod report;
 mod served;
 mod stopwatch;
 mod vulkan;
+mod vulkan_client;
 mod vulkan_kernel;
+mod vulkan_rows;
 mod worker;
 
 use std::fmt;
@@ -32,6 +34,7 @@ use served::Served;
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{Drivers, MachineOptions, SetupError, System};
 use testbed::user;
+pub use vulkan_client::serve as vulkan_client;
 
 /// Options of `campanile bench`.
 #[derive(Clone, Debug, Default)]
@@ -163,6 +166,12 @@ pub const ROWS: &[&Row] = &[
     &served::SUBMIT,
     &served::FENCE,
     &served::IDLE_QUEUES,
+    &vulkan_rows::V1,
+    &vulkan_rows::V2,
+    &vulkan_rows::V3,
+    &vulkan_rows::V4,
+    &vulkan_rows::V5,
+    &vulkan_rows::V6,
 ];
 
 /// Why a row could not be measured.
@@ -209,6 +218,12 @@ impl From<user::Error> for BenchError {
 pub fn command(options: &Options) -> u8 {
     let mut rows = select(options.filter.as_deref());
     rows.retain(|row| options.machine_at.is_none() || served::is_served(row));
+    if let Some(absence) = vulkan_rows::absence()
+        && rows.iter().any(|row| vulkan_rows::is_vulkan(row))
+    {
+        testbed::complain!("campanile: THE ROWS V1 TO V6 ARE LEFT OUT: {absence}");
+        rows.retain(|row| !vulkan_rows::is_vulkan(row));
+    }
     if rows.is_empty() {
         let known: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
         testbed::complain!("campanile: no row matches the filter; known are {}", known.join(", "));
