@@ -33,7 +33,7 @@ pub(crate) fn remove_copies(code: &mut Vec<Inst>, registers: &[Register]) {
     code.retain(|inst| copied(inst).is_none_or(|(to, _)| !unused(to)));
 }
 
-/// How often each register is read.
+/// The number of instructions that read each register.
 fn uses(code: &[Inst], registers: usize) -> Vec<u32> {
     let mut uses = vec![0; registers];
     for source in code.iter().flat_map(Inst::sources) {

@@ -55,7 +55,7 @@ struct Client {
     commands: vk::CommandBuffer,
     /// Memory that the processor sees.
     visible: u32,
-    /// Where the kernel's buffer is mapped.
+    /// Address at which the buffer of the kernel is mapped.
     result: *const [u32; 64],
     _instance: ash::Instance,
     _entry: ash::Entry,

@@ -8,7 +8,7 @@ use crate::descriptor::DescriptorSet;
 use crate::layout::{SetLayout, SetPlace};
 use crate::memory::Range;
 
-/// What is bound at the place of a set.
+/// Descriptors that are bound at the place of a set, which are empty before one is bound there.
 #[derive(Default)]
 pub(super) struct Bound {
     descriptors: Vec<Range>,
