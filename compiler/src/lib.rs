@@ -31,6 +31,7 @@ mod lower;
 mod memory;
 mod module;
 mod options;
+mod parts;
 mod read;
 pub mod record;
 mod sample;

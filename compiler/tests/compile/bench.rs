@@ -66,6 +66,18 @@ pub(crate) fn glsl(source: &str) -> Vec<u32> {
     module
 }
 
+/// The module of an assembly text.
+pub(crate) fn assemble(text: &str) -> Vec<u32> {
+    let (from, to) = (file("spvasm"), file("spv"));
+    std::fs::write(&from, text).expect("written");
+    let (made, said) = run_tool("spirv-as", "spirv-tools", &["--target-env", "vulkan1.3", "-o", &to, &from]);
+    assert!(made, "{said}\n{text}");
+    let module = words(&std::fs::read(&to).expect("read"));
+    [from, to].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
+    validate(&module);
+    module
+}
+
 /// The module of the one entry point of a WGSL shader.
 pub(crate) fn wgsl(source: &str) -> Vec<u32> {
     let module =

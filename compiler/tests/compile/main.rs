@@ -5,3 +5,4 @@ mod ciphers;
 mod kernels;
 mod language;
 mod mutations;
+mod parts;
