@@ -11,7 +11,8 @@ use campanile_compiler::{Compiled, Options, compile};
 use campanile_hw::isa::Program;
 use campanile_jit::{Paged, Pages};
 use campanile_shader::{Dispatch, Kernel, Outcome};
-use flat::{BASE, Flat};
+pub(crate) use flat::BASE;
+use flat::Flat;
 
 /// None of its pages is reached by compiled code itself, which leaves every access to it to the interpreter.
 impl Paged for Flat {
@@ -133,7 +134,18 @@ pub(crate) fn run_with(
     buffers: &[Vec<u8>],
 ) -> Vec<Vec<u8>> {
     let compiled = program(module, options);
-    let (addresses, mut memory) = place(&compiled, push, buffers);
+    let (addresses, memory) = place(&compiled, push, buffers);
+    let memory = run_in(&compiled, grid, memory.0);
+    let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
+        let start = (address - BASE) as usize;
+        memory[start..start + buffer.len()].to_vec()
+    };
+    addresses.iter().zip(buffers).map(bytes).collect()
+}
+
+/// Runs a program in memory that begins at [`BASE`] with the argument block, and returns the memory as it is then.
+pub(crate) fn run_in(compiled: &Compiled, grid: [u32; 3], memory: Vec<u8>) -> Vec<u8> {
+    let mut memory = Flat(memory);
     let valid = Program::validate(&compiled.program).expect("valid");
     let kernel = Kernel::new(&valid);
     let mut again = Flat(memory.0.clone());
@@ -146,11 +158,7 @@ pub(crate) fn run_with(
         "the executors differ: {}",
         campanile_isa::disassemble(&valid)
     );
-    let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
-        let start = (address - BASE) as usize;
-        memory.0[start..start + buffer.len()].to_vec()
-    };
-    addresses.iter().zip(buffers).map(bytes).collect()
+    memory.0
 }
 
 /// Values as bytes.

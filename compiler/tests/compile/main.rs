@@ -6,3 +6,4 @@ mod kernels;
 mod language;
 mod mutations;
 mod parts;
+mod sampling;
