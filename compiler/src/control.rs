@@ -34,7 +34,7 @@ pub(crate) struct Frame<'m> {
 /// Most cases of a switch.
 const CASES_MAX: usize = 512;
 /// Deepest nesting of calls.
-const CALLS_MAX: usize = 32;
+const CALLS_MAX: usize = 256;
 
 impl<'m> Lower<'m> {
     /// Puts the entry point in its place.
