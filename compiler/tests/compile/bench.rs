@@ -135,7 +135,21 @@ pub(crate) fn run_with(
 ) -> Vec<Vec<u8>> {
     let compiled = program(module, options);
     let (addresses, memory) = place(&compiled, push, buffers);
-    let memory = run_in(&compiled, grid, memory.0);
+    taken(&addresses, buffers, &run_in(&compiled, grid, memory.0))
+}
+
+/// [`run`] by the interpreter alone, for programs that are too long to be compiled for the host in each test.
+pub(crate) fn interpret(module: &[u32], grid: [u32; 3], buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let compiled = program(module, &Options::default());
+    let (addresses, mut memory) = place(&compiled, &[], buffers);
+    let valid = Program::validate(&compiled.program).expect("valid");
+    let outcome = Dispatch::new(grid, BASE).run(&Kernel::new(&valid), &mut memory, &mut 200_000_000);
+    assert_eq!(outcome, Outcome::Done, "{}", campanile_isa::disassemble(&valid));
+    taken(&addresses, buffers, &memory.0)
+}
+
+/// What is in the places of buffers.
+fn taken(addresses: &[u64], buffers: &[Vec<u8>], memory: &[u8]) -> Vec<Vec<u8>> {
     let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
         let start = (address - BASE) as usize;
         memory[start..start + buffer.len()].to_vec()

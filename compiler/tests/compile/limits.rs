@@ -4,17 +4,21 @@ use std::fmt::Write;
 
 use campanile_compiler::{Options, compile};
 
-use crate::bench::{as_u32, assemble, glsl, run, u32s};
+use crate::bench::{as_u32, assemble, glsl, interpret, run, u32s};
 
-/// Runs `main` of a GLSL shader with 64 lanes, whose functions and body are given; `i` is the lane and `o[i]` its result.
-fn lanes(functions: &str, body: &str) -> Vec<u32> {
-    let module = glsl(&format!(
+/// `main` of a GLSL shader with 64 lanes, whose functions and body are given; `i` is the lane and `o[i]` its result.
+fn shader(functions: &str, body: &str) -> Vec<u32> {
+    glsl(&format!(
         "layout(local_size_x = 64) in;
         layout(set = 0, binding = 0) buffer Output {{ uint o[]; }};
         {functions}
         void main() {{ uint i = gl_LocalInvocationIndex; {body} }}"
-    ));
-    as_u32(&run(&module, [1, 1, 1], &[], &[u32s(&[0xdead; 64])])[0])
+    ))
+}
+
+/// Runs it, by the interpreter.
+fn lanes(functions: &str, body: &str) -> Vec<u32> {
+    as_u32(&interpret(&shader(functions, body), [1, 1, 1], &[u32s(&[0xdead; 64])])[0])
 }
 
 /// Selections in one another, whose conditions are unlike from lane to lane: `then` and `otherwise` are what stands in each behind the next one.
@@ -54,6 +58,13 @@ fn selections_nest_deeper_than_the_stack_of_masks() {
             assert_eq!(found, r, "lane {i} of {depth} levels");
         }
     }
+}
+
+#[test]
+fn both_executors_run_selections_whose_masks_are_predicates() {
+    let body = nested(66, |level| if level == 60 { "if (r % 3u == 1u) break; r++;".into() } else { String::new() }, |_| "else r++;".into());
+    let module = shader("", &format!("uint r = i; for (uint k = 0u; k < 2u; k++) {{ {body} }} o[i] = r;"));
+    run(&module, [1, 1, 1], &[], &[u32s(&[0xdead; 64])]);
 }
 
 #[test]
@@ -192,7 +203,7 @@ fn deep(depth: u32) -> Vec<u32> {
 
 #[test]
 fn a_thousand_selections_in_one_another_compile_and_a_hundred_thousand_are_refused() {
-    let result = as_u32(&run(&deep(1023), [1, 1, 1], &[], &[u32s(&[3])])[0]);
+    let result = as_u32(&interpret(&deep(1023), [1, 1, 1], &[u32s(&[3])])[0]);
     assert_eq!(result, [12]);
     let error = compile(&deep(100_000), &Options::default()).expect_err("refused");
     assert!(error.to_string().contains("control flow and calls nested deeper than"), "{error}");
