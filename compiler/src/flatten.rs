@@ -448,7 +448,8 @@ impl Flattener<'_> {
     fn fits_under(&self, node: &Node) -> bool {
         let Place { height, outermost } = self.nesting.place(node);
         let masked = self.open.iter().rposition(|open| open.mask.is_some());
-        let leaves = masked.and_then(|at| self.open.get(at)).is_some_and(|open| outermost <= self.nesting.level(open.label));
+        let leaves =
+            masked.and_then(|at| self.open.get(at)).is_some_and(|open| outermost <= self.nesting.level(open.label));
         self.depth + 1 + height <= DEPTH_MAX && !leaves
     }
 

@@ -237,7 +237,8 @@ impl Builder {
     /// Appends an instruction whose result is a new register of the class, or finds the register of an equal one.
     pub(crate) fn define(&mut self, inst: Inst, class: Class) -> Result<V> {
         let shared = inst.is_pure() && !inst.sources().any(|source| self.is_mutable(source));
-        if shared && let Some(known) = self.known.iter().rev().take(SCOPES_MAX).find_map(|scope| scope.get(&inst.key())) {
+        if shared && let Some(known) = self.known.iter().rev().take(SCOPES_MAX).find_map(|scope| scope.get(&inst.key()))
+        {
             return Ok(*known);
         }
         let dst = self.register(class);

@@ -62,7 +62,11 @@ fn selections_nest_deeper_than_the_stack_of_masks() {
 
 #[test]
 fn both_executors_run_selections_whose_masks_are_predicates() {
-    let body = nested(66, |level| if level == 60 { "if (r % 3u == 1u) break; r++;".into() } else { String::new() }, |_| "else r++;".into());
+    let body = nested(
+        66,
+        |level| if level == 60 { "if (r % 3u == 1u) break; r++;".into() } else { String::new() },
+        |_| "else r++;".into(),
+    );
     let module = shader("", &format!("uint r = i; for (uint k = 0u; k < 2u; k++) {{ {body} }} o[i] = r;"));
     run(&module, [1, 1, 1], &[], &[u32s(&[0xdead; 64])]);
 }
@@ -73,7 +77,8 @@ fn deep_selections_are_left_early() {
         0 => format!("if (r % 7u == {}u) return r; r++;", level % 7),
         _ => "r += 5u;".into(),
     };
-    let functions = format!("uint f(uint i) {{ uint r = i; {} return r + 1000u; }}", nested(150, leave, |_| String::new()));
+    let functions =
+        format!("uint f(uint i) {{ uint r = i; {} return r + 1000u; }}", nested(150, leave, |_| String::new()));
     let f = |i: u32| {
         let mut r = i;
         for level in (0..way_in(i, 150, &mut r)).rev() {
@@ -114,23 +119,25 @@ fn loops_in_deep_selections_and_deep_selections_in_loops() {
         let mut r = i;
         for level in (0..way_in(i, 90, &mut r)).rev() {
             match level {
-                40 => 'turns: for k in 0..4u32 {
-                    let deepest = way_in(i, 80, &mut r);
-                    if deepest < 80 {
-                        r = r.wrapping_add(k);
-                    }
-                    for level in (0..deepest).rev() {
-                        match level % 20 {
-                            3 if r % 5 == level % 5 => continue 'turns,
-                            7 if r % 11 == level % 11 => break 'turns,
-                            11 if r % 13 == 1 => return r,
-                            3 | 7 => r = r.wrapping_add(1),
-                            11 => {}
-                            _ => r = r.wrapping_add(3),
+                40 => {
+                    'turns: for k in 0..4u32 {
+                        let deepest = way_in(i, 80, &mut r);
+                        if deepest < 80 {
+                            r = r.wrapping_add(k);
                         }
+                        for level in (0..deepest).rev() {
+                            match level % 20 {
+                                3 if r % 5 == level % 5 => continue 'turns,
+                                7 if r % 11 == level % 11 => break 'turns,
+                                11 if r % 13 == 1 => return r,
+                                3 | 7 => r = r.wrapping_add(1),
+                                11 => {}
+                                _ => r = r.wrapping_add(3),
+                            }
+                        }
+                        r = r.wrapping_add(100);
                     }
-                    r = r.wrapping_add(100);
-                },
+                }
                 20 if r % 3 == 0 => return r,
                 20 => {}
                 _ => r = r.wrapping_add(7),
@@ -205,8 +212,29 @@ fn deep(depth: u32) -> Vec<u32> {
 fn a_thousand_selections_in_one_another_compile_and_a_hundred_thousand_are_refused() {
     let result = as_u32(&interpret(&deep(1023), [1, 1, 1], &[u32s(&[3])])[0]);
     assert_eq!(result, [12]);
+    compile(&deep(1535), &Options::default()).expect("compiled");
+    compile(&deep(1536), &Options::default()).expect_err("refused");
     let error = compile(&deep(100_000), &Options::default()).expect_err("refused");
     assert!(error.to_string().contains("control flow and calls nested deeper than"), "{error}");
+}
+
+#[test]
+fn switches_have_thousands_of_cases() {
+    let cases: String = (0..10_000).map(|k| format!("case {}: r = {}u; break;", k * 3, k ^ 1)).collect();
+    let body = format!("uint r = 7u; switch (i * 450u + i % 2u) {{ {cases} default: r += 4u; }} o[i] = r;");
+    let expected = |i: u32| if i % 2 == 0 && i * 150 < 10_000 { i * 150 ^ 1 } else { 11 };
+    assert_eq!(lanes("", &body), (0..64).map(expected).collect::<Vec<_>>());
+    // The most pairs of a literal and a label that SPIR-V asks for.
+    let labels = |from: u32| (from..16_383).step_by(3).map(|k| format!("case {k}:")).collect::<String>();
+    let (first, second, third) = (labels(0), labels(1), labels(2));
+    let body =
+        format!("uint r = 0u; switch (i * 301u) {{ {first} r = 1u; break; {second} r = 5u; {third} r++; }} o[i] = r;");
+    let expected = |i: u32| match i * 301 {
+        16_383.. => 0,
+        k if k % 3 == 1 => 6,
+        _ => 1,
+    };
+    assert_eq!(lanes("", &body), (0..64).map(expected).collect::<Vec<_>>());
 }
 
 #[test]

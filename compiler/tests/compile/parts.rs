@@ -40,7 +40,8 @@ impl Float {
     fn samples(&self) -> Vec<u64> {
         let (unit, top) = (1u64 << self.mantissa, self.infinity());
         let one = (self.to_bits)(1.0);
-        let mut all = vec![0, 1, 2, 3, unit / 2 - 1, unit - 1, unit, unit + 1, 2 * unit - 1, top - 1, top, top + unit / 2];
+        let mut all =
+            vec![0, 1, 2, 3, unit / 2 - 1, unit - 1, unit, unit + 1, 2 * unit - 1, top - 1, top, top + unit / 2];
         all.extend([one, one - 1, one + 1, one + unit, one - unit, one + unit / 2, (self.to_bits)(5.75)]);
         let mut random = fastrand::Rng::with_seed(self.bits.into());
         all.extend((0..45).map(|_| random.u64(..) & ((1 << (self.bits - 1)) - 1)));

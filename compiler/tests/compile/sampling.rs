@@ -45,11 +45,8 @@ fn sample(body: &str, results: usize) -> Vec<f32> {
     put(image, &record.bytes());
     put(sampler, &state.bytes());
     for descriptor in &compiled.arguments.descriptors {
-        let words = if descriptor.binding == 0 {
-            [BASE + output, results as u64 * 4]
-        } else {
-            [BASE + image, BASE + sampler]
-        };
+        let words =
+            if descriptor.binding == 0 { [BASE + output, results as u64 * 4] } else { [BASE + image, BASE + sampler] };
         put(descriptor.offset.into(), &words.map(u64::to_le_bytes).concat());
     }
     let memory = run_in(&compiled, [1, 1, 1], memory);
