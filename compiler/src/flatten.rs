@@ -38,18 +38,9 @@ fn count(nodes: &[Node], uses: &mut [u32]) {
         }
     }
     for node in nodes {
-        for inner in children(node) {
+        for inner in node.children() {
             count(inner, uses);
         }
-    }
-}
-
-pub(crate) fn children(node: &Node) -> Vec<&Vec<Node>> {
-    match node {
-        Node::If { then, otherwise, .. } => vec![then, otherwise],
-        Node::Loop { body, continuing, .. } => vec![body, continuing],
-        Node::Block { body, .. } => vec![body],
-        _ => Vec::new(),
     }
 }
 
@@ -166,7 +157,7 @@ impl Leaves {
             if let Node::Break(label) = node {
                 self.broken.insert(*label);
             }
-            for inner in children(node) {
+            for inner in node.children() {
                 self.find_broken(inner);
             }
         }
@@ -188,7 +179,7 @@ impl Leaves {
                 _ => None,
             };
             open.extend(own);
-            for inner in children(node) {
+            for inner in node.children() {
                 self.find_far(inner, open);
             }
             if own.is_some() {

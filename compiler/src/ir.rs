@@ -123,6 +123,18 @@ pub(crate) enum Node {
     Continue(Label),
 }
 
+impl Node {
+    /// The nodes in it.
+    pub(crate) fn children(&self) -> Vec<&Vec<Self>> {
+        match self {
+            Self::If { then, otherwise, .. } => vec![then, otherwise],
+            Self::Loop { body, continuing, .. } => vec![body, continuing],
+            Self::Block { body, .. } => vec![body],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Properties of a virtual register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register {

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::flatten::children;
 use crate::ir::{Label, Node};
 
 /// A selection, block or loop in the tree.
@@ -59,7 +58,7 @@ impl Nesting {
                 self.levels.insert(label, level);
             }
             let mut place = Place::LEAF;
-            for inner in children(node) {
+            for inner in node.children() {
                 let inner = self.find(inner, level + u32::from(own.is_some()), broken);
                 place.height = place.height.max(inner.height);
                 place.outermost = place.outermost.min(inner.outermost);

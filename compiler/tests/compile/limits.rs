@@ -138,7 +138,7 @@ fn loops_in_deep_selections_and_deep_selections_in_loops() {
                         r = r.wrapping_add(100);
                     }
                 }
-                20 if r % 3 == 0 => return r,
+                20 if r.is_multiple_of(3) => return r,
                 20 => {}
                 _ => r = r.wrapping_add(7),
             }
@@ -222,7 +222,7 @@ fn a_thousand_selections_in_one_another_compile_and_a_hundred_thousand_are_refus
 fn switches_have_thousands_of_cases() {
     let cases: String = (0..10_000).map(|k| format!("case {}: r = {}u; break;", k * 3, k ^ 1)).collect();
     let body = format!("uint r = 7u; switch (i * 450u + i % 2u) {{ {cases} default: r += 4u; }} o[i] = r;");
-    let expected = |i: u32| if i % 2 == 0 && i * 150 < 10_000 { i * 150 ^ 1 } else { 11 };
+    let expected = |i: u32| if i.is_multiple_of(2) && i * 150 < 10_000 { (i * 150) ^ 1 } else { 11 };
     assert_eq!(lanes("", &body), (0..64).map(expected).collect::<Vec<_>>());
     // The most pairs of a literal and a label that SPIR-V asks for.
     let labels = |from: u32| (from..16_383).step_by(3).map(|k| format!("case {k}:")).collect::<String>();
