@@ -494,7 +494,7 @@ impl<'m> Lower<'m> {
         Ok(predicates)
     }
 
-    /// Whether a selector is one of some literals.
+    /// The predicate that is set where a selector equals one of the literals; the constant 0 without literals.
     fn matched(&mut self, (scalar, selector): (Scalar, Src), literals: &[u64]) -> Result<Src> {
         let mut matched = Src::Const(0);
         for literal in literals {

@@ -200,7 +200,7 @@ impl Leaves {
     }
 }
 
-/// What can be left and is open.
+/// A LOOP or block around the instruction that is written next, which jumps can name.
 #[derive(Clone, Copy)]
 struct Open {
     label: Label,

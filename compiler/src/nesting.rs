@@ -21,7 +21,7 @@ impl Place {
 pub(crate) struct Nesting {
     /// By the addresses of the nodes, which are names here and nothing else.
     places: HashMap<*const Node, Place>,
-    /// How many labels are around each.
+    /// For each label the number of labelled blocks and loops around it, 0 for the outermost.
     levels: HashMap<Label, u32>,
 }
 
@@ -41,7 +41,7 @@ impl Nesting {
         self.levels.get(&label).copied().unwrap_or(0)
     }
 
-    /// What nodes need together.
+    /// Records the places of nodes and of all in them; returns the greatest height and the outermost label among them.
     fn find(&mut self, nodes: &[Node], level: u32, broken: &HashSet<Label>) -> Place {
         let mut all = Place::LEAF;
         for node in nodes {

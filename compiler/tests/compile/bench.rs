@@ -148,7 +148,7 @@ pub(crate) fn interpret(module: &[u32], grid: [u32; 3], buffers: &[Vec<u8>]) -> 
     taken(&addresses, buffers, &memory.0)
 }
 
-/// What is in the places of buffers.
+/// The bytes of each buffer in memory that begins at [`BASE`], by the addresses of the buffers.
 fn taken(addresses: &[u64], buffers: &[Vec<u8>], memory: &[u8]) -> Vec<Vec<u8>> {
     let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
         let start = (address - BASE) as usize;
