@@ -1,15 +1,16 @@
 //! Structured control flow: blocks, merges, phis and calls, all functions in their places.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use campanile_hw::isa::{Comparison, Op as I, Type as T};
 use rspirv::spirv::Op;
 
 use crate::error::{Error, Result, limit, malformed, unsupported};
-use crate::ir::{Inst as Ir, Label, Node, Src, V};
+use crate::ir::{Class, Inst as Ir, Label, Node, Src, V};
 use crate::lower::Lower;
 use crate::module::Function;
 use crate::read::Inst;
+use crate::types::Scalar;
 use crate::value::Value;
 
 /// What a branch to a block becomes that does not simply come next.
@@ -31,10 +32,12 @@ pub(crate) struct Frame<'m> {
     reached: HashSet<u32>,
 }
 
-/// Most cases of a switch.
-const CASES_MAX: usize = 512;
+/// Most targets of a switch. [SPIR-V: Universal Limits]
+const CASES_MAX: usize = 16_383;
+/// Most cases of a switch that others fall into, each of which has a predicate for as long as the switch lasts.
+const ENTERED_MAX: usize = 512;
 /// Deepest nesting of calls.
-const CALLS_MAX: usize = 32;
+const CALLS_MAX: usize = 256;
 
 impl<'m> Lower<'m> {
     /// Puts the entry point in its place.
@@ -206,7 +209,7 @@ impl<'m> Lower<'m> {
             Some(Exit::Break(label)) => self.ir.push(Node::Break(label))?,
             Some(Exit::Continue(label)) => self.ir.push(Node::Continue(label))?,
             Some(Exit::Case(predicate, label)) => {
-                self.ir.copy(predicate, crate::ir::Class::Predicate, Src::Const(1))?;
+                self.ir.copy(predicate, Class::Predicate, Src::Const(1))?;
                 self.ir.push(Node::Break(label))?;
             }
         }
@@ -369,7 +372,7 @@ impl<'m> Lower<'m> {
         let wide = self.ids.get(&inst.arg(0)?).is_some_and(|ty| self.types.scalar(*ty).is_ok_and(|s| s.bits() == 64));
         let default = inst.arg(1)?;
         let mut cases: Vec<(u32, Vec<u64>)> = Vec::new();
-        let mut place = std::collections::HashMap::new();
+        let mut place = HashMap::new();
         for pair in inst.args.get(2..).unwrap_or_default().chunks_exact(if wide { 3 } else { 2 }) {
             let (literal, target) = match pair {
                 [low, high, target] => (u64::from(*low) | u64::from(*high) << 32, *target),
@@ -402,29 +405,12 @@ impl<'m> Lower<'m> {
         if cases.len() > CASES_MAX {
             return Err(limit(format!("OpSwitch with more than {CASES_MAX} cases")));
         }
-        let mut some = Src::Const(0);
-        let mut matches = Vec::new();
-        for (_, literals) in &cases {
-            let mut own = Src::Const(0);
-            for literal in literals {
-                let literal = Src::Const(literal & (u64::MAX >> (64 - scalar.bits())));
-                let equal = self.ir.cmp(Comparison::Eq, scalar.isa(), selector, literal)?;
-                own = self.ir.op2(I::Or, T::B1, own, equal)?;
-            }
-            some = self.ir.op2(I::Or, T::B1, some, own)?;
-            matches.push(own);
-        }
-        let otherwise = self.ir.not(some)?;
-        let mut predicates = Vec::new();
-        for ((target, _), own) in cases.iter().zip(matches) {
-            let own = if *target == default { self.ir.op2(I::Or, T::B1, own, otherwise)? } else { own };
-            let predicate = self.ir.variable(crate::ir::Class::Predicate);
-            self.ir.copy(predicate, crate::ir::Class::Predicate, own)?;
-            predicates.push(predicate);
-        }
         let whole = self.ir.label();
         let depth = frame.targets.len();
         frame.targets.push((merge, Exit::Break(whole)));
+        let mut entered = self.fallen_into(frame, &cases, merge);
+        entered.insert(default);
+        entered.remove(&merge);
         // The phis of all targets have their values from here first; a lane that comes from one case to another overwrites them.
         if default == merge {
             self.edge(frame, block, merge)?;
@@ -432,41 +418,120 @@ impl<'m> Lower<'m> {
         for (target, _) in &cases {
             self.edge(frame, block, *target)?;
         }
+        let mut predicates = self.predicates(&cases, &entered, default, (scalar, selector))?;
         self.ir.open()?;
-        for (index, ((target, _), predicate)) in cases.iter().zip(&predicates).enumerate() {
+        for (target, literals) in &cases {
             if *target == merge {
                 continue;
             }
             let own = self.ir.label();
-            for ((later, _), predicate) in cases.iter().zip(&predicates).skip(index + 1) {
+            let cond = match predicates.remove(target) {
+                Some(predicate) => predicate,
+                None => {
+                    let matched = self.matched((scalar, selector), literals)?;
+                    self.ir.reg(T::B1, matched)?
+                }
+            };
+            for (later, predicate) in &predicates {
                 frame.targets.push((*later, Exit::Case(*predicate, own)));
             }
             self.ir.open()?;
             self.walk(frame, *target, Some(merge))?;
             let then = self.ir.close();
             frame.targets.truncate(depth + 1);
-            self.ir.push(Node::Block {
-                label: own,
-                body: vec![Node::If { cond: *predicate, then, otherwise: Vec::new() }],
-            })?;
+            self.ir.push(Node::Block { label: own, body: vec![Node::If { cond, then, otherwise: Vec::new() }] })?;
         }
         let body = self.ir.close();
         frame.targets.truncate(depth);
         self.ir.push(Node::Block { label: whole, body })?;
         Ok(frame.reached.contains(&merge).then_some(merge))
     }
+
+    /// Those cases of a switch that control comes to from another one.
+    fn fallen_into(&self, frame: &Frame<'m>, cases: &[(u32, Vec<u64>)], merge: u32) -> HashSet<u32> {
+        let places: HashMap<u32, usize> = cases.iter().enumerate().map(|(place, case)| (case.0, place)).collect();
+        let ends: HashSet<u32> = frame.targets.iter().map(|target| target.0).collect();
+        // What one case consists of is no part of another: each block is looked at once.
+        let (mut seen, mut entered) = (HashSet::new(), HashSet::new());
+        for (target, _) in cases.iter().filter(|case| case.0 != merge) {
+            for place in frame.function.falls_through(*target, &ends, &places, &mut seen) {
+                entered.extend(cases.get(place).map(|case| case.0));
+            }
+        }
+        entered
+    }
+
+    /// Predicates, as registers of their own, of the cases of a switch that cannot be compared where they begin: those that another one falls into, and the
+    /// default.
+    fn predicates(
+        &mut self,
+        cases: &[(u32, Vec<u64>)],
+        entered: &HashSet<u32>,
+        default: u32,
+        selector: (Scalar, Src),
+    ) -> Result<BTreeMap<u32, V>> {
+        let mut predicates = BTreeMap::new();
+        // Comparisons are not kept for the cases: thousands of predicates would have to be.
+        self.ir.open()?;
+        for (target, literals) in cases.iter().filter(|case| entered.contains(&case.0)) {
+            if predicates.len() >= ENTERED_MAX {
+                return Err(limit(format!("OpSwitch with more than {ENTERED_MAX} cases that others fall into")));
+            }
+            let predicate = self.ir.variable(Class::Predicate);
+            let mut own = self.matched(selector, literals)?;
+            if *target == default {
+                let all: Vec<u64> = cases.iter().flat_map(|case| &case.1).copied().collect();
+                let some = self.matched(selector, &all)?;
+                let none = self.ir.not(some)?;
+                own = self.ir.op2(I::Or, T::B1, own, none)?;
+            }
+            self.ir.copy(predicate, Class::Predicate, own)?;
+            predicates.insert(*target, predicate);
+        }
+        let body = self.ir.close();
+        let label = self.ir.label();
+        self.ir.push(Node::Block { label, body })?;
+        Ok(predicates)
+    }
+
+    /// The predicate that is set where a selector equals one of the literals; the constant 0 without literals.
+    fn matched(&mut self, (scalar, selector): (Scalar, Src), literals: &[u64]) -> Result<Src> {
+        let mut matched = Src::Const(0);
+        for literal in literals {
+            let literal = Src::Const(literal & (u64::MAX >> (64 - scalar.bits())));
+            let equal = self.ir.cmp(Comparison::Eq, scalar.isa(), selector, literal)?;
+            matched = self.ir.op2(I::Or, T::B1, matched, equal)?;
+        }
+        Ok(matched)
+    }
 }
 
 impl Function {
     /// Places of those cases that control can come to from a block without leaving a switch.
-    fn reaches(&self, start: u32, merge: u32, places: &std::collections::HashMap<u32, usize>) -> Vec<usize> {
-        let (mut seen, mut open, mut found) = (HashSet::new(), vec![start], Vec::new());
+    fn reaches(&self, start: u32, merge: u32, places: &HashMap<u32, usize>) -> Vec<usize> {
+        self.falls_through(start, &HashSet::from([merge]), places, &mut HashSet::new())
+    }
+
+    /// Places of those cases that control can come to from a block without coming to an end before, and without the case that the block itself is.
+    fn falls_through(
+        &self,
+        start: u32,
+        ends: &HashSet<u32>,
+        places: &HashMap<u32, usize>,
+        seen: &mut HashSet<u32>,
+    ) -> Vec<usize> {
+        let (mut open, mut found) = (vec![start], Vec::new());
         while let Some(block) = open.pop() {
-            if block == merge || !seen.insert(block) {
+            if ends.contains(&block) {
                 continue;
             }
-            if let Some(place) = places.get(&block) {
+            if block != start
+                && let Some(place) = places.get(&block)
+            {
                 found.push(*place);
+                continue;
+            }
+            if !seen.insert(block) {
                 continue;
             }
             let last = self.blocks.get(&block).and_then(|block| block.last());

@@ -287,27 +287,6 @@ impl Lower<'_> {
         self.ir.op2(I::Sub, ty, left, right)
     }
 
-    fn parts_of_float(&mut self, inst: &Inst, op: GLOp) -> Result<()> {
-        let scalar = floating(op, self.scalar_of(inst.arg(2)?)?)?;
-        let ty = scalar.isa();
-        if !matches!(op, GLOp::Modf | GLOp::ModfStruct) {
-            return Err(Error::Unsupported(format!("{op:?} of GLSL.std.450")));
-        }
-        let (mut fractions, mut wholes) = (Vec::new(), Vec::new());
-        for a in self.data(inst.arg(2)?)? {
-            let whole = self.ir.op1(I::Trunc, ty, a)?;
-            fractions.push(self.ir.op2(I::Sub, ty, a, whole)?);
-            wholes.push(whole);
-        }
-        if op == GLOp::Modf {
-            let pointer = self.pointer(inst.arg(3)?)?;
-            self.store(&pointer, &wholes)?;
-        } else {
-            fractions.extend(wholes);
-        }
-        self.set(inst, fractions)
-    }
-
     fn integer_function(&mut self, inst: &Inst, op: GLOp) -> Result<()> {
         self.each1(inst, 2, |s, scalar, a| {
             let ty = scalar.isa();

@@ -1,12 +1,17 @@
 //! The tree as a list of instructions, with the structured control flow that the instruction set has: LOOP is the only block that can be left, and
 //! only the innermost.
+//!
+//! The stack of masks on which IF and LOOP put theirs is [`DEPTH_MAX`] deep. Selections that do not fit on it have their masks in predicates instead: what
+//! stands in them is written behind one another, each piece in an IF of its own with the predicate of its selection, and whoever leaves a block clears the
+//! predicates of all selections in it. Loops are always on the stack.
 
 use std::collections::{HashMap, HashSet};
 
-use campanile_hw::isa::{Op as I, Type as T};
+use campanile_hw::isa::{DEPTH_MAX, Op as I, Type as T};
 
-use crate::error::Result;
-use crate::ir::{Builder, Class, Inst, Label, Node, Src, V};
+use crate::error::{Result, limit};
+use crate::ir::{Builder, Class, Inst, Label, NODES_MAX, Node, Src, V};
+use crate::nesting::{Nesting, Place};
 
 /// Removes instructions whose results nobody reads, and what stands behind the end of a block.
 pub(crate) fn clean(nodes: &mut Vec<Node>, registers: usize) {
@@ -33,18 +38,9 @@ fn count(nodes: &[Node], uses: &mut [u32]) {
         }
     }
     for node in nodes {
-        for inner in children(node) {
+        for inner in node.children() {
             count(inner, uses);
         }
-    }
-}
-
-fn children(node: &Node) -> Vec<&Vec<Node>> {
-    match node {
-        Node::If { then, otherwise, .. } => vec![then, otherwise],
-        Node::Loop { body, continuing, .. } => vec![body, continuing],
-        Node::Block { body, .. } => vec![body],
-        _ => Vec::new(),
     }
 }
 
@@ -151,6 +147,8 @@ struct Leaves {
     far: HashSet<(Label, bool)>,
     /// Jumps that leave a loop for one further out.
     through: HashMap<Label, Vec<(Label, bool)>>,
+    /// The same as a set.
+    known: HashSet<(Label, Label, bool)>,
 }
 
 impl Leaves {
@@ -159,7 +157,7 @@ impl Leaves {
             if let Node::Break(label) = node {
                 self.broken.insert(*label);
             }
-            for inner in children(node) {
+            for inner in node.children() {
                 self.find_broken(inner);
             }
         }
@@ -181,7 +179,7 @@ impl Leaves {
                 _ => None,
             };
             open.extend(own);
-            for inner in children(node) {
+            for inner in node.children() {
                 self.find_far(inner, open);
             }
             if own.is_some() {
@@ -193,20 +191,34 @@ impl Leaves {
     fn jump(&mut self, open: &[Label], label: Label, continues: bool) {
         for crossed in open.iter().rev().take_while(|other| **other != label) {
             self.far.insert((label, continues));
-            let through = self.through.entry(*crossed).or_default();
-            if !through.contains(&(label, continues)) {
-                through.push((label, continues));
+            if !self.known.insert((*crossed, label, continues)) {
+                // A jump before this one went on from here.
+                return;
             }
+            self.through.entry(*crossed).or_default().push((label, continues));
         }
     }
+}
+
+/// A LOOP or block around the instruction that is written next, which jumps can name.
+#[derive(Clone, Copy)]
+struct Open {
+    label: Label,
+    /// For a block whose mask is a predicate: the number of that. Otherwise it is a LOOP.
+    mask: Option<usize>,
 }
 
 /// Writes the list.
 struct Flattener<'b> {
     out: Vec<Inst>,
     leaves: Leaves,
+    nesting: Nesting,
     flags: HashMap<(Label, bool), V>,
-    open: Vec<Label>,
+    open: Vec<Open>,
+    /// Predicates of the selections that are open and not on the stack of masks.
+    masks: Vec<V>,
+    /// Entries of the stack of masks.
+    depth: u32,
     ir: &'b mut Builder,
 }
 
@@ -217,8 +229,10 @@ pub(crate) fn flatten(mut nodes: Vec<Node>, ir: &mut Builder) -> Result<Vec<Inst
     let mut leaves = Leaves::default();
     leaves.find_broken(&nodes);
     leaves.find_far(&nodes, &mut Vec::new());
-    let mut flattener = Flattener { out: Vec::new(), leaves, flags: HashMap::new(), open: Vec::new(), ir };
-    flattener.nodes(&nodes);
+    let nesting = Nesting::of(&nodes, &leaves.broken);
+    let (flags, open, masks) = (HashMap::new(), Vec::new(), Vec::new());
+    let mut flattener = Flattener { out: Vec::new(), leaves, nesting, flags, open, masks, depth: 0, ir };
+    flattener.nodes(&nodes)?;
     if flattener.out.last().is_none_or(|inst| inst.op != I::Exit) {
         flattener.push(I::Exit, None);
     }
@@ -231,11 +245,31 @@ impl Flattener<'_> {
         self.out.push(Inst { a, line, ..Inst::new(op, T::None) });
     }
 
-    fn set(&mut self, flag: V, bit: u64) {
-        self.push(I::Mov, None);
+    /// Writes a predicate.
+    fn predicate(&mut self, op: I, to: V, a: Option<V>, b: Option<Src>) {
+        self.push(op, a);
         if let Some(inst) = self.out.last_mut() {
-            *inst = Inst { ty: T::B1, dst: Some(flag), b: Some(Src::Const(bit)), ..*inst };
+            *inst = Inst { ty: T::B1, dst: Some(to), b, ..*inst };
         }
+    }
+
+    fn set(&mut self, flag: V, bit: u64) {
+        self.predicate(I::Mov, flag, None, Some(Src::Const(bit)));
+    }
+
+    /// Begins a block that has its mask on the stack.
+    fn enter(&mut self, op: I, a: Option<V>) -> Result<()> {
+        if self.depth >= DEPTH_MAX {
+            return Err(limit(format!("loops and what stands in them nested deeper than {DEPTH_MAX}")));
+        }
+        self.depth += 1;
+        self.push(op, a);
+        Ok(())
+    }
+
+    fn end(&mut self, op: I) {
+        self.depth -= 1;
+        self.push(op, None);
     }
 
     /// Clears the predicate that says that a jump out of inner loops is under way.
@@ -247,18 +281,37 @@ impl Flattener<'_> {
         }
     }
 
+    /// True if a jump to a label leaves a LOOP for it, or the LOOP that it names.
+    fn leaves_loop(&self, label: Label) -> bool {
+        let inner = self.open.iter().rev().take_while(|open| open.label != label).any(|open| open.mask.is_none());
+        inner || self.open.iter().any(|open| open.label == label && open.mask.is_none())
+    }
+
+    /// True if a label is that of the innermost LOOP.
+    fn is_near(&self, label: Label) -> bool {
+        self.open.iter().rev().find(|open| open.mask.is_none()).is_some_and(|open| open.label == label)
+    }
+
     /// Goes on with the jumps that have left a loop for one further out.
     fn pass_on(&mut self, left: Label) {
         for (label, continues) in self.leaves.through.get(&left).cloned().unwrap_or_default() {
-            let here = self.open.last() == Some(&label);
-            let op = if here && continues { I::ContinueIf } else { I::BreakIf };
-            let flag = self.flags.get(&(label, continues)).copied();
-            self.push(op, flag);
+            if self.leaves_loop(label) {
+                let op = if continues && self.is_near(label) { I::ContinueIf } else { I::BreakIf };
+                let flag = self.flags.get(&(label, continues)).copied();
+                self.push(op, flag);
+            }
         }
     }
 
     fn jump(&mut self, label: Label, continues: bool, condition: Option<V>) {
-        let near = self.open.last() == Some(&label);
+        let left = self.open.iter().find(|open| open.label == label).and_then(|open| open.mask);
+        for mask in left.and_then(|first| self.masks.get(first..)).unwrap_or_default().to_vec() {
+            self.set(mask, 0);
+        }
+        if !self.leaves_loop(label) {
+            return;
+        }
+        let near = self.is_near(label);
         let op = match (near && continues, condition.is_some()) {
             (true, true) => I::ContinueIf,
             (true, false) => I::Continue,
@@ -271,70 +324,153 @@ impl Flattener<'_> {
         self.push(op, condition);
     }
 
-    fn is_near(&self, label: Label) -> bool {
-        self.open.last() == Some(&label)
+    fn nodes(&mut self, nodes: &[Node]) -> Result<()> {
+        nodes.iter().try_for_each(|node| self.node(node))
     }
 
-    fn nodes(&mut self, nodes: &[Node]) {
-        for node in nodes {
-            match node {
-                Node::Inst(inst) if inst.op == I::Mov && inst.b.is_none() => self.out.push(*inst),
-                Node::Inst(inst) => self.out.push(*inst),
-                Node::Break(label) => self.jump(*label, false, None),
-                Node::Continue(label) => self.jump(*label, true, None),
-                Node::If { cond, then, otherwise } => self.conditional(*cond, then, otherwise),
-                Node::Loop { label, body, continuing } => {
-                    self.clear(*label, false);
-                    self.push(I::Loop, None);
-                    self.open.push(*label);
-                    self.clear(*label, true);
-                    self.nodes(body);
-                    self.push(I::Continuing, None);
-                    self.nodes(continuing);
-                    self.push(I::EndLoop, None);
-                    self.open.pop();
-                    self.pass_on(*label);
-                }
-                Node::Block { label, body } if self.leaves.broken.contains(label) => {
-                    self.clear(*label, false);
-                    self.push(I::Loop, None);
-                    self.open.push(*label);
-                    self.nodes(body);
-                    if !self.out.last().is_some_and(|inst| matches!(inst.op, I::Break | I::Exit | I::Continue)) {
-                        self.push(I::Break, None);
-                    }
-                    self.push(I::EndLoop, None);
-                    self.open.pop();
-                    self.pass_on(*label);
-                }
-                Node::Block { body, .. } => self.nodes(body),
+    fn node(&mut self, node: &Node) -> Result<()> {
+        if self.out.len() > NODES_MAX {
+            return Err(limit(format!("more than {NODES_MAX} instructions with the masks of deep selections")));
+        }
+        let Place { height, .. } = self.nesting.place(node);
+        let fits = self.depth + height <= DEPTH_MAX;
+        match node {
+            Node::Inst(inst) => self.out.push(*inst),
+            Node::Break(label) => self.jump(*label, false, None),
+            Node::Continue(label) => self.jump(*label, true, None),
+            Node::Loop { label, body, continuing } => {
+                self.clear(*label, false);
+                self.enter(I::Loop, None)?;
+                self.open.push(Open { label: *label, mask: None });
+                self.clear(*label, true);
+                self.nodes(body)?;
+                self.push(I::Continuing, None);
+                self.nodes(continuing)?;
+                self.end(I::EndLoop);
+                self.open.pop();
+                self.pass_on(*label);
             }
+            Node::Block { label, body } if !self.leaves.broken.contains(label) => self.nodes(body)?,
+            Node::If { .. } | Node::Block { .. } if !fits => self.masked(node, None)?,
+            Node::If { cond, then, otherwise } => self.conditional(*cond, then, otherwise)?,
+            Node::Block { label, body } => {
+                self.clear(*label, false);
+                self.enter(I::Loop, None)?;
+                self.open.push(Open { label: *label, mask: None });
+                self.nodes(body)?;
+                if !self.out.last().is_some_and(|inst| matches!(inst.op, I::Break | I::Exit | I::Continue)) {
+                    self.push(I::Break, None);
+                }
+                self.end(I::EndLoop);
+                self.open.pop();
+                self.pass_on(*label);
+            }
+        }
+        Ok(())
+    }
+
+    /// A selection or block whose mask is a predicate, inside of one with such a mask or of none.
+    fn masked(&mut self, node: &Node, outer: Option<V>) -> Result<()> {
+        match node {
+            Node::If { cond, then, otherwise } => {
+                let yes = self.ir.variable(Class::Predicate);
+                let no = (!otherwise.is_empty()).then(|| self.ir.variable(Class::Predicate));
+                match outer {
+                    None => self.predicate(I::Mov, yes, None, Some(Src::Reg(*cond))),
+                    Some(outer) => self.predicate(I::And, yes, Some(outer), Some(Src::Reg(*cond))),
+                }
+                if let Some(no) = no {
+                    match outer {
+                        None => self.predicate(I::Not, no, Some(yes), None),
+                        Some(outer) => self.predicate(I::Xor, no, Some(outer), Some(Src::Reg(yes))),
+                    }
+                }
+                self.under(yes, then)?;
+                no.map_or(Ok(()), |no| self.under(no, otherwise))
+            }
+            Node::Block { label, body } => {
+                self.clear(*label, false);
+                let own = self.ir.variable(Class::Predicate);
+                self.predicate(I::Mov, own, None, Some(outer.map_or(Src::Const(1), Src::Reg)));
+                self.open.push(Open { label: *label, mask: Some(self.masks.len()) });
+                self.under(own, body)?;
+                self.open.pop();
+                Ok(())
+            }
+            _ => self.node(node),
         }
     }
 
-    fn conditional(&mut self, cond: V, then: &[Node], otherwise: &[Node]) {
+    /// Nodes under a predicate as their mask: as many as go into one IF, and what does not fit into it behind.
+    fn under(&mut self, mask: V, nodes: &[Node]) -> Result<()> {
+        self.masks.push(mask);
+        let mut inside = false;
+        for node in nodes {
+            let guarded = match node {
+                Node::If { .. } | Node::Block { .. } => self.fits_under(node),
+                _ => true,
+            };
+            if guarded && !inside {
+                self.enter(I::If, Some(mask))?;
+            }
+            if inside && !guarded {
+                self.end(I::EndIf);
+            }
+            inside = guarded;
+            if guarded {
+                self.node(node)?;
+            } else {
+                self.masked(node, Some(mask))?;
+            }
+            // What left the loop may have cleared the mask.
+            if matches!(node, Node::Loop { .. }) {
+                self.end(I::EndIf);
+                inside = false;
+            }
+        }
+        if inside {
+            self.end(I::EndIf);
+        }
+        self.masks.pop();
+        Ok(())
+    }
+
+    /// True if a selection has room on the stack of masks inside of one more IF, and nothing in it clears a mask that is a predicate.
+    fn fits_under(&self, node: &Node) -> bool {
+        let Place { height, outermost } = self.nesting.place(node);
+        let masked = self.open.iter().rposition(|open| open.mask.is_some());
+        let leaves =
+            masked.and_then(|at| self.open.get(at)).is_some_and(|open| outermost <= self.nesting.level(open.label));
+        self.depth + 1 + height <= DEPTH_MAX && !leaves
+    }
+
+    fn conditional(&mut self, cond: V, then: &[Node], otherwise: &[Node]) -> Result<()> {
         match (then, otherwise) {
-            ([Node::Break(label)], []) if self.is_near(*label) => return self.jump(*label, false, Some(cond)),
-            ([Node::Continue(label)], []) if self.is_near(*label) => return self.jump(*label, true, Some(cond)),
-            ([], []) => return,
+            ([Node::Break(label)], []) if self.is_near(*label) => {
+                self.jump(*label, false, Some(cond));
+                return Ok(());
+            }
+            ([Node::Continue(label)], []) if self.is_near(*label) => {
+                self.jump(*label, true, Some(cond));
+                return Ok(());
+            }
+            ([], []) => return Ok(()),
             ([], _) => {
                 let inverse = self.ir.register(Class::Predicate);
-                self.push(I::Not, Some(cond));
-                if let Some(inst) = self.out.last_mut() {
-                    *inst = Inst { ty: T::B1, dst: Some(inverse), ..*inst };
-                }
-                self.push(I::If, Some(inverse));
-                self.nodes(otherwise);
+                self.predicate(I::Not, inverse, Some(cond), None);
+                self.enter(I::If, Some(inverse))?;
+                self.nodes(otherwise)?;
             }
             _ => {
-                self.push(I::If, Some(cond));
-                self.nodes(then);
+                self.enter(I::If, Some(cond))?;
+                self.nodes(then)?;
                 if !otherwise.is_empty() {
                     self.push(I::Else, None);
-                    self.nodes(otherwise);
+                    self.nodes(otherwise)?;
                 }
             }
         }
-        self.push(I::EndIf, None);
+        self.end(I::EndIf);
+        Ok(())
     }
 }

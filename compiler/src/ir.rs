@@ -13,9 +13,11 @@ pub(crate) type V = u32;
 pub(crate) type Label = u32;
 
 /// Most instructions that are made of a module, before dead ones go.
-const NODES_MAX: usize = 1 << 18;
-/// Deepest nesting of the tree. The device takes 64.
-pub(crate) const NESTING_MAX: usize = 60;
+pub(crate) const NODES_MAX: usize = 1 << 18;
+/// Deepest nesting of the tree. A selection takes two levels, and SPIR-V allows 1023 of them in one another.
+pub(crate) const NESTING_MAX: usize = 3072;
+/// Scopes in which the register of an equal instruction is looked for, the innermost ones.
+const SCOPES_MAX: usize = 64;
 
 /// A file of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +123,18 @@ pub(crate) enum Node {
     Continue(Label),
 }
 
+impl Node {
+    /// The nodes in it.
+    pub(crate) fn children(&self) -> Vec<&Vec<Self>> {
+        match self {
+            Self::If { then, otherwise, .. } => vec![then, otherwise],
+            Self::Loop { body, continuing, .. } => vec![body, continuing],
+            Self::Block { body, .. } => vec![body],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Properties of a virtual register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register {
@@ -213,7 +227,7 @@ impl Builder {
     /// Begins the nodes of a nested block.
     pub(crate) fn open(&mut self) -> Result<()> {
         if self.open.len() > NESTING_MAX {
-            return Err(limit(format!("control flow nested deeper than {NESTING_MAX}")));
+            return Err(limit(format!("control flow and calls nested deeper than {NESTING_MAX} levels")));
         }
         self.open.push(Vec::new());
         self.known.push(HashMap::new());
@@ -235,7 +249,8 @@ impl Builder {
     /// Appends an instruction whose result is a new register of the class, or finds the register of an equal one.
     pub(crate) fn define(&mut self, inst: Inst, class: Class) -> Result<V> {
         let shared = inst.is_pure() && !inst.sources().any(|source| self.is_mutable(source));
-        if shared && let Some(known) = self.known.iter().rev().find_map(|scope| scope.get(&inst.key())) {
+        if shared && let Some(known) = self.known.iter().rev().take(SCOPES_MAX).find_map(|scope| scope.get(&inst.key()))
+        {
             return Ok(*known);
         }
         let dst = self.register(class);

@@ -31,7 +31,9 @@ mod layout;
 mod lower;
 mod memory;
 mod module;
+mod nesting;
 mod options;
+mod parts;
 mod read;
 pub mod record;
 mod sample;
@@ -41,6 +43,10 @@ mod value;
 
 pub use error::Error;
 pub use options::{ArgumentLayout, Binding, Descriptor, Options};
+
+/// The stack on which a module is compiled. Control flow is walked by recursion, as deep as [`ir::NESTING_MAX`] lets it nest, which the stack of the thread
+/// that asks need not bear.
+const STACK_SIZE: usize = 128 << 20;
 
 /// A compiled module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +64,15 @@ pub struct Compiled {
 /// # Errors
 /// See [`Error`].
 pub fn compile(words: &[u32], options: &Options) -> Result<Compiled, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("compiler".into()).stack_size(STACK_SIZE);
+        let running = thread.spawn_scoped(scope, || compile_here(words, options));
+        let running = running.map_err(|error| Error::Limit(format!("a thread for the compiler: {error}")))?;
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn compile_here(words: &[u32], options: &Options) -> Result<Compiled, Error> {
     let mut module = module::Module::new(read::read(words)?, &options.entry_point)?;
     let values = layout::declare(&mut module, options)?;
     let workgroup = layout::workgroup(&module, &values)?;

@@ -63,8 +63,8 @@ impl Lower<'_> {
     /// An instruction that samples.
     pub(crate) fn sampled(&mut self, inst: &Inst) -> Result<()> {
         let (mode, compares) = match inst.op {
-            Op::ImageSampleExplicitLod => (Use::Filter, false),
-            Op::ImageSampleDrefExplicitLod => (Use::Filter, true),
+            Op::ImageSampleExplicitLod | Op::ImageSampleProjExplicitLod => (Use::Filter, false),
+            Op::ImageSampleDrefExplicitLod | Op::ImageSampleProjDrefExplicitLod => (Use::Filter, true),
             Op::ImageGather => (Use::Gather, false),
             Op::ImageDrefGather => (Use::Gather, true),
             op => return Err(unsupported(op)),
@@ -85,6 +85,9 @@ impl Lower<'_> {
             reference: compares.then_some(third),
             component: if compares { Src::Const(0) } else { third },
         };
+        if matches!(inst.op, Op::ImageSampleProjExplicitLod | Op::ImageSampleProjDrefExplicitLod) {
+            self.project(&mut request)?;
+        }
         let gradients = self.gradients(&request, &operands)?;
         self.place_layer(&mut request)?;
         let sampler = self.sampler(opaque.sampler)?;
@@ -133,6 +136,21 @@ impl Lower<'_> {
             longest = self.ir.op2(I::Max, T::F32, sum, longest)?;
         }
         Ok(Some(longest))
+    }
+
+    /// Divides the coordinates and the reference by the component behind those that the image has. [Vulkan: Projection Operation]
+    fn project(&mut self, request: &mut Request) -> Result<()> {
+        let ty = request.ty;
+        if ty.arrayed || !matches!(ty.dim, Dim::Dim1D | Dim::Dim2D | Dim::Dim3D) {
+            return Err(malformed("a projection onto an array or a cube"));
+        }
+        let divisor = request.coordinates.get(ty.dimensions()).copied();
+        let divisor = divisor.ok_or_else(|| malformed("a coordinate lacks the component that divides the others"))?;
+        request.coordinates.truncate(ty.dimensions());
+        for value in request.coordinates.iter_mut().chain(&mut request.reference) {
+            *value = self.ir.op2(I::Div, T::F32, *value, divisor)?;
+        }
+        Ok(())
     }
 
     /// Takes the layer, and the face of a cube, out of the coordinates.

@@ -13,8 +13,8 @@ use crate::read::Inst;
 pub(crate) const SCALARS_MAX: u32 = 4096;
 /// Most scalars of all types together.
 const FLAT_MAX: usize = 1 << 20;
-/// Deepest nesting of types.
-const DEPTH_MAX: u32 = 32;
+/// Deepest nesting of types: 255 structures and what is in them. [SPIR-V: Universal Limits]
+const DEPTH_MAX: u32 = 260;
 
 /// Type of one scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,61 +4,15 @@
 //! thread writes it to the ring when there is.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use campanile_umd::{Queue as HardwareQueue, Recorder};
 
-use crate::command::Command;
 use crate::failure::{Answer, result};
-use crate::sync::Point;
 
-/// Bytes of packets after which a submission ends and another one goes on.
-const PIECE: usize = 256 << 10;
-
-/// A step of a submission.
-pub(crate) enum Step {
-    Wait(Point),
-    Run(Arc<Vec<Command>>),
-    Signal(Point),
-}
-
-/// The step, and the command of its buffer, that come next as packets.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Reached {
-    pub(crate) step: usize,
-    command: usize,
-}
-
-impl Reached {
-    /// Writes packets until there are no more steps, or as many bytes as a submission is to have.
-    pub(crate) fn go_on(&mut self, steps: &[Step], to: &mut Recorder<'_>) -> campanile_umd::Result<()> {
-        while let Some(step) = steps.get(self.step) {
-            match step {
-                Step::Wait(point) => to.wait(&point.native, point.value)?,
-                Step::Signal(point) => to.signal(&point.native, point.value)?,
-                Step::Run(commands) => {
-                    while let Some(command) = commands.get(self.command) {
-                        if to.recorded() >= PIECE {
-                            return Ok(());
-                        }
-                        command.put(to)?;
-                        self.command += 1;
-                    }
-                    self.command = 0;
-                }
-            }
-            self.step += 1;
-        }
-        Ok(())
-    }
-}
-
-/// Steps of a submission that are not in the ring yet, from where they go on.
-pub(crate) struct Kept {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) reached: Reached,
-}
+/// What of a submission is not in the ring yet: writes the packets that come next, and says whether they are the last ones.
+pub(crate) type Rest = Box<dyn FnMut(&mut Recorder<'_>) -> campanile_umd::Result<bool> + Send>;
 
 /// Submissions that are kept until the ring has room for them.
 #[derive(Default)]
@@ -70,7 +24,7 @@ pub(crate) struct Backlog {
 /// What is kept, and what becomes of it.
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) kept: VecDeque<Kept>,
+    pub(crate) kept: VecDeque<Rest>,
     /// True while a thread writes them to the ring; all later submissions are kept, too.
     pub(crate) is_written: bool,
     /// Why one of them could not be submitted, so that none that came later was.
@@ -99,19 +53,24 @@ impl Backlog {
     pub(crate) fn write(&self, hardware: &Mutex<HardwareQueue>) {
         loop {
             let mut state = self.state();
-            let Some(Kept { steps, mut reached }) = state.kept.pop_front() else {
+            let Some(mut rest) = state.kept.pop_front() else {
                 state.is_written = false;
                 self.empty.notify_all();
                 return;
             };
             drop(state);
             let mut queue = hardware.lock().unwrap_or_else(PoisonError::into_inner);
-            while reached.step < steps.len() {
-                if let Err(error) = queue.submit(|recorder| reached.go_on(&steps, recorder)) {
-                    let mut state = self.state();
-                    state.kept.clear();
-                    state.failed = Some(result(error));
-                    break;
+            loop {
+                let mut is_whole = true;
+                match queue.submit(|recorder| rest(recorder).map(|whole| is_whole = whole)) {
+                    Ok(_) if is_whole => break,
+                    Ok(_) => (),
+                    Err(error) => {
+                        let mut state = self.state();
+                        state.kept.clear();
+                        state.failed = Some(result(error));
+                        break;
+                    }
                 }
             }
         }

@@ -1,18 +1,60 @@
 //! Submission: what batches wait for, do and signal becomes packets in a ring, and one store to a doorbell. No thunk is called.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread;
 
 use ash::vk;
-use campanile_umd::Error;
+use campanile_umd::{Error, Recorder};
 
-use crate::backlog::{Kept, Reached, Step};
+use crate::command::Command;
 use crate::device::Queue;
 use crate::failure::{Answer, result};
+use crate::sync::Point;
 
+/// Bytes of packets after which a submission ends and another one goes on.
+const PIECE: usize = 256 << 10;
 /// How long the GPU stands still before what the ring has no room for is kept. Until then vkQueueSubmit waits, so that a program which is faster than the GPU is
 /// held up, and does not fill the memory of the process.
 const STANDSTILL: Duration = Duration::from_millis(10);
+
+/// A step of a submission.
+pub(crate) enum Step {
+    Wait(Point),
+    Run(Arc<Vec<Command>>),
+    Signal(Point),
+}
+
+/// The step, and the command of its buffer, that come next as packets.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    step: usize,
+    command: usize,
+}
+
+impl Reached {
+    /// Writes packets until there are no more steps, or as many bytes as a submission is to have.
+    fn go_on(&mut self, steps: &[Step], to: &mut Recorder<'_>) -> campanile_umd::Result<()> {
+        while let Some(step) = steps.get(self.step) {
+            match step {
+                Step::Wait(point) => to.wait(&point.native, point.value)?,
+                Step::Signal(point) => to.signal(&point.native, point.value)?,
+                Step::Run(commands) => {
+                    while let Some(command) = commands.get(self.command) {
+                        if to.recorded() >= PIECE {
+                            return Ok(());
+                        }
+                        command.put(to)?;
+                        self.command += 1;
+                    }
+                    self.command = 0;
+                }
+            }
+            self.step += 1;
+        }
+        Ok(())
+    }
+}
 
 impl Queue {
     /// Submits steps in order. Waits while the ring is full and the GPU gets on.
@@ -31,7 +73,10 @@ impl Queue {
             return Ok(());
         }
         let mut state = self.backlog().state();
-        state.kept.push_back(Kept { steps, reached });
+        state.kept.push_back(Box::new(move |recorder| {
+            reached.go_on(&steps, recorder)?;
+            Ok(reached.step == steps.len())
+        }));
         if !state.is_written {
             let (backlog, hardware) = self.shared();
             let writer = thread::Builder::new().name("submissions".into());
@@ -70,8 +115,8 @@ impl Queue {
 mod tests {
     use campanile_umd::{Adapter, QueueStats, SubmissionModel};
 
+    use super::Step;
     use crate::app::{App, Scope};
-    use crate::backlog::Step;
     use crate::device::{Device, Queue, QueuesWanted};
     use crate::machine;
     use crate::physical::PhysicalDevice;

@@ -11,7 +11,8 @@ use campanile_compiler::{Compiled, Options, compile};
 use campanile_hw::isa::Program;
 use campanile_jit::{Paged, Pages};
 use campanile_shader::{Dispatch, Kernel, Outcome};
-use flat::{BASE, Flat};
+pub(crate) use flat::BASE;
+use flat::Flat;
 
 /// None of its pages is reached by compiled code itself, which leaves every access to it to the interpreter.
 impl Paged for Flat {
@@ -60,6 +61,18 @@ pub(crate) fn glsl(source: &str) -> Vec<u32> {
     let (made, text) =
         run_tool("glslangValidator", "glslang-tools", &["-g", "-V", "--target-env", "vulkan1.3", "-o", &to, &from]);
     assert!(made, "{text}\n{source}");
+    let module = words(&std::fs::read(&to).expect("read"));
+    [from, to].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
+    validate(&module);
+    module
+}
+
+/// The module of an assembly text.
+pub(crate) fn assemble(text: &str) -> Vec<u32> {
+    let (from, to) = (file("spvasm"), file("spv"));
+    std::fs::write(&from, text).expect("written");
+    let (made, said) = run_tool("spirv-as", "spirv-tools", &["--target-env", "vulkan1.3", "-o", &to, &from]);
+    assert!(made, "{said}\n{text}");
     let module = words(&std::fs::read(&to).expect("read"));
     [from, to].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
     validate(&module);
@@ -121,7 +134,32 @@ pub(crate) fn run_with(
     buffers: &[Vec<u8>],
 ) -> Vec<Vec<u8>> {
     let compiled = program(module, options);
-    let (addresses, mut memory) = place(&compiled, push, buffers);
+    let (addresses, memory) = place(&compiled, push, buffers);
+    taken(&addresses, buffers, &run_in(&compiled, grid, memory.0))
+}
+
+/// [`run`] by the interpreter alone, for programs that are too long to be compiled for the host in each test.
+pub(crate) fn interpret(module: &[u32], grid: [u32; 3], buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let compiled = program(module, &Options::default());
+    let (addresses, mut memory) = place(&compiled, &[], buffers);
+    let valid = Program::validate(&compiled.program).expect("valid");
+    let outcome = Dispatch::new(grid, BASE).run(&Kernel::new(&valid), &mut memory, &mut 200_000_000);
+    assert_eq!(outcome, Outcome::Done, "{}", campanile_isa::disassemble(&valid));
+    taken(&addresses, buffers, &memory.0)
+}
+
+/// The bytes of each buffer in memory that begins at [`BASE`], by the addresses of the buffers.
+fn taken(addresses: &[u64], buffers: &[Vec<u8>], memory: &[u8]) -> Vec<Vec<u8>> {
+    let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
+        let start = (address - BASE) as usize;
+        memory[start..start + buffer.len()].to_vec()
+    };
+    addresses.iter().zip(buffers).map(bytes).collect()
+}
+
+/// Runs a program in memory that begins at [`BASE`] with the argument block, and returns the memory as it is then.
+pub(crate) fn run_in(compiled: &Compiled, grid: [u32; 3], memory: Vec<u8>) -> Vec<u8> {
+    let mut memory = Flat(memory);
     let valid = Program::validate(&compiled.program).expect("valid");
     let kernel = Kernel::new(&valid);
     let mut again = Flat(memory.0.clone());
@@ -134,11 +172,7 @@ pub(crate) fn run_with(
         "the executors differ: {}",
         campanile_isa::disassemble(&valid)
     );
-    let bytes = |(address, buffer): (&u64, &Vec<u8>)| {
-        let start = (address - BASE) as usize;
-        memory.0[start..start + buffer.len()].to_vec()
-    };
-    addresses.iter().zip(buffers).map(bytes).collect()
+    memory.0
 }
 
 /// Values as bytes.

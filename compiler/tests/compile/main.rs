@@ -4,4 +4,7 @@ mod bench;
 mod ciphers;
 mod kernels;
 mod language;
+mod limits;
 mod mutations;
+mod parts;
+mod sampling;

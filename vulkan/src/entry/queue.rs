@@ -4,11 +4,11 @@ use ash::vk;
 
 use super::commands;
 use crate::app::App;
-use crate::backlog::Step;
 use crate::command::CommandBuffer;
 use crate::device::Queue;
 use crate::failure::Answer;
 use crate::handle::Object;
+use crate::submit::Step;
 use crate::sync::{Fence, Semaphore};
 
 commands! { app;
