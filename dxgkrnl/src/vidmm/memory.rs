@@ -146,7 +146,9 @@ pub(crate) struct Memory {
     pub(super) destroyed: BTreeMap<u64, VecDeque<AllocationId>>,
     /// Openings of shared allocations that were closed, whose mappings queues may still use.
     pub(super) closed: Vec<Closed>,
-    /// Destroyed allocations that were looked at.
+    /// True if some allocation may be away, as [`AllocationState`] has it: none is before the first one was.
+    pub(super) some_away: bool,
+    /// Allocations that were looked at one by one, for the destroyed ones that become free and for those that are away.
     #[cfg(test)]
     pub(crate) looks: u64,
     /// Allocations that are gone for everybody but the driver, which must be told without the memory lock.
@@ -172,6 +174,7 @@ impl Memory {
             segments,
             spaces: BTreeMap::new(),
             allocations: BTreeMap::new(),
+            some_away: false,
             paging,
             bars,
             destroyed: BTreeMap::new(),

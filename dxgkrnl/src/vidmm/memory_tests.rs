@@ -399,6 +399,25 @@ fn thousands_of_allocations_destroyed_while_a_queue_is_busy_are_looked_at_a_few_
 }
 
 #[test]
+fn the_cost_of_one_more_allocation_does_not_grow_while_nothing_was_evicted() {
+    let mut world = World::new(16 << 20, 2048 * PAGES, 0);
+    for _ in 0..1000 {
+        let index = world.create(1, &[1], CpuAccess::Visible);
+        assert!(!world.memory.is_list_away(world.space));
+        world.make_resident(index).unwrap();
+    }
+    assert_eq!(world.memory.looks, 0);
+    // What was evicted is found, and when it is back nobody looks any more.
+    assert_eq!(world.memory.evict(world.models[0].id), Ok(true));
+    assert!(world.memory.is_list_away(world.space));
+    world.memory.make_resident(world.models[0].id, &mut waiting()).unwrap();
+    assert!(!world.memory.is_list_away(world.space));
+    let looks = world.memory.looks;
+    assert!(!world.memory.is_list_away(world.space));
+    assert_eq!(world.memory.looks, looks);
+}
+
+#[test]
 fn a_doorbell_keeps_its_ring_in_place() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
     let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));

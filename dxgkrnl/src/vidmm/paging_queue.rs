@@ -331,7 +331,7 @@ impl VidMm {
             }
             let Attempt { result: made, candidates, idle_soon } =
                 memory.attempt(owner, &search, |memory, request| memory.make_all_resident(queue, list, request));
-            let fits = owner.is_some_and(|owner| memory.could_hold(owner, list));
+            let fits = made.is_err() && owner.is_some_and(|owner| memory.could_hold(owner, list));
             drop(memory);
             self.report_freed();
             let (status, missing, trims) = match made {

@@ -28,6 +28,7 @@ impl Memory {
         let lost: Vec<AllocationId> = lost.collect();
         // Every device is lost: nobody waits for what has left.
         self.allocations.values_mut().for_each(|state| state.away = false);
+        self.some_away = false;
         lost.into_iter().try_for_each(|id| self.lose(id))
     }
 

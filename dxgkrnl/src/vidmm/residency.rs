@@ -264,6 +264,8 @@ impl Memory {
         self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
         let state = self.state(id)?;
         (state.accessible, state.away) = (false, is_needed(state));
+        self.some_away = true;
+        let state = self.state(id)?;
         let from = std::mem::replace(&mut state.place, Location::Uncommitted);
         let left = if let Location::Local { segment, .. } = &from { Some(*segment) } else { None };
         let to = Location::System(memory);

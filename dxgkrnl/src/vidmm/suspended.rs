@@ -74,8 +74,15 @@ impl Memory {
         self.spaces.get(&id).is_some_and(suspended)
     }
 
-    /// True if something on the residency list of a process was evicted.
-    pub(crate) fn is_list_away(&self, id: SpaceId) -> bool {
+    /// True if something on the residency list of a process was evicted. Allocations are looked at only while some of them, of whichever process, are away: each
+    /// call that makes one resident asks.
+    pub(crate) fn is_list_away(&mut self, id: SpaceId) -> bool {
+        if !self.some_away {
+            return false;
+        }
+        #[cfg(test)]
+        (self.looks += self.allocations.len() as u64);
+        self.some_away = self.allocations.values().any(|state| state.away);
         let away = |state: &AllocationState| state.away && state.listed > 0 && state.offered.is_none();
         self.allocations.values().any(|state| state.allocation.owner() == id && away(state))
     }
