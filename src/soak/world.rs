@@ -171,7 +171,7 @@ impl World {
         let expected = self.idle + programs.iter().map(|(_, held)| *held).sum();
         let held = || machine.holdings(luid).map(Held::from);
         let began = Instant::now();
-        // What was destroyed right behind its last use is freed when the report of that use has come.
+        // What was destroyed right behind its last use may be freed once the report of that use has come.
         while held() != Some(expected) && began.elapsed() < REPORT_LIMIT {
             thread::sleep(Duration::from_millis(1));
         }

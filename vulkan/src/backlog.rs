@@ -21,7 +21,7 @@ pub(crate) struct Backlog {
     empty: Condvar,
 }
 
-/// What is kept, and what becomes of it.
+/// The submissions of a backlog, in order, and whether they get on.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) kept: VecDeque<Rest>,
@@ -32,7 +32,7 @@ pub(crate) struct State {
 }
 
 impl Backlog {
-    /// What is kept, locked.
+    /// The submissions, which nobody else changes until the guard is dropped.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

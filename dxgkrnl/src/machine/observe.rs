@@ -100,11 +100,14 @@ impl Machine {
         Ok(RegisteredDriver::new(self.miniport(driver)?, Arc::clone(&self.0.ram)))
     }
 
-    /// What an adapter holds; `None` if there is none.
+    /// What an adapter holds; `None` if there is none. Destroyed allocations that no queue uses any more are freed first, for the system does that with
+    /// the next request for memory only.
     pub fn holdings(&self, luid: LUID) -> Option<Holdings> {
         let adapter = self.adapter(luid)?;
         let scheduler = adapter.scheduler()?;
-        let (allocations, mappings) = adapter.memory_manager()?.held();
+        let memory_manager = adapter.memory_manager()?;
+        memory_manager.collect();
+        let (allocations, mappings) = memory_manager.held();
         let ram = adapter.machine.ram();
         let pool_blocks = adapter.miniport.driver().pool().outstanding().values().map(|(_, blocks)| blocks).sum();
         let memory = ram.size() - ram.free_bytes();
