@@ -49,11 +49,17 @@ impl Maps {
         text.lines().map(Mapping::from_line).collect::<Option<_>>().map(Self)
     }
 
-    /// Those that have addresses of a range, cut off at its ends.
+    /// Those that have addresses of a range, cut off at its ends and where the one before it ends: the host tells of its mappings piece by piece, and of one that
+    /// has grown meanwhile once more, from where it begins.
     fn within<'a>(&'a self, range: &'a Range<usize>) -> impl Iterator<Item = (Range<usize>, &'a Mapping)> {
-        self.0.iter().filter_map(|mapping| {
-            let part = mapping.range.start.max(range.start)..mapping.range.end.min(range.end);
-            (!part.is_empty()).then_some((part, mapping))
+        let mut reached = range.start;
+        self.0.iter().filter_map(move |mapping| {
+            let part = mapping.range.start.max(reached)..mapping.range.end.min(range.end);
+            if part.is_empty() {
+                return None;
+            }
+            reached = part.end;
+            Some((part, mapping))
         })
     }
 
@@ -105,6 +111,16 @@ mod tests {
             assert_eq!(of(range.clone()), Err(libc::EFAULT), "{range:x?}");
         }
         assert_eq!(of(0x6000..0x9000), Err(libc::EOPNOTSUPP));
+    }
+
+    /// Another thread has more memory from the host between two pieces of the text.
+    #[test]
+    fn a_mapping_that_grows_while_the_host_tells_of_it_is_one() {
+        let text = "1000-3000 rw-p 00000000 00:00 0\n1000-4000 rw-p 00000000 00:00 0\n4000-5000 rw-s 00000000 00:01 7\n3000-6000 rw-s 00000000 00:01 7\n";
+        let maps = Maps::from_text(text).unwrap();
+        assert!(maps.are_its_own(&(0x1000..0x4000)).is_ok() && maps.are_its_own(&(0x2000..0x3800)).is_ok());
+        let file = FileId { device: libc::makedev(0, 1), inode: 7 };
+        assert_eq!(maps.that_show(&(0x2000..0x6000), file), [0x4000..0x5000, 0x5000..0x6000]);
     }
 
     #[test]
