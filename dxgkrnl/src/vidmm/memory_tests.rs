@@ -402,7 +402,7 @@ fn thousands_of_allocations_destroyed_while_a_queue_is_busy_are_looked_at_a_few_
 fn the_cost_of_one_more_allocation_does_not_grow_while_nothing_was_evicted() {
     let mut world = World::new(16 << 20, 2048 * PAGES, 0);
     for _ in 0..1000 {
-        let index = world.create(1, &[1], CpuAccess::Visible);
+        let index = world.create(1, &[2], CpuAccess::Visible);
         assert!(!world.memory.is_list_away(world.space));
         world.make_resident(index).unwrap();
     }
