@@ -122,14 +122,22 @@ mod tests {
     use crate::physical::PhysicalDevice;
     use crate::sync::{Semaphore, wait};
 
+    /// A device with one queue.
+    fn device() -> Device {
+        let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
+        Device::new(&physical, &[QueuesWanted { family: 0, count: 1, priority: 0 }]).expect("a device")
+    }
+
+    fn queue_of(device: &Device) -> &Queue {
+        // SAFETY: no pointers but handles of this driver, which are good as long as the device.
+        let app = unsafe { App::promised(&Scope) };
+        app.object::<Queue>(device.queue(0, 0).expect("a queue")).expect("a queue")
+    }
+
     #[test]
     fn a_submission_is_a_ring_of_the_doorbell_and_no_thunk() {
-        let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
-        let device = Device::new(&physical, &[QueuesWanted { family: 0, count: 1, priority: 0 }]).expect("a device");
-        let scope = Scope;
-        // SAFETY: no pointers but handles of this driver.
-        let app = unsafe { App::promised(&scope) };
-        let queue = app.object::<Queue>(device.queue(0, 0).expect("a queue")).expect("a queue");
+        let device = device();
+        let queue = queue_of(&device);
         let semaphore = Semaphore::new(&device, Some(0)).expect("a semaphore");
         for value in 1..=100 {
             queue
@@ -142,15 +150,12 @@ mod tests {
         let expected = QueueStats { submissions: 100, doorbell_rings: 100, ..QueueStats::default() };
         assert_eq!(hardware.stats(), expected, "a connection or a notification is a thunk");
     }
+
     /// The ring has 256 entries, none of which becomes free before the signal.
     #[test]
     fn submissions_wait_before_their_signal_though_the_ring_is_full() {
-        let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
-        let device = Device::new(&physical, &[QueuesWanted { family: 0, count: 1, priority: 0 }]).expect("a device");
-        let scope = Scope;
-        // SAFETY: no pointers but handles of this driver.
-        let app = unsafe { App::promised(&scope) };
-        let queue = app.object::<Queue>(device.queue(0, 0).expect("a queue")).expect("a queue");
+        let device = device();
+        let queue = queue_of(&device);
         let (gate, done) =
             (Semaphore::new(&device, Some(0)).expect("one"), Semaphore::new(&device, Some(0)).expect("two"));
         for value in 1..=1000 {

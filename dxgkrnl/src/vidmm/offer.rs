@@ -149,7 +149,7 @@ impl Memory {
         let suspended = self.is_suspended(owner);
         if let Some(state) = self.allocations.get_mut(&id) {
             state.away |= away && suspended;
-            self.some_away = true;
+            self.some_away |= state.away;
         }
         let back = if away && !suspended { self.bring_back(id, request) } else { Ok(()) };
         match back {

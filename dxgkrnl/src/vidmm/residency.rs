@@ -262,10 +262,9 @@ impl Memory {
         let Some(memory) = SystemMemory::allocate(&self.segments.ram, size / PAGE_SIZE) else { return Ok(false) };
         let _moving = self.freeze(id)?;
         self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
-        let state = self.state(id)?;
-        (state.accessible, state.away) = (false, is_needed(state));
         self.some_away = true;
         let state = self.state(id)?;
+        (state.accessible, state.away) = (false, is_needed(state));
         let from = std::mem::replace(&mut state.place, Location::Uncommitted);
         let left = if let Location::Local { segment, .. } = &from { Some(*segment) } else { None };
         let to = Location::System(memory);

@@ -1,4 +1,4 @@
-//! What GPUs count.
+//! The counters in the registers of the GPUs of an adapter, read together, and the difference between two readings.
 
 use campanile_hw::registers as register;
 

@@ -1,4 +1,4 @@
-//! What a new queue is to be.
+//! Options of a new queue: its node, the sizes of its ring, command memory and save area, its submission model and its priority; and which values are allowed.
 
 use campanile_hw::{
     isa::SAVE_SIZE_MAX,
