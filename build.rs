@@ -26,6 +26,12 @@ fn main() {
         }
         return;
     }
+    if env::var("CARGO_PKG_NAME").is_ok_and(|name| name == "campanile_umd")
+        && env::var_os("CARGO_FEATURE_DLL").is_none()
+    {
+        // A part of another image.
+        return;
+    }
     let (name, file, kind, arguments) = match env::var("CARGO_PKG_NAME").as_deref() {
         Ok("campanile_kmd") => ("campanile_kmd", "campanile_kmd.sys", Kind::DisplayDriver, DRIVER),
         Ok("campanile_umd") => ("campanile_umd", "campanile_umd.dll", Kind::Dll, DLL),

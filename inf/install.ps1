@@ -2,7 +2,8 @@
 .SYNOPSIS
     Installs the Campanile driver package on a test machine. Not yet run by anyone on Windows.
 .DESCRIPTION
-    Trusts the package's test certificate on this machine, adds the package to the driver store and installs it on the device.
+    Trusts the package's test certificate on this machine, adds the package to the driver store, installs it on the device, and tells the Vulkan
+    loader of the Vulkan driver in it.
     Test signing must be on and Secure Boot off. -WhatIf says what would be done.
 .PARAMETER Certificate
     The certificate that signed the package; the one beside this script if not given.
@@ -46,5 +47,22 @@ if ($PSCmdlet.ShouldProcess($inf, 'pnputil /add-driver /install')) {
     # 3010: done, and a restart is needed.
     if ($LASTEXITCODE -notin 0, 3010) { throw "pnputil ended with $LASTEXITCODE; see $env:windir\INF\setupapi.dev.log" }
     if ($LASTEXITCODE -eq 3010) { Write-Warning 'restart the machine to finish' }
-    & (Join-Path $PSScriptRoot 'verify.ps1') -Quick
 }
+
+# The Vulkan loader asks display adapters for their drivers, and this key for all others. Values of older packages name files that are gone.
+$drivers = 'HKLM:\SOFTWARE\Khronos\Vulkan\Drivers'
+$package = Get-WindowsDriver -Online | Where-Object { (Split-Path -Leaf $_.OriginalFileName) -eq 'campanile.inf' } |
+    Sort-Object { [version] $_.Version } | Select-Object -Last 1
+if ($null -ne $package) {
+    $manifest = Join-Path (Split-Path -Parent $package.OriginalFileName) 'campanile_vulkan.json'
+    if ($PSCmdlet.ShouldProcess($drivers, "register $manifest")) {
+        if (-not (Test-Path $drivers)) { New-Item -Path $drivers -Force | Out-Null }
+        foreach ($name in (Get-Item $drivers).Property | Where-Object { $_ -like '*\campanile_vulkan.json' -and $_ -ne $manifest }) {
+            Remove-ItemProperty -LiteralPath $drivers -Name $name
+        }
+        New-ItemProperty -LiteralPath $drivers -Name $manifest -PropertyType DWord -Value 0 -Force | Out-Null
+    }
+}
+elseif (-not $WhatIfPreference) { throw 'the driver store holds no campanile.inf' }
+
+if (-not $WhatIfPreference) { & (Join-Path $PSScriptRoot 'verify.ps1') -Quick }

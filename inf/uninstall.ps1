@@ -2,7 +2,8 @@
 .SYNOPSIS
     Removes the Campanile driver package from a test machine. Not yet run by anyone on Windows.
 .DESCRIPTION
-    Uninstalls the package from its device, deletes it from the driver store, and stops trusting the package's test certificate.
+    Tells the Vulkan loader that the Vulkan driver is gone, uninstalls the package from its device, deletes it from the driver store, and stops
+    trusting the package's test certificate.
     -WhatIf says what would be done.
 .EXAMPLE
     .\uninstall.ps1 -WhatIf
@@ -18,6 +19,13 @@ $ErrorActionPreference = 'Stop'
 $principal = [Security.Principal.WindowsPrincipal] [Security.Principal.WindowsIdentity]::GetCurrent()
 $administrator = $principal.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)
 if (-not $administrator -and -not $WhatIfPreference) { throw 'uninstalling needs an elevated PowerShell' }
+
+$drivers = 'HKLM:\SOFTWARE\Khronos\Vulkan\Drivers'
+if (Test-Path $drivers) {
+    foreach ($manifest in (Get-Item $drivers).Property | Where-Object { $_ -like '*\campanile_vulkan.json' }) {
+        if ($PSCmdlet.ShouldProcess($drivers, "remove $manifest")) { Remove-ItemProperty -LiteralPath $drivers -Name $manifest }
+    }
+}
 
 # The driver store calls the package oemN.inf.
 $packages = @(Get-WindowsDriver -Online | Where-Object { (Split-Path -Leaf $_.OriginalFileName) -eq 'campanile.inf' })

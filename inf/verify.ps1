@@ -148,7 +148,7 @@ Invoke-Step 'machine' {
 }
 
 Invoke-Step 'signatures of this package' {
-    foreach ($image in 'campanile_kmd.sys', 'campanile_umd.dll', 'campanile.cat') {
+    foreach ($image in 'campanile_kmd.sys', 'campanile_umd.dll', 'campanile_vulkan.dll', 'campanile.cat') {
         $signature = Get-AuthenticodeSignature -LiteralPath (Join-Path $PSScriptRoot $image)
         Test-Claim "$image is signed and trusted" ($signature.Status -eq 'Valid') "$($signature.Status): $($signature.StatusMessage)" 'copy the package again if its files changed; else run install.ps1, which trusts its certificate'
     }
@@ -238,6 +238,20 @@ function Test-Adapter([string] $files) {
 }
 
 Invoke-Step 'adapter, features and nodes' { Test-Adapter 'adapter' }
+
+Invoke-Step 'Vulkan driver' {
+    $drivers = 'HKLM:\SOFTWARE\Khronos\Vulkan\Drivers'
+    $names = @()
+    if (Test-Path $drivers) { $names = @((Get-Item $drivers).Property | Where-Object { $_ -like '*\campanile_vulkan.json' }) }
+    Test-Claim 'the Vulkan loader is told of one Campanile driver' ($names.Count -eq 1) "$drivers names $($names.Count)" 'run install.ps1'
+    foreach ($name in $names) {
+        Write-Line "      $name"
+        foreach ($file in $name, [IO.Path]::ChangeExtension($name, 'dll')) {
+            Test-Claim "$(Split-Path -Leaf $file) is where the loader looks" (Test-Path -LiteralPath $file) "$file is missing" 'run install.ps1'
+        }
+        Test-Claim 'it is not disabled' ((Get-ItemPropertyValue -LiteralPath $drivers -Name $name) -eq 0) 'its value is not 0' 'run install.ps1'
+    }
+}
 
 function Invoke-Case {
     if ($null -eq $script:device) { return Write-Unmade 'the conformance cases' 'there is no device' }

@@ -16,7 +16,9 @@ use crate::resource::driver_version;
 use crate::sign::{Certificate, Tools};
 
 /// The images, which the INF installs; each has a PDB of the same name.
-pub const IMAGES: [&str; 2] = ["campanile_kmd.sys", "campanile_umd.dll"];
+pub const IMAGES: [&str; 3] = ["campanile_kmd.sys", "campanile_umd.dll", "campanile_vulkan.dll"];
+/// The manifest by which the Vulkan loader finds the Vulkan driver. The INF installs it, too.
+pub const MANIFEST: &str = "campanile_vulkan.json";
 /// Scripts for the machine that the package is taken to.
 pub const SCRIPTS: [&str; 3] = ["install.ps1", "uninstall.ps1", "verify.ps1"];
 const INF: &str = "campanile.inf";
@@ -28,7 +30,11 @@ const CERTIFICATE: &str = "campanile_test.cer";
 #[must_use]
 pub fn names() -> BTreeSet<String> {
     let pdbs = IMAGES.map(|image| image.replace(".sys", ".pdb").replace(".dll", ".pdb"));
-    let own = [INF, CATALOG, CERTIFICATE, PROGRAM, BILL].into_iter().chain(IMAGES).chain(SCRIPTS).map(str::to_owned);
+    let own = [INF, CATALOG, CERTIFICATE, PROGRAM, BILL, MANIFEST]
+        .into_iter()
+        .chain(IMAGES)
+        .chain(SCRIPTS)
+        .map(str::to_owned);
     own.chain(pdbs).collect()
 }
 
@@ -92,8 +98,8 @@ pub fn make(sources: &Sources<'_>, folder: &Path, keys: &Path) -> Result<Made, S
     for beside in [PROGRAM, BILL] {
         copy(&sources.images.join(beside), &folder.join(beside))?;
     }
-    for script in SCRIPTS {
-        copy(&sources.root.join("inf").join(script), &folder.join(script))?;
+    for file in SCRIPTS.into_iter().chain([MANIFEST]) {
+        copy(&sources.root.join("inf").join(file), &folder.join(file))?;
     }
     let date = UtcDateTime::from_unix_timestamp(i64::try_from(sources.time).unwrap_or(i64::MAX))
         .map_err(|error| format!("the package's time: {error}"))?
@@ -167,8 +173,10 @@ fn members(folder: &Path) -> Result<Vec<Member>, String> {
         let digest = authenticode_digest(&read(&folder.join(name))?)?;
         members.push(Member { name: name.to_owned(), digest, image: true });
     }
-    let digest = Sha256::digest(read(&folder.join(INF))?).into();
-    members.push(Member { name: INF.to_owned(), digest, image: false });
+    for name in [INF, MANIFEST] {
+        let digest = Sha256::digest(read(&folder.join(name))?).into();
+        members.push(Member { name: name.to_owned(), digest, image: false });
+    }
     // As Inf2Cat orders them.
     members.sort_by_key(|member| member.digest);
     Ok(members)
@@ -192,7 +200,9 @@ fn empty(folder: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
     let ends = [".sys", ".dll", ".pdb", ".inf", ".cat", ".ps1", ".cer"];
-    let ours = |name: &String| [PROGRAM, BILL].contains(&name.as_str()) || ends.iter().any(|end| name.ends_with(end));
+    let ours = |name: &String| {
+        [PROGRAM, BILL, MANIFEST].contains(&name.as_str()) || ends.iter().any(|end| name.ends_with(end))
+    };
     let names = files(folder)?;
     if let Some(name) = names.iter().find(|name| !ours(name)) {
         return Err(format!("{} holds {name}, which is no part of a package: name another folder", folder.display()));

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use campanile_inf::image::{authenticode_digest, exports, file_version};
-use campanile_inf::package::{IMAGES, Sources, check, make, names, verify};
+use campanile_inf::package::{IMAGES, MANIFEST, Sources, check, make, names, verify};
 use campanile_inf::resource::driver_version;
 use campanile_inf::stamp::stamp;
 use sha2::{Digest, Sha256};
@@ -62,7 +62,7 @@ impl Drop for Made {
 fn the_package_holds_the_files_that_the_inf_names_and_verifies() {
     let made = Made::new("good");
     assert_eq!(check(&made.folder()), Ok(Vec::new()));
-    assert_eq!(verify(&made.folder()).map(|sentences| sentences.len()), Ok(4));
+    assert_eq!(verify(&made.folder()).map(|sentences| sentences.len()), Ok(6));
     let found: BTreeSet<String> =
         fs::read_dir(made.folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(found, names());
@@ -129,10 +129,9 @@ fn a_signature_changes_the_file_but_not_what_the_catalog_covers() {
     }
     // Every member is in the catalog by its digest; the INF, too, which osslsigncode cannot look up.
     let catalog = made.read("campanile.cat");
-    let inf: [u8; 32] = Sha256::digest(made.read("campanile.inf")).into();
-    for digest in
-        [authenticode_digest(&made.read(IMAGES[0])).unwrap(), authenticode_digest(&made.read(IMAGES[1])).unwrap(), inf]
-    {
+    let images = IMAGES.map(|image| authenticode_digest(&made.read(image)).unwrap());
+    let others = ["campanile.inf", MANIFEST].map(|name| <[u8; 32]>::from(Sha256::digest(made.read(name))));
+    for digest in images.into_iter().chain(others) {
         assert!(catalog.windows(32).any(|bytes| bytes == digest));
     }
 }
@@ -140,7 +139,12 @@ fn a_signature_changes_the_file_but_not_what_the_catalog_covers() {
 #[test]
 fn a_byte_that_changed_after_signing_is_found() {
     let made = Made::new("changed");
-    for (file, at) in [("campanile_kmd.sys", 0x1000), ("campanile_umd.dll", 0x1000), ("campanile.cat", 0x100)] {
+    for (file, at) in [
+        ("campanile_kmd.sys", 0x1000),
+        ("campanile_umd.dll", 0x1000),
+        ("campanile_vulkan.dll", 0x1000),
+        ("campanile.cat", 0x100),
+    ] {
         let before = made.read(file);
         made.change(file, at);
         let refused = verify(&made.folder()).expect_err("a changed file does not verify");

@@ -80,6 +80,21 @@ fn the_program_says_that_there_is_no_adapter_and_what_a_wrong_command_line_is() 
     }
 }
 
+/// [Vulkan-Loader: LoaderDriverInterface]: a driver agrees on the interface's version, and an instance without a device of its own lists none.
+#[test]
+fn the_vulkan_driver_answers_the_loader_and_finds_no_device() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/pe/campanile_vulkan.dll");
+    assert!(library.is_file(), "{}: run `cargo xtask pe` first", library.display());
+    let path = format!("Z:{}", library.display()).replace('/', "\\");
+    let Some(asked) = wine("test/icd.exe", &[&path]) else { return };
+    let version = "interface 7\nVulkan 1.3.281\nphysical devices 0\n";
+    assert_eq!((asked.code, &*asked.output), (Some(0), version), "{}", asked.errors);
+    let none = wine("test/icd.exe", &["Z:\\no such.dll"]).unwrap();
+    assert_eq!((none.code, none.output.starts_with("LoadLibrary: ")), (Some(1), true), "{}", none.output);
+    let other = wine("test/icd.exe", &["kernel32.dll"]).unwrap();
+    assert!(other.output.contains("vk_icdNegotiateLoaderICDInterfaceVersion\" is not exported"), "{}", other.output);
+}
+
 /// The INF with what is filled in for a package.
 fn inf() -> String {
     let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("inf/campanile.inx")).unwrap();

@@ -29,6 +29,8 @@ mod pipeline;
 mod private_data;
 mod query;
 mod records;
+#[cfg(all(windows, feature = "start"))]
+mod start;
 mod submit;
 mod sync;
 mod template;

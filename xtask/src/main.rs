@@ -38,7 +38,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Builds campanile_kmd.sys and campanile_umd.dll with their PDBs into target/pe, without a Windows kit
+    /// Builds campanile_kmd.sys, campanile_umd.dll and campanile_vulkan.dll with their PDBs into target/pe, without a Windows kit
     Pe {
         /// Builds the standard library of the images too, even if the toolchain has it
         #[arg(long)]

@@ -173,10 +173,11 @@ fn the_package_has_what_the_inf_copies_and_the_symbols() {
         lines.map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(';')).map(str::to_owned).collect()
     };
     let copied = section("Campanile.Files");
-    assert_eq!(copied, ["campanile_kmd.sys", "campanile_umd.dll"]);
+    assert_eq!(copied, ["campanile_kmd.sys", "campanile_umd.dll", "campanile_vulkan.dll", "campanile_vulkan.json"]);
     let listed: Vec<String> = section("SourceDisksFiles").iter().map(|line| line.replace(" = 1", "")).collect();
     assert_eq!(listed, copied);
-    let besides = ["campanile_kmd.pdb", "campanile_umd.pdb", "campanile.inf", campanile_inf::package::PROGRAM];
+    let pdbs = ["campanile_kmd.pdb", "campanile_umd.pdb", "campanile_vulkan.pdb"];
+    let besides = pdbs.into_iter().chain(["campanile.inf", campanile_inf::package::PROGRAM]);
     for file in copied.iter().map(String::as_str).chain(besides).chain(campanile_inf::package::SCRIPTS) {
         assert!(collect.contains(&format!("${{PACKAGE}}/{file}")), "the package lacks {file}");
     }

@@ -41,3 +41,17 @@ fn text() -> String {
     let icd = serde_json::json!({ "library_path": format!("./{LIBRARY}"), "api_version": API_VERSION });
     format!("{:#}\n", serde_json::json!({ "file_format_version": "1.0.1", "ICD": icd }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The package's manifest differs in the library alone.
+    #[test]
+    fn both_systems_have_the_same_manifest() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../inf").join(campanile_inf::package::MANIFEST);
+        let windows = fs::read_to_string(path).expect("the manifest is there");
+        let here = text().replace(&format!("./{LIBRARY}"), r".\\campanile_vulkan.dll");
+        assert_eq!(windows, here);
+    }
+}

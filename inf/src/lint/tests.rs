@@ -1,5 +1,5 @@
 use super::*;
-use crate::package::{hardware_ids, stamp};
+use crate::package::{IMAGES, hardware_ids, stamp};
 
 const VERSION: [u16; 4] = [32, 0, 1, 0];
 
@@ -11,12 +11,13 @@ fn good() -> String {
 }
 
 fn package() -> Package {
-    let names =
-        ["campanile.inf", "campanile.cat", "campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll", "hlk.exe"];
-    let versions = [("campanile_kmd.sys".to_owned(), VERSION), ("campanile_umd.dll".to_owned(), VERSION)];
+    let names = ["campanile.inf", "campanile.cat", "campanile_kmd.pdb", "campanile_vulkan.json", "hlk.exe"]
+        .into_iter()
+        .chain(IMAGES);
+    let versions = IMAGES.map(|image| (image.to_owned(), VERSION));
     let exports = [("campanile_umd.dll".to_owned(), BTreeSet::from(["campanile_submit".to_owned()]))];
     Package {
-        files: names.map(str::to_owned).into(),
+        files: names.map(str::to_owned).collect(),
         versions: versions.into(),
         exports: exports.into(),
         hardware_ids: hardware_ids().into(),

@@ -13,8 +13,12 @@ use spdx::Expression;
 use super::graph::{Graph, Package, tree};
 
 /// The crates of this repository that the package's files are made of.
-const FILES: [(&str, &str); 3] =
-    [("campanile_kmd.sys", "campanile_kmd"), ("campanile_umd.dll", "campanile_umd"), ("hlk.exe", "campanile-hlk")];
+const FILES: [(&str, &str); 4] = [
+    ("campanile_kmd.sys", "campanile_kmd"),
+    ("campanile_umd.dll", "campanile_umd"),
+    ("campanile_vulkan.dll", "campanile_vulkan"),
+    ("hlk.exe", "campanile-hlk"),
+];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
