@@ -58,7 +58,7 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     if quick {
         println!(
             "left out by --quick: the kernel driver under Wine, the soak, the conformance cases with features withheld, with one doorbell for all queues and with \
-             interrupts that name queues, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+             interrupts that name queues, the main job over the executable, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
@@ -109,9 +109,17 @@ const PLAIN_POOL: [&str; 3] = [
     "Scale.ThousandsOfQueuesOnSixteenDoorbells",
 ];
 
-/// Leaves out features withheld, one doorbell for all queues, and interrupts that name queues.
-const QUICK_ARGUMENTS: [&str; 6] =
-    ["--skip", " without ", "--skip", " one doorbell for all queues", "--skip", " interrupts that name queues"];
+/// Leaves out features withheld, one doorbell for all queues, interrupts that name queues, and the main job over a whole executable without optimisation.
+const QUICK_ARGUMENTS: [&str; 8] = [
+    "--skip",
+    " without ",
+    "--skip",
+    " one doorbell for all queues",
+    "--skip",
+    " interrupts that name queues",
+    "--skip",
+    "without_arguments_the_executable_and_the_readme_are_streamed",
+];
 
 /// Leaves them out, and says how many cases run at a time.
 const IMAGES_ARGUMENTS: [&str; 8] =
