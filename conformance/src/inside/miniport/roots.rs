@@ -50,7 +50,7 @@ fn move_root(rig: &Rig, context: HANDLE, offset: u64) {
 }
 
 /// The root of a process leaves memory.
-fn evict_root(rig: &Rig, process: HANDLE) -> NTSTATUS {
+pub(super) fn evict_root(rig: &Rig, process: HANDLE) -> NTSTATUS {
     let (mut table, mut entry) = (vec![u64::MAX; 512], DXGK_PTE::zeroed());
     let mut update = DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE::zeroed();
     update.PageTableLevel = campanile_hw::page_table::ROOT_LEVEL;
