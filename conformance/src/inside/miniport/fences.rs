@@ -59,6 +59,14 @@ fn fences_are_reported_by_the_handles_the_system_gave_them(case: &mut Case<'_>) 
     rig.system.interrupt();
     ensure_eq!(reports(), [Report::Native { node: 1, fences: vec![] }]);
     ensure_eq!((rig.close(first_open), rig.destroy(first)), (STATUS_INVALID_HANDLE, STATUS_INVALID_HANDLE));
+    // A packet signals fences of its own process; before there was one, nobody knows whose they are.
+    let packets = rig.context(1);
+    for fences in [vec![], vec![0xf2]] {
+        rig.system.event(EventKind::FenceSignaled, 1, 1, [0x8008, 3]);
+        rig.system.interrupt();
+        ensure_eq!(reports(), [Report::Native { node: 1, fences }], "a signal of a packet");
+        ensure_eq!(rig.submit(packets, 1, 16), STATUS_SUCCESS);
+    }
     Ok(())
 }
 
