@@ -96,7 +96,7 @@ impl NodeState {
     /// True if a queue has work that it runs, or that waits for a fence. Suspended and faulted queues do not count.
     pub(crate) fn has_work(&self) -> bool {
         let works = |queue: &Queue| matches!(queue.state, RunState::Runnable | RunState::Waiting { .. });
-        self.hung || self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
+        self.hung || self.queues.iter().flatten().any(|queue| works(queue))
     }
 
     /// The queue that has the node.
