@@ -489,3 +489,24 @@ impl NodeState {
         outcome != Outcome::Stalled || budget.packets < slice.packets || self.has_runnable() || news
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_claimed_while_a_command_waits_for_it_and_no_longer() {
+        let node = Node::default();
+        assert!(!node.claimed());
+        let slice = lock(&node.state);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(node.claim()));
+            // The command waits for the end of the slice.
+            while !node.claimed() {
+                std::thread::yield_now();
+            }
+            drop(slice);
+        });
+        assert!(!node.claimed());
+    }
+}
