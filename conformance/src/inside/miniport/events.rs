@@ -24,7 +24,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         => debug_information_names_queues_doorbells_and_fences;
 }
 
-/// What DxgkDdiCollectDbgInfo tells.
+/// Calls DxgkDdiCollectDbgInfo with room for all of it, and decodes the answer.
 fn information(rig: &Rig) -> Result<DebugInformation, Failure> {
     let mut buffer = vec![0u64; 8192];
     let mut args = DXGKARG_COLLECTDBGINFO::zeroed();

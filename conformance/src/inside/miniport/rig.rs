@@ -226,7 +226,7 @@ impl Rig {
     }
 }
 
-/// What a doorbell is asked for with.
+/// Arguments of DxgkDdiCreateDoorbell; [`Ring::of`] fills them so that they are legal.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) queue: HANDLE,

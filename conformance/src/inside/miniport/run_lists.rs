@@ -102,7 +102,7 @@ fn a_node_runs_the_contexts_of_the_list_and_no_other(case: &mut Case<'_>) -> Res
             }
         }
         ensure_eq!(contexts.run(), runs, "contexts that run, {named:?} are named");
-        // What was stopped runs again, and is told to.
+        // Contexts that were stopped run again when a list names them.
         ensure_eq!(contexts.switch(0, [Some(0), Some(1)]), STATUS_SUCCESS);
         ensure_eq!(contexts.run(), [true, true, false, true], "contexts that run at the end");
     }

@@ -58,7 +58,7 @@ fn open(rig: &Rig, device: HANDLE, global: HANDLE, current: u64) -> (NTSTATUS, H
     (status, open.hLocalNativeFence)
 }
 
-/// What the scheduler answers from now on.
+/// Has the scheduler answer every command with this status from now on.
 fn answers(rig: &mut Rig, status: CommandStatus) {
     rig.system.set(registers::CMP_COMMAND, u64::from(status as u32) << 32);
 }

@@ -43,7 +43,7 @@ enum Fate {
     Unviable,
 }
 
-/// What `--json` says of a change.
+/// A line of `--json`: one change and its end.
 #[derive(Serialize)]
 struct Told<'a> {
     name: &'a str,
