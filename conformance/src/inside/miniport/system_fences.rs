@@ -14,13 +14,13 @@ use crate::simulated::Case;
 use crate::{Boot, Failure};
 
 cases! { inside "Miniport", behind "it calls the entry points of the driver itself";
-    "Miniport.SchedulerSaysWhetherAFenceIsOpen" on Boot::Shared, "native-gpu-fence-objects":
+    "Miniport.SchedulerSaysWhetherAFenceIsOpen" on Boot::Shared, "dxgkddi_opennativefence":
         "A fence that the scheduler has no room for, or refuses, is not opened and leaves nothing behind; one that it has already, or cannot take because it does not run, is open. These are rules of the GPU's manual."
         => what_the_scheduler_answers_decides_whether_a_fence_is_open;
-    "Miniport.SchedulerForgetsAFenceWithItsLastOpening" on Boot::Shared, "native-gpu-fence-objects":
+    "Miniport.SchedulerForgetsAFenceWithItsLastOpening" on Boot::Shared, "dxgkddi_closenativefence":
         "The scheduler is told to forget a fence when the process closes it for the last time at its address, and never of one that it was not told of."
         => a_fence_is_forgotten_when_it_is_closed_for_the_last_time;
-    "Miniport.SchedulerFollowsTheRootOfAProcess" on Boot::Shared, "native-gpu-fence-objects":
+    "Miniport.SchedulerFollowsTheRootOfAProcess" on Boot::Shared, "dxgkddi_setrootpagetable":
         "The scheduler is told of the fences of a process when that has a root page table, again when it has another one, and to forget them when that leaves memory; and of no fence of another process."
         => the_scheduler_is_told_of_the_fences_of_a_process_when_it_has_a_root;
 }
