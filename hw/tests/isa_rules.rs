@@ -419,3 +419,41 @@ fn a_loop_is_left_and_continued_where_it_can_be() {
         assert_eq!(broken(&code), expected, "{code:?}");
     }
 }
+
+#[test]
+fn a_set_has_the_types_that_it_is_made_of_and_an_empty_one_the_type_none() {
+    let all: Vec<Type> = Type::ALL.iter().filter_map(|(number, ..)| Type::from_number(*number)).collect();
+    for set in 0_u32..1 << all.len() {
+        let of: Vec<Type> = all.iter().copied().filter(|ty| set >> *ty as u32 & 1 != 0).collect();
+        let types = Types::of(&of);
+        for ty in &all {
+            let expected = of.contains(ty) || of.is_empty() && *ty == Type::None;
+            assert_eq!(types.contains(*ty), expected, "{ty:?} in a set of {of:?}");
+        }
+    }
+}
+
+#[test]
+fn a_state_has_room_for_the_registers_and_memory_of_every_subgroup() {
+    let header = |words, doubles, predicates, workgroup_x, shared, scratch| ProgramHeader {
+        words,
+        doubles,
+        predicates,
+        workgroup_x,
+        shared,
+        scratch,
+        ..ProgramHeader::new()
+    };
+    // Of a dispatch and its workgroup, and of a subgroup without registers.
+    let (dispatch, subgroup) = (96 + 16, 24 + 64 * 16);
+    for (header, expected) in [
+        (header(0, 0, 0, 1, 0, 0), dispatch + subgroup),
+        (header(3, 0, 0, 1, 0, 0), dispatch + subgroup + 3 * 4 * 32),
+        (header(0, 2, 0, 32, 0, 0), dispatch + subgroup + 2 * 8 * 32),
+        (header(0, 0, 5, 33, 0, 0), dispatch + 2 * (subgroup + 24)),
+        (header(0, 0, 0, 1, 64, 100), dispatch + 64 + subgroup + 100 * 32),
+        (header(3, 2, 5, 64, 64, 100), dispatch + 64 + 2 * (subgroup + 24 + (3 * 4 + 2 * 8 + 100) * 32)),
+    ] {
+        assert_eq!(header.save_size(), expected, "{header:?}");
+    }
+}

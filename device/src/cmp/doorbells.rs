@@ -449,6 +449,39 @@ mod tests {
     }
 
     #[test]
+    fn a_circle_that_most_queues_have_left_is_searched_as_if_they_had_not_been_there() {
+        for queues in [64, 65] {
+            let mut armed = Armed::default();
+            (0..queues).for_each(|queue| armed.add(queue));
+            (1..queues).for_each(|queue| armed.remove(queue));
+            armed.begin();
+            let mut found = Vec::new();
+            while armed.search(1, |queue| found.push(queue)) {}
+            assert_eq!(found, [0]);
+            assert!(armed.looked <= 2, "{} places were looked at, of {queues} queues before", armed.looked);
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_rung_is_hot_instead_of_the_one_that_was_hot_for_longest() {
+        let connection = |page| Connection { page, queue: page, nodes: ALL_NODES, seen: 0 };
+        let places = (0..12).map(Some).collect();
+        let mut table = Table { connected: (0..12).map(connection).collect(), places, ..Table::default() };
+        for (rung, expected) in
+            [(4, [4, 1, 2, 3]), (5, [4, 5, 2, 3]), (9, [4, 5, 9, 3]), (0, [4, 5, 9, 0]), (7, [7, 5, 9, 0])]
+        {
+            let place = table.places[rung as usize].expect("a place");
+            table.heat(place as usize);
+            let hot: Vec<u32> = table.connected.iter().take(HOT).map(|connection| connection.page).collect();
+            assert_eq!(hot, expected, "after page {rung} was rung");
+            let found = |(page, place): (usize, &Option<u32>)| {
+                place.is_some_and(|place| table.connected[place as usize].page as usize == page)
+            };
+            assert!(table.places.iter().enumerate().all(found), "{:?}", table.places);
+        }
+    }
+
+    #[test]
     fn a_search_finds_everybody_who_was_there_at_its_beginning_and_stays() {
         let mut state = 0x1234_5678_9abc_def1_u64;
         let mut below = |bound: u64| {

@@ -96,7 +96,7 @@ impl NodeState {
     /// True if a queue has work that it runs, or that waits for a fence. Suspended and faulted queues do not count.
     pub(crate) fn has_work(&self) -> bool {
         let works = |queue: &Queue| matches!(queue.state, RunState::Runnable | RunState::Waiting { .. });
-        self.hung || self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
+        self.hung || self.queues.iter().flatten().any(|queue| works(queue))
     }
 
     /// The queue that has the node.
@@ -487,5 +487,26 @@ impl NodeState {
         self.log_state(number, ContextState::Idle, context);
         self.finish_preemption(number, context);
         outcome != Outcome::Stalled || budget.packets < slice.packets || self.has_runnable() || news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_claimed_while_a_command_waits_for_it_and_no_longer() {
+        let node = Node::default();
+        assert!(!node.claimed());
+        let slice = lock(&node.state);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(node.claim()));
+            // The command waits for the end of the slice.
+            while !node.claimed() {
+                std::thread::yield_now();
+            }
+            drop(slice);
+        });
+        assert!(!node.claimed());
     }
 }

@@ -122,6 +122,37 @@ fn a_wait_that_held_its_queue_says_since_when() {
 }
 
 #[test]
+fn a_wait_that_was_saved_and_restored_says_since_when_it_holds_its_queue() {
+    let mut host = Host::new();
+    let space = host.space();
+    let fence = host.map_new_ram(space, FENCE, 4096);
+    let log = Log::new(&mut host, space, LOG, 84);
+    let place = vram(host.take_vram(4096, 4096)).into_bits();
+    let (mut queue, mut descriptor) = host.prepare_queue(3, space);
+    (descriptor.wait_log, descriptor.wait_log_entries) = (LOG, 84);
+    host.write_descriptor(3, &descriptor);
+    host.command(Command::MapQueue, 3, 0, 0);
+    host.write_packets(&mut queue, &[wait(7, 5)]);
+    host.command(Command::KickQueue, 3, 0, 0);
+    host.run();
+    let held = host.get(campanile_hw::registers::TIMESTAMP, 8);
+    host.command(Command::SuspendQueue, 3, 1, 0);
+    host.command(Command::SaveQueue, 3, place, 0);
+    host.command(Command::UnmapQueue, 3, 0, 0);
+    descriptor.flags = QueueFlags::from_bits(descriptor.flags).with_suspended(true).into_bits();
+    host.write_descriptor(3, &descriptor);
+    host.command(Command::MapQueue, 3, 0, 0);
+    host.command(Command::RestoreQueue, 3, place, 0);
+    host.command(Command::ResumeQueue, 3, 0, 0);
+    host.run();
+    host.write64(fence, 5);
+    host.command(Command::RescanWaits, 0, 0, 0);
+    host.run();
+    let entry = log.entry(&host, 0);
+    assert!(entry.observed != 0 && entry.observed <= held && entry.end > held, "{entry:?} {held}");
+}
+
+#[test]
 fn progress_of_a_native_fence_is_logged_like_any_signal_and_no_other() {
     let mut host = Host::new();
     let space = host.space();

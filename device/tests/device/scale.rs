@@ -89,7 +89,7 @@ fn a_thousand_idle_queues_change_nothing_in_what_a_doorbell_and_a_fence_write_to
     assert_eq!(alone.table_walks, 0, "everything is in the TLB: {alone:?}");
     assert_eq!(alone.waiter_visits, 1);
     assert!(alone.queue_visits <= 6, "{alone:?}");
-    assert!(alone.memory_accesses <= 24, "{alone:?}");
+    assert!((1..=24).contains(&alone.memory_accesses), "{alone:?}");
 }
 
 #[test]

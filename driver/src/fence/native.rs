@@ -179,12 +179,11 @@ pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, handle: Handle) -> Resu
     let fence = adapter.objects.get::<NativeFence>(handle)?;
     // Closed everywhere by now. Were it not, an interrupt could report a fence that does not exist any more.
     loop {
-        let open = fence.places.lock(irql).first().map(|place| place.open);
-        let Some(open) = open else { break };
+        let place = fence.places.lock(irql).swap_remove(0);
+        let Some(FenceOpening { open, .. }) = place else { break };
         adapter.trace.passed_over(Component::Fence, Reason::FenceStillOpen, open.into_bits());
-        if close(irql, adapter, open).is_err() {
-            fence.drop_place(irql, open);
-        }
+        // Refused for one that is being closed right now.
+        let _ = close(irql, adapter, open);
     }
     adapter.objects.remove::<NativeFence>(irql, handle).map(drop)?;
     adapter.trace.note(Component::Fence, &Event::FenceDestroyed { fence: handle.into_bits() });
@@ -199,14 +198,6 @@ impl NativeFence {
             places.swap_remove(index);
         }
         places.iter().any(|place| place.process == open.process && place.current == open.at.current)
-    }
-
-    /// As [`NativeFence::forget`], for an instance that is gone otherwise.
-    fn drop_place(&self, irql: &Passive, handle: Handle) {
-        let mut places = self.places.lock(irql);
-        if let Some(index) = places.iter().position(|place| place.open == handle) {
-            places.swap_remove(index);
-        }
     }
 
     /// Makes the hardware look at the queues that wait for this fence, in every process.

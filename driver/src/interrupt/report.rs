@@ -193,14 +193,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_of_addresses_are_page_faults_and_broken_packets_are_not() {
-        let info = |kind: FaultKind, write| FaultInfo::new().with_kind(kind as u8).with_write(write).with_level(2);
-        let (flags, address, level, error) = describe(0x5000, info(FaultKind::PageFault, true));
-        assert_eq!((flags, address, level), (DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE, 0x5000, 2));
-        assert_eq!(error.GeneralErrorCode(), ERROR_PAGE_FAULT);
-        let (flags, address, _, error) = describe(0x6000, info(FaultKind::BadPacket, false));
-        assert_eq!((flags.0, address, error.GeneralErrorCode()), (0, 0x6000, ERROR_INVALID_INSTRUCTION));
-        assert_eq!(describe(9, info(FaultKind::BadWritePointer, false)).1, 0);
+    fn faults_of_addresses_are_page_faults_and_only_addresses_of_the_process_are_told() {
+        // What failed, whether an address did not translate, and whether the address is one of the process.
+        let known = [
+            (FaultKind::PageFault, true, true),
+            (FaultKind::ReadOnly, true, true),
+            (FaultKind::NoExecute, true, true),
+            (FaultKind::BadPhysical, true, false),
+            (FaultKind::BadPacket, false, true),
+            (FaultKind::BadRingEntry, false, true),
+            (FaultKind::BadProgram, false, true),
+            (FaultKind::BadWritePointer, false, false),
+            (FaultKind::Reset, false, false),
+            (FaultKind::Misaligned, false, false),
+        ];
+        for (kind, translation, told) in known {
+            for write in [false, true] {
+                let info = FaultInfo::new().with_kind(kind as u8).with_write(write).with_level(2);
+                let (flags, address, level, error) = describe(0x5000, info);
+                let written = flags == DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE;
+                assert_eq!((written, flags.0 != 0), (write && translation, write && translation), "{kind:?} {write}");
+                assert_eq!((address, level), (if told { 0x5000 } else { 0 }, 2), "{kind:?} {write}");
+                let code = if translation { ERROR_PAGE_FAULT } else { ERROR_INVALID_INSTRUCTION };
+                assert_eq!(error.GeneralErrorCode(), code, "{kind:?} {write}");
+            }
+        }
         assert_eq!(describe(9, FaultInfo::from_bits(u64::MAX)).1, 0);
     }
 }

@@ -114,6 +114,7 @@ mod tests {
         let second = suspensions.begin(11, Purpose::Suspend).unwrap();
         suspensions.expect(second);
         suspensions.answer(second);
+        assert!(complete(&mut suspensions).is_empty(), "the second has one answer of two");
         suspensions.answer(second);
         assert_eq!(complete(&mut suspensions), [10, 11]);
         suspensions.answer(first);

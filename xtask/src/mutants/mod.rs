@@ -33,7 +33,7 @@ const EXIT_INPUT: u8 = 2;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Takes only the mutants whose id, file or page contains this
+    /// Takes only the mutants whose id, file or page contains this; with `--generated` a group, or what is in the name, or several of these after commas
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Takes only every N-th mutant, from the K-th on
@@ -44,12 +44,12 @@ pub(crate) struct Options {
     open: bool,
     /// Takes the changes that cargo-mutants thinks of instead of the catalogue. The crates' own tests judge them first; those of driver and device that live then, also
     /// areas of the conformance cases
-    #[arg(long, conflicts_with_all = ["open", "json", "widen", "no_baseline"])]
+    #[arg(long, conflicts_with_all = ["open", "widen", "no_baseline"])]
     generated: bool,
     /// Lists the mutants and builds nothing
     #[arg(long)]
     list: bool,
-    /// Prints the results, or the list, as JSON
+    /// Prints the results, or the list, as JSON; with `--generated` one line for each change as soon as its end is known
     #[arg(long)]
     json: bool,
     /// Runs every case there is on a mutant that its own cases let live

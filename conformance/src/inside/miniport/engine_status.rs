@@ -1,5 +1,6 @@
 //! What the driver says of a node's progress.
 
+use campanile_hw::event::EventKind;
 use campanile_hw::registers::{self, Control};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -20,7 +21,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         holds [Tdr 8]
         => progress_counts_from_the_preemption_or_suspension_that_was_asked_for;
     "Miniport.EngineThatOwesAPreemptionDoesNotRespond" on Boot::Shared, "tdr-changes-in-windows-8":
-        "An engine whose packet waits for a fence is responsive, and is not once a preemption is outstanding."
+        "An engine whose packet waits for a fence is responsive, and is not while a preemption, or the suspension of a queue of its own, is outstanding."
         holds [Tdr 8]
         => a_node_that_owes_a_preemption_does_not_respond;
 }
@@ -79,6 +80,16 @@ fn a_node_that_owes_a_preemption_does_not_respond(case: &mut Case<'_>) -> Result
     // The packet waits for a fence: that is no work.
     shows(&mut rig, 0, 7);
     ensure!(responds(&rig) && responds(&rig));
+    let [own, other] = [NODE, NODE - 1].map(|node| rig.hw_context(0x4000 + node as usize, node));
+    rig.user_queue(own, 1);
+    rig.user_queue(other, 2);
+    ensure_eq!(rig.suspend(other, 10), STATUS_PENDING);
+    ensure!(responds(&rig), "a queue of another node was suspended");
+    ensure_eq!(rig.suspend(own, 11), STATUS_PENDING);
+    ensure!(!responds(&rig), "a queue has not answered its suspension");
+    rig.system.event(EventKind::Suspended, NODE as u8, 3, [1, 0]);
+    rig.system.interrupt();
+    ensure!(responds(&rig), "it has answered");
     rig.preempt(NODE, 100);
     ensure!(!responds(&rig));
     Ok(())

@@ -59,6 +59,14 @@ fn fences_are_reported_by_the_handles_the_system_gave_them(case: &mut Case<'_>) 
     rig.system.interrupt();
     ensure_eq!(reports(), [Report::Native { node: 1, fences: vec![] }]);
     ensure_eq!((rig.close(first_open), rig.destroy(first)), (STATUS_INVALID_HANDLE, STATUS_INVALID_HANDLE));
+    // A packet signals fences of its own process; before there was one, nobody knows whose they are.
+    let packets = rig.context(1);
+    for fences in [vec![], vec![0xf2]] {
+        rig.system.event(EventKind::FenceSignaled, 1, 1, [0x8008, 3]);
+        rig.system.interrupt();
+        ensure_eq!(reports(), [Report::Native { node: 1, fences }], "a signal of a packet");
+        ensure_eq!(rig.submit(packets, 1, 16), STATUS_SUCCESS);
+    }
     Ok(())
 }
 
@@ -105,8 +113,27 @@ fn monitored_and_current_values_are_written_where_the_system_says(case: &mut Cas
     ensure_eq!(write(flags, 42, global), 42);
     ensure_eq!(write(flags.with_NotificationOnly(true), 43, global), 7);
     ensure_eq!(write(flags, 44, handle(0x1234)), 7, "a handle that names nothing changes nothing");
+    missing_arrays_change_nothing(&rig, global)?;
     ensure_eq!(write(flags.with_AlwaysSignaled(true), 0, global), u64::MAX);
     ensure_eq!(write(flags, 45, global), u64::MAX, "and stays so");
+    Ok(())
+}
+
+/// Of three arrays that go together, one that is NULL stands for arrays without elements.
+fn missing_arrays_change_nothing(rig: &Rig, mut fence: HANDLE) -> Result<(), Failure> {
+    let (mut value, mut storage) = (42u64, 7u64);
+    let mut address: *mut std::ffi::c_void = (&raw mut storage).cast();
+    for missing in 0..3 {
+        let mut args = DXGKARG_UPDATECURRENTVALUESFROMCPU::zeroed();
+        args.NumFences = 1;
+        args.NativeFenceArray = if missing == 0 { std::ptr::null_mut() } else { &raw mut fence };
+        args.UpdatedValueArray = if missing == 1 { std::ptr::null_mut() } else { &raw mut value };
+        args.CurrentValueKernelCpuVa = if missing == 2 { std::ptr::null_mut() } else { &raw mut address };
+        let update = || ddi!(rig.system, DxgkDdiUpdateCurrentValuesFromCpu, &raw const args);
+        ensure_eq!(level(2, update), STATUS_SUCCESS, "array {missing} is missing");
+    }
+    // SAFETY: a local that the driver could write through a pointer.
+    ensure_eq!(unsafe { (&raw const storage).read_volatile() }, 7, "the value");
     Ok(())
 }
 
@@ -134,22 +161,26 @@ fn a_shared_fence_is_announced_in_every_process(case: &mut Case<'_>) -> Result<(
         let context = rig.hw_context_of(device, dxgk, 0);
         rig.root_at(context, 0, root);
     }
-    // Whichever place is told last, the other one is told too: each of two fences is open in both orders.
-    for (dxgk, devices) in
-        [(0xf1, [(rig.device, 0x8000), (other, 0xa000)]), (0xf2, [(other, 0xb000), (rig.device, 0x9000)])]
-    {
-        let (global, _) = {
-            let (first, at) = devices[0];
-            let global = rig.create(dxgk);
-            (global, rig.open(first, global, at))
-        };
-        signal_from_cpu(&rig, global);
+    // Whichever place is told last, the other one is told too: fences are open in both orders, at one address in both processes, and twice in one.
+    for (dxgk, places) in (0xf1..).zip([
+        [(rig.device, 0x8000), (other, 0xa000)],
+        [(other, 0xb000), (rig.device, 0x9000)],
+        [(rig.device, 0xc000), (other, 0xc000)],
+        [(other, 0xd000), (rig.device, 0xd000)],
+        [(other, 0xe000), (other, 0xf000)],
+    ]) {
         let root = |device| if device == rig.device { system(0x10_0000) } else { system(0x20_0000) };
-        let changed = |(device, at)| [Command::FenceChanged as u64, root(device), at];
-        ensure_eq!(told(&rig), changed(devices[0]), "open in one process");
-        rig.open(devices[1].0, global, devices[1].1);
+        let [first, second] = places.map(|(device, at)| [Command::FenceChanged as u64, root(device), at]);
+        let global = rig.create(dxgk);
+        let local = rig.open(places[0].0, global, places[0].1);
         signal_from_cpu(&rig, global);
-        ensure_eq!(told(&rig), changed(devices[1]), "open in both, the last command");
+        ensure_eq!(told(&rig), first, "open in one place");
+        rig.open(places[1].0, global, places[1].1);
+        signal_from_cpu(&rig, global);
+        ensure_eq!(told(&rig), second, "open in both, the last command");
+        ensure_eq!(rig.close(local), STATUS_SUCCESS);
+        signal_from_cpu(&rig, global);
+        ensure_eq!(told(&rig), second, "closed in the first");
     }
     Ok(())
 }
@@ -191,15 +222,17 @@ fn fences_of_a_type_that_is_not_claimed_are_refused(case: &mut Case<'_>) -> Resu
 
 fn each_of_many_fences_is_named_and_none_of_another_process(case: &mut Case<'_>) -> Result<(), Failure> {
     /// As many as the driver's index takes at its first size, with the progress fences, so that searches are as long as they get.
-    const FENCES: usize = 44;
+    const FENCES: u64 = 44;
+    /// So many that the index has to grow.
+    const MANY: u64 = 300;
     let rig = Rig::new(case, ALL, 4);
     let context = rig.hw_context(0x4000, 1);
     rig.user_queue(context, 1);
     let (_, other) = process(&rig.system, 0x9001);
     let mut random = fastrand::Rng::with_seed(crate::seed::of(1));
-    for round in 0..16 {
+    for (round, fences) in [FENCES; 16].into_iter().chain([MANY]).enumerate() {
         // Distinct addresses without an order, half of them in each process.
-        let mut pages: Vec<u64> = (0..FENCES as u64).map(|number| number << 16 | random.u64(0..1 << 10) << 4).collect();
+        let mut pages: Vec<u64> = (0..fences).map(|number| number << 16 | random.u64(0..1 << 10) << 4).collect();
         random.shuffle(&mut pages);
         let fences: Vec<_> = (0xf00..)
             .zip(&pages)

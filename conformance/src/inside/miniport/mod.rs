@@ -3,8 +3,10 @@
 //! Here the case is the operating system and the device at once ([`system`]): it calls entry points in any order that the contract allows, also in such that the
 //! scheduler and memory manager of `dxgkrnl` never need, and writes into the event ring what a GPU would.
 
+pub(super) mod descriptors;
 pub(super) mod doorbells;
 pub(super) mod engine_status;
+pub(super) mod events;
 pub(super) mod fences;
 pub(super) mod function_reset;
 pub(super) mod host_aperture;
@@ -20,6 +22,8 @@ mod report;
 pub(super) mod reset;
 mod rig;
 pub(super) mod roots;
+pub(super) mod run_lists;
 pub(super) mod scheduling_log;
 pub(super) mod sizes;
 mod system;
+pub(super) mod system_fences;

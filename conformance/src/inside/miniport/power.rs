@@ -2,6 +2,7 @@
 
 use std::ptr::null_mut;
 
+use campanile_hw::queue::QueueFlags;
 use campanile_hw::registers::{self, Caps, Command, Control, REGISTERS};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -34,6 +35,9 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
     "Miniport.D3AndBackKeepsNoMemory" on Boot::Shared, "dxgkddi_setpowerstate":
         "A device that went to D3 and came back, and was told each state twice, holds as much memory as before."
         => the_way_to_d3_and_back_holds_no_more_memory_than_before_and_may_be_told_twice;
+    "Miniport.ResumedContextGetsItsQueuesBackAfterD3" on Boot::Shared, "dxgkddi_setpowerstate":
+        "A queue that D3 took from the hardware is not given back before its context is resumed, and then it is, at the place where it was, and runs."
+        => a_queue_is_given_back_to_the_hardware_when_its_context_is_resumed;
 }
 
 fn power(rig: &Rig, state: DEVICE_POWER_STATE) {
@@ -195,5 +199,22 @@ fn low_power_states_stop_the_scheduler_and_d0_starts_the_event_ring_over(case: &
     rig.system.retire(0, 2, 1);
     rig.system.interrupt();
     ensure_eq!(reports(), [completed(0, 2)]);
+    Ok(())
+}
+
+fn a_queue_is_given_back_to_the_hardware_when_its_context_is_resumed(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut rig = Rig::new(case, ALL, 4);
+    let context = rig.hw_context(0x4000, 0);
+    rig.user_queue(context, 1);
+    ensure_eq!(rig.suspend(context, 11), STATUS_PENDING);
+    power(&rig, DEVICE_POWER_STATE::PowerDeviceD3);
+    power(&rig, DEVICE_POWER_STATE::PowerDeviceD0);
+    let named = |rig: &Rig| [registers::CMP_COMMAND, registers::CMP_ARG0].map(|at| rig.system.get(at));
+    rig.system.set(registers::CMP_ARG0, 77);
+    ensure!(named(&rig) != [Command::MapQueue as u64, 3], "the queue was mapped before its context was resumed");
+    let resume = DXGKARG_RESUMECONTEXT { hContext: context };
+    ensure_eq!(ddi!(rig.system, DxgkDdiResumeContext, rig.system.adapter, &raw const resume), STATUS_SUCCESS);
+    ensure_eq!(named(&rig), [Command::ResumeQueue as u64, 3], "the last command: queue");
+    ensure!(QueueFlags::from_bits(rig.descriptor(3).flags).suspended(), "it was mapped at its first entry");
     Ok(())
 }

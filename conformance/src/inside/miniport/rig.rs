@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ptr::without_provenance_mut;
 
 use campanile_hw::private::{AllocationData, DoorbellData, MAGIC, Placement};
+use campanile_hw::queue::QueueDescriptor;
 use campanile_hw::registers::{self, Caps};
 use dxgkrnl::RegisteredDriver;
 use wddm_ddi::Zeroed;
@@ -167,6 +168,16 @@ impl Rig {
         (status, args.hHwQueue)
     }
 
+    /// The descriptor with which the queue of this number was mapped.
+    pub(crate) fn descriptor(&self, queue: u32) -> QueueDescriptor {
+        let at = self.system.get(registers::QUEUE_TABLE_BASE) + u64::from(queue) * QueueDescriptor::SIZE as u64;
+        let mut bytes = [0; QueueDescriptor::SIZE];
+        for (place, offset) in bytes.as_chunks_mut::<8>().0.iter_mut().zip((0..).step_by(8)) {
+            *place = self.system.vram_word(at + offset).to_le_bytes();
+        }
+        QueueDescriptor::from_bytes(&bytes)
+    }
+
     pub(crate) fn allocation(&self, size: u64) -> HANDLE {
         let data = AllocationData { magic: MAGIC, placement: Placement::System as u32, size, adapter: 0, reserved: 0 };
         let mut bytes = data.to_bytes();
@@ -187,16 +198,22 @@ impl Rig {
         self.fence(0x5000 + number, progress);
         let (status, queue) = self.hw_queue(context, 0x6000 + number, progress, true);
         assert_eq!(status, STATUS_SUCCESS);
-        let mut data = DoorbellData { ring: progress + 0x2000, control: progress + 0x4000 }.to_bytes();
+        let (status, doorbell) = self.doorbell(&Ring::of(self, queue, number));
+        assert_eq!(status, STATUS_SUCCESS);
+        (queue, doorbell)
+    }
+
+    /// DxgkDdiCreateDoorbell.
+    pub(crate) fn doorbell(&self, ring: &Ring) -> (NTSTATUS, HANDLE) {
+        let mut data = DoorbellData { ring: ring.ring, control: ring.control }.to_bytes();
         let mut args = DXGKARG_CREATEDOORBELL::zeroed();
-        args.hHwQueue = queue;
-        args.hDoorbell = handle(0x7000 + number);
-        args.PrivateDriverDataSize = DoorbellData::SIZE as u32;
+        (args.hHwQueue, args.hDoorbell) = (ring.queue, handle(ring.dxgk));
+        args.PrivateDriverDataSize = ring.bytes;
         args.PrivateDriverData = data.as_mut_ptr().cast();
-        args.hRingBuffer = self.allocation(8192);
-        args.hRingBufferControl = self.allocation(4096);
-        assert_eq!(ddi!(self.system, DxgkDdiCreateDoorbell, &raw mut args), STATUS_SUCCESS);
-        (queue, args.hDoorbell)
+        (args.hRingBuffer, args.hRingBufferControl) = ring.memory;
+        args.Flags.set_ResizeRingBufferOperation(ring.resize);
+        let status = ddi!(self.system, DxgkDdiCreateDoorbell, &raw mut args);
+        (status, args.hDoorbell)
     }
 
     pub(crate) fn connect(&self, doorbell: HANDLE) -> (NTSTATUS, usize) {
@@ -206,6 +223,37 @@ impl Rig {
     pub(crate) fn suspend(&self, context: HANDLE, fence: u64) -> NTSTATUS {
         let args = DXGKARG_SUSPENDCONTEXT { hContext: context, contextSuspendFence: fence };
         ddi!(self.system, DxgkDdiSuspendContext, self.system.adapter, &raw const args)
+    }
+}
+
+/// Arguments of DxgkDdiCreateDoorbell; [`Ring::of`] fills them so that they are legal.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring {
+    pub(crate) queue: HANDLE,
+    /// The doorbell's handle of the system.
+    pub(crate) dxgk: usize,
+    /// Bytes of the private data.
+    pub(crate) bytes: u32,
+    pub(crate) ring: u64,
+    pub(crate) control: u64,
+    /// Allocations of ring and control page.
+    pub(crate) memory: (HANDLE, HANDLE),
+    pub(crate) resize: bool,
+}
+
+impl Ring {
+    /// A ring of two pages for a queue, by a number that makes its handle and addresses different from others'.
+    pub(crate) fn of(rig: &Rig, queue: HANDLE, number: usize) -> Self {
+        let start = VA + 0x10_0000 * number as u64;
+        Self {
+            queue,
+            dxgk: 0x7000 + number,
+            bytes: DoorbellData::SIZE as u32,
+            ring: start + 0x2000,
+            control: start + 0x4000,
+            memory: (rig.allocation(8192), rig.allocation(4096)),
+            resize: false,
+        }
     }
 }
 
@@ -223,7 +271,7 @@ pub(crate) fn process(system: &System, dxgk: usize) -> (HANDLE, HANDLE) {
 impl Drop for Rig {
     /// What fences and allocations the case has left go before the adapter does.
     fn drop(&mut self) {
-        if self.system.is_removed() || std::thread::panicking() {
+        if self.system.removed || std::thread::panicking() {
             return;
         }
         for (global, local) in self.fences.take() {

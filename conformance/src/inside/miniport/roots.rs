@@ -50,7 +50,7 @@ fn move_root(rig: &Rig, context: HANDLE, offset: u64) {
 }
 
 /// The root of a process leaves memory.
-fn evict_root(rig: &Rig, process: HANDLE) -> NTSTATUS {
+pub(super) fn evict_root(rig: &Rig, process: HANDLE) -> NTSTATUS {
     let (mut table, mut entry) = (vec![u64::MAX; 512], DXGK_PTE::zeroed());
     let mut update = DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE::zeroed();
     update.PageTableLevel = campanile_hw::page_table::ROOT_LEVEL;
@@ -124,6 +124,26 @@ fn a_root_that_goes_detaches_a_context_that_runs_and_another_root_is_refused(
     ensure_eq!(command(&mut rig), None, "the same root changes nothing");
     ensure_eq!(evict_root(&rig, process), STATUS_SUCCESS, "updates of page tables do not fail");
     ensure_eq!(command(&mut rig).map(|(command, ..)| command), Some(Command::SetQueueRoot));
+    rig.system.remove();
+    root_of_a_context_with_packets_in_progress(case)
+}
+
+fn root_of_a_context_with_packets_in_progress(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut rig = Rig::new(case, ALL, 4);
+    let context = rig.context(NODE_COMPUTE);
+    // The word of an entry that names the root, for each packet; the first two run when another root is given.
+    for (fence, moved) in [(1, false), (2, false), (3, true)] {
+        ensure_eq!(rig.submit(context, fence, 64), STATUS_SUCCESS);
+        let root = rig.system.entry_words(NODE_COMPUTE, fence as usize - 1)[3];
+        ensure_eq!(root == location(0x7000), moved, "packet {fence} runs in the new address space");
+        if fence == 2 {
+            for done in 1..=2 {
+                rig.system.retire(NODE_COMPUTE, done, 1);
+            }
+            rig.system.interrupt();
+        }
+        move_root(&rig, context, 0x7000);
+    }
     rig.system.remove();
     Ok(())
 }

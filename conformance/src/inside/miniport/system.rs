@@ -139,7 +139,8 @@ pub(crate) struct System {
     pub(crate) driver: Rc<RegisteredDriver>,
     pub(crate) table: DRIVER_INITIALIZATION_DATA,
     pub(crate) adapter: HANDLE,
-    removed: bool,
+    /// True if the adapter was removed.
+    pub(super) removed: bool,
     /// Contiguous memory of the driver, by its handle.
     contiguous: RefCell<BTreeMap<usize, ContiguousMemory>>,
     registers: Vec<u64>,
@@ -279,10 +280,15 @@ impl System {
 
     /// Puts a record into the event ring.
     pub(crate) fn event(&self, kind: EventKind, node: u8, queue: u32, data: [u64; 2]) {
+        self.record(kind as u8, node, queue, data);
+    }
+
+    /// Puts a record of any kind into the event ring.
+    pub(super) fn record(&self, kind: u8, node: u8, queue: u32, data: [u64; 2]) {
         let ring = self.event_ring();
         let entries = self.get(registers::EVENT_RING_ENTRIES) as u32;
         let word = |offset: u64| ring.wrapping_add(offset as usize / 8);
-        let record = Event { kind: kind as u8, node, queue, data0: data[0], data1: data[1], timestamp: 0 };
+        let record = Event { kind, node, queue, data0: data[0], data1: data[1], timestamp: 0 };
         // SAFETY: the driver gave the device this memory.
         let write = unsafe { word(event::WRITE_POINTER).read_volatile() };
         let slot = event::HEADER_SIZE + write % u64::from(entries) * Event::SIZE as u64;
@@ -290,12 +296,17 @@ impl System {
             // SAFETY: a word of the record's slot.
             unsafe { word(slot + offset).write_volatile(u64::from_le_bytes(*bytes)) };
         }
-        // SAFETY: as above.
-        unsafe { word(event::WRITE_POINTER).write_volatile(write + 1) };
+        self.set_ring_word(event::WRITE_POINTER, write + 1);
+    }
+
+    /// Writes a word of the event ring's header.
+    pub(super) fn set_ring_word(&self, offset: u64, value: u64) {
+        // SAFETY: the driver gave the device this memory.
+        unsafe { self.event_ring().wrapping_add(offset as usize / 8).write_volatile(value) };
     }
 
     /// The 8 bytes at this offset of VRAM.
-    fn vram_word(&self, offset: u64) -> u64 {
+    pub(super) fn vram_word(&self, offset: u64) -> u64 {
         let place = &raw const self.vram[offset as usize / 8];
         // SAFETY: a word of VRAM.
         unsafe { place.read_volatile() }
@@ -359,11 +370,6 @@ impl System {
         while log(|log| std::mem::take(&mut log.dpc)) {
             level(2, || ddi!(self, DxgkDdiDpcRoutine, self.adapter));
         }
-    }
-
-    /// True if the adapter was removed.
-    pub(crate) fn is_removed(&self) -> bool {
-        self.removed
     }
 
     /// Stops and removes the adapter.

@@ -160,8 +160,9 @@ mod tests {
         let root = crate::root();
         for alive in alive(&root).unwrap() {
             let Alive { file, change, reason, times, .. } = &alive;
-            // Such as `replace + with - in Type::function`, or `replace Type::function -> u32 with 0`.
-            let function = change.split(" in ").nth(1).or_else(|| change.split(' ').nth(1)).unwrap_or_default();
+            // Such as `replace + with - in Type::function`, or `replace <impl Trait for Type>::function -> u32 with 0`.
+            let whole = || change.strip_prefix("replace ")?.split(" -> ").next()?.split(" with ").next();
+            let function = change.split(" in ").nth(1).or_else(whole).unwrap_or_default();
             let text = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
             let name = function.rsplit("::").next().unwrap_or(function);
             let exists = text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<"));

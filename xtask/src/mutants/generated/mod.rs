@@ -12,6 +12,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde::Serialize;
+
 use super::copy::Sources;
 use super::functions::{Body, around, bodies, operation};
 use super::{EXIT_ALIVE, EXIT_OK, Options, Shard, Verdict, at_once};
@@ -23,7 +25,8 @@ use run::{Cases, Ended, Tests};
 const GOAL: usize = 95;
 
 /// The end of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "fate", rename_all = "kebab-case")]
 enum Fate {
     Caught,
     /// The tests let it live, and a case does not.
@@ -38,6 +41,22 @@ enum Fate {
     },
     /// It does not compile.
     Unviable,
+}
+
+/// A line of `--json`: one change and its end.
+#[derive(Serialize)]
+struct Told<'a> {
+    name: &'a str,
+    group: &'a str,
+    #[serde(flatten)]
+    fate: &'a Fate,
+}
+
+impl Told<'_> {
+    fn line(&self) -> String {
+        // Texts and a variant's name, which are always JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 /// A change, and where it is.
@@ -75,30 +94,48 @@ impl Candidate {
 
 pub(super) fn judge(root: &Path, options: &Options) -> Result<u8, String> {
     let alive = list::alive(root)?;
-    let wanted = options.filter.as_deref().unwrap_or_default();
     let Shard { number, of } = options.shard.unwrap_or(Shard { number: 1, of: 1 });
     let sources = Sources::of(root)?;
-    let mut all = list::generated(root)?;
+    let all = list::generated(root)?;
     let stale = list::stale(&alive, &all);
     if !stale.is_empty() {
         return Err(format!("tests/generated_mutants.toml lists what is no more:\n{}", stale.join("\n")));
     }
-    // The name of a group means the group, which is more than a part of the names of its files.
-    let is_group = all.iter().any(|mutant| mutant.group() == wanted);
-    all.retain(|mutant| if is_group { mutant.group() == wanted } else { mutant.name.contains(wanted) });
-    let chosen = all.into_iter().skip(number - 1).step_by(of);
+    let chosen = select(all, options.filter.as_deref().unwrap_or_default()).into_iter().skip(number - 1).step_by(of);
     let candidates = chosen.map(|mutant| Candidate::new(&sources, mutant)).collect::<Result<Vec<_>, _>>()?;
     if options.list {
         candidates.iter().for_each(|candidate| println!("{}", candidate.mutant.name));
         println!("{} mutants", candidates.len());
         return Ok(EXIT_OK);
     }
-    let fates = fates(&sources, &candidates, options.jobs)?;
-    report(&candidates, &fates, &alive)
+    let fates = fates(&sources, &candidates, options)?;
+    let (table, code) = report(&candidates, &fates, &alive);
+    if options.json {
+        eprintln!("{table}")
+    } else {
+        println!("{table}")
+    }
+    Ok(code)
+}
+
+/// The changes that a filter picks, in the order of its parts. The name of a group means the group, which is more than a part of the names of its files.
+fn select(all: Vec<Generated>, filter: &str) -> Vec<Generated> {
+    let is_group = |wanted: &str| all.iter().any(|mutant| mutant.group() == wanted);
+    let wanted: Vec<(&str, bool)> = filter.split(',').map(|wanted| (wanted, is_group(wanted))).collect();
+    let part = |mutant: &Generated| {
+        let is_of = |(wanted, is_group): &(&str, bool)| {
+            if *is_group { mutant.group() == *wanted } else { mutant.name.contains(wanted) }
+        };
+        wanted.iter().position(is_of)
+    };
+    let mut chosen: Vec<(usize, Generated)> =
+        all.iter().filter_map(|mutant| Some((part(mutant)?, mutant.clone()))).collect();
+    chosen.sort_by_key(|(part, _)| *part);
+    chosen.into_iter().map(|(_, mutant)| mutant).collect()
 }
 
 /// The end of each change, in their order.
-fn fates(sources: &Sources, candidates: &[Candidate], jobs: usize) -> Result<Vec<Fate>, String> {
+fn fates(sources: &Sources, candidates: &[Candidate], options: &Options) -> Result<Vec<Fate>, String> {
     eprintln!("building the tests with {} mutants", candidates.len());
     let Together { mut tests, cases, unviable, alone } = build::together(sources, candidates)?;
     tests.baseline()?;
@@ -109,10 +146,15 @@ fn fates(sources: &Sources, candidates: &[Candidate], jobs: usize) -> Result<Vec
     let numbers: Vec<usize> = (0..candidates.len()).collect();
     let tell = |number: usize, fate: Fate| {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        eprintln!("{done}/{} {fate:?}: {}", candidates.len(), candidates[number].mutant.name);
+        let mutant = &candidates[number].mutant;
+        eprintln!("{done}/{} {fate:?}: {}", candidates.len(), mutant.name);
+        if options.json {
+            // One line as soon as it is known: what a run has found outlives it.
+            println!("{}", Told { name: &mutant.name, group: mutant.group(), fate: &fate }.line());
+        }
         fate
     };
-    let fates = at_once(jobs, &numbers, |&number| {
+    let fates = at_once(options.jobs, &numbers, |&number| {
         if unviable.contains(&number) {
             return Ok(Some(tell(number, Fate::Unviable)));
         }
@@ -161,8 +203,8 @@ impl From<Verdict> for Fate {
     }
 }
 
-/// Prints how many of each group were noticed, and returns the exit code.
-fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> Result<u8, String> {
+/// A table of how many of each group were noticed, and the exit code.
+fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> (String, u8) {
     let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();
     let mut left: Vec<u32> = alive.iter().map(|alive| alive.times).collect();
     let mut unexpected = 0;
@@ -190,13 +232,12 @@ fn report(candidates: &[Candidate], fates: &[Fate], alive: &[Alive]) -> Result<u
             }
         }
     }
-    println!(
-        "| group | viable | by tests | by cases | timeout | survived | undecided | equivalent | share |\n| {} |",
-        ["---"; 9].join(" | ")
-    );
-    groups.iter().for_each(|(group, counts)| println!("{}", counts.row(group)));
+    let head =
+        "| group | viable | by tests | by cases | timeout | survived | undecided | equivalent | share |".to_owned();
+    let rows = groups.iter().map(|(group, counts)| counts.row(group));
+    let table: Vec<String> = [head, format!("| {} |", ["---"; 9].join(" | "))].into_iter().chain(rows).collect();
     let below = groups.values().any(|counts| counts.share() < GOAL * 10);
-    Ok(if below || unexpected != 0 { EXIT_ALIVE } else { EXIT_OK })
+    (table.join("\n"), if below || unexpected != 0 { EXIT_ALIVE } else { EXIT_OK })
 }
 
 /// Numbers of the viable changes of a group, by their end.
@@ -239,6 +280,14 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_told_in_one_line_with_its_group_and_its_end() {
+        let line = |fate: Fate| Told { name: "driver/src/a.rs:1:1: b", group: "driver", fate: &fate }.line();
+        let named = r#"{"name":"driver/src/a.rs:1:1: b","group":"driver","fate":"#;
+        assert_eq!(line(Fate::TimedOut), format!(r#"{named}"timed-out"}}"#));
+        assert_eq!(line(Fate::CaughtBy { case: "Gpu.A".into() }), format!(r#"{named}"caught-by","case":"Gpu.A"}}"#));
+    }
 
     #[test]
     fn the_share_is_of_what_changes_something() {

@@ -13,10 +13,11 @@ use crate::mutants::{Verdict, verdict_of};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Areas of the conformance cases, in the order in which they are asked. The first two work the driver without a GPU, and the GPU without the driver, with
 /// hardly a wait; the others work both together, by what of the contract these files write down.
-const AREAS: [&str; 22] = [
+const AREAS: [&str; 23] = [
     "Miniport.",
     "Gpu.",
     "NativeFence.",
+    "FenceInterrupts.",
     "HardwareQueue.",
     "Doorbell.",
     "FenceLog.",
