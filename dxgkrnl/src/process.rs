@@ -43,6 +43,7 @@ thread_local! {
 /// A user-mode process: a handle table and an address space on each adapter it uses.
 pub struct Process {
     id: u64,
+    number: u64,
     name: String,
     machine: Platform,
     owner: WeakMachine,
@@ -183,26 +184,41 @@ impl Taken {
 impl Process {
     /// A new process of a machine, with nothing open, whose user-mode side is this program. It ends by [`Process::exit`] or with its last owner.
     pub fn new(machine: &Machine, name: &str) -> Arc<Self> {
-        Self::with_handles(machine, name, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
+        Self::with_handles((machine, name), None, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
     }
 
-    /// As [`Process::new`], with a user-mode side somewhere else, which has been a process of `earlier` machines before: the handles that it had there are refused.
-    pub fn elsewhere(machine: &Machine, name: &str, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
-        Self::with_handles(machine, name, user, (HandleTable::of_part(earlier), HandleTable::of_part(earlier)))
+    /// As [`Process::new`], for the one process that this program is: others find it by the number that the host gave it.
+    pub fn of_program(machine: &Machine, name: &str) -> Arc<Self> {
+        let number = Some(std::process::id());
+        Self::with_handles((machine, name), number, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
+    }
+
+    /// As [`Process::new`], with a user-mode side somewhere else: the program to which the host gave a number, and which has been a process of `earlier`
+    /// machines before. The handles that it had there are refused.
+    pub fn elsewhere(
+        machine: &Machine,
+        name: &str,
+        number: u32,
+        user: Arc<dyn UserSpace>,
+        earlier: u64,
+    ) -> Arc<Self> {
+        let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
+        Self::with_handles((machine, name), Some(number), user, handles)
     }
 
     fn with_handles(
-        machine: &Machine,
-        name: &str,
+        (machine, name): (&Machine, &str),
+        number: Option<u32>,
         user: Arc<dyn UserSpace>,
         (handles, kernel_handles): (HandleTable<Object>, HandleTable<KernelObject>),
     ) -> Arc<Self> {
-        let (owner, machine) = (machine.weak(), machine.downgrade());
-        Arc::new(Self {
-            id: IDS.fetch_add(4, Ordering::Relaxed),
+        let id = IDS.fetch_add(4, Ordering::Relaxed);
+        let process = Arc::new(Self {
+            id,
+            number: number.map_or(id, u64::from),
             name: name.to_owned(),
-            machine,
-            owner,
+            machine: machine.downgrade(),
+            owner: machine.weak(),
             handles: Mutex::new(handles),
             kernel_handles: Mutex::new(kernel_handles),
             adapters: Mutex::new(Vec::new()),
@@ -212,7 +228,9 @@ impl Process {
             changing_class: Mutex::new(()),
             user,
             quotas: Quotas::default(),
-        })
+        });
+        machine.note_process(&process);
+        process
     }
 
     /// Gives the process the right to increase the priority of its work, SeIncreaseBasePriorityPrivilege: to the focus and the realtime
@@ -274,6 +292,11 @@ impl Process {
     /// Process identifier, unique in this host process.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The number by which others find it: that of the host for a program, its identifier for another process. [ntddk: NtOpenProcess]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The name it was created with.
@@ -507,6 +530,9 @@ impl Process {
     fn end(&self, close: impl Fn(&Arc<Device>)) {
         if !self.inside.close() {
             return;
+        }
+        if let Some(machine) = self.whole_machine() {
+            machine.forget_process(self);
         }
         let powered = self.machine.gate().enter(&self.machine);
         let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));

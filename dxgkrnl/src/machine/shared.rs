@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 
 use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
+use crate::process::Process;
 use crate::vidmm::SharedResource;
 use crate::vidsch::{OlderSync, OlderSyncHandle, SharedFence};
 
@@ -34,6 +35,8 @@ pub(crate) enum KernelObject {
     OlderSync(Arc<OlderSyncHandle>),
     /// A resource, and the access that the handle grants to it and what is shared with it.
     SharedResource(Arc<ResourceHandle>, u32),
+    /// A process, and the rights of who has the handle.
+    Process(Weak<Process>, u32),
 }
 
 /// A shared resource as kernel handles have it. A name goes with the last of them.
@@ -97,9 +100,27 @@ pub(super) struct Shared {
     keyed_mutexes: Globals<KeyedMutex>,
     resources: Globals<SharedResource>,
     older_syncs: Globals<OlderSync>,
+    /// Those that have not ended, by number, oldest first.
+    processes: Mutex<Vec<(u64, Weak<Process>)>>,
 }
 
 impl Machine {
+    /// A process of the machine can be found by its number from now on, until it ends.
+    pub(crate) fn note_process(&self, process: &Arc<Process>) {
+        lock(&self.0.shared.processes).push((process.number(), Arc::downgrade(process)));
+    }
+
+    /// A process of the machine has ended.
+    pub(crate) fn forget_process(&self, process: &Process) {
+        lock(&self.0.shared.processes).retain(|(_, known)| !std::ptr::eq(known.as_ptr(), process));
+    }
+
+    /// The process of the machine with a number, the youngest one of several.
+    pub(crate) fn process_numbered(&self, number: u64) -> Option<Weak<Process>> {
+        let processes = lock(&self.0.shared.processes);
+        processes.iter().rev().find(|(known, _)| *known == number).map(|(_, process)| Weak::clone(process))
+    }
+
     /// Gives a shared fence a name.
     ///
     /// # Errors
