@@ -3,6 +3,7 @@
 //! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
 
 mod devices;
+mod kernel_handles;
 mod suspension;
 mod user_mode;
 
@@ -19,7 +20,7 @@ use nt::lock::{Mutex, lock};
 use nt::user_space::{ThisProcess, UserSpace};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
@@ -89,9 +90,6 @@ pub(crate) enum Object {
     Trim(Arc<TrimRegistration>),
     BudgetChange(Arc<BudgetRegistration>),
 }
-
-/// Kernel handles are multiples of 4.
-const KERNEL_HANDLE_SHIFT: u32 = 2;
 
 /// The calling thread runs in a process until this is dropped. Attachments nest, the last one counts.
 #[must_use = "the thread leaves the process when this is dropped"]
@@ -195,13 +193,7 @@ impl Process {
 
     /// As [`Process::new`], with a user-mode side somewhere else: the program to which the host gave a number, and which has been a process of `earlier`
     /// machines before. The handles that it had there are refused.
-    pub fn elsewhere(
-        machine: &Machine,
-        name: &str,
-        number: u32,
-        user: Arc<dyn UserSpace>,
-        earlier: u64,
-    ) -> Arc<Self> {
+    pub fn elsewhere(machine: &Machine, name: &str, number: u32, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
         let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
         Self::with_handles((machine, name), Some(number), user, handles)
     }
@@ -424,53 +416,6 @@ impl Process {
         }
     }
 
-    /// Gives a kernel object a handle.
-    ///
-    /// # Errors
-    /// As [`Process::insert`].
-    pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, NTSTATUS> {
-        let mut handles = lock(&self.kernel_handles);
-        self.check_alive()?;
-        let handle = handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        Ok(std::ptr::without_provenance_mut((handle as usize) << KERNEL_HANDLE_SHIFT))
-    }
-
-    /// The object behind a kernel handle.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_HANDLE for a handle that is closed or never existed in this process.
-    pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, NTSTATUS> {
-        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or(STATUS_INVALID_HANDLE)
-    }
-
-    /// Closes a kernel handle.
-    ///
-    /// # Errors
-    /// As [`Process::get_kernel`].
-    pub(crate) fn close_kernel(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
-        let slot = kernel_slot(handle)?;
-        // The last handle ends its object, after the table is free again.
-        let closed = lock(&self.kernel_handles).remove(slot);
-        closed.map(drop).ok_or(STATUS_INVALID_HANDLE)
-    }
-
-    /// Number of kernel handles that are open.
-    pub fn kernel_handle_count(&self) -> usize {
-        lock(&self.kernel_handles).len()
-    }
-
-    /// Gives `target` a handle of what a kernel handle of this process stands for, as `DuplicateHandle` does.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_INVALID_PARAMETER for a process of another
-    /// machine; as `Process::insert_kernel` of `target`.
-    pub fn duplicate_handle(&self, handle: HANDLE, target: &Self) -> Result<HANDLE, NTSTATUS> {
-        if !self.machine.is_same(&target.machine) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        target.insert_kernel(self.get_kernel(handle)?)
-    }
-
     /// The objects of a device, newest first.
     pub(crate) fn objects_of(&self, device: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
         lock(&self.handles).newest_first(|_, owner| owner == device && device != 0)
@@ -508,6 +453,7 @@ impl Process {
             name: self.name.clone(),
             class: Arc::clone(&self.class),
             kept: Arc::new(Kept::new(Arc::clone(&self.user))),
+            lingering: Arc::default(),
         });
         adapter.vidsch().note_process(&new);
         adapters.push(Arc::clone(&new));
@@ -548,6 +494,9 @@ impl Process {
         }
         let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
         drop(kernel);
+        for known in self.known_adapters() {
+            known.end_waits();
+        }
         // A thread that waits for power inside a thunk gets it now, so that it can leave.
         drop(powered);
         self.inside.wait();
@@ -575,12 +524,6 @@ impl Process {
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         self.inside.enter()
     }
-}
-
-fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
-    let address = handle.addr();
-    let slot = D3DKMT_HANDLE::try_from(address >> KERNEL_HANDLE_SHIFT).map_err(|_| STATUS_INVALID_HANDLE)?;
-    if address.is_multiple_of(1 << KERNEL_HANDLE_SHIFT) { Ok(slot) } else { Err(STATUS_INVALID_HANDLE) }
 }
 
 impl Drop for Process {

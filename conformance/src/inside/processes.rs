@@ -8,11 +8,12 @@ use dxgkrnl::Process;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{D3DKMT_QUERYSTATISTICS_TYPE as Type, D3DKMT_SCHEDULINGPRIORITYCLASS as Class, *};
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, LUID};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
 use crate::cases::budget::LOCAL;
 use crate::cases::offer::{LOW, offer_with};
-use crate::rig::{Rig, fill, shared_flags, wait_until};
+use crate::kmt::Kmt;
+use crate::rig::{KernelHandle, Rig, fill, shared_flags, wait_until};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
 
@@ -32,6 +33,9 @@ cases! { inside "Process", behind "it is several processes at a time";
     "Process.HandleOfAnEndedProcessStaysItsOwn" on Boot::Fresh, "ntopenprocess":
         "The handle of a process that has ended answers STATUS_PROCESS_IS_TERMINATING, is closed like another, and opens nothing that comes later; the number is free."
         => ended;
+    "Process.ExitEndsWaitsThatStay" on Boot::Fresh, "d3dddi_synchronizationobject_flags":
+        "A process that ends does so although a thread of it waits for a shared fence that others have open, which it has closed with UnwaitCpuWaitersOnlyOnDestroy; until then it waits."
+        => exit_ends_waits;
 }
 
 const CURRENT: HANDLE = std::ptr::without_provenance_mut(usize::MAX);
@@ -101,7 +105,8 @@ fn figures(place: (&Rig, LUID), process: HANDLE) -> Result<Vec<(String, Vec<u64>
         }
     }
     for group in 0..2u16 {
-        let second = D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 { PhysicalAdapterIndex: 0, SegmentGroup: group };
+        let second =
+            D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 { PhysicalAdapterIndex: 0, SegmentGroup: group };
         let first = D3DKMT_MEMORY_SEGMENT_GROUP(group.into());
         for result in [
             ask(place, process, Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP, |u| {
@@ -150,10 +155,7 @@ struct Both<'a> {
 }
 
 /// Has another process work and hold memory, and then `look` from the case's process, until which it stays.
-fn beside<T: Send>(
-    case: &Case<'_>,
-    look: impl FnOnce(&Both<'_>) -> Result<T, Failure> + Send,
-) -> Result<T, Failure> {
+fn beside<T: Send>(case: &Case<'_>, look: impl FnOnce(&Both<'_>) -> Result<T, Failure> + Send) -> Result<T, Failure> {
     let other = Process::new(case.system.machine(), "beside");
     let (luid, own) = (case.system.luid(), Arc::clone(&case.process));
     let rig = case.rig()?;
@@ -286,7 +288,8 @@ fn rights(case: &mut Case<'_>) -> Result<(), Failure> {
         let changes = open(rig, both.other, PROCESS_SET_INFORMATION)?;
         ensure_eq!(figures((rig, luid), changes), Err(denied), "figures without a right to ask");
         // What is no handle of a process.
-        let fence = rig.create_flagged(0, shared_flags()).map_err(|status| Failure::new(format!("a fence: {status}")))?;
+        let fence =
+            rig.create_flagged(0, shared_flags()).map_err(|status| Failure::new(format!("a fence: {status}")))?;
         let shared = rig.share(&[fence.hSyncObject]).map_err(|status| Failure::new(format!("sharing it: {status}")))?;
         let mismatch = STATUS_OBJECT_TYPE_MISMATCH;
         ensure_eq!(figures((rig, luid), shared.raw()), Err(mismatch), "figures by the handle of a fence");
@@ -353,4 +356,46 @@ fn ended(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!(class(&rig, own), Ok(Class::D3DKMT_SCHEDULINGPRIORITYCLASS_NORMAL), "the class of one that came later");
     later.exit();
     Ok(())
+}
+
+fn exit_ends_waits(case: &mut Case<'_>) -> Result<(), Failure> {
+    let luid = case.system.luid();
+    let rig = case.rig()?;
+    let failed = |status: NTSTATUS| Failure::new(format!("a shared fence: {status}"));
+    let fence = rig.monitored_fence(0, shared_flags().with_UnwaitCpuWaitersOnlyOnDestroy(true))?;
+    let shared = rig.share(&[fence.handle]).map_err(failed)?;
+    let other = Process::new(case.system.machine(), "waits");
+    let handle = case.process.duplicate_handle(shared.raw(), &other).map_err(failed)?.addr();
+    let machine = case.system.machine().clone();
+    let waits = || machine.overview(luid).map_or(0, |told| told.waited_fences.iter().map(|fence| fence.waits).sum());
+    let status = std::thread::scope(|scope| {
+        let waiting = on_thread(&other, || {
+            let theirs = Rig::open(luid)?;
+            let opened = theirs.try_open_monitored(KernelHandle(handle)).map_err(failed)?;
+            let (waiter, device) = (Arc::clone(&other), theirs.device);
+            let thread = scope.spawn(move || {
+                let _attached = waiter.attach();
+                wait_for_one(device, opened.handle)
+            });
+            wait_until("the wait", || waits() == 1)?;
+            granted(theirs.destroy_fence(opened.handle), "closing what it waits through")?;
+            Ok(thread)
+        })?;
+        ensure!(waits() == 1 && !waiting.is_finished(), "who waits through what was closed was released");
+        other.exit();
+        waiting.join().map_err(|_| Failure::new("the thread that waits panicked"))
+    })?;
+    refused(status, &[STATUS_CANCELLED], "the wait of a process that has ended")?;
+    ensure_eq!(waits(), 0, "waits of the process that has ended");
+    granted(rig.signal(&[fence.handle], &[1]), "a signal of who has the fence still")
+}
+
+/// Waits until a fence is 1.
+fn wait_for_one(device: D3DKMT_HANDLE, mut fence: D3DKMT_HANDLE) -> NTSTATUS {
+    let mut value = 1;
+    let mut wait = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+    (wait.hDevice, wait.ObjectCount) = (device, 1);
+    (wait.ObjectHandleArray, wait.FenceValueArray) = (&raw mut fence, &raw mut value);
+    let kmt = Kmt::new();
+    kmt.call(kmt.table().D3DKMTWaitForSynchronizationObjectFromCpu, &mut wait)
 }

@@ -174,7 +174,9 @@ pub(super) unsafe extern "win64" fn get_process_device_removal_support(
     args: *mut D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT,
 ) -> NTSTATUS {
     enter("D3DKMTGetProcessDeviceRemovalSupport", args, |process, args| {
-        process::with(process, args.hProcess, PROCESS_QUERY_INFORMATION | PROCESS_QUERY_LIMITED_INFORMATION, |_| Ok(()))?;
+        process::with(process, args.hProcess, PROCESS_QUERY_INFORMATION | PROCESS_QUERY_LIMITED_INFORMATION, |_| {
+            Ok(())
+        })?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         machine.adapter(args.AdapterLuid).ok_or(STATUS_INVALID_PARAMETER)?;
         args.Support = 1;

@@ -138,7 +138,8 @@ pub(super) unsafe extern "win64" fn trim_process_commitment(args: *mut D3DKMT_TR
 pub(super) unsafe extern "win64" fn query_process_offer_info(args: *mut D3DKMT_QUERYPROCESSOFFERINFO) -> NTSTATUS {
     enter("D3DKMTQueryProcessOfferInfo", args, |process, args| {
         check_size::<D3DKMT_QUERYPROCESSOFFERINFO>(args.cbSize)?;
-        let known = process::with(process, args.hProcess, PROCESS_QUERY_INFORMATION, |process| Ok(process.known_adapters()))?;
+        let known =
+            process::with(process, args.hProcess, PROCESS_QUERY_INFORMATION, |process| Ok(process.known_adapters()))?;
         let (bytes, uniqueness) = known.iter().fold((0u64, 0u64), |(bytes, uniqueness), known| {
             let (more, at) = known.adapter.vidmm().decommittable(&known.space);
             (bytes.saturating_add(more), uniqueness.max(at))
