@@ -63,11 +63,11 @@ pub(super) unsafe extern "win64" fn open_process(
     guarded("NtOpenProcess", |process| {
         // Refuses a place that cannot be written before there is a handle.
         user::write_array(handle.cast::<u64>(), &[0])?;
-        names::check_nameless(attributes)?;
         if client.is_null() {
             return Err(STATUS_INVALID_PARAMETER_MIX);
         }
         let client = user::read(client)?;
+        names::check_nameless(attributes)?;
         let rights = granted(access)?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let found = machine.process_numbered(client.UniqueProcess.addr() as u64);
