@@ -59,8 +59,12 @@ fn answer(process: &Arc<Process>, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTA
             result.PhysAdapterInformation = physical(adapter, engine)?;
         }
         Type::D3DKMT_QUERYSTATISTICS_PROCESS => {
-            known(process, adapter, args.hProcess)?;
-            result.ProcessInformation.NodeCount = count(adapter.caps().nodes.len());
+            let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION::zeroed();
+            told.NodeCount = count(adapter.caps().nodes.len());
+            if let Some(known) = known(process, adapter, args.hProcess)? {
+                told.SystemMemory.BytesAllocated = adapter.vidmm().system_bytes(&known.space);
+            }
+            result.ProcessInformation = told;
         }
         Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER | Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2 => {
             known(process, adapter, args.hProcess)?;
