@@ -25,7 +25,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
-use crate::machine::{KernelObject, Machine, WeakMachine};
+use crate::machine::{KernelObject, Machine, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Quotas;
@@ -221,7 +221,8 @@ impl Process {
             user,
             quotas: Quotas::default(),
         });
-        machine.note_process(&process);
+        let known: WeakAnyProcess = Arc::<Self>::downgrade(&process);
+        machine.note_process(process.number, known);
         process
     }
 

@@ -102,7 +102,8 @@ pub(super) fn with<T>(
     if granted & rights == 0 {
         return Err(STATUS_ACCESS_DENIED);
     }
-    let process = named.upgrade().ok_or(STATUS_PROCESS_IS_TERMINATING)?;
+    let process = named.upgrade().and_then(|process| process.downcast::<Process>().ok());
+    let process = process.ok_or(STATUS_PROCESS_IS_TERMINATING)?;
     let _inside = process.enter().ok_or(STATUS_PROCESS_IS_TERMINATING)?;
     act(&process)
 }
