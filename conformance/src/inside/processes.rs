@@ -287,7 +287,7 @@ fn rights(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(local(rig, asks).map(|(_, reserved)| reserved), Ok(0), "the reservation that was refused");
         let changes = open(rig, both.other, PROCESS_SET_INFORMATION)?;
         ensure_eq!(figures((rig, luid), changes), Err(denied), "figures without a right to ask");
-        // What is no handle of a process.
+        // Handles of other objects, and numbers that are no handle, are refused.
         let fence =
             rig.create_flagged(0, shared_flags()).map_err(|status| Failure::new(format!("a fence: {status}")))?;
         let shared = rig.share(&[fence.hSyncObject]).map_err(|status| Failure::new(format!("sharing it: {status}")))?;

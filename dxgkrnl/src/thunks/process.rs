@@ -21,7 +21,7 @@ pub(super) const CURRENT_PROCESS: HANDLE = std::ptr::without_provenance_mut(usiz
 
 /// All rights of process objects. [winnt: PROCESS_ALL_ACCESS]
 const PROCESS_ALL_ACCESS: u32 = 0x001f_ffff;
-/// What one may have. [winnt: MAXIMUM_ALLOWED]
+/// Every right that the caller may have. [winnt: MAXIMUM_ALLOWED]
 const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
 const GENERIC_READ: u32 = 0x8000_0000;
 const GENERIC_WRITE: u32 = 0x4000_0000;

@@ -446,7 +446,7 @@ impl Fence {
             open.end(STATUS_DEVICE_REMOVED);
             open.destroy();
         }
-        // Who has closed it and waits still.
+        // Waits of those who have closed it end, too.
         self.end(STATUS_DEVICE_REMOVED);
         let _opens = lock(&self.opens);
         self.destroy();
