@@ -28,7 +28,6 @@ pub mod fence;
 pub mod fence_32_bits;
 pub mod fence_backwards;
 pub mod fence_batches;
-pub mod fence_closing;
 pub mod fence_hostile;
 pub mod fence_interrupts;
 pub mod fence_log;
@@ -56,6 +55,7 @@ pub mod residency;
 pub mod shared_objects;
 pub mod statistics;
 pub mod submission;
+pub mod sync_object;
 pub mod testing;
 
 use crate::CaseInfo;
@@ -101,7 +101,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_batches::CASES,
     fence_monitored::CASES,
     fence_monitored_flags::CASES,
-    fence_closing::CASES,
+    sync_object::CASES,
     fence_32_bits::CASES,
     older_sync::CASES,
     older_sync_together::CASES,

@@ -8,23 +8,23 @@ use crate::kmt::BAD_HANDLE;
 use crate::rig::{KernelHandle, RawFence, Rig, shared_flags};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
-cases! { thunks "FenceClosing";
-    "FenceClosing.ReleasesWhoWaitsThroughWhatIsClosed" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+cases! { thunks "SyncObject";
+    "SyncObject.ReleasesWhoWaitsThroughWhatIsClosed" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "Who waits for a shared fence through one opening is released when that is closed, though the fence is still open elsewhere; others still wait."
         => releases;
-    "FenceClosing.WaitersStayUntilTheFenceIsDestroyed" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "SyncObject.WaitersStayUntilTheFenceIsDestroyed" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "With UnwaitCpuWaitersOnlyOnDestroy who waits through what is closed still waits, for the signal of another opening, or until nothing of the shared fence is left; nobody can wait through it any more."
         => stays;
-    "FenceClosing.WaitersStayByTheFlagOfTheirOpening" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "SyncObject.WaitersStayByTheFlagOfTheirOpening" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "An opening with UnwaitCpuWaitersOnlyOnDestroy keeps those that wait through it, and not those of the creator, whose fence has no such flag."
         => of_opening;
-    "FenceClosing.DeviceThatIsDestroyedLeavesThemToo" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "SyncObject.DeviceThatIsDestroyedLeavesThemToo" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A device that is destroyed closes what it has open as any other closing does: with the flag who waits for the shared fence still waits."
         => of_device;
-    "FenceClosing.NativeFencesKeepTheirWaitersToo" needs NativeFence on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "SyncObject.NativeFencesKeepTheirWaitersToo" needs NativeFence on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A native fence is created and opened with UnwaitCpuWaitersOnlyOnDestroy as a monitored one is, and who waits still waits."
         => native;
-    "FenceClosing.ObjectsWithoutWaitersTakeTheFlag" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "SyncObject.ObjectsWithoutWaitersTakeTheFlag" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "Mutexes, semaphores and fences without an address, for which no processor waits, are created with the flag and without."
         => older;
 }
