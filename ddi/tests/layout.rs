@@ -260,6 +260,7 @@ fn base_types_have_the_layout_of_the_windows_headers() {
     assert_eq!([offset_of!(Value, TitleIndex), offset_of!(Value, Type)], [0, 4]);
     assert_eq!([offset_of!(Value, DataLength), offset_of!(Value, Data)], [8, 12]);
     assert_eq!((size_of::<IO_STATUS_BLOCK>(), offset_of!(IO_STATUS_BLOCK, Information)), (16, 8));
+    assert_eq!((size_of::<CLIENT_ID>(), offset_of!(CLIENT_ID, UniqueThread)), (16, 8));
     assert_eq!((size_of::<EXCEPTION_RECORD>(), align_of::<EXCEPTION_RECORD>()), (152, 8));
     assert_eq!(offset_of!(EXCEPTION_RECORD, NumberParameters), 24);
     assert_eq!(offset_of!(EXCEPTION_RECORD, ExceptionInformation), 32);

@@ -13,7 +13,7 @@ pub(crate) use descriptors::Described;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
 pub use power::EngineSleepError;
-pub(crate) use shared::{KernelObject, ResourceHandle, SharedSync, Together};
+pub(crate) use shared::{KernelObject, ResourceHandle, SharedSync, Together, WeakAnyProcess};
 
 use std::fmt;
 use std::io;

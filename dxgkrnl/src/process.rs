@@ -3,6 +3,7 @@
 //! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
 
 mod devices;
+mod kernel_handles;
 mod suspension;
 mod user_mode;
 
@@ -19,12 +20,12 @@ use nt::lock::{Mutex, lock};
 use nt::user_space::{ThisProcess, UserSpace};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
-use crate::machine::{KernelObject, Machine, WeakMachine};
+use crate::machine::{KernelObject, Machine, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Quotas;
@@ -43,6 +44,7 @@ thread_local! {
 /// A user-mode process: a handle table and an address space on each adapter it uses.
 pub struct Process {
     id: u64,
+    number: u64,
     name: String,
     machine: Platform,
     owner: WeakMachine,
@@ -88,9 +90,6 @@ pub(crate) enum Object {
     Trim(Arc<TrimRegistration>),
     BudgetChange(Arc<BudgetRegistration>),
 }
-
-/// Kernel handles are multiples of 4.
-const KERNEL_HANDLE_SHIFT: u32 = 2;
 
 /// The calling thread runs in a process until this is dropped. Attachments nest, the last one counts.
 #[must_use = "the thread leaves the process when this is dropped"]
@@ -183,26 +182,35 @@ impl Taken {
 impl Process {
     /// A new process of a machine, with nothing open, whose user-mode side is this program. It ends by [`Process::exit`] or with its last owner.
     pub fn new(machine: &Machine, name: &str) -> Arc<Self> {
-        Self::with_handles(machine, name, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
+        Self::with_handles((machine, name), None, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
     }
 
-    /// As [`Process::new`], with a user-mode side somewhere else, which has been a process of `earlier` machines before: the handles that it had there are refused.
-    pub fn elsewhere(machine: &Machine, name: &str, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
-        Self::with_handles(machine, name, user, (HandleTable::of_part(earlier), HandleTable::of_part(earlier)))
+    /// As [`Process::new`], for the one process that this program is: others find it by the number that the host gave it.
+    pub fn of_program(machine: &Machine, name: &str) -> Arc<Self> {
+        let number = Some(std::process::id());
+        Self::with_handles((machine, name), number, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
+    }
+
+    /// As [`Process::new`], with a user-mode side somewhere else: the program to which the host gave a number, and which has been a process of `earlier`
+    /// machines before. The handles that it had there are refused.
+    pub fn elsewhere(machine: &Machine, name: &str, number: u32, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
+        let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
+        Self::with_handles((machine, name), Some(number), user, handles)
     }
 
     fn with_handles(
-        machine: &Machine,
-        name: &str,
+        (machine, name): (&Machine, &str),
+        number: Option<u32>,
         user: Arc<dyn UserSpace>,
         (handles, kernel_handles): (HandleTable<Object>, HandleTable<KernelObject>),
     ) -> Arc<Self> {
-        let (owner, machine) = (machine.weak(), machine.downgrade());
-        Arc::new(Self {
-            id: IDS.fetch_add(4, Ordering::Relaxed),
+        let id = IDS.fetch_add(4, Ordering::Relaxed);
+        let process = Arc::new(Self {
+            id,
+            number: number.map_or(id, u64::from),
             name: name.to_owned(),
-            machine,
-            owner,
+            machine: machine.downgrade(),
+            owner: machine.weak(),
             handles: Mutex::new(handles),
             kernel_handles: Mutex::new(kernel_handles),
             adapters: Mutex::new(Vec::new()),
@@ -212,7 +220,10 @@ impl Process {
             changing_class: Mutex::new(()),
             user,
             quotas: Quotas::default(),
-        })
+        });
+        let known: WeakAnyProcess = Arc::<Self>::downgrade(&process);
+        machine.note_process(process.number, known);
+        process
     }
 
     /// Gives the process the right to increase the priority of its work, SeIncreaseBasePriorityPrivilege: to the focus and the realtime
@@ -274,6 +285,11 @@ impl Process {
     /// Process identifier, unique in this host process.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The number by which others find it: that of the host for a program, its identifier for another process. [ntddk: NtOpenProcess]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The name it was created with.
@@ -401,53 +417,6 @@ impl Process {
         }
     }
 
-    /// Gives a kernel object a handle.
-    ///
-    /// # Errors
-    /// As [`Process::insert`].
-    pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, NTSTATUS> {
-        let mut handles = lock(&self.kernel_handles);
-        self.check_alive()?;
-        let handle = handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        Ok(std::ptr::without_provenance_mut((handle as usize) << KERNEL_HANDLE_SHIFT))
-    }
-
-    /// The object behind a kernel handle.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_HANDLE for a handle that is closed or never existed in this process.
-    pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, NTSTATUS> {
-        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or(STATUS_INVALID_HANDLE)
-    }
-
-    /// Closes a kernel handle.
-    ///
-    /// # Errors
-    /// As [`Process::get_kernel`].
-    pub(crate) fn close_kernel(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
-        let slot = kernel_slot(handle)?;
-        // The last handle ends its object, after the table is free again.
-        let closed = lock(&self.kernel_handles).remove(slot);
-        closed.map(drop).ok_or(STATUS_INVALID_HANDLE)
-    }
-
-    /// Number of kernel handles that are open.
-    pub fn kernel_handle_count(&self) -> usize {
-        lock(&self.kernel_handles).len()
-    }
-
-    /// Gives `target` a handle of what a kernel handle of this process stands for, as `DuplicateHandle` does.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_INVALID_PARAMETER for a process of another
-    /// machine; as `Process::insert_kernel` of `target`.
-    pub fn duplicate_handle(&self, handle: HANDLE, target: &Self) -> Result<HANDLE, NTSTATUS> {
-        if !self.machine.is_same(&target.machine) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        target.insert_kernel(self.get_kernel(handle)?)
-    }
-
     /// The objects of a device, newest first.
     pub(crate) fn objects_of(&self, device: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
         lock(&self.handles).newest_first(|_, owner| owner == device && device != 0)
@@ -485,6 +454,7 @@ impl Process {
             name: self.name.clone(),
             class: Arc::clone(&self.class),
             kept: Arc::new(Kept::new(Arc::clone(&self.user))),
+            lingering: Arc::default(),
         });
         adapter.vidsch().note_process(&new);
         adapters.push(Arc::clone(&new));
@@ -508,6 +478,9 @@ impl Process {
         if !self.inside.close() {
             return;
         }
+        if let Some(machine) = self.whole_machine() {
+            machine.forget_process(self);
+        }
         let powered = self.machine.gate().enter(&self.machine);
         let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));
         for handle in devices {
@@ -522,6 +495,9 @@ impl Process {
         }
         let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
         drop(kernel);
+        for known in self.known_adapters() {
+            known.end_waits();
+        }
         // A thread that waits for power inside a thunk gets it now, so that it can leave.
         drop(powered);
         self.inside.wait();
@@ -549,12 +525,6 @@ impl Process {
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         self.inside.enter()
     }
-}
-
-fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
-    let address = handle.addr();
-    let slot = D3DKMT_HANDLE::try_from(address >> KERNEL_HANDLE_SHIFT).map_err(|_| STATUS_INVALID_HANDLE)?;
-    if address.is_multiple_of(1 << KERNEL_HANDLE_SHIFT) { Ok(slot) } else { Err(STATUS_INVALID_HANDLE) }
 }
 
 impl Drop for Process {

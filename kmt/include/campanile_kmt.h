@@ -45,6 +45,9 @@
 #ifndef STATUS_INVALID_HANDLE
 #define STATUS_INVALID_HANDLE ((NTSTATUS)0xc0000008)
 #endif
+#ifndef STATUS_INVALID_CID
+#define STATUS_INVALID_CID ((NTSTATUS)0xc000000b)
+#endif
 #ifndef STATUS_INVALID_PARAMETER
 #define STATUS_INVALID_PARAMETER ((NTSTATUS)0xc000000d)
 #endif
@@ -62,6 +65,9 @@
 #endif
 #ifndef STATUS_OBJECT_TYPE_MISMATCH
 #define STATUS_OBJECT_TYPE_MISMATCH ((NTSTATUS)0xc0000024)
+#endif
+#ifndef STATUS_INVALID_PARAMETER_MIX
+#define STATUS_INVALID_PARAMETER_MIX ((NTSTATUS)0xc0000030)
 #endif
 #ifndef STATUS_OBJECT_NAME_INVALID
 #define STATUS_OBJECT_NAME_INVALID ((NTSTATUS)0xc0000033)
@@ -104,6 +110,9 @@
 #endif
 #ifndef STATUS_INVALID_DEVICE_STATE
 #define STATUS_INVALID_DEVICE_STATE ((NTSTATUS)0xc0000184)
+#endif
+#ifndef STATUS_PROCESS_IS_TERMINATING
+#define STATUS_PROCESS_IS_TERMINATING ((NTSTATUS)0xc000010a)
 #endif
 #ifndef STATUS_IMAGE_ALREADY_LOADED
 #define STATUS_IMAGE_ALREADY_LOADED ((NTSTATUS)0xc000010e)
@@ -3496,6 +3505,9 @@ NTSTATUS D3DKMTWaitSyncFile(D3DKMT_WAITSYNCFILE *args);
 
 /* Opens the fence of a sync file */
 NTSTATUS D3DKMTOpenSyncObjectFromSyncFile(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE *args);
+
+/* Opens a process of the machine by its number: where the handle goes, the access that it grants, an OBJECT_ATTRIBUTES without a name, and  the number */
+NTSTATUS NtOpenProcess(HANDLE *handle, UINT access, const VOID *attributes, const CLIENT_ID *client);
 
 /* Makes a file descriptor of what a kernel handle stands for, by which another program of this host gets a handle of it. Windows has no  such thunk */
 NTSTATUS CampanileExportNtHandle(HANDLE handle, UINT *descriptor);

@@ -189,6 +189,6 @@ fn boot() -> Result<Booted, Refusal> {
     };
     let panicked = |_| refuse(STATUS_INTERNAL_ERROR, &"the machine could not be booted, see above");
     let system = booted.map_err(panicked)?.map_err(failed)?;
-    let process = Process::new(system.machine(), &program_name());
+    let process = Process::of_program(system.machine(), &program_name());
     Ok(Booted { system, process })
 }

@@ -99,7 +99,6 @@ fn other_flags(case: &Case) -> Result<(), Failure> {
         ("TopOfPipeline, of monitored fences only", none.with_TopOfPipeline(true), STATUS_INVALID_PARAMETER),
         ("NoGPUAccess", none.with_NoGPUAccess(true), STATUS_NOT_SUPPORTED),
         ("Unused", none.with_Unused(true), STATUS_NOT_SUPPORTED),
-        ("UnwaitCpuWaitersOnlyOnDestroy", none.with_UnwaitCpuWaitersOnlyOnDestroy(true), STATUS_NOT_SUPPORTED),
         ("a reserved bit", Flags::from_bits(1 << 11), STATUS_INVALID_PARAMETER),
         ("the last bit", Flags::from_bits(1 << 31), STATUS_INVALID_PARAMETER),
     ] {

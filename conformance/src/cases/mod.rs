@@ -55,6 +55,7 @@ pub mod residency;
 pub mod shared_objects;
 pub mod statistics;
 pub mod submission;
+pub mod sync_object;
 pub mod testing;
 
 use crate::CaseInfo;
@@ -100,6 +101,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     fence_batches::CASES,
     fence_monitored::CASES,
     fence_monitored_flags::CASES,
+    sync_object::CASES,
     fence_32_bits::CASES,
     older_sync::CASES,
     older_sync_together::CASES,

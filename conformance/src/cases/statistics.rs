@@ -19,6 +19,9 @@ cases! { thunks "Statistics";
     "Statistics.MemoryFollowsResidency" on Boot::Fresh, "d3dkmt_querystatistics_segment_information":
         "Bytes committed and resident of a segment grow by an allocation, those of the process by the same, and both go when it is gone."
         => memory;
+    "Statistics.SystemMemoryIsWhatAllocationsTake" on Boot::Fresh, "d3dkmt_querystatistics_process_information":
+        "The machine's memory of the process grows by an allocation that is made resident there, and not by one in video memory; it goes with the allocation."
+        => system_memory;
     "Statistics.RunningTimeIsOfPackets" on Boot::Fresh, "d3dkmt_querystatistics_process_node_information":
         "Packets of the process are counted on the node that ran them, with a time that grows, and are part of what the node has done altogether."
         => running;
@@ -213,6 +216,27 @@ fn memory(case: &Case) -> Result<(), Failure> {
         let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true);
         granted(rig.destroy_allocation_with(handle, flags), "the destruction")?;
         ensure_eq!(totals(case, &rig)?, before, "bytes without it");
+    }
+    Ok(())
+}
+
+fn system_memory(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 2 << 20;
+    let rig = case.rig()?;
+    let taken = || -> Result<u64, Failure> {
+        let result = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS, |_| ())?;
+        // SAFETY: every arm of the union is plain numbers.
+        Ok(unsafe { result.ProcessInformation.SystemMemory.BytesAllocated })
+    };
+    for (placement, by) in [(Placement::System, SIZE), (Placement::Vram, 0)] {
+        let before = taken()?;
+        let handle = rig.create(SIZE, placement).map_err(|status| Failure::new(format!("an allocation: {status}")))?;
+        ensure_eq!(taken()?, before, "bytes with an allocation in {placement:?} that is nowhere yet");
+        rig.make_resident(handle)?;
+        ensure_eq!(taken()?, before + by, "bytes with it resident");
+        let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true);
+        granted(rig.destroy_allocation_with(handle, flags), "the destruction")?;
+        ensure_eq!(taken()?, before, "bytes without it");
     }
     Ok(())
 }

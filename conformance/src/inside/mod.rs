@@ -74,6 +74,7 @@ mod power_device;
 mod power_idle;
 mod power_loss;
 mod preemption;
+mod processes;
 mod queue;
 mod races;
 mod residency;
@@ -140,6 +141,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     scale::CASES,
     scheduling::CASES,
     scheduling_priorities::CASES,
+    processes::CASES,
     packet::CASES,
     compute::CASES,
     preemption::CASES,

@@ -182,7 +182,25 @@ pub struct D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT {
     pub Support: u8,
 }
 
+/// Access to a process: its limits of memory are changed. [winnt: PROCESS_SET_QUOTA]
+pub const PROCESS_SET_QUOTA: u32 = 0x0100;
+/// Access to a process: its priority class, among others, is changed. [winnt: PROCESS_SET_INFORMATION]
+pub const PROCESS_SET_INFORMATION: u32 = 0x0200;
+/// Access to a process: it is asked about. [winnt: PROCESS_QUERY_INFORMATION]
+pub const PROCESS_QUERY_INFORMATION: u32 = 0x0400;
+/// Access to a process: it is asked about what is no secret of it. [winnt: PROCESS_QUERY_LIMITED_INFORMATION]
+pub const PROCESS_QUERY_LIMITED_INFORMATION: u32 = 0x1000;
+
+/// A thread by its number and that of its process. [wdm: CLIENT_ID]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CLIENT_ID {
+    pub UniqueProcess: HANDLE,
+    pub UniqueThread: HANDLE,
+}
+
 zeroed! {
+    CLIENT_ID,
     D3DKMT_ENUMADAPTERS,
     D3DKMT_OPENADAPTERFROMDEVICENAME,
     D3DKMT_ISFEATUREENABLED,

@@ -268,6 +268,11 @@ macro_rules! for_each_thunk {
                     /// Opens the fence of a sync file. [d3dkmthk: D3DKMTOpenSyncObjectFromSyncFile]
                     D3DKMTOpenSyncObjectFromSyncFile(args: *mut D3DKMT_OPENSYNCOBJECTFROMSYNCFILE);
                 }
+                "ntdll" {
+                    /// Opens a process of the machine by its number: where the handle goes, the access that it grants, an OBJECT_ATTRIBUTES without a name, and
+                    /// the number. [ntddk: NtOpenProcess]
+                    NtOpenProcess(handle: *mut HANDLE, access: u32, attributes: *const c_void, client: *const CLIENT_ID);
+                }
                 "campanile_kmt" {
                     /// Makes a file descriptor of what a kernel handle stands for, by which another program of this host gets a handle of it. Windows has no
                     /// such thunk.

@@ -1,5 +1,6 @@
 //! What processes of a machine find by a name, or by a handle that every process knows.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -26,6 +27,9 @@ enum Named {
     OlderSync(Weak<OlderSyncHandle>),
 }
 
+/// A process, which is a `Process` of the module above this one.
+pub(crate) type WeakAnyProcess = Weak<dyn Any + Send + Sync>;
+
 /// Object behind a shared NT handle.
 #[derive(Clone)]
 pub(crate) enum KernelObject {
@@ -34,6 +38,8 @@ pub(crate) enum KernelObject {
     OlderSync(Arc<OlderSyncHandle>),
     /// A resource, and the access that the handle grants to it and what is shared with it.
     SharedResource(Arc<ResourceHandle>, u32),
+    /// A process, and the rights of who has the handle.
+    Process(WeakAnyProcess, u32),
 }
 
 /// A shared resource as kernel handles have it. A name goes with the last of them.
@@ -97,9 +103,27 @@ pub(super) struct Shared {
     keyed_mutexes: Globals<KeyedMutex>,
     resources: Globals<SharedResource>,
     older_syncs: Globals<OlderSync>,
+    /// Those that have not ended, by number, oldest first.
+    processes: Mutex<Vec<(u64, WeakAnyProcess)>>,
 }
 
 impl Machine {
+    /// A process of the machine can be found by its number from now on, until it ends.
+    pub(crate) fn note_process(&self, number: u64, process: WeakAnyProcess) {
+        lock(&self.0.shared.processes).push((number, process));
+    }
+
+    /// The process of the machine at this address has ended.
+    pub(crate) fn forget_process<T>(&self, process: &T) {
+        lock(&self.0.shared.processes).retain(|(_, known)| !std::ptr::addr_eq(known.as_ptr(), process));
+    }
+
+    /// The process of the machine with a number, the youngest one of several.
+    pub(crate) fn process_numbered(&self, number: u64) -> Option<WeakAnyProcess> {
+        let processes = lock(&self.0.shared.processes);
+        processes.iter().rev().find(|(known, _)| *known == number).map(|(_, process)| Weak::clone(process))
+    }
+
     /// Gives a shared fence a name.
     ///
     /// # Errors

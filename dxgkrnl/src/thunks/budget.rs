@@ -7,58 +7,60 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use crate::adapter::Adapter;
 use crate::process::{Object, Process, WeakProcess};
 use crate::vidmm::{BudgetRegistration, Group, TrimRegistration};
-use crate::vidsch::{Device, ProcessAdapter};
+use crate::vidsch::Device;
 
+use super::process::{self, CURRENT_PROCESS};
 use super::{enter, enter_read_only, power};
 
-/// The pseudo handle of the calling process.
-const CURRENT_PROCESS: usize = usize::MAX;
-
-/// The calling process on an adapter. There are no handles of other processes.
-fn caller(
-    process: &Process,
-    handle: HANDLE,
-    adapter: D3DKMT_HANDLE,
-    physical: u32,
-) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
-    if !handle.is_null() && handle.addr() != CURRENT_PROCESS {
-        return Err(STATUS_INVALID_HANDLE);
-    }
-    let adapter = process.get_adapter(adapter)?;
-    if physical >= adapter.adapter.caps().engines {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    if !adapter.adapter.is_running() {
-        return Err(STATUS_DEVICE_REMOVED);
-    }
-    process.on_adapter(&adapter.adapter)
+/// Does `act` with the process that a handle stands for, on an adapter that the calling one has open; NULL is the calling one, too.
+fn with<T>(
+    caller: &Arc<Process>,
+    (handle, rights): (HANDLE, u32),
+    (adapter, physical): (D3DKMT_HANDLE, u32),
+    act: impl FnOnce(&Process, &Arc<Adapter>) -> Result<T, NTSTATUS>,
+) -> Result<T, NTSTATUS> {
+    let handle = if handle.is_null() { CURRENT_PROCESS } else { handle };
+    process::with(caller, handle, rights, |process| {
+        let adapter = &caller.get_adapter(adapter)?.adapter;
+        if physical >= adapter.caps().engines {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if !adapter.is_running() {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        act(process, adapter)
+    })
 }
 
-/// [d3dkmthk: D3DKMTQueryVideoMemoryInfo]
+/// Of another process with a handle that grants PROCESS_QUERY_INFORMATION. [d3dkmthk: D3DKMTQueryVideoMemoryInfo]
 pub(super) unsafe extern "win64" fn query_video_memory_info(args: *mut D3DKMT_QUERYVIDEOMEMORYINFO) -> NTSTATUS {
     enter("D3DKMTQueryVideoMemoryInfo", args, |process, args| {
         let group = Group::new(args.MemorySegmentGroup)?;
-        // The first use of an adapter makes page tables.
-        let is_first = || process.get_adapter(args.hAdapter).is_ok_and(|open| !process.is_on(&open.adapter));
-        let _powered = power::where_needed(process, is_first);
-        let caller = caller(process, args.hProcess, args.hAdapter, args.PhysicalAdapterIndex)?;
-        let info = caller.adapter.vidmm().video_memory_info(&caller.space, group);
+        let place = (args.hAdapter, args.PhysicalAdapterIndex);
+        let info = with(process, (args.hProcess, PROCESS_QUERY_INFORMATION), place, |named, adapter| {
+            // The first use of an adapter makes page tables.
+            let _powered = power::where_needed(process, || !named.is_on(adapter));
+            Ok(adapter.vidmm().video_memory_info(&named.on_adapter(adapter)?.space, group))
+        })?;
         (args.Budget, args.CurrentUsage) = (info.budget, info.usage);
         (args.CurrentReservation, args.AvailableForReservation) = (info.reservation, info.available);
         Ok(STATUS_SUCCESS)
     })
 }
 
-/// [d3dkmthk: D3DKMTChangeVideoMemoryReservation]
+/// Of another process with a handle that grants PROCESS_SET_INFORMATION. [d3dkmthk: D3DKMTChangeVideoMemoryReservation]
 pub(super) unsafe extern "win64" fn change_video_memory_reservation(
     args: *mut D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTChangeVideoMemoryReservation", args, |process, args| {
         let group = Group::new(args.MemorySegmentGroup)?;
-        let caller = caller(process, args.hProcess, args.hAdapter, args.PhysicalAdapterIndex)?;
-        caller.adapter.vidmm().reserve_memory(&caller.space, group, args.Reservation)?;
+        let place = (args.hAdapter, args.PhysicalAdapterIndex);
+        with(process, (args.hProcess, PROCESS_SET_INFORMATION), place, |named, adapter| {
+            adapter.vidmm().reserve_memory(&named.on_adapter(adapter)?.space, group, args.Reservation)
+        })?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -13,7 +13,7 @@ use crate::adapter::Adapter;
 use crate::process::Process;
 
 use super::adapter::{self, is_compute_only};
-use super::{enter, enter_read_only, user};
+use super::{enter, enter_read_only, process, user};
 
 /// Version of every feature here.
 const FEATURE_VERSION: u16 = 1;
@@ -174,9 +174,9 @@ pub(super) unsafe extern "win64" fn get_process_device_removal_support(
     args: *mut D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT,
 ) -> NTSTATUS {
     enter("D3DKMTGetProcessDeviceRemovalSupport", args, |process, args| {
-        if args.hProcess.addr() != usize::MAX {
-            return Err(STATUS_INVALID_HANDLE);
-        }
+        process::with(process, args.hProcess, PROCESS_QUERY_INFORMATION | PROCESS_QUERY_LIMITED_INFORMATION, |_| {
+            Ok(())
+        })?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         machine.adapter(args.AdapterLuid).ok_or(STATUS_INVALID_PARAMETER)?;
         args.Support = 1;

@@ -22,6 +22,7 @@ mod older_sync;
 mod packet;
 mod power;
 pub(crate) mod priority;
+mod process;
 mod queue;
 mod residency;
 mod resource;
@@ -166,6 +167,7 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTCreateSyncFile: sync_file::create_sync_file,
     D3DKMTWaitSyncFile: sync_file::wait_sync_file,
     D3DKMTOpenSyncObjectFromSyncFile: sync_file::open_sync_object_from_sync_file,
+    NtOpenProcess: process::open_process,
     CampanileExportNtHandle: descriptor::export_nt_handle,
     CampanileImportNtHandle: descriptor::import_nt_handle,
 };

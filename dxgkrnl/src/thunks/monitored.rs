@@ -58,6 +58,7 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
             cross_adapter: info.Flags.CrossAdapter(),
             rights: Rights::of_flags(info.Flags)?,
             keeps_value: info.Flags.NoSignalMaxValueOnTdr(),
+            waiters_stay: info.Flags.UnwaitCpuWaitersOnlyOnDestroy(),
             ..FenceOptions::default()
         };
         let fence = device.adapter.vidsch().create_monitored_fence(&device, options)?;

@@ -15,6 +15,24 @@ const ATTRIBUTES_WORDS: u32 = 6;
 /// Longest name, in bytes.
 const NAME_MAX: u32 = 1024;
 
+/// Where the ObjectName of an OBJECT_ATTRIBUTES lies in user mode, 0 without one.
+fn text_of_attributes(attributes: *const c_void) -> Result<u64, NTSTATUS> {
+    let words = user::read_array(attributes.cast::<u64>(), ATTRIBUTES_WORDS)?;
+    let &[length, root, name, ..] = words.as_slice() else { return Err(STATUS_INVALID_PARAMETER) };
+    if length as u32 != ATTRIBUTES_WORDS * 8 || root != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    Ok(name)
+}
+
+/// Refuses an OBJECT_ATTRIBUTES of user mode with a name.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER_MIX for one with a name; otherwise as [`of_attributes`].
+pub(super) fn check_nameless(attributes: *const c_void) -> Result<(), NTSTATUS> {
+    if text_of_attributes(attributes)? == 0 { Ok(()) } else { Err(STATUS_INVALID_PARAMETER_MIX) }
+}
+
 /// The name in an OBJECT_ATTRIBUTES of user mode; `None` without one. Names are compared unit by unit: folders of names, their letter case and
 /// RootDirectory are the object manager's, which this system has none of.
 ///
@@ -22,11 +40,7 @@ const NAME_MAX: u32 = 1024;
 /// STATUS_INVALID_PARAMETER for another length of the structure, and for a RootDirectory; STATUS_OBJECT_NAME_INVALID for a name that is empty, cut
 /// inside a unit or too long; STATUS_ACCESS_VIOLATION.
 pub(super) fn of_attributes(attributes: *const c_void) -> Result<Option<Vec<u16>>, NTSTATUS> {
-    let words = user::read_array(attributes.cast::<u64>(), ATTRIBUTES_WORDS)?;
-    let &[length, root, name, ..] = words.as_slice() else { return Err(STATUS_INVALID_PARAMETER) };
-    if length as u32 != ATTRIBUTES_WORDS * 8 || root != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
+    let name = text_of_attributes(attributes)?;
     if name == 0 {
         return Ok(None);
     }

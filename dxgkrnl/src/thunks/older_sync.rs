@@ -39,7 +39,8 @@ pub(super) fn create(
         return Err(STATUS_NOT_SUPPORTED);
     }
     let (shared, by_kernel) = (info.Flags.Shared(), info.Flags.NtSecuritySharing());
-    let rest = info.Flags.with_Shared(false).with_NtSecuritySharing(false);
+    // Processors wait for no such object, so that nobody has to be kept waiting.
+    let rest = info.Flags.with_Shared(false).with_NtSecuritySharing(false).with_UnwaitCpuWaitersOnlyOnDestroy(false);
     let notifies = info.Type == Type::D3DDDI_CPU_NOTIFICATION;
     if notifies && info.Flags.SignalByKmd() {
         // The driver would get the event by DxgkDdiCreateCpuEvent, which no adapter here has.

@@ -49,6 +49,7 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTOpenSyncObjectNtHandleFromName", Need::Nothing),
     ("D3DKMTOpenSyncObjectFromNtHandle", Need::Nothing),
     ("D3DKMTOpenSynchronizationObject", Need::Nothing),
+    ("NtOpenProcess", Need::Nothing),
     ("D3DKMTEnumAdapters", Need::Nothing),
     ("D3DKMTCreateSyncFile", Need::Nothing),
     ("D3DKMTOpenAdapterFromDeviceName", Need::Nothing),

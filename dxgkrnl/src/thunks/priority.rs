@@ -9,7 +9,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 use crate::process::Process;
 use crate::vidsch::priority::{self, Priority};
 
-use super::{enter, enter_read_only, guarded, user};
+use super::{enter, enter_read_only, guarded, process, user};
 
 fn change(
     process: &Process,
@@ -100,15 +100,10 @@ pub unsafe extern "win64" fn D3DKMTGetContextInProcessSchedulingPriority(
     })
 }
 
-/// True for the pseudo-handle that `GetCurrentProcess` returns.
-fn is_current(process: HANDLE) -> bool {
-    process.addr() == usize::MAX
-}
-
-/// Sets how the contexts of the calling process stand among those of others, those to come as well. Takes effect for work that is queued
-/// already. A process can be named by the handle that `GetCurrentProcess` returns only. Errors: STATUS_INVALID_PARAMETER for a class
-/// that does not exist; STATUS_INVALID_HANDLE for another handle; STATUS_PRIVILEGE_NOT_HELD for a class above normal without
-/// [`Process::grant_increase_priority`]. Nothing is changed then. [d3dkmthk: D3DKMTSetProcessSchedulingPriorityClass]
+/// Sets how the contexts of a process stand among those of others, those to come as well. Takes effect for work that is queued
+/// already. Another process than the calling one is named by a handle with PROCESS_SET_INFORMATION. Errors: STATUS_INVALID_PARAMETER for a class
+/// that does not exist; STATUS_PRIVILEGE_NOT_HELD for a class above normal if the caller lacks
+/// [`Process::grant_increase_priority`]; those of the handle. Nothing is changed then. [d3dkmthk: D3DKMTSetProcessSchedulingPriorityClass]
 ///
 /// # Safety
 /// Callable with any arguments.
@@ -118,16 +113,15 @@ pub unsafe extern "win64" fn D3DKMTSetProcessSchedulingPriorityClass(
     PriorityClass: D3DKMT_SCHEDULINGPRIORITYCLASS,
 ) -> NTSTATUS {
     guarded("D3DKMTSetProcessSchedulingPriorityClass", |process| {
-        if !is_current(hProcess) {
-            return Err(STATUS_INVALID_HANDLE);
-        }
-        process.set_class(priority::check_class(PriorityClass, process.may_increase_priority())?)?;
-        Ok(STATUS_SUCCESS)
+        process::with(process, hProcess, PROCESS_SET_INFORMATION, |named| {
+            named.set_class(priority::check_class(PriorityClass, process.may_increase_priority())?)?;
+            Ok(STATUS_SUCCESS)
+        })
     })
 }
 
-/// How the contexts of the calling process stand among those of others. Errors: as
-/// [`D3DKMTSetProcessSchedulingPriorityClass`]. [d3dkmthk: D3DKMTGetProcessSchedulingPriorityClass]
+/// How the contexts of a process stand among those of others. Another process than the calling one is named by a handle with PROCESS_QUERY_INFORMATION.
+/// Errors: those of the handle. [d3dkmthk: D3DKMTGetProcessSchedulingPriorityClass]
 ///
 /// # Safety
 /// As [`D3DKMTSetContextSchedulingPriority`].
@@ -137,10 +131,8 @@ pub unsafe extern "win64" fn D3DKMTGetProcessSchedulingPriorityClass(
     pPriorityClass: *mut D3DKMT_SCHEDULINGPRIORITYCLASS,
 ) -> NTSTATUS {
     guarded("D3DKMTGetProcessSchedulingPriorityClass", |process| {
-        if !is_current(hProcess) {
-            return Err(STATUS_INVALID_HANDLE);
-        }
-        user::write(pPriorityClass, &process.class())?;
+        let class = process::with(process, hProcess, PROCESS_QUERY_INFORMATION, |process| Ok(process.class()))?;
+        user::write(pPriorityClass, &class)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
 use crate::vidmm::{Allocation, ResidencyStatus};
 use crate::vidsch::Device;
 
 use super::memory::{allocations, lock_entire, read_handles, unlock_each};
-use super::{enter, enter_read_only, user};
+use super::{enter, enter_read_only, process, user};
 
 /// What a request names: a list of allocations, or a resource with all of its own. The flag says that it is a resource.
 ///
@@ -101,22 +101,17 @@ pub(super) unsafe extern "win64" fn get_allocation_priority(args: *mut D3DKMT_GE
     })
 }
 
-/// The calling process; it is named by what `GetCurrentProcess` returns.
-///
 /// # Errors
-/// STATUS_INVALID_HANDLE for another one; STATUS_INVALID_PARAMETER for a structure of another size.
-fn check_process<T>(size: u32, process: HANDLE) -> Result<(), NTSTATUS> {
-    if size as usize != size_of::<T>() {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    if process.addr() == usize::MAX { Ok(()) } else { Err(STATUS_INVALID_HANDLE) }
+/// STATUS_INVALID_PARAMETER for a structure of another size.
+fn check_size<T>(size: u32) -> Result<(), NTSTATUS> {
+    if size as usize == size_of::<T>() { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
 /// Takes what the process has offered for decommitment, the cheapest first, until `DecommitRequested` bytes are given back, or all for 0.
 /// `OnlyRepurposed` and `Lazy` leave alone what still has its contents. [d3dkmthk: D3DKMTTrimProcessCommitment]
 pub(super) unsafe extern "win64" fn trim_process_commitment(args: *mut D3DKMT_TRIMPROCESSCOMMITMENT) -> NTSTATUS {
     enter("D3DKMTTrimProcessCommitment", args, |process, args| {
-        check_process::<D3DKMT_TRIMPROCESSCOMMITMENT>(args.cbSize, args.hProcess)?;
+        check_size::<D3DKMT_TRIMPROCESSCOMMITMENT>(args.cbSize)?;
         let known = D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS::new().with_Lazy(true).with_OnlyRepurposed(true).into_bits();
         if args.Flags.into_bits() & !known != 0 {
             return Err(STATUS_INVALID_PARAMETER);
@@ -126,22 +121,25 @@ pub(super) unsafe extern "win64" fn trim_process_commitment(args: *mut D3DKMT_TR
             return Ok(STATUS_SUCCESS);
         }
         let wanted = if args.DecommitRequested == 0 { u64::MAX } else { args.DecommitRequested };
-        for known in process.known_adapters() {
-            let left = wanted.saturating_sub(args.NumBytesDecommitted);
-            if left == 0 {
-                break;
+        process::with(process, args.hProcess, PROCESS_SET_QUOTA, |process| {
+            for known in process.known_adapters() {
+                let left = wanted.saturating_sub(args.NumBytesDecommitted);
+                if left == 0 {
+                    break;
+                }
+                args.NumBytesDecommitted += known.adapter.vidmm().decommit(&known.space, left)?;
             }
-            args.NumBytesDecommitted += known.adapter.vidmm().decommit(&known.space, left)?;
-        }
-        Ok(STATUS_SUCCESS)
+            Ok(STATUS_SUCCESS)
+        })
     })
 }
 
 /// Bytes of system memory that [`trim_process_commitment`] would give back. [d3dkmthk: D3DKMTQueryProcessOfferInfo]
 pub(super) unsafe extern "win64" fn query_process_offer_info(args: *mut D3DKMT_QUERYPROCESSOFFERINFO) -> NTSTATUS {
     enter("D3DKMTQueryProcessOfferInfo", args, |process, args| {
-        check_process::<D3DKMT_QUERYPROCESSOFFERINFO>(args.cbSize, args.hProcess)?;
-        let known = process.known_adapters();
+        check_size::<D3DKMT_QUERYPROCESSOFFERINFO>(args.cbSize)?;
+        let known =
+            process::with(process, args.hProcess, PROCESS_QUERY_INFORMATION, |process| Ok(process.known_adapters()))?;
         let (bytes, uniqueness) = known.iter().fold((0u64, 0u64), |(bytes, uniqueness), known| {
             let (more, at) = known.adapter.vidmm().decommittable(&known.space);
             (bytes.saturating_add(more), uniqueness.max(at))

@@ -143,7 +143,7 @@ fn shared_fence(process: &Process, handle: HANDLE) -> Result<(Arc<SharedFence>, 
 /// Flags of an opening say again how the fence is shared.
 fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<(), NTSTATUS> {
     let other = flags.with_Shared(false).with_NtSecuritySharing(false).with_CrossAdapter(false);
-    let other = other.with_NoSignal(false).with_NoWait(false).into_bits();
+    let other = other.with_NoSignal(false).with_NoWait(false).with_UnwaitCpuWaitersOnlyOnDestroy(false).into_bits();
     let wrong = flags.CrossAdapter() && !matches!(shared, SharedFence::CrossAdapter(_));
     if other != 0 || wrong { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
 }
@@ -192,6 +192,9 @@ pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let mut private = args.PrivateDriverData;
         let fence = open(&device, &shared, device.adapter.has_native_fences(), rights, &mut private)?;
+        if args.Flags.UnwaitCpuWaitersOnlyOnDestroy() {
+            fence.keep_waiters();
+        }
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         args.PrivateDriverData = private;
         args.NativeFenceMapping = sync::mapping(&fence);
@@ -221,6 +224,9 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
         check_sharing(&shared, args.Flags.with_NoGPUAccess(false))?;
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let fence = open(&device, &shared, false, rights, &mut [0; 64])?;
+        if args.Flags.UnwaitCpuWaitersOnlyOnDestroy() {
+            fence.keep_waiters();
+        }
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         opened.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
         opened.FenceValueGPUVirtualAddress = fence.gpu_address();

@@ -20,14 +20,14 @@ use crate::tdr_report::TdrReport;
 use crate::vidmm::{Group, SegmentFigures};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
 
-use super::{adapter_perf, enter};
+use super::{adapter_perf, enter, process};
 
 type Result_ = D3DKMT_QUERYSTATISTICS_RESULT;
 type Type = D3DKMT_QUERYSTATISTICS_TYPE;
 
 /// Errors: STATUS_INVALID_PARAMETER for a kind, an adapter, a physical adapter, a segment or a node that there is not; STATUS_NOT_SUPPORTED for what is about
-/// displays; STATUS_INVALID_HANDLE for another process than the calling one, which is named by what `GetCurrentProcess` returns; all 0 for a
-/// process that has not used the adapter. [d3dkmthk: D3DKMTQueryStatistics]
+/// displays; those of the handle of a process, which needs PROCESS_QUERY_LIMITED_INFORMATION (the calling one is named by what `GetCurrentProcess` returns); all 0
+/// for a process that has not used the adapter. [d3dkmthk: D3DKMTQueryStatistics]
 pub(super) unsafe extern "win64" fn query_statistics(args: *mut D3DKMT_QUERYSTATISTICS) -> NTSTATUS {
     enter("D3DKMTQueryStatistics", args, |process, args| {
         if !(0..=Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2.0).contains(&args.Type.0) {
@@ -41,7 +41,7 @@ pub(super) unsafe extern "win64" fn query_statistics(args: *mut D3DKMT_QUERYSTAT
     })
 }
 
-fn answer(process: &Process, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTATISTICS) -> Result<Result_, NTSTATUS> {
+fn answer(process: &Arc<Process>, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTATISTICS) -> Result<Result_, NTSTATUS> {
     let mut result = Result_::zeroed();
     match args.Type {
         Type::D3DKMT_QUERYSTATISTICS_VIDPNSOURCE | Type::D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE => {
@@ -59,8 +59,12 @@ fn answer(process: &Process, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTATISTI
             result.PhysAdapterInformation = physical(adapter, engine)?;
         }
         Type::D3DKMT_QUERYSTATISTICS_PROCESS => {
-            known(process, adapter, args.hProcess)?;
-            result.ProcessInformation.NodeCount = count(adapter.caps().nodes.len());
+            let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION::zeroed();
+            told.NodeCount = count(adapter.caps().nodes.len());
+            if let Some(known) = known(process, adapter, args.hProcess)? {
+                told.SystemMemory.BytesAllocated = adapter.vidmm().system_bytes(&known.space);
+            }
+            result.ProcessInformation = told;
         }
         Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER | Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2 => {
             known(process, adapter, args.hProcess)?;
@@ -88,12 +92,15 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The calling process on the adapter; `None` if it has not used it.
-fn known(process: &Process, adapter: &Arc<Adapter>, handle: HANDLE) -> Result<Option<Arc<ProcessAdapter>>, NTSTATUS> {
-    if handle.addr() != usize::MAX {
-        return Err(STATUS_INVALID_HANDLE);
-    }
-    Ok(process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())))
+/// The process that a handle stands for, on the adapter; `None` if it has not used it.
+fn known(
+    process: &Arc<Process>,
+    adapter: &Arc<Adapter>,
+    handle: HANDLE,
+) -> Result<Option<Arc<ProcessAdapter>>, NTSTATUS> {
+    process::with(process, handle, PROCESS_QUERY_INFORMATION | PROCESS_QUERY_LIMITED_INFORMATION, |process| {
+        Ok(process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())))
+    })
 }
 
 /// Figures of the adapter, or those of one of its physical adapters.
@@ -170,7 +177,7 @@ fn node_information(figures: NodeFigures, paging: NodeFigures) -> D3DKMT_QUERYST
 }
 
 fn node(
-    process: &Process,
+    process: &Arc<Process>,
     adapter: &Arc<Adapter>,
     args: &D3DKMT_QUERYSTATISTICS,
     result: &mut Result_,
@@ -228,7 +235,7 @@ fn segment_place(adapter: &Adapter, args: &D3DKMT_QUERYSTATISTICS) -> Result<usi
 }
 
 fn segment(
-    process: &Process,
+    process: &Arc<Process>,
     adapter: &Arc<Adapter>,
     args: &D3DKMT_QUERYSTATISTICS,
     result: &mut Result_,
@@ -293,7 +300,7 @@ fn usage(described: &Segment, figures: SegmentFigures) -> D3DKMT_QUERYSTATISTICS
 }
 
 fn group(
-    process: &Process,
+    process: &Arc<Process>,
     adapter: &Arc<Adapter>,
     args: &D3DKMT_QUERYSTATISTICS,
     result: &mut Result_,

@@ -30,6 +30,7 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
             intra_gpu,
             rights: Rights::of_flags(args.Info.Flags)?,
             keeps_value: args.Info.Flags.NoSignalMaxValueOnTdr(),
+            waiters_stay: args.Info.Flags.UnwaitCpuWaitersOnlyOnDestroy(),
             ..FenceOptions::default()
         };
         let fence = device.adapter.vidsch().create_native_fence(&device, options, &mut private)?;
@@ -100,7 +101,8 @@ pub(super) fn check_sharing(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result
         return Err(STATUS_INVALID_PARAMETER);
     }
     let rest = flags.with_Shared(false).with_NtSecuritySharing(false).with_CrossAdapter(false);
-    Ok(rest.with_NoSignal(false).with_NoWait(false).with_NoSignalMaxValueOnTdr(false).into_bits())
+    let rest = rest.with_NoSignalMaxValueOnTdr(false).with_UnwaitCpuWaitersOnlyOnDestroy(false);
+    Ok(rest.with_NoSignal(false).with_NoWait(false).into_bits())
 }
 
 /// Refused for the progress fence of a queue, which goes with the queue. [d3dkmthk: D3DKMTDestroySynchronizationObject]

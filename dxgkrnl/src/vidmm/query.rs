@@ -106,6 +106,14 @@ impl VidMm {
         lock(&self.memory).figures(segment, process)
     }
 
+    /// Bytes of the machine's memory in which allocations of a process are.
+    pub(crate) fn system_bytes(&self, process: &AddressSpace) -> u64 {
+        let memory = lock(&self.memory);
+        let of_process = memory.allocations.values().filter(|state| state.allocation.is_of(process.id()));
+        let in_system = of_process.filter(|state| !state.destroyed && matches!(state.place, Location::System(_)));
+        in_system.fold(0, |bytes, state| bytes.saturating_add(state.allocation.size()))
+    }
+
     /// D3DKMTUpdateAllocationProperty: the segments in which an allocation may be, a bit each for those of its engine, and the order in which
     /// they are tried from now on. An allocation that is somewhere stays there until it leaves for another reason.
     /// [d3dukmdt: D3DDDI_UPDATEALLOCPROPERTY]

@@ -67,6 +67,8 @@ pub(crate) struct Fence {
     shareable: bool,
     /// The value stays as it is when the devices are lost.
     keeps_value: bool,
+    /// Who waits for it still waits when what that was through is closed.
+    waiters_stay: bool,
     /// What it has in common with the same fence on other adapters.
     cross: Option<Arc<CrossAdapter>>,
     current: Word,
@@ -116,6 +118,7 @@ impl Fence {
             kind,
             shareable: options.shareable,
             keeps_value: options.keeps_value,
+            waiters_stay: options.waiters_stay,
             cross: cross.cloned(),
             current: home.current(),
             fence32,
@@ -160,6 +163,11 @@ impl Fence {
     /// True if other processes may open it.
     pub(crate) fn is_shareable(&self) -> bool {
         self.shareable
+    }
+
+    /// True if who waits for it still waits when what that was through is closed.
+    pub(super) fn waiters_stay(&self) -> bool {
+        self.waiters_stay
     }
 
     /// True if a CPU may wait for it and signal it.
@@ -438,6 +446,8 @@ impl Fence {
             open.end(STATUS_DEVICE_REMOVED);
             open.destroy();
         }
+        // Waits of those who have closed it end, too.
+        self.end(STATUS_DEVICE_REMOVED);
         let _opens = lock(&self.opens);
         self.destroy();
     }

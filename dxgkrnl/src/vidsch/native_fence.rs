@@ -39,6 +39,9 @@ pub(crate) struct FenceOptions {
     /// The value stays as it is when the devices are lost, instead of becoming all ones. [d3dukmdt:
     /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignalMaxValueOnTdr]
     pub(crate) keeps_value: bool,
+    /// The processor's waits go on when what they were made through is closed, until the fence is destroyed. [d3dukmdt:
+    /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, UnwaitCpuWaitersOnlyOnDestroy]
+    pub(crate) waiters_stay: bool,
 }
 
 impl Default for FenceOptions {
@@ -51,6 +54,7 @@ impl Default for FenceOptions {
             intra_gpu: false,
             rights: Rights::ALL,
             keeps_value: false,
+            waiters_stay: false,
         }
     }
 }
@@ -186,7 +190,7 @@ impl VidSch {
                     }
                     None => None,
                 };
-                Ok(SyncObject::new(fence, device.id(), local, view, rights, of_queue))
+                Ok(SyncObject::new(fence, device, local, view, rights, of_queue))
             },
         )
     }

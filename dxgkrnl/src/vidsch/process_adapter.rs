@@ -1,7 +1,11 @@
 //! A process as one adapter knows it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, lock};
+use wddm_ddi::status::STATUS_CANCELLED;
+
+use crate::fence::Wait;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::{AddressSpace, Kept};
 use crate::vidsch::RenderAdapter;
@@ -23,11 +27,54 @@ pub(crate) struct ProcessAdapter {
     pub(crate) class: Arc<SchedulingClass>,
     /// Addresses that the process got on the adapter and may use although the adapter stopped.
     pub(crate) kept: Arc<Kept>,
+    /// Waits of the processor that go on though what they were made through is closed.
+    pub(crate) lingering: Arc<LingeringWaits>,
+}
+
+/// Waits of a process' processor for fences that it has closed, until the process ends. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+/// UnwaitCpuWaitersOnlyOnDestroy]
+#[derive(Default)]
+pub(crate) struct LingeringWaits(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    ended: bool,
+    /// By our handle of the fence.
+    waits: Vec<(KmdHandle, Weak<Wait>)>,
+}
+
+impl LingeringWaits {
+    /// These wait for a fence still. False if the process has ended, which releases them.
+    pub(super) fn add(&self, fence: KmdHandle, waits: &[Weak<Wait>]) -> bool {
+        let mut state = lock(&self.0);
+        if !state.ended {
+            state.waits.retain(|(_, wait)| wait.strong_count() > 0);
+            state.waits.extend(waits.iter().map(|wait| (fence, Weak::clone(wait))));
+        }
+        !state.ended
+    }
 }
 
 impl ProcessAdapter {
     /// Number and name of the process, for reports.
     pub(crate) fn owner(&self) -> String {
         format!("process {} ({})", self.id, self.name)
+    }
+
+    /// The process ends: nobody of it waits any more for a fence that it has closed.
+    pub(crate) fn end_waits(&self) {
+        let waits = {
+            let mut state = lock(&self.lingering.0);
+            state.ended = true;
+            std::mem::take(&mut state.waits)
+        };
+        for (fence, wait) in waits {
+            if let Some(wait) = wait.upgrade() {
+                wait.finish(STATUS_CANCELLED);
+            }
+            if let Some(fence) = self.adapter.vidsch().fences.get(fence.raw()) {
+                fence.remove_over();
+            }
+        }
     }
 }

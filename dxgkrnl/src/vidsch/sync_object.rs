@@ -1,5 +1,6 @@
 //! A fence as a device of a process has it open.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use nt::lock::{Mutex, lock};
@@ -7,10 +8,11 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidsch::RenderAdapter;
+use crate::vidsch::{Device, RenderAdapter};
 
 use super::fence::Fence;
 use super::native_fence;
+use super::process_adapter::LingeringWaits;
 use super::storage::{GpuAddresses, View};
 use crate::fence::Rights;
 use crate::fence::Wait;
@@ -43,12 +45,22 @@ pub(crate) struct SyncObject {
     rights: Rights,
     /// Process and handle, once it has one.
     name: OnceLock<(u64, D3DKMT_HANDLE)>,
+    /// Who waits through it still waits when it is closed.
+    waiters_stay: AtomicBool,
+    /// Those of the process that do.
+    lingering: Arc<LingeringWaits>,
+}
+
+fn release(waiters: &[Weak<Wait>], status: NTSTATUS) {
+    for wait in waiters.iter().filter_map(Weak::upgrade) {
+        wait.finish(status);
+    }
 }
 
 impl SyncObject {
     pub(super) fn new(
         fence: &Arc<Fence>,
-        device: u64,
+        device: &Device,
         local: Option<KmdHandle>,
         view: Arc<View>,
         rights: Rights,
@@ -57,7 +69,7 @@ impl SyncObject {
         let (user_address, gpu) = (view.user_address(fence.offset()), view.gpu_addresses(fence.offset()));
         Arc::new(Self {
             fence: Arc::clone(fence),
-            device,
+            device: device.id(),
             local,
             of_queue,
             user_address,
@@ -66,6 +78,8 @@ impl SyncObject {
             state: Mutex::default(),
             rights,
             name: OnceLock::new(),
+            waiters_stay: AtomicBool::new(fence.waiters_stay()),
+            lingering: Arc::clone(&device.process.lingering),
         })
     }
 
@@ -175,15 +189,34 @@ impl SyncObject {
             state.ended.get_or_insert(status);
             std::mem::take(&mut state.waiters)
         };
-        for wait in waiters.iter().filter_map(Weak::upgrade) {
-            wait.finish(status);
-        }
+        release(&waiters, status);
         self.fence.remove_over();
     }
 
+    /// Who waits through this instance still waits when it is closed, until the fence is destroyed. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    /// UnwaitCpuWaitersOnlyOnDestroy]
+    pub(crate) fn keep_waiters(&self) {
+        self.waiters_stay.store(true, Ordering::Release);
+    }
+
+    /// Nobody can wait through this instance any more; who does still waits.
+    fn leave_waiters(&self) {
+        let waiters = {
+            let mut state = lock(&self.state);
+            state.ended.get_or_insert(STATUS_CANCELLED);
+            std::mem::take(&mut state.waiters)
+        };
+        if !self.lingering.add(self.fence.system(), &waiters) {
+            release(&waiters, STATUS_CANCELLED);
+        }
+    }
+
     /// Closes the fence here, and destroys it if nothing else refers to it; whoever waits through this instance is released
-    /// with STATUS_CANCELLED. Once is enough.
+    /// with STATUS_CANCELLED, unless waiters stay: those are when the fence is destroyed, or with their process. Once is enough.
     pub(crate) fn destroy(&self) {
+        if self.waiters_stay.load(Ordering::Acquire) {
+            self.leave_waiters();
+        }
         self.end(STATUS_CANCELLED);
         if let Some(name) = self.name.get() {
             self.fence.sch().forget_name(*name);

@@ -93,6 +93,13 @@ fn submission_from_c_follows_the_page_on_every_kind_of_gpu_bus_and_driver() {
 }
 
 #[test]
+fn a_program_alone_finds_itself_by_its_number_and_nobody_else() {
+    let Some(program) = program("kmt/tests/c/beside.c") else { return };
+    let told = fine(&clean(&program).arg("alone").output().expect("a start"));
+    assert_eq!(told, "a program found itself by its number, and nobody else\n");
+}
+
+#[test]
 fn adapters_are_listed_from_c() {
     let Some(program) = program("examples/c/adapters.c") else { return };
     let told = fine(&clean(&program).output().expect("a start"));

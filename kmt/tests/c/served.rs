@@ -121,6 +121,16 @@ fn a_sync_file_and_a_kernel_handle_are_sent_to_another_process_which_signals_the
     assert_eq!(out, "a sync file and a kernel handle went to another process, which signalled their fences\n");
 }
 
+#[test]
+fn a_program_asks_about_another_one_by_the_number_that_the_host_gave_it() {
+    let Some(program) = program("kmt/tests/c/beside.c") else { return };
+    let served = Served::new("beside", PROGRAMS);
+    let output = clean(&program).env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
+    assert_eq!(out, "a program was asked about by another one, until it had ended\n");
+}
+
 /// As many programs at a time as a machine serves, all of them from their start to their end, again and again. The GPU has run each submission once and
 /// no other, and what is left is what there was before.
 #[test]

@@ -9,6 +9,7 @@ use wddm_ddi::types::*;
 use super::*;
 
 pub(super) const DECLARED: &[Declared] = &[
+    structure!(CLIENT_ID, [(UniqueProcess, "HANDLE"), (UniqueThread, "HANDLE")]),
     bits!(D3DDDICB_DESTROYALLOCATION2FLAGS, [("AssumeNotInUse", 0, 1), ("SynchronousDestroy", 1, 1), ("__Reserved", 2, 29), ("SystemUseOnly", 31, 1)]),
     bits!(D3DDDICB_LOCK2FLAGS, [("__Reserved", 0, 32)]),
     bits!(D3DDDICB_LOCKFLAGS, [("ReadOnly", 0, 1), ("WriteOnly", 1, 1), ("DonotWait", 2, 1), ("IgnoreSync", 3, 1), ("LockEntire", 4, 1), ("DonotEvict", 5, 1), ("AcquireAperture", 6, 1), ("Discard", 7, 1), ("NoExistingReference", 8, 1), ("UseAlternateVA", 9, 1), ("IgnoreReadSync", 10, 1), ("__Reserved", 11, 21)]),

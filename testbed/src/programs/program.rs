@@ -71,7 +71,13 @@ impl Program {
         }
         let name = printed(&hello.name);
         observer(&Event::Connected { name: name.clone(), pid: number });
-        let process = Process::elsewhere(machine, &name, Arc::clone(&remote) as Arc<dyn UserSpace>, hello.earlier);
+        let process = Process::elsewhere(
+            machine,
+            &name,
+            number.cast_unsigned(),
+            Arc::clone(&remote) as Arc<dyn UserSpace>,
+            hello.earlier,
+        );
         pids.lock().insert(process.id(), number);
         let caller = Arc::clone(&process);
         let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));

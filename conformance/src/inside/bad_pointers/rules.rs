@@ -189,6 +189,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ("D3DKMTQueryAllocationResidency", "args->pResidencyStatus"),
     ("D3DKMTGetAllocationPriority", "args->pPriorities"),
     ("D3DKMTShareObjects", "handle"),
+    ("NtOpenProcess", "handle"),
     ("CampanileExportNtHandle", "descriptor"),
     ("CampanileImportNtHandle", "handle"),
     ("D3DKMTGetProcessSchedulingPriorityClass", "priority_class"),

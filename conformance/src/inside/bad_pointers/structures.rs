@@ -6,6 +6,7 @@ use wddm_ddi::types::*;
 use super::table::*;
 
 pub(super) const STRUCTURES: &[Structure] = &[
+    structure!(CLIENT_ID, [("UniqueProcess", UniqueProcess, Handle, u8), ("UniqueThread", UniqueThread, Handle, u8)]),
     structure!(D3DDDI_DESTROYPAGINGQUEUE, [("hPagingQueue", hPagingQueue, Word, D3DKMT_HANDLE)]),
     structure!(D3DDDI_MAKERESIDENT, [("hPagingQueue", hPagingQueue, Word, D3DKMT_HANDLE), ("NumAllocations", NumAllocations, Word, u32), ("AllocationList", AllocationList, Pointer, D3DKMT_HANDLE), ("PriorityList", PriorityList, Pointer, u32), ("Flags", Flags, Word, D3DDDI_MAKERESIDENT_FLAGS), ("PagingFenceValue", PagingFenceValue, Word, u64), ("NumBytesToTrim", NumBytesToTrim, Word, u64)]),
     structure!(D3DDDI_MAPGPUVIRTUALADDRESS, [("hPagingQueue", hPagingQueue, Word, D3DKMT_HANDLE), ("BaseAddress", BaseAddress, Word, D3DGPU_VIRTUAL_ADDRESS), ("MinimumAddress", MinimumAddress, Word, D3DGPU_VIRTUAL_ADDRESS), ("MaximumAddress", MaximumAddress, Word, D3DGPU_VIRTUAL_ADDRESS), ("hAllocation", hAllocation, Word, D3DKMT_HANDLE), ("OffsetInPages", OffsetInPages, Word, D3DGPU_SIZE_T), ("SizeInPages", SizeInPages, Word, D3DGPU_SIZE_T), ("Protection", Protection, Word, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE), ("DriverProtection", DriverProtection, Word, u64), ("Reserved0", Reserved0, Word, u32), ("Reserved1", Reserved1, Word, u64), ("VirtualAddress", VirtualAddress, Word, D3DGPU_VIRTUAL_ADDRESS), ("PagingFenceValue", PagingFenceValue, Word, u64)]),
