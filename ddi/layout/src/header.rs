@@ -96,6 +96,7 @@ struct Writer<'a> {
 /// Position of a member in a type of the table: the path of names that leads to it.
 struct MemberPath<'a> {
     of: &'a TypeFacts,
+    owner: &'a str,
     prefix: String,
     depth: usize,
 }
@@ -131,7 +132,7 @@ impl<'a> Writer<'a> {
         if !doc.is_empty() && !doc.contains(['`', '[']) {
             let _ = writeln!(text, "/* {} */", doc.trim_end_matches(&['.', ':', ' '][..]));
         }
-        let place = MemberPath { of, prefix: String::new(), depth: 1 };
+        let place = MemberPath { of, owner: name, prefix: String::new(), depth: 1 };
         match &declared.shape {
             Shape::Open { .. } => self.enumeration(name, &mut text)?,
             Shape::Bits { bits } => {
@@ -255,7 +256,10 @@ impl<'a> Writer<'a> {
 
     fn members(&self, fields: &'a [Member], place: &MemberPath<'_>, text: &mut String) -> Result<(), String> {
         let indent = place.indent();
+        let mut model = None;
         for field in fields {
+            let since = self.facts.since.get(&format!("{}.{}{}", place.owner, place.prefix, field.name));
+            change_model(&mut model, since.map(String::as_str), text);
             let inner = self.source.types.get(&field.ty).filter(|inner| self.is_inline(inner));
             let Some(inner) = inner else {
                 let (ty, tail) = c_type(&field.ty)?;
@@ -265,7 +269,7 @@ impl<'a> Writer<'a> {
             };
             let named = place.has(&field.name);
             let prefix = if named { format!("{}{}.", place.prefix, field.name) } else { place.prefix.clone() };
-            let within = MemberPath { of: place.of, prefix, depth: place.depth + 1 };
+            let within = MemberPath { of: place.of, owner: place.owner, prefix, depth: place.depth + 1 };
             let sibling = fields.iter().any(|other| other.name == "Value") && !named;
             match &inner.shape {
                 Shape::Record { fields } => {
@@ -282,8 +286,23 @@ impl<'a> Writer<'a> {
             let name = if named { format!(" {}", field.name) } else { String::new() };
             let _ = writeln!(text, "{indent}}}{name};");
         }
+        change_model(&mut model, None, text);
         Ok(())
     }
+}
+
+/// What follows has come with this driver model, or was there in WDDM 2.0.
+fn change_model<'a>(model: &mut Option<&'a str>, now: Option<&'a str>, text: &mut String) {
+    if *model == now {
+        return;
+    }
+    if model.is_some() {
+        text.push_str("#endif\n");
+    }
+    if let Some(since) = now {
+        let _ = writeln!(text, "#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_{since}");
+    }
+    *model = now;
 }
 
 /// Whether all members of a named type lie at its start.
