@@ -122,6 +122,20 @@ fn a_driver_of_wddm_2_7_without_hardware_queues_has_packets_scheduled() {
 }
 
 #[test]
+fn an_older_driver_may_leave_the_question_about_its_model_open() {
+    let refuses = Some(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_WDDMDEVICECAPS);
+    for version in &INTERFACE_VERSIONS {
+        let outcome = bench(Mutant { refuses, ..of(version) }).start();
+        assert_eq!(
+            outcome.is_ok(),
+            version.version < DXGKDDI_INTERFACE_VERSION_WDDM3_2,
+            "{}: {outcome:?}",
+            version.name
+        );
+    }
+}
+
+#[test]
 fn a_capability_of_a_later_version_is_named_with_both_versions() {
     type Set = fn(&mut DXGK_DRIVERCAPS);
     let cases: [(u32, Set, &str, &str); 5] = [

@@ -20,6 +20,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
 use crate::port::{IdleEngines, Port, Resources};
+use crate::rescue::Rescue;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidsch::{RenderAdapter, VidSch};
@@ -356,15 +357,22 @@ impl Adapter {
 
     /// The queries that follow DRIVERCAPS; most may be refused.
     fn query_device_caps(&self, driver: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
+        const WDDMDEVICECAPS: &str = "WDDMDEVICECAPS";
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
         let nodes = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
         let version = self.miniport.version();
         let kind = Kind::DXGKQAITYPE_WDDMDEVICECAPS;
         if versions::has_query(kind, version.version) {
-            // The question is told the version of the system's callbacks. [d3dkmddi: DXGK_WDDMDEVICECAPSIN]
+            // The question is told the version of the system's callbacks. [d3dkmddi: DXGK_WDDMDEVICECAPSIN] Microsoft's compute-only sample, of WDDM 2.6, leaves it
+            // open, so that drivers of older versions may (inferred).
             let mut system = [DXGKDDI_INTERFACE_VERSION_WDDM3_2];
-            let device: DXGK_WDDMDEVICECAPS = self.require(kind, "WDDMDEVICECAPS", &mut system)?;
-            rules::check_device_caps(&device, version)?;
+            match self.query_whole::<DXGK_WDDMDEVICECAPS>(kind, WDDMDEVICECAPS, &mut system)? {
+                Ok(device) => rules::check_device_caps(&device, version)?,
+                Err(status) if version.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2 => {
+                    return Err(StartError::Query { query: WDDMDEVICECAPS, status });
+                }
+                Err(_) => {}
+            }
         }
         let _ = self.query::<[u8; 64]>(Kind::DXGKQAITYPE_64BITONLYCAPS, "64BITONLYCAPS", &mut []);
         let physical = Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS;
@@ -530,6 +538,7 @@ impl Adapter {
         }
         let acquired = lock(&self.acquired).len();
         if acquired > 0 {
+            self.machine.rescues().add(Rescue::LeftBehind, acquired as u64);
             self.machine
                 .verifier()
                 .log(format!("StopDevice left {acquired} handles of DxgkCbAcquireHandleData unreleased"));
@@ -543,6 +552,7 @@ impl Adapter {
         }
         let (mappings, memory) = link.resources.leftovers();
         if mappings > 0 {
+            self.machine.rescues().add(Rescue::LeftBehind, mappings as u64);
             verifier.log(format!("StopDevice left {mappings} mappings of DxgkCbMapMemory behind"));
         }
         if memory > 0 {
