@@ -76,6 +76,7 @@ fn argument(header: &str, name: &str, rust: &str) -> Result<String, String> {
         "PhysicalDeviceObject" => ("PDEVICE_OBJECT".to_owned(), String::new()),
         "MiniportDeviceContext" if rust.matches('*').count() == 1 => ("PVOID".to_owned(), String::new()),
         "ActionType" => ("POWER_ACTION".to_owned(), String::new()),
+        "VideoRequestPacket" => ("PVIDEO_REQUEST_PACKET".to_owned(), String::new()),
         _ => c_type(rust)?,
     };
     let ty = match ty.strip_prefix("UINT") {
