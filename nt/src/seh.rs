@@ -69,7 +69,7 @@ pub(crate) struct Place {
 
 /// A call of a handler, on the image's stack for as long as it lasts.
 struct Call {
-    /// What the handler was told.
+    /// Passed to the handler, which counts in it the scopes that it has dealt with.
     told: Dispatcher,
     /// Registers with which a walk goes on that leaves the image here.
     context: *const Context,
@@ -152,7 +152,7 @@ impl Walk {
     }
 }
 
-/// What a handler is called for.
+/// The arguments of a handler that are about the exception or the unwinding, and none of them about the frame that has the handler.
 struct Asked {
     record: *mut EXCEPTION_RECORD,
     /// Registers of the exception; of the frame, while it is unwound.
@@ -206,6 +206,16 @@ unsafe fn call(image: &Image, (frame, handler): (&Frame, Handler), asked: &Asked
     Some(answer)
 }
 
+/// Takes flags from a record, and gives it others.
+///
+/// # Safety
+/// The record is there, and nobody else looks at it meanwhile.
+unsafe fn change_flags(record: *mut EXCEPTION_RECORD, taken: u32, given: u32) {
+    // SAFETY: the caller says so.
+    let flags = unsafe { &mut (*record).ExceptionFlags };
+    *flags = *flags & !taken | given;
+}
+
 /// Offers an exception to the handlers of the image's frames, from the one that it is of upwards. Returns if nobody handles it.
 ///
 /// # Safety
@@ -224,9 +234,7 @@ pub(crate) unsafe fn dispatch(image: &Image, record: *mut EXCEPTION_RECORD, cont
         }
         let nested = walk.flags(&frame) & NESTED_CALL;
         // SAFETY: the record is there.
-        let flags = unsafe { &raw mut (*record).ExceptionFlags };
-        // SAFETY: as above.
-        unsafe { *flags = *flags & !NESTED_CALL | nested };
+        unsafe { change_flags(record, NESTED_CALL, nested) };
         let asked = Asked { record, context, control, target: 0, unwinding: false };
         // SAFETY: they are those of the exception.
         match unsafe { call(image, (&frame, handler), &asked, &mut walk) } {
@@ -264,9 +272,7 @@ pub(crate) unsafe fn unwind_to(image: &Image, place: Place, record: *mut EXCEPTI
         if let Some(handler) = frame.handler.filter(|handler| handler.of_unwinding) {
             let way = walk.flags(&frame) & COLLIDED_UNWIND | if is_target { TARGET_UNWIND } else { 0 };
             // SAFETY: the record is there.
-            let flags = unsafe { &raw mut (*record).ExceptionFlags };
-            // SAFETY: as above.
-            unsafe { *flags = *flags & !COLLIDED_UNWIND | UNWINDING | way };
+            unsafe { change_flags(record, COLLIDED_UNWIND, UNWINDING | way) };
             let asked = Asked { record, context: &raw mut at, control, target: place.instruction, unwinding: true };
             // SAFETY: they are those of the exception, and of this frame.
             if unsafe { call(image, (&frame, handler), &asked, &mut walk) } != Some(CONTINUE_SEARCH) {

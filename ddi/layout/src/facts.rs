@@ -136,7 +136,7 @@ impl Facts {
         {
             for slot in list(full, key)? {
                 let since = text(&slot["since"])?;
-                if since > "WDDM2_0".to_owned() && since.starts_with("WDDM") {
+                if since.as_str() > "WDDM2_0" && since.starts_with("WDDM") {
                     facts.since.insert(format!("{owner}.{}", text(&slot["name"])?), since);
                 }
             }

@@ -50,7 +50,7 @@ pub struct GrownMember {
     pub owner: &'static str,
     /// The member.
     pub name: &'static str,
-    /// Where it lies.
+    /// Bytes from the start of the structure.
     pub offset: usize,
     /// The version of the interface that it came with.
     pub since: u32,

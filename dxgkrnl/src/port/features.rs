@@ -52,7 +52,7 @@ pub(crate) struct Features {
     test_commands: OnceLock<Option<PDXGKDDI_BUILDTESTCOMMANDBUFFER>>,
 }
 
-/// What the system has to say about a feature.
+/// A feature on the part of the system: whether it is allowed, and what it takes.
 struct SystemSide {
     allowed: bool,
     /// The first version of the interface with all of its functions.
