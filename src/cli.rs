@@ -25,7 +25,7 @@ use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
-    VariantOptions, fault_help, show_log, variant_help,
+    VariantOptions, fault_help, select_user_mode_name, show_log, variant_help,
 };
 use vulkan_program::VulkanArguments;
 
@@ -64,6 +64,10 @@ struct Cli {
     /// environment variable CAMPANILE_SPECIAL_POOL (`off`, `end` or `start`), or `off`.
     #[arg(long, global = true, value_name = "END", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
     special_pool: Option<PoolChoice>,
+    /// UserModeDriverName in the software key of the driver, which its INF file has on Windows: an adapter that is not compute-only does not start
+    /// without one. Nothing of that name is loaded. The default is the value of the environment variable CAMPANILE_USER_MODE_DRIVER_NAME.
+    #[arg(long, global = true, value_name = "NAME")]
+    user_mode_driver_name: Option<String>,
     /// Seconds that a call into the driver may take; half of that at DISPATCH_LEVEL and above. A call that takes longer stops the machine with a
     /// bug check that names it; if the driver cannot be interrupted, the program ends. The default is the value of the environment variable
     /// CAMPANILE_DRIVER_LIMIT, or 300; in conformance cases it is five sixths of the time that a case may take.
@@ -430,6 +434,9 @@ pub fn main() -> ExitCode {
     }
     if let Some(pool) = cli.special_pool {
         pool.select();
+    }
+    if let Some(name) = cli.user_mode_driver_name {
+        select_user_mode_name(name);
     }
     if let Some(limit) = cli.driver_limit {
         limit.select();

@@ -37,6 +37,11 @@ impl Drop for Toy {
 impl Toy {
     /// The driver with `old` replaced by `new` in its source; `None` without the compiler.
     fn new(name: &str, old: &str, new: &str) -> Option<Self> {
+        Self::of_version("WDDM3_2", name, old, new)
+    }
+
+    /// The same, of a version of the interface.
+    fn of_version(version: &str, name: &str, old: &str, new: &str) -> Option<Self> {
         let folder = env::temp_dir().join(format!("campanile-foreign-{}-{name}", std::process::id()));
         let example = folder.join("examples/miniport-c");
         fs::create_dir_all(&example).expect("a folder");
@@ -52,8 +57,8 @@ impl Toy {
         if !old.is_empty() {
             fs::write(example.join("toy.c"), source.replace(old, new)).expect("the source with a mistake");
         }
-        let made =
-            build(&example, &folder, "clang").and_then(|driver| Ok((driver, Function::start(&example, &folder)?)));
+        let made = build(&example, &folder, "clang", version)
+            .and_then(|driver| Ok((driver, Function::start(&example, &folder)?)));
         match made {
             Ok((driver, function)) => Some(Self { folder, driver, function }),
             Err(told) => {
@@ -67,14 +72,21 @@ impl Toy {
     fn command(&self, verb: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
         command.arg(verb).arg("--driver").arg(&self.driver).arg("--bus").arg(self.function.bus());
+        command.args(["--user-mode-driver-name", "toy_umd.dll"]);
         command.args(arguments).output().expect("the command starts")
     }
 
     /// The report of the cases with this part of a name.
     fn cases(&self, filter: &str) -> Value {
+        self.cases_within(filter, "120")
+    }
+
+    /// The same, of cases that have so many seconds each.
+    fn cases_within(&self, filter: &str, timeout: &str) -> Value {
         let described = self.folder.join("examples/miniport-c/toy.cases");
         let described = described.to_str().expect("a path of letters");
-        let output = self.command("hlk", &["--json", "--filter", filter, "--private-data", described]);
+        let output =
+            self.command("hlk", &["--json", "--filter", filter, "--private-data", described, "--timeout", timeout]);
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
     }
@@ -90,6 +102,49 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
     assert_eq!((&others["failed"], &others["passed"]), (&0.into(), &0.into()), "{others}");
     let cases = others["cases"].as_array().expect("cases");
     assert!(!cases.is_empty() && cases.iter().all(|case| case["reason"].is_string()), "{others}");
+}
+
+#[test]
+fn a_driver_reads_the_fields_of_its_device_object_and_stores_into_its_driver_object() {
+    let old = "    UNREFERENCED_PARAMETER(PhysicalDeviceObject);\n";
+    // Type, Size, Flags, StackSize; type and name of the bus driver. [wdm: DEVICE_OBJECT, DRIVER_OBJECT]
+    let new = "    UCHAR *device = (UCHAR *)PhysicalDeviceObject, *bus = *(UCHAR **)(device + 8);\n    \
+        DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"device %x %x %x %d, bus %x %wZ\\n\", *(USHORT *)device, *(USHORT *)(device + 2), \
+        *(ULONG *)(device + 0x30), *(CHAR *)(device + 0x4c), *(USHORT *)bus, (UNICODE_STRING *)(bus + 0x38));\n";
+    let Some(toy) = Toy::new("fields", old, new) else { return };
+    let output = toy.command("run", &["--log"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("device 3 150 1000 1, bus 4 \\Driver\\pci"), "{told}");
+}
+
+/// Versions of the interface as build.sh takes them. The driver of the newest one is run by the test above.
+const OLDER: [&str; 12] = [
+    "WDDM2_0", "WDDM2_1", "WDDM2_2", "WDDM2_3", "WDDM2_4", "WDDM2_5", "WDDM2_6", "WDDM2_7", "WDDM2_8", "WDDM2_9",
+    "WDDM3_0", "WDDM3_1",
+];
+
+#[test]
+fn the_driver_in_c_of_every_older_version_passes_the_cases_for_any_driver() {
+    for version in OLDER {
+        let Some(toy) = Toy::of_version(version, version, "", "") else { return };
+        let model = format!("driver model: WDDM {}", version.trim_start_matches("WDDM").replace('_', "."));
+        let output = toy.command("run", &[]);
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(told.contains(&model), "{version}: {told}");
+        let report = toy.cases("AnyDriver.");
+        assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{version}: {report}");
+        assert!(report["passed"] == report["total"] && report["passed"].as_u64() >= Some(18), "{version}: {report}");
+    }
+}
+
+#[test]
+fn a_driver_that_is_not_compute_only_does_not_start_without_the_name_of_its_user_mode_driver() {
+    let Some(toy) = Toy::of_version("WDDM2_5", "unnamed", "", "") else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+    command.arg("run").arg("--driver").arg(&toy.driver).arg("--bus").arg(toy.function.bus());
+    let output = command.env_remove("CAMPANILE_USER_MODE_DRIVER_NAME").output().expect("the command starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("UserModeDriverName"), "{told}");
 }
 
 /// A function of the driver that is broken, the case that finds it, and what its report says.
@@ -133,6 +188,32 @@ const BROKEN: &[Broken] = &[
         ],
     },
     Broken {
+        name: "never-complete",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);",
+        new: "    if (args->SubmissionFenceId < 8) write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &[
+            "did not end within",
+            "node 0: packets submitted by the system 0x",
+            "completed 0x7",
+            "handed over again",
+        ],
+    },
+    Broken {
+        name: "mapping-left",
+        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
+        new: "    return STATUS_SUCCESS;",
+        case: "AnyDriver.AdapterStopsAndStartsAgain",
+        told: &["left-behind"],
+    },
+    Broken {
+        name: "mapping-left-at-the-end",
+        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
+        new: "    return STATUS_SUCCESS;",
+        case: "AnyDriver.AdapterTellsWhatItIs",
+        told: &["1 mappings of DxgkCbMapMemory", "[dispmprt: DXGKDDI_STOP_DEVICE]"],
+    },
+    Broken {
         name: "no-contexts",
         old: "    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
         new: "    if (!args->Flags.SystemContext) { ExFreePoolWithTag(context, TAG); return STATUS_NO_MEMORY; }\n    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
@@ -148,7 +229,7 @@ const BROKEN: &[Broken] = &[
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
     for broken in BROKEN {
         let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
-        let report = toy.cases(broken.case);
+        let report = toy.cases_within(broken.case, "30");
         assert_eq!((&report["failed"], &report["passed"]), (&1.into(), &0.into()), "{}: {report}", broken.name);
         let case = report["cases"][0].to_string();
         for part in broken.told {

@@ -138,7 +138,10 @@ fn system(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
         let supported = D3DKMT_WDDM_3_1_CAPS::from_bits(word).NativeGpuFenceSupported();
         vec![format!("native fences, as the system tells: {}", yes(supported))]
     });
-    [kind, scheduling, fences].concat()
+    let model = ask(KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_DRIVERVERSION, "driver model", &|version| {
+        vec![format!("driver model: WDDM {}.{}", version / 1000, version % 1000 / 100)]
+    });
+    [model, kind, scheduling, fences].concat()
 }
 
 /// The nodes, up to the first that does not exist.
@@ -204,6 +207,7 @@ mod tests {
         for line in [
             "native fences, granted to the driver: yes",
             "user-mode submission, granted to the driver: yes",
+            "driver model: WDDM 3.2",
             "compute-only: yes",
             "hardware scheduling, enabled: yes",
             "native fences, as the system tells: yes",

@@ -165,6 +165,45 @@ fn a_moved_slot_is_found() {
     );
 }
 
+/// The version of the interface that a member came with; 0 for those of WDDM 2.0 and older ones.
+fn since(facts: &Facts, owner: &str, member: &str) -> u32 {
+    facts.since.get(&format!("{owner}.{member}")).map_or(0, |model| {
+        u32::try_from(facts.constants[&format!("DXGKDDI_INTERFACE_VERSION_{model}")]).expect("a version")
+    })
+}
+
+#[test]
+fn both_tables_of_functions_have_the_length_of_each_version() {
+    let facts = facts();
+    let length = |owner: &str, slots: &[(String, usize)], version: u32| {
+        let known = slots.iter().filter(|(name, _)| since(&facts, owner, name) <= version);
+        known.map(|(_, offset)| offset + 8).max().expect("a slot")
+    };
+    for version in &INTERFACE_VERSIONS {
+        let driver = length("DRIVER_INITIALIZATION_DATA", &facts.init_data_slots, version.version);
+        let callbacks = length("DXGKRNL_INTERFACE", &facts.interface_slots, version.version);
+        assert_eq!((version.driver_table, version.callback_table), (driver, callbacks), "{}", version.name);
+    }
+    let ascending = INTERFACE_VERSIONS
+        .windows(2)
+        .all(|pair| pair[0].version < pair[1].version && pair[0].model.0 < pair[1].model.0);
+    assert!(ascending && facts.since.len() > 100);
+}
+
+#[test]
+fn answers_have_the_length_of_each_version() {
+    let bytes = |version| {
+        let caps = bytes_in_version("DXGK_DRIVERCAPS", size_of::<DXGK_DRIVERCAPS>(), version);
+        (caps, bytes_in_version("DXGK_PHYSICALADAPTERCAPS", size_of::<DXGK_PHYSICALADAPTERCAPS>(), version))
+    };
+    assert_eq!(bytes(DXGKDDI_INTERFACE_VERSION_WDDM2_0), (0x240, 24));
+    assert_eq!(bytes(DXGKDDI_INTERFACE_VERSION_WDDM2_3), (0x240, 24));
+    assert_eq!(bytes(DXGKDDI_INTERFACE_VERSION_WDDM2_6), (0x248, 24));
+    assert_eq!(bytes(DXGKDDI_INTERFACE_VERSION_WDDM2_7), (0x248, 32));
+    assert_eq!(bytes(DXGKDDI_INTERFACE_VERSION_WDDM2_9), (0x250, 32));
+    assert_eq!(bytes(DXGKDDI_INTERFACE_VERSION_WDDM3_2), (0x250, 32));
+}
+
 #[test]
 fn a_member_that_is_not_declared_is_found() {
     complains(

@@ -283,8 +283,8 @@ impl Machine {
         let id = DriverId(pnp.drivers.len());
         // The driver finds its service's key when DriverEntry runs.
         let installation = installed::not_installed(&self.0.registry, id, image.name());
-        let (driver, table) = registration::load(image, &host)?;
-        let miniport = Arc::new(Miniport::new(*table, driver, Arc::clone(&self.0.ddi_calls)));
+        let (driver, registered) = registration::load(image, &host)?;
+        let miniport = Arc::new(Miniport::new(registered, driver, Arc::clone(&self.0.ddi_calls)));
         pnp.drivers.push(Some(LoadedDriver { miniport, installation }));
         Ok(id)
     }

@@ -19,6 +19,7 @@ use wddm_ddi::types::*;
 use crate::ddi_calls::{Ddi, DdiCalls};
 use crate::kmd_handle::KmdHandle;
 use crate::lifetimes::Lifetimes;
+use crate::registration::Registered;
 use crate::trace::{Events, TraceKind};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
@@ -112,6 +113,7 @@ impl NotMade for usize {
 /// A registered driver: its table, and what the kernel services keep about it.
 pub(crate) struct Miniport {
     table: DRIVER_INITIALIZATION_DATA,
+    version: &'static InterfaceVersion,
     driver: Arc<Driver>,
     calls: Arc<DdiCalls>,
     tracing: AtomicBool,
@@ -122,10 +124,11 @@ pub(crate) struct Miniport {
 }
 
 impl Miniport {
-    /// Takes a copy of the table that the driver registered.
-    pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, driver: Arc<Driver>, calls: Arc<DdiCalls>) -> Self {
+    /// Takes a copy of the table that the driver registered, which has the length of its version.
+    pub(crate) fn new(registered: Registered, driver: Arc<Driver>, calls: Arc<DdiCalls>) -> Self {
         Self {
-            table,
+            table: *registered.table,
+            version: registered.version,
             driver,
             calls,
             tracing: AtomicBool::new(false),
@@ -138,6 +141,11 @@ impl Miniport {
 
     pub(crate) fn table(&self) -> &DRIVER_INITIALIZATION_DATA {
         &self.table
+    }
+
+    /// The version of the interface that the driver is written for.
+    pub(crate) fn version(&self) -> &'static InterfaceVersion {
+        self.version
     }
 
     /// What happens on the driver's adapters, for whoever traces.

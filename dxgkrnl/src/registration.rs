@@ -11,11 +11,11 @@ use std::sync::Arc;
 use nt::bugcheck::Bugcheck;
 use nt::driver::{ControlDevice, Driver, Host, Services};
 use nt::driver_call;
-use nt::fault::guarded;
+use nt::fault::{Fault, guarded};
 use nt::image::ImageError;
 use nt::loader::{self, DriverImage};
 use nt::services::{self as kernel, good};
-use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERFACE_VERSION_WDDM3_2, SLOT_NAMES};
+use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, INTERFACE_VERSIONS, InterfaceVersion, SLOT_NAMES};
 use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, NtImports};
 use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
@@ -69,7 +69,7 @@ pub enum LoadError {
     NotRegistered,
     /// DxgkInitialize was called with another driver object, or twice.
     WrongDriverObject,
-    /// `Version` of the table is not the one of WDDM 3.2.
+    /// `Version` of the table is none of WDDM 2.0 to 3.2.
     Version(u32),
     /// A slot of the base block is NULL.
     MissingSlot(&'static str),
@@ -103,9 +103,9 @@ impl fmt::Display for LoadError {
             }
             Self::Version(version) => write!(
                 f,
-                "interface version 0x{version:x} ({}) in the DDI table, expected 0x{DXGKDDI_INTERFACE_VERSION_WDDM3_2:x} (WDDM 3.2): tables and \
-                 structures of other versions are not played here",
-                model_of(*version)
+                "interface version 0x{version:x} ({}) in the DDI table: drivers of WDDM 2.0 to 3.2 are played here, of the versions of the final kits{}",
+                model_of(*version),
+                if *version < OLDEST { "; an older one has no GPU virtual addresses" } else { "" }
             ),
             Self::MissingSlot(slot) => write!(f, "{slot} is NULL; every slot of the base block must be filled"),
             Self::ForbiddenSlot(slot) => write!(f, "{slot} must be NULL"),
@@ -116,6 +116,23 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+/// The interface version of WDDM 2.0.
+const OLDEST: u32 = INTERFACE_VERSIONS[0].version;
+
+/// What a driver passed to DxgkInitialize. Slots that its version of the interface does not have are NULL.
+pub(crate) struct Registered {
+    pub(crate) table: Box<DRIVER_INITIALIZATION_DATA>,
+    pub(crate) version: &'static InterfaceVersion,
+}
+
+impl Registered {
+    /// The table of a driver of the newest version.
+    #[cfg(test)]
+    pub(crate) fn newest(table: DRIVER_INITIALIZATION_DATA) -> Self {
+        Self { table: Box::new(table), version: &INTERFACE_VERSIONS[INTERFACE_VERSIONS.len() - 1] }
+    }
+}
 
 /// The driver model of an interface version. [d3dukmdt: DXGKDDI_INTERFACE_VERSION_VISTA and its kin]
 fn model_of(version: u32) -> &'static str {
@@ -189,11 +206,8 @@ fn slot_at(table: &DRIVER_INITIALIZATION_DATA, index: usize) -> bool {
 
 const _: () = assert!(size_of::<DRIVER_INITIALIZATION_DATA>() == 8 + 8 * SLOT_NAMES.len());
 
-/// Checks of DxgkInitialize: the version, the functions that every driver must have, and the retired slots, which must be NULL.
+/// Checks of DxgkInitialize: the functions that every driver must have, and the retired slots, which must be NULL.
 pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), LoadError> {
-    if table.Version != DXGKDDI_INTERFACE_VERSION_WDDM3_2 {
-        return Err(LoadError::Version(table.Version));
-    }
     if let Some(missing) = BASE_BLOCK.into_iter().find(|name| !is_filled(table, name)) {
         return Err(LoadError::MissingSlot(missing));
     }
@@ -206,7 +220,7 @@ pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), Load
 /// DriverEntry of this thread, as DxgkInitialize sees it.
 struct Loading {
     driver_object: usize,
-    outcome: Result<Box<DRIVER_INITIALIZATION_DATA>, LoadError>,
+    outcome: Result<Registered, LoadError>,
 }
 
 thread_local! {
@@ -214,10 +228,7 @@ thread_local! {
 }
 
 /// Loads a driver, runs its DriverEntry, and takes the table that it registers.
-pub(crate) fn load(
-    image: DriverImage,
-    host: &Host<'_>,
-) -> Result<(Arc<Driver>, Box<DRIVER_INITIALIZATION_DATA>), LoadError> {
+pub(crate) fn load(image: DriverImage, host: &Host<'_>) -> Result<(Arc<Driver>, Registered), LoadError> {
     let (driver, entry) = loader::load(image, host).map_err(LoadError::Image)?;
     LOADING.set(Some(Loading { driver_object: driver.object(), outcome: Err(LoadError::NotRegistered) }));
     let status = loader::run_entry(&driver, entry);
@@ -246,29 +257,37 @@ unsafe extern "win64" fn dxgk_initialize(
     if data.is_null() || registry_path.is_null() {
         return STATUS_INVALID_PARAMETER;
     }
-    let table = driver_call::on_host_stack(|| {
-        // SAFETY: a version and addresses, which any bytes are.
-        unsafe { guarded::read(data) }.map(Box::new)
-    });
-    let table = good("DxgkInitialize", table);
+    let read = good("DxgkInitialize", driver_call::on_host_stack(|| read_table(data)));
     // SAFETY: numbers and an address, which any bytes are.
     let _ = good("DxgkInitialize", unsafe { guarded::read(registry_path) });
-    driver_call::on_host_stack(|| register(driver_object, &table)).into()
+    driver_call::on_host_stack(|| register(driver_object, read)).into()
+}
+
+/// The table at an address, as long as the version that it begins with has it; of other versions only that is read.
+fn read_table(data: *const DRIVER_INITIALIZATION_DATA) -> Result<Result<Registered, LoadError>, Fault> {
+    // SAFETY: a number, which any bytes are.
+    let version = unsafe { guarded::read(data.cast::<u32>()) }?;
+    let Some(known) = INTERFACE_VERSIONS.iter().find(|known| known.version == version) else {
+        return Ok(Err(LoadError::Version(version)));
+    };
+    let mut bytes = [0; size_of::<DRIVER_INITIALIZATION_DATA>()];
+    guarded::read_bytes(data.cast(), &mut bytes[..known.driver_table.min(size_of::<DRIVER_INITIALIZATION_DATA>())])?;
+    // SAFETY: a version and addresses, which any bytes are.
+    let table = unsafe { bytes.as_ptr().cast::<DRIVER_INITIALIZATION_DATA>().read_unaligned() };
+    Ok(Ok(Registered { table: Box::new(table), version: known }))
 }
 
 /// DxgkInitialize of the thread's DriverEntry.
-fn register(driver_object: PDRIVER_OBJECT, table: &DRIVER_INITIALIZATION_DATA) -> Result<(), NTSTATUS> {
+fn register(driver_object: PDRIVER_OBJECT, read: Result<Registered, LoadError>) -> Result<(), NTSTATUS> {
     LOADING.with_borrow_mut(|loading| {
         let Some(loading) = loading.as_mut() else { return Err(LoadError::WrongDriverObject.status()) };
         let once = matches!(loading.outcome, Err(LoadError::NotRegistered));
-        let outcome = if once && driver_object.addr() == loading.driver_object {
-            check_table(table)
+        loading.outcome = if once && driver_object.addr() == loading.driver_object {
+            read.and_then(|registered| check_table(&registered.table).map(|()| registered))
         } else {
             Err(LoadError::WrongDriverObject)
         };
-        let result = outcome.as_ref().map_err(LoadError::status).copied();
-        loading.outcome = outcome.map(|()| Box::new(*table));
-        result
+        loading.outcome.as_ref().map(|_| ()).map_err(LoadError::status)
     })
 }
 

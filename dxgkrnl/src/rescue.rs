@@ -21,16 +21,19 @@ pub enum Rescue {
     /// A queue stood still for TdrDelay and a second of the host's time, and went on as soon as the watchdog had its context suspended and resumed: the engine had missed what
     /// the queue waited for.
     MissedWakeUp,
+    /// DxgkDdiStopDevice left mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData behind; the system took them back. [dispmprt: DXGKDDI_STOP_DEVICE]
+    LeftBehind,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
         Self::UnreportedCompletion,
         Self::MissedWakeUp,
+        Self::LeftBehind,
     ];
 
     /// The name in reports.
@@ -41,6 +44,7 @@ impl Rescue {
             Self::UnreportedSuspension => "unreported-suspension",
             Self::UnreportedCompletion => "unreported-completion",
             Self::MissedWakeUp => "missed-wake-up",
+            Self::LeftBehind => "left-behind",
         }
     }
 }

@@ -139,6 +139,15 @@ start_errors! {
         /// Version that the driver's interface version implies.
         expected: u32,
     }, STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "{} says version 0x{:x}, the DDI table implies 0x{:x}", site, found, expected;
+    /// A capability that the driver's version of the interface does not have.
+    CapOfLaterVersion {
+        /// The bit.
+        member: &'static str,
+        /// Driver model that it came with.
+        since: &'static str,
+        /// Driver model of the driver's interface version.
+        driver: &'static str,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DRIVERCAPS.{} is set, which came with {}: in the interface version of the DDI table ({}) the bit is reserved", member, since, driver;
     /// NativeGpuFence although the feature is not enabled.
     NativeFenceNotEnabled, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NativeGpuFence is set, but DXGK_FEATURE_NATIVE_FENCE is not enabled for this adapter";
     /// NativeGpuFence together with No64BitAtomics.
@@ -274,7 +283,9 @@ impl StartError {
             | Self::SchedulingCapWithoutMultiEngine(_) => "d3dkmddi: DXGK_VIDSCHCAPS",
             Self::NativeFenceCaps(_) => "d3dkmddi: DXGK_NATIVE_FENCE_CAPS",
             Self::PerEngineTdrRequired | Self::PerEngineTdrWithoutDdi(_) => "tdr-changes-in-windows-8",
-            Self::HighestAcceptableAddress { .. } | Self::NoUserModeDriver => "d3dkmddi: DXGK_DRIVERCAPS",
+            Self::HighestAcceptableAddress { .. } | Self::NoUserModeDriver | Self::CapOfLaterVersion { .. } => {
+                "d3dkmddi: DXGK_DRIVERCAPS"
+            }
             Self::IoMmuSecureModeRequired
             | Self::GpuMmuWithoutVirtualAddressing
             | Self::NoGpuMmu

@@ -74,6 +74,16 @@ const ANSWERS: &[(&str, u32)] = &[
     ("again", 1000),
     // An exception in a handler is one of what is around it.
     ("in_handler", 0x12302),
+    // One in a filter that handles it is over when the filter answers.
+    ("in_filter", 0x1204),
+    // The filter of the first, raising the second; the same filter, asked about the second as a nested one; a filter above; the termination handler of the first; the handler.
+    ("nested", 0x123_4507),
+    // The filter; the termination handler, raising the second; both filters, asked about it; the termination handler around the first; the handler.
+    ("collided", 0x1234_5608),
+    // Termination handlers of 13 frames, each once, and what the one of the eighth calls.
+    ("collided_deep", (8 << 4) + 5),
+    ("in_termination", 0x12_3405),
+    ("nested_again", 200),
     ("read_it", ACCESS_VIOLATION),
     ("raised", 0xe000_1234),
     ("divided", 0xc000_0094),
@@ -88,6 +98,9 @@ const ANSWERS: &[(&str, u32)] = &[
 const STOPS: &[(&str, u32, u64)] = &[
     ("nobody", 0x50, 0x12_3450),
     ("nobody_raised", 0x1e, 0xe000_5678),
+    ("nobody_nested", 0x1e, 0xe000_0007),
+    // A filter that faults whenever it is asked, until the stack is used up.
+    ("without_end", 0x50, 0x12_3450),
     ("of_kernel", 0x50, 0xffff_8000_0000_1000),
     ("at_dispatch", 0xd1, 0x12_3450),
     ("not_continuable", 0x1e, 0xe000_0003),
@@ -101,6 +114,12 @@ fn what_nobody_handles_stops_the_machine_and_so_does_what_is_no_exception() {
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (*code, *first), "{name}: {bugcheck}");
         assert!(bugcheck.place.is_some(), "{name}: the place of {bugcheck}");
     }
+}
+
+#[test]
+fn a_driver_object_has_the_fields_of_windows_and_keeps_what_the_driver_stores() {
+    let image = built("objects", "-O2");
+    assert_eq!(answer(&image, "driver_fields"), Ok(7 | 1 << 31));
 }
 
 #[test]

@@ -90,8 +90,8 @@ fn start_asks_in_the_order_of_windows() {
 
 #[test]
 fn a_table_of_another_version_or_with_a_hole_in_the_base_block_is_not_registered() {
-    let error = load_error(Mutant { table: |table| table.Version = 0x10004, ..SOUND });
-    assert_eq!((error.clone(), error.status()), (LoadError::Version(0x10004), STATUS_REVISION_MISMATCH));
+    let error = load_error(Mutant { table: |table| table.Version = 0x10003, ..SOUND });
+    assert_eq!((error.clone(), error.status()), (LoadError::Version(0x10003), STATUS_REVISION_MISMATCH));
     let error = load_error(Mutant { table: |table| table.DxgkDdiUnload = None, ..SOUND });
     assert_eq!(error, LoadError::MissingSlot("DxgkDdiUnload"));
     let error = load_error(Mutant { table: |table| table.Reserved4 = Some(filled), ..SOUND });

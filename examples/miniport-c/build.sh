@@ -1,10 +1,11 @@
 #!/bin/sh
 # Builds toy.sys without a WDK: `build.sh OUT` with clang and lld, `build.sh OUT mingw` with MinGW-w64. OUT is a folder.
+# A third word is the version of the interface to build for, from WDDM2_0 to WDDM3_2, which is the default.
 # With the WDK, compile toy.c alone against its headers and link displib.lib and ntoskrnl.lib.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) out=$1
 flags="-std=gnu11 -O2 -g -Wall -Wextra -Wno-multichar -ffreestanding -fno-builtin -fno-stack-protector -mno-red-zone -mgeneral-regs-only"
-flags="$flags -I $here/../../kmt/include/km"
+flags="$flags -I $here/../../kmt/include/km -DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_${3-WDDM3_2}"
 mkdir -p "$out"
 # shellcheck disable=SC2086
 if [ "${2-clang}" = clang ]; then

@@ -1,6 +1,7 @@
 /*
- * A kernel-mode driver for the toy of toy.h: the least that a compute-only adapter of WDDM 3.2 with packet scheduling consists of, written from the
- * public documentation. Copy it, and put your function in the place of the toy.
+ * A kernel-mode driver for the toy of toy.h: the least that a compute-only adapter with packet scheduling consists of, written from the
+ * public documentation. Copy it, and put your function in the place of the toy. It is written for WDDM 3.2, and for the other versions from 2.0 on
+ * where DXGKDDI_INTERFACE_VERSION is one of these.
  *
  * The order of the file is that in which a driver comes to life: registration, plug and play, answers about the adapter, objects, memory, packets,
  * interrupts, timeouts. Entry points that have nothing to do here say why.
@@ -13,6 +14,10 @@
 #include "toy.h"
 
 #define TAG 'yoTW'
+
+/* DXGK_WDDMVERSION of the interface version: 0x5 and what follows are 2.0 to 2.9, 0xf and what follows 3.0 and later. */
+#define TOY_MODEL (DXGKDDI_INTERFACE_VERSION >> 12)
+#define TOY_WDDM_VERSION (TOY_MODEL < 15 ? 0x2000 + 0x100 * (TOY_MODEL - 5) : 0x3000 + 0x100 * (TOY_MODEL - 15))
 
 /* Memory segments, counted from 1 in the order in which they are described. */
 #define SEGMENT_SYSTEM 1
@@ -191,15 +196,19 @@ static NTSTATUS query_device_descriptor(PVOID context, ULONG child, DXGK_DEVICE_
 static VOID driver_caps(DXGK_DRIVERCAPS *caps)
 {
     caps->HighestAcceptableAddress.QuadPart = -1;
-    caps->WDDMVersion = DXGKDDI_WDDMv3_2;
+    caps->WDDMVersion = TOY_WDDM_VERSION;
     caps->GpuEngineTopology.NbAsymetricProcessingNodes = 1;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_6
     caps->MiscCaps.ComputeOnly = 1;
+#endif
     caps->SchedulingCaps.MultiEngineAware = 1;
     caps->SchedulingCaps.PreemptionAware = 1;
     caps->SchedulingCaps.LowIrqlPreemptCommand = 1;
     caps->MemoryManagementCaps.VirtualAddressingSupported = 1;
     caps->MemoryManagementCaps.GpuMmuSupported = 1;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_2
     caps->MemoryManagementCaps.ParavirtualizationSupported = 1;
+#endif
     caps->MemoryManagementCaps.PagingNode = 0;
     caps->SupportPerEngineTDR = 1;
     caps->SupportSurpriseRemoval = 1;
@@ -250,7 +259,7 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
     if (args->Type == DXGKQAITYPE_DRIVERCAPS) {
         driver_caps(args->pOutputData);
     } else if (args->Type == DXGKQAITYPE_WDDMDEVICECAPS) {
-        ((DXGK_WDDMDEVICECAPS *)args->pOutputData)->WDDMVersion = DXGKDDI_WDDMv3_2;
+        ((DXGK_WDDMDEVICECAPS *)args->pOutputData)->WDDMVersion = TOY_WDDM_VERSION;
     } else if (args->Type == DXGKQAITYPE_GPUMMUCAPS) {
         DXGK_GPUMMUCAPS *caps = args->pOutputData;
         caps->ReadOnlyMemorySupported = 1;
@@ -644,12 +653,49 @@ static NTSTATUS set_stable_power_state(HANDLE handle, const DXGKARG_SETSTABLEPOW
     return STATUS_SUCCESS;
 }
 
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
 static NTSTATUS set_virtual_machine_data(HANDLE handle, const DXGKARG_SETVIRTUALMACHINEDATA *args)
 {
     UNREFERENCED_PARAMETER(handle);
     UNREFERENCED_PARAMETER(args);
     return STATUS_SUCCESS;
 }
+#endif
+
+/* Before WDDM 2.6 no adapter is compute-only. One that only renders has these besides, which it has no use for. */
+#if DXGKDDI_INTERFACE_VERSION < DXGKDDI_INTERFACE_VERSION_WDDM2_6
+static NTSTATUS dispatch_io_request(PVOID context, ULONG source, PVIDEO_REQUEST_PACKET packet)
+{
+    UNREFERENCED_PARAMETER(context);
+    UNREFERENCED_PARAMETER(source);
+    UNREFERENCED_PARAMETER(packet);
+    return STATUS_NOT_SUPPORTED;
+}
+
+static NTSTATUS notify_acpi_event(PVOID context, DXGK_EVENT_TYPE type, ULONG event, PVOID argument, ULONG *flags)
+{
+    UNREFERENCED_PARAMETER(context);
+    UNREFERENCED_PARAMETER(type);
+    UNREFERENCED_PARAMETER(event);
+    UNREFERENCED_PARAMETER(argument);
+    *flags = 0;
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS query_interface(PVOID context, QUERY_INTERFACE *query)
+{
+    UNREFERENCED_PARAMETER(context);
+    UNREFERENCED_PARAMETER(query);
+    return STATUS_NOT_SUPPORTED;
+}
+
+static VOID control_etw_logging(BOOLEAN enable, ULONG flags, UCHAR level)
+{
+    UNREFERENCED_PARAMETER(enable);
+    UNREFERENCED_PARAMETER(flags);
+    UNREFERENCED_PARAMETER(level);
+}
+#endif
 
 /* ---- Registration ---- */
 
@@ -659,7 +705,7 @@ NTSTATUS DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath)
     DRIVER_INITIALIZATION_DATA data;
 
     RtlZeroMemory(&data, sizeof(data));
-    data.Version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
+    data.Version = DXGKDDI_INTERFACE_VERSION;
     data.DxgkDdiAddDevice = add_device;
     data.DxgkDdiStartDevice = start_device;
     data.DxgkDdiStopDevice = stop_device;
@@ -701,6 +747,14 @@ NTSTATUS DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath)
     data.DxgkDdiCalibrateGpuClock = calibrate_gpu_clock;
     data.DxgkDdiFormatHistoryBuffer = format_history_buffer;
     data.DxgkDdiSetStablePowerState = set_stable_power_state;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
     data.DxgkDdiSetVirtualMachineData = set_virtual_machine_data;
+#endif
+#if DXGKDDI_INTERFACE_VERSION < DXGKDDI_INTERFACE_VERSION_WDDM2_6
+    data.DxgkDdiDispatchIoRequest = dispatch_io_request;
+    data.DxgkDdiNotifyAcpiEvent = notify_acpi_event;
+    data.DxgkDdiQueryInterface = query_interface;
+    data.DxgkDdiControlEtwLogging = control_etw_logging;
+#endif
     return DxgkInitialize(DriverObject, RegistryPath, &data);
 }

@@ -10,6 +10,7 @@
 //! | `CAMPANILE_DEVICE_VARIANT` | the GPU, such as `doorbells=4,vram=64M` | `default` |
 //! | `CAMPANILE_SPECIAL_POOL` | pool of the driver: `off`, `end` or `start` | `off` |
 //! | `CAMPANILE_DRIVER_LIMIT` | seconds that a call into the driver may take | 300 |
+//! | `CAMPANILE_USER_MODE_DRIVER_NAME` | UserModeDriverName in the driver's software key | not set |
 //! | `CAMPANILE_LOG` | anything but 0 prints what driver and system log to standard error | not set |
 //!
 //! A value that is none is told on standard error, once, and every call is answered with STATUS_INVALID_PARAMETER. A machine that does not boot is told

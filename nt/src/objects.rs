@@ -1,8 +1,10 @@
 //! Objects of the I/O manager as drivers see them. Macros and inline functions of the WDK look into driver and device objects, and drivers store into them; nobody
 //! here reads what they store. [wdm: DRIVER_OBJECT, DRIVER_EXTENSION, DEVICE_OBJECT]
 
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_DEVICE_REQUEST};
 use wddm_ddi::types::UNICODE_STRING;
 
 /// Memory that drivers read and write, in words.
@@ -43,6 +45,15 @@ impl Text {
     }
 }
 
+/// Where a driver object has its dispatch routines, and how many. [wdm: DRIVER_OBJECT, IRP_MJ_MAXIMUM_FUNCTION]
+const MAJOR_FUNCTION: usize = 0x70;
+const MAJOR_FUNCTIONS: usize = 28;
+
+/// The dispatch routine of requests for which a driver has none. There are no requests here: whoever calls it is answered.
+extern "win64" fn invalid_device_request(_device: *mut c_void, _irp: *mut c_void) -> NTSTATUS {
+    STATUS_INVALID_DEVICE_REQUEST
+}
+
 /// The driver object of a driver, with its extension, for as long as the driver is loaded.
 pub(crate) struct DriverObject {
     object: Words<42>,
@@ -67,6 +78,9 @@ impl DriverObject {
             (0x30, extension.address() as u64),
             (0x58, entry as u64),
         ]);
+        for function in 0..MAJOR_FUNCTIONS {
+            object.set(MAJOR_FUNCTION + 8 * function, invalid_device_request as *const () as usize as u64);
+        }
         let [lengths, text] = of_driver.words();
         object.set(0x38, lengths);
         object.set(0x40, text);
@@ -85,8 +99,11 @@ impl DriverObject {
     }
 }
 
-/// A physical device object.
-pub(crate) struct DeviceFields(Words<42>);
+/// A physical device object, with the driver object of its bus.
+pub(crate) struct DeviceFields {
+    device: Words<42>,
+    _bus: DriverObject,
+}
 
 impl DeviceFields {
     /// One that a bus has found, with a stack of this one object.
@@ -97,11 +114,14 @@ impl DeviceFields {
         const BUS_ENUMERATED: u64 = 0x1000;
         const UNKNOWN: u64 = 0x22;
         let (header, kind) = (TYPE | SIZE << 16 | REFERENCES << 32, UNKNOWN | 1 << 32);
-        Self(Words::new(&[(0, header), (0x30, BUS_ENUMERATED), (0x48, kind)]))
+        let bus = DriverObject::new("pci", [0; 3]);
+        let device = Words::new(&[(0, header), (8, bus.address() as u64), (0x30, BUS_ENUMERATED), (0x48, kind)]);
+        bus.object.set(8, device.address() as u64);
+        Self { device, _bus: bus }
     }
 
     pub(crate) fn address(&self) -> usize {
-        self.0.address()
+        self.device.address()
     }
 }
 
@@ -133,8 +153,9 @@ mod tests {
         let extension = word(at, 0x30) as usize;
         assert_eq!((word(extension, 0), text(extension, 0x18)), (at as u64, "gpu".to_owned()));
         assert!(text(word(at, 0x48) as usize, 0).ends_with("SYSTEM"));
+        assert_eq!(word(at, 0x68), 0, "DriverUnload");
         for offset in (0x68..0x150).step_by(8) {
-            assert_eq!(word(at, offset), 0, "DriverUnload, MajorFunction");
+            assert!(offset == 0x68 || word(at, offset) == invalid_device_request as *const () as usize as u64);
             // SAFETY: memory of the object, for drivers to write.
             unsafe { guarded::write(std::ptr::with_exposed_provenance_mut::<u64>(at + offset), 7) }.unwrap();
         }
@@ -145,11 +166,9 @@ mod tests {
         let device = DeviceFields::new();
         let at = device.address();
         assert_eq!(word(at, 0), 1 << 32 | 0x0150_0003, "type, size and references");
-        assert_eq!(
-            [word(at, 0x8), word(at, 0x18), word(at, 0x40)],
-            [0; 3],
-            "no driver, nothing attached, no extension"
-        );
+        assert_eq!([word(at, 0x18), word(at, 0x40)], [0; 2], "nothing attached, no extension");
+        let bus = word(at, 0x8) as usize;
+        assert_eq!((word(bus, 0), word(bus, 8), text(bus, 0x38)), (0x0150_0004, at as u64, "\\Driver\\pci".to_owned()));
         assert_eq!((word(at, 0x30) as u32, word(at, 0x48)), (0x1000, 0x1_0000_0022));
     }
 }

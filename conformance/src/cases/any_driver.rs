@@ -14,7 +14,7 @@ use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { neutral "AnyDriver";
     "AnyDriver.AdapterTellsWhatItIs" on Boot::Shared, "mcdm-implementation-guidelines":
-        "The adapter is compute-only, each of its nodes describes itself, and one that it does not have is refused."
+        "The adapter renders or computes and has no display, each of its nodes describes itself, and one that it does not have is refused."
         => tells;
     "AnyDriver.CapabilitiesAgreeWithEachOther" on Boot::Shared, "mcdm-implementation-guidelines":
         "What the adapter tells of itself in several places is the same in each, and is what a compute-only adapter may tell."
@@ -265,7 +265,7 @@ fn tells(case: &Case) -> Result<(), Failure> {
     let word = rig.kmt.query_word(rig.adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_ADAPTERTYPE);
     let word = word.map_err(|status| Failure::new(format!("the adapter type: {status}")))?;
     let kind = D3DKMT_ADAPTERTYPE::from_bits(word);
-    ensure!(kind.ComputeOnly() && kind.RenderSupported() && !kind.DisplaySupported(), "the adapter type is {kind:?}");
+    ensure!(kind.RenderSupported() && !kind.DisplaySupported(), "the adapter type is {kind:?}");
     let mut nodes = 0;
     while let Ok(node) = metadata(rig.kmt, rig.adapter, nodes) {
         ensure!(node.NodeData.GpuMmuSupported != 0, "node {nodes} has no GPU virtual addresses");

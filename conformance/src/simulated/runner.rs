@@ -8,8 +8,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{DRIVER_LIMIT, Remains, Rescue, TraceEvent};
+use dxgkrnl::verifier::Bugcheck;
+use dxgkrnl::{DRIVER_LIMIT, Machine, Remains, Rescue, TraceEvent};
 use serde_json::Value;
+use wddm_ddi::types::LUID;
 
 use super::did;
 use crate::report::{CaseReport, Status};
@@ -138,8 +140,31 @@ fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, st
     ran_on.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
+/// How long a case that did not end may take to be looked at, and how long its machine has for timeouts before.
+const INSPECTION: Duration = Duration::from_secs(10);
+
+/// What is left of a case that did not end: the bug check that timeouts led to, and what stands still. The clock of its machine, which only the case moves, goes on for a
+/// while, for a driver whose packets never complete is found by timeouts. Nobody waits for long: what the case waits for may stop whoever looks at it, too.
+fn standing(machine: &Machine, luid: LUID) -> (Option<Bugcheck>, Option<String>) {
+    let (sender, receiver) = mpsc::channel();
+    let looked_at = machine.clone();
+    let look = move || {
+        let end = Instant::now() + INSPECTION / 2;
+        while looked_at.bugcheck().is_none() && Instant::now() < end {
+            looked_at.advance(10 * POLL_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let _ = sender.send(looked_at.inspect(luid).map(|tree| tree.to_string()));
+    };
+    let started = std::thread::Builder::new().name("standing".to_owned()).spawn(look);
+    let tree = started.ok().and_then(|_| receiver.recv_timeout(INSPECTION).ok()).flatten();
+    (machine.bugcheck(), with_log(tree, &machine.debug_log()))
+}
+
 /// Message of a case's thread to the one that waits for it.
 enum Told {
+    /// The machine of the case is there.
+    Booted(Machine, LUID),
     /// What the case found; its process has still to end.
     Found(String),
     /// The result, after which the thread ends.
@@ -148,7 +173,7 @@ enum Told {
 
 /// The outcome of a case, and whether its thread has come to its end.
 fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<Counted, Ended>, bool) {
-    let mut found = None;
+    let (mut found, mut booted) = (None, None);
     loop {
         let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(Told::Outcome(outcome)) => return (outcome, true),
@@ -156,12 +181,20 @@ fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<C
                 found = Some(text);
                 continue;
             }
+            Ok(Told::Booted(machine, luid)) => {
+                booted = Some((machine, luid));
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => format!("did not end within {} s", limit.as_secs()),
             Err(RecvTimeoutError::Disconnected) => "its thread ended without an outcome".to_owned(),
         };
         // What the case found explains more than that its end was not the last.
-        let text = found.map_or_else(|| text.clone(), |found| format!("{found}; then it {text}"));
-        return (Err(Failure::new(text).into()), false);
+        let mut text = found.map_or_else(|| text.clone(), |found| format!("{found}; then it {text}"));
+        let (bugcheck, state) = booted.map_or((None, None), |(machine, luid)| standing(&machine, luid));
+        if let Some(bugcheck) = bugcheck {
+            text = format!("{text}; the machine stopped: {bugcheck}");
+        }
+        return (Err(Ended { failure: Failure::new(text), state, counted: Counted::default() }), false);
     }
 }
 
@@ -282,6 +315,7 @@ fn last_events(system: &System) -> String {
 fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Counted, Ended> {
     // DDI calls of the machine's start are not counted for the case.
     system.machine().take_ddi_calls();
+    let _ = told.send(Told::Booted(system.machine().clone(), system.luid()));
     let process = dxgkrnl::Process::new(system.machine(), "case");
     // A case may also run untraced: only who reads about its failure would miss the events.
     let _ = system.machine().trace(system.luid(), Some(EVENTS));

@@ -24,6 +24,8 @@ pub struct Facts {
     pub init_data_slots: Vec<(String, usize)>,
     /// Members of `DXGKRNL_INTERFACE`: name and offset.
     pub interface_slots: Vec<(String, usize)>,
+    /// The driver model that a member came with, as constants name it (`WDDM2_1`), by `TYPE.MEMBER`. Members that WDDM 2.0 has are not there.
+    pub since: BTreeMap<String, String>,
 }
 
 /// Facts about one type.
@@ -129,6 +131,16 @@ impl Facts {
         };
         facts.init_data_slots = slots("init_data_slots")?;
         facts.interface_slots = slots("interface_slots")?;
+        for (owner, key) in
+            [("DRIVER_INITIALIZATION_DATA", "init_data_slots"), ("DXGKRNL_INTERFACE", "interface_slots")]
+        {
+            for slot in list(full, key)? {
+                let since = text(&slot["since"])?;
+                if since.as_str() > "WDDM2_0" && since.starts_with("WDDM") {
+                    facts.since.insert(format!("{owner}.{}", text(&slot["name"])?), since);
+                }
+            }
+        }
         Ok(facts)
     }
 
@@ -146,6 +158,7 @@ impl Facts {
             ("constants", json!(self.constants)),
             ("guids", json!(self.guids)),
             ("typedefs", json!(self.typedefs)),
+            ("since", json!(self.since)),
             ("init_data_slots", json!(self.init_data_slots)),
         ] {
             let _ = writeln!(out, "\"{key}\": {value},");
@@ -179,6 +192,9 @@ impl Facts {
         }
         for (name, size) in object(&value, "typedefs")? {
             facts.typedefs.insert(name.clone(), number(size)?);
+        }
+        for (member, model) in object(&value, "since")? {
+            facts.since.insert(member.clone(), text(model)?);
         }
         let slots = |key: &str| -> Result<Vec<(String, usize)>, String> {
             list(&value, key)?.iter().map(|slot| Ok((text(&slot[0])?, number(&slot[1])?))).collect()

@@ -76,6 +76,7 @@ fn argument(header: &str, name: &str, rust: &str) -> Result<String, String> {
         "PhysicalDeviceObject" => ("PDEVICE_OBJECT".to_owned(), String::new()),
         "MiniportDeviceContext" if rust.matches('*').count() == 1 => ("PVOID".to_owned(), String::new()),
         "ActionType" => ("POWER_ACTION".to_owned(), String::new()),
+        "VideoRequestPacket" => ("PVIDEO_REQUEST_PACKET".to_owned(), String::new()),
         _ => c_type(rust)?,
     };
     let ty = match ty.strip_prefix("UINT") {
@@ -96,6 +97,7 @@ struct Writer<'a> {
 /// Position of a member in a type of the table: the path of names that leads to it.
 struct MemberPath<'a> {
     of: &'a TypeFacts,
+    owner: &'a str,
     prefix: String,
     depth: usize,
 }
@@ -131,7 +133,7 @@ impl<'a> Writer<'a> {
         if !doc.is_empty() && !doc.contains(['`', '[']) {
             let _ = writeln!(text, "/* {} */", doc.trim_end_matches(&['.', ':', ' '][..]));
         }
-        let place = MemberPath { of, prefix: String::new(), depth: 1 };
+        let place = MemberPath { of, owner: name, prefix: String::new(), depth: 1 };
         match &declared.shape {
             Shape::Open { .. } => self.enumeration(name, &mut text)?,
             Shape::Bits { bits } => {
@@ -255,7 +257,10 @@ impl<'a> Writer<'a> {
 
     fn members(&self, fields: &'a [Member], place: &MemberPath<'_>, text: &mut String) -> Result<(), String> {
         let indent = place.indent();
+        let mut model = None;
         for field in fields {
+            let since = self.facts.since.get(&format!("{}.{}{}", place.owner, place.prefix, field.name));
+            change_model(&mut model, since.map(String::as_str), text);
             let inner = self.source.types.get(&field.ty).filter(|inner| self.is_inline(inner));
             let Some(inner) = inner else {
                 let (ty, tail) = c_type(&field.ty)?;
@@ -265,7 +270,7 @@ impl<'a> Writer<'a> {
             };
             let named = place.has(&field.name);
             let prefix = if named { format!("{}{}.", place.prefix, field.name) } else { place.prefix.clone() };
-            let within = MemberPath { of: place.of, prefix, depth: place.depth + 1 };
+            let within = MemberPath { of: place.of, owner: place.owner, prefix, depth: place.depth + 1 };
             let sibling = fields.iter().any(|other| other.name == "Value") && !named;
             match &inner.shape {
                 Shape::Record { fields } => {
@@ -282,8 +287,23 @@ impl<'a> Writer<'a> {
             let name = if named { format!(" {}", field.name) } else { String::new() };
             let _ = writeln!(text, "{indent}}}{name};");
         }
+        change_model(&mut model, None, text);
         Ok(())
     }
+}
+
+/// What follows has come with this driver model, or was there in WDDM 2.0.
+fn change_model<'a>(model: &mut Option<&'a str>, now: Option<&'a str>, text: &mut String) {
+    if *model == now {
+        return;
+    }
+    if model.is_some() {
+        text.push_str("#endif\n");
+    }
+    if let Some(since) = now {
+        let _ = writeln!(text, "#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_{since}");
+    }
+    *model = now;
 }
 
 /// Whether all members of a named type lie at its start.

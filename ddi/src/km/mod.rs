@@ -25,6 +25,7 @@ mod scheduling;
 mod submit;
 mod table;
 mod testing;
+mod versions;
 
 pub use allocation::*;
 pub use caps::*;
@@ -51,3 +52,4 @@ pub use scheduling::*;
 pub use submit::*;
 pub use table::*;
 pub use testing::*;
+pub use versions::*;

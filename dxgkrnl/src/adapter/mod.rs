@@ -11,6 +11,7 @@ mod reserved;
 mod rules;
 mod start;
 mod surprise;
+mod versions;
 
 pub(crate) use device_power::{NotAsleep, PowerAction};
 pub(crate) use link::check_chain;

@@ -2,13 +2,14 @@
 //! DxgkDdiQueryAdapterInfo: the questions of start, with buffers that show what a driver left out or wrote too much.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 
 use super::mcdm::Unanswered;
-use super::{Adapter, StartError};
+use super::{Adapter, StartError, versions};
 use nt::bugcheck::Bugcheck;
 
 /// What answer buffers hold beforehand: the system promises no zeros.
@@ -75,6 +76,16 @@ impl Buffer {
         if size - written < member.min(8) { Ok(()) } else { Err(StartError::ShortAnswer { query, written, size }) }
     }
 
+    /// The answer, with zeros where the structure is longer.
+    fn value<T: Answer>(&self) -> T {
+        let mut value = MaybeUninit::<T>::zeroed();
+        let len = self.len.min(size_of::<T>());
+        // SAFETY: the value has room for so many bytes, and the buffer holds them; bytes need no alignment.
+        unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(self.bytes.as_ptr().cast(), len) };
+        // SAFETY: every byte is initialised, and any bytes are valid.
+        unsafe { value.assume_init() }
+    }
+
     /// Whether the bytes behind the answer are untouched.
     fn is_intact(&self) -> bool {
         self.as_bytes().iter().skip(self.len).all(|byte| *byte == POISON)
@@ -118,6 +129,16 @@ impl<T: Answer> Array<T> {
 }
 
 impl Adapter {
+    /// Bytes of the answer to a question in the driver's version of the interface.
+    fn answer_size<T>(&self, kind: DXGK_QUERYADAPTERINFOTYPE) -> usize {
+        versions::answer_size(kind, size_of::<T>(), self.miniport.version().version)
+    }
+
+    /// An error for a question that the driver's version of the interface does not have: the driver is not asked.
+    fn check_version(&self, kind: DXGK_QUERYADAPTERINFOTYPE) -> Result<(), NTSTATUS> {
+        if versions::has_query(kind, self.miniport.version().version) { Ok(()) } else { Err(STATUS_NOT_SUPPORTED) }
+    }
+
     /// Asks with a prepared output buffer.
     fn ask(
         &self,
@@ -126,6 +147,7 @@ impl Adapter {
         input: &mut [u32],
         output: &mut Buffer,
     ) -> Result<(), NTSTATUS> {
+        self.check_version(kind)?;
         let mut args = question(kind, input);
         args.pOutputData = output.bytes.as_mut_ptr().cast();
         args.OutputDataSize = output.len as u32;
@@ -147,10 +169,9 @@ impl Adapter {
         name: &'static str,
         input: &mut [u32],
     ) -> Result<T, NTSTATUS> {
-        let mut output = Buffer::new(size_of::<T>());
+        let mut output = Buffer::new(self.answer_size::<T>(kind));
         self.ask(kind, name, input, &mut output)?;
-        // SAFETY: the buffer has the size of `T`, for which any bytes are valid.
-        Ok(unsafe { output.bytes.as_ptr().cast::<T>().read_unaligned() })
+        Ok(output.value())
     }
 
     /// Whether the driver answers a query that it should refuse.
@@ -180,13 +201,12 @@ impl Adapter {
         name: &'static str,
         input: &mut [u32],
     ) -> Result<Result<T, NTSTATUS>, StartError> {
-        let mut output = Buffer::new(size_of::<T>());
+        let mut output = Buffer::new(self.answer_size::<T>(kind));
         if let Err(status) = self.ask(kind, name, input, &mut output) {
             return Ok(Err(status));
         }
-        output.check_whole(name, size_of::<T>())?;
-        // SAFETY: the buffer has the size of `T`, for which any bytes are valid.
-        Ok(Ok(unsafe { output.bytes.as_ptr().cast::<T>().read_unaligned() }))
+        output.check_whole(name, output.len)?;
+        Ok(Ok(output.value()))
     }
 
     /// One number for each of `count` nodes.
@@ -274,6 +294,7 @@ impl Adapter {
         input: &mut [u32],
         out: &mut T,
     ) -> Result<(), NTSTATUS> {
+        self.check_version(kind)?;
         let mut args = question(kind, input);
         args.pOutputData = (&raw mut *out).cast();
         args.OutputDataSize = size_of::<T>() as u32;

@@ -3,11 +3,8 @@
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
-use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm};
+use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm, versions};
 use crate::registration::is_filled;
-
-/// `WDDMVersion` that belongs to the interface version of WDDM 3.2.
-const WDDM_3_2: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
 
 /// DDIs of every render or compute adapter with GPU virtual addresses.
 const RENDER: [&str; 28] = [
@@ -163,13 +160,14 @@ pub(super) struct Surroundings {
     /// The driver's software key names a user-mode driver.
     pub(super) has_user_mode_driver: bool,
     pub(super) features: EnabledFeatures,
+    /// The version of the interface that the driver is written for.
+    pub(super) version: &'static InterfaceVersion,
 }
 
 /// DRIVERCAPS on their own.
 pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -> Result<(), StartError> {
-    if caps.WDDMVersion != WDDM_3_2 {
-        return Err(version_mismatch("DRIVERCAPS.WDDMVersion", caps.WDDMVersion));
-    }
+    check_model("DRIVERCAPS.WDDMVersion", caps.WDDMVersion, around.version)?;
+    versions::check_caps(caps, around.version)?;
     if !caps.MiscCaps.ComputeOnly() && !around.has_user_mode_driver {
         return Err(StartError::NoUserModeDriver);
     }
@@ -231,17 +229,17 @@ fn check_memory_caps(caps: &DXGK_VIDMMCAPS_Bits) -> Result<(), StartError> {
     if caps.GpuMmuSupported() { Ok(()) } else { Err(StartError::NoGpuMmu) }
 }
 
-fn version_mismatch(site: &'static str, found: DXGK_WDDMVERSION) -> StartError {
-    StartError::VersionMismatch { site, found: found.0 as u32, expected: WDDM_3_2.0 as u32 }
+/// The driver model that belongs to the version of the interface, at one of the places where the driver names it.
+fn check_model(site: &'static str, found: DXGK_WDDMVERSION, version: &InterfaceVersion) -> Result<(), StartError> {
+    if found == version.model {
+        return Ok(());
+    }
+    Err(StartError::VersionMismatch { site, found: found.0 as u32, expected: version.model.0 as u32 })
 }
 
 /// WDDMDEVICECAPS must repeat the version.
-pub(super) fn check_device_caps(caps: &DXGK_WDDMDEVICECAPS) -> Result<(), StartError> {
-    if caps.WDDMVersion == WDDM_3_2 {
-        Ok(())
-    } else {
-        Err(version_mismatch("WDDMDEVICECAPS.WDDMVersion", caps.WDDMVersion))
-    }
+pub(super) fn check_device_caps(caps: &DXGK_WDDMDEVICECAPS, version: &InterfaceVersion) -> Result<(), StartError> {
+    check_model("WDDMDEVICECAPS.WDDMVersion", caps.WDDMVersion, version)
 }
 
 /// PHYSICALADAPTERCAPS, if answered at all, must agree with DRIVERCAPS.

@@ -14,12 +14,13 @@ use wddm_ddi::types::*;
 use super::link;
 use super::registry;
 use super::rules::{self, Surroundings};
-use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm};
+use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, versions};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
 use crate::port::{IdleEngines, Port, Resources};
+use crate::rescue::Rescue;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidsch::{RenderAdapter, VidSch};
@@ -134,6 +135,16 @@ pub(crate) fn start(
     }
 }
 
+/// Ends a table of callbacks where a version of the interface has its end: those behind it are NULL. `Version` stays that of the system.
+/// [dispmprt: DXGKRNL_INTERFACE; d3dkmddi: DXGK_WDDMDEVICECAPSIN]
+fn cut(interface: &mut DXGKRNL_INTERFACE, bytes: usize) {
+    let tail = size_of::<DXGKRNL_INTERFACE>().saturating_sub(bytes);
+    let end = (&raw mut *interface).cast::<u8>().wrapping_add(size_of::<DXGKRNL_INTERFACE>() - tail);
+    // SAFETY: the bytes are the last ones of the table, whose members are all valid as zero.
+    unsafe { end.write_bytes(0, tail) };
+    interface.Size = (size_of::<DXGKRNL_INTERFACE>() - tail) as u32;
+}
+
 /// What one physical adapter answered for itself.
 pub(super) struct EngineCaps {
     pub(super) nodes: Vec<NodeCaps>,
@@ -237,6 +248,7 @@ impl Adapter {
         info.AdapterLuid = self.luid;
         info.AdapterGuid = self.guid();
         let mut interface = Box::new(self.machine.interface(link.handle()));
+        cut(&mut interface, self.miniport.version().callback_table);
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
         let context = link.context.raw();
         let status = self.miniport.start_device(context, &mut info, &mut interface, &mut sources, &mut children);
@@ -284,6 +296,7 @@ impl Adapter {
             is_display: self.links().iter().any(|link| link.function.is_display()),
             has_user_mode_driver: self.installation.software.get(USER_MODE_DRIVER_NAME).is_some(),
             features,
+            version: self.miniport.version(),
         };
         rules::check_driver_caps(&driver, &around)?;
         let node_count = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
@@ -344,10 +357,23 @@ impl Adapter {
 
     /// The queries that follow DRIVERCAPS; most may be refused.
     fn query_device_caps(&self, driver: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
+        const WDDMDEVICECAPS: &str = "WDDMDEVICECAPS";
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
         let nodes = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
-        let device: DXGK_WDDMDEVICECAPS = self.require(Kind::DXGKQAITYPE_WDDMDEVICECAPS, "WDDMDEVICECAPS", &mut [])?;
-        rules::check_device_caps(&device)?;
+        let version = self.miniport.version();
+        let kind = Kind::DXGKQAITYPE_WDDMDEVICECAPS;
+        if versions::has_query(kind, version.version) {
+            // The question is told the version of the system's callbacks. [d3dkmddi: DXGK_WDDMDEVICECAPSIN] Microsoft's compute-only sample, of WDDM 2.6, leaves it
+            // open, so that drivers of older versions may (inferred).
+            let mut system = [DXGKDDI_INTERFACE_VERSION_WDDM3_2];
+            match self.query_whole::<DXGK_WDDMDEVICECAPS>(kind, WDDMDEVICECAPS, &mut system)? {
+                Ok(device) => rules::check_device_caps(&device, version)?,
+                Err(status) if version.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2 => {
+                    return Err(StartError::Query { query: WDDMDEVICECAPS, status });
+                }
+                Err(_) => {}
+            }
+        }
         let _ = self.query::<[u8; 64]>(Kind::DXGKQAITYPE_64BITONLYCAPS, "64BITONLYCAPS", &mut []);
         let physical = Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS;
         let mut handles = Vec::new();
@@ -431,6 +457,10 @@ impl Adapter {
                     .get_node_metadata(self.context().raw(), node | engine << 16, &mut metadata)
                     .ok()
                     .map_err(|status| StartError::NodeMetadata { node, status })?;
+                // The member was reserved before WDDM 2.2. [d3dkmdt: DXGK_NODEMETADATA]
+                if self.miniport.version().version < DXGKDDI_INTERFACE_VERSION_WDDM2_2 {
+                    metadata.Flags = DXGK_NODEMETADATA_FLAGS::zeroed();
+                }
                 let flags = metadata.Flags;
                 Ok(NodeCaps {
                     user_mode_submission: flags.UserModeSubmission(),
@@ -508,6 +538,7 @@ impl Adapter {
         }
         let acquired = lock(&self.acquired).len();
         if acquired > 0 {
+            self.machine.rescues().add(Rescue::LeftBehind, acquired as u64);
             self.machine
                 .verifier()
                 .log(format!("StopDevice left {acquired} handles of DxgkCbAcquireHandleData unreleased"));
@@ -521,6 +552,7 @@ impl Adapter {
         }
         let (mappings, memory) = link.resources.leftovers();
         if mappings > 0 {
+            self.machine.rescues().add(Rescue::LeftBehind, mappings as u64);
             verifier.log(format!("StopDevice left {mappings} mappings of DxgkCbMapMemory behind"));
         }
         if memory > 0 {

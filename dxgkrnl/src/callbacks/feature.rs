@@ -18,11 +18,13 @@ pub(super) unsafe extern "win64" fn query_services(
     interface: *mut INTERFACE,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbQueryServices";
-    on_adapter(NAME, Level::Passive, handle, |_| {
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
         if interface.is_null() || !interface.is_aligned() {
             return Ok(STATUS_INVALID_PARAMETER);
         }
-        if service != DXGK_SERVICES::DxgkServicesFeature {
+        // The service came with WDDM 3.2. [d3dkmddi: DXGK_FEATURE_INTERFACE]
+        let has_features = adapter.miniport.version().version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2;
+        if service != DXGK_SERVICES::DxgkServicesFeature || !has_features {
             return Ok(STATUS_NOT_SUPPORTED);
         }
         // SAFETY: every interface begins with size and version; numbers, which any bytes are.

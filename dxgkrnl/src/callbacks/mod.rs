@@ -167,6 +167,7 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.Size = size_of::<DXGKRNL_INTERFACE>() as u32;
     interface.Version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
     interface.DeviceHandle = handle;
+    interface.DxgkCbEvalAcpiMethod = device::EVAL_ACPI_METHOD;
     interface.DxgkCbGetDeviceInformation = Some(device::get_device_information);
     interface.DxgkCbMapMemory = Some(device::map_memory);
     interface.DxgkCbUnmapMemory = Some(device::unmap_memory);

@@ -52,18 +52,38 @@ pub(crate) struct Features {
     test_commands: OnceLock<Option<PDXGKDDI_BUILDTESTCOMMANDBUFFER>>,
 }
 
-/// Whether the system allows a feature, and the features it builds on. `None` for features it never enables.
-fn system_side(policy: &FeaturePolicy, id: DXGK_FEATURE_ID) -> Option<(bool, &'static [DXGK_FEATURE_ID])> {
-    match id {
-        DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH => Some((policy.hardware_scheduling, &[])),
-        DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE => Some((policy.native_fence, &[])),
-        DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING => Some((policy.kernel_mode_testing, &[])),
-        DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION => Some((
+/// A feature on the part of the system: whether it is allowed, and what it takes.
+struct SystemSide {
+    allowed: bool,
+    /// The first version of the interface with all of its functions.
+    since: u32,
+    /// The features it builds on.
+    dependencies: &'static [DXGK_FEATURE_ID],
+}
+
+/// The system's part of a decision; `None` for features it never enables. Native fences are opened and logged by functions that came with WDDM 3.2, which is also what
+/// the pages about the feature name. [native-gpu-fence-objects; user-mode-work-submission; kernel-mode-testing-of-wddm-features; d3dkmdt: D3DKMT_WDDM_2_7_CAPS]
+fn system_side(policy: &FeaturePolicy, id: DXGK_FEATURE_ID) -> Option<SystemSide> {
+    use DXGK_FEATURE_ID as Id;
+    let (allowed, since, dependencies): (_, _, &[Id]) = match id {
+        Id::DXGK_FEATURE_HWSCH => (policy.hardware_scheduling, DXGKDDI_INTERFACE_VERSION_WDDM2_7, &[]),
+        Id::DXGK_FEATURE_NATIVE_FENCE => (policy.native_fence, DXGKDDI_INTERFACE_VERSION_WDDM3_2, &[]),
+        Id::DXGK_FEATURE_KERNEL_MODE_TESTING => (policy.kernel_mode_testing, DXGKDDI_INTERFACE_VERSION_WDDM3_2, &[]),
+        Id::DXGK_FEATURE_USER_MODE_SUBMISSION => (
             policy.user_mode_submission,
-            &[DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE],
-        )),
-        _ => None,
-    }
+            DXGKDDI_INTERFACE_VERSION_WDDM3_2,
+            &[Id::DXGK_FEATURE_HWSCH, Id::DXGK_FEATURE_NATIVE_FENCE],
+        ),
+        _ => return None,
+    };
+    Some(SystemSide { allowed, since, dependencies })
+}
+
+/// Functions that hardware scheduling cannot do without: a driver that has no way to offer it has them, or does not.
+fn has_hardware_scheduling(table: &DRIVER_INITIALIZATION_DATA) -> bool {
+    table.DxgkDdiCreateHwContext.is_some()
+        && table.DxgkDdiCreateHwQueue.is_some()
+        && table.DxgkDdiSubmitCommandToHwQueue.is_some()
 }
 
 fn is_known(id: DXGK_FEATURE_ID) -> bool {
@@ -102,21 +122,30 @@ impl Port {
     }
 
     fn decide(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
-        let Some((allowed, dependencies)) = system_side(self.policy(), id) else {
+        let Some(system) = system_side(self.policy(), id) else {
             return FeatureDecision { known: is_known(id), ..FeatureDecision::default() };
         };
+        let version = self.miniport.version().version;
+        if version < system.since {
+            return FeatureDecision { known: true, ..FeatureDecision::default() };
+        }
         let (supported_by_driver, supported_on_current_config) = match self.feature_interface() {
             Some(interface) => self.ask_driver(&interface, id),
+            // Such a driver can only ask whether the feature is enabled. [d3dkmddi: DXGKCB_ISFEATUREENABLED]
+            None if version < DXGKDDI_INTERFACE_VERSION_WDDM2_9 => {
+                let has = has_hardware_scheduling(self.miniport.table());
+                (has, has)
+            }
             None => {
                 let support = lock(&self.features.legacy).get(&id.0).copied().unwrap_or(0);
                 let offered = id == DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH && support >= DXGK_FEATURE_SUPPORT_STABLE;
                 (offered, offered)
             }
         };
-        let enabled = allowed
+        let enabled = system.allowed
             && supported_by_driver
             && supported_on_current_config
-            && dependencies.iter().all(|dependency| self.feature(*dependency).enabled);
+            && system.dependencies.iter().all(|dependency| self.feature(*dependency).enabled);
         FeatureDecision { enabled, known: true, supported_by_driver, supported_on_current_config }
     }
 
@@ -151,6 +180,10 @@ impl Port {
     }
 
     fn query_feature_interface(&self) -> Option<DriverInterface> {
+        // The interface came with WDDM 3.2. [d3dkmddi: DXGKDDI_FEATURE_INTERFACE]
+        if self.miniport.version().version < DXGKDDI_INTERFACE_VERSION_WDDM3_2 {
+            return None;
+        }
         let guid = GUID_WDDM_INTERFACE_FEATURE;
         let mut interface = DXGKDDI_FEATURE_INTERFACE::zeroed();
         let mut query = QUERY_INTERFACE::zeroed();

@@ -15,8 +15,11 @@ use super::{adapter_info, enter, enter_read_only, user};
 
 /// Most bytes of UMDRIVERPRIVATE data.
 const PRIVATE_MAX: u32 = 1 << 16;
-/// `KMT_DRIVERVERSION_WDDM_3_2`. [d3dkmthk: D3DKMT_DRIVERVERSION]
-const DRIVER_VERSION: i32 = 3200;
+/// The driver model that the driver is of, whose hexadecimal digits are decimal ones for programs. [d3dkmthk: D3DKMT_DRIVERVERSION]
+fn driver_version(adapter: &Adapter) -> u32 {
+    let model = adapter.miniport.version().model.0 as u32;
+    (model >> 12) * 1000 + (model >> 8 & 0xf) * 100 + (model & 0xf)
+}
 
 pub(super) fn is_compute_only(adapter: &Adapter) -> bool {
     adapter.caps().driver.MiscCaps.ComputeOnly()
@@ -138,7 +141,7 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
                 answer(args, &D3DKMT_WDDM_3_1_CAPS::new().with_NativeGpuFenceSupported(adapter.has_native_fences()))
             }
             Kind::KMTQAITYPE_DRIVERVERSION | Kind::KMTQAITYPE_DRIVERVERSION_RENDER => {
-                answer_word(args, DRIVER_VERSION as u32)
+                answer_word(args, driver_version(adapter))
             }
             Kind::KMTQAITYPE_PHYSICALADAPTERCOUNT => answer_word(args, adapter.caps().engines),
             _ => adapter_info::query(adapter, args),

@@ -225,8 +225,14 @@ impl Memory {
         self.signal(queue)
     }
 
-    /// The next value of a queue's fence, which it has behind everything that was asked of the paging nodes so far.
+    /// The next value of a queue's fence, which it has behind everything that was asked of the paging nodes so far. A driver whose version has no operation that writes
+    /// a fence is waited for instead, and the answer is 0: all of it is done.
     fn signal(&mut self, queue: &ResidencyQueue) -> Result<u64, NTSTATUS> {
+        if !self.driver.signals_fences() {
+            self.submit()?;
+            self.paging.last().map_or(Ok(()), |packet| self.wait_for(packet))?;
+            return Ok(0);
+        }
         let mut values = lock(&queue.values);
         let value = values.last + 1;
         self.signal_fence(queue.engine, queue.page + queue.offset, value)?;

@@ -19,18 +19,27 @@ fn reply<T>(args: &DXGKARG_QUERYADAPTERINFO, value: T) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
+/// Writes an answer that has grown, as long as the driver's version has it: the output is exactly so long.
+fn reply_in_version<T>(args: &DXGKARG_QUERYADAPTERINFO, owner: &str, version: u32, value: &T) -> NTSTATUS {
+    let bytes = bytes_in_version(owner, size_of::<T>(), version);
+    assert_eq!(args.OutputDataSize as usize, bytes, "{owner} of version 0x{version:x}");
+    // SAFETY: the output has room for so many bytes, and the value has them.
+    unsafe { args.pOutputData.cast::<u8>().copy_from_nonoverlapping((&raw const *value).cast(), bytes) };
+    STATUS_SUCCESS
+}
+
 fn driver_caps(mutant: &Mutant) -> DXGK_DRIVERCAPS {
     let mut caps = DXGK_DRIVERCAPS::zeroed();
     caps.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: -1 };
-    caps.WDDMVersion = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
+    caps.WDDMVersion = mutant.version.model;
     caps.GpuEngineTopology.NbAsymetricProcessingNodes = 1;
-    caps.MiscCaps.set_ComputeOnly(true);
+    caps.MiscCaps.set_ComputeOnly(mutant.version.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_6);
     caps.SchedulingCaps =
         DXGK_VIDSCHCAPS::new().with_MultiEngineAware(true).with_PreemptionAware(true).with_LowIrqlPreemptCommand(true);
     caps.MemoryManagementCaps.Bits = DXGK_VIDMMCAPS_Bits::new()
         .with_VirtualAddressingSupported(true)
         .with_GpuMmuSupported(true)
-        .with_ParavirtualizationSupported(true);
+        .with_ParavirtualizationSupported(mutant.version.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2);
     caps.SupportPerEngineTDR = 1;
     caps.PreemptionCaps.ComputePreemptionGranularity =
         D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
@@ -123,9 +132,11 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
         return STATUS_NOT_SUPPORTED;
     }
     match args.Type {
-        Kind::DXGKQAITYPE_DRIVERCAPS => reply(args, driver_caps(&mutant)),
+        Kind::DXGKQAITYPE_DRIVERCAPS => {
+            reply_in_version(args, "DXGK_DRIVERCAPS", mutant.version.version, &driver_caps(&mutant))
+        }
         Kind::DXGKQAITYPE_WDDMDEVICECAPS => {
-            let mut caps = DXGK_WDDMDEVICECAPS { WDDMVersion: DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2 };
+            let mut caps = DXGK_WDDMDEVICECAPS { WDDMVersion: mutant.version.model };
             (mutant.device_caps)(&mut caps);
             reply(args, caps)
         }

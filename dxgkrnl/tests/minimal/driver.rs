@@ -66,7 +66,12 @@ pub(crate) fn adapter<'a>(context: *mut c_void) -> &'a mut Adapter {
 
 pub(crate) unsafe extern "win64" fn driver_entry(object: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
     let mut table = table::table();
+    let version = MUTANT.get().version;
+    table.Version = version.version;
     (MUTANT.get().table)(&mut table);
+    let end = (&raw mut table).cast::<u8>().wrapping_add(version.driver_table);
+    // SAFETY: the bytes are the end of the table, which no driver of this version has: what is there is anything.
+    unsafe { end.write_bytes(0xcc, size_of::<DRIVER_INITIALIZATION_DATA>() - version.driver_table) };
     // SAFETY: all three live across the call.
     unsafe { (imports().DxgkInitialize)(object, path, &raw mut table) }
 }
@@ -144,7 +149,7 @@ pub(crate) unsafe extern "win64" fn start_device(
     let status = unsafe {
         adapter.interface.DxgkCbQueryServices.unwrap()(adapter.handle, DXGK_SERVICES::DxgkServicesFeature, place)
     };
-    assert!(status.is_success());
+    assert_eq!(status.is_success(), adapter.mutant.version.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2);
     // SAFETY: the system passes places for both numbers.
     unsafe { sources.write(0) };
     // SAFETY: as above.

@@ -19,6 +19,8 @@ pub(crate) use driver::Adapter;
 /// One deviation from the working driver or device.
 #[derive(Clone, Copy)]
 pub(crate) struct Mutant {
+    /// The version of the interface that the driver is written for.
+    pub(crate) version: &'static InterfaceVersion,
     pub(crate) table: fn(&mut DRIVER_INITIALIZATION_DATA),
     pub(crate) caps: fn(&mut DXGK_DRIVERCAPS),
     /// A query that it answers besides, without writing anything.
@@ -64,8 +66,17 @@ pub(crate) struct ReservedMemory {
     pub(crate) ranges: Option<&'static [(i64, i64)]>,
 }
 
+static NEWEST: InterfaceVersion = InterfaceVersion {
+    version: DXGKDDI_INTERFACE_VERSION_WDDM3_2,
+    model: DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2,
+    name: "WDDM 3.2",
+    driver_table: size_of::<DRIVER_INITIALIZATION_DATA>(),
+    callback_table: size_of::<DXGKRNL_INTERFACE>(),
+};
+
 /// The working driver.
 pub(crate) const SOUND: Mutant = Mutant {
+    version: &NEWEST,
     table: |_| (),
     caps: |_| (),
     answers: None,

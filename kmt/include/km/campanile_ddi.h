@@ -1,8 +1,11 @@
 /*
- * The DDIs of WDDM 3.2: what a miniport in C is compiled against where there is no WDK.
+ * The DDIs of WDDM 2.0 to 3.2: what a miniport in C is compiled against where there is no WDK.
  *
  * Names, layouts and values are those of Microsoft's dispmprt.h and d3dkmddi.h (kit 10.0.26100) for x64. Entry points and callbacks that a render or
  * compute driver has no use for are plain pointers.
+ *
+ * DXGKDDI_INTERFACE_VERSION is the version that a driver is compiled for, as with the kit: the tables of functions and the answers of the driver have the members of
+ * that version. Without it, it is that of WDDM 3.2.
  *
  * Generated from the Rust sources; do not edit.
  */
@@ -182,6 +185,20 @@ typedef SIZE_T DXGK_PAGE_NUMBER;
 #define D3DDDI_MAXTESTBUFFERSIZE 0x1000
 #define D3DDDI_NATIVE_FENCE_PDD_SIZE 0x40
 #define DXGKDDI_FEATURE_INTERFACE_VERSION_1 0x1
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_0 0x5023
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_1 0x6003
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_1_5 0x6010
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_1_6 0x6011
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_2 0x700a
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_3 0x8001
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_4 0x9006
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_5 0xa00b
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_6 0xb004
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_7 0xc004
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_8 0xd001
+#define DXGKDDI_INTERFACE_VERSION_WDDM2_9 0xe003
+#define DXGKDDI_INTERFACE_VERSION_WDDM3_0 0xf003
+#define DXGKDDI_INTERFACE_VERSION_WDDM3_1 0x10004
 #define DXGKDDI_INTERFACE_VERSION_WDDM3_2 0x11007
 #define DXGK_FEATURE_INTERFACE_VERSION_1 0x1
 #define DXGK_FEATURE_SUPPORT_ALWAYS_OFF 0x0
@@ -189,6 +206,10 @@ typedef SIZE_T DXGK_PAGE_NUMBER;
 #define DXGK_FSTATE_UNKNOWN_POWER 0xffffffff
 #define DXGK_MAX_DOORBELL_SIZE_BYTES 0x4000
 #define DXGK_WHICHSPACE_CONFIG 0x0
+
+#ifndef DXGKDDI_INTERFACE_VERSION
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM3_2
+#endif
 
 DEFINE_GUID(GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START, 0xcba549d4, 0xcf3a, 0x445c, 0x94, 0x68, 0x23, 0x83, 0xfd, 0x52, 0x31, 0x16);
 DEFINE_GUID(GUID_DXGKDDI_POWER_MANAGEMENT_STARTED, 0x6c929c1d, 0x7d76, 0x4538, 0x93, 0xad, 0x44, 0x9d, 0xc9, 0xfd, 0xc2, 0x39);
@@ -1279,10 +1300,13 @@ typedef struct DXGK_DRIVERCAPS {
     D3DGPU_VIRTUAL_ADDRESS InternalGpuVirtualAddressRangeStart;
     D3DGPU_VIRTUAL_ADDRESS InternalGpuVirtualAddressRangeEnd;
     UCHAR SupportSurpriseRemoval;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_1
     UCHAR SupportMultiPlaneOverlayImmediateFlip;
     UCHAR CursorScaledWithMultiPlaneOverlayPlane0;
     UCHAR HybridAcpiChainingRequired;
     UINT MaxQueuedMultiPlaneOverlayFlipVSync;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
     __extension__ struct {
         __extension__ union {
             __extension__ struct {
@@ -1300,8 +1324,11 @@ typedef struct DXGK_DRIVERCAPS {
             UINT Value;
         };
     } MiscCaps;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_9
     UINT MaxHwQueuedFlips;
     DXGK_HWQUEUEDFLIP_CAPS HwQueuedFlipCaps;
+#endif
 } DXGK_DRIVERCAPS;
 
 typedef struct DXGK_WDDMDEVICECAPS {
@@ -1986,13 +2013,20 @@ typedef struct DXGKRNL_INTERFACE {
     DXGKCB_ACQUIREHANDLEDATA DxgkCbAcquireHandleData;
     DXGKCB_RELEASEHANDLEDATA DxgkCbReleaseHandleData;
     PVOID DxgkCbHardwareContentProtectionTeardown;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_1
     PVOID DxgkCbMultiPlaneOverlayDisabled;
     PVOID DxgkCbMitigatedRangeUpdate;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_2
     DXGKCB_INVALIDATEHWCONTEXT DxgkCbInvalidateHwContext;
     PVOID DxgkCbIndicateConnectorChange;
     PVOID DxgkCbUnblockUEFIFrameBufferRanges;
     PVOID DxgkCbAcquirePostDisplayOwnership2;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_3
     PVOID DxgkCbSetProtectedSessionStatus;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
     DXGKCB_ALLOCATECONTIGUOUSMEMORY DxgkCbAllocateContiguousMemory;
     DXGKCB_FREECONTIGUOUSMEMORY DxgkCbFreeContiguousMemory;
     PVOID DxgkCbAllocatePagesForMdl;
@@ -2004,10 +2038,18 @@ typedef struct DXGKRNL_INTERFACE {
     PVOID DxgkCbMapMdlToIoMmu;
     PVOID DxgkCbUnmapMdlFromIoMmu;
     PVOID DxgkCbReportDiagnostic;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_5
     PVOID DxgkCbSignalEvent;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_6
     DXGKCB_ISFEATUREENABLED DxgkCbIsFeatureEnabled;
     PVOID DxgkCbSaveMemoryForHotUpdate;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_8
     PVOID DxgkCbNotifyCursorSupportChange;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_9
     DXGKCB_QUERYFEATURESUPPORT DxgkCbQueryFeatureSupport;
     PVOID DxgkCbCreatePhysicalMemoryObject;
     PVOID DxgkCbDestroyPhysicalMemoryObject;
@@ -2018,7 +2060,10 @@ typedef struct DXGKRNL_INTERFACE {
     PVOID DxgkCbOpenPhysicalMemoryObject;
     PVOID DxgkCbClosePhysicalMemoryObject;
     PVOID DxgkCbPinFrameBufferForSave2;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_1
     DXGKCB_DISCONNECTDOORBELL DxgkCbDisconnectDoorbell;
+#endif
 } DXGKRNL_INTERFACE;
 
 /* Physical address of the GPU: an offset in a segment */
@@ -2135,8 +2180,12 @@ typedef struct DXGK_PHYSICALADAPTERCAPS {
     USHORT PagingNodeIndex;
     HANDLE DxgkPhysicalAdapterHandle;
     DXGK_PHYSICALADAPTERFLAGS Flags;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_1
     UINT VPRPagingNode;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_7
     UINT VirtualCopyNodeIndex;
+#endif
 } DXGK_PHYSICALADAPTERCAPS;
 
 typedef struct DXGK_QUERYPHYSICALADAPTERCAPSIN {
@@ -3554,7 +3603,7 @@ typedef DXGKDDI_STOP_DEVICE *PDXGKDDI_STOP_DEVICE;
 typedef NTSTATUS DXGKDDI_REMOVE_DEVICE(PVOID MiniportDeviceContext);
 typedef DXGKDDI_REMOVE_DEVICE *PDXGKDDI_REMOVE_DEVICE;
 
-typedef NTSTATUS DXGKDDI_DISPATCH_IO_REQUEST(PVOID MiniportDeviceContext, ULONG VidPnSourceId, VOID *VideoRequestPacket);
+typedef NTSTATUS DXGKDDI_DISPATCH_IO_REQUEST(PVOID MiniportDeviceContext, ULONG VidPnSourceId, PVIDEO_REQUEST_PACKET VideoRequestPacket);
 typedef DXGKDDI_DISPATCH_IO_REQUEST *PDXGKDDI_DISPATCH_IO_REQUEST;
 
 typedef BOOLEAN DXGKDDI_INTERRUPT_ROUTINE(PVOID MiniportDeviceContext, ULONG MessageNumber);
@@ -3896,12 +3945,15 @@ typedef struct DRIVER_INITIALIZATION_DATA {
     PVOID DxgkDdiPowerRuntimeSetDeviceHandle;
     PDXGKDDI_SETSTABLEPOWERSTATE DxgkDdiSetStablePowerState;
     PVOID DxgkDdiSetVideoProtectedRegion;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_1
     PVOID DxgkDdiCheckMultiPlaneOverlaySupport3;
     PVOID DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3;
     PVOID DxgkDdiPostMultiPlaneOverlayPresent;
     PVOID DxgkDdiValidateUpdateAllocationProperty;
     PVOID DxgkDdiControlModeBehavior;
     PVOID DxgkDdiUpdateMonitorLinkInfo;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_2
     PDXGKDDI_CREATEHWCONTEXT DxgkDdiCreateHwContext;
     PDXGKDDI_DESTROYHWCONTEXT DxgkDdiDestroyHwContext;
     PDXGKDDI_CREATEHWQUEUE DxgkDdiCreateHwQueue;
@@ -3921,9 +3973,13 @@ typedef struct DRIVER_INITIALIZATION_DATA {
     PVOID DxgkDdiExchangePreStartInfo;
     PVOID DxgkDdiGetMultiPlaneOverlayCaps;
     PVOID DxgkDdiGetPostCompositionCaps;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_3
     PDXGKDDI_UPDATEHWCONTEXTSTATE DxgkDdiUpdateHwContextState;
     PVOID DxgkDdiCreateProtectedSession;
     PVOID DxgkDdiDestroyProtectedSession;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
     PDXGKDDI_SETSCHEDULINGLOGBUFFER DxgkDdiSetSchedulingLogBuffer;
     PDXGKDDI_SETUPPRIORITYBANDS DxgkDdiSetupPriorityBands;
     PVOID DxgkDdiNotifyFocusPresent;
@@ -3936,24 +3992,36 @@ typedef struct DRIVER_INITIALIZATION_DATA {
     PVOID DxgkDdiQueryDiagnosticTypesSupport;
     PVOID DxgkDdiControlDiagnosticReporting;
     PDXGKDDI_RESUMEHWENGINE DxgkDdiResumeHwEngine;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_5
     PDXGKDDI_SIGNALMONITOREDFENCE DxgkDdiSignalMonitoredFence;
     PDXGKDDI_PRESENTTOHWQUEUE DxgkDdiPresentToHwQueue;
     PVOID DxgkDdiValidateSubmitCommand;
     PVOID DxgkDdiSetTargetAdjustedColorimetry2;
     PVOID DxgkDdiSetTrackedWorkloadPowerLevel;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_6
     PVOID DxgkDdiSaveMemoryForHotUpdate;
     PVOID DxgkDdiRestoreMemoryForHotUpdate;
     PVOID DxgkDdiCollectDiagnosticInfo;
     PVOID Reserved3;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_7
     PVOID DxgkDdiControlInterrupt3;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_9
     PVOID DxgkDdiSetFlipQueueLogBuffer;
     PVOID DxgkDdiUpdateFlipQueueLog;
     PVOID DxgkDdiCancelQueuedFlips;
     PVOID DxgkDdiSetInterruptTargetPresentId;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_0
     PVOID DxgkDdiSetAllocationBackingStore;
     PVOID DxgkDdiCreateCpuEvent;
     PVOID DxgkDdiDestroyCpuEvent;
     PVOID DxgkDdiCancelFlips;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_1
     PDXGKDDI_CREATENATIVEFENCE DxgkDdiCreateNativeFence;
     PDXGKDDI_DESTROYNATIVEFENCE DxgkDdiDestroyNativeFence;
     PDXGKDDI_UPDATEMONITOREDVALUES DxgkDdiUpdateMonitoredValues;
@@ -3964,6 +4032,8 @@ typedef struct DRIVER_INITIALIZATION_DATA {
     PDXGKDDI_DESTROYDOORBELL DxgkDdiDestroyDoorbell;
     PDXGKDDI_NOTIFYWORKSUBMISSION DxgkDdiNotifyWorkSubmission;
     PVOID Reserved4;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_2
     PVOID DxgkDdiCreateMemoryBasis;
     PVOID DxgkDdiDestroyMemoryBasis;
     PVOID DxgkDdiStartDirtyTracking;
@@ -3985,6 +4055,7 @@ typedef struct DRIVER_INITIALIZATION_DATA {
     PVOID DxgkDdiCollectDbgInfo2;
     PVOID DxgkDdiNotifyContextPriorityChange;
     PVOID DxgkDdiResetDisplayEngine;
+#endif
 } DRIVER_INITIALIZATION_DATA;
 
 /* What a test command buffer does */

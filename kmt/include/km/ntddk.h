@@ -218,6 +218,7 @@ typedef struct _QUERY_INTERFACE {
 /* What a miniport passes on and does not look into. */
 typedef struct _DRIVER_OBJECT *PDRIVER_OBJECT;
 typedef struct _DEVICE_OBJECT *PDEVICE_OBJECT;
+typedef struct _VIDEO_REQUEST_PACKET *PVIDEO_REQUEST_PACKET;
 
 typedef BOOLEAN KSYNCHRONIZE_ROUTINE(PVOID SynchronizeContext);
 typedef KSYNCHRONIZE_ROUTINE *PKSYNCHRONIZE_ROUTINE;
@@ -301,11 +302,16 @@ static inline BOOLEAN IsEqualGUID(const GUID *one, const GUID *other)
     return TRUE;
 }
 
-/* A file that defines INITGUID before it includes the headers holds the values. */
+/* A file that defines INITGUID before it includes the headers holds the values; where several do, the linker keeps one. */
+#ifdef _WIN32
+#define DECLSPEC_SELECTANY __declspec(selectany)
+#else
+#define DECLSPEC_SELECTANY __attribute__((weak))
+#endif
 #ifdef INITGUID
 #define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
     extern const GUID name;                                          \
-    const GUID name = { l, w1, w2, { b1, b2, b3, b4, b5, b6, b7, b8 } }
+    DECLSPEC_SELECTANY const GUID name = { l, w1, w2, { b1, b2, b3, b4, b5, b6, b7, b8 } }
 #else
 #define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) extern const GUID name
 #endif

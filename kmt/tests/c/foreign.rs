@@ -14,8 +14,8 @@ fn a_driver_in_c_of_either_compiler_computes_on_its_own_function_and_survives_a_
         let folder = env::temp_dir().join(format!("campanile-toy-{}-{compiler}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let example = root().join("examples/miniport-c");
-        let made =
-            build(&example, &folder, compiler).and_then(|driver| Ok((driver, Function::start(&example, &folder)?)));
+        let made = build(&example, &folder, compiler, "WDDM3_2")
+            .and_then(|driver| Ok((driver, Function::start(&example, &folder)?)));
         let (driver, function) = match made {
             Ok(made) => made,
             Err(told) => {

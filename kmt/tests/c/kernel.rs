@@ -4,14 +4,18 @@ use std::fmt::Write as _;
 
 use ddi_layout::source::Declared;
 use ddi_layout::{Facts, Source, header};
+use wddm_ddi::km::{GROWN_MEMBERS, INTERFACE_VERSIONS};
 use wddm_ddi::status;
 
 const ABOUT: &str = "\
 /*
- * The DDIs of WDDM 3.2: what a miniport in C is compiled against where there is no WDK.
+ * The DDIs of WDDM 2.0 to 3.2: what a miniport in C is compiled against where there is no WDK.
  *
  * Names, layouts and values are those of Microsoft's dispmprt.h and d3dkmddi.h (kit 10.0.26100) for x64. Entry points and callbacks that a render or
  * compute driver has no use for are plain pointers.
+ *
+ * DXGKDDI_INTERFACE_VERSION is the version that a driver is compiled for, as with the kit: the tables of functions and the answers of the driver have the members of
+ * that version. Without it, it is that of WDDM 3.2.
  *
  * Generated from the Rust sources; do not edit.
  */
@@ -46,13 +50,26 @@ NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPat
 #endif /* CAMPANILE_DDI_H */
 ";
 
+const VERSION: &str = "
+#ifndef DXGKDDI_INTERFACE_VERSION
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM3_2
+#endif
+
+";
+
 fn wanted(declared: &Declared) -> bool {
     declared.file.starts_with("km/")
 }
 
 /// The declarations alone.
 pub(crate) fn declarations(source: &Source, facts: &Facts) -> String {
-    header::declarations(source, facts, &wanted).expect("C has every type")
+    let mut facts = facts.clone();
+    facts.since.extend(GROWN_MEMBERS.iter().map(|member| {
+        let version = INTERFACE_VERSIONS.iter().find(|version| version.version == member.since).expect("a version");
+        let model = version.name.replace(' ', "").replace('.', "_");
+        (format!("{}.{}", member.owner, member.name), model)
+    }));
+    header::declarations(source, &facts, &wanted).expect("C has every type")
 }
 
 /// The definition of a GUID from its usual spelling.
@@ -72,7 +89,7 @@ pub(crate) fn header(source: &Source, facts: &Facts) -> String {
     for (name, value) in &facts.constants {
         let _ = writeln!(text, "#define {name} 0x{value:x}");
     }
-    text.push('\n');
+    text.push_str(VERSION);
     for (name, value) in &facts.guids {
         let _ = writeln!(text, "{}", guid(name, value));
     }

@@ -40,11 +40,11 @@ impl Drop for Function {
     }
 }
 
-/// Builds the driver of `example` into `folder`.
+/// Builds the driver of `example` into `folder`, for this version of the interface.
 ///
 /// # Errors
 /// The compiler that is missing on this machine.
-pub(crate) fn build(example: &Path, folder: &Path, compiler: &str) -> Result<PathBuf, String> {
+pub(crate) fn build(example: &Path, folder: &Path, compiler: &str, version: &str) -> Result<PathBuf, String> {
     let (tools, package): (&[&str], _) = match compiler {
         "clang" => (&["clang", "lld-link", "llvm-dlltool"], "clang, lld and llvm"),
         _ => (&["x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-dlltool"], "gcc-mingw-w64-x86-64"),
@@ -54,7 +54,7 @@ pub(crate) fn build(example: &Path, folder: &Path, compiler: &str) -> Result<Pat
             return Err(format!("no {tool}: the driver in C was not built; install {package}"));
         }
     }
-    let output = Command::new("sh").arg(example.join("build.sh")).arg(folder).arg(compiler).output();
+    let output = Command::new("sh").arg(example.join("build.sh")).arg(folder).arg(compiler).arg(version).output();
     let output = output.expect("a shell");
     let told = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.is_empty(), "{compiler}: {told}");

@@ -41,6 +41,7 @@ use crate::fault::signal::{self, Claim, Interrupted, Registers, Site};
 use crate::fault::{self, Access, Caller, Cause, Fault};
 use crate::irql;
 use crate::kernel_stack::{self, KernelStack, Layout};
+use crate::seh;
 use crate::verifier::Verifier;
 use crate::watchdog;
 
@@ -217,11 +218,13 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     let outer = LANDING.replace(landing);
     let was_in_service = IN_SERVICE.replace(false);
     let call_site = delivery::replace_call_site(None);
+    let handlers = seh::replace_calls(seh::Calls::default());
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
     let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
     LANDING.set(outer);
     IN_SERVICE.set(was_in_service);
     delivery::replace_call_site(call_site);
+    seh::replace_calls(handlers);
     let left_at = irql::set(entered_at);
     let leftovers = THREAD.with_borrow_mut(|thread| {
         thread.frames.pop();

@@ -3,9 +3,12 @@
 
 use super::memory::{bytes, get, put, put_units, units};
 use super::printf::{Arguments, Unit, format};
+use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
+use crate::driver_call::stop;
 
 pub(super) const EXPORTS: &[Export] = &[
+    ("_purecall", || purecall as *const () as usize),
     ("strlen", || strlen as *const () as usize),
     ("strnlen", || strnlen as *const () as usize),
     ("strcmp", || strcmp as *const () as usize),
@@ -60,6 +63,11 @@ pub(super) const EXPORTS: &[Export] = &[
     ("sprintf", || sprintf as *const () as usize),
     ("__chkstk", || chkstk as *const () as usize),
 ];
+
+/// What C++ calls in the place of a virtual function that an object does not have: one whose constructor or destructor runs, or that is no more.
+extern "win64" fn purecall() {
+    stop(Bugcheck::fatal("_purecall: a virtual function was called of an object that is not made yet, or no more"));
+}
 
 const LONGEST: usize = 1 << 20;
 /// The answers of the functions whose names end in `_s`. [errno: EINVAL, ERANGE, STRUNCATE]

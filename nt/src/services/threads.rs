@@ -22,6 +22,7 @@ use crate::irql;
 
 pub(super) const EXPORTS: &[Export] = &[
     ("PsCreateSystemThread", || ps_create_system_thread as *const () as usize),
+    ("PsThreadType", || (&raw const PS_THREAD_TYPE).expose_provenance()),
     ("PsTerminateSystemThread", || ps_terminate_system_thread as *const () as usize),
     ("KeSetPriorityThread", || ke_set_priority_thread as *const () as usize),
     ("ObReferenceObjectByHandle", || ob_reference_object_by_handle as *const () as usize),
@@ -134,6 +135,11 @@ extern "win64" fn ps_terminate_system_thread(_status: NTSTATUS) -> NTSTATUS {
 extern "win64" fn ke_set_priority_thread(_thread: *mut c_void, _priority: i32) -> i32 {
     8
 }
+
+/// What PsThreadType points to. Nobody here looks into a type.
+static THREAD_TYPE: [u64; 2] = [0; 2];
+/// The type of threads, by which ObReferenceObjectByHandle is told what a handle is to be of: the handles here are of threads. [wdm: ObReferenceObjectByHandle]
+static PS_THREAD_TYPE: &[u64; 2] = &THREAD_TYPE;
 
 extern "win64" fn ob_reference_object_by_handle(
     handle: HANDLE,

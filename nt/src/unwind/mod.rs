@@ -6,4 +6,4 @@ mod codes;
 mod context;
 
 pub(crate) use codes::{Frame, Handler, unwind};
-pub(crate) use context::{CallSite, Context, RAX, go_on, nt_raise, with_call_site};
+pub(crate) use context::{CallSite, Context, RAX, RSP, go_on, nt_raise, with_call_site};

@@ -2,6 +2,7 @@
 
 use dxgkrnl::{DriverId, DriverImage, Installation, Machine, RegistryKey, RegistryValue};
 
+use super::user_mode_name::user_mode_name;
 use super::{ADVICE_RULE, SetupError};
 
 /// %Provider% and %Device% of the INF file.
@@ -41,6 +42,7 @@ pub(super) fn load(
         installed.software = installed.software.with(name, value.clone());
     }
     let keys = machine.set_installation(driver, installed);
+    let keys = keys.and_then(|()| user_mode_name().map_or(Ok(()), |name| machine.set_user_mode_driver(driver, name)));
     keys.map_err(|e| SetupError::new("The driver could not be installed", e, ADVICE_RULE))?;
     Ok(driver)
 }

@@ -17,6 +17,7 @@ mod options;
 mod part;
 mod process;
 mod special_pool;
+mod user_mode_name;
 mod variant;
 mod vfio_bus;
 mod vfio_user_bus;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dxgkrnl::bus::Bus;
-use dxgkrnl::{DRIVER_LIMIT, DriverId, DriverImage, DriverMemory, Idle, Machine, MachineConfig};
+use dxgkrnl::{DRIVER_LIMIT, DriverId, DriverImage, DriverMemory, Idle, Machine, MachineConfig, Rescue};
 use wddm_ddi::types::LUID;
 
 pub use crate::driver::{DRIVER_VARIABLE, DriverChoice, shipped};
@@ -48,6 +49,7 @@ use part::{Function, Slot};
 pub use part::{GpuElsewhere, Part};
 pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
+pub use user_mode_name::{USER_MODE_NAME_VARIABLE, select_user_mode_name};
 pub use variant::{VariantOptions, help as variant_help};
 pub use vfio_bus::{VfioBus, reset_functions};
 pub use vfio_user_bus::VfioUserBus;
@@ -236,6 +238,14 @@ impl System {
         }
         for part in &mut self.parts {
             outcome = outcome.and(part.end_keepers());
+        }
+        let left = self.machine.take_rescues().into_iter().find(|(rescue, _)| *rescue == Rescue::LeftBehind);
+        if let Some((_, count)) = left {
+            let cause = format!(
+                "{count} mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData were left when DxgkDdiStopDevice \
+                 returned [dispmprt: DXGKDDI_STOP_DEVICE]"
+            );
+            outcome = outcome.and(Err(SetupError::new("The driver left something behind", cause, ADVICE_RULE)));
         }
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),

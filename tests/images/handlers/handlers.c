@@ -156,6 +156,108 @@ static ULONG in_handler(void) {
     return NOT_REACHED;
 }
 
+/* Clang has a call's range end behind the address that it returns to, where the next range may begin: one instruction keeps them apart. */
+#define APART __asm__ volatile("nop")
+
+/* A filter with an exception of its own, which it handles, is asked to the end. */
+static NOINLINE int recovers(void) {
+    __try { fault(); APART; } __except (HANDLE) { mark(1); }
+    return HANDLE;
+}
+
+static ULONG in_filter(void) {
+    __try { ExRaiseStatus(0xe0000004); APART; } __except (recovers()) { mark(2); return trace << 8 | (_exception_code() & 0xff); }
+    return NOT_REACHED;
+}
+
+/* A filter with an exception that it does not handle: the frames of the first exception are asked about the second one, too, and unwound for it. */
+static NOINLINE int raises(ULONG code, RECORD *record) {
+    if (code == 0xc0000005) { mark(1); ExRaiseStatus(0xe0000007); }
+    mark(record->ExceptionFlags & 0x10 ? 2 : 9); /* EXCEPTION_NESTED_CALL */
+    return DECLINE;
+}
+
+static NOINLINE void filtered(void) {
+    __try {
+        __try { fault(); APART; } __finally { mark(4); }
+        APART;
+    } __except (raises(_exception_code(), ((POINTERS *)_exception_info())->ExceptionRecord)) { mark(9); }
+}
+
+static NOINLINE int takes(RECORD *record) { mark(record->ExceptionFlags & 0x10 ? 9 : 3); return HANDLE; }
+
+static ULONG nested(void) {
+    __try { filtered(); APART; } __except (takes(((POINTERS *)_exception_info())->ExceptionRecord)) { mark(5); return trace << 8 | (_exception_code() & 0xff); }
+    return NOT_REACHED;
+}
+
+/* A termination handler that raises an exception: its frame is unwound from behind it on, by the second exception, and the first is forgotten. */
+static NOINLINE void ends_badly(void) {
+    __try {
+        __try { fault(); APART; } __finally { mark(2); ExRaiseStatus(0xe0000008); }
+        APART;
+    } __finally { mark(5); }
+}
+
+static ULONG collided(void) {
+    __try {
+        __try { ends_badly(); APART; } __except (_exception_code() == 0xc0000005 ? handle(1) : decline(3)) { mark(9); }
+    } __except (handle(4)) { mark(6); return trace << 8 | (_exception_code() & 0xff); }
+    return NOT_REACHED;
+}
+
+/* The same, with frames of the first exception and of the second one between the two. */
+static NOINLINE ULONG falls(ULONG depth) {
+    volatile UCHAR room[48];
+    room[depth & 31] = 1;
+    __try {
+        if (depth == 0) { fault(); APART; }
+        return falls(depth - 1) + room[depth & 31];
+    } __finally {
+        trace += 1;
+        if (depth == 7) with_termination(0);
+    }
+}
+
+static ULONG collided_deep(void) {
+    __try { return falls(12); } __except (HANDLE) { return trace; }
+}
+
+/* A termination handler with an exception of its own, which it handles: the first one goes on. */
+static NOINLINE void ends_well(void) {
+    __try { fault(); APART; } __finally {
+        __try { ExRaiseStatus(0xe0000009); APART; } __except (handle(2)) { mark(3); }
+    }
+}
+
+static ULONG in_termination(void) {
+    __try { ends_well(); APART; } __except (handle(1)) { mark(4); return trace << 8 | (_exception_code() & 0xff); }
+    return NOT_REACHED;
+}
+
+/* What was left by an exception is no part of the next one. */
+static ULONG nested_again(void) {
+    for (int i = 0; i < 200; i++) {
+        trace = 0;
+        if (nested() != 0x1234507) return NOT_REACHED;
+        trace = 0;
+        if (collided() != 0x12345608) return NOT_REACHED;
+    }
+    return 200;
+}
+
+static NOINLINE int always_raises(void) { fault(); return DECLINE; }
+
+static ULONG without_end(void) {
+    __try { fault(); } __except (always_raises()) { return NOT_REACHED; }
+    return NOT_REACHED;
+}
+
+static ULONG nobody_nested(void) {
+    __try { fault(); } __except (raises(_exception_code(), ((POINTERS *)_exception_info())->ExceptionRecord)) { return NOT_REACHED; }
+    return NOT_REACHED;
+}
+
 static ULONG nobody(void) {
     __try { fault(); } __except (decline(1)) { return NOT_REACHED; }
     return NOT_REACHED;
@@ -180,10 +282,31 @@ static ULONG not_continuable(void) {
     return NOT_REACHED;
 }
 
+/* Macros of the kit look into the driver object, and drivers store routines there: DriverUnload at 0x68, MajorFunction from 0x70 on. */
+static UCHAR *driver_object;
+
+static ULONG driver_fields(void) {
+    void **unload = (void **)(driver_object + 0x68), **major = (void **)(driver_object + 0x70);
+    UNICODE_STRING *name = (UNICODE_STRING *)(driver_object + 0x38);
+    UCHAR *extension = *(UCHAR **)(driver_object + 0x30);
+    UNICODE_STRING *service = (UNICODE_STRING *)(extension + 0x18);
+    if (*(USHORT *)driver_object != 4 || *(USHORT *)(driver_object + 2) != 0x150) return 1;
+    if (*unload || *(void **)extension != driver_object || *(void **)(driver_object + 0x58) == 0) return 2;
+    for (int i = 0; i < 28; i++) {
+        if (!major[i] || major[i] != major[0]) return 3;
+    }
+    if (((ULONG (*)(void *, void *))major[14])(0, 0) != 0xc0000010) return 4; /* STATUS_INVALID_DEVICE_REQUEST */
+    *unload = (void *)decline, major[14] = (void *)handle;
+    if (*unload != (void *)decline || major[14] != (void *)handle || major[13] == major[14]) return 5;
+    if (name->Length != sizeof "\\Driver\\driver_fields" * 2 - 2 || service->Length != sizeof "driver_fields" * 2 - 2) return 6;
+    return name->Buffer[1] == 'D' && service->Buffer[0] == 'd' ? 7 : 8;
+}
+
 #define CASE(name) { #name, name }
 static const struct { const char *name; ULONG (*run)(void); } cases[] = {
     CASE(read_it), CASE(told), CASE(order), CASE(deep), CASE(preserved), CASE(raised), CASE(divided), CASE(stepped_over), CASE(probed_misaligned),
-    CASE(probed_kernel), CASE(probed_nothing), CASE(probed_for_write), CASE(copied), CASE(locked), CASE(again), CASE(in_handler), CASE(nobody),
+    CASE(probed_kernel), CASE(probed_nothing), CASE(probed_for_write), CASE(copied), CASE(locked), CASE(again), CASE(in_handler), CASE(in_filter), CASE(nested),
+    CASE(collided), CASE(collided_deep), CASE(in_termination), CASE(nested_again), CASE(without_end), CASE(driver_fields), CASE(nobody_nested), CASE(nobody),
     CASE(nobody_raised), CASE(of_kernel), CASE(at_dispatch), CASE(not_continuable),
 };
 
@@ -191,7 +314,7 @@ int _fltused = 0x9875;
 
 ULONG DriverEntry(void *driver, UNICODE_STRING *path) {
     USHORT units = path->Length / 2, start = units;
-    (void)driver;
+    driver_object = driver;
     while (start > 0 && path->Buffer[start - 1] != '\\') start--;
     for (ULONG i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *name = cases[i].name;
