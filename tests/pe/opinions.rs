@@ -62,7 +62,7 @@ struct Expected {
     warnings: &'static [&'static str],
 }
 
-const IMAGES: [Expected; 3] = [
+const IMAGES: [Expected; 4] = [
     Expected { file: "campanile_kmd.sys", kind: "driver", signed: true, warnings: &[] },
     Expected {
         file: "campanile_umd.dll",
@@ -76,6 +76,7 @@ const IMAGES: [Expected; 3] = [
             "Imported symbols contain entries typical of packed executables.",
         ],
     },
+    Expected { file: "campanile_vulkan.dll", kind: "dll", signed: true, warnings: &[] },
     Expected { file: "hlk.exe", kind: "exe", signed: false, warnings: &[] },
 ];
 
@@ -102,8 +103,10 @@ fn others_read_the_images_as_the_tests_here_do_and_find_the_signatures_good() {
         assert_eq!((&lief["signatures"], &lief["signature"]), (&json!(by_lief.0), &json!(by_lief.1)), "{file}");
         assert_eq!(found["signify"][file], json!({"embedded": by_signify, "catalog": by_signify}), "{file}");
     }
-    // The INF is text: the catalog alone signs it.
-    assert_eq!(found["signify"]["campanile.inf"]["catalog"], "OK");
+    // The INF and the Vulkan driver's manifest are text: the catalog alone signs them.
+    for file in ["campanile.inf", "campanile_vulkan.json"] {
+        assert_eq!(found["signify"][file]["catalog"], "OK", "{file}");
+    }
     let catalog = &found["catalog"];
     assert_eq!((&catalog["is_catalog"], &catalog["signature"]), (&json!(true), &json!("OK")));
     assert_eq!(catalog["members"], json!(fs::read_dir(package()).unwrap().flatten().filter(listed).count()));
@@ -111,7 +114,8 @@ fn others_read_the_images_as_the_tests_here_do_and_find_the_signatures_good() {
 
 /// Files of a package that its catalog lists: what the INF copies, and the INF.
 fn listed(entry: &fs::DirEntry) -> bool {
-    ["campanile_kmd.sys", "campanile_umd.dll", "campanile.inf"].iter().any(|name| entry.file_name() == *name)
+    let others = ["campanile_vulkan.dll", "campanile_vulkan.json", "campanile.inf"];
+    ["campanile_kmd.sys", "campanile_umd.dll"].iter().chain(&others).any(|name| entry.file_name() == **name)
 }
 
 #[test]

@@ -90,7 +90,7 @@ def main(folder):
     with (folder / "campanile.cat").open("rb") as stream:
         catalog = CertificateTrustList.from_envelope(stream.read())
     images = [path for path in sorted(folder.iterdir()) if path.suffix in (".sys", ".dll", ".exe")]
-    members = [*images, folder / "campanile.inf"]
+    members = [*images, folder / "campanile.inf", folder / "campanile_vulkan.json"]
     print(json.dumps({
         "pefile": {path.name: by_pefile(path) for path in images},
         "lief": {path.name: by_lief(path) for path in images},
