@@ -41,9 +41,6 @@ cases! { thunks "OlderSync";
     "OlderSync.QueuesTakeThemToo" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
         "The newer waits and signals of contexts and hardware queues take the older objects with a value, which only a fence has."
         => newer_thunks;
-    "OlderSync.ContextsTakeOneValueForFences" on Boot::Shared, "d3dkmt_waitforsynchronizationobjectfromgpu":
-        "A wait or a signal of a context that names fences without an address has one value for them, in the place of the array's address; with a monitored fence among them it is the array."
-        => one_value;
     "OlderSync.EventsAreEnqueued" on Boot::Shared, "d3dddicb_signalflags":
         "With EnqueueCpuEvent an event is set when the work before it is done, by either thunk that has the flag, and no object is signalled with it."
         => enqueued_events;
@@ -80,7 +77,7 @@ fn made<T>(result: Result<T, NTSTATUS>, what: &str) -> Result<T, Failure> {
     result.map_err(|status| Failure::new(format!("{what}: {status}")))
 }
 
-fn fence(rig: &Rig, value: u64) -> Result<D3DKMT_HANDLE, Failure> {
+pub(super) fn fence(rig: &Rig, value: u64) -> Result<D3DKMT_HANDLE, Failure> {
     let begin = |info: &mut D3DDDI_SYNCHRONIZATIONOBJECTINFO2| {
         info.u.Fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Fence { FenceValue: value };
     };
@@ -395,37 +392,6 @@ fn newer_thunks(case: &Case) -> Result<(), Failure> {
     granted(rig.queue_signal(&[queue.queue], &[(count, 0)], D3DDDICB_SIGNALFLAGS::new()), "a signal of a queue")?;
     granted(rig.context_wait(other.context, &[(count, 0)]), "a wait of a context")?;
     rig.packet_execute(&mut other, &[])
-}
-
-fn one_value(case: &Case) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let (mut waiting, mut other) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
-    let mut plain = [fence(&rig, 0)?, fence(&rig, 0)?];
-    let mut wait = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
-    (wait.hContext, wait.ObjectCount, wait.ObjectHandleArray) = (waiting.context, 2, plain.as_mut_ptr());
-    wait.u.FenceValue = 5;
-    granted(rig.kmt.call(rig.kmt.table().D3DKMTWaitForSynchronizationObjectFromGpu, &mut wait), "a wait for two")?;
-    let behind = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
-    granted(rig.context_signal(waiting.context, &[(behind.handle, 1)]), "a signal behind the wait")?;
-    let signal = |object: D3DKMT_HANDLE, value: u64| {
-        let (mut object, mut context) = (object, other.context);
-        let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2::zeroed();
-        (arguments.ObjectCount, arguments.ObjectHandleArray) = (1, &raw mut object);
-        (arguments.BroadcastContextCount, arguments.BroadcastContextArray) = (1, &raw mut context);
-        arguments.u.FenceValue = value;
-        rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
-    };
-    for (object, value) in [(plain[0], 5), (plain[1], 4)] {
-        granted(signal(object, value), "a signal of one value")?;
-    }
-    rig.packet_execute(&mut other, &[])?;
-    ensure_eq!(behind.value.load(), 0, "value behind a wait for 5 when one of two fences has 4");
-    let signal = |value| {
-        rig.context_signal2(&[other.context], &[(behind.handle, 7), (plain[1], value)], D3DDDICB_SIGNALFLAGS::new())
-    };
-    granted(signal(5), "a signal of a monitored fence and of one without an address")?;
-    granted(rig.wait(&[behind.handle], &[7], false), "the monitored fence")?;
-    rig.packet_execute(&mut waiting, &[])
 }
 
 fn enqueued_events(case: &Case) -> Result<(), Failure> {

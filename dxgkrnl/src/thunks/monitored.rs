@@ -122,7 +122,7 @@ impl Target {
     }
 }
 
-/// Where the values of a wait or a signal stand.
+/// Place of the values that a wait or a signal names.
 #[derive(Clone, Copy)]
 struct Values {
     /// An array with one for each object.
