@@ -77,7 +77,7 @@ fn made<T>(result: Result<T, NTSTATUS>, what: &str) -> Result<T, Failure> {
     result.map_err(|status| Failure::new(format!("{what}: {status}")))
 }
 
-fn fence(rig: &Rig, value: u64) -> Result<D3DKMT_HANDLE, Failure> {
+pub(super) fn fence(rig: &Rig, value: u64) -> Result<D3DKMT_HANDLE, Failure> {
     let begin = |info: &mut D3DDDI_SYNCHRONIZATIONOBJECTINFO2| {
         info.u.Fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Fence { FenceValue: value };
     };

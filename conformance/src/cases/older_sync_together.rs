@@ -1,4 +1,4 @@
-//! Signals that several contexts or queues make together, and names of objects of before monitored fences.
+//! Signals that several contexts or queues make together, values and names of objects of before monitored fences.
 
 use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::Zeroed;
@@ -7,7 +7,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use super::older_sync::{create, open_global, open_named, share_named};
+use super::older_sync::{create, fence, open_global, open_named, share_named};
 use crate::event::Event;
 use crate::kmt::{BAD_ARGUMENT, WRONG_KIND};
 use crate::rig::Rig;
@@ -35,6 +35,9 @@ cases! { thunks "OlderSync";
     "OlderSync.DriverNotifiesNobody" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A notification that the driver signals is not supported, since the driver takes no events of the processor; SignalByKmd of any other object is an error."
         => by_the_driver;
+    "OlderSync.ContextsTakeOneValueForFences" on Boot::Shared, "d3dkmt_waitforsynchronizationobjectfromgpu":
+        "A wait or a signal of a context that names fences without an address has one value for them, in the place of the array's address; with a monitored fence among them it is the array."
+        => one_value;
 }
 
 fn text(what: &'static str) -> impl Fn(NTSTATUS) -> Failure {
@@ -245,4 +248,35 @@ fn by_the_driver(case: &Case) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn one_value(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut waiting, mut other) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    let mut plain = [fence(&rig, 0)?, fence(&rig, 0)?];
+    let mut wait = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
+    (wait.hContext, wait.ObjectCount, wait.ObjectHandleArray) = (waiting.context, 2, plain.as_mut_ptr());
+    wait.u.FenceValue = 5;
+    granted(rig.kmt.call(rig.kmt.table().D3DKMTWaitForSynchronizationObjectFromGpu, &mut wait), "a wait for two")?;
+    let behind = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+    granted(rig.context_signal(waiting.context, &[(behind.handle, 1)]), "a signal behind the wait")?;
+    let signal = |object: D3DKMT_HANDLE, value: u64| {
+        let (mut object, mut context) = (object, other.context);
+        let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2::zeroed();
+        (arguments.ObjectCount, arguments.ObjectHandleArray) = (1, &raw mut object);
+        (arguments.BroadcastContextCount, arguments.BroadcastContextArray) = (1, &raw mut context);
+        arguments.u.FenceValue = value;
+        rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
+    };
+    for (object, value) in [(plain[0], 5), (plain[1], 4)] {
+        granted(signal(object, value), "a signal of one value")?;
+    }
+    rig.packet_execute(&mut other, &[])?;
+    ensure_eq!(behind.value.load(), 0, "value behind a wait for 5 when one of two fences has 4");
+    let signal = |value| {
+        rig.context_signal2(&[other.context], &[(behind.handle, 7), (plain[1], value)], D3DDDICB_SIGNALFLAGS::new())
+    };
+    granted(signal(5), "a signal of a monitored fence and of one without an address")?;
+    granted(rig.wait(&[behind.handle], &[7], false), "the monitored fence")?;
+    rig.packet_execute(&mut waiting, &[])
 }

@@ -53,7 +53,7 @@ cases! { thunks "Statistics";
         "Clocks of a node and figures of a physical adapter are those that D3DKMTQueryAdapterInfo tells."
         => figures_of_hardware;
     "Statistics.GroupsAreThoseOfBudgets" on Boot::Shared, "d3dkmt_querystatistics_process_segment_group_information":
-        "Budget and usage of a group of segments are those that D3DKMTQueryVideoMemoryInfo tells."
+        "Budget and usage of a group of segments are those that D3DKMTQueryVideoMemoryInfo tells, and what is allocated of either group is told."
         => groups;
     "Statistics.BadQuestionsAreRefused" on Boot::Shared, "d3dkmtquerystatistics":
         "Kinds, adapters, segments, nodes and physical adapters that there are not are refused, so are displays and other processes; nothing is written then."
@@ -137,9 +137,6 @@ fn counts(case: &Case) -> Result<(), Failure> {
                 SegmentId: (id % each) as u16,
             };
         });
-        if whole.NodeCount == 0 || told.Aperture != 0 {
-            continue;
-        }
         // SAFETY: every arm of the union is plain numbers.
         let usage = unsafe { usage?.SegmentUsageInformation };
         ensure_eq!(usage.AllocatedBytes + usage.FreeBytes, told.CommitLimit, "taken and free bytes of segment {id}");
@@ -509,7 +506,9 @@ fn synchronization_of_queues(case: &Case) -> Result<(), Failure> {
 
 fn groups(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
-    rig.memory(1 << 20, Placement::Vram).map(drop)?;
+    for placement in [Placement::Vram, Placement::System] {
+        rig.memory(1 << 20, placement)?;
+    }
     for group in [
         D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
         D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL,
@@ -524,6 +523,16 @@ fn groups(case: &Case) -> Result<(), Failure> {
         let told = unsafe { result.ProcessSegmentGroupInformation };
         ensure_eq!(told.Usage, info.CurrentUsage, "usage of {group:?}");
         ensure!(told.Budget > 0 && told.Usage <= told.Budget, "usage {} of budget {}", told.Usage, told.Budget);
+        let result = get(case, &rig, Type::D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, |arguments| {
+            arguments.u.QuerySegmentGroupUsage = D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE {
+                PhysicalAdapterIndex: 0,
+                SegmentGroup: group.0 as u16,
+            };
+        })?;
+        // SAFETY: every arm of the union is plain numbers.
+        let whole = unsafe { result.SegmentGroupUsageInformation };
+        ensure!(whole.AllocatedBytes >= 1 << 20, "{} bytes of {group:?} are allocated", whole.AllocatedBytes);
+        ensure!(whole.FreeBytes > 0, "nothing of {group:?} is free");
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use campanile_hw::packet::Packet;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use wddm_ddi::kmt::D3DDDICB_DESTROYALLOCATION2FLAGS;
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
@@ -26,6 +27,9 @@ cases! { inside "Memory", needs HardwareScheduling, behind "it counts handles, o
     "Destruction.SynchronousDestroyReturnsWhenItIsGone" needs UserModeSubmission on Boot::Fresh, "d3dkmtdestroyallocation2":
         "With SynchronousDestroy the call returns when the allocation is gone, which is after the work that was queued before."
         => synchronous;
+    "Destruction.SynchronousDestroyGivesTheMemoryBack" on Boot::With(small_vram), "d3dddicb_destroyallocation2flags":
+        "With SynchronousDestroy the call waits until the memory of the allocation is reclaimed: the segment then has as much free as before the allocation was made."
+        => given_back;
     "Destruction.ManyAreDeferredAndAllAreFreed" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
         "Any number of allocations can be destroyed while work is held up, and all of their memory comes back when it is done."
         holds [AllocationUsage 2]
@@ -130,6 +134,33 @@ fn synchronous(case: &mut Case<'_>) -> Result<(), Failure> {
         }
     }
     Err(Failure::new("the call gave up again and again although the work was let go"))
+}
+
+fn given_back(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let free = || {
+        let mut arguments = D3DKMT_QUERYSTATISTICS::zeroed();
+        arguments.Type = D3DKMT_QUERYSTATISTICS_TYPE::D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE;
+        arguments.AdapterLuid = case.luid();
+        arguments.u.QuerySegmentGroupUsage = D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE {
+            PhysicalAdapterIndex: 0,
+            SegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL.0 as u16,
+        };
+        granted(rig.kmt.call(rig.kmt.further().D3DKMTQueryStatistics, &mut arguments), "D3DKMTQueryStatistics")?;
+        // SAFETY: every arm of the union is plain numbers.
+        Ok::<u64, Failure>(unsafe { arguments.QueryResult.SegmentGroupUsageInformation.FreeBytes })
+    };
+    // What the first paging work needs stays for the next.
+    let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_SynchronousDestroy(true);
+    granted(rig.destroy_allocation_with(rig.memory(LARGE, Placement::Vram)?.handle, flags), "the first destruction")?;
+    let before = free()?;
+    let memory = rig.memory(LARGE, Placement::Vram)?;
+    // Page tables lie in the same segment.
+    let during = free()?;
+    ensure!(before >= during + LARGE, "an allocation of {LARGE} bytes took {} bytes", before - during);
+    granted(rig.destroy_allocation_with(memory.handle, flags), "the destruction")?;
+    ensure_eq!(free()?, before, "bytes that are free afterwards");
+    Ok(())
 }
 
 /// What a synchronous destruction under held-up work returned: STATUS_SUCCESS after the work, or STATUS_TIMEOUT.

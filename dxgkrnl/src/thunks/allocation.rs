@@ -429,5 +429,7 @@ fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS
             std::thread::sleep(Duration::from_micros(200));
         }
     }
+    // Whoever asks next finds the memory free, which it is once the page tables do not lead to it any more.
+    vidmm.finish_paging();
     Ok(STATUS_SUCCESS)
 }

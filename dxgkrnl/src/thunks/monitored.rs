@@ -105,22 +105,45 @@ impl Target {
         }
     }
 
-    fn read_pairs(&self, arrays: Arrays) -> Result<Vec<(D3DKMT_HANDLE, u64)>, NTSTATUS> {
+    fn read_pairs(&self, process: &Process, objects: Listed) -> Result<Vec<(D3DKMT_HANDLE, u64)>, NTSTATUS> {
         self.device().check()?;
-        let (count, handles, values) = arrays;
+        let (count, handles, values) = objects;
         if count == 0 || count > sync::OBJECTS_MAX {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let handles = user::read_array(handles.cast_const(), count)?;
-        Ok(handles.into_iter().zip(user::read_array(values.cast_const(), count)?).collect())
+        let is_older = |handle: &D3DKMT_HANDLE| process.get_older_sync(*handle).is_ok();
+        match values.of_older {
+            Some(value) if handles.iter().all(is_older) => {
+                Ok(handles.into_iter().map(|handle| (handle, value)).collect())
+            }
+            _ => Ok(handles.into_iter().zip(user::read_array(values.array.cast_const(), count)?).collect()),
+        }
     }
 }
 
-type Arrays = (u32, *mut D3DKMT_HANDLE, *mut u64);
+/// Place of the values that a wait or a signal names.
+#[derive(Clone, Copy)]
+struct Values {
+    /// An array with one for each object.
+    array: *mut u64,
+    /// For thunks that have it in the same place: the one for all objects where none is a monitored fence; a D3DDDI_FENCE has no array.
+    /// [d3dkmthk: D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::FenceValue]
+    of_older: Option<u64>,
+}
 
-fn wait(process: &Process, target: &Target, arrays: Arrays) -> Result<NTSTATUS, NTSTATUS> {
+impl Values {
+    fn array(array: *mut u64) -> Self {
+        Self { array, of_older: None }
+    }
+}
+
+/// Objects of a wait or a signal: how many, their handles, their values.
+type Listed = (u32, *mut D3DKMT_HANDLE, Values);
+
+fn wait(process: &Process, target: &Target, objects: Listed) -> Result<NTSTATUS, NTSTATUS> {
     let mut conditions = Objects::default();
-    for (handle, value) in target.read_pairs(arrays)? {
+    for (handle, value) in target.read_pairs(process, objects)? {
         older_sync::add(process, target, &mut conditions, (handle, Some(value)), OpenOlderSync::check_wait)?;
     }
     wait_for(target, conditions)
@@ -143,7 +166,7 @@ fn signal(
     process: &Process,
     targets: &[Target],
     flags: D3DDDICB_SIGNALFLAGS,
-    arrays: Arrays,
+    objects: Listed,
 ) -> Result<NTSTATUS, NTSTATUS> {
     let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
     // The values of a queue may go back as those of a GPU may, so that there is nothing to allow.
@@ -152,7 +175,7 @@ fn signal(
         return Err(STATUS_INVALID_PARAMETER);
     }
     let mut signals = Objects::default();
-    for (handle, value) in target.read_pairs(arrays)? {
+    for (handle, value) in target.read_pairs(process, objects)? {
         older_sync::add(process, target, &mut signals, (handle, Some(value)), OpenOlderSync::check_signal)?;
     }
     signal_with(targets, signals, flags.SignalAtSubmission())
@@ -206,8 +229,10 @@ pub unsafe extern "win64" fn D3DKMTWaitForSynchronizationObjectFromGpu(
     enter_read_only("D3DKMTWaitForSynchronizationObjectFromGpu", args, |process, args| {
         let target = Target::of_context(process, args.hContext)?;
         // SAFETY: every arm of the union is plain numbers.
-        let values = unsafe { args.u.MonitoredFenceValueArray };
-        wait(process, &target, (args.ObjectCount, args.ObjectHandleArray, values))
+        let array = unsafe { args.u.MonitoredFenceValueArray };
+        // SAFETY: as above.
+        let of_older = Some(unsafe { args.u.FenceValue });
+        wait(process, &target, (args.ObjectCount, args.ObjectHandleArray, Values { array, of_older }))
     })
 }
 
@@ -222,9 +247,9 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu(
     enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu", args, |process, args| {
         let target = Target::of_context(process, args.hContext)?;
         // SAFETY: every arm of the union is plain numbers.
-        let values = unsafe { args.u.MonitoredFenceValueArray };
-        let arrays = (args.ObjectCount, args.ObjectHandleArray, values);
-        signal(process, &[target], D3DDDICB_SIGNALFLAGS::new(), arrays)
+        let values = Values::array(unsafe { args.u.MonitoredFenceValueArray });
+        let objects = (args.ObjectCount, args.ObjectHandleArray, values);
+        signal(process, &[target], D3DDDICB_SIGNALFLAGS::new(), objects)
     })
 }
 
@@ -245,8 +270,11 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu2(
             return older_sync::enqueue_event(process, &targets, args.Flags, (args.ObjectCount, event));
         }
         // SAFETY: every arm of the union is plain numbers.
-        let values = unsafe { args.u.MonitoredFenceValueArray };
-        signal(process, &targets, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))
+        let array = unsafe { args.u.MonitoredFenceValueArray };
+        // SAFETY: as above.
+        let of_older = Some(unsafe { args.u.FenceValue });
+        let objects = (args.ObjectCount, args.ObjectHandleArray, Values { array, of_older });
+        signal(process, &targets, args.Flags, objects)
     })
 }
 
@@ -260,7 +288,7 @@ pub unsafe extern "win64" fn D3DKMTSubmitWaitForSyncObjectsToHwQueue(
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitWaitForSyncObjectsToHwQueue", args, |process, args| {
         let target = Target::Queue(process.get_hw_queue(args.hHwQueue)?);
-        wait(process, &target, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+        wait(process, &target, (args.ObjectCount, args.ObjectHandleArray, Values::array(args.FenceValueArray)))
     })
 }
 
@@ -276,6 +304,7 @@ pub unsafe extern "win64" fn D3DKMTSubmitSignalSyncObjectsToHwQueue(
         let queues = broadcast(args.BroadcastHwQueueCount, args.BroadcastHwQueueArray)?;
         let targets = queues.into_iter().map(|queue| process.get_hw_queue(queue).map(Target::Queue));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
-        signal(process, &targets, args.Flags, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+        let objects = (args.ObjectCount, args.ObjectHandleArray, Values::array(args.FenceValueArray));
+        signal(process, &targets, args.Flags, objects)
     })
 }

@@ -290,13 +290,21 @@ fn segment_information(described: &Segment, figures: SegmentFigures) -> D3DKMT_Q
     told
 }
 
+/// How much of a segment is taken and free. What an aperture shows is memory of the machine, of which the driver says how much it may be.
 fn usage(described: &Segment, figures: SegmentFigures) -> D3DKMT_QUERYSTATISTICS_MEMORY_USAGE {
     let mut told = D3DKMT_QUERYSTATISTICS_MEMORY_USAGE::zeroed();
-    if !described.flags.Aperture() {
-        told.AllocatedBytes = figures.taken;
-        told.FreeBytes = described.size.saturating_sub(figures.taken);
-    }
+    let (taken, size) = if described.flags.Aperture() {
+        (figures.resident, described.commit_limit)
+    } else {
+        (figures.taken, described.size)
+    };
+    (told.AllocatedBytes, told.FreeBytes) = (taken, size.saturating_sub(taken));
     told
+}
+
+/// The group that the usage of a segment counts for.
+fn group_of(described: &Segment) -> Option<Group> {
+    if described.flags.Aperture() { Some(Group::NonLocal) } else { Group::of_segment(described.flags) }
 }
 
 fn group(
@@ -320,9 +328,7 @@ fn group(
     if args.Type == Type::D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE {
         let mut told = D3DKMT_QUERYSTATISTICS_MEMORY_USAGE::zeroed();
         let here = (1..).zip(&adapter.caps().segments).filter(|(_, segment)| {
-            segment.engine == u32::from(second.PhysicalAdapterIndex)
-                && Group::of_segment(segment.flags) == Some(wanted)
-                && !segment.flags.Aperture()
+            segment.engine == u32::from(second.PhysicalAdapterIndex) && group_of(segment) == Some(wanted)
         });
         for (id, described) in here {
             let one = usage(described, adapter.vidmm().segment_figures(id, None));

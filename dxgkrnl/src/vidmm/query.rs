@@ -103,6 +103,8 @@ impl VidMm {
 
     /// How full a segment is, by its number among those of all engines from 1 on, or what of it is of one process.
     pub(crate) fn segment_figures(&self, segment: u32, process: Option<&AddressSpace>) -> SegmentFigures {
+        // Memory that nothing uses any more does not count as taken.
+        self.collect();
         lock(&self.memory).figures(segment, process)
     }
 
