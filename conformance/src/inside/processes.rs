@@ -80,6 +80,30 @@ fn ask(
     Ok(arguments.QueryResult)
 }
 
+/// A segment as the newer form of a question names it: by the physical adapter that it is of.
+fn segment_of(place: (&Rig, LUID), id: u32) -> Result<D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2, NTSTATUS> {
+    let first = D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 { PhysicalAdapterIndex: 0 };
+    let told = ask(place, CURRENT, Type::D3DKMT_QUERYSTATISTICS_ADAPTER2, |u| u.QueryAdapter2 = first)?;
+    // SAFETY: every arm of the union is plain numbers.
+    let each = unsafe { told.AdapterInformation.NbSegments }.max(1);
+    Ok(D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 {
+        PhysicalAdapterIndex: (id / each) as u16,
+        SegmentId: (id % each) as u16,
+    })
+}
+
+/// The same of a node.
+fn node_of(place: (&Rig, LUID), id: u32) -> Result<D3DKMT_QUERYSTATISTICS_QUERY_NODE2, NTSTATUS> {
+    let first = D3DKMT_QUERYSTATISTICS_QUERY_NODE { NodeId: id };
+    let told = ask(place, CURRENT, Type::D3DKMT_QUERYSTATISTICS_NODE, |u| u.QueryNode = first)?;
+    // SAFETY: every arm of the union is plain numbers.
+    let data = unsafe { told.NodeInformation.NodePerfData };
+    Ok(D3DKMT_QUERYSTATISTICS_QUERY_NODE2 {
+        PhysicalAdapterIndex: data.PhysicalAdapterIndex as u16,
+        NodeOrdinal: data.NodeOrdinal as u16,
+    })
+}
+
 /// Everything that is told of a process, by segment, group and node, in the older and the newer form of each question.
 fn figures(place: (&Rig, LUID), process: HANDLE) -> Result<Vec<(String, Vec<u64>)>, NTSTATUS> {
     let mut told = Vec::new();
@@ -91,7 +115,7 @@ fn figures(place: (&Rig, LUID), process: HANDLE) -> Result<Vec<(String, Vec<u64>
     // SAFETY: as above.
     told.push(("process".to_owned(), vec![unsafe { all.ProcessInformation.NodeCount }.into()]));
     for id in 0..counts.NbSegments {
-        let second = D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 { PhysicalAdapterIndex: 0, SegmentId: id as u16 };
+        let second = segment_of(place, id)?;
         let first = D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT { SegmentId: id };
         for result in [
             ask(place, process, Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT, |u| u.QuerySegment = first)?,
@@ -122,7 +146,7 @@ fn figures(place: (&Rig, LUID), process: HANDLE) -> Result<Vec<(String, Vec<u64>
         }
     }
     for id in 0..counts.NodeCount {
-        let second = D3DKMT_QUERYSTATISTICS_QUERY_NODE2 { PhysicalAdapterIndex: 0, NodeOrdinal: id as u16 };
+        let second = node_of(place, id)?;
         let first = D3DKMT_QUERYSTATISTICS_QUERY_NODE { NodeId: id };
         for result in [
             ask(place, process, Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE, |u| u.QueryNode = first)?,
