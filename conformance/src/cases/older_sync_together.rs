@@ -272,11 +272,14 @@ fn one_value(case: &Case) -> Result<(), Failure> {
         granted(signal(object, value), "a signal of one value")?;
     }
     rig.packet_execute(&mut other, &[])?;
+    // Another one, for nobody says which of two contexts is the first to write a value.
+    let beside = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
     ensure_eq!(behind.value.load(), 0, "value behind a wait for 5 when one of two fences has 4");
     let signal = |value| {
-        rig.context_signal2(&[other.context], &[(behind.handle, 7), (plain[1], value)], D3DDDICB_SIGNALFLAGS::new())
+        rig.context_signal2(&[other.context], &[(beside.handle, 7), (plain[1], value)], D3DDDICB_SIGNALFLAGS::new())
     };
     granted(signal(5), "a signal of a monitored fence and of one without an address")?;
-    granted(rig.wait(&[behind.handle], &[7], false), "the monitored fence")?;
+    granted(rig.wait(&[beside.handle], &[7], false), "the monitored fence")?;
+    granted(rig.wait(&[behind.handle], &[1], false), "the end of the wait")?;
     rig.packet_execute(&mut waiting, &[])
 }
