@@ -228,15 +228,15 @@ macro_rules! bits {
     };
 }
 
-fn misc(caps: &DXGK_DRIVERCAPS) -> DXGK_DRIVERCAPS_MiscCaps {
+pub(super) fn misc(caps: &DXGK_DRIVERCAPS) -> DXGK_DRIVERCAPS_MiscCaps {
     caps.MiscCaps
 }
 
-fn scheduling(caps: &DXGK_DRIVERCAPS) -> DXGK_VIDSCHCAPS {
+pub(super) fn scheduling(caps: &DXGK_DRIVERCAPS) -> DXGK_VIDSCHCAPS {
     caps.SchedulingCaps
 }
 
-fn memory(caps: &DXGK_DRIVERCAPS) -> DXGK_VIDMMCAPS_Bits {
+pub(super) fn memory(caps: &DXGK_DRIVERCAPS) -> DXGK_VIDMMCAPS_Bits {
     caps.MemoryManagementCaps.Bits
 }
 

@@ -6,6 +6,7 @@ use wddm_ddi::km::DXGK_QUERYADAPTERINFOTYPE as Query;
 use wddm_ddi::km::*;
 
 use super::StartError;
+use super::mcdm::{memory, misc, scheduling};
 
 /// The first question of each version that has new ones, from the newest; questions are numbered in the order in which they came, and those before all of these
 /// are in every version here. That the one about 64-bit-only drivers came with WDDM 3.2 is inferred: the page does not say. [d3dkmddi: DXGK_QUERYADAPTERINFOTYPE]
@@ -49,18 +50,6 @@ macro_rules! bits {
             is_set: |caps| $read(caps).$bit(),
         }),*]
     };
-}
-
-fn misc(caps: &DXGK_DRIVERCAPS) -> DXGK_DRIVERCAPS_MiscCaps {
-    caps.MiscCaps
-}
-
-fn scheduling(caps: &DXGK_DRIVERCAPS) -> DXGK_VIDSCHCAPS {
-    caps.SchedulingCaps
-}
-
-fn memory(caps: &DXGK_DRIVERCAPS) -> DXGK_VIDMMCAPS_Bits {
-    caps.MemoryManagementCaps.Bits
 }
 
 /// Bits that this system acts on. [d3dkmddi: DXGK_DRIVERCAPS; d3dkmddi: DXGK_VIDSCHCAPS; d3dkmddi: DXGK_VIDMMCAPS]

@@ -284,8 +284,7 @@ fn segment_information(described: &Segment, figures: SegmentFigures) -> D3DKMT_Q
         Kind::D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_MEMORY
     };
     told.SegmentProperties.set_SegmentType(kind.0 as u8);
-    told.SegmentProperties
-        .set_SegmentGroup(u8::from(aperture || Group::of_segment(described.flags) == Some(Group::NonLocal)));
+    told.SegmentProperties.set_SegmentGroup(u8::from(group_of(described) == Some(Group::NonLocal)));
     told.SegmentProperties.set_FullyCPUVisible(described.cpu_address.is_some());
     told
 }
