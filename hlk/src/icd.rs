@@ -3,21 +3,12 @@
 
 use std::process::ExitCode;
 
+mod one_file;
 #[cfg(all(windows, feature = "start"))]
 mod start;
 
 fn main() -> ExitCode {
-    let Some(path) = std::env::args_os().nth(1) else {
-        eprintln!("icd: which DLL?");
-        return ExitCode::from(2);
-    };
-    match os::ask(&path) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            println!("{reason}");
-            ExitCode::FAILURE
-        }
-    }
+    one_file::main("icd", os::ask)
 }
 
 #[cfg(not(windows))]

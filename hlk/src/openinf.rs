@@ -2,21 +2,12 @@
 
 use std::process::ExitCode;
 
+mod one_file;
 #[cfg(all(windows, feature = "start"))]
 mod start;
 
 fn main() -> ExitCode {
-    let Some(path) = std::env::args_os().nth(1) else {
-        eprintln!("openinf: which file?");
-        return ExitCode::from(2);
-    };
-    match os::open(&path) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            println!("{reason}");
-            ExitCode::FAILURE
-        }
-    }
+    one_file::main("openinf", os::open)
 }
 
 #[cfg(not(windows))]
