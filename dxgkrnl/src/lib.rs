@@ -19,6 +19,7 @@ pub mod verifier {
     pub use nt::verifier::show_log;
 }
 
+mod access_mask;
 mod adapter;
 mod bar_place;
 mod callbacks;

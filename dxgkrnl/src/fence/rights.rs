@@ -3,6 +3,8 @@
 use wddm_ddi::kmt::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
 use wddm_ddi::status::*;
 
+use crate::access_mask::{GenericMapping, STANDARD_RIGHTS_READ};
+
 /// Rights of an opening. Who may not signal has the current value read-only on the GPU too; who may not wait can still read it,
 /// which is all that a wait on the GPU does, so that this right is one of the thunks. [d3dukmdt:
 /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignal, NoWait and NoGPUAccess]
@@ -14,13 +16,16 @@ pub(crate) struct Rights {
     pub(crate) gpu: bool,
 }
 
-/// Access that a kernel handle grants. [wdm: ACCESS_MASK; d3dkmthk: D3DKMTShareObjects]
-mod access {
-    pub(crate) const WAIT: u32 = 0x1;
-    pub(crate) const SIGNAL: u32 = 0x2;
-    pub(crate) const STANDARD_RIGHTS_READ: u32 = 0x0002_0000;
-    pub(crate) const GENERIC_ALL: u32 = 0x1000_0000;
-}
+/// [d3dukmdt: D3DDDI_SYNC_OBJECT_WAIT, D3DDDI_SYNC_OBJECT_SIGNAL]
+const WAIT: u32 = 0x1;
+const SIGNAL: u32 = 0x2;
+/// The pages do not say what generic rights of fences stand for; this is this system's rule.
+const MAPPING: GenericMapping = GenericMapping {
+    read: STANDARD_RIGHTS_READ | WAIT,
+    write: STANDARD_RIGHTS_READ | SIGNAL,
+    execute: STANDARD_RIGHTS_READ,
+    all: STANDARD_RIGHTS_READ | WAIT | SIGNAL,
+};
 
 impl Rights {
     /// Every right.
@@ -37,18 +42,16 @@ impl Rights {
         }
     }
 
-    /// The rights that a kernel handle of a fence grants.
+    /// The rights that a kernel handle of a fence grants. [winnt: ACCESS_MASK; d3dkmthk: D3DKMTShareObjects]
     ///
     /// # Errors
     /// STATUS_ACCESS_DENIED when the fence may not even be read.
     pub(crate) fn of_access(granted: u32) -> Result<Self, NTSTATUS> {
-        if granted & access::GENERIC_ALL != 0 {
-            return Ok(Self::ALL);
-        }
-        if granted & access::STANDARD_RIGHTS_READ == 0 {
+        let granted = MAPPING.map(granted);
+        if granted & STANDARD_RIGHTS_READ == 0 {
             return Err(STATUS_ACCESS_DENIED);
         }
-        Ok(Self { signal: granted & access::SIGNAL != 0, wait: granted & access::WAIT != 0, ..Self::ALL })
+        Ok(Self { signal: granted & SIGNAL != 0, wait: granted & WAIT != 0, ..Self::ALL })
     }
 
     /// Intersection of two sets of rights.
@@ -70,6 +73,10 @@ mod tests {
             (0x0002_0001, rights(false, true)),
             (0x0002_0002, rights(true, false)),
             (0x0002_0000, rights(false, false)),
+            (0x8000_0000, rights(false, true)),
+            (0x4000_0000, rights(true, false)),
+            (0x2000_0000, rights(false, false)),
+            (0x0200_0000, rights(true, true)),
             (0x3, Err(STATUS_ACCESS_DENIED)),
             (0, Err(STATUS_ACCESS_DENIED)),
         ] {

@@ -12,6 +12,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{HANDLE, NTSTATUS};
 
 use crate::machine::KernelObject;
+use crate::access_mask::GenericMapping;
 use crate::process::Process;
 
 use super::{guarded, names, user};
@@ -21,30 +22,24 @@ pub(super) const CURRENT_PROCESS: HANDLE = std::ptr::without_provenance_mut(usiz
 
 /// All rights of process objects. [winnt: PROCESS_ALL_ACCESS]
 const PROCESS_ALL_ACCESS: u32 = 0x001f_ffff;
-/// Every right that the caller may have. [winnt: MAXIMUM_ALLOWED]
-const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
-const GENERIC_READ: u32 = 0x8000_0000;
-const GENERIC_WRITE: u32 = 0x4000_0000;
-const GENERIC_EXECUTE: u32 = 0x2000_0000;
-const GENERIC_ALL: u32 = 0x1000_0000;
+const MAPPING: GenericMapping = GenericMapping {
+    read: PROCESS_QUERY_INFORMATION,
+    write: PROCESS_SET_INFORMATION | PROCESS_SET_QUOTA,
+    execute: PROCESS_QUERY_LIMITED_INFORMATION,
+    all: PROCESS_ALL_ACCESS,
+};
 
 /// The rights of a handle that was opened with `desired`. [Win32: process security and access rights]
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a right that processes do not have.
 fn granted(desired: u32) -> Result<u32, NTSTATUS> {
-    let generic = GENERIC_READ | GENERIC_WRITE | GENERIC_EXECUTE | GENERIC_ALL;
-    if desired & !(PROCESS_ALL_ACCESS | MAXIMUM_ALLOWED | generic) != 0 {
+    let mut rights = MAPPING.map(desired);
+    if rights & !PROCESS_ALL_ACCESS != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let mut rights = desired & PROCESS_ALL_ACCESS;
-    for (asked, given) in [
-        (GENERIC_ALL | MAXIMUM_ALLOWED, PROCESS_ALL_ACCESS),
-        (GENERIC_READ | PROCESS_QUERY_INFORMATION, PROCESS_QUERY_INFORMATION | PROCESS_QUERY_LIMITED_INFORMATION),
-        (GENERIC_WRITE, PROCESS_SET_INFORMATION | PROCESS_SET_QUOTA),
-        (GENERIC_EXECUTE, PROCESS_QUERY_LIMITED_INFORMATION),
-    ] {
-        rights |= if desired & asked != 0 { given } else { 0 };
+    if rights & PROCESS_QUERY_INFORMATION != 0 {
+        rights |= PROCESS_QUERY_LIMITED_INFORMATION;
     }
     Ok(rights)
 }
@@ -116,10 +111,10 @@ mod tests {
     fn rights_are_those_of_windows() {
         assert_eq!(granted(PROCESS_QUERY_LIMITED_INFORMATION), Ok(0x1000));
         assert_eq!(granted(PROCESS_QUERY_INFORMATION), Ok(0x1400), "who may ask for all may ask for little");
-        assert_eq!(granted(GENERIC_READ), Ok(0x1400));
-        assert_eq!(granted(GENERIC_WRITE), Ok(0x0300));
-        assert_eq!(granted(GENERIC_EXECUTE), Ok(0x1000));
-        assert_eq!((granted(GENERIC_ALL), granted(MAXIMUM_ALLOWED)), (Ok(0x001f_ffff), Ok(0x001f_ffff)));
+        assert_eq!(granted(0x8000_0000), Ok(0x1400));
+        assert_eq!(granted(0x4000_0000), Ok(0x0300));
+        assert_eq!(granted(0x2000_0000), Ok(0x1000));
+        assert_eq!((granted(0x1000_0000), granted(0x0200_0000)), (Ok(0x001f_ffff), Ok(0x001f_ffff)));
         assert_eq!(granted(0), Ok(0));
         for wrong in [0x0020_0000, 0x0100_0000, 0x0400_0000] {
             assert_eq!(granted(wrong), Err(STATUS_INVALID_PARAMETER), "{wrong:#x}");

@@ -12,6 +12,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::adapter::Adapter;
+use crate::access_mask::{GenericMapping, STANDARD_RIGHTS_READ};
 use crate::fence::Rights;
 use crate::machine::{KernelObject, ResourceHandle, SharedSync, Together};
 use crate::process::{Object, Process};
@@ -22,24 +23,23 @@ use crate::vidsch::Device;
 use super::allocation::{PRIVATE_MAX, forget, register};
 use super::{enter, keyed_mutex, share, user};
 
-/// STANDARD_RIGHTS_READ, which opening takes. [winnt: ACCESS_MASK]
-const READ: u32 = 0x2_0000;
-/// SHARED_ALLOCATION_WRITE.
+/// [d3dukmdt: SHARED_ALLOCATION_WRITE]
 const WRITE: u32 = 1;
-/// GENERIC_READ, which stands for the first of them.
-const GENERIC_READ: u32 = 0x8000_0000;
-/// GENERIC_WRITE, GENERIC_ALL and MAXIMUM_ALLOWED, which stand for both.
-const GENERIC: u32 = 0x4000_0000 | 0x1000_0000 | 0x0200_0000;
+/// The pages do not say what generic rights of resources stand for; this is this system's rule.
+const MAPPING: GenericMapping = GenericMapping {
+    read: STANDARD_RIGHTS_READ,
+    write: STANDARD_RIGHTS_READ | WRITE,
+    execute: STANDARD_RIGHTS_READ,
+    all: STANDARD_RIGHTS_READ | WRITE,
+};
 
 /// Whether a handle with this access opens a resource to be written, or to be read only. [d3dkmthk: D3DKMTShareObjects]
 ///
 /// # Errors
 /// STATUS_ACCESS_DENIED if it may not even be read.
 pub(super) fn may_write(access: u32) -> Result<bool, NTSTATUS> {
-    if access & (READ | GENERIC_READ | GENERIC) == 0 {
-        return Err(STATUS_ACCESS_DENIED);
-    }
-    Ok(access & (WRITE | GENERIC) != 0)
+    let rights = MAPPING.map(access);
+    if rights & STANDARD_RIGHTS_READ == 0 { Err(STATUS_ACCESS_DENIED) } else { Ok(rights & WRITE != 0) }
 }
 
 /// What the creator of a resource keeps for those that open it.
