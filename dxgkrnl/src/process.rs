@@ -128,6 +128,7 @@ macro_rules! getters {
 getters! {
     find_hw_context = HwContext(HwContext);
     find_hw_queue = HwQueue(HwQueue);
+    find_packet_context = PacketContext(PacketContext);
     get_adapter = Adapter(AdapterOpen);
     get_allocation = Allocation(Allocation);
     get_resource = Resource(Resource);

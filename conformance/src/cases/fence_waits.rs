@@ -61,8 +61,7 @@ fn destroyed_while_waiting(case: &Case) -> Result<(), Failure> {
     let (rig, queue, fences) = held_elsewhere(&keeper)?;
     let mut doorbell = D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell.handle };
     granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyDoorbell, &mut doorbell), "destroying its doorbell")?;
-    let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
-    granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments), "destroying the queue that waits")?;
+    granted(rig.destroy_hw_queue(queue.queue), "destroying the queue that waits")?;
     ensure!(is_lost(&rig), "the device of the queue goes on as if its work had ended");
     ensure!(!is_lost(&keeper), "the fence's device was lost too");
     serves_who_is_left(&keeper, &fences)

@@ -186,10 +186,6 @@ fn progress_is_read_only(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn destroy_queue(rig: &Rig, queue: D3DKMT_HANDLE) -> NTSTATUS {
-    rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut D3DKMT_DESTROYHWQUEUE { hHwQueue: queue })
-}
-
 fn destroy_context(rig: &Rig, context: D3DKMT_HANDLE) -> NTSTATUS {
     rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwContext, &mut D3DKMT_DESTROYHWCONTEXT { hHwContext: context })
 }
@@ -198,10 +194,10 @@ fn wrong_handles(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
     let context = rig.context(NODE_COMPUTE).map_err(text("context"))?;
     let created = rig.hw_queue(context, user_mode_flags()).map_err(text("queue"))?;
-    refused(destroy_queue(&rig, context), WRONG_KIND, "destroying a context as a queue")?;
+    refused(rig.destroy_hw_queue(context), WRONG_KIND, "destroying a context as a queue")?;
     refused(destroy_context(&rig, created.hHwQueue), WRONG_KIND, "destroying a queue as a context")?;
-    granted(destroy_queue(&rig, created.hHwQueue), "destroying the queue")?;
-    refused(destroy_queue(&rig, created.hHwQueue), BAD_HANDLE, "destroying the queue again")?;
+    granted(rig.destroy_hw_queue(created.hHwQueue), "destroying the queue")?;
+    refused(rig.destroy_hw_queue(created.hHwQueue), BAD_HANDLE, "destroying the queue again")?;
     granted(destroy_context(&rig, context), "destroying the context")?;
     refused(destroy_context(&rig, context), BAD_HANDLE, "destroying the context again")?;
     match rig.hw_queue(context, user_mode_flags()) {
@@ -221,7 +217,7 @@ fn context_with_queue(case: &Case) -> Result<(), Failure> {
     rig.execute(&mut queue, &[])?;
     let status = destroy_context(&rig, queue.context);
     if status.is_success() {
-        return refused(destroy_queue(&rig, queue.queue), BAD_HANDLE, "the queue of a destroyed context");
+        return refused(rig.destroy_hw_queue(queue.queue), BAD_HANDLE, "the queue of a destroyed context");
     }
     // Refused: then everything still works.
     rig.execute(&mut queue, &[])

@@ -344,8 +344,7 @@ fn destroy_context(scene: &Scene) -> NTSTATUS {
 }
 
 fn destroy_queue(scene: &Scene, queue: D3DKMT_HANDLE) -> NTSTATUS {
-    let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue };
-    scene.rig.kmt.call(scene.rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments)
+    scene.rig.destroy_hw_queue(queue)
 }
 
 fn create_doorbell(scene: &Scene, queue: D3DKMT_HANDLE, resize: bool) -> NTSTATUS {

@@ -222,12 +222,9 @@ fn offer_queue(
     hesitate(1 << random.u32(..14));
     wait_until("a doorbell", || created.load(Ordering::Relaxed) >= least)?;
     if round.is_multiple_of(2) {
-        let mut queue = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue };
         let mut context = D3DKMT_DESTROYHWCONTEXT { hHwContext: context };
         // Refused while the queue has a doorbell.
-        wait_until("the end of the queue", || {
-            rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut queue).is_success()
-        })?;
+        wait_until("the end of the queue", || rig.destroy_hw_queue(queue).is_success())?;
         granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwContext, &mut context), "D3DKMTDestroyHwContext")?;
     }
     let ended = rig.destroy();

@@ -409,8 +409,7 @@ fn buffers_of_queues(case: &Case) -> Result<(), Failure> {
         ensure!(all.1 >= own.1 && all.2 >= own.2, "{own:?} of {all:?} altogether");
     }
     for queue in queues {
-        let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
-        granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments), "destroying a queue")?;
+        granted(rig.destroy_hw_queue(queue.queue), "destroying a queue")?;
     }
     let [own, ..] = node_figures(case, &rig, NODE_COPY)?;
     ensure_eq!((figures(&own).1, figures(&own).2), (6, 6), "buffers of queues that are gone");

@@ -11,6 +11,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 
 use super::hang::{FATAL, Guest, arm, by_hand};
+use super::power_device::power_down;
 use crate::rig::{RawQueue, Rig, fill, wait_until};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted};
@@ -45,6 +46,9 @@ cases! { inside "Exit", needs HardwareScheduling, behind "it ends processes and 
         "A process that exits while its queues wait for a fence that only its CPU could signal ends normally: the waits fall through and the work completes."
         holds [UserModeSubmission 42]
         => blocked_falls_through;
+    "Exit.BlockedDestructionsEndWithTheirProcess" on Boot::Fresh, "pfnd3dddi_destroycontextcb":
+        "A thread that waits in the destruction of a context or a hardware queue for work that nobody brings keeps no device awake, and ends with its process."
+        => blocked_destructions;
     "Exit.OthersGoOn" needs UserModeSubmission on Boot::Fresh, "user-mode-work-submission":
         "Processes that end either way, with work of every kind, take nothing of another process with them."
         holds [UserModeSubmission 42]
@@ -254,6 +258,44 @@ fn work_in_rings(case: &mut Case<'_>) -> Result<(), Failure> {
     })?;
     ensure_eq!(case.system.gpu().signals_ever() - before, 10, "submissions executed at exit");
     Ok(())
+}
+
+fn blocked_destructions(case: &mut Case<'_>) -> Result<(), Failure> {
+    let system = &*case.system;
+    for packets in [true, false] {
+        let guest = Guest::new(system, "destroying")?;
+        let queue = guest.inside(|rig| {
+            let gate = rig.fence(0)?.handle;
+            if packets {
+                let mut queue = rig.packet_queue(NODE_COPY)?;
+                granted(rig.context_wait(queue.context, &[(gate, 1)]), "a wait of a context")?;
+                rig.packet_submit(&mut queue, &[])?;
+                return Ok(queue.context);
+            }
+            let mut queue = rig.kernel_queue(NODE_COPY)?;
+            granted(rig.queue_wait(queue.queue, &[(gate, 1)]), "a wait of a hardware queue")?;
+            rig.kernel_submit(&mut queue, &[])?;
+            Ok(queue.queue)
+        })?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                guest.inside(|rig| {
+                    Ok(if packets { rig.destroy_packet_context(queue) } else { rig.destroy_hw_queue(queue) })
+                })
+            });
+            wait_until("a thread that waits in the destruction", || guest.process.threads_in_thunks() == 1)?;
+            let slept = power_down(system);
+            let waited = !thread.is_finished();
+            guest.process.exit();
+            let status = thread.join().unwrap_or_else(|_| Err(Failure::new("the destroying thread panicked")))?;
+            slept?;
+            ensure!(waited, "the destruction answered {status} while its work waited");
+            ensure_eq!(guest.process.handle_count(), 0, "handles of a process that is gone");
+            Ok(())
+        })?;
+    }
+    let rig = case.rig()?;
+    rig.packet_execute(&mut rig.packet_queue(NODE_COPY)?, &[])
 }
 
 fn blocked_falls_through(case: &mut Case<'_>) -> Result<(), Failure> {

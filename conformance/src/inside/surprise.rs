@@ -315,9 +315,7 @@ fn late_close(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(handle.close(), "closing the kernel handle")?;
     refused(handle.close(), BAD_HANDLE, "closing it again")?;
     granted(rig.destroy_queue(&queue), "destroying doorbell, queue and context")?;
-    let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
-    let twice = rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments);
-    refused(twice, BAD_HANDLE, "destroying the queue again")?;
+    refused(rig.destroy_hw_queue(queue.queue), BAD_HANDLE, "destroying the queue again")?;
     granted(rig.destroy_allocation(memory.handle), "destroying an allocation")?;
     granted(rig.destroy(), "destroying the device")?;
     refused(rig.destroy(), BAD_HANDLE, "destroying the device again")

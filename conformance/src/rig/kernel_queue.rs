@@ -104,6 +104,11 @@ impl Rig {
         Ok(status)
     }
 
+    /// Destroys a hardware queue; what the thunk returned.
+    pub fn destroy_hw_queue(&self, queue: D3DKMT_HANDLE) -> NTSTATUS {
+        self.kmt.call(self.kmt.table().D3DKMTDestroyHwQueue, &mut D3DKMT_DESTROYHWQUEUE { hHwQueue: queue })
+    }
+
     /// Lets what is submitted to the queue next wait for fences.
     pub fn queue_wait(&self, queue: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
         let mut lists = Lists::new(fences);

@@ -411,13 +411,12 @@ impl Rig {
     pub fn destroy_queue(&self, queue: &RawQueue) -> NTSTATUS {
         let table = self.kmt.table();
         let mut doorbell = D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell.handle };
-        let mut hw_queue = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
         let mut context = D3DKMT_DESTROYHWCONTEXT { hHwContext: queue.context };
         let doorbell = self.kmt.call(table.D3DKMTDestroyDoorbell, &mut doorbell);
         if !doorbell.is_success() {
             return doorbell;
         }
-        let hw_queue = self.kmt.call(table.D3DKMTDestroyHwQueue, &mut hw_queue);
+        let hw_queue = self.destroy_hw_queue(queue.queue);
         if hw_queue.is_success() { self.kmt.call(table.D3DKMTDestroyHwContext, &mut context) } else { hw_queue }
     }
 

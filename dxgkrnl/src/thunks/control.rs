@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nt::lock::RwLockReadGuard;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -11,8 +12,11 @@ use wddm_ddi::types::NTSTATUS;
 
 use crate::adapter::Adapter;
 use crate::process::Process;
+use crate::rank;
+use crate::vidsch::Device;
 
 use super::adapter::{self, is_compute_only};
+use super::power::where_needed;
 use super::{enter, enter_read_only, process, user};
 
 /// Version of every feature here.
@@ -192,15 +196,38 @@ pub(super) unsafe extern "win64" fn wait_for_idle(args: *mut D3DKMT_WAITFORIDLE)
         let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
         let is_idle = device.idle_point();
-        while !is_idle() {
-            device.check()?;
-            ends(process)?;
-            if !device.adapter.relax() {
-                std::thread::sleep(POLL_INTERVAL);
-            }
-        }
+        await_work(process, &device, || is_idle())?;
+        device.check()?;
         Ok(STATUS_SUCCESS)
     })
+}
+
+/// Waits until work of a device is done, or the device is in error. The caller is outside the power gate, for that may take for ever.
+///
+/// # Errors
+/// Why nobody should wait any longer.
+fn await_work(process: &Process, device: &Device, is_done: impl Fn() -> bool) -> Result<(), NTSTATUS> {
+    while !is_done() && device.error().is_none() {
+        ends(process)?;
+        if !device.adapter.relax() {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+    Ok(())
+}
+
+/// What is about to be destroyed does its work first, for which the device is woken. The device is in D0 until the answer is dropped.
+///
+/// # Errors
+/// Why nobody should wait any longer.
+pub(super) fn finish_work<'a>(
+    process: &'a Process,
+    device: &Device,
+    is_done: impl Fn() -> bool,
+) -> Result<RwLockReadGuard<'a, (), rank::PowerGate>, NTSTATUS> {
+    drop(where_needed(process, || true));
+    await_work(process, device, is_done)?;
+    Ok(where_needed(process, || true))
 }
 
 /// # Errors

@@ -10,6 +10,7 @@ use wddm_ddi::types::NTSTATUS;
 use crate::process::Object;
 use crate::vidsch::{PRIVATE_DATA_MAX, PacketCommands};
 
+use super::control::finish_work;
 use super::queue::Private;
 use super::{enter, enter_read_only, user};
 
@@ -37,9 +38,15 @@ pub(super) unsafe extern "win64" fn create_context_virtual(args: *mut D3DKMT_CRE
     })
 }
 
-/// Waits for what was submitted. [d3dkmthk: D3DKMTDestroyContext]
+/// Waits for what was submitted, however long it takes. Errors: STATUS_INVALID_PARAMETER while the context owns a mutex, and it stays; the page, that of the older
+/// callback for the same service, names no code. [d3dumddi: pfnDestroyContextCb; d3dkmthk: D3DKMTDestroyContext]
 pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCONTEXT) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyContext", args, |process, args| {
+        let context = process.find_packet_context(args.hContext)?;
+        let _powered = finish_work(process, context.device(), || context.is_done())?;
+        if context.owns_mutex() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
         process.take_if(args.hContext, |object| matches!(object, Object::PacketContext(_)))?.destroy();
         Ok(STATUS_SUCCESS)
     })

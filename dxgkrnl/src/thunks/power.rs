@@ -94,6 +94,8 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTAcquireKeyedMutex", Need::Own),
     ("D3DKMTAcquireKeyedMutex2", Need::Own),
     ("D3DKMTWaitForIdle", Need::Own),
+    ("D3DKMTDestroyContext", Need::Own),
+    ("D3DKMTDestroyHwQueue", Need::Own),
     // It may wait until fewer updates are queued, which fences hold.
     ("D3DKMTUpdateGpuVirtualAddress", Need::Own),
 ];

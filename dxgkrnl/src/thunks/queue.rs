@@ -12,6 +12,7 @@ use crate::process::{Object, Process};
 use crate::rundown::Destroyed;
 use crate::vidsch::{Commands, Device, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
+use super::control::finish_work;
 use super::{enter, enter_read_only, sync, user};
 
 /// Most private data of a doorbell, in bytes. [d3dkmddi: DXGKARG_CREATEDOORBELL]
@@ -130,7 +131,7 @@ fn make_queue(
     Ok(queue)
 }
 
-/// Refused while the queue has a doorbell. Waits for what was submitted. [d3dkmthk: D3DKMTDestroyHwQueue]
+/// Refused while the queue has a doorbell. Waits for what was submitted, however long it takes. [d3dkmthk: D3DKMTDestroyHwQueue]
 pub(super) unsafe extern "win64" fn destroy_hw_queue(args: *mut D3DKMT_DESTROYHWQUEUE) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyHwQueue", args, |process, args| {
         let queue = process.find_hw_queue(args.hHwQueue)?;
@@ -138,6 +139,9 @@ pub(super) unsafe extern "win64" fn destroy_hw_queue(args: *mut D3DKMT_DESTROYHW
         if !rundown.close_if(|| queue.doorbell().is_none()) && !rundown.is_closed() {
             return Err(STATUS_INVALID_PARAMETER);
         }
+        // What user mode submits by itself the kernel does not see: such a queue has TdrDelay for what its user-mode driver says to be queued.
+        let is_done = || queue.flags().UserModeSubmission() || queue.is_done();
+        let _powered = finish_work(process, queue.context().device(), is_done)?;
         process.take_if(args.hHwQueue, |object| matches!(object, Object::HwQueue(_)))?.destroy();
         let _ = process.remove(queue.progress_handle());
         Ok(STATUS_SUCCESS)

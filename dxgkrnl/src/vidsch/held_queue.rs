@@ -136,6 +136,11 @@ impl<T> HeldQueue<T> {
         self.mutexes.abandon(self.number);
     }
 
+    /// True if a wait of the queue has taken a mutex that it has not given back.
+    pub(super) fn owns_mutex(&self) -> bool {
+        self.mutexes.are_owned(self.number)
+    }
+
     /// Takes every request out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.held.drain(..)

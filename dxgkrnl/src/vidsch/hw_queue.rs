@@ -302,7 +302,7 @@ impl HwQueue {
     }
 
     /// As [`HwQueue::is_idle`], without a look at what user mode does wrong.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.held.load(Ordering::Acquire) == 0 && self.progress.is_reached(self.last_queued())
     }
 

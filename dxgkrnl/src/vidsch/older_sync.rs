@@ -312,6 +312,12 @@ impl Mutexes {
         }
     }
 
+    /// True if the queue owns one of them.
+    pub(super) fn are_owned(&self, by: QueueNumber) -> bool {
+        let owned = |mutex: Arc<OlderSync>| matches!(mutex.lock().kind, Kind::Mutex(owner, _) if owner == Some(Owner::Queue(by)));
+        self.0.iter().filter_map(Weak::upgrade).any(owned)
+    }
+
     /// The queue has ended.
     pub(super) fn abandon(&mut self, by: QueueNumber) {
         self.0.drain(..).filter_map(|mutex| mutex.upgrade()).for_each(|mutex| mutex.abandon(by));

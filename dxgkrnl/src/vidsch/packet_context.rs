@@ -488,13 +488,21 @@ impl PacketContext {
         !self.runs()
     }
 
+    /// True if everything that was submitted is done.
+    pub(crate) fn is_done(&self) -> bool {
+        let (finished, submitted) = self.progress();
+        finished == submitted && self.held() == 0
+    }
+
+    /// True if the context owns a mutex.
+    pub(crate) fn owns_mutex(&self) -> bool {
+        lock(&self.software_queue).held.owns_mutex()
+    }
+
     /// Waits until everything submitted is done. False if nothing was done for TdrDelay by the machine's clock.
     pub(super) fn drain(&self) -> bool {
         let sch = self.sch();
-        let _running = sch.keep_running_if_work(&self.device, || {
-            let (finished, submitted) = self.progress();
-            finished != submitted || self.held() != 0
-        });
+        let _running = sch.keep_running_if_work(&self.device, || !self.is_done());
         let clock = sch.timeouts.clock();
         let (mut seen, mut limit) = (None, sch.timeouts.limit());
         loop {
