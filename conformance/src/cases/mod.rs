@@ -16,6 +16,7 @@ pub mod compute_lab;
 pub mod compute_lanes;
 pub mod compute_operations;
 pub mod compute_rules;
+pub mod context_destruction;
 pub mod control;
 pub mod destruction;
 pub mod doorbell;
@@ -54,6 +55,7 @@ pub mod races;
 pub mod residency;
 pub mod shared_objects;
 pub mod statistics;
+pub mod statistics_totals;
 pub mod submission;
 pub mod sync_object;
 pub mod testing;
@@ -79,6 +81,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     budget::CASES,
     offer::CASES,
     statistics::CASES,
+    statistics_totals::CASES,
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,
@@ -104,6 +107,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     sync_object::CASES,
     fence_32_bits::CASES,
     older_sync::CASES,
+    context_destruction::CASES,
     older_sync_together::CASES,
     keyed_mutex::CASES,
     fence_interrupts::CASES,

@@ -1,7 +1,5 @@
 //! Synchronization objects of before monitored fences, the waits and signals that take them, and names of shared fences.
 
-use std::time::{Duration, Instant};
-
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::Zeroed;
@@ -31,15 +29,6 @@ cases! { thunks "OlderSync";
     "OlderSync.MutexesHaveOneOwner" on Boot::Shared, "d3dddi_synchronizationobjectinfo2":
         "One context at a time passes a mutex, and the next one when it has signalled it as often as it has waited; the signal of another context has no effect. Any context of its device signals one that is owned from the beginning. This system's rule, where the pages are silent."
         => mutexes;
-    "OlderSync.OwnersAreNotDestroyed" on Boot::Shared, "pfnd3dddi_destroycontextcb":
-        "The destruction of a context that owns a mutex fails, and the context and its ownership stay; it succeeds when the mutex is given back by work that is still queued."
-        => owners;
-    "OlderSync.DestructionWaitsForTheWork" on Boot::Shared, "pfnd3dddi_destroycontextcb":
-        "The destruction of a context blocks until what was queued is done, also for longer than TdrDelay when the work waits for a signal, and costs nobody a device."
-        => destruction;
-    "OlderSync.DevicesThatEndGiveUpWhatTheyOwn" on Boot::Shared, "d3dkmtdestroydevice":
-        "A mutex whose owner's device is destroyed goes to the next context, and a context whose device is destroyed while it waits takes nothing from the next one. This system's rule."
-        => abandoned;
     "OlderSync.WaitsEndWithTheirObject" on Boot::Shared, "d3dkmtdestroysynchronizationobject":
         "A context that waits for a semaphore, a mutex or a fence goes on when the object is destroyed, and so does one that comes to such a wait later. This system's rule."
         => destroyed;
@@ -81,7 +70,7 @@ pub(crate) fn create(
     Ok(arguments)
 }
 
-fn made<T>(result: Result<T, NTSTATUS>, what: &str) -> Result<T, Failure> {
+pub(super) fn made<T>(result: Result<T, NTSTATUS>, what: &str) -> Result<T, Failure> {
     result.map_err(|status| Failure::new(format!("{what}: {status}")))
 }
 
@@ -194,12 +183,12 @@ fn monitored(case: &Case) -> Result<(), Failure> {
     rig.packet_execute(&mut queue, &[])
 }
 
-fn semaphore(rig: &Rig, initial: u32, most: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+pub(super) fn semaphore(rig: &Rig, initial: u32, most: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     let counts = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Semaphore { MaxCount: most, InitialCount: initial };
     create(rig, Type::D3DDDI_SEMAPHORE, |info| info.u.Semaphore = counts).map(|created| created.hSyncObject)
 }
 
-fn mutex(rig: &Rig, owned: bool) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+pub(super) fn mutex(rig: &Rig, owned: bool) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     let state = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_SynchronizationMutex { InitialState: owned.into() };
     create(rig, Type::D3DDDI_SYNCHRONIZATION_MUTEX, |info| info.u.SynchronizationMutex = state)
         .map(|created| created.hSyncObject)
@@ -221,7 +210,13 @@ pub(crate) fn give(rig: &Rig, context: D3DKMT_HANDLE, object: D3DKMT_HANDLE) -> 
 }
 
 /// Nothing behind the wait of a context has run although another one has done all its work.
-fn waits(rig: &Rig, queue: &PacketQueue, value: u64, other: &mut PacketQueue, what: &str) -> Result<(), Failure> {
+pub(super) fn waits(
+    rig: &Rig,
+    queue: &PacketQueue,
+    value: u64,
+    other: &mut PacketQueue,
+    what: &str,
+) -> Result<(), Failure> {
     for _ in 0..3 {
         rig.packet_execute(other, &[])?;
     }
@@ -300,85 +295,6 @@ fn mutexes(case: &Case) -> Result<(), Failure> {
     waits(&rig, &next, value, &mut other, "another device gave it back")?;
     granted(give(&rig, other.context, initially), "a signal of its device")?;
     rig.packet_wait(&next, value)
-}
-
-fn owners(case: &Case) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let (mut owner, mut next) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
-    let mut other = rig.packet_queue(NODE_COPY)?;
-    let object = made(mutex(&rig, false), "a mutex")?;
-    granted(take(&rig, owner.context, &[object]), "a wait")?;
-    granted(take(&rig, next.context, &[object]), "the wait of the next one")?;
-    let value = rig.packet_submit(&mut next, &[])?;
-    refused(rig.destroy_packet_context(owner.context), BAD_ARGUMENT, "destroying the owner of a mutex")?;
-    rig.packet_execute(&mut owner, &[])?;
-    waits(&rig, &next, value, &mut other, "the refused destruction gave the mutex up")?;
-    let gate = fence(&rig, 0)?;
-    granted(wait(&rig, owner.context, &[gate], 1), "a wait before the mutex is given back")?;
-    granted(give(&rig, owner.context, object), "giving it back")?;
-    std::thread::scope(|scope| {
-        let destroyer = scope.spawn(|| case.on_thread(|| Ok(rig.destroy_packet_context(owner.context))));
-        waits(&rig, &next, value, &mut other, "the mutex was given back before the work before it was done")?;
-        ensure!(!destroyer.is_finished(), "the destruction did not wait for the work");
-        granted(signal(&rig, other.context, &[gate], 1), "the signal that the work waits for")?;
-        granted(joined(destroyer)?, "destroying a context that gives its mutex back")?;
-        rig.packet_wait(&next, value)
-    })
-}
-
-fn joined(thread: std::thread::ScopedJoinHandle<'_, Result<NTSTATUS, Failure>>) -> Result<NTSTATUS, Failure> {
-    thread.join().unwrap_or_else(|_| Err(Failure::new("the destroying thread panicked")))
-}
-
-fn destruction(case: &Case) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let (mut queue, mut other) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
-    let gate = fence(&rig, 0)?;
-    granted(wait(&rig, queue.context, &[gate], 1), "a wait")?;
-    let value = rig.packet_submit(&mut queue, &[])?;
-    let context = queue.context;
-    std::thread::scope(|scope| {
-        let destroyer = scope.spawn(|| case.on_thread(|| Ok(rig.destroy_packet_context(context))));
-        // TdrDelay is two seconds.
-        let end = Instant::now() + Duration::from_millis(2500);
-        while Instant::now() < end {
-            rig.packet_execute(&mut other, &[])?;
-            ensure!(!destroyer.is_finished(), "the destruction did not wait for the work");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        granted(signal(&rig, other.context, &[gate], 1), "the signal that the work waits for")?;
-        granted(joined(destroyer)?, "destroying a context whose work is done")
-    })?;
-    rig.packet_wait(&queue, value)?;
-    refused(rig.destroy_packet_context(context), BAD_HANDLE, "destroying it again")?;
-    rig.packet_execute(&mut other, &[])
-}
-
-fn abandoned(case: &Case) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let holder = Rig::on_adapter(rig.kmt, rig.adapter)?;
-    let (mut owner, gone) = (holder.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
-    let (mut next, mut other) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
-    let object = made(mutex(&rig, false), "a mutex")?;
-    granted(take(&holder, owner.context, &[object]), "a wait")?;
-    holder.packet_execute(&mut owner, &[])?;
-    granted(take(&rig, next.context, &[object]), "the wait of the next one")?;
-    let value = rig.packet_submit(&mut next, &[])?;
-    waits(&rig, &next, value, &mut other, "two contexts passed a mutex")?;
-    granted(holder.destroy(), "destroying the owner's device")?;
-    rig.packet_wait(&next, value)?;
-    // The destruction of a device gives its work up that stands still.
-    let count = made(semaphore(&rig, 0, 1), "a semaphore")?;
-    let lost = Rig::on_adapter(rig.kmt, rig.adapter)?;
-    let first = lost.packet_queue(NODE_COPY)?;
-    granted(take(&lost, first.context, &[count]), "a wait")?;
-    granted(take(&rig, gone.context, &[count]), "the wait behind it")?;
-    let mut gone = gone;
-    let value = rig.packet_submit(&mut gone, &[])?;
-    granted(lost.destroy(), "destroying the device that waits first")?;
-    waits(&rig, &gone, value, &mut other, "a wait passed that nobody has signalled")?;
-    granted(give(&rig, other.context, count), "the one signal")?;
-    rig.packet_wait(&gone, value)
 }
 
 fn destroyed(case: &Case) -> Result<(), Failure> {

@@ -74,7 +74,7 @@ pub(crate) fn ask(
     (rig.kmt.call(rig.kmt.further().D3DKMTQueryStatistics, &mut arguments), arguments)
 }
 
-fn get(
+pub(super) fn get(
     case: &Case,
     rig: &Rig,
     kind: Type,
@@ -95,7 +95,7 @@ fn of_node(id: u32) -> impl Fn(&mut D3DKMT_QUERYSTATISTICS) {
     move |arguments| arguments.u.QueryNode = D3DKMT_QUERYSTATISTICS_QUERY_NODE { NodeId: id }
 }
 
-fn segment(case: &Case, rig: &Rig, id: u32) -> Result<D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION, Failure> {
+pub(super) fn segment(case: &Case, rig: &Rig, id: u32) -> Result<D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION, Failure> {
     // SAFETY: every arm of the union is plain numbers.
     Ok(unsafe { get(case, rig, Type::D3DKMT_QUERYSTATISTICS_SEGMENT, of_segment(id))?.SegmentInformation })
 }
@@ -110,7 +110,7 @@ fn process_segment(
     Ok(unsafe { result.ProcessSegmentInformation })
 }
 
-fn adapter(case: &Case, rig: &Rig) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, Failure> {
+pub(super) fn adapter(case: &Case, rig: &Rig) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, Failure> {
     // SAFETY: every arm of the union is plain numbers.
     Ok(unsafe { get(case, rig, Type::D3DKMT_QUERYSTATISTICS_ADAPTER, |_| ())?.AdapterInformation })
 }
@@ -324,7 +324,7 @@ fn running_hardware(case: &Case) -> Result<(), Failure> {
 }
 
 /// Figures of the process on a node, of the node altogether, and of that for the system.
-fn node_figures(
+pub(super) fn node_figures(
     case: &Case,
     rig: &Rig,
     id: u32,

@@ -11,8 +11,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{HANDLE, NTSTATUS};
 
-use crate::machine::KernelObject;
 use crate::access_mask::GenericMapping;
+use crate::machine::KernelObject;
 use crate::process::Process;
 
 use super::{guarded, names, user};

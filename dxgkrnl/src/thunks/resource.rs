@@ -11,8 +11,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
-use crate::adapter::Adapter;
 use crate::access_mask::{GenericMapping, STANDARD_RIGHTS_READ};
+use crate::adapter::Adapter;
 use crate::fence::Rights;
 use crate::machine::{KernelObject, ResourceHandle, SharedSync, Together};
 use crate::process::{Object, Process};

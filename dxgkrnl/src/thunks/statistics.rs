@@ -17,7 +17,7 @@ use crate::adapter::Adapter;
 use crate::caps::Segment;
 use crate::process::Process;
 use crate::tdr_report::TdrReport;
-use crate::vidmm::{Group, SegmentFigures};
+use crate::vidmm::{Group, SegmentFigures, Total};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
 
 use super::{adapter_perf, enter, process};
@@ -67,13 +67,15 @@ fn answer(process: &Arc<Process>, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTA
             result.ProcessInformation = told;
         }
         Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER | Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2 => {
-            known(process, adapter, args.hProcess)?;
+            let known = known(process, adapter, args.hProcess)?;
             // SAFETY: as above.
             let engine = unsafe { args.u.QueryProcessAdapter2.PhysicalAdapterIndex };
             let second = args.Type == Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2;
             let counted = whole(adapter, second.then_some(engine.into()))?;
             let mut told = D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION::zeroed();
             (told.NbSegments, told.NodeCount) = (counted.NbSegments, counted.NodeCount);
+            let evicted = known.map_or(0, |known| adapter.vidmm().evicted_bytes(&known.space));
+            told.CommitmentData.TotalBytesEvictedFromProcess = evicted;
             result.ProcessAdapterInformation = told;
         }
         Type::D3DKMT_QUERYSTATISTICS_NODE
@@ -118,6 +120,11 @@ fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTIC
         |report: &&TdrReport| engine.is_none() || report.node.is_none_or(|node| Some(caps.ordinals(node).1) == engine);
     told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().iter().filter(resets).count());
     told.Flags.set_NumberOfMemoryGroups(2);
+    // Of linked adapters all of them are told.
+    let totals = adapter.vidmm().totals();
+    let counter = |total: Total| D3DKMT_QUERYSTATISTICS_COUNTER { Count: total.count, Bytes: total.bytes };
+    (told.Allocations.Created, told.Allocations.Destroyed) = (counter(totals.created), counter(totals.destroyed));
+    told.Locks.NbLocks = totals.locks;
     let evictions = &mut told.PagingFault.Evictions;
     for (id, _) in (1..).zip(&caps.segments).filter(|(_, segment)| here(segment)) {
         let figures = adapter.vidmm().segment_figures(id, None);
@@ -164,6 +171,7 @@ fn node_information(figures: NodeFigures, paging: NodeFigures) -> D3DKMT_QUERYST
             packets.PacketSubmited = counted.submitted;
             packets.PacketCompleted = counted.completed;
             packets.PacketPreempted = counted.preempted;
+            packets.PacketFaulted = counted.faulted;
         }
     }
     let commands =

@@ -261,6 +261,7 @@ impl VidMm {
         let allocation = Arc::new(allocation);
         let mut state = AllocationState::new(Arc::clone(&allocation), id.0);
         state.priority = answer.priority;
+        memory.totals.created.add(allocation.size);
         memory.allocations.insert(id, state);
         allocation.opened_by(device, open).unwrap_or(allocation)
     }

@@ -432,8 +432,9 @@ impl Memory {
     /// As [`Memory::lock`], with a note of which device has locked a shared allocation.
     fn lock_for(&mut self, allocation: &Allocation) -> Result<usize, NTSTATUS> {
         let locked = self.lock(allocation.id(), allocation.kept());
-        if let (Ok(_), Some((sharing, user))) = (locked, allocation.sharing()) {
-            sharing.lock(user);
+        if locked.is_ok() {
+            self.totals.locks = self.totals.locks.wrapping_add(1);
+            allocation.sharing().into_iter().for_each(|(sharing, user)| sharing.lock(user));
         }
         locked
     }

@@ -14,6 +14,7 @@ use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::offer::Offered;
 use crate::vidmm::page_table::PageTables;
 use crate::vidmm::paging::{Paging, PagingFence};
+use crate::vidmm::query::Totals;
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency::ResidencyCounts;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
@@ -58,6 +59,8 @@ pub(crate) struct Space {
     pub(super) process_state: ProcessState,
     /// Time when its process last asked for something that needs the tables.
     pub(super) last_use: u64,
+    /// Bytes of its allocations that have left a memory segment with their contents; counted for the first one of a process.
+    pub(super) evicted: u64,
 }
 
 /// Translations of an address space between two addresses, or all of them for two zeros.
@@ -158,6 +161,7 @@ pub(crate) struct Memory {
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
     pub(crate) counts: ResidencyCounts,
+    pub(super) totals: Totals,
     /// Memory that processes reserved, or wait for.
     pub(crate) demands: Demands,
     /// The device was out of D0 since the last periodic trim.
@@ -185,6 +189,7 @@ impl Memory {
             fence_pages: BTreeMap::new(),
             standby: None,
             counts: ResidencyCounts::default(),
+            totals: Totals::default(),
             demands: Demands::default(),
             slept: false,
             clock: 0,
@@ -228,6 +233,7 @@ impl Memory {
                         before,
                         process_state,
                         last_use,
+                        evicted: 0,
                     };
                     self.spaces.insert(first.of_engine(engine), space);
                 }

@@ -77,7 +77,7 @@ pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use notify::InProcess;
 pub(crate) use offer::{OfferPriority, OfferTerms};
 pub(crate) use paging_queue::{QueueFence, ResidencyQueue};
-pub(crate) use query::{ResidencyStatus, SegmentFigures};
+pub(crate) use query::{ResidencyStatus, SegmentFigures, Total};
 pub use residency::ResidencyCounts;
 pub(crate) use scheduler::{MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
 pub(crate) use sharing::{ResourceData, SharedResource};

@@ -37,6 +37,29 @@ pub(crate) struct SegmentFigures {
     pub(crate) taken: u64,
 }
 
+/// A number of allocations and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) count: u32,
+    pub(crate) bytes: u64,
+}
+
+impl Total {
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.count = self.count.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+}
+
+/// What became of allocations since the adapter started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) created: Total,
+    /// Gone, with their memory.
+    pub(crate) destroyed: Total,
+    pub(crate) locks: u32,
+}
+
 fn residency_status(state: &AllocationState) -> ResidencyStatus {
     match &state.place {
         _ if !state.accessible => ResidencyStatus::NotResident,
@@ -106,6 +129,18 @@ impl VidMm {
         // Memory that nothing uses any more does not count as taken.
         self.collect();
         lock(&self.memory).figures(segment, process)
+    }
+
+    /// What became of allocations since the adapter started.
+    pub(crate) fn totals(&self) -> Totals {
+        // What is destroyed and used by nobody any more is gone.
+        self.collect();
+        lock(&self.memory).totals
+    }
+
+    /// Bytes of allocations of a process that have left a memory segment with their contents.
+    pub(crate) fn evicted_bytes(&self, process: &AddressSpace) -> u64 {
+        lock(&self.memory).spaces.get(&process.id()).map_or(0, |space| space.evicted)
     }
 
     /// Bytes of the machine's memory in which allocations of a process are.

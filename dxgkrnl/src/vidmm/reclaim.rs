@@ -172,6 +172,7 @@ impl Memory {
         self.unmap_everywhere(id, None)?;
         let Some(state) = self.allocations.remove(&id) else { return Ok(()) };
         let size = state.allocation.size();
+        self.totals.destroyed.add(size);
         self.release_place(state.place, size);
         self.gone.push(state.allocation);
         Ok(())

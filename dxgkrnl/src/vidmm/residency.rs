@@ -258,7 +258,7 @@ impl Memory {
         if !matches!(state.place, Location::Local { .. }) {
             return Ok(false);
         }
-        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        let (kmd, size, owner) = (state.allocation.kmd(), state.allocation.size(), state.allocation.owner());
         let Some(memory) = SystemMemory::allocate(&self.segments.ram, size / PAGE_SIZE) else { return Ok(false) };
         let _moving = self.freeze(id)?;
         self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
@@ -279,6 +279,10 @@ impl Memory {
                 segment.evicted = segment.evicted.saturating_add(size);
                 segment.evictions = segment.evictions.saturating_add(1);
             }
+            self.spaces
+                .get_mut(&owner)
+                .into_iter()
+                .for_each(|space| space.evicted = space.evicted.saturating_add(size));
             self.driver.note(|| TraceKind::Evicted { bytes: size });
         }
         let state = self.state(id)?;

@@ -151,12 +151,6 @@ impl<T> HeldQueue<T> {
         self.wait.take()
     }
 
-    /// Drops every request. The answer is the wait of the first, to be cancelled without the lock of the queue.
-    pub(super) fn clear(&mut self) -> Option<QueueWait> {
-        self.held.clear();
-        self.take_hold()
-    }
-
     /// A thread waits for the queue.
     pub(super) fn add_waiter(&mut self, wait: &Arc<Wait>) {
         self.waiting.retain(|other| other.outcome().is_none());

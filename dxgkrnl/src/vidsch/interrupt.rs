@@ -19,6 +19,7 @@ use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
 use super::node::InvalidPreemption;
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
+use super::running::Leaving;
 use super::scheduling_log;
 use super::timeouts::Subject;
 use super::worker::Work;
@@ -165,7 +166,10 @@ impl VidSch {
 
     fn note_completed(&self, node: u32, fence: u32) -> Result<(), Bugcheck> {
         let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
-        state.state().complete(fence).map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
+        state
+            .state()
+            .complete(fence, Leaving::Completed)
+            .map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
         self.note_finished_packets(node);
         Ok(())
     }
@@ -217,7 +221,7 @@ impl VidSch {
             let device = state.in_flight(fence).map(|packet| packet.device().cloned());
             if !matches!(device, Some(None)) {
                 let invalid = |invalid| invalid_fence("DMA_PAGE_FAULTED", fault.node, invalid);
-                state.complete(fence).map_err(invalid)?;
+                state.complete(fence, Leaving::Faulted).map_err(invalid)?;
             }
             device.flatten()
         };

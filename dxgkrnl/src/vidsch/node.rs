@@ -19,7 +19,7 @@ use crate::vidsch::Device;
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;
 use super::priority::PacketPriority;
-use super::running::Running;
+use super::running::{Leaving, Running};
 use crate::fence::{InvalidFence, PacketFences};
 
 pub(crate) use reset::{Aborted, Snapshot, Suspects};
@@ -201,7 +201,7 @@ impl NodeState {
     fn end_everything(&mut self) {
         (self.preemption, self.evicting, self.slice) = (None, false, None);
         (self.probing, self.held) = (false, false);
-        self.end_head();
+        self.end_flight(|_| Leaving::Faulted);
         let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
         self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
     }
@@ -323,11 +323,11 @@ impl NodeState {
         self.flight.iter().find(|packet| packet.id == id)
     }
 
-    /// All packets up to `id` are complete.
+    /// All packets up to `id` leave the hardware: that one as `how` says, those before it complete.
     ///
     /// # Errors
     /// The id is not on the hardware.
-    pub(super) fn complete(&mut self, id: u32) -> Result<(), InvalidFence> {
+    pub(super) fn complete(&mut self, id: u32, how: Leaving) -> Result<(), InvalidFence> {
         // A report may have been under way when the device vanished.
         if self.fences.is_abandoned() {
             return Ok(());
@@ -345,7 +345,9 @@ impl NodeState {
         for packet in &self.finished[from..] {
             self.running.gets_node(packet.weak_context(), packet.process());
         }
-        self.running.ends(self.finished[from..].iter().map(Packet::process), true, more);
+        let leaving = |packet: &Packet| if packet.id == id { how } else { Leaving::Completed };
+        let left = self.finished[from..].iter().map(|packet| (packet.process(), leaving(packet)));
+        self.running.ends(left, more);
         self.settle();
         self.give_to_head();
         Ok(())
@@ -356,7 +358,7 @@ impl NodeState {
         while let Some(packet) = self.flight.pop_front_if(|packet| packet.refused) {
             // It is newer than the last completed one, as everything on the hardware.
             let _ = self.fences.complete(packet.id);
-            self.running.ends([packet.process()].into_iter(), false, !self.flight.is_empty());
+            self.running.ends([(packet.process(), Leaving::Faulted)].into_iter(), !self.flight.is_empty());
             self.finished.push(packet);
         }
     }
@@ -381,7 +383,7 @@ impl NodeState {
         let asked = self.preemption.filter(|preemption| preemption.id == id).ok_or(InvalidPreemption::Unknown)?;
         let further = completed != self.fences.last_completed();
         if further {
-            self.complete(completed).map_err(InvalidPreemption::Fence)?;
+            self.complete(completed, Leaving::Completed).map_err(InvalidPreemption::Fence)?;
         }
         self.preemption = None;
         self.take_back();
@@ -389,9 +391,9 @@ impl NodeState {
     }
 
     /// What is on the hardware leaves it without being done; only the first packet has had the node.
-    fn end_head(&mut self) {
-        if let Some(head) = self.flight.front() {
-            self.running.ends([head.process()].into_iter(), false, false);
+    fn end_flight(&mut self, how: impl Fn(&Packet) -> Leaving) {
+        for packet in &self.flight {
+            self.running.ends([(packet.process(), how(packet))].into_iter(), false);
         }
     }
 
@@ -406,12 +408,13 @@ impl NodeState {
     /// What is on the hardware comes back to be handed over again: the first packet has had the node, so its context goes behind others, and those behind it
     /// come next. Otherwise a context could be taken back each time before it has had the node, behind others that wait for what it does.
     fn take_back(&mut self) {
-        self.end_head();
+        let is_dropped = |packet: &Packet| packet.context().is_some_and(|context| packet.refused || context.is_lost());
+        self.end_flight(|packet| if is_dropped(packet) { Leaving::Faulted } else { Leaving::Preempted });
         while let Some(mut packet) = self.flight.pop_back() {
             packet.again = true;
             match packet.context().cloned() {
                 None => self.paging.push_front(packet),
-                Some(context) if packet.refused || context.is_lost() => self.finished.push(packet),
+                Some(_) if is_dropped(&packet) => self.finished.push(packet),
                 Some(context) => {
                     self.queued_of(&context).push_front(packet);
                     if self.flight.is_empty() {

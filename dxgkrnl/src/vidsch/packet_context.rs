@@ -384,7 +384,7 @@ impl PacketContext {
         // Noted before the packets that are done are counted: one of the two sees the other.
         self.attention.store(software.held.len() + software.held.waiters(), Ordering::SeqCst);
         if self.is_lost() {
-            drop(software.held.drain());
+            self.drop_requests(software);
         } else {
             self.move_on(software);
         }
@@ -533,8 +533,18 @@ impl PacketContext {
         lock(&self.software_queue).held.abandon_mutexes();
     }
 
+    /// Drops every request. The wait of the first stays, to be cancelled without the lock of the queue.
+    fn drop_requests(&self, software: &mut SoftwareQueue) {
+        let dropped = software.held.drain();
+        dropped.for_each(|item| self.sch().count_command(&self.device, self.node, item.command(), true));
+    }
+
     fn drop_submissions(&self) {
-        let wait = lock(&self.software_queue).held.clear();
+        let wait = {
+            let mut software = lock(&self.software_queue);
+            self.drop_requests(&mut software);
+            software.held.take_hold()
+        };
         wait.into_iter().for_each(QueueWait::cancel);
         self.run(&mut lock(&self.software_queue));
     }

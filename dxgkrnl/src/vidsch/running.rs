@@ -19,11 +19,22 @@ pub(super) enum SyncCommand {
     Signal,
 }
 
+/// How a packet, or a command buffer of a hardware queue, leaves the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It is done.
+    Completed,
+    /// It will be handed over again.
+    Preempted,
+    /// It is given up: its device is lost, the driver refused it, or the node is reset.
+    Faulted,
+}
+
 /// Commands of one kind since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandCount {
     pub(crate) submitted: u32,
-    /// Waits that are over, and signals that were made.
+    /// Waits that are over, signals that were made, and what was dropped with its device.
     pub(crate) completed: u32,
 }
 
@@ -36,8 +47,10 @@ pub(crate) struct NodeFigures {
     pub(crate) submitted: u32,
     /// Those that ran to their end.
     pub(crate) completed: u32,
-    /// Packets that were taken off.
+    /// Packets that were taken off, to be handed over again.
     pub(crate) preempted: u32,
+    /// Those that were given up on the hardware.
+    pub(crate) faulted: u32,
     /// How often one of its contexts got the node after another one had had it.
     pub(crate) switches: u32,
     /// Waits of its queues for synchronization objects.
@@ -67,6 +80,7 @@ impl NodeFigures {
             submitted: self.submitted.wrapping_sub(part.submitted),
             completed: self.completed.wrapping_sub(part.completed),
             preempted: self.preempted.wrapping_sub(part.preempted),
+            faulted: self.faulted.wrapping_sub(part.faulted),
             switches: self.switches.wrapping_sub(part.switches),
             waits: commands(self.waits, part.waits),
             signals: commands(self.signals, part.signals),
@@ -77,10 +91,14 @@ impl NodeFigures {
         self.time = self.time.saturating_add(time);
     }
 
-    fn end(&mut self, time: Duration, completed: bool) {
+    fn end(&mut self, time: Duration, how: Leaving, count: u32) {
         self.add_time(time);
-        let count = if completed { &mut self.completed } else { &mut self.preempted };
-        *count = count.wrapping_add(1);
+        let ended = match how {
+            Leaving::Completed => &mut self.completed,
+            Leaving::Preempted => &mut self.preempted,
+            Leaving::Faulted => &mut self.faulted,
+        };
+        *ended = ended.wrapping_add(count);
     }
 }
 
@@ -132,13 +150,12 @@ impl Running {
         self.figures_of(process).count(command, completed);
     }
 
-    /// The packets at the head, of processes with these numbers, leave the hardware, `completed` or not. `more`: there are others. Called at device
-    /// level.
-    pub(super) fn ends(&mut self, processes: impl ExactSizeIterator<Item = Option<u64>>, completed: bool, more: bool) {
+    /// The packets at the head, of processes with these numbers, leave the hardware. `more`: there are others. Called at device level.
+    pub(super) fn ends(&mut self, packets: impl ExactSizeIterator<Item = (Option<u64>, Leaving)>, more: bool) {
         let time = self.uncharged(more);
-        let count = u32::try_from(processes.len()).unwrap_or(u32::MAX).max(1);
-        for process in processes {
-            self.charge(process, |figures| figures.end(time / count, completed));
+        let count = u32::try_from(packets.len()).unwrap_or(u32::MAX).max(1);
+        for (process, how) in packets {
+            self.charge(process, |figures| figures.end(time / count, how, 1));
         }
     }
 
@@ -178,11 +195,11 @@ impl Running {
         figures.switches = figures.switches.wrapping_add(1);
     }
 
-    /// So many command buffers of a process were handed over to a hardware queue, or are `completed`.
-    pub(super) fn count_buffers(&mut self, process: &Arc<ProcessAdapter>, buffers: u32, completed: bool) {
-        let add = |figures: &mut NodeFigures| {
-            let count = if completed { &mut figures.completed } else { &mut figures.submitted };
-            *count = count.wrapping_add(buffers);
+    /// So many command buffers of a process were handed over to a hardware queue, or leave the hardware.
+    fn count_buffers(&mut self, process: &Arc<ProcessAdapter>, buffers: u32, leaving: Option<Leaving>) {
+        let add = |figures: &mut NodeFigures| match leaving {
+            Some(how) => figures.end(Duration::ZERO, how, buffers),
+            None => figures.submitted = figures.submitted.wrapping_add(buffers),
         };
         add(&mut self.all);
         add(self.figures_of(process));
@@ -207,10 +224,11 @@ impl VidSch {
         }
     }
 
-    /// So many command buffers of a device were handed over to a hardware queue on a node, or are `completed`.
-    pub(super) fn count_buffers(&self, device: &Device, node: u32, buffers: u32, completed: bool) {
+    /// So many command buffers of a device were handed over to a hardware queue on a node, or leave the hardware.
+    pub(super) fn count_buffers(&self, device: &Device, node: u32, buffers: usize, leaving: Option<Leaving>) {
+        let buffers = u32::try_from(buffers).unwrap_or(u32::MAX);
         if let (Some(node), true) = (self.nodes.get(node as usize), buffers != 0) {
-            node.state().running.count_buffers(&device.process, buffers, completed);
+            node.state().running.count_buffers(&device.process, buffers, leaving);
         }
     }
 }
@@ -229,7 +247,7 @@ mod tests {
     #[test]
     fn packets_of_one_report_share_its_time() {
         let mut running = busy(7);
-        running.ends([Some(7), None, Some(7), Some(7)].into_iter(), true, false);
+        running.ends([Some(7), None, Some(7), Some(7)].map(|process| (process, Leaving::Completed)).into_iter(), false);
         let (all, system) = running.whole();
         assert_eq!((all.completed, system.completed, running.of_process(7).completed), (4, 1, 3));
         assert_eq!((all.time, running.of_process(7).time), (system.time * 4, system.time * 3));
@@ -246,7 +264,7 @@ mod tests {
         assert_eq!(first.completed, 0);
         assert!(first.time >= Duration::from_secs(1), "{first:?}");
         assert!(running.since > began, "what was charged is not charged again");
-        running.ends([Some(7)].into_iter(), true, false);
+        running.ends([(Some(7), Leaving::Completed)].into_iter(), false);
         let second = running.of_process(7);
         assert!(second.time >= first.time, "{second:?} after {first:?}");
         assert_eq!((second.completed, running.whole().0), (1, second));
@@ -265,9 +283,9 @@ mod tests {
     #[test]
     fn a_node_without_packets_is_charged_to_nobody() {
         let mut running = busy(7);
-        running.ends([Some(7)].into_iter(), false, false);
+        running.ends([(Some(7), Leaving::Preempted)].into_iter(), false);
         let before = running.whole();
-        running.ends([None].into_iter(), true, false);
+        running.ends([(None, Leaving::Completed)].into_iter(), false);
         assert_eq!(running.whole().0.time, before.0.time);
         assert_eq!(before.0.without(before.1), running.of_process(7));
     }

@@ -22,6 +22,7 @@ use super::held_queue::{self, HeldQueue};
 use super::hw_queue::HwQueue;
 use super::queue_wait::Objects;
 use super::report::subcode;
+use super::running::Leaving;
 use super::worker::Work;
 use crate::fence::Wait;
 
@@ -151,7 +152,7 @@ impl HwQueue {
 
     fn run(&self, software: &mut SoftwareQueue) {
         if self.is_destroyed() || self.context().device().error().is_some() {
-            return software.empty();
+            return self.empty(software);
         }
         let Some(mut waited) = software.held.end_wait() else { return };
         while let Some(item) = software.held.pop() {
@@ -173,7 +174,14 @@ impl HwQueue {
             }
             self.sch().count_command(self.context().device(), self.context().node(), command, true);
         }
-        software.empty();
+        self.empty(software);
+    }
+
+    /// Nothing is held from now on.
+    fn empty(&self, software: &mut SoftwareQueue) {
+        let (device, node) = (self.context().device(), self.context().node());
+        software.held.drain().for_each(|item| self.sch().count_command(device, node, item.command(), true));
+        software.held.release_waiters();
     }
 
     /// What must have happened before this submission runs.
@@ -199,15 +207,16 @@ impl HwQueue {
 
     /// Takes off what is done, and counts it. What a device that is lost had under way is not done, whatever the value of its fence.
     fn settle(&self, software: &mut SoftwareQueue) {
-        if self.context().device().error().is_some() {
-            return software.in_flight.clear();
-        }
-        let mut done = 0;
-        while software.in_flight.front().is_some_and(|value| self.progress().is_reached(*value)) {
-            software.in_flight.pop_front();
-            done += 1;
-        }
-        self.sch().count_buffers(self.context().device(), self.context().node(), done, true);
+        let before = software.in_flight.len();
+        let how = if self.context().device().error().is_some() {
+            software.in_flight.clear();
+            Leaving::Faulted
+        } else {
+            while software.in_flight.pop_front_if(|value| self.progress().is_reached(*value)).is_some() {}
+            Leaving::Completed
+        };
+        let gone = before - software.in_flight.len();
+        self.sch().count_buffers(self.context().device(), self.context().node(), gone, Some(how));
     }
 
     /// Counts the buffers that are done by now, for statistics.
@@ -232,7 +241,7 @@ impl HwQueue {
     fn hand_over(&self, software: &mut SoftwareQueue, commands: &mut Commands) -> Result<(), NTSTATUS> {
         software.in_flight.push_back(commands.progress);
         software.handed_over = commands.progress;
-        self.sch().count_buffers(self.context().device(), self.context().node(), 1, false);
+        self.sch().count_buffers(self.context().device(), self.context().node(), 1, None);
         let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
         args.hHwQueue = self.handles().1.raw();
         args.HwQueueProgressFenceId = commands.progress;
@@ -291,7 +300,7 @@ impl HwQueue {
     pub(super) fn drop_held(&self) {
         let wait = {
             let mut software = lock(&self.software_queue);
-            software.empty();
+            self.empty(&mut software);
             software.held.abandon_mutexes();
             self.held.store(0, Ordering::Release);
             if !self.flags().UserModeSubmission() {
@@ -302,13 +311,5 @@ impl HwQueue {
         if let Some(wait) = wait {
             wait.cancel();
         }
-    }
-}
-
-impl SoftwareQueue {
-    /// Nothing is held from now on.
-    fn empty(&mut self) {
-        drop(self.held.drain());
-        self.held.release_waiters();
     }
 }

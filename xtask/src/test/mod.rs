@@ -57,8 +57,8 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the kernel driver under Wine, the soak, the conformance cases with features withheld, with one doorbell for all queues and with \
-             interrupts that name queues, the main job over the executable, drivers in C of older versions, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+            "left out by --quick: the kernel driver under Wine, the soak, the conformance cases with features withheld, with one doorbell for all queues, with \
+             interrupts that name queues, with fences in the paging process and with other variants over vfio-user, the main job over the executable, drivers in C of older versions, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
@@ -109,15 +109,23 @@ const PLAIN_POOL: [&str; 3] = [
     "Scale.ThousandsOfQueuesOnSixteenDoorbells",
 ];
 
-/// Leaves out features withheld, one doorbell for all queues, interrupts that name queues, the main job over a whole executable without optimisation, and
+/// Leaves out features withheld, one doorbell for all queues, interrupts that name queues, fences that the paging process reaches, pairs of variants, the main job over a whole executable without optimisation, and
 /// drivers of older versions, each of which is compiled and has a machine of its own.
-const QUICK_ARGUMENTS: [&str; 10] = [
+const QUICK_ARGUMENTS: [&str; 18] = [
     "--skip",
     " without ",
     "--skip",
     " one doorbell for all queues",
     "--skip",
     " interrupts that name queues",
+    "--skip",
+    " with fences in the paging process",
+    "--skip",
+    " with fences in local memory and in the paging process",
+    "--skip",
+    " that nobody polls, over vfio-user",
+    "--skip",
+    " with posted writes, over vfio-user",
     "--skip",
     "without_arguments_the_executable_and_the_readme_are_streamed",
     "--skip",

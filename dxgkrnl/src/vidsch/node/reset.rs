@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::vidsch::DeviceError;
 
-use super::{InvalidFence, NodeState, PacketContext};
+use super::{InvalidFence, Leaving, NodeState, PacketContext};
 
 /// What stands still on the hardware. Whatever was taken off or ended meanwhile is no longer this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl NodeState {
                 let context = Arc::clone(context);
                 // Before anything of it could be handed over again.
                 context.device().set_error(DeviceError::Hung);
-                self.complete(aborted)?;
+                self.complete(aborted, Leaving::Faulted)?;
                 Aborted::Render(context)
             }
         };

@@ -1,0 +1,106 @@
+//! Totals of D3DKMTQueryStatistics: what became of allocations, and of work that was given up.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::NODE_COPY;
+use wddm_ddi::kmt::D3DKMT_QUERYSTATISTICS_TYPE as Type;
+use wddm_ddi::kmt::*;
+
+use super::statistics::{adapter, get, node_figures, segment};
+use crate::rig::{Rig, fill, wait_until};
+use crate::{Boot, Case, Failure, granted};
+
+cases! { thunks "Statistics";
+    "Statistics.AllocationsAndLocksAreCounted" on Boot::Fresh, "d3dkmt_querystatstics_allocations":
+        "Allocations of the adapter are counted with their bytes when they are created and again when they are gone, and so are locks."
+        => allocations;
+    "Statistics.EvictedBytesAreOfTheirProcess" on Boot::Fresh, "d3dkmt_querystatistics_commitment_data":
+        "What leaves video memory with its contents counts for the process that it is of."
+        => evicted;
+    "Statistics.WorkThatIsGivenUpDoesNotStayQueued" on Boot::Fresh, "d3dkmt_querystatistics_dma_packet_type_information":
+        "When a device is lost, its packets on the hardware count as faulted, and what its contexts had queued as over: nothing of it stays submitted. Which count has them is this system's rule."
+        => given_up;
+}
+
+fn allocations(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 1 << 20;
+    let rig = case.rig()?;
+    let before = adapter(case, &rig)?;
+    let memory = rig.memory(SIZE, Placement::System)?;
+    for _ in 0..3 {
+        granted(
+            rig.lock(memory.handle).map_or_else(|status| status, |_| rig.unlock(memory.handle)),
+            "lock and unlock",
+        )?;
+    }
+    let during = adapter(case, &rig)?;
+    ensure_eq!(during.Allocations.Created.Count - before.Allocations.Created.Count, 1, "allocations created");
+    ensure_eq!(during.Allocations.Created.Bytes - before.Allocations.Created.Bytes, SIZE, "bytes created");
+    ensure_eq!(during.Allocations.Destroyed.Count, before.Allocations.Destroyed.Count, "destroyed while it is there");
+    ensure_eq!(during.Locks.NbLocks - before.Locks.NbLocks, 3, "locks");
+    granted(rig.destroy_allocation(memory.handle), "destroying it")?;
+    let gone = || adapter(case, &rig).map(|after| after.Allocations.Destroyed);
+    wait_until("the allocation to be gone", || {
+        gone().is_ok_and(|gone| gone.Count != before.Allocations.Destroyed.Count)
+    })?;
+    ensure_eq!(gone()?.Count - before.Allocations.Destroyed.Count, 1, "allocations that are gone");
+    ensure_eq!(gone()?.Bytes - before.Allocations.Destroyed.Bytes, SIZE, "bytes that are gone");
+    Ok(())
+}
+
+/// Bytes that have left video memory of the calling process.
+fn evicted_bytes(case: &Case, rig: &Rig) -> Result<u64, Failure> {
+    let told = get(case, rig, Type::D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER, |_| ())?;
+    // SAFETY: every arm of the union is plain numbers.
+    Ok(unsafe { told.ProcessAdapterInformation.CommitmentData.TotalBytesEvictedFromProcess })
+}
+
+fn evicted(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let segments = adapter(case, &rig)?.NbSegments;
+    let told: Vec<_> = (0..segments).map(|id| segment(case, &rig, id)).collect::<Result<_, _>>()?;
+    let memory = told.iter().find(|told| told.Aperture == 0).ok_or_else(|| Failure::new("a segment of memory"))?;
+    // Two of them do not fit.
+    let size = (memory.CommitLimit / 5 * 3).next_multiple_of(1 << 16);
+    ensure_eq!(evicted_bytes(case, &rig)?, 0, "bytes evicted of a process without memory");
+    let first = rig.memory(size, Placement::Vram)?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    rig.packet_execute(&mut queue, &[fill(first.address, 1 << 16, 7)])?;
+    granted(rig.evict(first.handle), "giving the first one up")?;
+    let second = rig.memory(size, Placement::Vram)?;
+    ensure_eq!(evicted_bytes(case, &rig)?, size, "bytes evicted for the second one");
+    granted(rig.destroy_allocation(second.handle), "destroying it")
+}
+
+fn given_up(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let gate = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+    let (mut good, mut bad) = (rig.packet_queue(NODE_COPY)?, rig.packet_queue(NODE_COPY)?);
+    rig.packet_execute(&mut good, &[])?;
+    granted(rig.context_wait(good.context, &[(gate.handle, 1)]), "a wait for what nobody signals")?;
+    rig.packet_submit(&mut good, &[])?;
+    granted(rig.context_signal(good.context, &[(gate.handle, 9)]), "a signal behind it")?;
+    // Nothing is mapped there.
+    rig.packet_submit(&mut bad, &[fill(0x7000_0000_0000, 4, 0)])?;
+    let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+    wait_until("the device to be lost", || rig.kmt.execution_state(rig.device).is_ok_and(|now| now != active))?;
+    granted(rig.destroy(), "destroying the lost device")?;
+    let watcher = Rig::on_adapter(rig.kmt, rig.adapter)?;
+    let [own, ..] = node_figures(case, &watcher, NODE_COPY)?;
+    let [render, ..] = own.PacketStatistics.DmaPacket;
+    ensure!(render.PacketFaulted >= 1, "packets of the lost device that count as faulted: {}", render.PacketFaulted);
+    let over = render.PacketCompleted + render.PacketPreempted + render.PacketFaulted;
+    ensure_eq!(over, render.PacketSubmited, "packets that are completed, preempted or faulted");
+    let kinds = [
+        ("waits", D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE::D3DKMT_WaitCommandBuffer),
+        ("signals", D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE::D3DKMT_SignalCommandBuffer),
+    ];
+    for (what, kind) in kinds {
+        let counted = own.PacketStatistics.QueuePacket[kind.0 as usize];
+        ensure_eq!(
+            (counted.PacketSubmited, counted.PacketCompleted),
+            (1, 1),
+            "{what} that were submitted and are over"
+        );
+    }
+    Ok(())
+}
