@@ -102,7 +102,7 @@ fn a_packet_that_is_done_after_it_was_lost_once_is_a_finding_and_no_more() {
     app.submit(context, 2 << 16);
     let mut packet = machine.engine.rendered(3)[2];
     for _ in 0..limit() {
-        packet = taken_off(&machine, again.fence).expect("the count is the packet's");
+        packet = taken_off(&machine, again.fence).expect("what was done before does not count");
     }
     machine.engine.complete(packet.fence);
     machine.end(&app.process);

@@ -234,7 +234,7 @@ impl VidSch {
             return Ok(());
         }
         let reason = format!(
-            "{found}, {lost}: it was lost {times} times, which is more often than TdrLimitCount; expected is \
+            "{found}, {lost}: it, or whatever the node was handed, was lost {times} times, which is more often than TdrLimitCount; expected is \
              DXGK_INTERRUPT_DMA_COMPLETED with {id:#x}"
         );
         let parameters = [0, 0, u64::from(STATUS_TIMEOUT.0 as u32), 0];

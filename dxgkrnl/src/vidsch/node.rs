@@ -126,6 +126,8 @@ pub(crate) struct NodeState {
     preemptions: u32,
     /// How often what was on the hardware came back.
     taken_back: u32,
+    /// How often a packet was found standing since the last one was done.
+    standing: u32,
     /// The driver cannot stop a packet that runs.
     begun_ends: bool,
     /// Packets that were handed over again after one.
@@ -155,6 +157,7 @@ impl NodeState {
             preemption: None,
             preemptions: 0,
             taken_back: 0,
+            standing: 0,
             begun_ends,
             resubmitted: 0,
             evicting: false,
@@ -322,6 +325,7 @@ impl NodeState {
             return Err(self.fences.invalid(id));
         }
         self.fences.complete(id)?;
+        self.standing = 0;
         let count = self.flight.iter().position(|packet| packet.id == id).map_or(0, |place| place + 1);
         let more = self.flight.len() > count;
         let done = self.flight.drain(..count);

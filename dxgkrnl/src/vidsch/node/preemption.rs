@@ -3,7 +3,7 @@
 //! No page says what the system does about a packet that is not done, however often it is handed over. That work which lets itself be preempted is no timeout is the contract, so an endless program of a GPU
 //! that stops programs anywhere runs for ever. But a driver whose PreemptionCaps say that it cannot stop a packet that runs can take off only what
 //! it has not begun: a packet that was the oldest of its node for TdrDelay in all, and still was not begun, is lost. That is this system's rule, and so is what
-//! follows: it is handed over again and counted, and lost more often than TdrLimitCount it stops the machine.
+//! follows: it is handed over again and counted, and more losses than TdrLimitCount, of one packet or of a node that does nothing else, stop the machine.
 //! [gpu-preemption; timeout-detection-and-recovery; d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
 
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub(in super::super) enum TakenOff {
 pub(in super::super) struct Standing {
     /// Its id.
     pub(in super::super) id: u32,
-    /// How often it was found standing.
+    /// How often it was found standing, or any packet of the node was since the last one that was done: whichever is more often.
     pub(in super::super) times: u32,
     /// Id of the last packet that is done.
     pub(in super::super) completed: u32,
@@ -110,7 +110,9 @@ impl NodeState {
             return TakenOff::Nothing;
         }
         head.stood = Stood { time: Duration::ZERO, times: head.stood.times.saturating_add(1) };
-        TakenOff::Standing(Standing { id, times: head.stood.times, completed, begun_ends })
+        self.standing = self.standing.saturating_add(1);
+        let times = head.stood.times.max(self.standing);
+        TakenOff::Standing(Standing { id, times, completed, begun_ends })
     }
 }
 
