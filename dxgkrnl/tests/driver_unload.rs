@@ -81,7 +81,10 @@ fn loaded(before: Option<Option<Unload>>, after: Option<Option<Unload>>) -> (Mac
 fn a_driver_that_stores_nothing_or_stores_before_dxgkinitialize_is_unloaded_by_its_ddi() {
     for before in [None, Some(Some(alone as Unload)), Some(None)] {
         let (machine, driver) = loaded(before, None);
-        assert!(FOUND.get().is_some_and(|found| !std::ptr::fn_addr_eq(found, alone as Unload)), "DxgkInitialize stores its own");
+        assert!(
+            FOUND.get().is_some_and(|found| !std::ptr::fn_addr_eq(found, alone as Unload)),
+            "DxgkInitialize stores its own"
+        );
         assert_eq!(machine.unload(driver), Ok(()));
         assert_eq!((CALLED.take(), machine.bugcheck()), (vec!["DxgkDdiUnload"], None));
         assert_eq!(machine.unload(driver), Err(PnpError::NoSuchDriver));
