@@ -145,9 +145,9 @@ fn a_driver_image_that_stores_driver_unload_is_unloaded_by_it_and_reaches_its_dd
         *(UNLOAD **)((UCHAR *)DriverObject + 0x68) = own_unload;\n    return status;\n}\n";
     let entry = "DRIVER_INITIALIZE DriverEntry;\n";
     let routine = "typedef VOID UNLOAD(PDRIVER_OBJECT);\nstatic UNLOAD *port_unload;\n\
-        static VOID own_unload(PDRIVER_OBJECT object)\n{\n    DbgPrint(\"own routine\\n\");\n    port_unload(object);\n}\n";
+        static VOID own_unload(PDRIVER_OBJECT object)\n{\n    DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"own routine\\n\");\n    port_unload(object);\n}\n";
     let ddi = "static VOID unload(VOID)\n{\n";
-    let says = format!("{ddi}    DbgPrint(\"its entry point\\n\");\n");
+    let says = format!("{ddi}    DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"its entry point\\n\");\n");
     let Some(toy) = Toy::with_changes("unload", &[(old, new), (entry, &format!("{routine}{entry}")), (ddi, &says)])
     else {
         return;
@@ -166,13 +166,16 @@ fn a_driver_is_installed_by_the_inf_file_beside_it_or_else_by_its_own_name() {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     let told = name();
-    assert!(told.contains("toy.sys, a driver without INF file") && !told.contains("Campanile GPU"), "{told}");
+    assert!(
+        told.contains("description: toy.sys, a driver without INF file") && !told.contains("Campanile GPU"),
+        "{told}"
+    );
     let inf = "[Version]\nProvider = \"Toy makers\"\nDriverVer = 01/01/2026, 1.2.3.4\n[Manufacturer]\nToys = Devices\n\
         [Devices]\n\"A toy of a GPU\" = Install, PCI\\VEN_1234&DEV_CAFE\n[Install]\nAddReg = Keys\n\
         [Keys]\nHKR,, HardwareInformation.AdapterString,, \"A toy of a GPU\"\n[Service]\nServiceBinary = %13%\\toy.sys\n";
     fs::write(toy.driver.with_extension("inf"), inf).expect("an INF file");
     let told = name();
-    assert!(told.contains("A toy of a GPU"), "{told}");
+    assert!(told.contains("description: A toy of a GPU") && told.contains("version of the driver: 1.2.3.4"), "{told}");
 }
 
 /// Versions of the interface as build.sh takes them. The driver of the newest one is run by the test above.
