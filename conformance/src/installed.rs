@@ -21,6 +21,7 @@ pub fn describe(kmt: Kmt, luid: LUID) -> Result<Vec<String>, NTSTATUS> {
     let adapter = kmt.open_adapter(luid)?;
     let LUID { HighPart: high, LowPart: low } = luid;
     let mut lines = vec![format!("adapter: {high:x}:{low:08x}")];
+    lines.extend(name(kmt, adapter));
     lines.extend(driver(kmt, adapter));
     lines.extend(system(kmt, adapter));
     lines.extend(nodes(kmt, adapter));
@@ -102,6 +103,29 @@ fn yes(holds: bool) -> &'static str {
 }
 
 /// What the driver answers to its own user-mode driver.
+/// What setup has called the driver, and its version.
+fn name(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
+    use KMTQUERYADAPTERINFOTYPE as Kind;
+    let mut description = D3DKMT_DRIVER_DESCRIPTION::zeroed();
+    let described = match kmt.ask(adapter, Kind::KMTQAITYPE_DRIVER_DESCRIPTION, &mut description).ok() {
+        Ok(()) => {
+            let units = description.DriverDescription.split(|unit| *unit == 0).next().unwrap_or_default();
+            format!("description: {}", String::from_utf16_lossy(units))
+        }
+        Err(status) => format!("description: the question failed with {status}"),
+    };
+    let mut version = D3DKMT_KMD_DRIVER_VERSION::zeroed();
+    let numbered = match kmt.ask(adapter, Kind::KMTQAITYPE_KMD_DRIVER_VERSION, &mut version).ok() {
+        Ok(()) => {
+            let bits = version.DriverVersion.QuadPart.cast_unsigned();
+            let fields = [48, 32, 16, 0].map(|shift| (bits >> shift & 0xffff).to_string());
+            format!("version of the driver: {}", fields.join("."))
+        }
+        Err(status) => format!("version of the driver: the question failed with {status}"),
+    };
+    vec![described, numbered]
+}
+
 fn driver(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Vec<String> {
     let data = match kmt.driver_data(adapter) {
         Ok(Some(data)) => data,

@@ -167,6 +167,14 @@ struct LoadedDriver {
     installation: Installation,
 }
 
+impl LoadedDriver {
+    /// DriverUnload of its driver object, by which DxgkDdiUnload is called.
+    fn unload(&self) -> Result<(), PnpError> {
+        let miniport = Arc::clone(&self.miniport);
+        registration::unload(self.miniport.driver(), move || miniport.unload()).map_err(|_| PnpError::NotUnloadable)
+    }
+}
+
 /// A device or driver could not be stopped, removed or unloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PnpError {
@@ -176,6 +184,8 @@ pub enum PnpError {
     NoSuchDriver,
     /// A device still belongs to the driver.
     InUse,
+    /// DriverUnload in the driver's object is NULL. [wdm: ZwUnloadDriver]
+    NotUnloadable,
     /// The device is in use all the while, or work did not leave its engine in time.
     Busy,
     /// There is no memory for what the device would lose.
@@ -199,6 +209,9 @@ impl fmt::Display for PnpError {
             Self::NoSuchAdapter => f.write_str("no such adapter"),
             Self::NoSuchDriver => f.write_str("no such driver is loaded"),
             Self::InUse => f.write_str("a device still belongs to the driver; remove it first"),
+            Self::NotUnloadable => {
+                f.write_str("DriverUnload in the object of the driver is NULL, so that it stays loaded")
+            }
             Self::Busy => f.write_str("the device is in use, or work did not leave its engine in time"),
             Self::NoMemory => f.write_str("there is no memory for what the device would lose"),
             Self::Stopped(bugcheck) => write!(f, "the machine stopped: {bugcheck}"),
@@ -565,7 +578,7 @@ impl Drop for MachineInner {
             let _ = stack.miniport.remove_device(stack.context.raw());
         }
         for loaded in pnp.drivers.drain(..).flatten() {
-            loaded.miniport.unload();
+            let _ = loaded.unload();
         }
     }
 }

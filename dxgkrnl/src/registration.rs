@@ -18,7 +18,8 @@ use nt::services::{self as kernel, good};
 use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, INTERFACE_VERSIONS, InterfaceVersion, SLOT_NAMES};
 use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, NtImports};
 use wddm_ddi::status::{
-    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
+    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_IMAGE_FORMAT,
+    STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
 };
 use wddm_ddi::types::{PDRIVER_OBJECT, UNICODE_STRING};
 
@@ -260,7 +261,13 @@ unsafe extern "win64" fn dxgk_initialize(
     let read = good("DxgkInitialize", driver_call::on_host_stack(|| read_table(data)));
     // SAFETY: numbers and an address, which any bytes are.
     let _ = good("DxgkInitialize", unsafe { guarded::read(registry_path) });
-    driver_call::on_host_stack(|| register(driver_object, read)).into()
+    let registered = driver_call::on_host_stack(|| register(driver_object, read));
+    if registered.is_ok()
+        && let Some(driver) = driver_call::current()
+    {
+        driver.set_unload_routine(driver_unload as *const () as usize);
+    }
+    registered.into()
 }
 
 /// The table at an address, as long as the version that it begins with has it; of other versions only that is read.
@@ -289,6 +296,64 @@ fn register(driver_object: PDRIVER_OBJECT, read: Result<Registered, LoadError>) 
         };
         loading.outcome.as_ref().map(|_| ()).map_err(LoadError::status)
     })
+}
+
+/// DxgkDdiUnload of the driver that this thread unloads by a routine of the driver's own.
+struct Unloading {
+    driver_object: usize,
+    ddi: Option<Box<dyn FnOnce()>>,
+}
+
+thread_local! {
+    static UNLOADING: RefCell<Option<Unloading>> = const { RefCell::new(None) };
+}
+
+/// What DxgkInitialize stores into DriverUnload of the driver object, which is that of miniport and graphics kernel together: it calls DxgkDdiUnload, once. A driver that
+/// has put its own routine in that place afterwards calls this one from there. [wdm: DRIVER_UNLOAD; dispmprt: DXGKDDI_UNLOAD]
+unsafe extern "win64" fn driver_unload(driver_object: PDRIVER_OBJECT) {
+    driver_call::on_host_stack(|| {
+        let ddi = UNLOADING.with_borrow_mut(|unloading| {
+            unloading.as_mut().filter(|it| it.driver_object == driver_object.addr()).and_then(|it| it.ddi.take())
+        });
+        if let Some(ddi) = ddi {
+            ddi();
+        }
+    });
+}
+
+/// Unloads a driver as the I/O manager does, by the routine in its driver object; `ddi` calls DxgkDdiUnload. That a driver may put a routine of its own into that place,
+/// after DxgkInitialize has filled it, no page about display miniports says; what it does to DxgkDdiUnload then is this system's rule.
+///
+/// # Errors
+/// STATUS_INVALID_DEVICE_REQUEST for a driver that has taken the routine away: it stays loaded. [wdm: ZwUnloadDriver]
+pub(crate) fn unload(driver: &Arc<Driver>, ddi: impl FnOnce() + 'static) -> Result<(), NTSTATUS> {
+    const NAME: &str = "DriverUnload";
+    if driver.verifier().is_stopped() {
+        return Ok(());
+    }
+    let routine = driver.unload_routine();
+    if routine == 0 {
+        return Err(STATUS_INVALID_DEVICE_REQUEST);
+    }
+    if routine == driver_unload as *const () as usize {
+        ddi();
+        return Ok(());
+    }
+    UNLOADING.set(Some(Unloading { driver_object: driver.object(), ddi: Some(Box::new(ddi)) }));
+    // SAFETY: the driver stored the routine under this prototype; where no code is, the fault handler sees.
+    let routine = unsafe { std::mem::transmute::<usize, unsafe extern "win64" fn(PDRIVER_OBJECT)>(routine) };
+    let (_, leftovers) = driver_call::run(driver, NAME, || {
+        // SAFETY: as above; the driver object lives as long as the driver.
+        unsafe { routine(core::ptr::with_exposed_provenance_mut(driver.object())) }
+    });
+    leftovers.check(NAME, driver.verifier());
+    if UNLOADING.take().is_some_and(|unloading| unloading.ddi.is_some()) {
+        driver.verifier().log(format!(
+            "driver {} was unloaded by a routine of its own, which did not call the one that DxgkInitialize had stored in DriverUnload: DxgkDdiUnload was not called",
+            driver.name()
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

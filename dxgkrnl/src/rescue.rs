@@ -18,6 +18,9 @@ pub enum Rescue {
     UnreportedSuspension,
     /// A packet stood on the hardware for TdrDelay, and the preemption by which the watchdog looks at such a packet told that it was done already.
     UnreportedCompletion,
+    /// A packet was the oldest on its node for TdrDelay and was taken off without having been begun, by a driver whose PreemptionCaps say that it cannot stop a packet
+    /// that runs; it was handed over again.
+    LostPacket,
     /// A queue stood still for TdrDelay and a second of the host's time, and went on as soon as the watchdog had its context suspended and resumed: the engine had missed what
     /// the queue waited for.
     MissedWakeUp,
@@ -27,11 +30,12 @@ pub enum Rescue {
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
         Self::UnreportedCompletion,
+        Self::LostPacket,
         Self::MissedWakeUp,
         Self::LeftBehind,
     ];
@@ -43,6 +47,7 @@ impl Rescue {
             Self::UnreportedCrossAdapterSignal => "unreported-cross-adapter-signal",
             Self::UnreportedSuspension => "unreported-suspension",
             Self::UnreportedCompletion => "unreported-completion",
+            Self::LostPacket => "lost-packet",
             Self::MissedWakeUp => "missed-wake-up",
             Self::LeftBehind => "left-behind",
         }

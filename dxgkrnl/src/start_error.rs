@@ -129,7 +129,7 @@ start_errors! {
         written: usize,
         /// Bytes of the answer.
         size: usize,
-    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData, which is not zeroed", query, written, size;
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData; no page promises zeros there", query, written, size;
     /// Two places tell different WDDM versions.
     VersionMismatch {
         /// The place that disagrees.

@@ -7,7 +7,8 @@ mod minimal;
 #[allow(dead_code)]
 mod packet_engine;
 
-use dxgkrnl::{Process, StartError, TdrSettings, thunks};
+use dxgkrnl::verifier::SpecialPool;
+use dxgkrnl::{MachineConfig, Process, StartError, TdrSettings, thunks};
 use minimal::{Bench, Mutant, SOUND, answers, driver};
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine};
@@ -19,7 +20,13 @@ use wddm_ddi::types::{HANDLE, NTSTATUS};
 
 /// The reason for which a driver does not start.
 fn refused(mutant: Mutant) -> StartError {
-    let bench = Bench::new(mutant).unwrap();
+    refused_by(mutant, SpecialPool::Off)
+}
+
+/// The same, with this placement of its pool.
+fn refused_by(mutant: Mutant, special_pool: SpecialPool) -> StartError {
+    let config = MachineConfig { ram: 64 << 20, special_pool, ..MachineConfig::default() };
+    let bench = Bench::with_config(mutant, config).unwrap();
     let error = bench.start().expect_err("the mutant must be refused");
     assert_eq!(bench.machine.bugcheck(), None);
     error
@@ -47,6 +54,7 @@ unsafe extern "win64" fn half_an_answer(context: HANDLE, args: *const DXGKARG_QU
 fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_what_lay_there() {
     let halves = Mutant { table: |table| table.DxgkDdiQueryAdapterInfo = Some(half_an_answer), ..SOUND };
     let size = size_of::<DXGK_DRIVERCAPS>();
+    let refused = |mutant| refused_by(mutant, SpecialPool::VerifyEnd);
     assert_eq!(refused(halves), StartError::ShortAnswer { query: "DRIVERCAPS", written: size / 2, size });
     use DXGK_QUERYADAPTERINFOTYPE as Kind;
     for (kind, query, size) in [
@@ -63,6 +71,44 @@ fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_wha
             error.to_string().contains(&format!("DxgkDdiQueryAdapterInfo({query}) succeeded, but wrote only 0 of"))
         );
     }
+}
+
+/// Sets what it has to say in DXGK_DRIVERCAPS and leaves all else as it lies there, as Microsoft's samples do; it left nothing out elsewhere.
+unsafe extern "win64" fn only_what_is_set(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let mut args = unsafe { args.read() };
+    if args.Type != DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DRIVERCAPS {
+        // SAFETY: the arguments are the system's.
+        return unsafe { answers::query_adapter_info(context, &raw const args) };
+    }
+    let mut whole = vec![0_u8; args.OutputDataSize as usize];
+    let wanted = std::mem::replace(&mut args.pOutputData, whole.as_mut_ptr().cast());
+    // SAFETY: as above, with a place of the same size.
+    let status = unsafe { answers::query_adapter_info(context, &raw const args) };
+    for (place, byte) in whole.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+        // SAFETY: the system's place has as many bytes.
+        unsafe { wanted.cast::<u8>().add(place).write(*byte) };
+    }
+    status
+}
+
+#[test]
+fn what_a_driver_leaves_as_it_lies_in_its_caps_is_zero_and_with_special_pool_it_is_named() {
+    let mutant = Mutant { table: |table| table.DxgkDdiQueryAdapterInfo = Some(only_what_is_set), ..SOUND };
+    let bench = Bench::new(mutant).unwrap();
+    let luid = bench.start().expect("the bits that it did not set are clear");
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+    let error = refused_by(mutant, SpecialPool::VerifyEnd);
+    let size = size_of::<DXGK_DRIVERCAPS>();
+    assert!(
+        matches!(error, StartError::ShortAnswer { query: "DRIVERCAPS", size: whole, .. } if whole == size),
+        "{error}"
+    );
+    // Half of the caps is not what they have to be: the first member that is missing is named.
+    let halves = Mutant { table: |table| table.DxgkDdiQueryAdapterInfo = Some(half_an_answer), ..SOUND };
+    let error = refused(halves).to_string();
+    assert!(error.contains("DRIVERCAPS") || error.contains("WDDMVersion") || error.contains("Caps"), "{error}");
 }
 
 /// Makes a device and, if that succeeds, an allocation on it; the lines that the system logged meanwhile.

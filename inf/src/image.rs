@@ -43,6 +43,26 @@ pub fn file_version(bytes: &[u8]) -> Result<[u16; 4], String> {
     fields().ok_or_else(|| "the version resource is cut off or of another kind".to_owned())
 }
 
+/// A text of the version resource, such as `FileDescription`, in whatever language comes first.
+///
+/// # Errors
+/// One sentence, if there is none.
+pub fn version_text(bytes: &[u8], name: &str) -> Result<String, String> {
+    let resource = version_resource(&parse(bytes)?).ok_or("the image has no version resource")?;
+    text_of(resource, name).ok_or_else(|| format!("the version resource has no {name}"))
+}
+
+/// The text with this key of a version resource: lengths of block and value, kind of the value, key, value, each part on a boundary of four bytes. [verrsrc: String]
+fn text_of(resource: &[u8], name: &str) -> Option<String> {
+    let units: Vec<u16> = resource.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+    let key: Vec<u16> = name.encode_utf16().chain([0]).collect();
+    let at = units.windows(key.len()).position(|window| window == key)?;
+    let length = usize::from(*units.get(at.checked_sub(2)?)?);
+    let start = (at + key.len()).next_multiple_of(2);
+    let value = units.get(start..start.checked_add(length)?)?;
+    Some(String::from_utf16_lossy(value.split(|unit| *unit == 0).next()?))
+}
+
 /// Names that an image exports.
 ///
 /// # Errors
@@ -71,4 +91,29 @@ fn version_resource<'a>(file: &PeFile64<'a>) -> Option<&'a [u8]> {
     let ResourceDirectoryEntryData::Data(found) = entry.data(directory).ok()? else { return None };
     let pe::ImageResourceDataEntry { offset_to_data, size, .. } = found;
     sections.pe_data_at(data, offset_to_data.get(LE))?.get(..size.get(LE).try_into().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{Kind, Version, resource};
+
+    #[test]
+    fn a_text_of_the_version_is_found_by_its_key_and_a_resource_that_is_cut_off_has_none() {
+        let version =
+            Version { kind: Kind::DisplayDriver, number: [1, 2, 3, 4], file: "some.sys", description: "Some GPU" };
+        let file = resource(&version);
+        // Two headers of 32 bytes stand before the data.
+        let data = &file[64..];
+        for (name, text) in
+            [("FileDescription", "Some GPU"), ("OriginalFilename", "some.sys"), ("ProductVersion", "1.2.3.4")]
+        {
+            assert_eq!(text_of(data, name).as_deref(), Some(text), "{name}");
+        }
+        assert_eq!(text_of(data, "Comments"), None);
+        let place = data.windows(8).position(|window| window == b"S\0o\0m\0e\0").expect("the description");
+        for length in [0, 1, place, place + 3] {
+            assert_eq!(text_of(&data[..length], "FileDescription"), None, "{length} bytes");
+        }
+    }
 }

@@ -183,6 +183,16 @@ impl Driver {
         self.object.address()
     }
 
+    /// DriverUnload of its driver object, 0 for none. [wdm: DRIVER_UNLOAD]
+    pub fn unload_routine(&self) -> usize {
+        self.object.unload_routine()
+    }
+
+    /// Stores DriverUnload into its driver object.
+    pub fn set_unload_routine(&self, routine: usize) {
+        self.object.set_unload_routine(routine);
+    }
+
     /// The services that it may call.
     pub fn services(&self) -> &'static Services {
         self.services

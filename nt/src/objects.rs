@@ -1,5 +1,5 @@
-//! Objects of the I/O manager as drivers see them. Macros and inline functions of the WDK look into driver and device objects, and drivers store into them; nobody
-//! here reads what they store. [wdm: DRIVER_OBJECT, DRIVER_EXTENSION, DEVICE_OBJECT]
+//! Objects of the I/O manager as drivers see them. Macros and inline functions of the WDK look into driver and device objects, and drivers store into them; of what
+//! they store, DriverUnload alone is read here. [wdm: DRIVER_OBJECT, DRIVER_EXTENSION, DEVICE_OBJECT]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,10 @@ impl<const COUNT: usize> Words<COUNT> {
         self.0[offset / 8].store(value, Ordering::Relaxed);
     }
 
+    fn get(&self, offset: usize) -> u64 {
+        self.0[offset / 8].load(Ordering::Relaxed)
+    }
+
     fn address(&self) -> usize {
         self.0.as_ptr().expose_provenance()
     }
@@ -45,6 +49,8 @@ impl Text {
     }
 }
 
+/// Where a driver object has the routine that unloads the driver. [wdm: DRIVER_OBJECT]
+const UNLOAD: usize = 0x68;
 /// Where a driver object has its dispatch routines, and how many. [wdm: DRIVER_OBJECT, IRP_MJ_MAXIMUM_FUNCTION]
 const MAJOR_FUNCTION: usize = 0x70;
 const MAJOR_FUNCTIONS: usize = 28;
@@ -96,6 +102,15 @@ impl DriverObject {
 
     pub(crate) fn address(&self) -> usize {
         self.object.address()
+    }
+
+    /// DriverUnload, 0 for none.
+    pub(crate) fn unload_routine(&self) -> usize {
+        self.object.get(UNLOAD) as usize
+    }
+
+    pub(crate) fn set_unload_routine(&self, routine: usize) {
+        self.object.set(UNLOAD, routine as u64);
     }
 }
 

@@ -1,5 +1,9 @@
 // UNSAFETY: reads what a driver wrote into answer buffers.
-//! DxgkDdiQueryAdapterInfo: the questions of start, with buffers that show what a driver left out or wrote too much.
+//! DxgkDdiQueryAdapterInfo: the questions of start.
+//!
+//! Answers are zero beforehand. No page says so, but drivers that run on Windows count on it: those of Microsoft's render-only and compute-only samples
+//! set members of DXGK_DRIVERCAPS and leave all others as they are. Since none is promised them, the special pool fills answers with a pattern instead, and names what a driver
+//! left out. What it wrote too much is seen in either case.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -11,9 +15,10 @@ use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 use super::mcdm::Unanswered;
 use super::{Adapter, StartError, versions};
 use nt::bugcheck::Bugcheck;
+use nt::pool::SpecialPool;
 
-/// What answer buffers hold beforehand: the system promises no zeros.
-const POISON: u8 = 0xcc;
+/// What bytes hold that a driver has not written.
+const PATTERN: u8 = 0xcc;
 /// Bytes behind an answer that the driver must leave alone.
 const GUARD: usize = 64;
 
@@ -39,21 +44,24 @@ answers! {
     DXGK_NODE_PERFDATA, DXGK_ADAPTER_PERFDATA, DXGK_ADAPTER_PERFDATACAPS, DXGK_PHYSICAL_MEMORY_RANGE, u32, [u8; 64], [u8; 256],
 }
 
-/// An answer buffer: poison, and a guard behind it.
+/// An answer buffer, with a guard behind it.
 struct Buffer {
     bytes: Vec<u64>,
     len: usize,
+    /// Bytes that the driver has not written can be told.
+    patterned: bool,
 }
 
 impl Buffer {
-    fn new(len: usize) -> Self {
+    /// One that is filled with a pattern.
+    fn patterned(len: usize) -> Self {
         let words = (len + GUARD).div_ceil(8);
-        Self { bytes: vec![u64::from_ne_bytes([POISON; 8]); words], len }
+        Self { bytes: vec![u64::from_ne_bytes([PATTERN; 8]); words], len, patterned: true }
     }
 
-    /// One whose answer is zero beforehand, for structures with members that the driver reads.
+    /// One whose answer is zero beforehand.
     fn zeroed(len: usize) -> Self {
-        let mut buffer = Self::new(len);
+        let mut buffer = Self { patterned: false, ..Self::patterned(len) };
         // SAFETY: the words hold `len` bytes, and bytes need no alignment.
         let answer = unsafe { std::slice::from_raw_parts_mut(buffer.bytes.as_mut_ptr().cast::<u8>(), len) };
         answer.fill(0);
@@ -65,15 +73,19 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.bytes.len() * 8) }
     }
 
-    /// Bytes of the answer up to the last one that is not poison.
+    /// Bytes of the answer up to the last one that is not the pattern's.
     fn written(&self) -> usize {
-        self.as_bytes().iter().take(self.len).rposition(|byte| *byte != POISON).map_or(0, |last| last + 1)
+        self.as_bytes().iter().take(self.len).rposition(|byte| *byte != PATTERN).map_or(0, |last| last + 1)
     }
 
-    /// An error if the end of the answer is as it was, which is as long as one of its members, or 8 bytes.
+    /// An error if the end of the answer is as it was, as long as one of its members, or 8 bytes, and that can be told.
     fn check_whole(&self, query: &'static str, member: usize) -> Result<(), StartError> {
         let (written, size) = (self.written(), self.len);
-        if size - written < member.min(8) { Ok(()) } else { Err(StartError::ShortAnswer { query, written, size }) }
+        if !self.patterned || size - written < member.min(8) {
+            Ok(())
+        } else {
+            Err(StartError::ShortAnswer { query, written, size })
+        }
     }
 
     /// The answer, with zeros where the structure is longer.
@@ -88,7 +100,7 @@ impl Buffer {
 
     /// Whether the bytes behind the answer are untouched.
     fn is_intact(&self) -> bool {
-        self.as_bytes().iter().skip(self.len).all(|byte| *byte == POISON)
+        self.as_bytes().iter().skip(self.len).all(|byte| *byte == PATTERN)
     }
 }
 
@@ -112,7 +124,7 @@ pub(super) struct Array<T> {
 
 impl<T: Answer> Array<T> {
     pub(super) fn new(count: usize) -> Self {
-        Self { buffer: Buffer::new(count * size_of::<T>()), count, element: PhantomData }
+        Self { buffer: Buffer::zeroed(count * size_of::<T>()), count, element: PhantomData }
     }
 
     pub(super) fn as_mut_ptr(&mut self) -> *mut T {
@@ -129,6 +141,15 @@ impl<T: Answer> Array<T> {
 }
 
 impl Adapter {
+    /// A buffer for an answer.
+    fn buffer(&self, len: usize) -> Buffer {
+        if self.machine.config().special_pool == SpecialPool::Off {
+            Buffer::zeroed(len)
+        } else {
+            Buffer::patterned(len)
+        }
+    }
+
     /// Bytes of the answer to a question in the driver's version of the interface.
     fn answer_size<T>(&self, kind: DXGK_QUERYADAPTERINFOTYPE) -> usize {
         versions::answer_size(kind, size_of::<T>(), self.miniport.version().version)
@@ -169,7 +190,7 @@ impl Adapter {
         name: &'static str,
         input: &mut [u32],
     ) -> Result<T, NTSTATUS> {
-        let mut output = Buffer::new(self.answer_size::<T>(kind));
+        let mut output = self.buffer(self.answer_size::<T>(kind));
         self.ask(kind, name, input, &mut output)?;
         Ok(output.value())
     }
@@ -194,14 +215,14 @@ impl Adapter {
         }
     }
 
-    /// One answer of which the driver must have written everything, or its refusal.
+    /// One answer of which the driver must have written everything if that can be told, or its refusal.
     pub(super) fn query_whole<T: Answer>(
         &self,
         kind: DXGK_QUERYADAPTERINFOTYPE,
         name: &'static str,
         input: &mut [u32],
     ) -> Result<Result<T, NTSTATUS>, StartError> {
-        let mut output = Buffer::new(self.answer_size::<T>(kind));
+        let mut output = self.buffer(self.answer_size::<T>(kind));
         if let Err(status) = self.ask(kind, name, input, &mut output) {
             return Ok(Err(status));
         }
@@ -216,7 +237,7 @@ impl Adapter {
         name: &'static str,
         count: usize,
     ) -> Result<Vec<u32>, StartError> {
-        let mut output = Buffer::new(count * 4);
+        let mut output = self.buffer(count * 4);
         self.ask(kind, name, &mut [], &mut output).map_err(|status| StartError::Query { query: name, status })?;
         output.check_whole(name, 4)?;
         Ok(output
@@ -258,7 +279,7 @@ impl Adapter {
         if !(1..=31).contains(&count) {
             return Err(StartError::SegmentCount(count));
         }
-        let mut descriptors = Buffer::new(STRIDE * count as usize);
+        let mut descriptors = self.buffer(STRIDE * count as usize);
         let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
         out.NbSegment = count;
         out.SegmentDescriptorStride = STRIDE;

@@ -73,7 +73,7 @@ pub struct MachineConfig {
     pub interrupt_thread: bool,
     /// Kernel addresses that a driver gets for one DDI call are taken away after it.
     pub short_lived_addresses: bool,
-    /// Pool of drivers on pages of their own.
+    /// Pool of drivers on pages of their own. Answers of DxgkDdiQueryAdapterInfo are filled with a pattern beforehand then, and one that is left out is an error.
     pub special_pool: SpecialPool,
     /// Timeout detection and recovery.
     pub tdr: TdrSettings,

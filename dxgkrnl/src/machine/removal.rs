@@ -66,7 +66,7 @@ impl Machine {
     /// Unloads a driver that no device belongs to. Pool that it still has is a bugcheck.
     ///
     /// # Errors
-    /// The driver is not loaded or in use, or the machine stopped.
+    /// The driver is not loaded, in use, or has no DriverUnload in its driver object any more; or the machine stopped.
     pub fn unload(&self, driver: DriverId) -> Result<(), PnpError> {
         let mut pnp = lock(&self.0.pnp);
         let Pnp { devices, drivers, .. } = &mut *pnp;
@@ -78,8 +78,8 @@ impl Machine {
             return Err(PnpError::InUse);
         }
         self.check_stopped()?;
+        loaded.unload()?;
         if let Some(loaded) = slot.take() {
-            loaded.miniport.unload();
             loaded.miniport.driver().check_unloaded();
         }
         self.check_stopped()

@@ -109,7 +109,7 @@ impl Tdr {
         if suspects.preemption.is_some() {
             return Some(suspects);
         }
-        node.state().probe();
+        node.state().probe(Duration::ZERO);
         adapter.vidsch().dispatch(number);
         adapter.flush_interrupts();
         node.state().suspects().filter(|now| now.oldest == suspects.oldest)

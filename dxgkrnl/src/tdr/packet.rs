@@ -167,7 +167,7 @@ impl Tdr {
     fn hold_dependent<'a>(&self, adapter: &RenderAdapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
         for (number, node) in dependent {
             node.state().set_paused(true);
-            node.state().probe();
+            node.state().probe(Duration::ZERO);
             adapter.vidsch().dispatch(*number);
         }
         adapter.flush_interrupts();

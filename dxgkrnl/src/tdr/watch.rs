@@ -29,8 +29,8 @@ pub(super) struct TimeoutWatch {
     stands: HashMap<usize, (u64, Since)>,
     /// Some work has stood still for TdrDelay at the last look.
     stalled: bool,
-    /// Nodes with packets: the oldest on the hardware, and since when it is.
-    packets: HashMap<u32, (u32, Duration)>,
+    /// Nodes with packets: the oldest on the hardware, how often what was there came back, and since when it is.
+    packets: HashMap<u32, ((u32, u32), Duration)>,
 }
 
 /// When something began.
@@ -163,10 +163,11 @@ impl Tdr {
                 watch.packets.remove(&number);
                 continue;
             };
-            let known = watch.packets.get(&number).filter(|(oldest, _)| *oldest == suspects.oldest);
+            let oldest = (suspects.oldest, suspects.taken_back);
+            let known = watch.packets.get(&number).filter(|(known, _)| *known == oldest);
             let stood = known.map_or(Duration::ZERO, |(_, since)| now.saturating_sub(*since));
             watch.stalled |= stood >= delay;
-            watch.packets.insert(number, (suspects.oldest, now.saturating_sub(stood)));
+            watch.packets.insert(number, (oldest, now.saturating_sub(stood)));
             let hangs = match suspects.preemption {
                 Some((_, since)) => now.saturating_sub(since) >= delay,
                 // Nothing can be asked of this driver.
@@ -179,7 +180,7 @@ impl Tdr {
                     Subject::Packets(suspects),
                 ));
             } else if suspects.preemption.is_none() && stood >= delay {
-                node.state().probe();
+                node.state().probe(stood);
                 adapter.vidsch().dispatch(number);
             }
         }

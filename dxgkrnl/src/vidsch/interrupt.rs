@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nt::lock::lock;
 use wddm_ddi::km::*;
+use wddm_ddi::status::STATUS_TIMEOUT;
 use wddm_ddi::types::HANDLE;
 
 use crate::rescue::Rescue;
@@ -17,7 +18,7 @@ use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
-use super::node::InvalidPreemption;
+use super::node::{InvalidPreemption, Standing, TakenOff};
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
 use super::running::Leaving;
 use super::scheduling_log;
@@ -184,7 +185,8 @@ impl VidSch {
 
     fn note_preempted(&self, node: u32, preemption: u32, completed: u32) -> Result<(), Bugcheck> {
         let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
-        let found_done = state.state().preempted(preemption, completed).map_err(|invalid| match invalid {
+        let delay = self.timeouts.delay();
+        let taken_off = state.state().preempted(preemption, completed, delay).map_err(|invalid| match invalid {
             InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
             InvalidPreemption::Unknown => Bugcheck::scheduler(
                 subcode::INVALID_FENCE,
@@ -194,15 +196,53 @@ impl VidSch {
                 format!("DMA_PREEMPTED on node {node} for preemption {preemption:#x}, which is not under way"),
             ),
         })?;
-        if found_done {
-            self.rescued(Rescue::UnreportedCompletion, 1);
-            self.verifier.log(format!(
-                "the driver did not report packet {completed:#x} of node {node} with DXGK_INTERRUPT_DMA_COMPLETED for TdrDelay: only \
-                 DXGK_INTERRUPT_DMA_PREEMPTED, when the packet was asked off the engine, called it complete"
-            ));
+        match taken_off {
+            TakenOff::Nothing => {}
+            TakenOff::Done => {
+                self.rescued(Rescue::UnreportedCompletion, 1);
+                self.verifier.log(format!(
+                    "the driver did not report packet {completed:#x} of node {node} with DXGK_INTERRUPT_DMA_COMPLETED for TdrDelay: only \
+                     DXGK_INTERRUPT_DMA_PREEMPTED, when the packet was asked off the engine, called it complete"
+                ));
+            }
+            TakenOff::Standing(standing) => self.note_standing(node, &standing)?,
         }
         self.note_finished_packets(node);
         Ok(())
+    }
+
+    /// A packet has had its node for TdrDelay, was taken off and is not done.
+    ///
+    /// # Errors
+    /// VIDEO_TDR_FAILURE for one that was lost more often than TdrLimitCount. [debugger: 0x116]
+    fn note_standing(&self, node: u32, standing: &Standing) -> Result<(), Bugcheck> {
+        let Standing { id, times, completed, begun_ends } = *standing;
+        let Some(limit) = self.timeouts.limit_of_losses() else { return Ok(()) };
+        let found = format!(
+            "packet {id:#x} of node {node} was the oldest there for TdrDelay, and DXGK_INTERRUPT_DMA_PREEMPTED took it off with last \
+             completed {completed:#x}"
+        );
+        if !begun_ends {
+            if times == 1 {
+                self.verifier.log(format!(
+                    "{found}: it is long or lost, which a driver whose PreemptionCaps let it stop packets that run does not have to tell; \
+                     it is handed over again as often as that happens"
+                ));
+            }
+            return Ok(());
+        }
+        let lost = "which a driver with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY can do only with a packet that it has not begun";
+        if times <= limit {
+            self.rescued(Rescue::LostPacket, 1);
+            self.verifier.log(format!("{found}, {lost}: the packet was lost, and is handed over again"));
+            return Ok(());
+        }
+        let reason = format!(
+            "{found}, {lost}: it, or whatever the node was handed, was lost {times} times, which is more often than TdrLimitCount; expected is \
+             DXGK_INTERRUPT_DMA_COMPLETED with {id:#x}"
+        );
+        let parameters = [0, 0, u64::from(STATUS_TIMEOUT.0 as u32), 0];
+        Err(Bugcheck::new(Bugcheck::VIDEO_TDR_FAILURE, parameters, reason))
     }
 
     fn note_packet_fault(&self, fault: &PacketFault) -> Result<(), Bugcheck> {

@@ -190,7 +190,7 @@ impl VidSch {
                 engines: caps.engines,
                 optimized: caps.driver.SchedulingCaps.OptimizedNativeFenceSignaledInterrupt(),
             },
-            nodes: (0..nodes).map(|_| Node::new()).collect(),
+            nodes: (0..nodes).map(|node| Node::new(caps.cannot_stop_packets(node))).collect(),
             contexts: Registry::new(),
             queues: Registry::new(),
             driver_queues: Registry::new(),

@@ -5,6 +5,7 @@
 //! packets in their order under their old ids, render packets in front of their contexts and under new ids. So does what the reset of
 //! its engine left, see [`reset`]. [gpu-preemption; tdr-changes-in-windows-8: packets that a reset does not affect]
 
+mod preemption;
 mod reset;
 
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ use super::priority::PacketPriority;
 use super::running::{Leaving, Running};
 use crate::fence::{InvalidFence, PacketFences};
 
+use preemption::Preempting;
+pub(super) use preemption::{InvalidPreemption, Standing, Stood, TakenOff};
 pub(crate) use reset::{Aborted, Snapshot, Suspects};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.
@@ -56,6 +59,7 @@ pub(super) struct Packet {
     pub(super) id: u32,
     /// The driver refused it; it completes when everything before it has.
     pub(super) refused: bool,
+    pub(super) stood: Stood,
 }
 
 impl Packet {
@@ -109,25 +113,6 @@ pub(super) enum Next {
     Preempt(u32),
 }
 
-/// What was reported about packets that cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InvalidPreemption {
-    /// Nobody asked for this preemption.
-    Unknown,
-    /// It names a packet that is not under way as the last one completed.
-    Fence(InvalidFence),
-}
-
-/// A preemption that the driver was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Preempting {
-    id: u32,
-    /// When it was asked, by the machine's clock.
-    since: Duration,
-    /// It was asked only to see whether a packet that stands still lets go of the hardware.
-    probes: bool,
-}
-
 /// The state of a node.
 pub(crate) struct NodeState {
     pub(super) fences: PacketFences,
@@ -139,12 +124,18 @@ pub(crate) struct NodeState {
     /// The preemption under way, and how many there were.
     preemption: Option<Preempting>,
     preemptions: u32,
+    /// How often what was on the hardware came back.
+    taken_back: u32,
+    /// How often a packet was found standing since the last one was done.
+    standing: u32,
+    /// The driver cannot stop a packet that runs.
+    begun_ends: bool,
     /// Packets that were handed over again after one.
     resubmitted: u64,
     /// Threads wait for a context to leave the hardware, or for its time slice.
     evicting: bool,
-    /// Somebody wants to know whether what is on the hardware, whosever it is, lets itself be taken off.
-    probing: bool,
+    /// Somebody wants to know whether what is on the hardware, whosever it is, lets itself be taken off: the oldest packet, and how long it has stood.
+    probing: Option<(u32, Duration)>,
     /// The engine is being reset: nothing is handed over, and what it says is not heard.
     held: bool,
     /// Render packets stay where they are.
@@ -157,7 +148,7 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    fn new() -> Self {
+    fn new(begun_ends: bool) -> Self {
         Self {
             fences: PacketFences::starting_after(0),
             flight: VecDeque::new(),
@@ -165,9 +156,12 @@ impl NodeState {
             queued: Vec::new(),
             preemption: None,
             preemptions: 0,
+            taken_back: 0,
+            standing: 0,
+            begun_ends,
             resubmitted: 0,
             evicting: false,
-            probing: false,
+            probing: None,
             held: false,
             paused: false,
             slice: None,
@@ -200,7 +194,7 @@ impl NodeState {
 
     fn end_everything(&mut self) {
         (self.preemption, self.evicting, self.slice) = (None, false, None);
-        (self.probing, self.held) = (false, false);
+        (self.probing, self.held) = (None, false);
         self.end_flight(|_| Leaving::Faulted);
         let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
         self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
@@ -228,16 +222,17 @@ impl NodeState {
         if self.preemption.is_some() || self.held {
             return Next::Nothing;
         }
-        if core::mem::take(&mut self.probing) && preemptible && !self.flight.is_empty() {
-            let preempt = self.preempt(now);
-            self.preemption.as_mut().into_iter().for_each(|preempting| preempting.probes = true);
-            return preempt;
+        if let Some(oldest) = self.probing.take()
+            && preemptible
+            && !self.flight.is_empty()
+        {
+            return self.preempt(now, Some(oldest));
         }
         if let Some(packet) = self.paging.pop_front() {
             return self.fly(packet);
         }
         if core::mem::take(&mut self.evicting) && preemptible && self.has_render() {
-            return self.preempt(now);
+            return self.preempt(now, None);
         }
         if self.paused {
             return Next::Nothing;
@@ -254,7 +249,7 @@ impl NodeState {
         let outranked =
             |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.packet_priority()));
         if preemptible && self.flight.iter().any(outranked) {
-            return self.preempt(now);
+            return self.preempt(now, None);
         }
         if self.flight.iter().filter(|packet| packet.context().is_some()).count() >= RENDER_DEPTH {
             return Next::Nothing;
@@ -308,12 +303,6 @@ impl NodeState {
         }
     }
 
-    fn preempt(&mut self, now: Duration) -> Next {
-        self.preemptions = self.preemptions.wrapping_add(1);
-        self.preemption = Some(Preempting { id: self.preemptions, since: now, probes: false });
-        Next::Preempt(self.preemptions)
-    }
-
     fn has_render(&self) -> bool {
         self.flight.iter().any(|packet| packet.context().is_some())
     }
@@ -336,6 +325,7 @@ impl NodeState {
             return Err(self.fences.invalid(id));
         }
         self.fences.complete(id)?;
+        self.standing = 0;
         let count = self.flight.iter().position(|packet| packet.id == id).map_or(0, |place| place + 1);
         let more = self.flight.len() > count;
         let done = self.flight.drain(..count);
@@ -371,25 +361,6 @@ impl NodeState {
         self.settle();
     }
 
-    /// The driver reports a preemption as done: everything up to `completed` ran, the rest comes back. True if only the watchdog's look at a packet
-    /// that stood still has brought to light that it was done.
-    ///
-    /// # Errors
-    /// Nothing is changed by a report that cannot be.
-    pub(super) fn preempted(&mut self, id: u32, completed: u32) -> Result<bool, InvalidPreemption> {
-        if self.fences.is_abandoned() {
-            return Ok(false);
-        }
-        let asked = self.preemption.filter(|preemption| preemption.id == id).ok_or(InvalidPreemption::Unknown)?;
-        let further = completed != self.fences.last_completed();
-        if further {
-            self.complete(completed, Leaving::Completed).map_err(InvalidPreemption::Fence)?;
-        }
-        self.preemption = None;
-        self.take_back();
-        Ok(further && asked.probes)
-    }
-
     /// What is on the hardware leaves it without being done; only the first packet has had the node.
     fn end_flight(&mut self, how: impl Fn(&Packet) -> Leaving) {
         for packet in &self.flight {
@@ -408,6 +379,7 @@ impl NodeState {
     /// What is on the hardware comes back to be handed over again: the first packet has had the node, so its context goes behind others, and those behind it
     /// come next. Otherwise a context could be taken back each time before it has had the node, behind others that wait for what it does.
     fn take_back(&mut self) {
+        self.taken_back = self.taken_back.wrapping_add(1);
         let is_dropped = |packet: &Packet| packet.context().is_some_and(|context| packet.refused || context.is_lost());
         self.end_flight(|packet| if is_dropped(packet) { Leaving::Faulted } else { Leaving::Preempted });
         while let Some(mut packet) = self.flight.pop_back() {
@@ -466,9 +438,7 @@ impl NodeState {
         match (oldest, self.slice) {
             (None, _) => self.slice = None,
             (Some(id), Some((since_id, since))) if id == since_id => {
-                if now.saturating_sub(since) >= QUANTUM {
-                    (self.slice, self.evicting) = (None, true);
-                }
+                self.evicting |= now.saturating_sub(since) >= QUANTUM;
             }
             (Some(id), _) => self.slice = Some((id, now)),
         }
@@ -532,7 +502,11 @@ impl NodeState {
 
     /// True if there is something to decide.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.paging.is_empty() || !self.queued.is_empty() || !self.finished.is_empty() || self.evicting || self.probing
+        !self.paging.is_empty()
+            || !self.queued.is_empty()
+            || !self.finished.is_empty()
+            || self.evicting
+            || self.probing.is_some()
     }
 
     /// Packets on the hardware; packets that wait.
@@ -557,9 +531,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node without work. The first id is 1, so that a driver may take 0 for "nothing completed yet".
-    pub(crate) fn new() -> Self {
-        Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new()), completed: Condvar::new() }
+    /// A node without work. The first id is 1, so that a driver may take 0 for "nothing completed yet". `begun_ends`: the driver cannot stop a packet that
+    /// runs.
+    pub(crate) fn new(begun_ends: bool) -> Self {
+        Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new(begun_ends)), completed: Condvar::new() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {

@@ -16,7 +16,7 @@ use crate::vidsch::{DeviceError, RenderAdapter};
 use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
-use super::node::{Next, Node, NodeState, Owner, Packet};
+use super::node::{Next, Node, NodeState, Owner, Packet, Stood};
 use super::process_suspension::NotRunning;
 use super::report::subcode;
 use super::timeouts::POLL_INTERVAL;
@@ -174,6 +174,7 @@ impl VidSch {
             again: false,
             id: 0,
             refused: false,
+            stood: Stood::default(),
         };
         let id = node.state().queue_paging(packet);
         self.dispatch(context.node);

@@ -23,7 +23,7 @@ use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
 use super::held_queue::{self, HELD_MAX, HeldQueue};
-use super::node::{Owner, Packet};
+use super::node::{Owner, Packet, Stood};
 use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
 use super::queue_wait::{Objects, QueueWait};
@@ -440,6 +440,7 @@ impl PacketContext {
             again: false,
             id: 0,
             refused: false,
+            stood: Stood::default(),
         };
         node.state().queue(&this, packet);
     }

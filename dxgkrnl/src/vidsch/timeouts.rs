@@ -11,7 +11,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
-use crate::config::{TdrLevel, TdrSettings};
+use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 use crate::platform::Platform;
 use crate::tdr_report::{TdrReason, TdrReport};
 use nt::bugcheck::Bugcheck;
@@ -136,6 +136,12 @@ impl Timeouts {
     /// How long somebody who waits for `limit` sleeps before it looks at the clock again.
     pub(super) fn sleep_time(&self, limit: Duration) -> Duration {
         if self.clock.is_manual() { POLL_INTERVAL } else { limit.saturating_sub(self.clock.now()) }
+    }
+
+    /// How often one packet may be lost; `None` where nothing is made of timeouts.
+    pub(super) fn limit_of_losses(&self) -> Option<u32> {
+        let acts = self.settings.level == TdrLevel::Recover && self.settings.debug_mode != TdrDebugMode::Ignore;
+        acts.then_some(self.settings.limit_count)
     }
 
     /// How long an engine may take to let go of a context.

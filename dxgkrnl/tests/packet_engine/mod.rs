@@ -291,12 +291,17 @@ impl Machine {
     }
 
     pub(crate) fn start_with(kind: &Kind, caps: fn(&mut DXGK_DRIVERCAPS)) -> Self {
+        Self::start_as(kind, Mutant { caps, ..SOUND })
+    }
+
+    /// A machine whose driver deviates so besides.
+    pub(crate) fn start_as(kind: &Kind, mutant: Mutant) -> Self {
         let in_vram = |info: &mut DXGK_ALLOCATIONINFO| {
             info.SupportedWriteSegmentSet = 2;
             info.PreferredSegment.set_SegmentId0(2);
         };
         let bench = Bench::with_config(
-            Mutant { table: kind.table, allocation: in_vram, caps, ..SOUND },
+            Mutant { table: kind.table, allocation: in_vram, ..mutant },
             // No time passes, so that no time slice ends by itself.
             MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() },
         )

@@ -10,6 +10,7 @@ mod debug;
 mod dispatcher;
 mod etw;
 mod exceptions;
+mod files;
 mod io;
 mod io_space;
 mod lists;
@@ -94,6 +95,7 @@ pub(crate) const INLINE: inline::Kernel = inline::Kernel {
 const EXPORTS: &[&[Export]] = &[
     bitmap::EXPORTS,
     cm::EXPORTS,
+    files::EXPORTS,
     io::EXPORTS,
     io_space::EXPORTS,
     debug::EXPORTS,

@@ -1,10 +1,14 @@
-//! What setup writes to the registry when the driver package is installed.
+//! What setup writes to the registry when the driver package is installed, that of this project or another one.
 
 use dxgkrnl::{DriverId, DriverImage, Installation, Machine, RegistryKey, RegistryValue};
 
+use super::foreign;
 use super::user_mode_name::user_mode_name;
 use super::{ADVICE_RULE, SetupError};
+use crate::driver::DriverChoice;
 
+/// The image of this project's own driver.
+const OWN: &str = "campanile_kmd.sys";
 /// %Provider% and %Device% of the INF file.
 const PROVIDER: &str = "Campanile";
 const DEVICE: &str = "Campanile GPU";
@@ -37,7 +41,10 @@ pub(super) fn load(
     software: &[(&str, RegistryValue)],
 ) -> Result<DriverId, SetupError> {
     let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
-    let mut installed = installation();
+    let mut installed = match DriverChoice::selected() {
+        DriverChoice::Image(path) if path.file_name() != Some(OWN.as_ref()) => foreign::installation(path),
+        DriverChoice::Linked | DriverChoice::Image(_) => installation(),
+    };
     for (name, value) in software {
         installed.software = installed.software.with(name, value.clone());
     }

@@ -7,6 +7,7 @@ mod driver_limit;
 mod drivers;
 mod error;
 mod fault;
+mod foreign;
 mod gpu_handle;
 mod installation;
 mod listener;

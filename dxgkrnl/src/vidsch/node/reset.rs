@@ -16,6 +16,8 @@ pub(crate) struct Suspects {
     pub(crate) preemption: Option<(u32, Duration)>,
     /// The oldest packet is of a context that may run as long as it likes.
     pub(crate) unlimited: bool,
+    /// How often what was on the hardware came back: a packet that comes again under its id has its time anew.
+    pub(crate) taken_back: u32,
 }
 
 /// Ids of a node when its engine was taken to hang: what the driver calls aborted lies between them.
@@ -41,7 +43,7 @@ impl NodeState {
         let oldest = self.flight.front()?;
         let preemption = self.preemption.map(|preemption| (preemption.id, preemption.since));
         let unlimited = oldest.context().is_some_and(|context| context.is_unlimited());
-        Some(Suspects { oldest: oldest.id, preemption, unlimited })
+        Some(Suspects { oldest: oldest.id, preemption, unlimited, taken_back: self.taken_back })
     }
 
     /// Id of the last packet that the driver has reported as complete.
@@ -56,9 +58,10 @@ impl NodeState {
         }
     }
 
-    /// Whatever is on the hardware is to be taken off it once, to see whether it goes.
-    pub(crate) fn probe(&mut self) {
-        self.probing = self.preemption.is_none() && !self.flight.is_empty();
+    /// Whatever is on the hardware is to be taken off it once, to see whether it goes. `stood`: how long the oldest packet is there.
+    pub(crate) fn probe(&mut self, stood: Duration) {
+        let oldest = self.flight.front().filter(|_| self.preemption.is_none());
+        self.probing = oldest.map(|oldest| (oldest.id, stood));
     }
 
     /// Holds the node for the reset of its engine, and takes down how far it has come; at device level, so that both are one. From now

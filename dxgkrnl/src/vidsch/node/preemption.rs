@@ -1,0 +1,124 @@
+//! Preemptions, and packets that they take off the hardware again and again.
+//!
+//! No page says what the system does about a packet that is not done, however often it is handed over. That work which lets itself be preempted is no timeout is the contract, so an endless program of a GPU
+//! that stops programs anywhere runs for ever. But a driver whose PreemptionCaps say that it cannot stop a packet that runs can take off only what
+//! it has not begun: a packet that was the oldest of its node for TdrDelay in all, and still was not begun, is lost. That is this system's rule, and so is what
+//! follows: it is handed over again and counted, and more losses than TdrLimitCount, of one packet or of a node that does nothing else, stop the machine.
+//! [gpu-preemption; timeout-detection-and-recovery; d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
+
+use std::time::Duration;
+
+use super::{InvalidFence, Leaving, Next, NodeState, Packet};
+
+/// What was reported about packets that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum InvalidPreemption {
+    /// Nobody asked for this preemption.
+    Unknown,
+    /// It names a packet that is not under way as the last one completed.
+    Fence(InvalidFence),
+}
+
+/// A preemption that the driver was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Preempting {
+    pub(super) id: u32,
+    /// When it was asked, by the machine's clock.
+    pub(super) since: Duration,
+    /// It was asked only to see whether a packet that stands still lets go of the hardware.
+    probes: bool,
+    /// The oldest packet on the hardware, and how long it has had the node.
+    oldest: Option<(u32, Duration)>,
+}
+
+/// What a packet has had of its node without being done.
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Stood {
+    /// As the oldest on the node, since it was last found standing.
+    time: Duration,
+    /// How often it was found standing for TdrDelay.
+    times: u32,
+}
+
+/// What a preemption brought to light.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum TakenOff {
+    /// Nothing.
+    Nothing,
+    /// A packet that stood still was done, and only the watchdog's look at it has told so.
+    Done,
+    /// A packet has had its node for TdrDelay once more, without being done.
+    Standing(Standing),
+}
+
+/// A packet that comes off its node again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Standing {
+    /// Its id.
+    pub(in super::super) id: u32,
+    /// How often it was found standing, or any packet of the node was since the last one that was done: whichever is more often.
+    pub(in super::super) times: u32,
+    /// Id of the last packet that is done.
+    pub(in super::super) completed: u32,
+    /// The driver says that it cannot stop a packet that runs.
+    pub(in super::super) begun_ends: bool,
+}
+
+impl NodeState {
+    /// `probed`: the packet that the watchdog wants to know about, and how long it has stood.
+    pub(super) fn preempt(&mut self, now: Duration, probed: Option<(u32, Duration)>) -> Next {
+        self.preemptions = self.preemptions.wrapping_add(1);
+        let slice = self.slice.take().map(|(oldest, since)| (oldest, now.saturating_sub(since)));
+        let (id, probes) = (self.preemptions, probed.is_some());
+        self.preemption = Some(Preempting { id, since: now, probes, oldest: probed.or(slice) });
+        Next::Preempt(self.preemptions)
+    }
+
+    /// The driver reports a preemption as done: everything up to `completed` ran, the rest comes back. `delay`: TdrDelay, the time for which a packet
+    /// may have the node.
+    ///
+    /// # Errors
+    /// Nothing is changed by a report that cannot be.
+    pub(in super::super) fn preempted(
+        &mut self,
+        id: u32,
+        completed: u32,
+        delay: Duration,
+    ) -> Result<TakenOff, InvalidPreemption> {
+        if self.fences.is_abandoned() {
+            return Ok(TakenOff::Nothing);
+        }
+        let asked = self.preemption.filter(|preemption| preemption.id == id).ok_or(InvalidPreemption::Unknown)?;
+        let further = completed != self.fences.last_completed();
+        if further {
+            self.complete(completed, Leaving::Completed).map_err(InvalidPreemption::Fence)?;
+        }
+        self.preemption = None;
+        let standing = asked.oldest.map_or(TakenOff::Nothing, |oldest| self.charge(oldest, delay));
+        self.take_back();
+        Ok(if further && asked.probes { TakenOff::Done } else { standing })
+    }
+
+    /// Adds the time that the oldest packet has had to what it had before. [`TakenOff::Standing`] when that makes TdrDelay: it counts from nothing then.
+    fn charge(&mut self, (id, time): (u32, Duration), delay: Duration) -> TakenOff {
+        let (completed, begun_ends) = (self.fences.last_completed(), self.begun_ends);
+        let Some(head) = self.flight.front_mut().filter(|packet| packet.id == id && packet.must_end()) else {
+            return TakenOff::Nothing;
+        };
+        head.stood.time += time;
+        if head.stood.time < delay {
+            return TakenOff::Nothing;
+        }
+        head.stood = Stood { time: Duration::ZERO, times: head.stood.times.saturating_add(1) };
+        self.standing = self.standing.saturating_add(1);
+        let times = head.stood.times.max(self.standing);
+        TakenOff::Standing(Standing { id, times, completed, begun_ends })
+    }
+}
+
+impl Packet {
+    /// False for one that may run as long as it likes, or whose device is lost.
+    fn must_end(&self) -> bool {
+        self.context().is_none_or(|context| !context.is_unlimited() && !context.is_lost())
+    }
+}
