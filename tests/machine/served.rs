@@ -91,9 +91,14 @@ impl Machine {
         command
     }
 
+    /// Number of its process on the host.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Stops every thread of the machine by SIGSTOP: from here on its GPU does nothing that a program submits.
     pub(crate) fn suspend(&self) {
-        let pid = self.child.id() as i32;
+        let pid = self.pid();
         // SAFETY: a signal to a child that was not waited for yet.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0, "the machine takes no signal");
         let mut status = 0;
@@ -106,7 +111,7 @@ impl Machine {
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         if self.is_running() {
             // SAFETY: a signal to a child that was not waited for yet.
-            unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+            unsafe { libc::kill(self.pid(), libc::SIGTERM) };
         }
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");

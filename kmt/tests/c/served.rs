@@ -311,6 +311,25 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
     assert_eq!(text(&output.stdout), "20 submissions by doorbell, 0 notified, every byte verified\n");
 }
 
+/// What a program is sent to map it can keep, and use as its user may: the files stay as long as they are, so that nobody faults who has them mapped, and go on being writable.
+#[test]
+fn files_of_memory_that_a_program_keeps_can_neither_be_cut_off_nor_closed_to_others() {
+    let (Some(hostile), Some(program)) = (program("kmt/tests/c/hostile.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("hostile", PROGRAMS);
+    let mut command = clean(&hostile);
+    command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut keeping = command.spawn().expect("a start");
+    let mut said = [0; 8];
+    keeping.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
+    assert_eq!(text(&said), "2 files\n", "system memory and memory of the GPU");
+    let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");
+    drop(keeping.stdin.take());
+    assert!(keeping.wait().expect("an end").success());
+    let left = |event: &Event| matches!(event, Event::Left { .. });
+    until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
+}
+
 /// Thousands of calls whose answers nobody takes: the machine makes no more of them than it may at a time, ends the program when it has taken nothing for a while, and serves
 /// others meanwhile.
 #[test]
