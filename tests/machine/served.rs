@@ -107,6 +107,12 @@ impl Machine {
         assert!(libc::WIFSTOPPED(status), "the machine ended instead of stopping: {status:#x}");
     }
 
+    /// Kills it, and leaves it to be waited for.
+    pub(crate) fn kill(&self) {
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.pid(), libc::SIGKILL) }, 0, "it runs");
+    }
+
     /// Asks it to stop, if it goes on. The answer is its exit code and what it has said.
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         if self.is_running() {
