@@ -1,6 +1,7 @@
 /*
  * A program that keeps every descriptor of the machine's memory that its library is sent, and tries with them what would make the machine's process, its GPU or another program
- * fault: a file that loses its end, that grows, or that nobody may write any more. It then says how many files it has, and ends with its input.
+ * fault: a file that loses its end, that grows, or that nobody may write any more. It then says how many files it has, and ends with its input. With the argument "lie" it tells
+ * the machine the same addresses twice as those that it has taken for it.
  */
 #define _GNU_SOURCE
 #include <campanile_gpu.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,7 +18,7 @@
 
 enum { SIZE = 1 << 16, FILES = 16, PAGE = 4096 };
 
-static int kept[FILES], files;
+static int kept[FILES], files, lies;
 
 static void check(int right, const char *what)
 {
@@ -42,6 +44,15 @@ static void keep(int file)
 /* Of this program, and so the library's too. */
 void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
 {
+    static void *taken;
+    static size_t taken_size;
+
+    if (lies && protection == PROT_NONE && (flags & MAP_NORESERVE) && !(flags & MAP_FIXED)) {
+        if (taken && size <= taken_size)
+            return taken;
+        taken_size = size;
+        return taken = (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset);
+    }
     if (file >= 0 && (flags & (MAP_SHARED | MAP_FIXED)) == (MAP_SHARED | MAP_FIXED))
         keep(file);
     return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset);
@@ -92,13 +103,14 @@ static void attack(int file)
     is_refused(fcntl(file, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), "the file can be mapped by nobody who writes");
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     D3DKMT_ADAPTERINFO found = {0};
     D3DKMT_ENUMADAPTERS3 list = {0};
     D3DKMT_CREATEDEVICE device = {0};
     D3DKMT_CREATEPAGINGQUEUE paging = {0};
 
+    lies = count > 1 && strcmp(arguments[1], "lie") == 0;
     list.Filter.IncludeComputeOnly = 1;
     list.NumAdapters = 1;
     list.pAdapters = &found;
