@@ -387,8 +387,8 @@ fn calls_whose_arguments_never_come_hold_nobody_up_and_end_with_their_program() 
         );
         return;
     }
-    assert_eq!(text(&said), "15 calls");
-    let wait = || threads().iter().filter(|name| *name == "program's call\n").count() >= 15;
+    assert_eq!(text(&said), "16 calls");
+    let wait = || threads().iter().filter(|name| *name == "program's call\n").count() >= 16;
     until("each call waits", wait);
     let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
     assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");

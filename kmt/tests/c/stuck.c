@@ -102,6 +102,9 @@ int main(void)
     D3DKMT_QUERYSTATISTICS statistics = {0};
     D3DKMT_GETDEVICESTATE state = {0};
     D3DKMT_LOCK2 lock = {0};
+    D3DKMT_CREATEALLOCATION existing = {0};
+    D3DDDI_ALLOCATIONINFO2 given = {0};
+    D3DKMT_CREATESTANDARDALLOCATION standard = {0};
 
     if (!open_faults()) {
         puts("refused");
@@ -133,6 +136,17 @@ int main(void)
     statistics.AdapterLuid = found.AdapterLuid;
     state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
 
+    /* Memory of the program that is to be an allocation, whose bytes the machine copies. */
+    given.pSystemMem = page(UFFDIO_REGISTER_MODE_MISSING);
+    standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+    standard.ExistingHeapData.Size = PAGE;
+    existing.hDevice = device.hDevice;
+    existing.Flags.ExistingSysMem = existing.Flags.StandardAllocation = 1;
+    existing.NumAllocations = 1;
+    existing.pStandardAllocation = &standard;
+    existing.pAllocationInfo2 = &given;
+
+    start((thunk)D3DKMTCreateAllocation2, &existing);
     start((thunk)D3DKMTEnumAdapters3, page(UFFDIO_REGISTER_MODE_MISSING));
     start((thunk)D3DKMTCreateAllocation2, page(UFFDIO_REGISTER_MODE_MISSING));
     UNWRITABLE(D3DKMTEnumAdapters3, list);
