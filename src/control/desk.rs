@@ -21,6 +21,8 @@ use super::recorder::Recorder;
 const LINE_MAX: u64 = 4096;
 /// How long an asker may take to take an answer.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
+/// What is told who asks for something of an adapter that was pulled out.
+const GONE: &str = "no adapter is there; `campanile ctl plug-in` plugs one in";
 
 /// Answers questions about a machine.
 pub struct Desk {
@@ -62,11 +64,12 @@ impl Desk {
         }
     }
 
-    fn tree(&self) -> String {
+    fn tree(&self) -> Result<String, String> {
         let system = self.system();
         let adapters = system.adapters().iter();
         let trees = adapters.filter_map(|adapter| system.machine().inspect(adapter.luid()));
-        trees.map(|tree| tree.to_string()).collect()
+        let text: String = trees.map(|tree| tree.to_string()).collect();
+        if text.is_empty() { Err(GONE.to_owned()) } else { Ok(text) }
     }
 
     fn inject(&self, text: &str, seed: u64) -> Result<Answer, String> {
@@ -110,6 +113,7 @@ impl Desk {
     fn power(&self, state: PowerState) -> Result<Answer, String> {
         let (machine, luid) = self.adapter();
         let done = match state {
+            PowerState::D0 | PowerState::D3 if machine.overview(luid).is_none() => return Err(GONE.to_owned()),
             PowerState::D0 => machine.power_up(luid),
             PowerState::D3 => machine.power_down(luid),
             PowerState::Standby => machine.sleep(SystemSleep::Standby),
@@ -122,11 +126,14 @@ impl Desk {
 
     fn sleep_engine(&self, node: u32, physical_adapter: u32) -> Result<Answer, String> {
         let (machine, luid) = self.adapter();
+        if machine.overview(luid).is_none() {
+            return Err(GONE.to_owned());
+        }
         let done = machine.sleep_engine(luid, node, physical_adapter);
         done.map(|()| Answer::Done).map_err(|error| error.to_string())
     }
 
-    /// The machine, and its first adapter.
+    /// The machine, and its first adapter, or the one that was.
     fn adapter(&self) -> (Machine, LUID) {
         let system = self.system();
         (system.machine().clone(), system.luid())
@@ -135,7 +142,7 @@ impl Desk {
     fn pull_out(&self) -> Result<Answer, String> {
         let mut system = self.change();
         if system.machine().overview(system.luid()).is_none() {
-            return Err("no adapter is there; `campanile ctl plug-in` plugs one in".to_owned());
+            return Err(GONE.to_owned());
         }
         let gone = system.pull_out(0).and_then(|()| system.notice_removal(0));
         // The faults of the GPU went with it.
@@ -156,7 +163,7 @@ impl Desk {
     fn answer(&self, question: Question) -> Result<(Answer, Vec<u8>), String> {
         let answer = match question {
             Question::Look => Answer::Look(self.look()),
-            Question::Tree => Answer::Text(self.tree()),
+            Question::Tree => Answer::Text(self.tree()?),
             Question::Log => Answer::Text(self.adapter().0.debug_log().join("\n")),
             Question::Inject { fault, seed } => self.inject(&fault, seed)?,
             Question::Faults => self.faults(),

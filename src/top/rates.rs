@@ -211,6 +211,9 @@ pub(super) fn text(shown: &Shown) -> String {
             parts.push(render(&WAITED_TITLES, &adapter.waited_rows));
         }
     }
+    if shown.adapters.is_empty() && shown.bugcheck.is_none() {
+        parts.push("the machine has no adapter any more".to_owned());
+    }
     parts.join("\n") + "\n"
 }
 

@@ -1,5 +1,6 @@
 //! What a server gives up before it listens to anybody: privileges that a program could get by starting another one, calls of the kernel that it never
-//! makes, and, where it needs none, files.
+//! makes, and, where it needs none, files. And it lets no other process of its user look into it: the kernel takes whoever has the same user for a debugger
+//! otherwise, who may write its memory and take copies of its descriptors.
 //!
 //! A GPU's process executes programs and packets of whoever is at the other end of its socket. Should one of them find a way to make it do what it
 //! likes, then it cannot start programs, reach the network, look into other processes or write files.
@@ -13,6 +14,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, path_beneath_rules,
 };
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
@@ -31,6 +33,8 @@ pub enum Role {
 /// What has been given up. It is printed as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
+    /// Other processes of the user may not reach its memory and descriptors.
+    is_closed: bool,
     files: Files,
     calls: Result<usize, String>,
 }
@@ -52,7 +56,7 @@ impl State {
     /// True if everything was given up that the role can do without.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        matches!(self.files, Files::Refused | Files::Needed) && self.calls.is_ok()
+        self.is_closed && matches!(self.files, Files::Refused | Files::Needed) && self.calls.is_ok()
     }
 }
 
@@ -69,10 +73,13 @@ impl fmt::Display for State {
             Files::Needed => ", files as the user has them, because Landlock would keep it from the memory of programs",
             Files::Failed(_) => ", FILES ARE NOT REFUSED, Landlock failed: ",
         })?;
-        match &self.files {
-            Files::Failed(error) => f.write_str(error),
-            _ => Ok(()),
+        if let Files::Failed(error) = &self.files {
+            f.write_str(error)?;
         }
+        f.write_str(match self.is_closed {
+            true => ", its memory and descriptors out of reach of other processes",
+            false => ", ITS MEMORY IS IN REACH OF OTHER PROCESSES of its user",
+        })
     }
 }
 
@@ -93,7 +100,8 @@ pub fn enter(role: &Role) -> &'static State {
         Role::Gpu { folders } => refuse_files(folders),
         Role::Machine { .. } => Files::Needed,
     };
-    STATE.get_or_init(|| State { files, calls: refuse_calls(role).map_err(|error| error.to_string()) })
+    let is_closed = set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok();
+    STATE.get_or_init(|| State { is_closed, files, calls: refuse_calls(role).map_err(|error| error.to_string()) })
 }
 
 /// What is read by the standard library for a trace of calls after a panic, and to count processors.
@@ -255,7 +263,8 @@ mod tests {
                 Role::Machine { .. } => Files::Needed,
             };
             let calls = refuse_calls(&role).map_err(|error| error.to_string());
-            let state = State { files, calls };
+            // What concerns the whole process is tried with one that is a server: tests/machine/hostile.rs.
+            let state = State { is_closed: true, files, calls };
             assert!(state.is_whole(), "the host of these tests has seccomp and Landlock: {state}");
             work()
         });
@@ -336,13 +345,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_stands_out() {
-        let state = State { files: Files::NoLandlock, calls: Err("no such call".to_owned()) };
+        let state = State { is_closed: false, files: Files::NoLandlock, calls: Err("no such call".to_owned()) };
         let text = state.to_string();
-        assert!(
-            !state.is_whole() && text.contains("NO SYSTEM CALL IS REFUSED") && text.contains("FILES ARE NOT REFUSED"),
-            "{text}"
-        );
-        let whole = State { files: Files::Needed, calls: Ok(40) };
+        for missing in ["NO SYSTEM CALL IS REFUSED", "FILES ARE NOT REFUSED", "ITS MEMORY IS IN REACH"] {
+            assert!(!state.is_whole() && text.contains(missing), "{text}");
+        }
+        let whole = State { is_closed: true, files: Files::Needed, calls: Ok(40) };
         assert!(whole.is_whole());
+        assert!(!State { is_closed: false, ..whole }.is_whole());
     }
 }

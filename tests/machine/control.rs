@@ -152,8 +152,15 @@ fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
     assert_eq!(machine.look()["adapters"], serde_json::json!([]));
     assert!(machine.printed(&["ctl", "look"]).starts_with("the machine has no adapter any more\n"));
     assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(3));
-    let again = machine.tool(&["ctl", "pull-out"]);
-    assert_eq!(again.status.code(), Some(2), "{}", String::from_utf8_lossy(&again.stderr));
+    assert!(machine.printed(&["top", "--count", "1"]).starts_with("the machine has no adapter any more\n"));
+    for order in [&["pull-out"][..], &["tree"], &["power", "d3"], &["sleep-engine", "0"]] {
+        let refused = machine.tool(&[&["ctl"], order].concat());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(2) && said.contains("`campanile ctl plug-in` plugs one in"),
+            "{order:?}: {said}"
+        );
+    }
     assert_eq!(machine.printed(&["ctl", "plug-in"]), "done\n");
     assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0));
     assert!(machine.printed(&["ctl", "tree"]).contains("node 0: packets submitted"));

@@ -1,10 +1,16 @@
 //! A program of a machine that ends, and goes on with the next one: this process.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use campanile_umd::{Adapter, Buffer, Device, Error, LossReason, Node, Placement, Recoverable, RecoveryOptions};
 
 use crate::served::Machine;
 
 const SIZE: u64 = 4096;
+
+/// This process is a program of one machine at a time, in whichever test has its turn.
+static TURN: Mutex<()> = Mutex::new(());
 
 fn make(device: &Device) -> Result<Buffer, Error> {
     device.create_buffer(SIZE, Placement::System)
@@ -18,6 +24,7 @@ fn first_byte(work: &Recoverable<Buffer>) -> u8 {
 
 #[test]
 fn work_is_replayed_on_the_next_machine_when_the_one_before_is_killed() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::serve("recovery", &["--quiet"]);
     let socket = machine.socket.clone();
     remote::client::connect(&socket, "recovery").expect("a machine");
@@ -40,6 +47,57 @@ fn work_is_replayed_on_the_next_machine_when_the_one_before_is_killed() {
     assert_eq!((recovered.reason, recovered.replayed, recovered.given_up), (Some(LossReason::Removed), 1, 0));
     work.wait(None).expect("it is done");
     assert_eq!((first_byte(&work), work.recoveries()), (2, 1));
+    drop((work, adapter));
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
+/// Kills each machine at another moment of the work: while it is being submitted, while it runs, while its end is waited for, while memory is mapped.
+/// CAMPANILE_MACHINE_KILLS says how many.
+#[test]
+fn a_program_goes_on_through_machines_that_are_killed_at_any_moment() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = std::env::var("CAMPANILE_MACHINE_KILLS").ok();
+    let kills = asked.map_or(6, |text| text.parse::<u32>().expect("CAMPANILE_MACHINE_KILLS is a number"));
+    let mut machine = Machine::serve("killed-often", &["--quiet"]);
+    remote::client::connect(&machine.socket, "killed-often").expect("a machine");
+    let adapter = Adapter::open(remote::thunks::thunks()).expect("an adapter");
+    // By doorbell for good, also after many recoveries.
+    let options = RecoveryOptions { kernel_after: u32::MAX, ..RecoveryOptions::default() };
+    let mut work = Recoverable::new(&adapter, Node::Copy, options, make).expect("a queue");
+    let (mut seed, mut value, mut done, mut replayed) = (24501u64, 0u8, 0u64, 0);
+    for kill in 1..=kills {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let moment = Duration::from_micros(seed >> 48);
+        let lost = std::thread::scope(|scope| {
+            let killing = scope.spawn(|| {
+                std::thread::sleep(moment);
+                machine.kill();
+            });
+            let error = loop {
+                value = value % 200 + 1;
+                let pattern = u32::from(value) * 0x0101_0101;
+                let submitted = work.submit(move |commands, target| commands.fill(target.gpu_address(), SIZE, pattern));
+                match submitted.and_then(|_| work.wait(None)) {
+                    Ok(()) => done += 1,
+                    Err(error) => break error,
+                }
+            };
+            killing.join().expect("no panic");
+            error
+        });
+        assert_eq!(lost, Error::DeviceLost, "kill {kill} after {moment:?}");
+        assert_eq!(work.device().loss(), Ok(Some(LossReason::Removed)));
+        machine = Machine::serve("killed-often", &["--quiet"]);
+        let recovered = work.recover().expect("the next machine");
+        assert_eq!((recovered.reason, recovered.given_up), (Some(LossReason::Removed), 0));
+        assert!(recovered.replayed <= 1, "one submission was under way");
+        work.wait(None).expect("it is done");
+        // What was seen done before the machine was gone is not done again: the buffer is a new one.
+        let expected = if recovered.replayed == 1 { value } else { 0 };
+        assert_eq!((first_byte(&work), work.recoveries()), (expected, kill));
+        replayed += recovered.replayed;
+    }
+    println!("{kills} machines were killed: {done} submissions done, {replayed} done again");
     drop((work, adapter));
     assert_eq!(machine.stop(), (Some(0), String::new()));
 }

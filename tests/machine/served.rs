@@ -91,9 +91,14 @@ impl Machine {
         command
     }
 
+    /// Number of its process on the host.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Stops every thread of the machine by SIGSTOP: from here on its GPU does nothing that a program submits.
     pub(crate) fn suspend(&self) {
-        let pid = self.child.id() as i32;
+        let pid = self.pid();
         // SAFETY: a signal to a child that was not waited for yet.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0, "the machine takes no signal");
         let mut status = 0;
@@ -102,11 +107,17 @@ impl Machine {
         assert!(libc::WIFSTOPPED(status), "the machine ended instead of stopping: {status:#x}");
     }
 
+    /// Kills it, and leaves it to be waited for.
+    pub(crate) fn kill(&self) {
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.pid(), libc::SIGKILL) }, 0, "it runs");
+    }
+
     /// Asks it to stop, if it goes on. The answer is its exit code and what it has said.
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         if self.is_running() {
             // SAFETY: a signal to a child that was not waited for yet.
-            unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+            unsafe { libc::kill(self.pid(), libc::SIGTERM) };
         }
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");

@@ -7,16 +7,17 @@
 
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use nt::lock::lock;
-use nt::ram::PAGE_SIZE;
+use nt::ram::{PAGE_SIZE, Ram};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
-use crate::vidmm::memory::{Location, Memory};
+use crate::vidmm::memory::Location;
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
 use crate::vidmm::user_mapping::UserMapping;
@@ -51,26 +52,19 @@ fn copy(user: &dyn UserSpace, address: usize, memory: &SystemMemory) -> io::Resu
     Ok(())
 }
 
-impl Memory {
-    fn adopt(&mut self, allocation: &Allocation, address: usize) -> Result<(), NTSTATUS> {
-        let (id, size) = (allocation.id(), allocation.size());
-        let memory = self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?;
-        let user = allocation.kept().user();
-        let mapping = UserMapping::of_program(user, address, size, self.segments.ram.file());
-        let mapping = mapping.map_err(|error| status_of(&error))?;
-        let frozen = mapping.freeze().map_err(|error| status_of(&error))?;
-        let moved = copy(&**user, address, &memory).map_err(|error| status_of(&error));
-        if let Err(status) = moved.and_then(|()| mapping.show_memory(&memory)) {
-            // Without it the next store ends the program, which is what the host does when it has no memory.
-            let _ = mapping.allow_stores();
-            return Err(status);
-        }
-        drop(frozen);
-        let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        state.place = Location::System(memory);
-        self.see_at(allocation, mapping);
-        Ok(())
+/// Addresses at which a program has memory, and which show `memory` instead, with the bytes that were there.
+fn moved(allocation: &Allocation, address: usize, memory: &SystemMemory, ram: &Ram) -> Result<UserMapping, NTSTATUS> {
+    let user = allocation.kept().user();
+    let mapping = UserMapping::of_program(user, address, allocation.size(), ram.file());
+    let mapping = mapping.map_err(|error| status_of(&error))?;
+    let _frozen = mapping.freeze().map_err(|error| status_of(&error))?;
+    let copied = copy(&**user, address, memory).map_err(|error| status_of(&error));
+    if let Err(status) = copied.and_then(|()| mapping.show_memory(memory)) {
+        // Without it the next store ends the program, which is what the host does when it has no memory.
+        let _ = mapping.allow_stores();
+        return Err(status);
     }
+    Ok(mapping)
 }
 
 impl VidMm {
@@ -78,14 +72,31 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER unless the program may read and write whole pages there; STATUS_NOT_SUPPORTED if others see them, or they belong to the
-    /// system; STATUS_NO_MEMORY. The program has there what it had.
+    /// system; STATUS_NO_MEMORY; STATUS_INVALID_HANDLE if the allocation is gone, because its process has ended. The program has there what it had.
     pub(crate) fn adopt_memory(&self, allocation: &Allocation, address: usize) -> Result<(), NTSTATUS> {
-        let adopted = {
-            let _running = self.enter()?;
-            lock(&self.memory).adopt(allocation, address)
-        };
+        let adopted = self.adopt(allocation, address);
         self.report_freed();
         adopted
+    }
+
+    fn adopt(&self, allocation: &Allocation, address: usize) -> Result<(), NTSTATUS> {
+        let (memory, ram) = {
+            let _running = self.enter()?;
+            let mut memory = lock(&self.memory);
+            let taken = memory.take_system(allocation.size() / PAGE_SIZE, &mut MemoryRequest::waiting())?;
+            (taken.ok_or(STATUS_NO_MEMORY)?, Arc::clone(&memory.segments.ram))
+        };
+        // With nothing locked: a program may have there what nobody reads in time, such as a file of a server that does not answer.
+        let mapping = moved(allocation, address, &memory, &ram)?;
+        let _running = self.enter()?;
+        let mut manager = lock(&self.memory);
+        let Some(state) = manager.allocations.get_mut(&allocation.id()).filter(|state| !state.destroyed) else {
+            drop(manager);
+            return Err(STATUS_INVALID_HANDLE);
+        };
+        state.place = Location::System(memory);
+        manager.see_at(allocation, mapping);
+        Ok(())
     }
 
     /// What the driver wants to see when a standard allocation of `size` bytes is created. As the graphics kernel of WSL does, it is asked for a texture that

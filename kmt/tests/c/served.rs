@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use dxgkrnl::Holdings;
 use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Pids, Stop};
-use testbed::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions, VariantOptions};
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -30,7 +30,11 @@ struct Served {
 
 impl Served {
     fn new(name: &str, programs: usize) -> Self {
-        let system = System::boot(&SystemOptions::default()).expect("a machine");
+        Self::with(name, programs, &SystemOptions::default())
+    }
+
+    fn with(name: &str, programs: usize, options: &SystemOptions) -> Self {
+        let system = System::boot(options).expect("a machine");
         let socket = std::env::temp_dir().join(format!("campanile-{name}-{}.sock", std::process::id()));
         let stop = Stop::new().expect("a descriptor");
         let server = MachineServer::bind(&socket, programs, stop.clone()).expect("a socket");
@@ -195,11 +199,18 @@ fn of_host() -> [usize; 2] {
     ["/proc/self/fd", "/proc/self/task"].map(|folder| std::fs::read_dir(folder).expect("a folder").count())
 }
 
+/// Names of the threads of this process, as the host has them: their first 15 bytes.
+fn threads() -> Vec<String> {
+    let folder = std::fs::read_dir("/proc/self/task").expect("a folder");
+    // One that ends meanwhile has no name any more.
+    folder.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()).collect()
+}
+
 /// Waits until something holds, which must not take for ever.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !holds() {
-        assert!(began.elapsed().as_secs() < 60, "never: {what}");
+        assert!(began.elapsed().as_secs() < 60, "never: {what}; threads {:?}", threads());
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
@@ -239,6 +250,8 @@ fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
     // The first one has the machine prepare what it keeps.
     assert!(start("1").wait_with_output().expect("an end").status.success());
     until("the first one ends", || matches!(served.events().last(), Some(Event::Left { .. })));
+    // The machine tells of the end on a thread of the program's, which ends, with its descriptors, after that; and the host counts a thread a while longer than the machine does.
+    until("its threads end", || !threads().iter().any(|name| name.starts_with("program")));
     let idle = of_host();
     let before = served.holdings();
     let each = (75 * kills).to_string();
@@ -300,6 +313,90 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
     }
     let output = clean(&program).arg("20").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
     assert_eq!(text(&output.stdout), "20 submissions by doorbell, 0 notified, every byte verified\n");
+}
+
+/// What a program is sent to map it can keep, and use as its user may: the files stay as long as they are, so that nobody faults who has them mapped, and go on being writable.
+#[test]
+fn files_of_memory_that_a_program_keeps_can_neither_be_cut_off_nor_closed_to_others() {
+    let (Some(hostile), Some(program)) = (program("kmt/tests/c/hostile.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("hostile", PROGRAMS);
+    let mut command = clean(&hostile);
+    command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut keeping = command.spawn().expect("a start");
+    let mut said = [0; 8];
+    keeping.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
+    assert_eq!(text(&said), "2 files\n", "system memory and memory of the GPU");
+    let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");
+    drop(keeping.stdin.take());
+    assert!(keeping.wait().expect("an end").success());
+    let left = |event: &Event| matches!(event, Event::Left { .. });
+    until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
+}
+
+#[test]
+fn a_program_that_gives_the_machine_the_same_addresses_twice_is_killed() {
+    let Some(hostile) = program("kmt/tests/c/hostile.c") else { return };
+    let served = Served::new("lies", PROGRAMS);
+    let mut command = clean(&hostile);
+    let status = command.arg("lie").env("CAMPANILE_MACHINE", &served.socket).status().expect("a start");
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+    let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Lied, .. });
+    until("the machine says why", || served.events().iter().any(ended));
+}
+
+/// The only doorbell of the GPU is that of a program that is stopped and cannot give it up: it is killed, and the next one has the doorbell.
+#[test]
+fn a_program_that_is_stopped_with_what_another_needs_is_killed() {
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let one: VariantOptions = "doorbells=1".parse().expect("a variant");
+    let options = SystemOptions { variant: one.in_use().0, ..SystemOptions::default() };
+    let served = Served::with("stopped", PROGRAMS, &options);
+    let start = |submissions: &str| {
+        let mut command = clean(&program);
+        command.arg(submissions).env("CAMPANILE_MACHINE", &served.socket);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+    };
+    let mut stopped = start("1000000");
+    until("it works", || served.is_at_work(stopped.id()));
+    // SAFETY: a signal to a child that was not waited for yet.
+    assert_eq!(unsafe { libc::kill(stopped.id() as i32, libc::SIGSTOP) }, 0);
+    let output = start("50").wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(out, "50 submissions by doorbell, 0 notified, every byte verified\n", "{err}");
+    assert_eq!(stopped.wait().expect("an end").signal(), Some(libc::SIGKILL));
+    let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
+    until("the machine says why", || served.events().iter().any(ended));
+}
+
+/// Calls that wait for memory of their program hold nothing that another program needs, and end with it.
+#[test]
+fn calls_whose_arguments_never_come_hold_nobody_up_and_end_with_their_program() {
+    let (Some(stuck), Some(program)) = (program("kmt/tests/c/stuck.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("stuck", PROGRAMS);
+    let before = served.holdings();
+    let mut command = clean(&stuck);
+    command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut waiting = command.spawn().expect("a start");
+    let mut said = [0; 8];
+    waiting.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
+    if text(&said).starts_with("refused") {
+        assert!(waiting.wait().expect("an end").success());
+        eprintln!(
+            "calls that never end were not tried: this host has no kernel wait for a program (vm.unprivileged_userfaultfd)"
+        );
+        return;
+    }
+    assert_eq!(text(&said), "16 calls");
+    let wait = || threads().iter().filter(|name| *name == "program's call\n").count() >= 16;
+    until("each call waits", wait);
+    let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");
+    drop(waiting.stdin.take());
+    assert!(waiting.wait().expect("an end").success());
+    let left = |event: &Event| matches!(event, Event::Left { .. });
+    until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
+    assert_eq!(served.holdings(), before);
 }
 
 /// Thousands of calls whose answers nobody takes: the machine makes no more of them than it may at a time, ends the program when it has taken nothing for a while, and serves

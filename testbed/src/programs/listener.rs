@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
@@ -99,7 +101,7 @@ impl PrivateListener {
             match poll(&mut fds, left.as_ref()) {
                 Ok(0) => return Ok(Turn::Late),
                 Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
             let mut ready = fds.iter().map(|end| !end.revents().is_empty());
@@ -114,10 +116,8 @@ impl PrivateListener {
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => return Ok(Turn::Connected(socket)),
                 // Who wanted to connect has gone, or has to wait for a descriptor.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                    std::thread::sleep(Duration::from_millis(50))
-                }
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(Errno::MFILE | Errno::NFILE) => std::thread::sleep(Duration::from_millis(50)),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -138,16 +138,41 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
+/// How long others may take that listen, or try to, in the same folder.
+const TURN_LIMIT: Duration = Duration::from_secs(5);
+
+/// The turn of this process among those that make sockets in a folder, until it is dropped. A socket at which nobody listens may be one that another is about to listen at.
+///
+/// # Errors
+/// The folder is none, or somebody has the turn for [`TURN_LIMIT`].
+fn turn_in(path: &Path) -> io::Result<OwnedFd> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = open(folder, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let until = Instant::now() + TURN_LIMIT;
+    loop {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(folder),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            Err(Errno::WOULDBLOCK) => return Err(io::Error::other("another process has its folder locked (flock)")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// A socket of this user's that listens at a path.
 fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
+    let _turn = turn_in(path)?;
     if let Ok(there) = fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+            return Err(io::Error::other("something else is there, which is no socket"));
         }
-        match connect(&socket()?, &address) {
-            Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path)?,
-            _ => return Err(io::ErrorKind::AddrInUse.into()),
+        let asking = socket()?;
+        // Who listens and takes nobody would be waited for.
+        ioctl_fionbio(&asking, true)?;
+        match connect(&asking, &address) {
+            Err(Errno::CONNREFUSED) => fs::remove_file(path)?,
+            _ => return Err(io::Error::other("somebody listens there already")),
         }
     }
     let listener = socket()?;
@@ -172,5 +197,45 @@ mod tests {
         assert!(file_at(&path).is_some(), "the socket of the second listener");
         drop(second);
         assert!(file_at(&path).is_none());
+    }
+
+    /// Each finds the socket of one that was killed, and may take the one that another has just made for such a socket.
+    #[test]
+    fn of_many_who_begin_at_the_path_of_a_dead_one_exactly_one_listens_and_is_found() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-race-{}", std::process::id()));
+        for _ in 0..50 {
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            let start = std::sync::Barrier::new(8);
+            let listeners: Vec<_> = std::thread::scope(|scope| {
+                let begin = || {
+                    start.wait();
+                    PrivateListener::bind(&path)
+                };
+                let all: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+                all.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let (served, refused): (Vec<_>, Vec<_>) = listeners.into_iter().partition(Result::is_ok);
+            assert_eq!(served.len(), 1);
+            assert!(
+                refused.iter().all(|error| error.as_ref().is_err_and(|error| error.to_string().contains("already")))
+            );
+            std::os::unix::net::UnixStream::connect(&path).expect("the one that listens is at the path");
+        }
+    }
+
+    /// It would hold up whoever asks whether it is there.
+    #[test]
+    fn who_listens_and_takes_nobody_has_the_path_all_the_same() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-full-{}", std::process::id()));
+        let first = PrivateListener::bind(&path).unwrap();
+        let connect = || {
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+            connect(&socket, &SocketAddrUnix::new(&path).unwrap()).map(|()| socket)
+        };
+        let waiting: Vec<_> = std::iter::from_fn(|| connect().ok()).take(1000).collect();
+        assert!(waiting.len() < 1000, "as many wait as may");
+        let refused = PrivateListener::bind(&path).map(drop).expect_err("it is there");
+        assert!(refused.to_string().contains("somebody listens there already"), "{refused}");
+        drop(first);
     }
 }
