@@ -270,8 +270,9 @@ impl Session<'_> {
         for suite in order.alone {
             self.suite(suite, "", &setting);
         }
-        let workers = processors().min(4);
-        let threads = (test_threads() / workers).max(1);
+        // One more than processors, for all of them wait at times.
+        let workers = (processors() + 1).min(4);
+        let threads = test_threads().div_ceil(workers);
         let tasks = order.shared.into_iter().map(|suite| (&suite.name, self.command(suite, &setting, threads)));
         let tasks = tasks.collect();
         let limit = self.time_limit();

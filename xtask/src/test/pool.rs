@@ -12,13 +12,16 @@ const ALONE: &str = "campanile: test hlk";
 
 /// Those that take longest, so that none of them is left over when all others are done. It is a matter of time alone: every suite runs, and
 /// a name that is no suite changes nothing.
-const LONG: [&str; 9] = [
+const LONG: [&str; 12] = [
     "campanile_vulkan: test driver",
     "campanile: test command",
     "campanile: test foreign",
+    "campanile: test pe",
     "campanile: test soak",
+    "campanile_kmt: test c",
     "campanile-compiler: test compile",
     "xtask: bin xtask",
+    "wddm-ddi-kit: test headers",
     "campanile: test machine",
     "dxgkrnl: test bug_checks",
     "campanile: test faulted",
