@@ -265,7 +265,7 @@ unsafe extern "win64" fn dxgk_initialize(
     if registered.is_ok()
         && let Some(driver) = driver_call::current()
     {
-        driver.set_unload_routine(driver_unload as *const () as usize);
+        driver.set_unload_routine(port_routine());
     }
     registered.into()
 }
@@ -321,6 +321,12 @@ unsafe extern "win64" fn driver_unload(driver_object: PDRIVER_OBJECT) {
     });
 }
 
+/// Address of [`driver_unload`], taken in one place: a function may have several.
+#[inline(never)]
+fn port_routine() -> usize {
+    driver_unload as *const () as usize
+}
+
 /// Unloads a driver as the I/O manager does, by the routine in its driver object; `ddi` calls DxgkDdiUnload. That a driver may put a routine of its own into that place,
 /// after DxgkInitialize has filled it, no page about display miniports says; what it does to DxgkDdiUnload then is this system's rule.
 ///
@@ -335,7 +341,7 @@ pub(crate) fn unload(driver: &Arc<Driver>, ddi: impl FnOnce() + 'static) -> Resu
     if routine == 0 {
         return Err(STATUS_INVALID_DEVICE_REQUEST);
     }
-    if routine == driver_unload as *const () as usize {
+    if routine == port_routine() {
         ddi();
         return Ok(());
     }

@@ -18,7 +18,7 @@ thread_local! {
     static CALLED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
     /// What the driver stores before DxgkInitialize, and after it.
     static STORED: Cell<[Option<Option<Unload>>; 2]> = const { Cell::new([None; 2]) };
-    /// What stood there after DxgkInitialize.
+    /// The routine of DxgkInitialize.
     static FOUND: Cell<Option<Unload>> = const { Cell::new(None) };
 }
 

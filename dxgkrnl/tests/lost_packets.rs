@@ -128,11 +128,7 @@ fn a_packet_of_the_memory_manager_that_is_lost_counts_as_well() {
 /// A driver that may stop a packet while it runs may do so for ever: long work is not lost work, and nothing that it reports tells one from the other.
 #[test]
 fn a_packet_of_a_driver_that_stops_packets_while_they_run_is_remarked_once_and_runs_for_ever() {
-    let machine = Machine::start_with(&MACHINES[3], |caps| {
-        caps.PreemptionCaps.ComputePreemptionGranularity =
-            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY;
-    });
-    runs_for_ever(machine);
+    runs_for_ever(Machine::start_with(&MACHINES[3], packet_engine::stops_packets_that_run));
 }
 
 /// What PreemptionCaps says is said of engines that compute: of a node that copies nobody knows.

@@ -87,7 +87,7 @@ unsafe extern "win64" fn only_what_is_set(context: HANDLE, args: *const DXGKARG_
     let status = unsafe { answers::query_adapter_info(context, &raw const args) };
     for (place, byte) in whole.iter().enumerate().filter(|(_, byte)| **byte != 0) {
         // SAFETY: the system's place has as many bytes.
-        unsafe { wanted.cast::<u8>().add(place).write(*byte) };
+        unsafe { wanted.cast::<u8>().wrapping_add(place).write(*byte) };
     }
     status
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use dxgkrnl::{Rescue, TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine, Submitted, completed, faulted, hung, preempted};
-use wddm_ddi::km::D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
@@ -531,10 +530,7 @@ fn a_packet_that_is_found_done_when_it_is_asked_off_counts_as_one_that_was_not_r
 
 #[test]
 fn a_packet_that_lets_itself_be_preempted_is_no_hang() {
-    let machine = Machine::start_with(&MACHINES[16], |caps| {
-        caps.PreemptionCaps.ComputePreemptionGranularity =
-            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY;
-    });
+    let machine = Machine::start_with(&MACHINES[16], packet_engine::stops_packets_that_run);
     let app = App::new(&machine);
     app.submit(app.context(), 1 << 16);
     let completed = machine.engine.rendered(1)[0].fence - 1;

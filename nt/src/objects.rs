@@ -60,6 +60,12 @@ extern "win64" fn invalid_device_request(_device: *mut c_void, _irp: *mut c_void
     STATUS_INVALID_DEVICE_REQUEST
 }
 
+/// Address of [`invalid_device_request`], taken in one place: a function may have several.
+#[inline(never)]
+fn no_dispatch_routine() -> u64 {
+    invalid_device_request as *const () as usize as u64
+}
+
 /// The driver object of a driver, with its extension, for as long as the driver is loaded.
 pub(crate) struct DriverObject {
     object: Words<42>,
@@ -85,7 +91,7 @@ impl DriverObject {
             (0x58, entry as u64),
         ]);
         for function in 0..MAJOR_FUNCTIONS {
-            object.set(MAJOR_FUNCTION + 8 * function, invalid_device_request as *const () as usize as u64);
+            object.set(MAJOR_FUNCTION + 8 * function, no_dispatch_routine());
         }
         let [lengths, text] = of_driver.words();
         object.set(0x38, lengths);
@@ -170,7 +176,7 @@ mod tests {
         assert!(text(word(at, 0x48) as usize, 0).ends_with("SYSTEM"));
         assert_eq!(word(at, 0x68), 0, "DriverUnload");
         for offset in (0x68..0x150).step_by(8) {
-            assert!(offset == 0x68 || word(at, offset) == invalid_device_request as *const () as usize as u64);
+            assert!(offset == 0x68 || word(at, offset) == no_dispatch_routine());
             // SAFETY: memory of the object, for drivers to write.
             unsafe { guarded::write(std::ptr::with_exposed_provenance_mut::<u64>(at + offset), 7) }.unwrap();
         }

@@ -272,6 +272,12 @@ macro_rules! kinds {
 pub(crate) static MACHINES: [Kind; COUNT] =
     kinds![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26];
 
+/// The capability of a driver that can stop a packet while it runs.
+pub(crate) fn stops_packets_that_run(caps: &mut DXGK_DRIVERCAPS) {
+    caps.PreemptionCaps.ComputePreemptionGranularity =
+        D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY;
+}
+
 /// A started machine.
 pub(crate) struct Machine {
     pub(crate) bench: Bench,

@@ -40,7 +40,7 @@ pub(in super::super) struct Stood {
     times: u32,
 }
 
-/// What a preemption brought to light.
+/// Result of a preemption for the packet that was asked off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum TakenOff {
     /// Nothing.
