@@ -70,6 +70,11 @@ impl Rundown {
         closes
     }
 
+    /// Admits users again: what it was closed for does not happen. Nobody waits for those inside meanwhile.
+    pub(crate) fn reopen(&self) {
+        lock(&self.state).closed = false;
+    }
+
     /// The number of threads that use the object at the moment.
     pub(crate) fn users(&self) -> usize {
         lock(&self.state).users

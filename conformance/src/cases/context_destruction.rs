@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use campanile_hw::registers::NODE_COPY;
-use wddm_ddi::types::NTSTATUS;
+use wddm_ddi::kmt::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, D3DDDICB_SIGNALFLAGS};
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use super::older_sync::{fence, give, made, mutex, semaphore, signal, take, wait, waits};
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
@@ -17,6 +18,9 @@ cases! { thunks "OlderSync";
     "OlderSync.DestructionWaitsForTheWork" on Boot::Shared, "pfnd3dddi_destroycontextcb":
         "The destruction of a context blocks until what was queued is done, also for longer than TdrDelay when the work waits for a signal, and costs nobody a device."
         => destruction;
+    "OlderSync.QueueDestructionWaitsForTheWork" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroyhwqueue":
+        "The destruction of a hardware queue blocks until what the kernel was given for it is done: buffers behind a wait, and signals behind a buffer, also those of several queues. The page is silent; it is the rule of contexts."
+        => queue_destruction;
     "OlderSync.DevicesThatEndGiveUpWhatTheyOwn" on Boot::Shared, "d3dkmtdestroydevice":
         "A mutex whose owner's device is destroyed goes to the next context, and a context whose device is destroyed while it waits takes nothing from the next one. This system's rule."
         => abandoned;
@@ -71,6 +75,49 @@ fn destruction(case: &Case) -> Result<(), Failure> {
     })?;
     rig.packet_wait(&queue, value)?;
     refused(rig.destroy_packet_context(context), BAD_HANDLE, "destroying it again")?;
+    rig.packet_execute(&mut other, &[])
+}
+
+fn queue_destruction(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let none = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new();
+    let (gate, done) = (rig.monitored_fence(0, none)?, rig.monitored_fence(0, none)?);
+    let signal = |queues: &[D3DKMT_HANDLE], value| {
+        let status = rig.queue_signal(queues, &[(done.handle, value)], D3DDDICB_SIGNALFLAGS::new());
+        granted(status, "a signal behind the work")
+    };
+    for round in 1..=20 {
+        let mut queue = rig.kernel_queue(NODE_COPY)?;
+        rig.kernel_submit(&mut queue, &[])?;
+        signal(&[queue.queue], round)?;
+        granted(rig.destroy_hw_queue(queue.queue), "destroying a queue with a signal behind its work")?;
+        ensure_eq!(done.value.load(), round, "value after the destruction");
+    }
+    let mut both = [rig.kernel_queue(NODE_COPY)?, rig.kernel_queue(NODE_COPY)?];
+    for queue in &mut both {
+        rig.kernel_submit(queue, &[])?;
+    }
+    signal(&[both[0].queue, both[1].queue], 100)?;
+    for queue in &both {
+        granted(rig.destroy_hw_queue(queue.queue), "destroying one of two that signal together")?;
+    }
+    ensure_eq!(done.value.load(), 100, "value that both signal");
+    let mut held = rig.kernel_queue(NODE_COPY)?;
+    let mut other = rig.packet_queue(NODE_COPY)?;
+    granted(rig.queue_wait(held.queue, &[(gate.handle, 1)]), "a wait")?;
+    let value = rig.kernel_submit(&mut held, &[])?;
+    signal(&[held.queue], 200)?;
+    let queue = held.queue;
+    std::thread::scope(|scope| {
+        let destroyer = scope.spawn(|| case.on_thread(|| Ok(rig.destroy_hw_queue(queue))));
+        for _ in 0..20 {
+            rig.packet_execute(&mut other, &[])?;
+            ensure!(!destroyer.is_finished(), "the destruction did not wait for the work");
+        }
+        granted(rig.signal(&[gate.handle], &[1]), "what the work waits for")?;
+        granted(joined(destroyer)?, "destroying a queue whose work is done")
+    })?;
+    ensure_eq!((held.progress.load(), done.value.load()), (value, 200), "progress of the queue, and its signal");
     rig.packet_execute(&mut other, &[])
 }
 

@@ -39,7 +39,7 @@ cases! { thunks "Control";
         "A device that user mode gives up is in error and takes no request any more; others go on, and another reason is refused."
         => mark;
     "Control.IdleWaitEndsWithTheWork" on Boot::Shared, "d3dkmtwaitforidle":
-        "D3DKMTWaitForIdle returns when everything that the device has queued is done."
+        "D3DKMTWaitForIdle returns when everything that the device has queued is done, signals behind the work too."
         => idle;
     "Control.StablePowerStateIsTaken" on Boot::Shared, "d3dkmtsetstablepowerstate":
         "The driver takes a stable power state and its end; other values are refused."
@@ -253,9 +253,12 @@ fn idle(case: &Case) -> Result<(), Failure> {
     granted(wait(rig.device), "a device without work")?;
     let memory = rig.memory(4 << 20, Placement::Vram)?;
     let mut queue = rig.packet_queue(NODE_COPY)?;
-    for round in 1..=8 {
+    let behind = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
+    for round in 1..=8u32 {
         let value = rig.packet_submit(&mut queue, &[fill(memory.address, 4 << 20, round)])?;
+        granted(rig.context_signal(queue.context, &[(behind.handle, round.into())]), "a signal behind it")?;
         granted(wait(rig.device), "D3DKMTWaitForIdle")?;
+        ensure_eq!(behind.value.load(), u64::from(round), "value that is signalled behind the packet");
         ensure!(queue.progress.value.load() >= value, "packet {round} is under way after the wait");
     }
     refused(wait(rig.adapter), WRONG_KIND, "an adapter")?;

@@ -11,7 +11,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use super::fault::wait_for_error;
 use super::fence_monitored::{private, queue_signal, queue_wait};
-use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
+use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, DEVICE_LOST, WRONG_KIND};
 use crate::rig::{
     Memory, NO_ACCESS, RawFence, RawQueue, Rig, View, ZERO, copy, copy_operation, fill, map_operation,
     protect_operation, unmap_operation, wait_until,
@@ -25,6 +25,9 @@ cases! { thunks "GpuUpdate", needs HardwareScheduling;
     "GpuUpdate.OfAKernelQueueAndAContextOfPackets" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "Contexts whose work the kernel submits have their updates between that work too, with monitored fences."
         => between_kernel_work;
+    "GpuUpdate.DestructionMakesQueuedUpdates" on Boot::Shared, "pfnd3dddi_destroycontextcb":
+        "The destruction of a context blocks until the updates that were queued to it are made, and their fences have their values."
+        => destroyed;
     "GpuUpdate.DoNotWaitIsMadeAtOnce" needs UserModeSubmission on Boot::Shared, "d3dkmt_updategpuvirtualaddress":
         "With DoNotWait the value of the fence is not waited for, whatever the context is at; the fence gets the next value all the same."
         => at_once;
@@ -50,7 +53,7 @@ cases! { thunks "GpuUpdate", needs HardwareScheduling;
         "While more than 128 operations are queued the calling thread is blocked; it goes on when they are processed."
         => many_block;
     "GpuUpdate.BlockedCallerIsReleased" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
-        "A thread that is blocked by queued operations is released with an error when the context is destroyed, and what was queued is dropped."
+        "A thread that is blocked by queued operations is released with an error when the device is destroyed, and what was queued is dropped."
         => released;
     "GpuUpdate.LateUpdatesLeaveOthersAlone" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "An update whose range was freed, or whose allocation was destroyed before its turn, maps nothing there; its fence goes on."
@@ -179,6 +182,29 @@ fn between_kernel_work(case: &Case) -> Result<(), Failure> {
     let seen: Vec<u8> = (0..4).map(|slot| tiles.view.read(slot * PAGE, 1)[0]).collect();
     let (five, nine) = (byte(5) as u8, byte(9) as u8);
     ensure_eq!(seen, [0, five, five, nine], "what the work before and after each update read");
+    Ok(())
+}
+
+fn destroyed(case: &Case) -> Result<(), Failure> {
+    let tiles = Tiles::new(case)?;
+    let rig = &tiles.rig;
+    let fence = private(rig, 0)?;
+    let packets = rig.packet_queue(NODE_COPY)?;
+    let operations = [tiles.map(0, 5)];
+    let request = rig.update_request(packets.context, (fence.handle, 1), &operations);
+    granted(rig.update(&request), "an update that waits")?;
+    std::thread::scope(|scope| {
+        let context = packets.context;
+        let destroyer = scope.spawn(move || case.on_thread(|| Ok(rig.destroy_packet_context(context))));
+        for _ in 0..20 {
+            ensure!(!destroyer.is_finished(), "the destruction did not wait for the update");
+            std::thread::yield_now();
+        }
+        granted(rig.signal(&[fence.handle], &[1]), "what the update waits for")?;
+        let status = destroyer.join().unwrap_or_else(|_| Err(Failure::new("the destroying thread panicked")))?;
+        granted(status, "destroying the context")
+    })?;
+    ensure_eq!(fence.value.load(), 2, "value after the update");
     Ok(())
 }
 
@@ -460,20 +486,21 @@ fn many_block(case: &Case) -> Result<(), Failure> {
 
 fn released(case: &Case) -> Result<(), Failure> {
     let mut tiles = Tiles::new(case)?;
-    let fence = tiles.rig.fence(0)?;
-    let rig = &tiles.rig;
-    let context = rig.packet_context(NODE_COMPUTE).map_err(|status| Failure::new(format!("a context: {status}")))?;
-    let many: Vec<_> = (0..129).map(|_| tiles.map(0, 5)).collect();
-    granted(rig.update(&rig.update_request(context, (fence.handle, 1), &many)), "129 operations")?;
+    let (rig, doomed) = (&tiles.rig, Rig::on_adapter(tiles.rig.kmt, tiles.rig.adapter)?);
+    let fence = rig.fence(0)?;
+    let context = doomed.packet_context(NODE_COMPUTE);
+    let context = context.map_err(|status| Failure::new(format!("a context: {status}")))?;
+    let many: Vec<_> = (0..129).map(|_| unmap_operation(tiles.page(0), NO_ACCESS)).collect();
+    granted(doomed.update(&doomed.update_request(context, (fence.handle, 1), &many)), "129 operations")?;
+    let request = || Ok(doomed.update(&doomed.update_request(context, (fence.handle, 1), &many[..1])));
     std::thread::scope(|scope| {
-        let blocked = scope
-            .spawn(|| case.on_thread(|| Ok(rig.update(&rig.update_request(context, (fence.handle, 1), &many[..1])))));
-        granted(rig.destroy_packet_context(context), "destroying the context")?;
+        let blocked = scope.spawn(|| case.on_thread(request));
+        granted(doomed.destroy(), "destroying the device")?;
         let status = blocked.join().map_err(|_| Failure::new("the blocked thread panicked"))??;
-        refused(status, BAD_HANDLE, "a request on a context that is gone")
+        refused(status, &[&BAD_HANDLE[..], DEVICE_LOST].concat(), "a request on a context that is gone")
     })?;
     granted(rig.signal(&[fence.handle], &[1]), "the signal that nobody waits for any more")?;
-    ensure_eq!(tiles.read(1)?, [0], "what a dropped update would have mapped");
+    ensure_eq!(tiles.read(1)?, [0], "what a dropped update would have hidden");
     ensure_eq!(fence.value.load(), 1, "value of the fence");
     Ok(())
 }

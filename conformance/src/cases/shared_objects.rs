@@ -53,14 +53,24 @@ pub(super) fn create(rig: &Rig) -> Result<Resource, Failure> {
 
 /// Opens a resource by a kernel handle, with data for a keyed mutex that has none.
 fn open(rig: &Rig, handle: KernelHandle, data: &[u8]) -> Result<(Resource, D3DKMT_OPENRESOURCEFROMNTHANDLE), NTSTATUS> {
+    open_at(rig, handle, data.as_ptr(), data.len())
+}
+
+/// As [`open`], with data of so many bytes at an address.
+fn open_at(
+    rig: &Rig,
+    handle: KernelHandle,
+    data: *const u8,
+    size: usize,
+) -> Result<(Resource, D3DKMT_OPENRESOURCEFROMNTHANDLE), NTSTATUS> {
     let (mut info, mut total) = (D3DDDI_OPENALLOCATIONINFO2::zeroed(), [0u8; AllocationData::SIZE]);
     let mut arguments = D3DKMT_OPENRESOURCEFROMNTHANDLE::zeroed();
     (arguments.hDevice, arguments.hNtHandle) = (rig.device, handle.raw());
     (arguments.NumAllocations, arguments.pOpenAllocationInfo2) = (1, &raw mut info);
     arguments.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
     arguments.TotalPrivateDriverDataBufferSize = total.len() as u32;
-    arguments.pKeyedMutexPrivateRuntimeData = data.as_ptr().cast_mut().cast();
-    arguments.KeyedMutexPrivateRuntimeDataSize = data.len() as u32;
+    arguments.pKeyedMutexPrivateRuntimeData = data.cast_mut().cast();
+    arguments.KeyedMutexPrivateRuntimeDataSize = size as u32;
     rig.kmt.call(rig.kmt.further().D3DKMTOpenResourceFromNtHandle, &mut arguments).ok()?;
     Ok((Resource { allocation: info.hAllocation, resource: arguments.hResource }, arguments))
 }
@@ -78,6 +88,10 @@ fn together(case: &Case) -> Result<(), Failure> {
     let fence = rig.monitored_fence(5, shared_flags())?;
     let handle = rig.share(&[resource.resource, mutex, fence.handle]).map_err(failed("D3DKMTShareObjects"))?;
     let other = Rig::on_adapter(kmt, rig.adapter)?;
+    match open_at(&other, handle, std::ptr::without_provenance(0x1000), 8) {
+        Ok(_) => return Err(Failure::new("a resource was opened with data that is nowhere")),
+        Err(status) => refused(status, &[STATUS_ACCESS_VIOLATION], "data that is nowhere")?,
+    }
     let (opened, told) = open(&other, handle, b"first").map_err(failed("D3DKMTOpenResourceFromNtHandle"))?;
     ensure!(told.hResource != 0 && told.hResource != resource.resource, "the resource has no handle of its own");
     ensure!(told.hKeyedMutex != 0 && told.hKeyedMutex != mutex, "the mutex has no handle of its own");

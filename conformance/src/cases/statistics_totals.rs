@@ -16,6 +16,9 @@ cases! { thunks "Statistics";
     "Statistics.EvictedBytesAreOfTheirProcess" on Boot::Fresh, "d3dkmt_querystatistics_commitment_data":
         "What leaves video memory with its contents counts for the process that it is of."
         => evicted;
+    "Statistics.BuffersThatAreDoneStayCompleted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_dma_packet_type_information":
+        "Command buffers of a hardware queue that were done when its device was lost count as completed, whoever asked before."
+        => done_before;
     "Statistics.WorkThatIsGivenUpDoesNotStayQueued" on Boot::Fresh, "d3dkmt_querystatistics_dma_packet_type_information":
         "When a device is lost, its packets on the hardware count as faulted, and what its contexts had queued as over: nothing of it stays submitted. Which count has them is this system's rule."
         => given_up;
@@ -69,6 +72,25 @@ fn evicted(case: &Case) -> Result<(), Failure> {
     let second = rig.memory(size, Placement::Vram)?;
     ensure_eq!(evicted_bytes(case, &rig)?, size, "bytes evicted for the second one");
     granted(rig.destroy_allocation(second.handle), "destroying it")
+}
+
+fn done_before(case: &Case) -> Result<(), Failure> {
+    const BUFFERS: u32 = 5;
+    let (lost, watcher) = (case.rig()?, case.rig()?);
+    let mut queue = lost.kernel_queue(NODE_COPY)?;
+    for _ in 0..BUFFERS {
+        let value = lost.kernel_submit(&mut queue, &[])?;
+        wait_until("a buffer", || queue.progress.load() >= value)?;
+    }
+    let reason = D3DKMT_DEVICE_ERROR_REASON::D3DKMT_DEVICE_ERROR_REASON_GENERIC;
+    let mut mark = D3DKMT_MARKDEVICEASERROR { hDevice: lost.device, Reason: reason };
+    granted(lost.kmt.call(lost.kmt.further().D3DKMTMarkDeviceAsError, &mut mark), "giving the device up")?;
+    granted(lost.destroy(), "destroying the lost device")?;
+    let [own, ..] = node_figures(case, &watcher, NODE_COPY)?;
+    let [render, ..] = own.PacketStatistics.DmaPacket;
+    let counted = (render.PacketSubmited, render.PacketCompleted, render.PacketFaulted);
+    ensure_eq!(counted, (BUFFERS, BUFFERS, 0), "buffers that were submitted, completed and given up");
+    Ok(())
 }
 
 fn given_up(case: &Case) -> Result<(), Failure> {

@@ -188,15 +188,15 @@ pub(super) unsafe extern "win64" fn get_process_device_removal_support(
     })
 }
 
-/// Waits until everything that the device had queued when it was called is done. Errors: STATUS_DEVICE_REMOVED for a device in error, also one
+/// Waits until everything that the device had queued when it was called is done, waits and signals too. Errors: STATUS_DEVICE_REMOVED for a device in error, also one
 /// that comes to be while this waits. [d3dkmthk: D3DKMTWaitForIdle]
 pub(super) unsafe extern "win64" fn wait_for_idle(args: *mut D3DKMT_WAITFORIDLE) -> NTSTATUS {
     enter_read_only("D3DKMTWaitForIdle", args, |process, args| {
         // Whoever destroys the device ends the wait.
         let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
-        let is_idle = device.idle_point();
-        await_work(process, &device, || is_idle())?;
+        let work = device.adapter.vidsch().work_of(&device);
+        await_work(process, &device, || work.is_over())?;
         device.check()?;
         Ok(STATUS_SUCCESS)
     })

@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::process::Object;
+use crate::rundown::Destroyed;
 use crate::vidsch::{PRIVATE_DATA_MAX, PacketCommands};
 
 use super::control::finish_work;
@@ -38,13 +39,15 @@ pub(super) unsafe extern "win64" fn create_context_virtual(args: *mut D3DKMT_CRE
     })
 }
 
-/// Waits for what was submitted, however long it takes. Errors: STATUS_INVALID_PARAMETER while the context owns a mutex, and it stays; the page, that of the older
-/// callback for the same service, names no code. [d3dumddi: pfnDestroyContextCb; d3dkmthk: D3DKMTDestroyContext]
+/// Takes no more submissions, and waits for those that there are, however long it takes. Errors: STATUS_INVALID_PARAMETER while the context owns a mutex, and it stays, unless its device
+/// is lost. [d3dumddi: pfnDestroyContextCb, the page of the older callback for the same service; d3dkmthk: D3DKMTDestroyContext]
 pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCONTEXT) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyContext", args, |process, args| {
         let context = process.find_packet_context(args.hContext)?;
+        context.rundown().close();
         let _powered = finish_work(process, context.device(), || context.is_done())?;
-        if context.owns_mutex() {
+        if context.device().error().is_none() && context.owns_mutex() {
+            context.reopen();
             return Err(STATUS_INVALID_PARAMETER);
         }
         process.take_if(args.hContext, |object| matches!(object, Object::PacketContext(_)))?.destroy();

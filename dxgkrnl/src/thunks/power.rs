@@ -96,6 +96,7 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTWaitForIdle", Need::Own),
     ("D3DKMTDestroyContext", Need::Own),
     ("D3DKMTDestroyHwQueue", Need::Own),
+    ("D3DKMTDestroyHwContext", Need::Own),
     // It may wait until fewer updates are queued, which fences hold.
     ("D3DKMTUpdateGpuVirtualAddress", Need::Own),
 ];

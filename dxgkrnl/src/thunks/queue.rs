@@ -76,7 +76,7 @@ pub(super) unsafe extern "win64" fn create_hw_context(args: *mut D3DKMT_CREATEHW
     })
 }
 
-/// Refused while the context has queues. [d3dkmthk: D3DKMTDestroyHwContext]
+/// Refused while the context has queues. Waits for page-table updates that were queued to it. [d3dkmthk: D3DKMTDestroyHwContext]
 pub(super) unsafe extern "win64" fn destroy_hw_context(args: *mut D3DKMT_DESTROYHWCONTEXT) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyHwContext", args, |process, args| {
         let context = process.find_hw_context(args.hHwContext)?;
@@ -84,6 +84,7 @@ pub(super) unsafe extern "win64" fn destroy_hw_context(args: *mut D3DKMT_DESTROY
         if !rundown.close_if(|| context.queues().is_empty()) && !rundown.is_closed() {
             return Err(STATUS_INVALID_PARAMETER);
         }
+        let _powered = finish_work(process, context.device(), || context.updates().is_done())?;
         process.take_if(args.hHwContext, |object| matches!(object, Object::HwContext(_)))?.destroy();
         Ok(STATUS_SUCCESS)
     })

@@ -83,29 +83,6 @@ impl Remains {
     }
 }
 
-/// Progress values that the queues of a device had queued at some moment.
-pub(crate) struct WorkSnapshot {
-    queues: Vec<(Weak<HwQueue>, u64)>,
-    contexts: Vec<(Weak<PacketContext>, u64)>,
-}
-
-impl WorkSnapshot {
-    /// True if everything that was queued then is done. User mode may claim work that never comes; its device pays for
-    /// that when it is closed.
-    pub(crate) fn is_done(&self) -> bool {
-        let queues = self.queues.iter().all(|(queue, value)| match queue.upgrade() {
-            Some(queue) => queue.is_gone() || queue.progress().is_reached(*value),
-            None => true,
-        });
-        let is_finished = |context: &PacketContext, number| context.is_finished(number);
-        queues
-            && self
-                .contexts
-                .iter()
-                .all(|(context, number)| context.upgrade().is_none_or(|context| is_finished(&context, *number)))
-    }
-}
-
 impl VidSch {
     pub(super) fn add_context(&self, context: &Arc<HwContext>) {
         let work = Arc::clone(lock(&self.devices).entry(context.device().id()).or_default());
@@ -141,7 +118,7 @@ impl VidSch {
     }
 
     /// Live contexts of packets of a device, oldest first.
-    fn packet_contexts_of(&self, device: &Device) -> Vec<Arc<PacketContext>> {
+    pub(super) fn packet_contexts_of(&self, device: &Device) -> Vec<Arc<PacketContext>> {
         let work = self.device_work(device);
         work.map_or_else(Vec::new, |work| lock(&work.packet_contexts).iter().filter_map(Weak::upgrade).collect())
     }
@@ -176,17 +153,6 @@ impl VidSch {
     fn contexts_of(&self, device: &Device) -> Vec<Arc<HwContext>> {
         let work = self.device_work(device);
         work.map_or_else(Vec::new, |work| lock(&work.contexts).values().filter_map(Weak::upgrade).collect())
-    }
-
-    /// What the queues of `device` have queued until now.
-    pub(crate) fn work_of(&self, device: &Device) -> WorkSnapshot {
-        let queues = self.device_work(device).map_or_else(Vec::new, |work| work.active.queues(&self.looks));
-        let pending = queues.iter().filter(|queue| !queue.is_idle());
-        let contexts = self.packet_contexts_of(device);
-        WorkSnapshot {
-            queues: pending.map(|queue| (Arc::downgrade(queue), queue.last_queued())).collect(),
-            contexts: contexts.iter().map(|context| (Arc::downgrade(context), context.last_submitted())).collect(),
-        }
     }
 
     /// Waits until `queues` (of one device) have done what they had queued; a device whose work does not end in time is
@@ -382,6 +348,7 @@ impl VidSch {
         // Whoever is released below finds the reason at its doorbell.
         self.show_aborts(device);
         for queue in self.contexts_of(device).iter().flat_map(|context| context.queues()) {
+            queue.count_given_up();
             queue.progress().end(STATUS_DEVICE_REMOVED);
         }
         let opened = self.fences.all().into_iter().flat_map(|fence| fence.opened());

@@ -50,6 +50,8 @@ impl<C> Item<C> {
 /// Requests that are held, the first of them perhaps by a wait.
 pub(super) struct HeldQueue<T> {
     held: VecDeque<T>,
+    /// Requests that were ever added.
+    added: u64,
     wait: Option<QueueWait>,
     waiting: Vec<Arc<Wait>>,
     number: QueueNumber,
@@ -60,7 +62,7 @@ pub(super) struct HeldQueue<T> {
 impl<T> Default for HeldQueue<T> {
     fn default() -> Self {
         let (number, mutexes) = (QueueNumber::new(), Mutexes::default());
-        Self { held: VecDeque::new(), wait: None, waiting: Vec::new(), number, mutexes }
+        Self { held: VecDeque::new(), added: 0, wait: None, waiting: Vec::new(), number, mutexes }
     }
 }
 
@@ -68,6 +70,16 @@ impl<T> HeldQueue<T> {
     /// Requests that are held.
     pub(super) fn len(&self) -> usize {
         self.held.len()
+    }
+
+    /// Requests that were ever added.
+    pub(super) fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// Of those, the ones that are not held any more.
+    pub(super) fn passed(&self) -> u64 {
+        self.added - self.held.len() as u64
     }
 
     /// True if nothing is held.
@@ -84,6 +96,7 @@ impl<T> HeldQueue<T> {
             return Err(STATUS_INSUFFICIENT_RESOURCES);
         }
         self.held.push_back(request);
+        self.added += 1;
         Ok(())
     }
 

@@ -55,6 +55,7 @@ mod sync_file;
 mod sync_object;
 mod timeouts;
 mod update_queue;
+mod work_snapshot;
 mod worker;
 
 use std::collections::HashMap;

@@ -335,7 +335,11 @@ impl NodeState {
         for packet in &self.finished[from..] {
             self.running.gets_node(packet.weak_context(), packet.process());
         }
-        let leaving = |packet: &Packet| if packet.id == id { how } else { Leaving::Completed };
+        let leaving = |packet: &Packet| match packet.refused {
+            true => Leaving::Faulted,
+            false if packet.id == id => how,
+            false => Leaving::Completed,
+        };
         let left = self.finished[from..].iter().map(|packet| (packet.process(), leaving(packet)));
         self.running.ends(left, more);
         self.settle();

@@ -151,7 +151,7 @@ impl HwQueue {
     }
 
     fn run(&self, software: &mut SoftwareQueue) {
-        if self.is_destroyed() || self.context().device().error().is_some() {
+        if self.context().device().error().is_some() {
             return self.empty(software);
         }
         let Some(mut waited) = software.held.end_wait() else { return };
@@ -205,18 +205,27 @@ impl HwQueue {
         software.held.wait_for(conditions, over);
     }
 
-    /// Takes off what is done, and counts it. What a device that is lost had under way is not done, whatever the value of its fence.
+    /// Takes off what is done, and counts it.
     fn settle(&self, software: &mut SoftwareQueue) {
         let before = software.in_flight.len();
-        let how = if self.context().device().error().is_some() {
-            software.in_flight.clear();
-            Leaving::Faulted
-        } else {
-            while software.in_flight.pop_front_if(|value| self.progress().is_reached(*value)).is_some() {}
-            Leaving::Completed
-        };
-        let gone = before - software.in_flight.len();
-        self.sch().count_buffers(self.context().device(), self.context().node(), gone, Some(how));
+        while software.in_flight.pop_front_if(|value| self.progress().is_reached(*value)).is_some() {}
+        let (device, node) = (self.context().device(), self.context().node());
+        let done = before - software.in_flight.len();
+        self.sch().count_buffers(device, node, done, Some(Leaving::Completed));
+    }
+
+    /// The device is lost, and the progress fence has not been ended yet, after which its value says nothing: counts the buffers that are done by now, and the others as
+    /// given up.
+    pub(super) fn count_given_up(&self) {
+        if self.flags().UserModeSubmission() {
+            return;
+        }
+        let mut software = lock(&self.software_queue);
+        self.settle(&mut software);
+        let given_up = software.in_flight.len();
+        software.in_flight.clear();
+        let (device, node) = (self.context().device(), self.context().node());
+        self.sch().count_buffers(device, node, given_up, Some(Leaving::Faulted));
     }
 
     /// Counts the buffers that are done by now, for statistics.
@@ -288,6 +297,16 @@ impl HwQueue {
                 _ => return false,
             }
         }
+    }
+
+    /// Requests of software that were ever queued.
+    pub(super) fn requests_added(&self) -> u64 {
+        lock(&self.software_queue).held.added()
+    }
+
+    /// Of those, the ones that are over.
+    pub(super) fn requests_passed(&self) -> u64 {
+        lock(&self.software_queue).held.passed()
     }
 
     /// Progress value at which the hardware has done everything that it has of the queue, whatever is held.

@@ -93,6 +93,12 @@ impl UpdateQueue {
         status.ok()
     }
 
+    /// True if every request is made or dropped.
+    pub(crate) fn is_done(&self) -> bool {
+        let state = lock(&self.state);
+        state.held.is_empty() && !state.busy
+    }
+
     /// Adds a request, and makes those that have nothing to wait for. False, and nothing is added, if too much is queued by now.
     ///
     /// # Errors

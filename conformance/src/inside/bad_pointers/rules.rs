@@ -124,7 +124,8 @@ pub(super) enum Why {
     Opaque,
     /// The thunk, or this use of it, is refused on an adapter like this before it matters.
     Refused,
-    /// It stands for something that nothing here has: displays, or memory that user mode brings along.
+    /// It matters only together with something that the generated call does not have: displays, memory of the program (`ExistingMemory.RulesAreKept`, which has
+    /// bad addresses of its own), or a resource that is shared with a keyed mutex (`SharedObjects.ResourceComesWithMutexAndFence`).
     Unused,
 }
 
