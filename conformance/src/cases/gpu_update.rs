@@ -497,7 +497,7 @@ fn released(case: &Case) -> Result<(), Failure> {
         let blocked = scope.spawn(|| case.on_thread(request));
         granted(doomed.destroy(), "destroying the device")?;
         let status = blocked.join().map_err(|_| Failure::new("the blocked thread panicked"))??;
-        refused(status, &[&BAD_HANDLE[..], DEVICE_LOST].concat(), "a request on a context that is gone")
+        refused(status, &[BAD_HANDLE, DEVICE_LOST].concat(), "a request on a context that is gone")
     })?;
     granted(rig.signal(&[fence.handle], &[1]), "the signal that nobody waits for any more")?;
     ensure_eq!(tiles.read(1)?, [0], "what a dropped update would have hidden");
