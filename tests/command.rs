@@ -1,6 +1,7 @@
 //! The command as its users meet it: output, exit codes, messages.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -185,13 +186,16 @@ fn strangers(scratch: &Scratch) -> Vec<(PathBuf, &'static str)> {
     // The magic number of the optional header, behind the PE signature and the file header.
     let header = u32::from_le_bytes(driver[0x3c..0x40].try_into().unwrap()) as usize;
     for_32_bits[header + 24..header + 26].copy_from_slice(&0x10b_u16.to_le_bytes());
+    // As much of this program as may be a driver.
+    let mut elf = vec![0; 1 << 20];
+    fs::File::open(std::env::current_exe().unwrap()).unwrap().read_exact(&mut elf).unwrap();
     vec![
         (scratch.0.join("missing.sys"), "No such file"),
         (scratch.0.clone(), "is a directory"),
         ("/dev/zero".into(), "is a device"),
         (file("text.sys", b"a text with the name of a driver\n"), "not a PE image"),
         (file("empty.sys", b""), "not a PE image"),
-        (std::env::current_exe().unwrap(), "not a PE image"),
+        (file("program", &elf), "not a PE image"),
         (file("old.sys", &for_32_bits), "32-bit"),
         (file("cut.sys", &driver[..driver.len() / 2]), "cut off"),
         (file("header.sys", &driver[..0x100]), "not a PE image"),

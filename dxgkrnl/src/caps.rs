@@ -116,8 +116,8 @@ impl AdapterCaps {
     }
 
     /// True if a packet on the node with this number, once begun, runs to its end: PreemptionCaps say so of every kind of work that the adapter does. They are said of
-    /// engines that compute or draw, so of others nothing is known. Compute has no type of its own: its nodes report as other.
-    /// [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY, DXGK_ENGINE_TYPE]
+    /// engines that compute or draw, so of others nothing is known. Compute has no type of its own: its nodes report as other. Nor is anything known of a driver with native
+    /// fences, whose packets may be taken off while they wait in hardware. [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY, DXGK_ENGINE_TYPE; tdr-changes-in-windows-8]
     pub(crate) fn cannot_stop_packets(&self, node: usize) -> bool {
         use D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY as Compute;
         use D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY as Graphics;
@@ -127,6 +127,7 @@ impl AdapterCaps {
         let draws = !self.driver.MiscCaps.ComputeOnly();
         let kind = self.nodes.get(node).map(|node| node.metadata.EngineType);
         matches!(kind, Some(Type::DXGK_ENGINE_TYPE_OTHER | Type::DXGK_ENGINE_TYPE_3D))
+            && !self.driver.SchedulingCaps.NativeGpuFence()
             && compute.0 <= Compute::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY.0
             && !(draws && graphics.0 > Graphics::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY.0)
     }

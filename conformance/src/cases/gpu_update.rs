@@ -25,7 +25,7 @@ cases! { thunks "GpuUpdate", needs HardwareScheduling;
     "GpuUpdate.OfAKernelQueueAndAContextOfPackets" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "Contexts whose work the kernel submits have their updates between that work too, with monitored fences."
         => between_kernel_work;
-    "GpuUpdate.DestructionMakesQueuedUpdates" on Boot::Shared, "pfnd3dddi_destroycontextcb":
+    "GpuUpdate.DestructionMakesQueuedUpdates" needs UserModeSubmission on Boot::Shared, "pfnd3dddi_destroycontextcb":
         "The destruction of a context blocks until the updates that were queued to it are made, and their fences have their values."
         => destroyed;
     "GpuUpdate.DoNotWaitIsMadeAtOnce" needs UserModeSubmission on Boot::Shared, "d3dkmt_updategpuvirtualaddress":

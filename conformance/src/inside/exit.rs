@@ -8,7 +8,7 @@ use campanile_hw::pci::BAR_DOORBELLS;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
-use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
+use wddm_ddi::kmt::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 
 use super::hang::{FATAL, Guest, arm, by_hand};
 use super::power_device::power_down;
@@ -265,7 +265,7 @@ fn blocked_destructions(case: &mut Case<'_>) -> Result<(), Failure> {
     for packets in [true, false] {
         let guest = Guest::new(system, "destroying")?;
         let queue = guest.inside(|rig| {
-            let gate = rig.fence(0)?.handle;
+            let gate = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?.handle;
             if packets {
                 let mut queue = rig.packet_queue(NODE_COPY)?;
                 granted(rig.context_wait(queue.context, &[(gate, 1)]), "a wait of a context")?;
