@@ -50,7 +50,10 @@ fn owners(case: &Case) -> Result<(), Failure> {
     })
 }
 
-fn joined(thread: std::thread::ScopedJoinHandle<'_, Result<NTSTATUS, Failure>>) -> Result<NTSTATUS, Failure> {
+/// What a thread that destroys something answered.
+pub(crate) fn joined(
+    thread: std::thread::ScopedJoinHandle<'_, Result<NTSTATUS, Failure>>,
+) -> Result<NTSTATUS, Failure> {
     thread.join().unwrap_or_else(|_| Err(Failure::new("the destroying thread panicked")))
 }
 

@@ -9,6 +9,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use super::context_destruction::joined;
 use super::fault::wait_for_error;
 use super::fence_monitored::{private, queue_signal, queue_wait};
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, DEVICE_LOST, WRONG_KIND};
@@ -201,8 +202,7 @@ fn destroyed(case: &Case) -> Result<(), Failure> {
             std::thread::yield_now();
         }
         granted(rig.signal(&[fence.handle], &[1]), "what the update waits for")?;
-        let status = destroyer.join().unwrap_or_else(|_| Err(Failure::new("the destroying thread panicked")))?;
-        granted(status, "destroying the context")
+        granted(joined(destroyer)?, "destroying the context")
     })?;
     ensure_eq!(fence.value.load(), 2, "value after the update");
     Ok(())

@@ -12,6 +12,7 @@ use wddm_ddi::kmt::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, D3DKMT_DESTROY_DOORBELL,
 
 use super::hang::{FATAL, Guest, arm, by_hand};
 use super::power_device::power_down;
+use crate::cases::context_destruction::joined;
 use crate::rig::{RawQueue, Rig, fill, wait_until};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted};
@@ -287,7 +288,7 @@ fn blocked_destructions(case: &mut Case<'_>) -> Result<(), Failure> {
             let slept = power_down(system);
             let waited = !thread.is_finished();
             guest.process.exit();
-            let status = thread.join().unwrap_or_else(|_| Err(Failure::new("the destroying thread panicked")))?;
+            let status = joined(thread)?;
             slept?;
             ensure!(waited, "the destruction answered {status} while its work waited");
             ensure_eq!(guest.process.handle_count(), 0, "handles of a process that is gone");
