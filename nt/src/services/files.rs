@@ -11,8 +11,9 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::{HANDLE, PDRIVER_OBJECT};
 
-use super::memory::{field, get, put};
-use super::{require_passive, text_of};
+use super::memory::{get, put};
+use super::registry::root_and_name;
+use super::require_passive;
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
 use crate::driver_call::{self, on_host_stack, stop};
@@ -27,25 +28,19 @@ pub(super) const EXPORTS: &[Export] = &[
     ("IoUnregisterPlugPlayNotification", || io_unregister_plug_play_notification as *const () as usize),
 ];
 
-/// Size of OBJECT_ATTRIBUTES.
-const ATTRIBUTES: u32 = 48;
-
 /// Opens no file. Errors: STATUS_OBJECT_PATH_NOT_FOUND for every path, for the machine has no volume; STATUS_OBJECT_PATH_SYNTAX_BAD for one that does not begin
 /// with `\`; STATUS_OBJECT_TYPE_MISMATCH for one below a handle, which is none of a file; STATUS_INVALID_PARAMETER for attributes of another size. [wdm: ZwCreateFile]
 extern "win64" fn zw_create_file(_opened: *mut HANDLE, _access: u32, attributes: *mut c_void) -> NTSTATUS {
     const NAME: &str = "ZwCreateFile";
     require_passive(NAME);
-    if attributes.is_null() || get::<u32>(NAME, attributes.cast()) != ATTRIBUTES {
+    if attributes.is_null() {
         return STATUS_INVALID_PARAMETER;
     }
-    if get::<usize>(NAME, field(attributes, 8)) != 0 {
-        return STATUS_OBJECT_TYPE_MISMATCH;
-    }
-    let name: usize = get(NAME, field(attributes, 16));
-    let name = if name == 0 { None } else { text_of(NAME, std::ptr::with_exposed_provenance(name)) };
-    match name {
-        Some(name) if name.starts_with('\\') => STATUS_OBJECT_PATH_NOT_FOUND,
-        _ => STATUS_OBJECT_PATH_SYNTAX_BAD,
+    match root_and_name(NAME, attributes) {
+        Err(status) => status,
+        Ok((0, name)) if name.starts_with('\\') => STATUS_OBJECT_PATH_NOT_FOUND,
+        Ok((0, _)) => STATUS_OBJECT_PATH_SYNTAX_BAD,
+        Ok(_) => STATUS_OBJECT_TYPE_MISMATCH,
     }
 }
 

@@ -49,20 +49,28 @@ pub(super) fn key_of(service: &'static str, driver: &Driver, handle: HANDLE) -> 
     key.unwrap_or_else(|| invalid_handle(service, handle))
 }
 
-/// The key that a path in an OBJECT_ATTRIBUTES begins at, and the path from there. [wdm: OBJECT_ATTRIBUTES]
+/// RootDirectory and ObjectName of an OBJECT_ATTRIBUTES; 0 and an empty name for none. [wdm: OBJECT_ATTRIBUTES]
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for another length of the structure; STATUS_OBJECT_PATH_SYNTAX_BAD for a path that begins with a backslash although it has a key to
-/// begin at, or without one although it has none.
-fn place(service: &'static str, driver: &Driver, attributes: *mut c_void) -> Answer<(RegistryKey, String)> {
+/// STATUS_INVALID_PARAMETER for another length of the structure.
+pub(super) fn root_and_name(service: &'static str, attributes: *mut c_void) -> Answer<(usize, String)> {
     const SIZE: u32 = 48;
     if get::<u32>(service, attributes.cast()) != SIZE {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let root: usize = get(service, field(attributes, 8));
+    let root = get(service, field(attributes, 8));
     let name: usize = get(service, field(attributes, 16));
     let name = if name == 0 { None } else { text_of(service, std::ptr::with_exposed_provenance(name)) };
-    let name = name.unwrap_or_default();
+    Ok((root, name.unwrap_or_default()))
+}
+
+/// The key that a path in an OBJECT_ATTRIBUTES begins at, and the path from there.
+///
+/// # Errors
+/// Those of [`root_and_name`]; STATUS_OBJECT_PATH_SYNTAX_BAD for a path that begins with a backslash although it has a key to
+/// begin at, or without one although it has none.
+fn place(service: &'static str, driver: &Driver, attributes: *mut c_void) -> Answer<(RegistryKey, String)> {
+    let (root, name) = root_and_name(service, attributes)?;
     let absolute = name.strip_prefix('\\').map(str::to_owned);
     match (root, absolute) {
         (0, Some(path)) => Ok((driver.registry().clone(), path)),
