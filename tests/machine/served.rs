@@ -37,8 +37,15 @@ impl Machine {
         let mut command = campanile();
         command.args(["machine", "--socket"]).arg(&socket).args(arguments).stdin(Stdio::null());
         let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
-        let machine = Self { child, socket };
-        machine.until("it answers", |machine| machine.tool(&["ctl", "look"]).status.success());
+        let mut machine = Self { child, socket };
+        let began = Instant::now();
+        while !machine.tool(&["ctl", "look"]).status.success() {
+            if !machine.is_running() {
+                panic!("a machine that does not serve: {:?}", machine.stop());
+            }
+            assert!(began.elapsed() < LIMIT, "a machine that runs and does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         machine
     }
 

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
+use rustix::process::Pid;
 
 use super::Stop;
 
@@ -159,22 +161,47 @@ fn turn_in(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// A socket of this user's that listens at a path.
-fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
-    let address = SocketAddrUnix::new(path)?;
-    let _turn = turn_in(path)?;
-    if let Ok(there) = fs::symlink_metadata(path) {
+/// True for a process that is being killed, is exiting, or has exited. Its descriptors are closed one after the other: a program may have been told that a
+/// machine is gone while the socket of that machine still listens.
+fn is_ending(pid: Pid) -> bool {
+    const PF_EXITING: u64 = 4;
+    const SIGKILL_PENDING: u64 = 1 << (libc::SIGKILL - 1);
+    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else { return true };
+    // The name of the command, which stands in parentheses, may have spaces. Fields are numbered from one, and that name is the second.
+    let fields: Vec<_> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse().ok()).unwrap_or(0u64);
+    matches!(fields.first(), Some(&("Z" | "X"))) || number(9) & PF_EXITING != 0 || number(31) & SIGKILL_PENDING != 0
+}
+
+/// Makes room at a path for a socket: one at which nobody listens is removed. Who listens and is ending is waited for, up to [`TURN_LIMIT`].
+///
+/// # Errors
+/// Somebody listens at the path, or something else is there.
+fn make_room(path: &Path, address: &SocketAddrUnix, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<()> {
+    let until = Instant::now() + TURN_LIMIT;
+    while let Ok(there) = fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
             return Err(io::Error::other("something else is there, which is no socket"));
         }
         let asking = socket()?;
         // Who listens and takes nobody would be waited for.
         ioctl_fionbio(&asking, true)?;
-        match connect(&asking, &address) {
+        match connect(&asking, address) {
             Err(Errno::CONNREFUSED) => fs::remove_file(path)?,
+            Ok(()) if Instant::now() < until && socket_peercred(&asking).is_ok_and(|peer| is_ending(peer.pid)) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             _ => return Err(io::Error::other("somebody listens there already")),
         }
     }
+    Ok(())
+}
+
+/// A socket of this user's that listens at a path.
+fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let _turn = turn_in(path)?;
+    make_room(path, &address, &socket)?;
     let listener = socket()?;
     bind(&listener, &address)?;
     // Nobody connects before this: it does not listen yet.
@@ -185,6 +212,8 @@ fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<Ow
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     #[test]
@@ -221,6 +250,34 @@ mod tests {
             );
             std::os::unix::net::UnixStream::connect(&path).expect("the one that listens is at the path");
         }
+    }
+
+    /// The socket is this process's too, so it is closed when this test says so; the kernel names the process that has called listen as the one who listens.
+    #[test]
+    fn one_that_has_been_killed_and_whose_socket_is_not_closed_yet_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-ending-{}", std::process::id()));
+        let ending = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&ending, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        let theirs = ending.try_clone().unwrap();
+        let mut command = std::process::Command::new("true");
+        // SAFETY: listen is a system call; it takes no lock and no memory of the process that was forked.
+        unsafe { command.pre_exec(move || Ok(listen(&theirs, 64)?)) };
+        let mut killed = command.spawn().unwrap();
+        let pid = Pid::from_child(&killed);
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_ending(pid) {
+            assert!(Instant::now() < until, "it does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(command);
+        assert!(!is_ending(rustix::process::getpid()));
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| PrivateListener::bind(&path));
+            std::thread::sleep(Duration::from_millis(50));
+            drop(ending);
+            next.join().unwrap().expect("the path is free once the socket is closed");
+        });
+        killed.wait().unwrap();
     }
 
     /// It would hold up whoever asks whether it is there.
