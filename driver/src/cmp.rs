@@ -92,19 +92,18 @@ impl Cmp {
         self.registers.lose();
     }
 
-    /// Runs a command and returns its result; effects are complete when this returns.
-    pub(crate) fn run(&self, irql: &impl UpToDispatch, command: Command, args: [u64; 3]) -> Result<u64, CommandError> {
-        self.run_with(irql, command, &args)
+    /// Runs a command with the arguments that it takes, at most five; effects are complete when this returns. The other argument registers keep what
+    /// they have, since each access to a register costs more than all the rest of this.
+    pub(crate) fn run(&self, irql: &impl UpToDispatch, command: Command, args: &[u64]) -> Result<(), CommandError> {
+        let _held = self.lock.lock(irql);
+        self.execute(command, args)
     }
 
-    /// As [`Cmp::run`], for commands with more arguments.
-    pub(crate) fn run_long(
-        &self,
-        irql: &impl UpToDispatch,
-        command: Command,
-        args: [u64; 5],
-    ) -> Result<u64, CommandError> {
-        self.run_with(irql, command, &args)
+    /// As [`Cmp::run`], for a command that has a result.
+    pub(crate) fn ask(&self, irql: &impl UpToDispatch, command: Command, args: &[u64]) -> Result<u64, CommandError> {
+        let _held = self.lock.lock(irql);
+        self.execute(command, args)?;
+        Ok(self.registers.read64(registers::CMP_RESULT))
     }
 
     /// As [`Cmp::run`], with arguments that `find` looks up while no other command can run, so that they never name what another command has
@@ -113,19 +112,14 @@ impl Cmp {
         &self,
         irql: &impl UpToDispatch,
         command: Command,
-        find: impl FnOnce() -> Option<[u64; 3]>,
+        find: impl FnOnce() -> Option<[u64; 2]>,
     ) -> Result<(), CommandError> {
         let _held = self.lock.lock(irql);
-        find().map_or(Ok(()), |args| self.execute(command, &args).map(drop))
-    }
-
-    fn run_with(&self, irql: &impl UpToDispatch, command: Command, args: &[u64]) -> Result<u64, CommandError> {
-        let _held = self.lock.lock(irql);
-        self.execute(command, args)
+        find().map_or(Ok(()), |args| self.execute(command, &args))
     }
 
     /// Carries out a command. The caller has `lock`.
-    fn execute(&self, command: Command, args: &[u64]) -> Result<u64, CommandError> {
+    fn execute(&self, command: Command, args: &[u64]) -> Result<(), CommandError> {
         const ARGUMENTS: [u64; 5] =
             [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2, registers::CMP_ARG3, registers::CMP_ARG4];
         if self.registers.is_gone() || self.stuck.load(Ordering::SeqCst) {
@@ -145,9 +139,8 @@ impl Cmp {
             return Err(CommandError::Lost);
         };
         match outcome(command, status) {
-            Ok(()) => Ok(self.registers.read64(registers::CMP_RESULT)),
             Err(CommandError::Refused(CommandStatus::NotRunning)) if self.has_stopped() => Err(CommandError::Reset),
-            Err(error) => Err(error),
+            outcome => outcome,
         }
     }
 
@@ -178,12 +171,12 @@ impl Cmp {
             return Err(CommandError::Lost);
         }
         self.descriptors.write_bytes(offset, &descriptor.to_bytes());
-        self.run(irql, Command::MapQueue, [u64::from(number), 0, 0]).map(drop)
+        self.run(irql, Command::MapQueue, &[u64::from(number)])
     }
 
     /// Takes a queue off the run list; the device touches nothing on its behalf afterwards.
     pub(crate) fn unmap_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<(), CommandError> {
-        self.run(irql, Command::UnmapQueue, [u64::from(number), 0, 0]).map(drop)
+        self.run(irql, Command::UnmapQueue, &[u64::from(number)])
     }
 
     fn record(&self) -> u64 {
@@ -194,9 +187,9 @@ impl Cmp {
     /// on later.
     pub(crate) fn save_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<QueueState, CommandError> {
         let _held = self.lock.lock(irql);
-        self.execute(Command::SaveQueue, &[u64::from(number), self.record(), 0])?;
+        self.execute(Command::SaveQueue, &[u64::from(number), self.record()])?;
         let bytes = self.read_record();
-        self.execute(Command::UnmapQueue, &[u64::from(number), 0, 0])?;
+        self.execute(Command::UnmapQueue, &[u64::from(number)])?;
         Ok(QueueState::from_bytes(&bytes))
     }
 
@@ -216,7 +209,7 @@ impl Cmp {
         number: u32,
     ) -> Result<DispatchPosition, CommandError> {
         let _held = self.lock.lock(irql);
-        self.execute(Command::QueryDispatch, &[u64::from(number), self.record(), 0])?;
+        self.execute(Command::QueryDispatch, &[u64::from(number), self.record()])?;
         Ok(DispatchPosition::from_bytes(&self.read_record()))
     }
 
@@ -229,7 +222,7 @@ impl Cmp {
     ) -> Result<(), CommandError> {
         let _held = self.lock.lock(irql);
         self.descriptors.write_bytes(self.record, &state.to_bytes());
-        self.execute(Command::RestoreQueue, &[u64::from(number), self.record(), 0]).map(drop)
+        self.execute(Command::RestoreQueue, &[u64::from(number), self.record()])
     }
 
     /// Gives a queue a fence log in place of the one of this kind that it has.
@@ -242,12 +235,12 @@ impl Cmp {
         entries: u32,
     ) -> Result<(), CommandError> {
         let target = LogTarget::new().with_queue(number).with_kind(kind as u8).into_bits();
-        self.run(irql, Command::SetFenceLog, [target, header, u64::from(entries)]).map(drop)
+        self.run(irql, Command::SetFenceLog, &[target, header, u64::from(entries)])
     }
 
     /// Makes the scheduler look at a queue's write pointer.
     pub(crate) fn kick(&self, irql: &impl UpToDispatch, number: u32) -> Result<(), CommandError> {
-        self.run(irql, Command::KickQueue, [u64::from(number), 0, 0]).map(drop)
+        self.run(irql, Command::KickQueue, &[u64::from(number)])
     }
 }
 

@@ -229,8 +229,8 @@ impl Doorbells {
         if !scheduler.running.load(Ordering::Acquire) {
             return Err(refused(Reason::NotRunning));
         }
-        let answer = scheduler.cmp.run(irql, command, [u64::from(page), u64::from(queue), 0]);
-        answer.map(drop).map_err(|error| match error {
+        let answer = scheduler.cmp.run(irql, command, &[u64::from(page), u64::from(queue)]);
+        answer.map_err(|error| match error {
             CommandError::Refused(CommandStatus::NoRoom) => refused(Reason::SchedulerFull),
             error => refused_by_queue(error),
         })

@@ -244,9 +244,9 @@ impl Gpu {
     fn program_bands(&self, irql: &impl UpToDispatch, bands: Bands) {
         // Refused only by a device that is lost; it is programmed again when it runs again.
         for arguments in bands.arguments() {
-            let _ = self.cmp.run_long(irql, Command::SetBandTimes, arguments);
+            let _ = self.cmp.run(irql, Command::SetBandTimes, &arguments);
         }
-        let _ = self.cmp.run(irql, Command::SetBandShare, [bands.share.into(), 0, 0]);
+        let _ = self.cmp.run(irql, Command::SetBandShare, &[bands.share.into()]);
     }
 
     /// Gives a node a scheduling log in place of the one that it has, now and after a reset.
@@ -263,7 +263,7 @@ impl Gpu {
         let (logs, irql) = logs.parts();
         let place = logs.get_mut(node as usize).ok_or(refused(Reason::NoSuchNode))?;
         if self.is_running() {
-            self.cmp.run_long(irql, Command::SetSchedulingLog, log.arguments(node)).map_err(refused_command)?;
+            self.cmp.run(irql, Command::SetSchedulingLog, &log.arguments(node)).map_err(refused_command)?;
         }
         *place = Some(log);
         Ok(())
@@ -276,7 +276,7 @@ impl Gpu {
         for (node, log) in (0u32..).zip(logs) {
             if let Some(log) = log {
                 // Refused only by a device that is lost, or by one without a paging process, which needs none.
-                let _ = self.cmp.run_long(irql, Command::SetSchedulingLog, log.arguments(node));
+                let _ = self.cmp.run(irql, Command::SetSchedulingLog, &log.arguments(node));
             }
         }
     }
@@ -297,7 +297,7 @@ impl Gpu {
     /// Programs the F-state. A device that does not run gets it when it runs again; a lost one is left alone.
     fn program_fstate(&self, irql: &impl UpToDispatch, node: u32, fstate: u32) {
         if self.is_running() {
-            let _ = self.cmp.run(irql, Command::SetNodePower, [u64::from(node), u64::from(fstate), 0]);
+            let _ = self.cmp.run(irql, Command::SetNodePower, &[u64::from(node), u64::from(fstate)]);
         }
     }
 

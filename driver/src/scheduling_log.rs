@@ -34,8 +34,8 @@ impl SchedulingLog {
     }
 
     /// Arguments of the scheduler's command for `node`.
-    pub(crate) fn arguments(self, node: u32) -> [u64; 5] {
-        [node.into(), self.gpu, self.entries.into(), self.interrupt.into(), 0]
+    pub(crate) fn arguments(self, node: u32) -> [u64; 4] {
+        [node.into(), self.gpu, self.entries.into(), self.interrupt.into()]
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
             let read = SchedulingLog::read(&args);
             assert_eq!(read.err(), expected.map(refused), "{entries} {address:#x}");
             if let Ok(log) = read {
-                assert_eq!(log.arguments(2), [2, address, entries.into(), 3, 0]);
+                assert_eq!(log.arguments(2), [2, address, entries.into(), 3]);
             }
         }
     }

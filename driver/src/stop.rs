@@ -26,7 +26,7 @@ pub(crate) fn node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<(&Gpu
 
 /// Stops what a node runs. Returns the number of the queue that was running.
 pub(crate) fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Option<u32>, Refused> {
-    let result = gpu.cmp.run(irql, Command::ResetNode, [u64::from(node.ordinal()), 0, 0]);
+    let result = gpu.cmp.ask(irql, Command::ResetNode, &[u64::from(node.ordinal())]);
     match result {
         Ok(queue) => Ok(u32::try_from(queue).ok().filter(|number| *number != u32::MAX)),
         // One engine of a function that was reset cannot be reset: the adapter is, which starts all of it again.
@@ -51,9 +51,9 @@ pub(crate) fn lost_context<'a>(
     }
     let queues = context.queues.lock(irql);
     let lost = queues.iter().filter_map(|queue| adapter.objects.get::<HwQueue>(*queue).ok()).any(|queue| {
-        let asked = [u64::from(queue.number), 0, 0];
+        let asked = [u64::from(queue.number)];
         hw_queue::is_mapped(irql, queue)
-            && gpu.cmp.run(irql, Command::QueryQueue, asked).is_ok_and(|answer| answer & 0xff == FAULTED)
+            && gpu.cmp.ask(irql, Command::QueryQueue, &asked).is_ok_and(|answer| answer & 0xff == FAULTED)
     });
     lost.then_some(context)
 }

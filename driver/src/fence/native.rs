@@ -203,8 +203,8 @@ impl NativeFence {
     /// Makes the hardware look at the queues that wait for this fence, in every process.
     fn announce(&self, irql: &Dispatch, adapter: &Adapter, gpu: &Gpu) {
         if let Some((system, root)) = self.system.zip(gpu.system_root()) {
-            if gpu.cmp.run(irql, Command::FenceChanged, [root.into_bits(), system.current, 0]).is_err() {
-                let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
+            if gpu.cmp.run(irql, Command::FenceChanged, &[root.into_bits(), system.current]).is_err() {
+                let _ = gpu.cmp.run(irql, Command::RescanWaits, &[]);
             }
             return;
         }
@@ -218,10 +218,10 @@ impl NativeFence {
             // A process without a page table has no queue that could wait.
             let process = adapter.objects.get::<Process>(place.process).ok();
             let Some(process) = process else { continue };
-            let found = || Some([process.root(gpu.dxgk.engine())?.into_bits(), place.current, 0]);
+            let found = || Some([process.root(gpu.dxgk.engine())?.into_bits(), place.current]);
             if gpu.cmp.run_looked_up(irql, Command::FenceChanged, found).is_err() {
                 // The address may be unmapped by now. Looking at every waiting queue covers whatever is left.
-                let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
+                let _ = gpu.cmp.run(irql, Command::RescanWaits, &[]);
             }
         }
     }

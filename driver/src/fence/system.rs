@@ -56,8 +56,8 @@ fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Add
         return Err(refused(Reason::NoPagingRoot));
     }
     let args = [bits, open.at.current, open.at.monitored, system.current, system.monitored];
-    match gpu.cmp.run_long(irql, Command::MapFence, args) {
-        Ok(_) => {}
+    match gpu.cmp.run(irql, Command::MapFence, &args) {
+        Ok(()) => {}
         // The same fence, opened here on another device.
         Err(CommandError::Refused(CommandStatus::BadState)) => {}
         Err(error) if is_stopped(error) => return Ok(()),
@@ -93,7 +93,7 @@ pub(crate) fn closing(irql: &Passive, gpu: &Gpu, open: &OpenFence, forget: impl 
     let root = open.mapped.0.swap(0, Ordering::Relaxed);
     if root != 0 && !open_again && gpu.is_running() {
         // Not known any more to a scheduler that was reset meanwhile.
-        let _ = gpu.cmp.run(irql, Command::UnmapFence, [root, open.at.current, 0]);
+        let _ = gpu.cmp.run(irql, Command::UnmapFence, &[root, open.at.current]);
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, han
         let old = open.mapped.0.swap(0, Ordering::Relaxed);
         if old != 0 {
             // Refused for one that another open instance withdrew.
-            let _ = gpu.cmp.run(irql, Command::UnmapFence, [old, open.at.current, 0]);
+            let _ = gpu.cmp.run(irql, Command::UnmapFence, &[old, open.at.current]);
         }
         if root.is_some_and(|root| tell(irql, gpu, root, open, system).is_err()) {
             adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, open.at.current);

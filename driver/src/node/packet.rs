@@ -372,7 +372,7 @@ impl Node {
         submission.written += 1;
         self.ring.publish(submission.written);
         // A queue that faulted meanwhile is mapped anew, with this entry, by the DPC; a lost device is found by a timeout.
-        let _ = cmp.run(irql, Command::KickQueue, [u64::from(self.ordinal), 0, 0]);
+        let _ = cmp.run(irql, Command::KickQueue, &[u64::from(self.ordinal)]);
     }
 
     fn note_current(&self, flight: &Flight) {
@@ -485,7 +485,7 @@ impl Node {
         if let Some(cookie) = cookie {
             // Refused when the ring of events is full, which it is not after it was drained; or by a queue that faulted, of which an
             // event tells. A device that is lost is found by a timeout.
-            let ask = || cmp.run(irql, Command::PreemptQueue, [u64::from(self.ordinal), cookie, 0]);
+            let ask = || cmp.run(irql, Command::PreemptQueue, &[u64::from(self.ordinal), cookie]);
             if matches!(ask(), Err(CommandError::Refused(_))) {
                 dxgk.synchronize(irql, &drain)?;
                 let _ = ask();

@@ -123,10 +123,10 @@ impl Bands {
     }
 
     /// Arguments of SetBandTimes for each band.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = [u64; 5]> {
-        (0..).zip(self.times).map(|(band, times)| {
-            [band, times.process_quantum.into(), times.grace.into(), times.process_grace.into(), 0]
-        })
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = [u64; 4]> {
+        (0..)
+            .zip(self.times)
+            .map(|(band, times)| [band, times.process_quantum.into(), times.grace.into(), times.process_grace.into()])
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         args.targetNormalBandPercentage = 50;
         let bands = Bands::of(&args).unwrap();
         let told: Vec<_> = bands.arguments().collect();
-        assert_eq!(told, [[0, 5, 0, 9, 0], [1, 6, 2, 10, 0], [2, 7, 3, 11, 0], [3, 8, 4, 12, 0]]);
+        assert_eq!(told, [[0, 5, 0, 9], [1, 6, 2, 10], [2, 7, 3, 11], [3, 8, 4, 12]]);
         assert_eq!(bands.share, 50);
         args.targetNormalBandPercentage = 51;
         assert_eq!(Bands::of(&args), Err(refused(Reason::Priority)));

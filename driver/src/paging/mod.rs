@@ -325,7 +325,7 @@ fn flush_tlb(
     if gpu.is_running() {
         let args = [root.into_bits(), start, end];
         // A scheduler that does not run any more has no translations.
-        let _ = gpu.cmp.run(irql, Command::InvalidateTlb, args);
+        let _ = gpu.cmp.run(irql, Command::InvalidateTlb, &args);
     }
     Ok(())
 }

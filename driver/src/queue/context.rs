@@ -286,7 +286,7 @@ impl HwContext {
             hw_queue::map_saved(irql, gpu, self, queue);
             if hw_queue::is_mapped(irql, queue) {
                 // Refused by a queue that faulted, and by one that `map_saved` has just resumed.
-                let _ = gpu.cmp.run(irql, Command::ResumeQueue, [u64::from(queue.number), 0, 0]);
+                let _ = gpu.cmp.run(irql, Command::ResumeQueue, &[u64::from(queue.number)]);
             }
         }
     }
@@ -372,7 +372,7 @@ impl HwContext {
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
             if hw_queue::is_mapped(irql, queue) {
                 // Cookie 0 belongs to no suspension, so its event is ignored.
-                let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), NO_COOKIE, 0]);
+                let _ = gpu.cmp.run(irql, Command::SuspendQueue, &[u64::from(queue.number), NO_COOKIE]);
             }
         }
     }

@@ -163,8 +163,8 @@ impl HwQueue {
     /// since it cannot be, the adapter.
     pub(crate) fn suspend(&self, irql: &impl UpToDispatch, gpu: &Gpu, cookie: u64) -> bool {
         self.suspending.store(cookie, Ordering::Release);
-        let answer = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(self.number), cookie, 0]);
-        let sent = matches!(answer, Ok(_) | Err(CommandError::Reset));
+        let answer = gpu.cmp.run(irql, Command::SuspendQueue, &[u64::from(self.number), cookie]);
+        let sent = matches!(answer, Ok(()) | Err(CommandError::Reset));
         if !sent {
             self.suspending.store(0, Ordering::Release);
         }
@@ -449,7 +449,7 @@ fn map_at(
     }
     if !context.is_suspended() {
         // Refused by a queue that had faulted: there is nothing to resume.
-        let _ = gpu.cmp.run(irql, Command::ResumeQueue, [u64::from(queue.number), 0, 0]);
+        let _ = gpu.cmp.run(irql, Command::ResumeQueue, &[u64::from(queue.number)]);
     }
     Ok(())
 }
@@ -464,7 +464,7 @@ pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     let mut saved = gpu.cmp.save_queue(irql, queue.number);
     if saved == Err(CommandError::Refused(CommandStatus::BadState)) {
         // The operating system has not suspended it. Cookie 0 belongs to no suspension, so the event of this one is ignored.
-        let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
+        let _ = gpu.cmp.run(irql, Command::SuspendQueue, &[u64::from(queue.number)]);
         saved = gpu.cmp.save_queue(irql, queue.number);
     }
     gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
@@ -482,8 +482,8 @@ pub(crate) fn update_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwConte
         let _ = map_locked(irql, gpu, context, queue, state);
         return;
     }
-    let args = [u64::from(queue.number), bits_of(context.root()), 0];
-    if let Err(CommandError::Refused(_)) = gpu.cmp.run(irql, Command::SetQueueRoot, args) {
+    let args = [u64::from(queue.number), bits_of(context.root())];
+    if let Err(CommandError::Refused(_)) = gpu.cmp.run(irql, Command::SetQueueRoot, &args) {
         // The queue did not stop when its suspension was requested, and must not run with the old root.
         let _ = gpu.cmp.unmap_queue(irql, queue.number);
         (state.mapped, state.saved) = (false, SavedPosition::Lost);
@@ -533,7 +533,7 @@ pub(crate) fn set_log(
 pub(crate) fn flush_logs(irql: &Dispatch, gpu: &Gpu, queue: &HwQueue) {
     if gpu.hardware.caps.log_flush() && gpu.is_running() {
         // Refused for a queue that is not mapped: unmapping completed its logs.
-        let _ = gpu.cmp.run(irql, Command::FlushFenceLogs, [u64::from(queue.number), 0, 0]);
+        let _ = gpu.cmp.run(irql, Command::FlushFenceLogs, &[u64::from(queue.number)]);
     }
 }
 
@@ -569,7 +569,7 @@ pub(crate) fn update_priority(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwC
         // Read under the lock, under which the queue is mapped as well: the last priority is the one that counts.
         let arguments = context.priority(irql).arguments(queue.number);
         // Refused only by a device that lost the queue.
-        let _ = gpu.cmp.run_long(irql, Command::SetQueuePriority, arguments);
+        let _ = gpu.cmp.run(irql, Command::SetQueuePriority, &arguments);
     }
 }
 
