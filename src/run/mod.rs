@@ -1,6 +1,5 @@
 //! The main job: streams files through the GPU and checks every byte that comes back.
 
-mod cipher;
 mod pipeline;
 mod progress;
 mod report;
@@ -12,8 +11,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use crate::clock::{self, Clock};
 use crate::memory_image::MemoryImage;
 use crate::print::print;
@@ -21,11 +18,12 @@ use crate::trace::{Trace, perfetto};
 use campanile_conformance::cases::any_driver::is_campanile;
 use campanile_conformance::installed::describe;
 use campanile_conformance::rig::Rig;
-pub use cipher::CHUNK;
-use cipher::Chunk;
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, KernelReport, Report, SubmitReport, Totals};
+pub use testbed::cipher::CHUNK;
+use testbed::cipher::Chunk;
+use testbed::digest::Sha256;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{DriverChoice, Drivers, FaultOption, MachineOptions, SetupError, System};
 use testbed::user::{self, Adapter};
@@ -315,7 +313,7 @@ impl Streamer {
             }
         };
         let started = clock::now();
-        let mut passing = Passing { path: path.to_owned(), bytes: 0, sha256: Sha256::new(), mismatch: None };
+        let mut passing = Passing { path: path.to_owned(), bytes: 0, sha256: Sha256::default(), mismatch: None };
         let read = self.chunks(&mut file, &mut passing)?;
         while let Some(finished) = self.pipeline.finish_oldest()? {
             passing.check(&finished);
@@ -377,7 +375,7 @@ impl Passing {
         FileReport {
             path: self.path.display().to_string(),
             bytes: self.bytes,
-            sha256: self.sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: self.sha256.hex(),
             verified: self.mismatch.is_none(),
             mismatch: self.mismatch,
         }

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::cipher::{self, ARGUMENTS, CHUNK, Chunk};
 use super::report::{KernelReport, SubmitReport, Totals};
 use super::tracing::{Tracing, at};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::trace::{EventKind, LaneRecorder};
+use testbed::cipher::{self, ARGUMENTS, CHUNK, Chunk};
 use testbed::setup::GpuCounters;
 use testbed::user::{
     Adapter, Buffer, Device, DispatchReport, Error, Fence, Mapping, Node, Placement, Program, Queue, QueueOptions,
@@ -154,7 +154,7 @@ impl Pipeline {
                 up: Staging::new(&device, CHUNK)?,
                 down: Staging::new(&device, CHUNK)?,
                 dispatch: Staging::new(&device, REPORT + DispatchReport::SIZE)?,
-                original: Chunk::new(),
+                original: Chunk::default(),
             })
         };
         let slots: Vec<Buffer> = (0..SLOTS).map(slot).collect::<Result<_, Error>>()?;

@@ -5,10 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use dxgkrnl::{DriverImage, Image};
-use sha2::{Digest, Sha256};
-
+use crate::digest::Sha256;
 use crate::image_file;
+use dxgkrnl::{DriverImage, Image};
 
 /// A driver to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +91,9 @@ impl DriverChoice {
     pub(crate) fn sha256(&self) -> Option<String> {
         let Self::Image(path) = self else { return None };
         let bytes = image_file::read(path, Image::FILE_MAX).ok()?;
-        Some(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut digest = Sha256::default();
+        digest.update(&bytes);
+        Some(digest.hex())
     }
 
     /// What was selected, and which build of it: for an image its path and the identity of its PDB, as symbol servers have it.

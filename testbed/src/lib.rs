@@ -13,8 +13,10 @@ macro_rules! complain {
     }};
 }
 
+pub mod cipher;
 pub mod debug;
 pub mod device;
+pub mod digest;
 pub mod driver;
 pub mod exit;
 pub mod image_file;

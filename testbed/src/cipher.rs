@@ -3,9 +3,9 @@
 //! The key is that of the RFC's examples, so nothing is secret afterwards. The nonce is the number of the chunk, so no two results are alike, and one that
 //! was left behind by another chunk is found.
 
+use crate::user::{Device, Dispatch, Program, Result};
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
-use testbed::user::{Device, Dispatch, Program, Result};
 
 /// Bytes of a chunk.
 pub const CHUNK: usize = 1 << 20;
@@ -16,7 +16,7 @@ const BLOCKS: u32 = (CHUNK / BLOCK) as u32;
 /// Lanes of a workgroup, as the program has it.
 const WORKGROUP: u32 = 64;
 /// Bytes of the program's arguments.
-pub(crate) const ARGUMENTS: usize = 60;
+pub const ARGUMENTS: usize = 60;
 /// Key of the examples of RFC 8439.
 const KEY: [u8; 32] = {
     let mut key = [0; 32];
@@ -31,26 +31,28 @@ const KEY: [u8; 32] = {
 const _: () = assert!(CHUNK.is_multiple_of(BLOCK) && BLOCKS.is_multiple_of(WORKGROUP));
 
 /// The CPU's own copy of a chunk.
-pub(crate) struct Chunk(Box<[u8]>);
+pub struct Chunk(Box<[u8]>);
 
-impl Chunk {
-    /// A chunk of zeros.
-    pub(crate) fn new() -> Self {
+/// A chunk of zeros.
+impl Default for Chunk {
+    fn default() -> Self {
         Self(vec![0; CHUNK].into_boxed_slice())
     }
+}
 
+impl Chunk {
     /// All bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// All bytes, to be filled.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
 
     /// Makes everything from `length` on zero.
-    pub(crate) fn pad_from(&mut self, length: usize) {
+    pub fn pad_from(&mut self, length: usize) {
         if let Some(rest) = self.0.get_mut(length..) {
             rest.fill(0);
         }
@@ -67,13 +69,13 @@ fn nonce(number: u64) -> [u8; 12] {
 }
 
 /// The program of the GPU in memory that it executes.
-pub(crate) fn program(device: &Device) -> Result<Program> {
+pub fn program(device: &Device) -> Result<Program> {
     let program = campanile_isa::assemble(campanile_isa::programs::CHACHA20);
     device.create_program(&program.expect("the program is one of this repository, which a test assembles"))
 }
 
 /// Arguments for the program: to encipher chunk `number`, which lies at the GPU address `data`.
-pub(crate) fn arguments(data: u64, number: u64) -> [u8; ARGUMENTS] {
+pub fn arguments(data: u64, number: u64) -> [u8; ARGUMENTS] {
     let mut arguments = [0; ARGUMENTS];
     let parts = [&data.to_le_bytes()[..], &0u32.to_le_bytes(), &BLOCKS.to_le_bytes(), &KEY, &nonce(number)];
     for (to, from) in arguments.iter_mut().zip(parts.into_iter().flatten()) {
@@ -83,12 +85,12 @@ pub(crate) fn arguments(data: u64, number: u64) -> [u8; ARGUMENTS] {
 }
 
 /// A run of the program over a whole chunk. The GPU writes what became of it to `report`.
-pub(crate) fn dispatch(program: &Program, arguments: u64, report: u64) -> Dispatch {
+pub fn dispatch(program: &Program, arguments: u64, report: u64) -> Dispatch {
     Dispatch { report, ..program.dispatch([BLOCKS / WORKGROUP, 1, 1], arguments) }
 }
 
 /// Holds what came back against the cipher of the CPU; in words what is wrong, if anything. Deciphers `returned` in place, which is the same comparison.
-pub(crate) fn mismatch(original: &[u8], returned: &mut [u8], number: u64) -> Option<String> {
+pub fn mismatch(original: &[u8], returned: &mut [u8], number: u64) -> Option<String> {
     if original.len() != CHUNK || returned.len() != CHUNK {
         return Some(format!("{} bytes came back, {CHUNK} expected", returned.len()));
     }
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn padding_clears_the_rest_only() {
-        let mut chunk = Chunk::new();
+        let mut chunk = Chunk::default();
         chunk.bytes_mut().fill(0xff);
         chunk.pad_from(10);
         assert!(chunk.bytes()[..10].iter().all(|byte| *byte == 0xff));
