@@ -75,9 +75,9 @@ impl RegisteredDriver {
         self.miniport.driver().pool().blocks().len()
     }
 
-    /// Lines of the machine's debug log, where DbgPrintEx writes.
-    pub fn debug_log(&self) -> Vec<String> {
-        self.miniport.driver().verifier().log_lines()
+    /// Lines of the machine's debug log, where DbgPrintEx writes, behind the first `position` ones, and the position for the next time.
+    pub fn debug_log_since(&self, position: u64) -> (Vec<String>, u64) {
+        self.miniport.driver().verifier().log_lines_since(position)
     }
 
     /// The event that stopped the machine, if it has stopped.

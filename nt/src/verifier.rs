@@ -1,6 +1,6 @@
 //! The verifier: notices a broken contract and records it as a bugcheck.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::lock::{Innermost, Mutex};
 #[derive(Default)]
 pub struct Verifier {
     first: OnceLock<Bugcheck>,
-    log: Mutex<Vec<String>, Innermost>,
+    log: Mutex<Kept, Innermost>,
     /// What drivers have said without an end of line, by driver.
     unfinished: Mutex<BTreeMap<String, String>, Innermost>,
     calls: Calls,
@@ -27,6 +27,13 @@ type Watcher = Arc<dyn Fn() + Send + Sync>;
 const LINE_LENGTH: usize = 4096;
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
 const LOG_LINES: usize = 4096;
+
+/// The newest lines of a log, and how many were there before them.
+#[derive(Default)]
+struct Kept {
+    lines: VecDeque<String>,
+    dropped: u64,
+}
 
 /// True once what machines log is to be printed as it comes.
 static SHOWN: AtomicBool = AtomicBool::new(false);
@@ -77,10 +84,11 @@ impl Verifier {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
         let mut log = self.log.lock();
-        if log.len() == LOG_LINES {
-            log.remove(0);
+        if log.lines.len() == LOG_LINES {
+            log.lines.pop_front();
+            log.dropped += 1;
         }
-        log.push(line);
+        log.lines.push_back(line);
     }
 
     /// Appends what a driver says, which may be part of a line or several lines.
@@ -100,11 +108,18 @@ impl Verifier {
 
     /// The debug log, with what drivers have begun to say at its end.
     pub fn log_lines(&self) -> Vec<String> {
-        let mut lines = self.log.lock().clone();
+        let mut lines = Vec::from(self.log.lock().lines.clone());
         let unfinished = self.unfinished.lock();
         let begun = unfinished.iter().filter(|(_, line)| !line.is_empty());
         lines.extend(begun.map(|(driver, line)| format!("{driver}: {}", line.trim_end())));
         lines
+    }
+
+    /// The whole lines that were logged behind the first `position` ones and are still kept, and how many there have been in all: the position for the next time.
+    pub fn log_lines_since(&self, position: u64) -> (Vec<String>, u64) {
+        let log = self.log.lock();
+        let seen = usize::try_from(position.saturating_sub(log.dropped)).unwrap_or(usize::MAX);
+        (log.lines.iter().skip(seen).cloned().collect(), log.dropped + log.lines.len() as u64)
     }
 
     /// The calls into drivers that have not returned.
@@ -134,6 +149,22 @@ mod tests {
         assert_eq!(told.load(Ordering::SeqCst), 1);
         verifier.watch(watcher(&told));
         assert_eq!(told.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn lines_behind_a_position_are_found_also_when_old_ones_are_no_longer_kept() {
+        let verifier = Verifier::default();
+        let said = |numbers: std::ops::Range<usize>| numbers.for_each(|number| verifier.log(number.to_string()));
+        said(0..3);
+        let (lines, position) = verifier.log_lines_since(1);
+        assert_eq!((lines, position), (vec!["1".to_owned(), "2".to_owned()], 3));
+        said(3..LOG_LINES);
+        let (_, position) = verifier.log_lines_since(position);
+        said(LOG_LINES..LOG_LINES + 2);
+        let (lines, next) = verifier.log_lines_since(position);
+        assert_eq!((lines, next), (vec![LOG_LINES.to_string(), (LOG_LINES + 1).to_string()], position + 2));
+        assert_eq!(verifier.log_lines_since(0).0.len(), LOG_LINES, "those that are kept");
+        assert_eq!(verifier.log_lines_since(next + 9), (Vec::new(), next), "of a position of another log");
     }
 
     #[test]

@@ -36,6 +36,11 @@ impl Machine {
         self.0.verifier.log_lines()
     }
 
+    /// Lines of the debug log behind the first `position` ones, as far as they are kept, and the position for the next time.
+    pub fn debug_log_since(&self, position: u64) -> (Vec<String>, u64) {
+        self.0.verifier.log_lines_since(position)
+    }
+
     /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
     pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
         self.0.rescues.take()

@@ -59,8 +59,8 @@ pub(crate) struct Log {
     given: isize,
     /// Rules of callbacks that the driver broke: a callback cannot end the case.
     broken: Vec<String>,
-    /// Lines of the driver in the machine's debug log that were looked at.
-    lines_seen: usize,
+    /// Lines of the machine's debug log that were looked at.
+    log_position: u64,
 }
 
 /// Text that every line of this driver has, behind the name under which it is loaded.
@@ -121,9 +121,9 @@ pub(crate) fn allocations(case: &Case<'_>) -> isize {
 
 /// The lines that the driver has printed since the last look. The log of the machine has remarks of the system as well, which come at any time.
 pub(crate) fn printed(case: &Case<'_>) -> Vec<String> {
-    let lines: Vec<String> = driver(case).debug_log().into_iter().filter(|line| line.contains(DRIVER_PREFIX)).collect();
-    let seen = log(|log| std::mem::replace(&mut log.lines_seen, lines.len()));
-    lines.into_iter().skip(seen).collect()
+    let (lines, seen) = driver(case).debug_log_since(log(|log| log.log_position));
+    log(|log| log.log_position = seen);
+    lines.into_iter().filter(|line| line.contains(DRIVER_PREFIX)).collect()
 }
 
 /// Calls a function of the driver.
