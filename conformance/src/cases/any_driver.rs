@@ -61,17 +61,17 @@ const QUEUED: u32 = 16;
 /// Bytes of the memory for the commands of a context.
 const COMMANDS: u64 = 64 << 10;
 /// Bytes of the memory that most cases work with.
-const SIZE: u64 = 64 << 10;
+pub const SIZE: u64 = 64 << 10;
 
 /// A device of a driver of which only the description is known.
 pub struct Lab {
     pub rig: Rig,
-    opaque: Opaque,
+    pub opaque: Opaque,
 }
 
 /// A context with a fence that says how far it is, and memory for its commands.
 pub struct Worker {
-    context: D3DKMT_HANDLE,
+    pub context: D3DKMT_HANDLE,
     fence: RawFence,
     commands: Memory,
     view: View,
@@ -139,7 +139,7 @@ impl Lab {
         }
     }
 
-    fn kinds(&self) -> impl Iterator<Item = bool> {
+    pub fn kinds(&self) -> impl Iterator<Item = bool> {
         [false, true].into_iter().filter(|local| self.opaque.allocation(1, *local).is_some())
     }
 
@@ -184,14 +184,14 @@ impl Lab {
     }
 
     /// As [`Lab::hand_over`], with a signal of the worker's fence behind the commands.
-    fn submit(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
+    pub fn submit(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
         self.hand_over(worker, commands)?;
         worker.done += 1;
         let signal = self.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]);
         granted(signal, "the signal behind the packet")
     }
 
-    fn wait(&self, worker: &Worker) -> Result<(), Failure> {
+    pub fn wait(&self, worker: &Worker) -> Result<(), Failure> {
         granted(self.rig.wait(&[worker.fence.handle], &[worker.done], false), "the wait for the packet")
     }
 
@@ -246,9 +246,11 @@ impl Lab {
 /// Checks that every word of part of a view is the pattern.
 pub fn holds(view: &View, offset: u64, size: u64, pattern: u32, what: &str) -> Result<(), Failure> {
     let bytes = view.read(offset, size);
-    let wrong = bytes.chunks_exact(4).position(|word| word != pattern.to_le_bytes());
-    ensure!(wrong.is_none(), "{what}: word {} is not {pattern:#x}", wrong.unwrap_or_default());
-    Ok(())
+    let words = bytes.as_chunks::<4>().0;
+    let is_wrong = |word: &&[u8; 4]| **word != pattern.to_le_bytes();
+    let Some(place) = words.iter().position(|word| is_wrong(&word)) else { return Ok(()) };
+    let (found, wrong, all) = (u32::from_le_bytes(words[place]), words.iter().filter(is_wrong).count(), words.len());
+    Err(Failure::new(format!("{what}: word {place} is {found:#010x}, not {pattern:#010x}; {wrong} of {all} are wrong")))
 }
 
 /// True if the description has commands that do not end.
@@ -256,7 +258,7 @@ pub fn knows_how_to_hang(case: &Case) -> Result<bool, Failure> {
     Ok(lab(case)?.opaque.hang().is_some())
 }
 
-fn lab(case: &Case) -> Result<Lab, Failure> {
+pub fn lab(case: &Case) -> Result<Lab, Failure> {
     Lab::new(case.rig()?)
 }
 
@@ -450,23 +452,25 @@ fn pressure(case: &Case) -> Result<(), Failure> {
     let mut worker = lab.worker()?;
     let own = lab.sizes()?.DedicatedVideoMemorySize;
     for local in lab.kinds() {
+        // No word of one kind of memory is one of the other's: memory that is used again must not pass for what came back.
+        let word = |number: u32| if local { 0x1ca1_0000 | number } else { 0x5e57_0000 | number };
         // A sixteenth of the GPU's own memory each, so that a third of them has to lie elsewhere.
         let part = if local { (own / 16).max(1 << 16).next_multiple_of(1 << 16) } else { 1 << 20 };
         ensure!(!local || u64::from(PARTS) * part > own, "{PARTS} parts of {part} bytes fit into {own}");
         let mut parts = Vec::new();
         for number in 0..PARTS {
             let memory = lab.memory(part, local)?;
-            lab.fill(&mut worker, memory.address, part, number)?;
+            lab.fill(&mut worker, memory.address, part, word(number))?;
             granted(lab.rig.evict(memory.handle), "evicting")?;
             parts.push(memory);
         }
         for (number, memory) in (0..).zip(&parts) {
             lab.rig.make_resident(memory.handle)?;
             // The half that the GPU writes again, and the half that only came back.
-            lab.fill(&mut worker, memory.address, part / 2, number + 1000)?;
+            lab.fill(&mut worker, memory.address, part / 2, word(number + 1000))?;
             let view = lab.rig.view(*memory)?;
-            holds(&view, 0, part / 2, number + 1000, "the half that was filled again")?;
-            holds(&view, part / 2, part / 2, number, "the half that came back")?;
+            holds(&view, 0, part / 2, word(number + 1000), "the half that was filled again")?;
+            holds(&view, part / 2, part / 2, word(number), "the half that came back")?;
             granted(lab.rig.destroy_allocation(memory.handle), "destroying a part")?;
         }
     }
@@ -536,11 +540,13 @@ fn threads(case: &Case) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
-/// Runs commands that must cost the device, beside another device that must not notice. They are made when everything else is there.
-fn costs_its_device(
+/// Runs commands that must cost the device, beside another device that must not notice. They are made when everything else is there; `then` is held
+/// before the device in error is destroyed.
+pub fn costs_its_device(
     lab: &Lab,
     other: &Lab,
     commands: impl FnOnce() -> Result<Vec<u8>, Failure>,
+    then: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     other.work()?;
     let mut worker = lab.worker()?;
@@ -550,6 +556,7 @@ fn costs_its_device(
     wait_until("an error of the device", || lab.is_active().is_ok_and(|active| !active))?;
     ensure!(other.is_active()?, "the other device is in error too");
     other.work()?;
+    then()?;
     granted(lab.rig.destroy(), "destroying the device in error")?;
     other.work()
 }
@@ -557,13 +564,14 @@ fn costs_its_device(
 fn fault(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
     let memory = lab.memory(SIZE, false)?;
-    costs_its_device(&lab, &other, || {
+    let commands = || {
         granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
         Ok(lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1 }))
-    })
+    };
+    costs_its_device(&lab, &other, commands, || Ok(()))
 }
 
 fn hang(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
-    costs_its_device(&lab, &other, || Ok(lab.opaque.hang().unwrap_or_default()))
+    costs_its_device(&lab, &other, || Ok(lab.opaque.hang().unwrap_or_default()), || Ok(()))
 }

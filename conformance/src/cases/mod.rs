@@ -6,6 +6,7 @@ pub mod adapter;
 pub mod adapter_info;
 pub mod adapter_registry;
 pub mod any_driver;
+pub mod any_driver_access;
 pub mod budget;
 pub mod caps;
 pub mod coherency;
@@ -118,4 +119,5 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     exit::CASES,
     testing::CASES,
     any_driver::CASES,
+    any_driver_access::CASES,
 ];

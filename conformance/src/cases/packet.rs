@@ -97,8 +97,7 @@ impl Plot {
 }
 
 pub fn prioritise(rig: &Rig, queue: &PacketQueue, priority: i32) -> Result<(), Failure> {
-    let mut arguments = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: queue.context, Priority: priority };
-    granted(rig.kmt.call(rig.kmt.table().D3DKMTSetContextSchedulingPriority, &mut arguments), "setting a priority")
+    granted(rig.set_priority(queue.context, priority), "setting a priority")
 }
 
 pub fn runs(rig: &Rig, node: u32) -> Result<(), Failure> {

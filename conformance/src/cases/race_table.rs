@@ -130,7 +130,7 @@ pub const OPERATIONS: &[Operation] = &[
     Operation::uses("Unlock2", ALLOCATION, |scene| scene.rig.unlock(scene.memory)),
     Operation::uses("CreateHwContext", 0, |scene| status(scene.rig.context(NODE_COPY))),
     Operation::takes("DestroyHwContext", CONTEXT, destroy_context),
-    Operation::uses("SetContextSchedulingPriority", CONTEXT, |scene| set_priority(scene, scene.context)),
+    Operation::uses("SetContextSchedulingPriority", CONTEXT, |scene| scene.rig.set_priority(scene.context, -1)),
     Operation::uses("CreateHwQueue", CONTEXT, |scene| {
         status(scene.rig.hw_queue(scene.context, D3DDDI_CREATEHWQUEUEFLAGS::new()))
     }),
@@ -160,7 +160,9 @@ pub const OPERATIONS: &[Operation] = &[
     Operation::uses("SubmitCommand", PACKETS, |scene| {
         scene.rig.submit_buffer(scene.packets, scene.commands + SUBMISSIONS * COMMANDS, 8)
     }),
-    Operation::uses("SetContextSchedulingPriority of packets", PACKETS, |scene| set_priority(scene, scene.packets)),
+    Operation::uses("SetContextSchedulingPriority of packets", PACKETS, |scene| {
+        scene.rig.set_priority(scene.packets, -1)
+    }),
     Operation::takes("DestroyContext", PACKETS, |scene| scene.rig.destroy_packet_context(scene.packets)),
     Operation::uses("CreateNativeFence", 0, |scene| status(scene.rig.create_fence(0))),
     Operation::uses("CreateSynchronizationObject2", 0, |scene| {
@@ -331,11 +333,6 @@ fn map(scene: &Scene) -> NTSTATUS {
 fn update(scene: &Scene) -> NTSTATUS {
     let operations = [map_operation((scene.reserved, BYTES), scene.memory, 0, 0)];
     scene.rig.update(&scene.rig.update_request(scene.context, (scene.monitored, 0), &operations))
-}
-
-fn set_priority(scene: &Scene, context: D3DKMT_HANDLE) -> NTSTATUS {
-    let mut arguments = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: -1 };
-    scene.rig.kmt.call(scene.rig.kmt.table().D3DKMTSetContextSchedulingPriority, &mut arguments)
 }
 
 fn destroy_context(scene: &Scene) -> NTSTATUS {

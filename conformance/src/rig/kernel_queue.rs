@@ -160,6 +160,12 @@ impl Rig {
         call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromGpu, &mut arguments)
     }
 
+    /// Gives a context a priority, from -7 to 7.
+    pub fn set_priority(&self, context: D3DKMT_HANDLE, priority: i32) -> NTSTATUS {
+        let mut arguments = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
+        self.kmt.call(self.kmt.table().D3DKMTSetContextSchedulingPriority, &mut arguments)
+    }
+
     /// As [`Rig::context_signal`], with flags and a list of contexts.
     pub fn context_signal2(
         &self,

@@ -1,0 +1,102 @@
+//! Cases for the driver of any GPU about who may see and write what, and whose packets come first.
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+
+use super::any_driver::{Lab, SIZE, costs_its_device, holds, lab};
+use crate::opaque::Values;
+use crate::{Boot, Case, Failure, granted};
+
+cases! { neutral "AnyDriver";
+    "AnyDriver.NewMemoryIsZero" on Boot::Fresh, "dxgk_buildpagingbuffer_fillvirtual":
+        "Memory of each kind that programs have used and given back is zero, every word of it, for the program that gets it next."
+        => new_memory;
+    "AnyDriver.ReadOnlyMappingIsNotWritten" on Boot::Fresh, "d3dddigpuvirtualaddress_protection_type":
+        "Commands that write through a mapping without the right to write change nothing and put their own device into error, if the GPU claims read-only memory; another device goes on."
+        => read_only;
+    "AnyDriver.PacketsOfHigherPriorityAreNotLost" on Boot::Shared, "dxgkddi_preemptcommand":
+        "Packets of a context of higher priority come between those of another one, time after time, and each packet of both is done once and in the order of its context."
+        => priorities;
+}
+
+fn new_memory(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    for round in 1..=4_u32 {
+        for local in lab.kinds() {
+            // Odd sizes in turn, so that what is used again begins and ends elsewhere.
+            let size = SIZE * u64::from(round) + 4096;
+            let memories = (0..4).map(|_| lab.memory(size, local)).collect::<Result<Vec<_>, Failure>>()?;
+            let mut worker = lab.worker()?;
+            for memory in &memories {
+                let what = format!("new memory, round {round}, local {local}");
+                holds(&lab.rig.view(*memory)?, 0, size, 0, &what)?;
+                lab.fill(&mut worker, memory.address, size, 0xdead_0000 | round)?;
+            }
+            for memory in memories {
+                granted(lab.rig.destroy_allocation(memory.handle), "giving memory back")?;
+            }
+            granted(lab.rig.destroy_packet_context(worker.context), "destroying the context")?;
+        }
+    }
+    Ok(())
+}
+
+fn claims_read_only_memory(lab: &Lab) -> Result<bool, Failure> {
+    let mut caps = D3DKMT_QUERY_GPUMMU_CAPS::zeroed();
+    let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_QUERY_GPUMMU_CAPS;
+    granted(lab.rig.kmt.ask(lab.rig.adapter, kind, &mut caps), "KMTQAITYPE_QUERY_GPUMMU_CAPS")?;
+    Ok(caps.Caps.Flags.ReadOnlyMemorySupported())
+}
+
+fn read_only(case: &Case) -> Result<(), Failure> {
+    let (mut lab, mut other) = (lab(case)?, lab(case)?);
+    if !claims_read_only_memory(&lab)? {
+        return Err(Failure::NotApplicable("the driver does not claim ReadOnlyMemorySupported".to_owned()));
+    }
+    for local in other.kinds().collect::<Vec<_>>() {
+        let memory = lab.memory(SIZE, local)?;
+        let view = lab.rig.view(memory)?;
+        view.fill(0x11);
+        let commands = || {
+            let mut request = lab.rig.map_request(memory.handle, SIZE);
+            request.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new();
+            let target = lab.rig.map(request)?;
+            Ok(lab.opaque.fill(Values { size: SIZE, target, pattern: 0x2222_2222 }))
+        };
+        let unchanged = || holds(&view, 0, SIZE, 0x1111_1111, "memory without the right to write");
+        costs_its_device(&lab, &other, commands, unchanged)?;
+        (lab, other) = (super::any_driver::lab(case)?, super::any_driver::lab(case)?);
+    }
+    Ok(())
+}
+
+fn priorities(case: &Case) -> Result<(), Failure> {
+    const ROUNDS: u32 = 8;
+    const STEP: u64 = 4096;
+    let lab = lab(case)?;
+    let memory = lab.memory(2 * SIZE, false)?;
+    let view = lab.rig.view(memory)?;
+    let (mut low, mut high) = (lab.worker()?, lab.worker()?);
+    granted(lab.rig.set_priority(low.context, -7), "the lowest priority")?;
+    granted(lab.rig.set_priority(high.context, 7), "the highest priority")?;
+    for round in 1..=ROUNDS {
+        let word = |packet: u32| 0x3000_0000 | round << 8 | packet;
+        for packet in 1..=8_u32 {
+            // Each packet fills one step less than the one before: a step shows which was the last to fill it.
+            let size = SIZE - u64::from(packet - 1) * STEP;
+            let commands = lab.opaque.fill(Values { size, target: memory.address, pattern: word(packet) });
+            lab.submit(&mut low, &commands)?;
+            let target = memory.address + SIZE;
+            let commands = lab.opaque.fill(Values { size, target, pattern: !word(packet) });
+            lab.submit(&mut high, &commands)?;
+        }
+        lab.wait(&high)?;
+        lab.wait(&low)?;
+        for packet in 1..8_u32 {
+            let offset = SIZE - u64::from(packet) * STEP;
+            holds(&view, offset, STEP, word(packet), "a step of the context of low priority")?;
+            holds(&view, SIZE + offset, STEP, !word(packet), "a step of the context of high priority")?;
+        }
+    }
+    Ok(())
+}
