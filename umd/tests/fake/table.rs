@@ -64,7 +64,7 @@ thunks! {
     D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) = |fake, args| {
         // What is there may be on another device, while there is one.
         let last = fake.objects.values().filter(|object| matches!(object, Object::Device)).count() == 1;
-        if last && fake.any(|object| !matches!(object, Object::Device | Object::Adapter | Object::Kernel(_))) {
+        if last && fake.any(|object| !matches!(object, Object::Device | Object::Adapter | Object::Kernel(_) | Object::KernelResource { .. })) {
             fake.violations.push("device destroyed before what is on it".into());
         }
         fake.remove(args.hDevice, "device")
@@ -89,11 +89,23 @@ thunks! {
     };
     D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE) = |fake, args| fake.remove(args.hPagingQueue, "paging queue");
     D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION) = create_allocation;
+    D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE) = query_resource;
+    D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE) = open_resource;
     D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2) = |fake, args| {
-        assert_eq!(args.AllocationCount, 1);
-        // SAFETY: one handle, as counted.
-        let handle = unsafe { *args.phAllocationList };
+        let handle = match args.hResource {
+            0 => {
+                assert_eq!(args.AllocationCount, 1);
+                // SAFETY: one handle, as counted.
+                unsafe { *args.phAllocationList }
+            }
+            // The resource of an allocation has the number behind it.
+            resource => {
+                assert_eq!((args.AllocationCount, args.phAllocationList.is_null()), (0, true));
+                resource - 1
+            }
+        };
         let allocation = fake.allocation(handle);
+        assert_eq!(allocation.shared, args.hResource != 0);
         if (allocation.resident, allocation.address, allocation.locks) != (0, 0, 0) {
             fake.violations.push("allocation destroyed in use".into());
         }
@@ -364,7 +376,12 @@ thunks! {
         // SAFETY: one value, as counted.
         let value = unsafe { *args.FenceValueArray };
         match fake.objects.get(&object) {
-            Some(Object::Fence(fence)) if fence.may_signal => fence.set(value),
+            Some(Object::Fence(fence)) if fence.may_signal => {
+                if value < fence.current.get(0) && !args.Flags.AllowFenceRewind() {
+                    return STATUS_INVALID_PARAMETER;
+                }
+                fence.set(value);
+            }
             _ => return fake.violation("signal of no fence, or of one that may not be signalled".into()),
         }
         fake.wake();
@@ -389,6 +406,17 @@ unsafe extern "win64" fn D3DKMTShareObjects(
         assert_eq!((count, length), (1, 48));
         // SAFETY: one object, as counted.
         let object = unsafe { objects.read() };
+        if let Some(Object::Allocation(allocation)) = fake.objects.get(&(object - 1)).filter(|_| access == 0x1000_0000)
+        {
+            let (memory, data) = (allocation.memory.clone(), allocation.data);
+            if !allocation.shared {
+                return fake.violation("sharing of a private allocation".into());
+            }
+            let number = fake.insert(Object::KernelResource { memory, data });
+            // SAFETY: the caller's place for the handle.
+            unsafe { handle.write(std::ptr::without_provenance_mut(number as usize)) };
+            return STATUS_SUCCESS;
+        }
         let Some(Object::Fence(fence)) =
             fake.objects.get(&object).filter(|_| [0x1000_0000, 0x2_0001, 0x2_0002].contains(&access))
         else {
@@ -414,7 +442,7 @@ unsafe extern "win64" fn NtClose(handle: HANDLE) -> NTSTATUS {
         }
         let number = u32::try_from(handle.addr()).unwrap_or(0);
         match fake.objects.get(&number) {
-            Some(Object::Kernel(_)) => fake.remove(number, "kernel handle"),
+            Some(Object::Kernel(_) | Object::KernelResource { .. }) => fake.remove(number, "kernel handle"),
             _ => STATUS_INVALID_HANDLE,
         }
     })
@@ -498,10 +526,49 @@ fn create_allocation(fake: &mut Fake, args: &mut D3DKMT_CREATEALLOCATION) -> NTS
     if data.size > 1 << 34 {
         return STATUS_NO_MEMORY;
     }
-    let memory = Pages::new(data.size as usize);
+    let flags = args.Flags;
+    let shared = flags.NtSecuritySharing();
+    assert_eq!((flags.CreateResource(), flags.CreateShared()), (shared, shared));
+    info.hAllocation = insert_allocation(fake, Rc::new(Pages::new(data.size as usize)), data, shared);
+    args.hResource = if shared { info.hAllocation + 1 } else { 0 };
+    STATUS_SUCCESS
+}
+
+fn insert_allocation(fake: &mut Fake, memory: Rc<Pages>, data: AllocationData, shared: bool) -> u32 {
     let protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new();
-    let allocation = Allocation { memory, data, resident: 0, address: 0, protection, locks: 0, offered: false };
-    info.hAllocation = fake.insert(Object::Allocation(allocation));
+    let allocation = Allocation { memory, data, resident: 0, address: 0, protection, locks: 0, offered: false, shared };
+    fake.insert(Object::Allocation(allocation))
+}
+
+/// The memory behind a kernel handle of a resource.
+fn kernel_resource(fake: &Fake, handle: HANDLE) -> Result<(Rc<Pages>, AllocationData), NTSTATUS> {
+    match fake.objects.get(&(handle.addr() as u32)) {
+        Some(Object::KernelResource { memory, data }) => Ok((memory.clone(), *data)),
+        Some(Object::Kernel(_)) => Err(STATUS_OBJECT_TYPE_MISMATCH),
+        _ => Err(STATUS_INVALID_HANDLE),
+    }
+}
+
+fn query_resource(fake: &mut Fake, args: &mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE) -> NTSTATUS {
+    if let Err(status) = kernel_resource(fake, args.hNtHandle) {
+        return status;
+    }
+    (args.NumAllocations, args.TotalPrivateDriverDataSize) = (1, AllocationData::SIZE as u32);
+    STATUS_SUCCESS
+}
+
+fn open_resource(fake: &mut Fake, args: &mut D3DKMT_OPENRESOURCEFROMNTHANDLE) -> NTSTATUS {
+    let (memory, data) = match kernel_resource(fake, args.hNtHandle) {
+        Ok(found) => found,
+        Err(status) => return status,
+    };
+    assert_eq!((args.NumAllocations, args.TotalPrivateDriverDataBufferSize as usize), (1, AllocationData::SIZE));
+    // SAFETY: a place for the data of the one allocation, as sized.
+    unsafe { args.pTotalPrivateDriverDataBuffer.cast::<[u8; AllocationData::SIZE]>().write(data.to_bytes()) };
+    let handle = insert_allocation(fake, memory, data, true);
+    // SAFETY: a place for one allocation, as counted.
+    unsafe { (*args.pOpenAllocationInfo2).hAllocation = handle };
+    args.hResource = handle + 1;
     STATUS_SUCCESS
 }
 
