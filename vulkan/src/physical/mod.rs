@@ -1,6 +1,7 @@
 //! The physical device: an adapter, and what it has.
 
 mod commands;
+mod external;
 mod features;
 mod images;
 mod limits;
@@ -8,6 +9,7 @@ mod memory;
 mod properties;
 
 pub(crate) use commands::is_command_of;
+pub(crate) use external::{external_fence, external_memory, external_semaphore};
 pub(crate) use features::{extend as extend_features, features, has_all, has_features};
 pub(crate) use images::{format_properties, format_properties2, image_format_properties};
 pub(crate) use limits::{ALIGNMENT, DESCRIPTORS_OF_SET, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
@@ -37,7 +39,15 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_descriptor_update_template", 1),
     ("VK_KHR_device_group", 4),
     ("VK_KHR_driver_properties", 1),
+    ("VK_KHR_external_fence", 1),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_fence_fd", 1),
     ("VK_KHR_external_memory", 1),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_memory_fd", 1),
+    ("VK_KHR_external_semaphore", 1),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_semaphore_fd", 1),
     ("VK_KHR_format_feature_flags2", 2),
     ("VK_KHR_get_memory_requirements2", 1),
     ("VK_KHR_global_priority", 1),

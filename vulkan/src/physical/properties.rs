@@ -9,6 +9,7 @@ use campanile_hw::pci::{DEVICE_ID, VENDOR_ID};
 use super::limits::{ALIGNMENT, DESCRIPTORS_OF_SET, SUBGROUP_SIZE, limits};
 use super::{API_VERSION, PhysicalDevice};
 use crate::app::App;
+use crate::machine;
 
 const DEVICE_NAME: &str = "Campanile compute GPU";
 const DRIVER_NAME: &str = "campanile";
@@ -43,9 +44,13 @@ pub(crate) fn write_name(to: &mut [c_char], name: &str) {
     }
 }
 
+/// Devices with the same one take each other's descriptors: it is that of an adapter of a machine. [Vulkan: External Memory Handle Types Compatibility]
 fn device_uuid(device: &PhysicalDevice) -> [u8; vk::UUID_SIZE] {
     let mut uuid = *b"campanile gpu\0\0\0";
     for (to, byte) in uuid.iter_mut().rev().zip(luid(device)) {
+        *to ^= byte;
+    }
+    for (to, byte) in uuid.iter_mut().zip(machine::number().to_le_bytes()) {
         *to ^= byte;
     }
     uuid

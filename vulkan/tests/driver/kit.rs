@@ -141,7 +141,14 @@ impl Bench {
             .private_data(true)
             .maintenance4(true)
             .pipeline_creation_cache_control(true);
-        let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);
+        let extensions = [
+            vk::KHR_PUSH_DESCRIPTOR_NAME,
+            vk::EXT_DEVICE_FAULT_NAME,
+            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
+            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+            vk::KHR_EXTERNAL_FENCE_FD_NAME,
+        ];
+        let extensions = extensions.map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         let features = vk::PhysicalDeviceFeatures::default()
             .shader_storage_image_extended_formats(true)

@@ -6,6 +6,7 @@
 mod answers;
 mod compute;
 mod extensions;
+mod external;
 mod images;
 mod interface;
 mod kit;
@@ -13,4 +14,5 @@ mod loss;
 mod order;
 mod picture;
 mod programs;
+mod strangers;
 mod transfer;
