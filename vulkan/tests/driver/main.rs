@@ -14,5 +14,6 @@ mod loss;
 mod order;
 mod picture;
 mod programs;
+mod queries;
 mod strangers;
 mod transfer;
