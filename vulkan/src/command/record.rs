@@ -147,14 +147,16 @@ impl Recording {
         {
             return Ok(block);
         }
+        let base_bytes = base.map_or(0, |_| size_of::<[u32; 3]>());
+        let block = self.arguments.place(layout.size as usize + base_bytes)?;
         let mut bytes = vec![0u8; layout.size as usize];
         bytes.iter_mut().zip(&self.push).take(layout.push as usize).for_each(|(to, byte)| *to = *byte);
         for (place, set) in layout.places().iter().zip(&self.sets) {
-            let count = place.bytes() as usize;
-            bytes.iter_mut().skip(place.offset as usize).take(count).zip(set.bytes()).for_each(|(to, byte)| *to = byte);
+            let (count, set) = (place.bytes() as usize, set.bytes(block.address() + u64::from(place.offset)));
+            bytes.iter_mut().skip(place.offset as usize).take(count).zip(set).for_each(|(to, byte)| *to = byte);
         }
         bytes.extend(base.iter().flatten().flat_map(|first| first.to_le_bytes()));
-        let block = self.arguments.write(&bytes)?;
+        block.write(0, &bytes)?;
         let sets = layout.places().iter().zip(&self.sets);
         self.late.extend(sets.filter_map(|(place, set)| set.late(&block, place)));
         self.block = Some((block.address(), base));

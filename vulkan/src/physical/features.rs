@@ -89,7 +89,7 @@ structures! {
         subgroup_broadcast_dynamic_id,
     }
     PhysicalDeviceVulkan13Features: 15 {
-        robust_image_access,
+        robust_image_access, inline_uniform_block,
         pipeline_creation_cache_control, private_data, subgroup_size_control, compute_full_subgroups,
         synchronization2, maintenance4,
     }
@@ -115,6 +115,7 @@ structures! {
     PhysicalDeviceFaultFeaturesEXT: 2 { device_fault }
     PhysicalDeviceGlobalPriorityQueryFeaturesKHR: 1 { global_priority_query }
     PhysicalDeviceImageRobustnessFeatures: 1 { robust_image_access }
+    PhysicalDeviceInlineUniformBlockFeatures: 2 { inline_uniform_block }
     PhysicalDeviceScalarBlockLayoutFeatures: 1 { scalar_block_layout }
     PhysicalDeviceUniformBufferStandardLayoutFeatures: 1 { uniform_buffer_standard_layout }
     PhysicalDeviceShaderSubgroupExtendedTypesFeatures: 1 { shader_subgroup_extended_types }
@@ -135,7 +136,6 @@ structures! {
     PhysicalDeviceShaderDrawParametersFeatures: 1 {}
     PhysicalDeviceImagelessFramebufferFeatures: 1 {}
     PhysicalDeviceSeparateDepthStencilLayoutsFeatures: 1 {}
-    PhysicalDeviceInlineUniformBlockFeatures: 2 {}
     PhysicalDeviceShaderDemoteToHelperInvocationFeatures: 1 {}
     PhysicalDeviceShaderTerminateInvocationFeatures: 1 {}
     PhysicalDeviceTextureCompressionASTCHDRFeatures: 1 {}

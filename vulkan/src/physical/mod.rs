@@ -12,7 +12,9 @@ pub(crate) use commands::is_command_of;
 pub(crate) use external::{external_fence, external_memory, external_semaphore};
 pub(crate) use features::{extend as extend_features, features, has_all, has_features};
 pub(crate) use images::{format_properties, format_properties2, image_format_properties};
-pub(crate) use limits::{ALIGNMENT, DESCRIPTORS_OF_SET, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
+pub(crate) use limits::{
+    ALIGNMENT, DESCRIPTORS_OF_SET, INLINE_BLOCKS_MAX, INLINE_BYTES_MAX, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX,
+};
 pub(crate) use memory::MemoryKind;
 pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties, write_name};
 
@@ -75,6 +77,7 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_EXT_global_priority_query", 1),
     ("VK_EXT_host_query_reset", 1),
     ("VK_EXT_image_robustness", 1),
+    ("VK_EXT_inline_uniform_block", 1),
     ("VK_EXT_memory_budget", 1),
     ("VK_EXT_pipeline_creation_cache_control", 3),
     ("VK_EXT_private_data", 1),

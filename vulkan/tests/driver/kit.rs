@@ -138,6 +138,7 @@ impl Bench {
             .vulkan_memory_model_device_scope(true);
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
             .synchronization2(true)
+            .inline_uniform_block(true)
             .private_data(true)
             .maintenance4(true)
             .pipeline_creation_cache_control(true);

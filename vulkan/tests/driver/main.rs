@@ -8,6 +8,7 @@ mod compute;
 mod extensions;
 mod external;
 mod images;
+mod inline;
 mod interface;
 mod kit;
 mod loss;
