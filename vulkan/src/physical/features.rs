@@ -20,6 +20,7 @@ pub(crate) fn features() -> vk::PhysicalDeviceFeatures {
         .shader_storage_image_array_dynamic_indexing(true)
         .shader_storage_image_extended_formats(true)
         .shader_storage_image_read_without_format(true)
+        .shader_storage_image_write_without_format(true)
 }
 
 /// True if all of the features are on that an application asks for.
@@ -91,7 +92,7 @@ structures! {
     PhysicalDeviceVulkan13Features: 15 {
         robust_image_access, inline_uniform_block,
         pipeline_creation_cache_control, private_data, subgroup_size_control, compute_full_subgroups,
-        synchronization2, maintenance4,
+        synchronization2, maintenance4, shader_zero_initialize_workgroup_memory,
     }
     PhysicalDevice16BitStorageFeatures: 4 {
         storage_buffer16_bit_access, uniform_and_storage_buffer16_bit_access, storage_push_constant16,
@@ -128,6 +129,7 @@ structures! {
     PhysicalDeviceSubgroupSizeControlFeatures: 2 { subgroup_size_control, compute_full_subgroups }
     PhysicalDeviceSynchronization2Features: 1 { synchronization2 }
     PhysicalDeviceMaintenance4Features: 1 { maintenance4 }
+    PhysicalDeviceZeroInitializeWorkgroupMemoryFeatures: 1 { shader_zero_initialize_workgroup_memory }
     // Of Vulkan 1.1 to 1.3, and off.
     PhysicalDeviceMultiviewFeatures: 3 {}
     PhysicalDeviceVariablePointersFeatures: 2 {}
@@ -139,7 +141,6 @@ structures! {
     PhysicalDeviceShaderDemoteToHelperInvocationFeatures: 1 {}
     PhysicalDeviceShaderTerminateInvocationFeatures: 1 {}
     PhysicalDeviceTextureCompressionASTCHDRFeatures: 1 {}
-    PhysicalDeviceZeroInitializeWorkgroupMemoryFeatures: 1 {}
     PhysicalDeviceDynamicRenderingFeatures: 1 {}
     PhysicalDeviceShaderIntegerDotProductFeatures: 1 {}
 }

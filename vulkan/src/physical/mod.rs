@@ -71,6 +71,7 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_timeline_semaphore", 2),
     ("VK_KHR_uniform_buffer_standard_layout", 1),
     ("VK_KHR_vulkan_memory_model", 3),
+    ("VK_KHR_zero_initialize_workgroup_memory", 1),
     ("VK_EXT_calibrated_timestamps", 2),
     ("VK_EXT_device_fault", 2),
     ("VK_EXT_global_priority", 2),

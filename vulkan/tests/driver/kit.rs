@@ -139,6 +139,7 @@ impl Bench {
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
             .synchronization2(true)
             .inline_uniform_block(true)
+            .shader_zero_initialize_workgroup_memory(true)
             .private_data(true)
             .maintenance4(true)
             .pipeline_creation_cache_control(true);
@@ -154,6 +155,7 @@ impl Bench {
         let features = vk::PhysicalDeviceFeatures::default()
             .shader_storage_image_extended_formats(true)
             .shader_storage_image_read_without_format(true)
+            .shader_storage_image_write_without_format(true)
             .shader_storage_image_array_dynamic_indexing(true);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
