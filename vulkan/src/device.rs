@@ -93,7 +93,7 @@ impl Device {
     /// The program that copies results of queries, which is assembled when it is asked for first.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// The error of the operating system, as [`result`] translates it.
     pub(crate) fn copies(&self) -> Answer<Program> {
         if let Some(program) = self.copies.get() {
             return Ok(program.clone());

@@ -21,6 +21,7 @@ use wddm_ddi::{kmt::*, status::*, types::*};
 
 mod gpu;
 mod kernel_queue;
+mod resource;
 mod table;
 
 pub(crate) use table::THUNKS;

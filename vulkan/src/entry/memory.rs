@@ -20,7 +20,10 @@ commands! { app;
         = drop(DeviceMemory::release(memory));
     vkGetMemoryFdKHR: PFN_vkGetMemoryFdKHR(
         device: vk::Device, info: *const vk::MemoryGetFdInfoKHR<'_>, out: *mut c_int) -> vk::Result
-        = app.need(info).and_then(|info| DeviceMemory::needed(info.memory)?.export()).map(|fd| app.put(out, fd));
+        = app.need(info).and_then(|info| match info.handle_type {
+            vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD => DeviceMemory::needed(info.memory)?.export(),
+            _ => Err(vk::Result::ERROR_UNKNOWN),
+        }).map(|fd| app.put(out, fd));
     // Only descriptors of other types than opaque ones have properties, and there are none.
     vkGetMemoryFdPropertiesKHR: PFN_vkGetMemoryFdPropertiesKHR(device: vk::Device,
         kind: vk::ExternalMemoryHandleTypeFlags, fd: c_int, out: *mut vk::MemoryFdPropertiesKHR<'_>) -> vk::Result
@@ -96,7 +99,12 @@ fn allocate(
             DeviceMemory::import(device, kind, size, import.fd)?
         }
         Some(_) => return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE),
-        None => DeviceMemory::new(device, kind, size, export.is_some_and(|export| !export.handle_types.is_empty()))?,
+        None => DeviceMemory::new(
+            device,
+            kind,
+            size,
+            export.is_some_and(|export| export.handle_types.contains(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD)),
+        )?,
     };
     app.put(out, memory.register());
     Ok(())

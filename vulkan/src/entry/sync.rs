@@ -45,13 +45,19 @@ commands! { app;
         = wait_fences(app.slice(fences, count), all != vk::FALSE, timeout);
     vkGetSemaphoreFdKHR: PFN_vkGetSemaphoreFdKHR(
         device: vk::Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, out: *mut c_int) -> vk::Result
-        = app.need(info).and_then(|info| Semaphore::needed(info.semaphore)?.export()).map(|fd| app.put(out, fd));
+        = app.need(info).and_then(|info| match info.handle_type {
+            vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD => Semaphore::needed(info.semaphore)?.export(),
+            _ => Err(vk::Result::ERROR_UNKNOWN),
+        }).map(|fd| app.put(out, fd));
     vkImportSemaphoreFdKHR: PFN_vkImportSemaphoreFdKHR(
         device: vk::Device, info: *const vk::ImportSemaphoreFdInfoKHR<'_>) -> vk::Result
         = app.need(info).and_then(|info| import_semaphore(app, device, info));
     vkGetFenceFdKHR: PFN_vkGetFenceFdKHR(
         device: vk::Device, info: *const vk::FenceGetFdInfoKHR<'_>, out: *mut c_int) -> vk::Result
-        = app.need(info).and_then(|info| Fence::needed(info.fence)?.export()).map(|fd| app.put(out, fd));
+        = app.need(info).and_then(|info| match info.handle_type {
+            vk::ExternalFenceHandleTypeFlags::OPAQUE_FD => Fence::needed(info.fence)?.export(),
+            _ => Err(vk::Result::ERROR_UNKNOWN),
+        }).map(|fd| app.put(out, fd));
     vkImportFenceFdKHR: PFN_vkImportFenceFdKHR(
         device: vk::Device, info: *const vk::ImportFenceFdInfoKHR<'_>) -> vk::Result
         = app.need(info).and_then(|info| import_fence(app, device, info));
@@ -116,7 +122,8 @@ fn create_semaphore(
     let kind = app.find::<vk::SemaphoreTypeCreateInfo<'_>>(info.p_next);
     let timeline = kind.filter(|kind| kind.semaphore_type == vk::SemaphoreType::TIMELINE);
     let export = app.find::<vk::ExportSemaphoreCreateInfo<'_>>(info.p_next);
-    let exportable = export.is_some_and(|export| !export.handle_types.is_empty());
+    let opaque = vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD;
+    let exportable = export.is_some_and(|export| export.handle_types.contains(opaque));
     let semaphore = Semaphore::new(device, timeline.map(|kind| kind.initial_value), exportable)?;
     app.put(out, semaphore.register());
     Ok(())
@@ -154,7 +161,8 @@ fn create_fence(
 ) -> Answer<()> {
     let (device, info) = (app.object::<Device>(device)?, app.need(info)?);
     let export = app.find::<vk::ExportFenceCreateInfo<'_>>(info.p_next);
-    let exportable = export.is_some_and(|export| !export.handle_types.is_empty());
+    let opaque = vk::ExternalFenceHandleTypeFlags::OPAQUE_FD;
+    let exportable = export.is_some_and(|export| export.handle_types.contains(opaque));
     let fence = Fence::new(device, info.flags.contains(vk::FenceCreateFlags::SIGNALED), exportable)?;
     app.put(out, fence.register());
     Ok(())

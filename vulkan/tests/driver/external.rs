@@ -21,7 +21,7 @@ pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) struct Side {
     pub(crate) bench: Bench,
     pub(crate) memory: ash::khr::external_memory_fd::Device,
-    semaphore: ash::khr::external_semaphore_fd::Device,
+    pub(crate) semaphore: ash::khr::external_semaphore_fd::Device,
     fence: ash::khr::external_fence_fd::Device,
 }
 
@@ -333,7 +333,7 @@ fn a_timeline_that_is_imported_is_one_with_the_exported_one() {
     ours.submit(1, None, None, Some((exported, 5)), vk::Fence::null());
     ours.wait(exported, 6);
     theirs.wait(imported, 6);
-    // What was imported is exported again.
+    // An imported payload is exported again.
     let third = ours.semaphore(Some(0));
     ours.import_semaphore(theirs.export_semaphore(imported).expect("a descriptor"), third, false).expect("imported");
     assert_eq!(ours.value(third), 6);

@@ -62,4 +62,16 @@ fn memory_and_semaphores_that_were_not_made_for_export_are_not_exported() {
     assert!(side.export_semaphore(semaphore).is_err());
     // SAFETY: nothing uses it.
     unsafe { side.bench.device.destroy_semaphore(semaphore, None) };
+    // Nor does anything become a descriptor of a type that there is not.
+    let (memory, kept) = (side.exportable(0), side.semaphore(None));
+    let of_memory =
+        vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT);
+    let of_semaphore =
+        vk::SemaphoreGetFdInfoKHR::default().semaphore(kept).handle_type(vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD);
+    // SAFETY: objects of this device; the type is what the results are about.
+    unsafe {
+        assert!(side.memory.get_memory_fd(&of_memory).is_err());
+        assert!(side.semaphore.get_semaphore_fd(&of_semaphore).is_err());
+    }
+    side.free(memory);
 }
