@@ -32,7 +32,7 @@ pub(crate) struct Write {
     pub(crate) what: Written,
 }
 
-/// What is written.
+/// Contents of a write: descriptors, or the bytes of an inline uniform block.
 pub(crate) enum Written {
     Descriptors(Vec<Range>),
     Bytes(Vec<u8>),
