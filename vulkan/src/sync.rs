@@ -31,6 +31,9 @@ pub(crate) struct Point {
 struct Payloads<P> {
     permanent: Arc<P>,
     temporary: Option<Arc<P>>,
+    /// The temporary one that was waited for last. The GPU may still wait for it, until the object ends or imports another one, both of which the application
+    /// does when no submission that names the object is pending. [Vulkan: VUID-vkImportSemaphoreFdKHR-semaphore-01142]
+    waited: Option<Arc<P>>,
 }
 
 /// The payloads of an object, which an import replaces.
@@ -38,7 +41,7 @@ struct Imported<P>(Mutex<Payloads<P>>);
 
 impl<P> Imported<P> {
     fn new(payload: P) -> Self {
-        Self(Mutex::new(Payloads { permanent: Arc::new(payload), temporary: None }))
+        Self(Mutex::new(Payloads { permanent: Arc::new(payload), temporary: None, waited: None }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Payloads<P>> {
@@ -54,7 +57,10 @@ impl<P> Imported<P> {
     /// The payload that the object has now; afterwards it has the permanent one.
     fn used_up(&self) -> Arc<P> {
         let mut payloads = self.lock();
-        payloads.temporary.take().unwrap_or_else(|| payloads.permanent.clone())
+        match payloads.temporary.take() {
+            Some(temporary) => payloads.waited.insert(temporary).clone(),
+            None => payloads.permanent.clone(),
+        }
     }
 
     /// The permanent payload, which the object has from now on.
@@ -66,10 +72,11 @@ impl<P> Imported<P> {
 
     fn replace(&self, payload: P, is_temporary: bool) {
         let (mut payloads, payload) = (self.lock(), Arc::new(payload));
+        payloads.waited = None;
         if is_temporary {
             payloads.temporary = Some(payload);
         } else {
-            *payloads = Payloads { permanent: payload, temporary: None };
+            (payloads.permanent, payloads.temporary) = (payload, None);
         }
     }
 }
