@@ -480,7 +480,7 @@ fn exports() {
     // The other process fills the memory when this one has signalled both semaphores, and says so.
     side.submit(0, None, None, Some((binary, 0)), vk::Fence::null());
     side.submit(0, None, None, Some((timeline, 2)), vk::Fence::null());
-    // Who has failed signals nothing.
+    // A process that has failed signals nothing, so that its end comes before the wait.
     assert!(other.wait().expect("an end").success());
     side.wait(timeline, 3);
     assert_eq!(side.ends(memory), [WORD; 2]);
