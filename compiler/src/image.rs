@@ -4,7 +4,7 @@ use campanile_hw::isa::{MemoryFormat, Op as I, Type as T};
 use rspirv::spirv::{Dim, ImageOperands, Op};
 
 use crate::error::{Result, malformed, unsupported, unsupported_form};
-use crate::ir::{Inst as Ir, Src};
+use crate::ir::{Inst as Ir, Src, V};
 use crate::lower::Lower;
 use crate::read::Inst;
 use crate::record::{image, texel_of};
@@ -143,12 +143,9 @@ impl Lower<'_> {
         let ty = self.types.image_of(opaque.ty)?;
         let operands = self.image_operands(inst, 3)?;
         let place = self.place(&ty, inst.arg(1)?, operands.offset)?;
-        let texel = texel_of(ty.format).ok_or_else(|| {
-            unsupported_form(
-                inst.op,
-                "of a format that the module does not name (capability StorageImageWriteWithoutFormat)",
-            )
-        })?;
+        let Some(texel) = texel_of(ty.format) else {
+            return self.write_by_record(opaque.image, place, inst.arg(2)?, ty.sampled);
+        };
         let values = self.data(inst.arg(2)?)?;
         let words = self.encode(&texel, &values)?;
         let level = self.level(opaque.image, Src::Const(0))?;
@@ -165,6 +162,18 @@ impl Lower<'_> {
                 lower.ir.emit(Ir { modifier: format as u8, ..inst })?;
             }
             Ok(())
+        })
+    }
+
+    /// A store whose format is the one in the record of the image.
+    fn write_by_record(&mut self, image: V, place: [Src; 3], values: u32, scalar: Scalar) -> Result<()> {
+        let values = self.data(values)?;
+        let format = self.format(image)?;
+        let level = self.level(image, Src::Const(0))?;
+        let (address, inside) = self.texel(&level, format.size_log2, place)?;
+        self.guarded(inside, |lower| {
+            let words = lower.encode_any(&format, &values, scalar)?;
+            lower.store_texel(address, format.size_log2, words)
         })
     }
 

@@ -139,6 +139,26 @@ impl Lower<'_> {
         Ok((self.ir.reg(T::I64, address)?, self.all(&inside)?))
     }
 
+    /// Stores the words of a texel, as many as it has.
+    pub(crate) fn store_texel(&mut self, address: V, size_log2: Src, words: [Src; 4]) -> Result<()> {
+        let [first, ..] = words;
+        let store = |lower: &mut Self, here: Src, value: Src, (format, immediate): (MemoryFormat, u64)| {
+            let value = Some(lower.ir.reg(T::I32, value)?);
+            let inst = Ir { a: Some(address), c: value, immediate, ..Ir::new(I::Store, T::None) };
+            lower.ir.when(here, |ir| ir.emit(Ir { modifier: format as u8, ..inst }))
+        };
+        for (log2, format) in [(0, MemoryFormat::U8), (1, MemoryFormat::U16)] {
+            let here = self.ir.cmp(Comparison::Eq, T::I32, size_log2, word(log2))?;
+            store(self, here, first, (format, 0))?;
+        }
+        // A word is there if a texel has more bytes than stand before it.
+        for (index, (least, value)) in (0u64..).zip([2, 3, 4, 4].into_iter().zip(words)) {
+            let here = self.ir.cmp(Comparison::LtU, T::I32, word(least - 1), size_log2)?;
+            store(self, here, value, (MemoryFormat::W1, index * 4))?;
+        }
+        Ok(())
+    }
+
     /// The words of a texel; zeros where there is none.
     pub(crate) fn load_texel(&mut self, address: V, inside: Src, size_log2: Src) -> Result<[Src; 4]> {
         let first = self.ir.group(Class::Word, 4);
@@ -269,6 +289,60 @@ impl Lower<'_> {
             }
         }
         Ok(words)
+    }
+
+    /// Components as the words of a texel of a format that is known when the program runs, and is one of those that can be stored.
+    pub(crate) fn encode_any(&mut self, format: &Format, values: &[Src], scalar: Scalar) -> Result<[Src; 4]> {
+        let mut words = [Src::Const(0); 4];
+        let shown = format.components.into_iter().zip(format.greatest).zip(values);
+        for ((component, greatest), value) in shown {
+            let bits = if scalar == Scalar::I32 {
+                *value
+            } else {
+                self.encode_float(format.kind, component, greatest, *value)?
+            };
+            // Only the lowest five bits of a shift count, so that the fields above need not be taken away.
+            let left = self.ir.op2(I::ShrU, T::I32, component, word(8))?;
+            let right = self.ir.op2(I::ShrU, T::I32, component, word(16))?;
+            let mask = self.ir.op2(I::ShrU, T::I32, word(u32::MAX), right)?;
+            let bits = self.ir.op2(I::And, T::I32, bits, mask)?;
+            let first = self.ir.op2(I::Sub, T::I32, right, left)?;
+            let moved = self.ir.op2(I::Shl, T::I32, bits, first)?;
+            let constant = self.bit(component, 24)?;
+            let moved = self.ir.select(T::I32, constant, Src::Const(0), moved)?;
+            let number = self.ir.op2(I::And, T::I32, component, word(3))?;
+            for (index, place) in (0..).zip(&mut words) {
+                let here = self.ir.cmp(Comparison::Eq, T::I32, number, word(index))?;
+                let part = self.ir.select(T::I32, here, moved, Src::Const(0))?;
+                *place = self.ir.op2(I::Or, T::I32, *place, part)?;
+            }
+        }
+        Ok(words)
+    }
+
+    /// As [`Self::encode_component`], for a floating-point number and a component that is known when the program runs.
+    fn encode_float(&mut self, kind: Src, component: Src, greatest: Src, value: Src) -> Result<Src> {
+        let is_snorm = self.is_one_of(kind, &[Kind::Snorm as u32])?;
+        let least = self.ir.select(T::F32, is_snorm, float(-1.0), float(0.0))?;
+        let clamped = self.ir.op2(I::Max, T::F32, value, least)?;
+        let clamped = self.ir.op2(I::Min, T::F32, clamped, float(1.0))?;
+        let scaled = self.ir.op2(I::Mul, T::F32, clamped, greatest)?;
+        let whole = self.ir.op1(I::RoundEven, T::F32, scaled)?;
+        let unsigned = self.ir.convert(I::ToU, T::I32, T::F32, whole)?;
+        let signed = self.ir.convert(I::ToS, T::I32, T::F32, whole)?;
+        let normalized = self.ir.select(T::I32, is_snorm, signed, unsigned)?;
+        // What has no sign has a shift that makes a number of 16 bits of it.
+        let by = self.ir.op2(I::ShrU, T::I32, component, word(28))?;
+        let has_sign = self.ir.cmp(Comparison::Eq, T::I32, by, Src::Const(0))?;
+        let positive = self.ir.op2(I::Max, T::F32, value, float(0.0))?;
+        let number = self.ir.select(T::F32, has_sign, value, positive)?;
+        let half = self.ir.convert(I::Convert, T::F16, T::F32, number)?;
+        let half = self.ir.op2(I::ShrU, T::I32, half, by)?;
+        let right = self.ir.op2(I::And, T::I32, component, word(0xff << 16))?;
+        let is_whole = self.ir.cmp(Comparison::Eq, T::I32, right, Src::Const(0))?;
+        let floating = self.ir.select(T::I32, is_whole, value, half)?;
+        let is_float = self.is_one_of(kind, &[Kind::Float as u32])?;
+        self.ir.select(T::I32, is_float, floating, normalized)
     }
 
     fn encode_component(&mut self, texel: &Texel, component: Component, value: Src) -> Result<Src> {

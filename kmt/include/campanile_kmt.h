@@ -3290,6 +3290,12 @@ NTSTATUS D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOB
 /* Gives objects one kernel handle: their count, the objects, which are a resource, a synchronization object, or both with a keyed mutex, an  OBJECT_ATTRIBUTES, the access that the handle grants, and where the handle goes */
 NTSTATUS D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE *objects, const VOID *attributes, UINT access, HANDLE *handle);
 
+/* Says what a shared resource is made of, by a kernel handle */
+NTSTATUS D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE *args);
+
+/* Opens a shared resource by a kernel handle */
+NTSTATUS D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE *args);
+
 /* Opens a native fence by a kernel handle */
 NTSTATUS D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE *args);
 
@@ -3389,17 +3395,11 @@ NTSTATUS D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS *args);
 /* Says what a shared resource is made of */
 NTSTATUS D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO *args);
 
-/* As D3DKMTQueryResourceInfo, by a kernel handle */
-NTSTATUS D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE *args);
-
 /* Opens a shared resource, in the older form */
 NTSTATUS D3DKMTOpenResource(D3DKMT_OPENRESOURCE *args);
 
 /* Opens a shared resource */
 NTSTATUS D3DKMTOpenResource2(D3DKMT_OPENRESOURCE *args);
-
-/* Opens a shared resource by a kernel handle */
-NTSTATUS D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE *args);
 
 /* Says on which adapter a shared resource is */
 NTSTATUS D3DKMTGetSharedResourceAdapterLuid(D3DKMT_GETSHAREDRESOURCEADAPTERLUID *args);

@@ -53,6 +53,8 @@
 //   D3DKMTWaitForSynchronizationObjectFromCpu
 //   D3DKMTSignalSynchronizationObjectFromCpu
 //   D3DKMTShareObjects
+//   D3DKMTQueryResourceInfoFromNtHandle
+//   D3DKMTOpenResourceFromNtHandle
 //   D3DKMTOpenNativeFenceFromNtHandle
 //   D3DKMTCreateSynchronizationObject2
 //   D3DKMTOpenSyncObjectFromNtHandle2

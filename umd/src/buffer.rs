@@ -1,17 +1,26 @@
 //! Buffers: allocations that are resident and mapped for the GPU, and can be mapped for the CPU.
 
 use alloc::sync::Arc;
-use core::{ffi::c_void, ptr::NonNull};
+use core::{
+    ffi::c_void,
+    ptr::{self, NonNull},
+};
 
 use campanile_hw::page_table::PAGE_4K;
 use campanile_hw::private::{AllocationData, MAGIC};
-use wddm_ddi::{Zeroed, kmt::*, status::STATUS_NO_MEMORY, types::D3DKMT_HANDLE};
+use wddm_ddi::{
+    Zeroed,
+    kmt::*,
+    status::STATUS_NO_MEMORY,
+    types::{D3DKMT_HANDLE, HANDLE},
+};
 
 pub use campanile_hw::private::Placement;
 
 use crate::{
     device::Device,
     error::{Error, Result},
+    share::{Access, SharedHandle},
     shared::SharedRange,
     thunks::{call, invoke, invoke_pending},
 };
@@ -67,9 +76,44 @@ impl Device {
         if size == 0 || size > SIZE_MAX {
             return Err(Error::BadArgument("a buffer has 1 to 2^47 bytes"));
         }
-        Buffer::mapped_for(self, size, placement, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true))
+        Buffer::mapped_for(self, size, placement, WRITABLE)
+    }
+
+    /// As [`Device::create_buffer`], for a buffer that [`Buffer::share`] gives to other devices of the adapter and to other processes.
+    ///
+    /// # Errors
+    /// As [`Device::create_buffer`]. [d3dkmthk: D3DKMT_CREATEALLOCATIONFLAGS::NtSecuritySharing]
+    pub fn create_shared_buffer(&self, size: u64, placement: Placement) -> Result<Buffer> {
+        if size == 0 || size > SIZE_MAX {
+            return Err(Error::BadArgument("a buffer has 1 to 2^47 bytes"));
+        }
+        let flags = D3DKMT_CREATEALLOCATIONFLAGS::new()
+            .with_CreateResource(true)
+            .with_CreateShared(true)
+            .with_NtSecuritySharing(true);
+        Buffer::usable(Allocation::new(self, size, placement, flags)?, size, placement, WRITABLE)
+    }
+
+    /// Opens a shared buffer by a kernel handle of this process; the handle stays the caller's. Everything that has the buffer open sees the same bytes, each at
+    /// a GPU virtual address of its own.
+    ///
+    /// # Errors
+    /// [`Error::Status`] with STATUS_INVALID_HANDLE or STATUS_OBJECT_TYPE_MISMATCH if `handle` is none of a resource, and with STATUS_INVALID_PARAMETER for one
+    /// of another adapter; [`Error::BadArgument`] for a resource that is no buffer; [`Error::BadAnswer`], [`Error::DeviceLost`], with every step undone.
+    /// [d3dkmthk: D3DKMTQueryResourceInfoFromNtHandle, D3DKMTOpenResourceFromNtHandle]
+    pub fn open_buffer(&self, handle: HANDLE) -> Result<Buffer> {
+        let (allocation, data) = Allocation::open(self, handle)?;
+        let placement = Placement::from_number(data.placement);
+        match placement.filter(|_| data.magic == MAGIC && (1..=SIZE_MAX).contains(&data.size)) {
+            Some(placement) => Buffer::usable(allocation, data.size, placement, WRITABLE),
+            None => Err(Error::BadArgument("the resource is no buffer of this driver")),
+        }
     }
 }
+
+/// What the GPU may do with a buffer besides reading it.
+const WRITABLE: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE =
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
 
 impl Buffer {
     /// As [`Device::create_buffer`], with what the GPU may do besides reading. The size is one that is allowed.
@@ -79,7 +123,17 @@ impl Buffer {
         placement: Placement,
         protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
     ) -> Result<Self> {
-        let allocation = Allocation::new(device, size, placement)?;
+        let allocation = Allocation::new(device, size, placement, D3DKMT_CREATEALLOCATIONFLAGS::new())?;
+        Self::usable(allocation, size, placement, protection)
+    }
+
+    /// The buffer of an allocation, which is made resident and mapped for the GPU.
+    fn usable(
+        allocation: Allocation,
+        size: u64,
+        placement: Placement,
+        protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    ) -> Result<Self> {
         let resident = Resident::new(&allocation)?;
         let address = GpuAddress::new(&allocation, size.div_ceil(PAGE_4K), protection)?;
         Ok(Self { inner: Arc::new(Inner { address, _resident: resident, allocation, placement, size }) })
@@ -109,6 +163,18 @@ impl Buffer {
 
     pub(crate) fn allocation(&self) -> D3DKMT_HANDLE {
         self.inner.allocation.handle
+    }
+
+    /// Gives the buffer a kernel handle in this process, by which it is opened. The handle keeps the memory as a clone does.
+    ///
+    /// # Errors
+    /// [`Error::NotShared`] if it was neither created to be shared nor opened; [`Error::Status`], [`Error::BadAnswer`], [`Error::DeviceLost`].
+    /// [d3dkmthk: D3DKMTShareObjects]
+    pub fn share(&self) -> Result<SharedHandle> {
+        match self.inner.allocation.resource {
+            0 => Err(Error::NotShared),
+            resource => SharedHandle::new(self.device(), resource, Access::Full),
+        }
     }
 
     /// Maps the buffer for the CPU. Several mappings may exist at a time; locks nest.
@@ -237,7 +303,7 @@ impl Mapping {
         self.synchronize(offset, bytes.len())?;
         // SAFETY: the target range lies in the mapping, which outlives the call; a caller's slice never overlaps it, because
         // no reference to mapped bytes is handed out by safe code.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
         self.synchronize(offset, bytes.len())
     }
 
@@ -249,7 +315,7 @@ impl Mapping {
         let source = self.range(offset, bytes.len())?;
         self.synchronize(offset, bytes.len())?;
         // SAFETY: the source range lies in the mapping, which outlives the call; a caller's slice never overlaps it.
-        unsafe { core::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
+        unsafe { ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
 
@@ -302,13 +368,16 @@ impl Drop for Mapping {
 struct Allocation {
     device: Device,
     handle: D3DKMT_HANDLE,
+    /// The resource that it is all of, if it is shared; 0 for an allocation by itself.
+    resource: D3DKMT_HANDLE,
 }
 
+/// The private data of an allocation, which the driver reads in place on some paths: aligned as its words.
+#[repr(align(8))]
+struct Aligned([u8; AllocationData::SIZE]);
+
 impl Allocation {
-    fn new(device: &Device, size: u64, placement: Placement) -> Result<Self> {
-        // The driver reads the record in place on some paths; give it word alignment.
-        #[repr(align(8))]
-        struct Aligned([u8; AllocationData::SIZE]);
+    fn new(device: &Device, size: u64, placement: Placement, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Self> {
         let data = AllocationData { magic: MAGIC, placement: placement as u32, size, adapter: 0, reserved: 0 };
         let mut data = Aligned(data.to_bytes());
         let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
@@ -318,11 +387,35 @@ impl Allocation {
         create.hDevice = device.handle();
         create.NumAllocations = 1;
         create.u1.pAllocationInfo2 = &mut info;
+        create.Flags = flags;
         invoke!(device.thunks(), D3DKMTCreateAllocation2, &mut create)?;
-        if info.hAllocation == 0 {
+        if info.hAllocation == 0 || (create.hResource == 0) == flags.CreateResource() {
             return Err(Error::BadAnswer("D3DKMTCreateAllocation2 gave no handle"));
         }
-        Ok(Self { device: device.clone(), handle: info.hAllocation })
+        Ok(Self { device: device.clone(), handle: info.hAllocation, resource: create.hResource })
+    }
+
+    /// Opens a resource of one allocation, with the private data of its creator.
+    fn open(device: &Device, handle: HANDLE) -> Result<(Self, AllocationData)> {
+        let mut sizes = D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE::zeroed();
+        (sizes.hDevice, sizes.hNtHandle) = (device.handle(), handle);
+        invoke!(device.thunks(), D3DKMTQueryResourceInfoFromNtHandle, &mut sizes)?;
+        let told = (sizes.NumAllocations, sizes.TotalPrivateDriverDataSize, sizes.ResourcePrivateDriverDataSize);
+        if told != (1, AllocationData::SIZE as u32, 0) || sizes.PrivateRuntimeDataSize != 0 {
+            return Err(Error::BadArgument("the resource is no buffer of this driver"));
+        }
+        let (mut info, mut data) = (D3DDDI_OPENALLOCATIONINFO2::zeroed(), Aligned([0; AllocationData::SIZE]));
+        let mut open = D3DKMT_OPENRESOURCEFROMNTHANDLE::zeroed();
+        (open.hDevice, open.hNtHandle) = (device.handle(), handle);
+        (open.NumAllocations, open.pOpenAllocationInfo2) = (1, &mut info);
+        open.TotalPrivateDriverDataBufferSize = AllocationData::SIZE as u32;
+        open.pTotalPrivateDriverDataBuffer = data.0.as_mut_ptr().cast::<c_void>();
+        invoke!(device.thunks(), D3DKMTOpenResourceFromNtHandle, &mut open)?;
+        if info.hAllocation == 0 || open.hResource == 0 {
+            return Err(Error::BadAnswer("D3DKMTOpenResourceFromNtHandle gave no handle"));
+        }
+        let opened = Self { device: device.clone(), handle: info.hAllocation, resource: open.hResource };
+        Ok((opened, AllocationData::from_bytes(&data.0)))
     }
 }
 
@@ -330,8 +423,10 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         let mut args = D3DKMT_DESTROYALLOCATION2::zeroed();
         args.hDevice = self.device.handle();
-        args.phAllocationList = &mut self.handle;
-        args.AllocationCount = 1;
+        // A resource is destroyed with its allocations, which are not named then.
+        args.hResource = self.resource;
+        args.AllocationCount = u32::from(self.resource == 0);
+        args.phAllocationList = if self.resource == 0 { &mut self.handle } else { ptr::null_mut() };
         self.device.adapter().count_teardown(call!(self.device.thunks(), D3DKMTDestroyAllocation2, &mut args));
     }
 }

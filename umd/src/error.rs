@@ -43,7 +43,7 @@ pub enum Error {
     WaitOnlyFence,
     /// The fence was created or opened to be signalled only.
     SignalOnlyFence,
-    /// The fence was not created to be shared.
+    /// The fence or buffer was not created to be shared.
     NotShared,
     /// The queue submits from user mode, where the operating system neither delays work nor signals fences; a monitored fence needs that.
     NeedsKernelSubmission,
@@ -121,7 +121,7 @@ impl fmt::Display for Error {
             Self::SignalOnlyFence => f.write_str("the fence was opened to be signalled only; open it with full access to wait for it"),
             Self::NeedsKernelSubmission => f.write_str("a queue with user-mode submission uses native fences only; create the fence as a native one, or the queue for submission through the kernel"),
             Self::OutOfReach => f.write_str("the value is further from the fence's last value than UINT_MAX / 2, beyond which a GPU that writes 32 bits cannot tell values apart"),
-            Self::NotShared => f.write_str("the fence was not created to be shared; create it as a shared fence"),
+            Self::NotShared => f.write_str("the fence or buffer was not created to be shared; create it as a shared one"),
             Self::CommandsTooLarge => {
                 f.write_str("the submission is larger than the queue's command memory or 1 MiB; split it or give the queue more command memory")
             }

@@ -337,6 +337,18 @@ impl Fence {
     /// # Errors
     /// [`Error::WaitOnlyFence`], [`Error::OutOfReach`], [`Error::Status`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
     pub fn signal(&self, value: u64) -> Result<()> {
+        self.signal_with(value, D3DDDICB_SIGNALFLAGS::new())
+    }
+
+    /// As [`Fence::signal`], with a value that may be smaller than the one before. Nobody may wait for the values in between any more.
+    ///
+    /// # Errors
+    /// As [`Fence::signal`]. [d3dukmdt: D3DDDICB_SIGNALFLAGS::AllowFenceRewind]
+    pub fn rewind(&self, value: u64) -> Result<()> {
+        self.signal_with(value, D3DDDICB_SIGNALFLAGS::new().with_AllowFenceRewind(true))
+    }
+
+    fn signal_with(&self, value: u64, flags: D3DDDICB_SIGNALFLAGS) -> Result<()> {
         self.check_signal()?;
         self.check_reach(value)?;
         let (mut handle, mut value) = (self.inner.handle, value);
@@ -345,7 +357,7 @@ impl Fence {
             ObjectCount: 1,
             ObjectHandleArray: &mut handle,
             FenceValueArray: &mut value,
-            Flags: D3DDDICB_SIGNALFLAGS::new(),
+            Flags: flags,
         };
         invoke!(self.inner.device.thunks(), D3DKMTSignalSynchronizationObjectFromCpu, &mut args)
     }

@@ -55,7 +55,7 @@
 //! ```
 //!
 //! Layers, each of which uses only those after it: the interface for C ([`c_api`]), recovery, queues, programs, recorded commands, fences,
-//! sharing and rings, buffers, the device, the adapter, and the thunks.
+//! rings, buffers, sharing, the device, the adapter, and the thunks.
 
 #![no_std]
 

@@ -1,4 +1,4 @@
-//! Kernel handles of fences: how a fence reaches another device, and by duplication another process.
+//! Kernel handles of fences and buffers: how these reach another device, and by duplication another process.
 
 use core::{ffi::c_void, mem::ManuallyDrop, ptr};
 
@@ -56,9 +56,9 @@ pub(crate) fn shared_flags() -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new().with_Shared(true).with_NtSecuritySharing(true)
 }
 
-/// A kernel handle of a fence in this process, closed on drop. It keeps the fence, with its value, also while no device has it.
+/// A kernel handle of a fence or a buffer in this process, closed on drop. It keeps the fence with its value, or the bytes, also while no device has them.
 ///
-/// Another process opens the fence by a handle of its own, made by `DuplicateHandle` or inherited.
+/// Another process opens the object by a handle of its own, made by `DuplicateHandle` or inherited.
 pub struct SharedHandle {
     /// The adapter whose thunks close the handle.
     adapter: Adapter,
@@ -75,7 +75,7 @@ impl SharedHandle {
         Self { adapter: device.adapter().clone(), handle: handle.addr() }
     }
 
-    /// The handle, for [`Fence::open`](crate::Fence::open) and for duplication. Good until the drop.
+    /// The handle, for [`Fence::open`](crate::Fence::open) or [`Device::open_buffer`], and for duplication. Good until the drop.
     pub fn raw(&self) -> HANDLE {
         ptr::without_provenance_mut(self.handle)
     }

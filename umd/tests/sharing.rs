@@ -1,4 +1,4 @@
-//! Fences that devices and processes share by kernel handles.
+//! Fences and buffers that devices and processes share by kernel handles.
 
 mod fake;
 
@@ -178,4 +178,77 @@ fn a_lost_device_is_named_and_a_handle_that_does_not_close_is_counted() {
     drop(handle);
     assert_eq!((adapter.teardown_failures(), adapter.last_teardown_failure()), (1, Some(STATUS_DEVICE_REMOVED)));
     drop((fence, device, adapter));
+}
+
+#[test]
+fn a_buffer_opened_by_its_handle_has_the_same_bytes_size_and_placement() {
+    let first = device();
+    let second = Device::new(first.adapter()).unwrap();
+    let mine = first.create_shared_buffer(5000, Placement::SystemUncached).unwrap();
+    let handle = mine.share().unwrap();
+    let theirs = second.open_buffer(handle.raw()).unwrap();
+    drop(handle);
+    assert_eq!((theirs.size(), theirs.placement()), (5000, Placement::SystemUncached));
+    assert_ne!(theirs.gpu_address(), mine.gpu_address());
+    mine.map().unwrap().write(4990, &[1, 2, 3]).unwrap();
+    let mut bytes = [0; 3];
+    theirs.map().unwrap().read(4990, &mut bytes).unwrap();
+    assert_eq!(bytes, [1, 2, 3]);
+    // The bytes stay with whoever has the buffer open, who may share it again.
+    drop((mine, first));
+    let again = second.open_buffer(theirs.share().unwrap().raw()).unwrap();
+    drop(theirs);
+    again.map().unwrap().read(4990, &mut bytes).unwrap();
+    assert_eq!(bytes, [1, 2, 3]);
+    drop((again, second));
+    clean();
+}
+
+#[test]
+fn a_private_buffer_and_handles_of_other_things_are_refused_by_name() {
+    let device = device();
+    let private = device.create_buffer(4096, Placement::System).unwrap();
+    assert_eq!(private.share().err(), Some(Error::NotShared));
+    assert_eq!(os(|fake| fake.count("D3DKMTShareObjects")), 0, "nobody was asked");
+    let fence = Fence::new_shared(&device, 0).unwrap();
+    let handle = fence.share(Access::Full).unwrap();
+    let name = "D3DKMTQueryResourceInfoFromNtHandle";
+    let refused = device.open_buffer(handle.raw()).err();
+    assert_eq!(refused, Some(Error::Status(STATUS_OBJECT_TYPE_MISMATCH, name)));
+    for wrong in [null_mut(), without_provenance_mut(0x7777)] {
+        assert_eq!(device.open_buffer(wrong).err(), Some(Error::Status(STATUS_INVALID_HANDLE, name)));
+    }
+    assert!(device.create_shared_buffer(0, Placement::System).is_err());
+    drop((private, fence, handle, device));
+    clean();
+}
+
+#[test]
+fn an_opening_that_fails_half_way_leaves_nothing_open() {
+    let device = device();
+    let mine = device.create_shared_buffer(4096, Placement::Vram).unwrap();
+    let handle = mine.share().unwrap();
+    for name in ["D3DKMTOpenResourceFromNtHandle", "D3DKMTMakeResident", "D3DKMTMapGpuVirtualAddress"] {
+        os(|fake| fake.fail_names.push((name, STATUS_INVALID_PARAMETER)));
+        assert_eq!(device.open_buffer(handle.raw()).err(), Some(Error::Status(STATUS_INVALID_PARAMETER, name)));
+        os(|fake| fake.fail_names.clear());
+    }
+    drop((mine, handle, device));
+    clean();
+}
+
+#[test]
+fn a_value_goes_back_only_where_that_is_asked_for() {
+    let device = device();
+    let fence = Fence::new_shared(&device, 5).unwrap();
+    let name = "D3DKMTSignalSynchronizationObjectFromCpu";
+    assert_eq!(fence.signal(4), Err(Error::Status(STATUS_INVALID_PARAMETER, name)));
+    assert_eq!(fence.value(), 5);
+    fence.rewind(0).unwrap();
+    assert_eq!(fence.value(), 0);
+    let handle = fence.share(Access::Wait).unwrap();
+    let waiter = Fence::open(&device, handle.raw(), Access::Wait).unwrap();
+    assert_eq!(waiter.rewind(0), Err(Error::WaitOnlyFence));
+    drop((handle, waiter, fence, device));
+    clean();
 }

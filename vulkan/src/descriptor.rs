@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::failure::Answer;
 use crate::handle::{Object, objects};
 use crate::image::{BufferView, ImageView, Sampler};
-use crate::layout::SetLayout;
+use crate::layout::{DESCRIPTOR, SetLayout, Slot};
 use crate::memory::{Buffer, Range};
 
 objects! {
@@ -25,11 +25,17 @@ pub(crate) struct DescriptorSet {
     descriptors: Mutex<Vec<Range>>,
 }
 
-/// One write to descriptors of a set: those from `element` of `binding` on.
+/// One write to descriptors of a set: those from `element` of `binding` on; of an inline uniform block the bytes from there on.
 pub(crate) struct Write {
     pub(crate) binding: u32,
     pub(crate) element: u32,
-    pub(crate) descriptors: Vec<Range>,
+    pub(crate) what: Written,
+}
+
+/// Contents of a write: descriptors, or the bytes of an inline uniform block.
+pub(crate) enum Written {
+    Descriptors(Vec<Range>),
+    Bytes(Vec<u8>),
 }
 
 /// The descriptor of a type in the application's data, `offset` bytes from `start`; an empty one for a null handle.
@@ -76,13 +82,46 @@ const _: () = assert!(size_of::<vk::DescriptorBufferInfo>() == size_of::<vk::Des
 /// Writes descriptors of a set with this layout. What goes beyond a binding goes on in the next one; what there is no place for is left out.
 pub(crate) fn write(layout: &SetLayout, descriptors: &mut [Range], write: &Write) {
     let Some(slot) = layout.slot(write.binding) else { return };
+    let from = match &write.what {
+        Written::Descriptors(from) if slot.bytes == 0 => from,
+        Written::Bytes(bytes) => return write_bytes(slot, descriptors, write.element, bytes),
+        // Descriptors are no bytes.
+        Written::Descriptors(_) => return,
+    };
     let first = slot.first.saturating_add(write.element) as usize;
     // Bindings lie behind each other, so that the next one begins where this one ends.
     let places = descriptors.iter_mut().enumerate().skip(first);
-    for ((place, to), from) in places.zip(&write.descriptors) {
+    for ((place, to), from) in places.zip(from) {
         let size = layout.immutable.get(&(place as u32)).copied().unwrap_or(from.size);
         *to = Range { size, ..*from };
     }
+}
+
+/// Writes bytes of an inline uniform block, which has as many as it has.
+fn write_bytes(slot: &Slot, descriptors: &mut [Range], element: u32, bytes: &[u8]) {
+    for (at, byte) in (element..slot.bytes).zip(bytes) {
+        let Some(place) = descriptors.get_mut((slot.first + 1 + at / DESCRIPTOR) as usize) else { return };
+        let (half, shift) = match at % DESCRIPTOR {
+            at @ 0..8 => (&mut place.address, at * 8),
+            at => (&mut place.size, (at - 8) * 8),
+        };
+        *half = *half & !(0xff << shift) | u64::from(*byte) << shift;
+    }
+}
+
+/// Descriptors as programs read them, the first at this GPU virtual address: that of an inline uniform block shows the bytes behind it.
+pub(crate) fn bytes_at(descriptors: &[Range], inline: &[(u32, u32)], address: u64) -> Vec<u8> {
+    let mut bytes = as_bytes(descriptors).collect::<Vec<u8>>();
+    for (place, size) in inline {
+        let at = *place as usize * DESCRIPTOR as usize;
+        let of_block = Range { address: address + at as u64 + u64::from(DESCRIPTOR), size: u64::from(*size) };
+        bytes.iter_mut().skip(at).zip(as_bytes(&[of_block])).for_each(|(to, byte)| *to = byte);
+    }
+    bytes
+}
+
+fn as_bytes(descriptors: &[Range]) -> impl Iterator<Item = u8> {
+    descriptors.iter().flat_map(|range| [range.address, range.size]).flat_map(u64::to_le_bytes)
 }
 
 impl DescriptorSet {
@@ -98,12 +137,22 @@ impl DescriptorSet {
         write(&self.layout, &mut descriptors, what);
     }
 
-    /// `count` descriptors from `element` of `binding` on.
-    pub(crate) fn read(&self, binding: u32, element: u32, count: u32) -> Vec<Range> {
-        let Some(slot) = self.layout.slot(binding) else { return Vec::new() };
+    /// `count` descriptors from `element` of `binding` on, or bytes of an inline uniform block.
+    pub(crate) fn read(&self, binding: u32, element: u32, count: u32) -> Written {
+        let Some(slot) = self.layout.slot(binding) else { return Written::Descriptors(Vec::new()) };
         let descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.bytes != 0 {
+            let block = descriptors.get(slot.first as usize + 1..).unwrap_or_default();
+            let end = element.saturating_add(count).min(slot.bytes);
+            return Written::Bytes(as_bytes(block).take(end as usize).skip(element as usize).collect());
+        }
         let first = slot.first.saturating_add(element) as usize;
-        descriptors.iter().skip(first).take(count as usize).copied().collect()
+        Written::Descriptors(descriptors.iter().skip(first).take(count as usize).copied().collect())
+    }
+
+    /// Places of the descriptors of its inline uniform blocks, with their bytes.
+    pub(crate) fn inline(&self) -> &[(u32, u32)] {
+        &self.layout.inline
     }
 
     /// True if it may be updated after it was bound.

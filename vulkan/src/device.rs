@@ -1,14 +1,15 @@
 //! Logical devices and their queues.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::vk;
 use campanile_compiler::record::{IMAGE_RECORD, SAMPLER_RECORD};
 use campanile_hw::packet::DispatchReport;
-use campanile_umd::{Queue as HardwareQueue, QueueOptions};
+use campanile_isa::assemble;
+use campanile_umd::{Program, Queue as HardwareQueue, QueueOptions};
 
 use crate::backlog::Backlog;
-use crate::failure::{Answer, result};
+use crate::failure::{Answer, result, tell};
 use crate::handle::{Dispatched, Owned};
 use crate::physical::{FAMILIES, MemoryKind, PhysicalDevice};
 use crate::records::Records;
@@ -21,6 +22,8 @@ pub(crate) struct Device {
     images: Arc<Records>,
     samplers: Arc<Records>,
     reports: Arc<Records>,
+    /// The program that copies results of queries, once there are queries.
+    copies: OnceLock<Program>,
     kinds: Vec<MemoryKind>,
     extensions: Vec<&'static str>,
 }
@@ -73,7 +76,8 @@ impl Device {
         }
         let (images, samplers) = (Records::new(&umd, IMAGE_RECORD), Records::new(&umd, SAMPLER_RECORD));
         let reports = Records::new(&umd, DispatchReport::SIZE);
-        Ok(Self { families, umd, images, samplers, reports, kinds: physical.kinds().to_vec(), extensions: Vec::new() })
+        let (kinds, copies) = (physical.kinds().to_vec(), OnceLock::new());
+        Ok(Self { families, umd, images, samplers, reports, copies, kinds, extensions: Vec::new() })
     }
 
     /// The device, with these extensions enabled.
@@ -84,6 +88,22 @@ impl Device {
     /// The extensions that are enabled.
     pub(crate) fn extensions(&self) -> &[&'static str] {
         &self.extensions
+    }
+
+    /// The program that copies results of queries, which is assembled when it is asked for first.
+    ///
+    /// # Errors
+    /// The error of the operating system, as [`result`] translates it.
+    pub(crate) fn copies(&self) -> Answer<Program> {
+        if let Some(program) = self.copies.get() {
+            return Ok(program.clone());
+        }
+        let assembled = assemble(include_str!("query.asm")).map_err(|error| {
+            tell(&error);
+            vk::Result::ERROR_UNKNOWN
+        })?;
+        let program = self.umd.create_program(&assembled).map_err(result)?;
+        Ok(self.copies.get_or_init(|| program).clone())
     }
 
     /// Memory for records of views.

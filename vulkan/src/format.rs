@@ -120,7 +120,8 @@ pub(crate) fn image_features(format: Format) -> Features {
         features |= Features::SAMPLED_IMAGE_FILTER_LINEAR | Features::SAMPLED_IMAGE_DEPTH_COMPARISON;
     }
     if is_stored(format, &texel) {
-        features |= Features::STORAGE_IMAGE | Features::STORAGE_READ_WITHOUT_FORMAT;
+        features |=
+            Features::STORAGE_IMAGE | Features::STORAGE_READ_WITHOUT_FORMAT | Features::STORAGE_WRITE_WITHOUT_FORMAT;
     }
     if matches!(format, Format::R32_UINT | Format::R32_SINT) {
         features |= Features::STORAGE_IMAGE_ATOMIC;
@@ -133,7 +134,9 @@ pub(crate) fn buffer_features(format: Format) -> Features {
     let Some(texel) = texel(format).filter(|_| !is_depth(format)) else { return Features::empty() };
     let mut features = Features::UNIFORM_TEXEL_BUFFER;
     if is_stored(format, &texel) {
-        features |= Features::STORAGE_TEXEL_BUFFER | Features::STORAGE_READ_WITHOUT_FORMAT;
+        features |= Features::STORAGE_TEXEL_BUFFER
+            | Features::STORAGE_READ_WITHOUT_FORMAT
+            | Features::STORAGE_WRITE_WITHOUT_FORMAT;
     }
     if matches!(format, Format::R32_UINT | Format::R32_SINT) {
         features |= Features::STORAGE_TEXEL_BUFFER_ATOMIC;

@@ -1,7 +1,8 @@
 //! Layouts of descriptor sets and pipelines, and the argument block that follows from them.
 //!
 //! A program finds push constants and descriptors in its argument block. The layout of a pipeline settles it: the push constants first, then the descriptors of
-//! each set by binding and element, 16 bytes each, so that the descriptors of a set are copied to the block as they are.
+//! each set by binding and element, 16 bytes each, so that the descriptors of a set are copied to the block as they are. An inline uniform block is one descriptor
+//! with its bytes behind it, in as many further places as they take; its address is the only thing that differs from block to block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +26,25 @@ pub(crate) struct Slot {
     pub(crate) kind: vk::DescriptorType,
     /// Place of its first descriptor in the set.
     pub(crate) first: u32,
+    /// Places that it takes.
     pub(crate) count: u32,
+    /// Bytes of an inline uniform block; 0 for any other.
+    pub(crate) bytes: u32,
 }
 
 impl Slot {
+    /// The binding with this number of descriptors, or of bytes if it is an inline uniform block.
+    fn new(kind: vk::DescriptorType, count: u32) -> Self {
+        match kind {
+            // One without bytes has no descriptor either.
+            vk::DescriptorType::INLINE_UNIFORM_BLOCK => {
+                let places = if count == 0 { 0 } else { count.div_ceil(DESCRIPTOR).saturating_add(1) };
+                Self { kind, first: 0, count: places, bytes: count }
+            }
+            _ => Self { kind, first: 0, count, bytes: 0 },
+        }
+    }
+
     /// True if its descriptors take an offset when they are bound.
     fn is_dynamic(&self) -> bool {
         matches!(self.kind, vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC)
@@ -38,10 +54,12 @@ impl Slot {
 /// The layout of a descriptor set.
 pub(crate) struct SetLayout {
     slots: BTreeMap<u32, Slot>,
-    /// Descriptors of a set.
+    /// Places of a set.
     pub(crate) count: u32,
     /// Places of the descriptors that take an offset when they are bound, in the order of the offsets.
     pub(crate) dynamic: Vec<u32>,
+    /// Places of the descriptors of inline uniform blocks, with their bytes.
+    pub(crate) inline: Vec<(u32, u32)>,
     /// Records of the samplers that the layout itself names, by the places of their descriptors.
     pub(crate) immutable: BTreeMap<u32, u64>,
     /// True if sets may be updated after they were bound, until they are submitted.
@@ -53,10 +71,10 @@ impl SetLayout {
     pub(crate) fn new(bindings: impl IntoIterator<Item = (u32, vk::DescriptorType, u32, Vec<u64>)>) -> Self {
         let (mut slots, mut samplers) = (BTreeMap::new(), BTreeMap::new());
         for (binding, kind, count, named) in bindings {
-            slots.insert(binding, Slot { kind, first: 0, count });
+            slots.insert(binding, Slot::new(kind, count));
             samplers.insert(binding, named);
         }
-        let (mut count, mut dynamic, mut immutable) = (0u32, Vec::new(), BTreeMap::new());
+        let (mut count, mut dynamic, mut inline, mut immutable) = (0u32, Vec::new(), Vec::new(), BTreeMap::new());
         for (binding, slot) in &mut slots {
             slot.first = count;
             immutable.extend((count..).zip(samplers.remove(binding).into_iter().flatten()));
@@ -64,8 +82,11 @@ impl SetLayout {
             if slot.is_dynamic() {
                 dynamic.extend(slot.first..count);
             }
+            if slot.bytes != 0 {
+                inline.push((slot.first, slot.bytes));
+            }
         }
-        Self { slots, count, dynamic, immutable, is_updated_after_bind: false }
+        Self { slots, count, dynamic, inline, immutable, is_updated_after_bind: false }
     }
 
     /// A binding.
@@ -119,7 +140,7 @@ impl PipelineLayout {
                 set,
                 binding: *binding,
                 offset: place.offset + slot.first * DESCRIPTOR,
-                count: slot.count,
+                count: if slot.bytes == 0 { slot.count } else { 1 },
             }));
         }
         all

@@ -14,6 +14,7 @@ mod command;
 mod descriptor;
 mod device;
 mod entry;
+mod external;
 mod failure;
 mod fault;
 mod format;

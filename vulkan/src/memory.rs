@@ -1,11 +1,13 @@
 //! Device memory and buffers. Memory is an allocation that is resident and has GPU virtual addresses; a buffer is a range of them.
 
+use core::ffi::c_int;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ash::vk;
 use campanile_umd::{Buffer as Allocation, Mapping};
 
 use crate::device::Device;
+use crate::external;
 use crate::failure::{Answer, result};
 use crate::handle::objects;
 use crate::physical::ALIGNMENT;
@@ -22,17 +24,45 @@ pub(crate) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Allocates memory of a type.
+    /// Allocates memory of a type, which can be exported or not.
     ///
     /// # Errors
     /// VK_ERROR_OUT_OF_DEVICE_MEMORY and what else the operating system refuses.
-    pub(crate) fn new(device: &Device, kind: u32, size: u64) -> Answer<Self> {
+    pub(crate) fn new(device: &Device, kind: u32, size: u64, exportable: bool) -> Answer<Self> {
         let kind = device.kind(kind)?;
         if size > kind.limit {
             return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
         }
-        let allocation = device.umd().create_buffer(size, kind.placement).map_err(result)?;
-        Ok(Self { mapping: Mutex::new(None), allocation })
+        let device = device.umd();
+        let allocation = if exportable {
+            device.create_shared_buffer(size, kind.placement)
+        } else {
+            device.create_buffer(size, kind.placement)
+        };
+        Ok(Self { mapping: Mutex::new(None), allocation: allocation.map_err(result)? })
+    }
+
+    /// Opens memory of another device by a descriptor, which is the driver's from then on.
+    ///
+    /// # Errors
+    /// VK_ERROR_INVALID_EXTERNAL_HANDLE for a descriptor of anything else, and for memory of another type or size; as [`external::import`].
+    pub(crate) fn import(device: &Device, kind: u32, size: u64, descriptor: c_int) -> Answer<Self> {
+        let kind = device.kind(kind)?;
+        external::import(device.umd(), descriptor, |handle| {
+            let allocation = device.umd().open_buffer(handle.raw()).map_err(external::refused)?;
+            if (allocation.size(), allocation.placement()) != (size, kind.placement) {
+                return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
+            }
+            Ok(Self { mapping: Mutex::new(None), allocation })
+        })
+    }
+
+    /// A descriptor of the memory.
+    ///
+    /// # Errors
+    /// VK_ERROR_UNKNOWN for memory that was allocated without VkExportMemoryAllocateInfo; as [`external::export`].
+    pub(crate) fn export(&self) -> Answer<c_int> {
+        external::export(&self.allocation.share().map_err(result)?)
     }
 
     /// Bytes asked for.

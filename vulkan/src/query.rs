@@ -3,7 +3,7 @@
 use core::hint::spin_loop;
 
 use ash::vk;
-use campanile_umd::{Buffer, Mapping, Placement};
+use campanile_umd::{Buffer, Mapping, Placement, Program};
 
 use crate::device::Device;
 use crate::failure::{Answer, result};
@@ -16,8 +16,13 @@ pub(crate) const QUERY: u64 = 16;
 /// Offset of the word that says that the value is there.
 pub(crate) const AVAILABILITY: u64 = 8;
 
+/// Lanes of a workgroup of the program that copies results.
+pub(crate) const COPIES: u32 = 64;
+
 /// Queries of timestamps.
 pub(crate) struct QueryPool {
+    /// Copies their results on the GPU.
+    pub(crate) copy: Program,
     mapping: Mapping,
     count: u32,
 }
@@ -39,12 +44,22 @@ impl Form {
         self.flags.contains(vk::QueryResultFlags::TYPE_64)
     }
 
+    /// The flags, which the program that copies results knows by the same numbers.
+    pub(crate) fn bits(self) -> u32 {
+        self.flags.as_raw()
+    }
+
+    /// Bytes of a result.
+    pub(crate) fn size(self) -> u64 {
+        self.width() as u64 * if self.with_availability() { 2 } else { 1 }
+    }
+
     /// Bytes of a word.
-    pub(crate) fn width(self) -> usize {
+    fn width(self) -> usize {
         if self.is_wide() { 8 } else { 4 }
     }
 
-    pub(crate) fn with_availability(self) -> bool {
+    fn with_availability(self) -> bool {
         self.flags.contains(vk::QueryResultFlags::WITH_AVAILABILITY)
     }
 
@@ -64,9 +79,10 @@ impl QueryPool {
     /// # Errors
     /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, count: u32) -> Answer<Self> {
+        let copy = device.copies()?;
         let bytes = u64::from(count.max(1)) * QUERY;
         let memory: Buffer = device.umd().create_buffer(bytes, Placement::SystemUncached).map_err(result)?;
-        Ok(Self { mapping: memory.map().map_err(result)?, count })
+        Ok(Self { copy, mapping: memory.map().map_err(result)?, count })
     }
 
     /// GPU virtual address of a query, and how many there are from it on, `count` at most.

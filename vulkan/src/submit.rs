@@ -138,13 +138,13 @@ mod tests {
     fn a_submission_is_a_ring_of_the_doorbell_and_no_thunk() {
         let device = device();
         let queue = queue_of(&device);
-        let semaphore = Semaphore::new(&device, Some(0)).expect("a semaphore");
+        let semaphore = Semaphore::new(&device, Some(0), false).expect("a semaphore");
         for value in 1..=100 {
             queue
-                .submit(vec![Step::Wait(semaphore.wait(value - 1)), Step::Signal(semaphore.signal(value))])
+                .submit(vec![Step::Wait(semaphore.point(value - 1)), Step::Signal(semaphore.signal(value))])
                 .expect("done");
         }
-        assert_eq!(wait(&[semaphore.wait(100)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
+        assert_eq!(wait(&[semaphore.point(100)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
         let hardware = queue.hardware();
         assert_eq!(hardware.model(), SubmissionModel::User);
         let expected = QueueStats { submissions: 100, doorbell_rings: 100, ..QueueStats::default() };
@@ -156,17 +156,19 @@ mod tests {
     fn submissions_wait_before_their_signal_though_the_ring_is_full() {
         let device = device();
         let queue = queue_of(&device);
-        let (gate, done) =
-            (Semaphore::new(&device, Some(0)).expect("one"), Semaphore::new(&device, Some(0)).expect("two"));
+        let (gate, done) = (
+            Semaphore::new(&device, Some(0), false).expect("one"),
+            Semaphore::new(&device, Some(0), false).expect("two"),
+        );
         for value in 1..=1000 {
-            queue.submit(vec![Step::Wait(gate.wait(1)), Step::Signal(done.signal(value))]).expect("taken");
+            queue.submit(vec![Step::Wait(gate.point(1)), Step::Signal(done.signal(value))]).expect("taken");
         }
         assert_eq!(done.value(), Ok(0));
         gate.signal_now(1).expect("signalled");
         queue.wait_idle().expect("done");
         assert_eq!(done.value(), Ok(1000));
         queue.submit(vec![Step::Signal(done.signal(1001))]).expect("the queue goes on");
-        assert_eq!(wait(&[done.wait(1001)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
+        assert_eq!(wait(&[done.point(1001)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
         assert_eq!(queue.hardware().stats().submissions, 1001);
     }
 }

@@ -1,13 +1,16 @@
 //! Semaphores, fences and events. All of them are native fences of the GPU.
 
+use core::ffi::c_int;
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ash::vk;
-use campanile_umd::{Error, Fence as NativeFence};
+use campanile_umd::{Access, Error, Fence as NativeFence};
 
 use crate::device::Device;
+use crate::external;
 use crate::failure::{Answer, result};
 use crate::handle::objects;
 
@@ -17,13 +20,6 @@ objects! {
     Event => vk::Event,
 }
 
-/// A semaphore.
-pub(crate) struct Semaphore {
-    native: NativeFence,
-    /// The value of the latest signal that was submitted; `None` for a timeline semaphore, whose values are the application's.
-    signals: Option<AtomicU64>,
-}
-
 /// What a native fence is to reach, or is set to.
 #[derive(Clone)]
 pub(crate) struct Point {
@@ -31,26 +27,158 @@ pub(crate) struct Point {
     pub(crate) value: u64,
 }
 
+/// A payload, and the one in its place until a wait or a reset brings it back.
+struct Payloads<P> {
+    permanent: Arc<P>,
+    temporary: Option<Arc<P>>,
+    /// The temporary one that was waited for last. The GPU may still wait for it, until the object ends or imports another one, both of which the application
+    /// does when no submission that names the object is pending. [Vulkan: VUID-vkImportSemaphoreFdKHR-semaphore-01142]
+    waited: Option<Arc<P>>,
+}
+
+/// The payloads of an object, which an import replaces.
+struct Imported<P>(Mutex<Payloads<P>>);
+
+impl<P> Imported<P> {
+    fn new(payload: P) -> Self {
+        Self(Mutex::new(Payloads { permanent: Arc::new(payload), temporary: None, waited: None }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Payloads<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The payload that the object has now.
+    fn current(&self) -> Arc<P> {
+        let payloads = self.lock();
+        payloads.temporary.as_ref().unwrap_or(&payloads.permanent).clone()
+    }
+
+    /// The payload that the object has now; afterwards it has the permanent one.
+    fn used_up(&self) -> Arc<P> {
+        let mut payloads = self.lock();
+        match payloads.temporary.take() {
+            Some(temporary) => payloads.waited.insert(temporary).clone(),
+            None => payloads.permanent.clone(),
+        }
+    }
+
+    /// The permanent payload, which the object has from now on.
+    fn restored(&self) -> Arc<P> {
+        let mut payloads = self.lock();
+        payloads.temporary = None;
+        payloads.permanent.clone()
+    }
+
+    fn replace(&self, payload: P, is_temporary: bool) {
+        let (mut payloads, payload) = (self.lock(), Arc::new(payload));
+        payloads.waited = None;
+        if is_temporary {
+            payloads.temporary = Some(payload);
+        } else {
+            (payloads.permanent, payloads.temporary) = (payload, None);
+        }
+    }
+}
+
+/// A native fence that others may open or not.
+fn native(device: &Device, initial: u64, exportable: bool) -> Answer<NativeFence> {
+    let device = device.umd();
+    let made = if exportable { NativeFence::new_shared(device, initial) } else { NativeFence::new(device, initial) };
+    made.map_err(result)
+}
+
+/// The native fence that a descriptor is of.
+fn import<P>(device: &Device, descriptor: c_int, payload: impl FnOnce(NativeFence) -> P) -> Answer<P> {
+    external::import(device.umd(), descriptor, |handle| {
+        NativeFence::open(device.umd(), handle.raw(), Access::Full).map(payload).map_err(external::refused)
+    })
+}
+
+/// A semaphore.
+pub(crate) struct Semaphore {
+    is_timeline: bool,
+    payload: Imported<SemaphorePayload>,
+}
+
+struct SemaphorePayload {
+    native: NativeFence,
+    meaning: Meaning,
+}
+
+/// What the values of a semaphore's native fence mean.
+enum Meaning {
+    /// The application's values.
+    Timeline,
+    /// A binary semaphore of this device alone: the value goes up with every signal, and this is the one of the latest that was submitted.
+    Signals(AtomicU64),
+    /// A binary semaphore that others may have. They share nothing but the native fence, which is 1 while it is signalled; who has waited makes it 0.
+    Flag,
+}
+
 impl Semaphore {
     /// A timeline semaphore with its first value, or a binary one.
     ///
     /// # Errors
     /// The error of the operating system, as [`result`](crate::failure::result) translates it.
-    pub(crate) fn new(device: &Device, timeline: Option<u64>) -> Answer<Self> {
-        let native = NativeFence::new(device.umd(), timeline.unwrap_or(0)).map_err(result)?;
-        Ok(Self { native, signals: timeline.is_none().then(AtomicU64::default) })
+    pub(crate) fn new(device: &Device, timeline: Option<u64>, exportable: bool) -> Answer<Self> {
+        let native = native(device, timeline.unwrap_or(0), exportable)?;
+        let meaning = match timeline {
+            Some(_) => Meaning::Timeline,
+            None if exportable => Meaning::Flag,
+            None => Meaning::Signals(AtomicU64::new(0)),
+        };
+        let payload = Imported::new(SemaphorePayload { native, meaning });
+        Ok(Self { is_timeline: timeline.is_some(), payload })
     }
 
-    /// What a submission waits for: the value of a timeline semaphore, or the latest signal of a binary one.
-    pub(crate) fn wait(&self, value: u64) -> Point {
-        let value = self.signals.as_ref().map_or(value, |signals| signals.load(Ordering::Acquire));
-        Point { native: self.native.clone(), value }
+    /// Takes the payload that a descriptor is of in place of its own, for ever or until a wait. The descriptor is the driver's from then on.
+    ///
+    /// # Errors
+    /// VK_ERROR_INVALID_EXTERNAL_HANDLE for a temporary payload of a timeline semaphore; as [`external::import`].
+    pub(crate) fn import(&self, device: &Device, descriptor: c_int, is_temporary: bool) -> Answer<()> {
+        if self.is_timeline && is_temporary {
+            return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
+        }
+        let meaning = if self.is_timeline { Meaning::Timeline } else { Meaning::Flag };
+        let payload = import(device, descriptor, |native| SemaphorePayload { native, meaning })?;
+        self.payload.replace(payload, is_temporary);
+        Ok(())
+    }
+
+    /// A descriptor of the payload.
+    ///
+    /// # Errors
+    /// VK_ERROR_UNKNOWN for a semaphore that was created without VkExportSemaphoreCreateInfo and has no imported payload; as [`external::export`].
+    pub(crate) fn export(&self) -> Answer<c_int> {
+        external::export(&self.payload.current().native.share(Access::Full).map_err(result)?)
+    }
+
+    /// What a submission waits for: the value of a timeline semaphore, or the latest signal of a binary one; and what it signals when it has waited.
+    pub(crate) fn wait(&self, value: u64) -> (Point, Option<Point>) {
+        let payload = self.payload.used_up();
+        let point = |value| Point { native: payload.native.clone(), value };
+        match &payload.meaning {
+            Meaning::Timeline => (point(value), None),
+            Meaning::Signals(latest) => (point(latest.load(Ordering::Acquire)), None),
+            Meaning::Flag => (point(1), Some(point(0))),
+        }
     }
 
     /// The value that a submission is to signal; of a binary semaphore the next one.
     pub(crate) fn signal(&self, value: u64) -> Point {
-        let value = self.signals.as_ref().map_or(value, |signals| signals.fetch_add(1, Ordering::AcqRel) + 1);
-        Point { native: self.native.clone(), value }
+        let payload = self.payload.current();
+        let value = match &payload.meaning {
+            Meaning::Timeline => value,
+            Meaning::Signals(latest) => latest.fetch_add(1, Ordering::AcqRel) + 1,
+            Meaning::Flag => 1,
+        };
+        Point { native: payload.native.clone(), value }
+    }
+
+    /// A value of a timeline semaphore, which the processor waits for.
+    pub(crate) fn point(&self, value: u64) -> Point {
+        Point { native: self.payload.current().native.clone(), value }
     }
 
     /// The value of a timeline semaphore.
@@ -58,7 +186,7 @@ impl Semaphore {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn value(&self) -> Answer<u64> {
-        value(&self.native)
+        value(&self.payload.current().native)
     }
 
     /// Sets the value of a timeline semaphore from the processor.
@@ -66,7 +194,7 @@ impl Semaphore {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn signal_now(&self, value: u64) -> Answer<()> {
-        self.native.signal(value).map_err(result)
+        self.payload.current().native.signal(value).map_err(result)
     }
 }
 
@@ -79,10 +207,22 @@ fn value(native: &NativeFence) -> Answer<u64> {
     Ok(value)
 }
 
-/// A fence. It is signalled while its native fence is at the target or above; a reset raises the target.
+/// A fence.
 pub(crate) struct Fence {
+    payload: Imported<FencePayload>,
+}
+
+/// It is signalled while its native fence is at the target or above; a reset raises the target. What others may have shares nothing but the native fence: it is
+/// signalled while that is 1, and a reset makes it 0.
+struct FencePayload {
     native: NativeFence,
-    target: AtomicU64,
+    target: Option<AtomicU64>,
+}
+
+impl FencePayload {
+    fn target(&self) -> u64 {
+        self.target.as_ref().map_or(1, |target| target.load(Ordering::Acquire))
+    }
 }
 
 impl Fence {
@@ -90,14 +230,34 @@ impl Fence {
     ///
     /// # Errors
     /// The error of the operating system, as [`result`](crate::failure::result) translates it.
-    pub(crate) fn new(device: &Device, signalled: bool) -> Answer<Self> {
-        let native = NativeFence::new(device.umd(), 0).map_err(result)?;
-        Ok(Self { native, target: AtomicU64::new(u64::from(!signalled)) })
+    pub(crate) fn new(device: &Device, signalled: bool, exportable: bool) -> Answer<Self> {
+        let native = native(device, if exportable { signalled.into() } else { 0 }, exportable)?;
+        let target = (!exportable).then(|| AtomicU64::new(u64::from(!signalled)));
+        Ok(Self { payload: Imported::new(FencePayload { native, target }) })
+    }
+
+    /// Takes the payload that a descriptor is of in place of its own, for ever or until a reset. The descriptor is the driver's from then on.
+    ///
+    /// # Errors
+    /// As [`external::import`].
+    pub(crate) fn import(&self, device: &Device, descriptor: c_int, is_temporary: bool) -> Answer<()> {
+        let payload = import(device, descriptor, |native| FencePayload { native, target: None })?;
+        self.payload.replace(payload, is_temporary);
+        Ok(())
+    }
+
+    /// A descriptor of the payload.
+    ///
+    /// # Errors
+    /// VK_ERROR_UNKNOWN for a fence that was created without VkExportFenceCreateInfo and has no imported payload; as [`external::export`].
+    pub(crate) fn export(&self) -> Answer<c_int> {
+        external::export(&self.payload.current().native.share(Access::Full).map_err(result)?)
     }
 
     /// The target, which a submission signals and a wait is for.
     pub(crate) fn point(&self) -> Point {
-        Point { native: self.native.clone(), value: self.target.load(Ordering::Acquire) }
+        let payload = self.payload.current();
+        Point { native: payload.native.clone(), value: payload.target() }
     }
 
     /// True if it is signalled.
@@ -105,12 +265,21 @@ impl Fence {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn is_signalled(&self) -> Answer<bool> {
-        Ok(value(&self.native)? >= self.target.load(Ordering::Acquire))
+        let payload = self.payload.current();
+        Ok(value(&payload.native)? >= payload.target())
     }
 
-    /// Makes it unsignalled. No submission that signals it is pending.
-    pub(crate) fn reset(&self) {
-        self.target.store(self.native.value().wrapping_add(1), Ordering::Release);
+    /// Makes it unsignalled, with its permanent payload. No submission that signals it is pending.
+    ///
+    /// # Errors
+    /// VK_ERROR_DEVICE_LOST.
+    pub(crate) fn reset(&self) -> Answer<()> {
+        let payload = self.payload.restored();
+        match &payload.target {
+            Some(target) => target.store(payload.native.value().wrapping_add(1), Ordering::Release),
+            None => payload.native.rewind(0).map_err(result)?,
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +315,7 @@ impl Event {
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
     pub(crate) fn set(&self, set: bool) -> Answer<()> {
-        self.native.signal(u64::from(set)).map_err(result)
+        self.native.rewind(u64::from(set)).map_err(result)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::app::App;
-use crate::descriptor::{Write, read};
+use crate::descriptor::{Write, Written, read};
 use crate::handle::objects;
 use crate::layout::PipelineLayout;
 
@@ -36,8 +36,15 @@ impl Template {
     pub(crate) fn writes(&self, app: App<'_>, data: *const c_void) -> Vec<Write> {
         let of = |entry: &Entry| {
             let at = |index: u32| entry.offset.wrapping_add(entry.stride.wrapping_mul(index as usize));
-            let descriptors = (0..entry.count).map(|index| read(app, entry.kind, data, at(index))).collect();
-            Write { binding: entry.binding, element: entry.element, descriptors }
+            let what = match entry.kind {
+                // Its bytes stand behind each other, whatever the stride.
+                vk::DescriptorType::INLINE_UNIFORM_BLOCK => {
+                    let start = data.wrapping_byte_add(if data.is_null() { 0 } else { entry.offset });
+                    Written::Bytes(app.bytes(start, entry.count as usize).to_vec())
+                }
+                kind => Written::Descriptors((0..entry.count).map(|index| read(app, kind, data, at(index))).collect()),
+            };
+            Write { binding: entry.binding, element: entry.element, what }
         };
         self.entries.iter().map(of).collect()
     }

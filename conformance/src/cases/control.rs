@@ -356,7 +356,11 @@ fn resources(case: &Case) -> Result<(), Failure> {
         refused(rig.kmt.call(further.D3DKMTGetSharedResourceAdapterLuid, &mut luid), WRONG_KIND, "its adapter")?;
         let mut kernel = D3DKMT_OPENRESOURCEFROMNTHANDLE::zeroed();
         (kernel.hDevice, kernel.hNtHandle) = (rig.device, std::ptr::without_provenance_mut(handle as usize));
-        refused(rig.kmt.call(further.D3DKMTOpenResourceFromNtHandle, &mut kernel), WRONG_KIND, "a kernel handle")?;
+        refused(
+            rig.kmt.call(rig.kmt.table().D3DKMTOpenResourceFromNtHandle, &mut kernel),
+            WRONG_KIND,
+            "a kernel handle",
+        )?;
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ fn open_at(
     arguments.TotalPrivateDriverDataBufferSize = total.len() as u32;
     arguments.pKeyedMutexPrivateRuntimeData = data.cast_mut().cast();
     arguments.KeyedMutexPrivateRuntimeDataSize = size as u32;
-    rig.kmt.call(rig.kmt.further().D3DKMTOpenResourceFromNtHandle, &mut arguments).ok()?;
+    rig.kmt.call(rig.kmt.table().D3DKMTOpenResourceFromNtHandle, &mut arguments).ok()?;
     Ok((Resource { allocation: info.hAllocation, resource: arguments.hResource }, arguments))
 }
 

@@ -146,7 +146,7 @@ impl Buffers {
         arguments.PrivateRuntimeDataSize = self.runtime.len() as u32;
         arguments.pTotalPrivateDriverDataBuffer = self.total.as_mut_ptr().cast();
         arguments.TotalPrivateDriverDataBufferSize = self.total.len() as u32;
-        rig.kmt.call(rig.kmt.further().D3DKMTOpenResourceFromNtHandle, &mut arguments).ok()?;
+        rig.kmt.call(rig.kmt.table().D3DKMTOpenResourceFromNtHandle, &mut arguments).ok()?;
         Ok(self.open(arguments.hResource))
     }
 }
@@ -325,7 +325,7 @@ fn kernel_handles(case: &mut Case<'_>) -> Result<(), Failure> {
         let by_name = KernelHandle(named.hNtHandle.addr());
         let mut sizes = D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE::zeroed();
         (sizes.hDevice, sizes.hNtHandle) = (other.device, by_name.raw());
-        let status = other.kmt.call(other.kmt.further().D3DKMTQueryResourceInfoFromNtHandle, &mut sizes);
+        let status = other.kmt.call(other.kmt.table().D3DKMTQueryResourceInfoFromNtHandle, &mut sizes);
         granted(status, "D3DKMTQueryResourceInfoFromNtHandle")?;
         ensure_eq!((sizes.NumAllocations, sizes.PrivateRuntimeDataSize), (2, RUNTIME.len() as u32), "what is told");
         let open =

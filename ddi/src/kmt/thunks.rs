@@ -114,6 +114,10 @@ macro_rules! for_each_thunk {
                     /// Gives objects one kernel handle: their count, the objects, which are a resource, a synchronization object, or both with a keyed mutex, an
                     /// OBJECT_ATTRIBUTES, the access that the handle grants, and where the handle goes. [d3dkmthk: D3DKMTShareObjects]
                     D3DKMTShareObjects(count: u32, objects: *const D3DKMT_HANDLE, attributes: *const c_void, access: u32, handle: *mut HANDLE);
+                    /// Says what a shared resource is made of, by a kernel handle. [d3dkmthk: D3DKMTQueryResourceInfoFromNtHandle]
+                    D3DKMTQueryResourceInfoFromNtHandle(args: *mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE);
+                    /// Opens a shared resource by a kernel handle. [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
+                    D3DKMTOpenResourceFromNtHandle(args: *mut D3DKMT_OPENRESOURCEFROMNTHANDLE);
                     /// Opens a native fence by a kernel handle. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
                     D3DKMTOpenNativeFenceFromNtHandle(args: *mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE);
                     /// Creates a monitored fence. [d3dkmthk: D3DKMTCreateSynchronizationObject2]
@@ -187,14 +191,10 @@ macro_rules! for_each_thunk {
                     D3DKMTQueryStatistics(args: *mut D3DKMT_QUERYSTATISTICS);
                     /// Says what a shared resource is made of. [d3dkmthk: D3DKMTQueryResourceInfo]
                     D3DKMTQueryResourceInfo(args: *mut D3DKMT_QUERYRESOURCEINFO);
-                    /// As D3DKMTQueryResourceInfo, by a kernel handle. [d3dkmthk: D3DKMTQueryResourceInfoFromNtHandle]
-                    D3DKMTQueryResourceInfoFromNtHandle(args: *mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE);
                     /// Opens a shared resource, in the older form. [d3dkmthk: D3DKMTOpenResource]
                     D3DKMTOpenResource(args: *mut D3DKMT_OPENRESOURCE);
                     /// Opens a shared resource. [d3dkmthk: D3DKMTOpenResource2]
                     D3DKMTOpenResource2(args: *mut D3DKMT_OPENRESOURCE);
-                    /// Opens a shared resource by a kernel handle. [d3dkmthk: D3DKMTOpenResourceFromNtHandle]
-                    D3DKMTOpenResourceFromNtHandle(args: *mut D3DKMT_OPENRESOURCEFROMNTHANDLE);
                     /// Says on which adapter a shared resource is. [d3dkmthk: D3DKMTGetSharedResourceAdapterLuid]
                     D3DKMTGetSharedResourceAdapterLuid(args: *mut D3DKMT_GETSHAREDRESOURCEADAPTERLUID);
                     /// Asks whether a process may use a shared resource. [d3dkmthk: D3DKMTCheckSharedResourceAccess]

@@ -21,6 +21,7 @@ use wddm_ddi::{kmt::*, status::*, types::*};
 
 mod gpu;
 mod kernel_queue;
+mod resource;
 mod table;
 
 pub(crate) use table::THUNKS;
@@ -95,13 +96,16 @@ impl Drop for Pages {
 }
 
 pub(crate) struct Allocation {
-    pub(crate) memory: Pages,
+    /// Shared by all that have the allocation open.
+    pub(crate) memory: Rc<Pages>,
     pub(crate) data: AllocationData,
     pub(crate) resident: u32,
     pub(crate) address: u64,
     pub(crate) protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
     pub(crate) locks: u32,
     pub(crate) offered: bool,
+    /// Has kernel handles.
+    pub(crate) shared: bool,
 }
 
 pub(crate) struct HwQueue {
@@ -158,6 +162,11 @@ pub(crate) enum Object {
     Fence(AnyFence),
     /// A kernel handle of a fence.
     Kernel(AnyFence),
+    /// A kernel handle of a resource.
+    KernelResource {
+        memory: Rc<Pages>,
+        data: AllocationData,
+    },
 }
 
 /// A wait by event that is not satisfied yet: duplicate of the descriptor, object, value.
@@ -292,7 +301,7 @@ impl Fake {
     pub(crate) fn translate(&self, address: u64) -> Option<(&Pages, usize)> {
         self.objects.values().find_map(|object| {
             let (base, memory) = match object {
-                Object::Allocation(allocation) => (allocation.address, &allocation.memory),
+                Object::Allocation(allocation) => (allocation.address, &*allocation.memory),
                 Object::Fence(fence) => (fence.address, &*fence.current),
                 _ => return None,
             };
@@ -460,7 +469,7 @@ impl Object {
             Self::HwQueue(_) => "queue",
             Self::Doorbell(_) => "doorbell",
             Self::Fence(_) => "fence",
-            Self::Kernel(_) => "kernel handle",
+            Self::Kernel(_) | Self::KernelResource { .. } => "kernel handle",
         }
     }
 }

@@ -3,6 +3,7 @@
 use campanile_hw::private::{DoorbellAnswer, HwQueueData};
 use wddm_ddi::Zeroed;
 
+use super::resource::{create_allocation, open_resource, query_resource};
 use super::*;
 
 macro_rules! thunks {
@@ -64,7 +65,7 @@ thunks! {
     D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) = |fake, args| {
         // What is there may be on another device, while there is one.
         let last = fake.objects.values().filter(|object| matches!(object, Object::Device)).count() == 1;
-        if last && fake.any(|object| !matches!(object, Object::Device | Object::Adapter | Object::Kernel(_))) {
+        if last && fake.any(|object| !matches!(object, Object::Device | Object::Adapter | Object::Kernel(_) | Object::KernelResource { .. })) {
             fake.violations.push("device destroyed before what is on it".into());
         }
         fake.remove(args.hDevice, "device")
@@ -89,11 +90,23 @@ thunks! {
     };
     D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE) = |fake, args| fake.remove(args.hPagingQueue, "paging queue");
     D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION) = create_allocation;
+    D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE) = query_resource;
+    D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE) = open_resource;
     D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2) = |fake, args| {
-        assert_eq!(args.AllocationCount, 1);
-        // SAFETY: one handle, as counted.
-        let handle = unsafe { *args.phAllocationList };
+        let handle = match args.hResource {
+            0 => {
+                assert_eq!(args.AllocationCount, 1);
+                // SAFETY: one handle, as counted.
+                unsafe { *args.phAllocationList }
+            }
+            // The resource of an allocation has the number behind it.
+            resource => {
+                assert_eq!((args.AllocationCount, args.phAllocationList.is_null()), (0, true));
+                resource - 1
+            }
+        };
         let allocation = fake.allocation(handle);
+        assert_eq!(allocation.shared, args.hResource != 0);
         if (allocation.resident, allocation.address, allocation.locks) != (0, 0, 0) {
             fake.violations.push("allocation destroyed in use".into());
         }
@@ -364,7 +377,12 @@ thunks! {
         // SAFETY: one value, as counted.
         let value = unsafe { *args.FenceValueArray };
         match fake.objects.get(&object) {
-            Some(Object::Fence(fence)) if fence.may_signal => fence.set(value),
+            Some(Object::Fence(fence)) if fence.may_signal => {
+                if value < fence.current.get(0) && !args.Flags.AllowFenceRewind() {
+                    return STATUS_INVALID_PARAMETER;
+                }
+                fence.set(value);
+            }
             _ => return fake.violation("signal of no fence, or of one that may not be signalled".into()),
         }
         fake.wake();
@@ -389,6 +407,17 @@ unsafe extern "win64" fn D3DKMTShareObjects(
         assert_eq!((count, length), (1, 48));
         // SAFETY: one object, as counted.
         let object = unsafe { objects.read() };
+        if let Some(Object::Allocation(allocation)) = fake.objects.get(&(object - 1)).filter(|_| access == 0x1000_0000)
+        {
+            let (memory, data) = (allocation.memory.clone(), allocation.data);
+            if !allocation.shared {
+                return fake.violation("sharing of a private allocation".into());
+            }
+            let number = fake.insert(Object::KernelResource { memory, data });
+            // SAFETY: the caller's place for the handle.
+            unsafe { handle.write(std::ptr::without_provenance_mut(number as usize)) };
+            return STATUS_SUCCESS;
+        }
         let Some(Object::Fence(fence)) =
             fake.objects.get(&object).filter(|_| [0x1000_0000, 0x2_0001, 0x2_0002].contains(&access))
         else {
@@ -414,7 +443,7 @@ unsafe extern "win64" fn NtClose(handle: HANDLE) -> NTSTATUS {
         }
         let number = u32::try_from(handle.addr()).unwrap_or(0);
         match fake.objects.get(&number) {
-            Some(Object::Kernel(_)) => fake.remove(number, "kernel handle"),
+            Some(Object::Kernel(_) | Object::KernelResource { .. }) => fake.remove(number, "kernel handle"),
             _ => STATUS_INVALID_HANDLE,
         }
     })
@@ -480,28 +509,6 @@ fn query_adapter(fake: &mut Fake, args: &mut D3DKMT_QUERYADAPTERINFO) -> NTSTATU
     }
     // SAFETY: the caller's buffer has the size it says.
     unsafe { std::ptr::copy_nonoverlapping(answer.as_ptr(), args.pPrivateDriverData.cast::<u8>(), answer.len()) };
-    STATUS_SUCCESS
-}
-
-fn create_allocation(fake: &mut Fake, args: &mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
-    assert_eq!(args.NumAllocations, 1);
-    // SAFETY: the arm that this thunk uses.
-    let info = unsafe { args.u1.pAllocationInfo2 };
-    // SAFETY: one record, as counted.
-    let info = unsafe { &mut *info };
-    assert_eq!(info.PrivateDriverDataSize as usize, AllocationData::SIZE);
-    // SAFETY: the record has the size it says.
-    let data = unsafe { info.pPrivateDriverData.cast::<[u8; AllocationData::SIZE]>().read() };
-    let data = AllocationData::from_bytes(&data);
-    assert_eq!((data.magic, data.reserved), (MAGIC, 0));
-    assert!(Placement::from_number(data.placement).is_some() && data.size > 0);
-    if data.size > 1 << 34 {
-        return STATUS_NO_MEMORY;
-    }
-    let memory = Pages::new(data.size as usize);
-    let protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new();
-    let allocation = Allocation { memory, data, resident: 0, address: 0, protection, locks: 0, offered: false };
-    info.hAllocation = fake.insert(Object::Allocation(allocation));
     STATUS_SUCCESS
 }
 

@@ -61,20 +61,29 @@ impl Arguments {
     /// Writes bytes, at a GPU virtual address that is a multiple of 16.
     ///
     /// # Errors
-    /// VK_ERROR_OUT_OF_DEVICE_MEMORY and what else the operating system refuses.
+    /// As [`Arguments::place`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Answer<Written> {
+        let written = self.place(bytes.len())?;
+        written.write(0, bytes)?;
+        Ok(written)
+    }
+
+    /// A place for so many bytes, at a GPU virtual address that is a multiple of 16, which are then to be written.
+    ///
+    /// # Errors
+    /// VK_ERROR_OUT_OF_DEVICE_MEMORY and what else the operating system refuses.
+    pub(crate) fn place(&mut self, bytes: usize) -> Answer<Written> {
         loop {
             let Some(piece) = self.pieces.get(self.piece) else {
-                let size = bytes.len().max(PIECE) as u64;
+                let size = bytes.max(PIECE) as u64;
                 let memory = self.device.create_buffer(size, Placement::SystemUncached).map_err(result)?;
                 self.pieces.push(Arc::new(memory.map().map_err(result)?));
                 continue;
             };
-            if piece.len() - self.used >= bytes.len() {
-                let written = Written { piece: piece.clone(), at: self.used };
-                written.write(0, bytes)?;
-                self.used = (self.used + bytes.len()).next_multiple_of(ALIGNMENT).min(piece.len());
-                return Ok(written);
+            if piece.len() - self.used >= bytes {
+                let place = Written { piece: piece.clone(), at: self.used };
+                self.used = (self.used + bytes).next_multiple_of(ALIGNMENT).min(piece.len());
+                return Ok(place);
             }
             (self.piece, self.used) = (self.piece + 1, 0);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Recorded;
 use super::arguments::Written;
-use crate::descriptor::DescriptorSet;
+use crate::descriptor::{DescriptorSet, bytes_at};
 use crate::layout::{SetLayout, SetPlace};
 use crate::memory::Range;
 
@@ -12,6 +12,8 @@ use crate::memory::Range;
 #[derive(Default)]
 pub(super) struct Bound {
     descriptors: Vec<Range>,
+    /// Places of the descriptors of inline uniform blocks, with their bytes.
+    inline: Vec<(u32, u32)>,
     /// The set with its dynamic offsets, if it may be updated after this.
     open: Option<(Arc<DescriptorSet>, Arc<[u32]>)>,
 }
@@ -29,15 +31,12 @@ pub(super) struct Late {
     written: Vec<Range>,
 }
 
-/// Descriptors as programs read them.
-fn bytes(descriptors: &[Range]) -> impl Iterator<Item = u8> {
-    descriptors.iter().flat_map(|range| [range.address, range.size]).flat_map(u64::to_le_bytes)
-}
-
 impl Bound {
     /// Binds a set with the first of these offsets; returns how many of them it took.
     pub(super) fn bind(&mut self, set: &Arc<DescriptorSet>, offsets: &[u32]) -> usize {
         let taken = set.bound(offsets, &mut self.descriptors);
+        self.inline.clear();
+        self.inline.extend_from_slice(set.inline());
         let own = || offsets.get(..taken).unwrap_or(offsets).into();
         self.open = set.is_updated_after_bind().then(|| (set.clone(), own()));
         taken
@@ -46,13 +45,14 @@ impl Bound {
     /// The descriptors of a set that has no object.
     pub(super) fn pushed(&mut self, layout: &SetLayout) -> &mut [Range] {
         self.open = None;
+        self.inline.clear();
         self.descriptors.resize(layout.count as usize, Range::default());
         &mut self.descriptors
     }
 
-    /// The descriptors for an argument block.
-    pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
-        bytes(&self.descriptors)
+    /// The descriptors for an argument block, in which the first is to have this GPU virtual address.
+    pub(super) fn bytes(&self, address: u64) -> Vec<u8> {
+        bytes_at(&self.descriptors, &self.inline, address)
     }
 
     /// What has to be looked at again before the block is read.
@@ -70,7 +70,8 @@ impl Late {
         let mut now = Vec::new();
         self.set.bound(&self.offsets, &mut now);
         if now != self.written {
-            let bytes: Vec<u8> = bytes(&now).take(self.room).collect();
+            let mut bytes = bytes_at(&now, self.set.inline(), self.block.address() + self.offset as u64);
+            bytes.truncate(self.room);
             self.block.write(self.offset, &bytes)?;
             self.written = now;
         }

@@ -14,7 +14,7 @@ use crate::layout::{PipelineLayout, SetLayout};
 use crate::memory::{Buffer, Range};
 use crate::physical::{PUSH_CONSTANTS_MAX, SETS_MAX};
 use crate::pipeline::Pipeline;
-use crate::query::{AVAILABILITY, Form, QUERY, QueryPool};
+use crate::query::{AVAILABILITY, COPIES, Form, QUERY, QueryPool};
 use crate::sync::Point;
 
 /// The recorded commands of a buffer, and what is bound.
@@ -147,14 +147,16 @@ impl Recording {
         {
             return Ok(block);
         }
+        let base_bytes = base.map_or(0, |_| size_of::<[u32; 3]>());
+        let block = self.arguments.place(layout.size as usize + base_bytes)?;
         let mut bytes = vec![0u8; layout.size as usize];
         bytes.iter_mut().zip(&self.push).take(layout.push as usize).for_each(|(to, byte)| *to = *byte);
         for (place, set) in layout.places().iter().zip(&self.sets) {
-            let count = place.bytes() as usize;
-            bytes.iter_mut().skip(place.offset as usize).take(count).zip(set.bytes()).for_each(|(to, byte)| *to = byte);
+            let (count, set) = (place.bytes() as usize, set.bytes(block.address() + u64::from(place.offset)));
+            bytes.iter_mut().skip(place.offset as usize).take(count).zip(set).for_each(|(to, byte)| *to = byte);
         }
         bytes.extend(base.iter().flatten().flat_map(|first| first.to_le_bytes()));
-        let block = self.arguments.write(&bytes)?;
+        block.write(0, &bytes)?;
         let sets = layout.places().iter().zip(&self.sets);
         self.late.extend(sets.filter_map(|(place, set)| set.late(&block, place)));
         self.block = Some((block.address(), base));
@@ -240,23 +242,28 @@ impl Recording {
         }
     }
 
-    /// Copies results. Those of this queue are there when the copy runs; the application orders it behind others by a semaphore.
-    pub(crate) fn copy_queries(&mut self, pool: &QueryPool, queries: (u32, u32), to: Range, stride: u64, form: Form) {
-        let (address, count) = pool.at(queries.0, queries.1);
-        let width = form.width() as u64;
-        for query in 0..u64::from(count) {
-            let (from, at) = (address + query * QUERY, query.saturating_mul(stride));
-            let mut part = |from: u64, at: u64| {
-                let left = to.size.saturating_sub(at).min(width);
-                self.copy(
-                    Range { address: from, size: width },
-                    Range { address: to.address.saturating_add(at), size: left },
-                );
-            };
-            part(from, at);
-            if form.with_availability() {
-                part(from + AVAILABILITY, at.saturating_add(width));
-            }
+    /// Copies results of queries as far as they fit. Those that are not there are waited for if the flags say so, and left out otherwise.
+    pub(crate) fn copy_queries(
+        &mut self,
+        pool: &QueryPool,
+        queries: (u32, u32),
+        to: Range,
+        stride: u64,
+        form: Form,
+    ) -> Recorded {
+        let (from, count) = pool.at(queries.0, queries.1);
+        let behind = to
+            .size
+            .checked_sub(form.size())
+            .map_or(0, |room| room.checked_div(stride).map_or(1, |more| more.saturating_add(1)));
+        let count = behind.min(count.into()) as u32;
+        if count == 0 {
+            return Ok(());
         }
+        let words = [from, to.address, stride, u64::from(form.bits()) << 32 | u64::from(count)];
+        let arguments = self.arguments.write(words.map(u64::to_le_bytes).as_flattened())?.address();
+        let (program, groups) = (pool.copy.clone(), [count.div_ceil(COPIES), 1, 1]);
+        Arc::make_mut(&mut self.commands).push(Command::Dispatch { program, groups, arguments, report: 0 });
+        Ok(())
     }
 }

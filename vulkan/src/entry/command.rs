@@ -134,8 +134,7 @@ commands! { app;
         flags: vk::QueryResultFlags)
         = record(app, buffer, |recording| {
             let (pool, to) = (QueryPool::needed(pool)?, Buffer::needed(to)?.range(offset, vk::WHOLE_SIZE));
-            recording.copy_queries(&pool, (first, count), to, stride, Form { flags });
-            Ok(())
+            recording.copy_queries(&pool, (first, count), to, stride, Form { flags })
         });
     vkCmdSetDeviceMask: PFN_vkCmdSetDeviceMask(buffer: vk::CommandBuffer, mask: u32)
         = ();

@@ -7,12 +7,12 @@ use ash::vk;
 
 use super::commands;
 use crate::app::App;
-use crate::descriptor::{DescriptorPool, DescriptorSet, Write, read, stride};
+use crate::descriptor::{DescriptorPool, DescriptorSet, Write, Written, read, stride};
 use crate::failure::Answer;
 use crate::handle::Object;
 use crate::image::Sampler;
 use crate::layout::{PipelineLayout, SetLayout};
-use crate::physical::DESCRIPTORS_OF_SET;
+use crate::physical::{DESCRIPTORS_OF_SET, INLINE_BLOCKS_MAX, INLINE_BYTES_MAX};
 use crate::template::{Entry, Template};
 
 commands! { app;
@@ -83,13 +83,20 @@ commands! { app;
 /// True for bindings of types that there are, of which a set has no more descriptors than a set may have.
 fn is_supported(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> bool {
     let bindings = app.slice(info.p_bindings, info.binding_count);
-    let count = bindings.iter().map(|binding| u64::from(binding.descriptor_count)).sum::<u64>();
-    let is_known = |binding: &vk::DescriptorSetLayoutBinding<'_>| {
+    let is_block = |binding: &&vk::DescriptorSetLayoutBinding<'_>| {
+        binding.descriptor_type == vk::DescriptorType::INLINE_UNIFORM_BLOCK
+    };
+    type Bindings<'b> = Vec<&'b vk::DescriptorSetLayoutBinding<'b>>;
+    let (blocks, others): (Bindings<'_>, Bindings<'_>) = bindings.iter().partition(is_block);
+    let count = others.iter().map(|binding| u64::from(binding.descriptor_count)).sum::<u64>();
+    let is_known = |binding: &&vk::DescriptorSetLayoutBinding<'_>| {
         let kind = binding.descriptor_type;
         // Those of Vulkan 1.0 have the first numbers.
         (vk::DescriptorType::SAMPLER..=vk::DescriptorType::INPUT_ATTACHMENT).contains(&kind)
     };
-    bindings.iter().all(is_known) && count <= u64::from(DESCRIPTORS_OF_SET)
+    let fits = blocks.len() <= INLINE_BLOCKS_MAX as usize
+        && blocks.iter().all(|block| block.descriptor_count <= INLINE_BYTES_MAX);
+    others.iter().all(is_known) && count <= u64::from(DESCRIPTORS_OF_SET) && fits
 }
 
 fn set_layout(app: App<'_>, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {
@@ -147,8 +154,14 @@ pub(super) fn write(app: App<'_>, write: &vk::WriteDescriptorSet<'_>) -> Write {
         _ => write.p_buffer_info.cast(),
     };
     let at = |index: u32| stride(kind) * index as usize;
-    let descriptors = (0..write.descriptor_count).map(|index| read(app, kind, start, at(index))).collect();
-    Write { binding: write.dst_binding, element: write.dst_array_element, descriptors }
+    let what = match kind {
+        Kind::INLINE_UNIFORM_BLOCK => {
+            let block = app.find::<vk::WriteDescriptorSetInlineUniformBlock<'_>>(write.p_next);
+            Written::Bytes(block.map_or(Vec::new(), |block| app.bytes(block.p_data, block.data_size as usize).to_vec()))
+        }
+        _ => Written::Descriptors((0..write.descriptor_count).map(|index| read(app, kind, start, at(index))).collect()),
+    };
+    Write { binding: write.dst_binding, element: write.dst_array_element, what }
 }
 
 fn update(app: App<'_>, what: &vk::WriteDescriptorSet<'_>) {
@@ -159,8 +172,8 @@ fn update(app: App<'_>, what: &vk::WriteDescriptorSet<'_>) {
 
 fn copy_set(copy: &vk::CopyDescriptorSet<'_>) {
     if let (Some(from), Some(to)) = (DescriptorSet::of(copy.src_set), DescriptorSet::of(copy.dst_set)) {
-        let descriptors = from.read(copy.src_binding, copy.src_array_element, copy.descriptor_count);
-        to.write(&Write { binding: copy.dst_binding, element: copy.dst_array_element, descriptors });
+        let what = from.read(copy.src_binding, copy.src_array_element, copy.descriptor_count);
+        to.write(&Write { binding: copy.dst_binding, element: copy.dst_array_element, what });
     }
 }
 

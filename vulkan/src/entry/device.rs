@@ -82,13 +82,17 @@ pub(super) mod physical_commands {
             properties: *mut vk::ImageFormatProperties2<'_>) -> vk::Result
             = app.need(info).and_then(|info| {
                 let external = app.find::<vk::PhysicalDeviceExternalImageFormatInfo<'_>>(info.p_next);
-                if external.is_some_and(|external| !external.handle_type.is_empty()) {
+                let external = external.map(|external| external.handle_type).filter(|kind| !kind.is_empty());
+                let memory = external.map(physical::external_memory).unwrap_or_default();
+                if external.is_some() && memory.external_memory_features.is_empty() {
                     return Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
                 }
                 let found = physical::image_format_properties(info.format, info.ty, info.usage, info.flags)?;
                 app.change(properties, |properties| {
                     properties.image_format_properties = found;
-                    app.extend::<vk::ExternalImageFormatProperties<'_>>(properties.p_next, |_| ());
+                    app.extend::<vk::ExternalImageFormatProperties<'_>>(properties.p_next, |properties| {
+                        properties.external_memory_properties = memory;
+                    });
                     app.extend::<vk::SamplerYcbcrConversionImageFormatProperties<'_>>(properties.p_next, |format| {
                         format.combined_image_sampler_descriptor_count = 1;
                     });
@@ -107,15 +111,22 @@ pub(super) mod physical_commands {
         vkGetPhysicalDeviceExternalBufferProperties: PFN_vkGetPhysicalDeviceExternalBufferProperties(
             device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceExternalBufferInfo<'_>,
             properties: *mut vk::ExternalBufferProperties<'_>)
-            = app.change(properties, |properties| properties.external_memory_properties = Default::default());
+            = app.change(properties, |properties| {
+                let memory = app.get(info).map(|info| physical::external_memory(info.handle_type));
+                properties.external_memory_properties = memory.unwrap_or_default();
+            });
         vkGetPhysicalDeviceExternalFenceProperties: PFN_vkGetPhysicalDeviceExternalFenceProperties(
             device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceExternalFenceInfo<'_>,
             properties: *mut vk::ExternalFenceProperties<'_>)
-            = app.change(properties, |properties| properties.external_fence_features = Default::default());
+            = if let Some(info) = app.get(info) {
+                app.change(properties, |properties| physical::external_fence(info.handle_type, properties));
+            };
         vkGetPhysicalDeviceExternalSemaphoreProperties: PFN_vkGetPhysicalDeviceExternalSemaphoreProperties(
             device: vk::PhysicalDevice, info: *const vk::PhysicalDeviceExternalSemaphoreInfo<'_>,
             properties: *mut vk::ExternalSemaphoreProperties<'_>)
-            = app.change(properties, |properties| properties.external_semaphore_features = Default::default());
+            = if let Some(info) = app.get(info) {
+                app.change(properties, |properties| physical::external_semaphore(info.handle_type, properties));
+            };
         vkGetPhysicalDeviceToolProperties: PFN_vkGetPhysicalDeviceToolProperties(device: vk::PhysicalDevice,
             count: *mut u32, properties: *mut vk::PhysicalDeviceToolProperties<'_>) -> vk::Result
             = app.list(count, properties, &[] as &[()], |_, _, ()| ());

@@ -1,6 +1,6 @@
 //! Commands of memory and buffers.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 
 use ash::vk;
 
@@ -18,6 +18,16 @@ commands! { app;
     vkFreeMemory: PFN_vkFreeMemory(
         device: vk::Device, memory: vk::DeviceMemory, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(DeviceMemory::release(memory));
+    vkGetMemoryFdKHR: PFN_vkGetMemoryFdKHR(
+        device: vk::Device, info: *const vk::MemoryGetFdInfoKHR<'_>, out: *mut c_int) -> vk::Result
+        = app.need(info).and_then(|info| match info.handle_type {
+            vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD => DeviceMemory::needed(info.memory)?.export(),
+            _ => Err(vk::Result::ERROR_UNKNOWN),
+        }).map(|fd| app.put(out, fd));
+    // Only descriptors of other types than opaque ones have properties, and there are none.
+    vkGetMemoryFdPropertiesKHR: PFN_vkGetMemoryFdPropertiesKHR(device: vk::Device,
+        kind: vk::ExternalMemoryHandleTypeFlags, fd: c_int, out: *mut vk::MemoryFdPropertiesKHR<'_>) -> vk::Result
+        = Answer::<()>::Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
     vkMapMemory: PFN_vkMapMemory(device: vk::Device, memory: vk::DeviceMemory, offset: vk::DeviceSize,
         size: vk::DeviceSize, flags: vk::MemoryMapFlags, out: *mut *mut c_void) -> vk::Result
         = DeviceMemory::needed(memory).and_then(|memory| memory.map(offset)).map(|at| app.put(out, at.cast()));
@@ -81,7 +91,21 @@ fn allocate(
     out: *mut vk::DeviceMemory,
 ) -> Answer<()> {
     let (device, info) = (app.object::<Device>(device)?, app.need(info)?);
-    let memory = DeviceMemory::new(device, info.memory_type_index, info.allocation_size)?;
+    let (kind, size) = (info.memory_type_index, info.allocation_size);
+    let import = app.find::<vk::ImportMemoryFdInfoKHR<'_>>(info.p_next).filter(|import| !import.handle_type.is_empty());
+    let export = app.find::<vk::ExportMemoryAllocateInfo<'_>>(info.p_next);
+    let memory = match import {
+        Some(import) if import.handle_type == vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD => {
+            DeviceMemory::import(device, kind, size, import.fd)?
+        }
+        Some(_) => return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE),
+        None => DeviceMemory::new(
+            device,
+            kind,
+            size,
+            export.is_some_and(|export| export.handle_types.contains(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD)),
+        )?,
+    };
     app.put(out, memory.register());
     Ok(())
 }

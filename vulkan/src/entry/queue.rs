@@ -41,6 +41,14 @@ fn submit<'c, B>(
     queue.submit(steps)
 }
 
+/// The steps of a wait for a semaphore.
+fn wait(semaphore: vk::Semaphore, value: u64, steps: &mut Vec<Step>) -> Answer<()> {
+    let (point, unsignal) = Semaphore::needed(semaphore)?.wait(value);
+    steps.push(Step::Wait(point));
+    steps.extend(unsignal.map(Step::Signal));
+    Ok(())
+}
+
 /// Steps of a batch of vkQueueSubmit. Values for binary semaphores are not looked at.
 fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Step>) -> Answer<()> {
     let values = app.find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
@@ -52,7 +60,7 @@ fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Ste
     });
     let value = |values: &[u64], index: usize| values.get(index).copied().unwrap_or(0);
     for (index, semaphore) in app.slice(batch.p_wait_semaphores, batch.wait_semaphore_count).iter().enumerate() {
-        steps.push(Step::Wait(Semaphore::needed(*semaphore)?.wait(value(waited, index))));
+        wait(*semaphore, value(waited, index), steps)?;
     }
     for buffer in app.slice(batch.p_command_buffers, batch.command_buffer_count) {
         steps.push(Step::Run(app.object::<CommandBuffer>(*buffer)?.recording().submitted()?));
@@ -65,7 +73,7 @@ fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Ste
 
 fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Vec<Step>) -> Answer<()> {
     for info in app.slice(batch.p_wait_semaphore_infos, batch.wait_semaphore_info_count) {
-        steps.push(Step::Wait(Semaphore::needed(info.semaphore)?.wait(info.value)));
+        wait(info.semaphore, info.value, steps)?;
     }
     for info in app.slice(batch.p_command_buffer_infos, batch.command_buffer_info_count) {
         steps.push(Step::Run(app.object::<CommandBuffer>(info.command_buffer)?.recording().submitted()?));

@@ -1,6 +1,6 @@
 //! Commands of semaphores, fences, events, queries and private data.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 
 use ash::vk;
 
@@ -35,7 +35,7 @@ commands! { app;
         device: vk::Device, fence: vk::Fence, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(Fence::release(fence));
     vkResetFences: PFN_vkResetFences(device: vk::Device, count: u32, fences: *const vk::Fence) -> vk::Result
-        = app.slice(fences, count).iter().try_for_each(|fence| Fence::needed(*fence).map(|fence| fence.reset()));
+        = app.slice(fences, count).iter().try_for_each(|fence| Fence::needed(*fence)?.reset());
     vkGetFenceStatus: PFN_vkGetFenceStatus(device: vk::Device, fence: vk::Fence) -> vk::Result
         = Fence::needed(fence).and_then(|fence| {
             Ok(if fence.is_signalled()? { vk::Result::SUCCESS } else { vk::Result::NOT_READY })
@@ -43,6 +43,24 @@ commands! { app;
     vkWaitForFences: PFN_vkWaitForFences(
         device: vk::Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64) -> vk::Result
         = wait_fences(app.slice(fences, count), all != vk::FALSE, timeout);
+    vkGetSemaphoreFdKHR: PFN_vkGetSemaphoreFdKHR(
+        device: vk::Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, out: *mut c_int) -> vk::Result
+        = app.need(info).and_then(|info| match info.handle_type {
+            vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD => Semaphore::needed(info.semaphore)?.export(),
+            _ => Err(vk::Result::ERROR_UNKNOWN),
+        }).map(|fd| app.put(out, fd));
+    vkImportSemaphoreFdKHR: PFN_vkImportSemaphoreFdKHR(
+        device: vk::Device, info: *const vk::ImportSemaphoreFdInfoKHR<'_>) -> vk::Result
+        = app.need(info).and_then(|info| import_semaphore(app, device, info));
+    vkGetFenceFdKHR: PFN_vkGetFenceFdKHR(
+        device: vk::Device, info: *const vk::FenceGetFdInfoKHR<'_>, out: *mut c_int) -> vk::Result
+        = app.need(info).and_then(|info| match info.handle_type {
+            vk::ExternalFenceHandleTypeFlags::OPAQUE_FD => Fence::needed(info.fence)?.export(),
+            _ => Err(vk::Result::ERROR_UNKNOWN),
+        }).map(|fd| app.put(out, fd));
+    vkImportFenceFdKHR: PFN_vkImportFenceFdKHR(
+        device: vk::Device, info: *const vk::ImportFenceFdInfoKHR<'_>) -> vk::Result
+        = app.need(info).and_then(|info| import_fence(app, device, info));
     vkCreateEvent: PFN_vkCreateEvent(device: vk::Device, info: *const vk::EventCreateInfo<'_>,
         allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Event) -> vk::Result
         = app.object::<Device>(device).and_then(Event::new).map(|event| app.put(out, event.register()));
@@ -103,15 +121,34 @@ fn create_semaphore(
     let (device, info) = (app.object::<Device>(device)?, app.need(info)?);
     let kind = app.find::<vk::SemaphoreTypeCreateInfo<'_>>(info.p_next);
     let timeline = kind.filter(|kind| kind.semaphore_type == vk::SemaphoreType::TIMELINE);
-    let semaphore = Semaphore::new(device, timeline.map(|kind| kind.initial_value))?;
+    let export = app.find::<vk::ExportSemaphoreCreateInfo<'_>>(info.p_next);
+    let opaque = vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD;
+    let exportable = export.is_some_and(|export| export.handle_types.contains(opaque));
+    let semaphore = Semaphore::new(device, timeline.map(|kind| kind.initial_value), exportable)?;
     app.put(out, semaphore.register());
     Ok(())
+}
+
+fn import_semaphore(app: App<'_>, device: vk::Device, info: &vk::ImportSemaphoreFdInfoKHR<'_>) -> Answer<()> {
+    if info.handle_type != vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD {
+        return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
+    }
+    let is_temporary = info.flags.contains(vk::SemaphoreImportFlags::TEMPORARY);
+    Semaphore::needed(info.semaphore)?.import(app.object(device)?, info.fd, is_temporary)
+}
+
+fn import_fence(app: App<'_>, device: vk::Device, info: &vk::ImportFenceFdInfoKHR<'_>) -> Answer<()> {
+    if info.handle_type != vk::ExternalFenceHandleTypeFlags::OPAQUE_FD {
+        return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
+    }
+    let is_temporary = info.flags.contains(vk::FenceImportFlags::TEMPORARY);
+    Fence::needed(info.fence)?.import(app.object(device)?, info.fd, is_temporary)
 }
 
 fn wait_semaphores(app: App<'_>, info: &vk::SemaphoreWaitInfo<'_>, timeout: u64) -> Answer<vk::Result> {
     let semaphores = app.slice(info.p_semaphores, info.semaphore_count).iter();
     let values = app.slice(info.p_values, info.semaphore_count);
-    let points = semaphores.zip(values).map(|(semaphore, value)| Ok(Semaphore::needed(*semaphore)?.wait(*value)));
+    let points = semaphores.zip(values).map(|(semaphore, value)| Ok(Semaphore::needed(*semaphore)?.point(*value)));
     let any = info.flags.contains(vk::SemaphoreWaitFlags::ANY);
     wait(&points.collect::<Answer<Vec<Point>>>()?, !any, timeout)
 }
@@ -123,7 +160,10 @@ fn create_fence(
     out: *mut vk::Fence,
 ) -> Answer<()> {
     let (device, info) = (app.object::<Device>(device)?, app.need(info)?);
-    let fence = Fence::new(device, info.flags.contains(vk::FenceCreateFlags::SIGNALED))?;
+    let export = app.find::<vk::ExportFenceCreateInfo<'_>>(info.p_next);
+    let opaque = vk::ExternalFenceHandleTypeFlags::OPAQUE_FD;
+    let exportable = export.is_some_and(|export| export.handle_types.contains(opaque));
+    let fence = Fence::new(device, info.flags.contains(vk::FenceCreateFlags::SIGNALED), exportable)?;
     app.put(out, fence.register());
     Ok(())
 }

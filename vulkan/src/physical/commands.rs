@@ -37,6 +37,12 @@ const COMMANDS: &[(&str, &[&str])] = &[
         "VK_KHR_device_group",
         &["vkGetDeviceGroupPeerMemoryFeaturesKHR", "vkCmdSetDeviceMaskKHR", "vkCmdDispatchBaseKHR"],
     ),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_fence_fd", &["vkGetFenceFdKHR", "vkImportFenceFdKHR"]),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_memory_fd", &["vkGetMemoryFdKHR", "vkGetMemoryFdPropertiesKHR"]),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_semaphore_fd", &["vkGetSemaphoreFdKHR", "vkImportSemaphoreFdKHR"]),
     (
         "VK_KHR_get_memory_requirements2",
         &[

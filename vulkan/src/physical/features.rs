@@ -20,6 +20,7 @@ pub(crate) fn features() -> vk::PhysicalDeviceFeatures {
         .shader_storage_image_array_dynamic_indexing(true)
         .shader_storage_image_extended_formats(true)
         .shader_storage_image_read_without_format(true)
+        .shader_storage_image_write_without_format(true)
 }
 
 /// True if all of the features are on that an application asks for.
@@ -89,9 +90,9 @@ structures! {
         subgroup_broadcast_dynamic_id,
     }
     PhysicalDeviceVulkan13Features: 15 {
-        robust_image_access,
+        robust_image_access, inline_uniform_block,
         pipeline_creation_cache_control, private_data, subgroup_size_control, compute_full_subgroups,
-        synchronization2, maintenance4,
+        synchronization2, maintenance4, shader_zero_initialize_workgroup_memory,
     }
     PhysicalDevice16BitStorageFeatures: 4 {
         storage_buffer16_bit_access, uniform_and_storage_buffer16_bit_access, storage_push_constant16,
@@ -115,6 +116,7 @@ structures! {
     PhysicalDeviceFaultFeaturesEXT: 2 { device_fault }
     PhysicalDeviceGlobalPriorityQueryFeaturesKHR: 1 { global_priority_query }
     PhysicalDeviceImageRobustnessFeatures: 1 { robust_image_access }
+    PhysicalDeviceInlineUniformBlockFeatures: 2 { inline_uniform_block }
     PhysicalDeviceScalarBlockLayoutFeatures: 1 { scalar_block_layout }
     PhysicalDeviceUniformBufferStandardLayoutFeatures: 1 { uniform_buffer_standard_layout }
     PhysicalDeviceShaderSubgroupExtendedTypesFeatures: 1 { shader_subgroup_extended_types }
@@ -127,6 +129,7 @@ structures! {
     PhysicalDeviceSubgroupSizeControlFeatures: 2 { subgroup_size_control, compute_full_subgroups }
     PhysicalDeviceSynchronization2Features: 1 { synchronization2 }
     PhysicalDeviceMaintenance4Features: 1 { maintenance4 }
+    PhysicalDeviceZeroInitializeWorkgroupMemoryFeatures: 1 { shader_zero_initialize_workgroup_memory }
     // Of Vulkan 1.1 to 1.3, and off.
     PhysicalDeviceMultiviewFeatures: 3 {}
     PhysicalDeviceVariablePointersFeatures: 2 {}
@@ -135,11 +138,9 @@ structures! {
     PhysicalDeviceShaderDrawParametersFeatures: 1 {}
     PhysicalDeviceImagelessFramebufferFeatures: 1 {}
     PhysicalDeviceSeparateDepthStencilLayoutsFeatures: 1 {}
-    PhysicalDeviceInlineUniformBlockFeatures: 2 {}
     PhysicalDeviceShaderDemoteToHelperInvocationFeatures: 1 {}
     PhysicalDeviceShaderTerminateInvocationFeatures: 1 {}
     PhysicalDeviceTextureCompressionASTCHDRFeatures: 1 {}
-    PhysicalDeviceZeroInitializeWorkgroupMemoryFeatures: 1 {}
     PhysicalDeviceDynamicRenderingFeatures: 1 {}
     PhysicalDeviceShaderIntegerDotProductFeatures: 1 {}
 }

@@ -16,6 +16,10 @@ pub(crate) const SUBGROUP_SIZE: u32 = 32;
 const DESCRIPTORS: u32 = 4096;
 /// Bytes that a uniform buffer shows. Uniform buffers are storage buffers that nobody writes.
 const RANGE: u32 = u32::MAX;
+/// Bytes of an inline uniform block.
+pub(crate) const INLINE_BYTES_MAX: u32 = 4096;
+/// Inline uniform blocks that a set, a stage or a pipeline layout has at most.
+pub(crate) const INLINE_BLOCKS_MAX: u32 = 16;
 /// Allocations at a time.
 const ALLOCATIONS: u32 = 1 << 16;
 

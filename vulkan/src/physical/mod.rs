@@ -1,6 +1,7 @@
 //! The physical device: an adapter, and what it has.
 
 mod commands;
+mod external;
 mod features;
 mod images;
 mod limits;
@@ -8,9 +9,12 @@ mod memory;
 mod properties;
 
 pub(crate) use commands::is_command_of;
+pub(crate) use external::{external_fence, external_memory, external_semaphore};
 pub(crate) use features::{extend as extend_features, features, has_all, has_features};
 pub(crate) use images::{format_properties, format_properties2, image_format_properties};
-pub(crate) use limits::{ALIGNMENT, DESCRIPTORS_OF_SET, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX};
+pub(crate) use limits::{
+    ALIGNMENT, DESCRIPTORS_OF_SET, INLINE_BLOCKS_MAX, INLINE_BYTES_MAX, PUSH_CONSTANTS_MAX, SETS_MAX, TEXELS_MAX,
+};
 pub(crate) use memory::MemoryKind;
 pub(crate) use properties::{CACHE_UUID, extend as extend_properties, properties, write_name};
 
@@ -37,7 +41,15 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_descriptor_update_template", 1),
     ("VK_KHR_device_group", 4),
     ("VK_KHR_driver_properties", 1),
+    ("VK_KHR_external_fence", 1),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_fence_fd", 1),
     ("VK_KHR_external_memory", 1),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_memory_fd", 1),
+    ("VK_KHR_external_semaphore", 1),
+    #[cfg(not(windows))]
+    ("VK_KHR_external_semaphore_fd", 1),
     ("VK_KHR_format_feature_flags2", 2),
     ("VK_KHR_get_memory_requirements2", 1),
     ("VK_KHR_global_priority", 1),
@@ -59,12 +71,14 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_timeline_semaphore", 2),
     ("VK_KHR_uniform_buffer_standard_layout", 1),
     ("VK_KHR_vulkan_memory_model", 3),
+    ("VK_KHR_zero_initialize_workgroup_memory", 1),
     ("VK_EXT_calibrated_timestamps", 2),
     ("VK_EXT_device_fault", 2),
     ("VK_EXT_global_priority", 2),
     ("VK_EXT_global_priority_query", 1),
     ("VK_EXT_host_query_reset", 1),
     ("VK_EXT_image_robustness", 1),
+    ("VK_EXT_inline_uniform_block", 1),
     ("VK_EXT_memory_budget", 1),
     ("VK_EXT_pipeline_creation_cache_control", 3),
     ("VK_EXT_private_data", 1),

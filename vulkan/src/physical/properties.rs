@@ -6,9 +6,10 @@ use ash::vk;
 use campanile_hw::isa::WORKGROUP_MAX;
 use campanile_hw::pci::{DEVICE_ID, VENDOR_ID};
 
-use super::limits::{ALIGNMENT, DESCRIPTORS_OF_SET, SUBGROUP_SIZE, limits};
+use super::limits::{ALIGNMENT, DESCRIPTORS_OF_SET, INLINE_BLOCKS_MAX, INLINE_BYTES_MAX, SUBGROUP_SIZE, limits};
 use super::{API_VERSION, PhysicalDevice};
 use crate::app::App;
+use crate::machine;
 
 const DEVICE_NAME: &str = "Campanile compute GPU";
 const DRIVER_NAME: &str = "campanile";
@@ -43,9 +44,13 @@ pub(crate) fn write_name(to: &mut [c_char], name: &str) {
     }
 }
 
+/// Devices with the same one take each other's descriptors: it is that of an adapter of a machine. [Vulkan: External Memory Handle Types Compatibility]
 fn device_uuid(device: &PhysicalDevice) -> [u8; vk::UUID_SIZE] {
     let mut uuid = *b"campanile gpu\0\0\0";
     for (to, byte) in uuid.iter_mut().rev().zip(luid(device)) {
+        *to ^= byte;
+    }
+    for (to, byte) in uuid.iter_mut().zip(machine::number().to_le_bytes()) {
         *to ^= byte;
     }
     uuid
@@ -105,6 +110,17 @@ macro_rules! float_controls {
     };
 }
 
+/// Sets the limits of inline uniform blocks. What is bound is not updated, for the feature is off, but a layout may have the flag for its other bindings.
+macro_rules! inline_blocks {
+    ($properties:ident) => {
+        $properties.max_inline_uniform_block_size = INLINE_BYTES_MAX;
+        $properties.max_per_stage_descriptor_inline_uniform_blocks = INLINE_BLOCKS_MAX;
+        $properties.max_per_stage_descriptor_update_after_bind_inline_uniform_blocks = INLINE_BLOCKS_MAX;
+        $properties.max_descriptor_set_inline_uniform_blocks = INLINE_BLOCKS_MAX;
+        $properties.max_descriptor_set_update_after_bind_inline_uniform_blocks = INLINE_BLOCKS_MAX;
+    };
+}
+
 /// Sets the alignment of texel buffers, which is that of all buffers; a view need not begin at a multiple of its texel.
 macro_rules! texel_buffers {
     ($properties:ident) => {
@@ -144,14 +160,19 @@ pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) 
         properties.max_compute_workgroup_subgroups = WORKGROUP_MAX / SUBGROUP_SIZE;
         properties.required_subgroup_size_stages = vk::ShaderStageFlags::COMPUTE;
         properties.max_buffer_size = BYTES_MAX;
+        properties.max_inline_uniform_total_size = INLINE_BLOCKS_MAX * INLINE_BYTES_MAX;
+        inline_blocks!(properties);
         texel_buffers!(properties);
+    });
+    app.extend::<vk::PhysicalDeviceInlineUniformBlockProperties<'_>>(chain, |properties| {
+        inline_blocks!(properties);
     });
     app.extend::<vk::PhysicalDeviceTexelBufferAlignmentProperties<'_>>(chain, |properties| {
         texel_buffers!(properties);
     });
     nothing_of! { app, chain:
         PhysicalDeviceMultiviewProperties PhysicalDevicePointClippingProperties PhysicalDeviceProtectedMemoryProperties
-        PhysicalDeviceInlineUniformBlockProperties PhysicalDeviceShaderIntegerDotProductProperties
+        PhysicalDeviceShaderIntegerDotProductProperties
         PhysicalDeviceDepthStencilResolveProperties PhysicalDeviceSamplerFilterMinmaxProperties
     }
 }

@@ -79,7 +79,9 @@ fn a_device_with_a_feature_that_there_is_not_is_refused() {
     };
     for (wanted, expected) in [(false, Ok(())), (true, Err(vk::Result::ERROR_FEATURE_NOT_PRESENT))] {
         let mut rendering = vk::PhysicalDeviceDynamicRenderingFeatures::default().dynamic_rendering(wanted);
-        let mut blocks = vk::PhysicalDeviceInlineUniformBlockFeatures::default().inline_uniform_block(wanted);
+        let mut blocks = vk::PhysicalDeviceInlineUniformBlockFeatures::default()
+            .inline_uniform_block(true)
+            .descriptor_binding_inline_uniform_block_update_after_bind(wanted);
         let mut products =
             vk::PhysicalDeviceShaderIntegerDotProductFeatures::default().shader_integer_dot_product(wanted);
         let info = || vk::DeviceCreateInfo::default().queue_create_infos(&queues);
@@ -169,12 +171,13 @@ fn a_layout_that_cannot_be_created_is_not_supported() {
     assert!(supported(vk::DescriptorType::STORAGE_BUFFER, 4096));
     assert!(!supported(vk::DescriptorType::STORAGE_BUFFER, 4097));
     assert!(!supported(vk::DescriptorType::STORAGE_BUFFER, 1 << 30));
-    assert!(!supported(vk::DescriptorType::INLINE_UNIFORM_BLOCK, 16));
+    assert!(supported(vk::DescriptorType::INLINE_UNIFORM_BLOCK, 16));
+    assert!(!supported(vk::DescriptorType::MUTABLE_EXT, 16));
 }
 
-/// Memory that belongs to others comes in no way that the driver has. [Vulkan: vkGetPhysicalDeviceImageFormatProperties2]
+/// Memory of other drivers comes in no way that the driver has. [Vulkan: vkGetPhysicalDeviceImageFormatProperties2]
 #[test]
-fn images_of_external_memory_are_not_supported() {
+fn images_of_other_drivers_memory_are_not_supported() {
     let bench = Bench::new();
     let mut external = vk::PhysicalDeviceExternalImageFormatInfo::default()
         .handle_type(vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT);

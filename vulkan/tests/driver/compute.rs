@@ -256,3 +256,31 @@ fn a_set_of_a_secondary_buffer_is_updated_until_its_primary_is_submitted() {
     }
     assert_eq!([first.read()[0], second.read()[0]], [0, 7]);
 }
+
+/// A variable of a workgroup with the initializer OpConstantNull is zero when the workgroup begins, whatever was there. [Vulkan: shaderZeroInitializeWorkgroupMemory]
+#[test]
+fn workgroup_memory_is_zero_where_the_module_says_so() {
+    let bench = Bench::new();
+    let kernel = |initializer: &str, last: &str| {
+        let module = glsl(&format!(
+            "#extension GL_EXT_null_initializer : require
+            layout(local_size_x = 64) in;
+            layout(set = 0, binding = 0) buffer Data {{ uint data[]; }};
+            shared uint words[512]{initializer};
+            void main() {{
+                uint sum = 0;
+                for (uint i = gl_LocalInvocationID.x; i < 512; i += 64) {{ {last} }}
+                atomicAdd(data[0], sum);
+            }}"
+        ));
+        bench.kernel(&module, 1, 0, &[])
+    };
+    let (dirt, sum) =
+        (kernel("", "words[i] = ~i; sum += words[i] == ~i ? 1 : 0;"), kernel(" = {}", "sum |= words[i];"));
+    let data = bench.words(&[0; 4]);
+    bench.dispatch(&dirt, &[&data], [8, 1, 1], &[]);
+    assert_eq!(data.read()[0], 8 * 512);
+    let data = bench.words(&[0; 4]);
+    bench.dispatch(&sum, &[&data], [8, 1, 1], &[]);
+    assert_eq!(data.read()[0], 0);
+}

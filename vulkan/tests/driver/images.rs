@@ -134,6 +134,50 @@ fn every_stored_format_is_read_and_written_as_its_bits_say() {
     }
 }
 
+/// A store converts as the format of the view says, whether the module names it or not. [Vulkan: Texel Output Format Conversion]
+#[test]
+fn a_store_without_a_format_in_the_shader_is_that_of_the_view() {
+    let bench = Bench::new();
+    for (name, format, layout) in STORED_FORMATS {
+        let (prefix, values) = match layout.0 {
+            'U' => ("u", "uvec4(data[0], 300u, 70000u, 9u)"),
+            'S' => ("i", "ivec4(-int(data[0]), 300, -70000, 9)"),
+            _ => ("", "vec4(2.5 * float(data[0]), -3.0, 0.3, 0.7)"),
+        };
+        let module = glsl(&format!(
+            "layout(local_size_x = 1) in;
+            layout(set = 0, binding = 0, {name}) writeonly uniform {prefix}image2D named;
+            layout(set = 0, binding = 1) writeonly uniform {prefix}image2D unnamed;
+            layout(set = 0, binding = 2) buffer Data {{ uint data[]; }};
+            void main() {{
+                {prefix}vec4 values = {values};
+                for (int x = 0; x < 5; ++x) {{
+                    imageStore(named, ivec2(x, 1), values);
+                    imageStore(unnamed, ivec2(x, 1), values);
+                    values = values.yzwx;
+                }}
+            }}"
+        ));
+        let kernel = bench.make(&Recipe::new(&module, &[STORED, STORED, STORAGE])).expect("a pipeline");
+        // The fifth column is outside.
+        let sketch = Sketch::plain(format, View::TYPE_2D, [4, 2, 1]);
+        let pictures = [bench.picture(sketch), bench.picture(sketch)];
+        let bits = layout.1.iter().sum();
+        let data = bench.words(&[1; 4]);
+        let filled = bench.words(&vec![0x5a5a_5a5a; words(&[0; 8], bits).len()]);
+        pictures.iter().for_each(|picture| bench.transfer(&filled, picture, 0, true));
+        let [named, unnamed] = pictures.each_ref();
+        let set = bench.picture_set(&kernel, &[(named, STORED), (unnamed, STORED)], vk::Sampler::null(), &[&data]);
+        bench.run_set(&kernel, set, [1, 1, 1]);
+        let read = pictures.each_ref().map(|picture| {
+            bench.transfer(&filled, picture, 0, false);
+            filled.read()
+        });
+        assert_eq!(read[0], read[1], "{name}");
+        assert_ne!(read[0][read[0].len() / 2..], vec![0x5a5a_5a5a; read[0].len() / 2], "{name}");
+    }
+}
+
 /// Samplers of these tests.
 fn sampler(filter: vk::Filter, mode: vk::SamplerAddressMode) -> vk::SamplerCreateInfo<'static> {
     let mip = if filter == vk::Filter::LINEAR { vk::SamplerMipmapMode::LINEAR } else { vk::SamplerMipmapMode::NEAREST };

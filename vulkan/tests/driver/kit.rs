@@ -138,14 +138,24 @@ impl Bench {
             .vulkan_memory_model_device_scope(true);
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
             .synchronization2(true)
+            .inline_uniform_block(true)
+            .shader_zero_initialize_workgroup_memory(true)
             .private_data(true)
             .maintenance4(true)
             .pipeline_creation_cache_control(true);
-        let extensions = [vk::KHR_PUSH_DESCRIPTOR_NAME, vk::EXT_DEVICE_FAULT_NAME].map(CStr::as_ptr);
+        let extensions = [
+            vk::KHR_PUSH_DESCRIPTOR_NAME,
+            vk::EXT_DEVICE_FAULT_NAME,
+            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
+            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+            vk::KHR_EXTERNAL_FENCE_FD_NAME,
+        ];
+        let extensions = extensions.map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         let features = vk::PhysicalDeviceFeatures::default()
             .shader_storage_image_extended_formats(true)
             .shader_storage_image_read_without_format(true)
+            .shader_storage_image_write_without_format(true)
             .shader_storage_image_array_dynamic_indexing(true);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)

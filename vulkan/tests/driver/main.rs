@@ -6,11 +6,15 @@
 mod answers;
 mod compute;
 mod extensions;
+mod external;
 mod images;
+mod inline;
 mod interface;
 mod kit;
 mod loss;
 mod order;
 mod picture;
 mod programs;
+mod queries;
+mod strangers;
 mod transfer;

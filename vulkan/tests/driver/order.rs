@@ -194,3 +194,35 @@ fn an_event_of_the_processor_releases_a_command_buffer() {
     }
     assert_eq!(to.read(), [3]);
 }
+
+/// An event that the processor has reset is waited for until it is set again. [Vulkan: vkResetEvent]
+#[test]
+fn the_processor_resets_an_event() {
+    let bench = Bench::new();
+    let device = &bench.device;
+    // SAFETY: valid information, and objects of this device.
+    unsafe {
+        let event = device.create_event(&vk::EventCreateInfo::default(), None).expect("an event");
+        bench.keep(Made::Event(event));
+        for _ in 0..3 {
+            device.set_event(event).expect("set");
+            assert_eq!(device.get_event_status(event), Ok(true));
+            device.reset_event(event).expect("reset");
+            assert_eq!(device.get_event_status(event), Ok(false));
+        }
+        device.reset_event(event).expect("reset although it is not set");
+        let data = bench.words(&[0]);
+        let fill = bench.record(|device, buffer| {
+            let stage = vk::PipelineStageFlags::HOST;
+            device.cmd_wait_events(buffer, &[event], stage, vk::PipelineStageFlags::TRANSFER, &[], &[], &[]);
+            device.cmd_fill_buffer(buffer, data.buffer, 0, 4, 5);
+        });
+        let buffers = [fill];
+        let batch = vk::SubmitInfo::default().command_buffers(&buffers);
+        device.queue_submit(bench.queue(0, 0), &[batch], vk::Fence::null()).expect("submitted");
+        assert_eq!(data.read(), [0]);
+        device.set_event(event).expect("set");
+        device.device_wait_idle().expect("idle");
+        assert_eq!(data.read(), [5]);
+    }
+}

@@ -88,3 +88,41 @@ fn timestamps_are_there_in_order_when_their_buffer_is_done() {
         bench.device.destroy_query_pool(pool, None);
     }
 }
+
+/// VK_QUERY_RESULT_WAIT_BIT waits for a query that another queue writes. [Vulkan: vkCmdCopyQueryPoolResults]
+#[test]
+fn a_copy_waits_for_the_query_of_another_queue() {
+    let bench = Bench::new();
+    let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(2);
+    let device = &bench.device;
+    for family in [0, 1] {
+        let copied = bench.words(&[0; 8]);
+        // SAFETY: valid information, and objects of this device.
+        unsafe {
+            let pool = device.create_query_pool(&info, None).expect("a pool");
+            device.reset_query_pool(pool, 0, 2);
+            let stamp = |family| {
+                bench.record_for(family, |device, buffer| {
+                    device.cmd_write_timestamp(buffer, vk::PipelineStageFlags::BOTTOM_OF_PIPE, pool, family as u32);
+                })
+            };
+            let copy = bench.record(|device, buffer| {
+                let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+                device.cmd_copy_query_pool_results(buffer, pool, family, 1, copied.buffer, 0, 8, flags);
+            });
+            let buffers = [copy];
+            let batch = vk::SubmitInfo::default().command_buffers(&buffers);
+            let fence = device.create_fence(&vk::FenceCreateInfo::default(), None).expect("a fence");
+            device.queue_submit(bench.queue(0, 1), &[batch], fence).expect("submitted");
+            assert_eq!(device.get_fence_status(fence), Ok(false));
+            bench.run_on(family, stamp(family as usize));
+            device.wait_for_fences(&[fence], true, u64::MAX).expect("done");
+            let mut time = [0u64];
+            device.get_query_pool_results(pool, family, &mut time, vk::QueryResultFlags::TYPE_64).expect("there");
+            let copied = copied.read();
+            assert_eq!(u64::from(copied[0]) | u64::from(copied[1]) << 32, time[0]);
+            device.destroy_fence(fence, None);
+            device.destroy_query_pool(pool, None);
+        }
+    }
+}
