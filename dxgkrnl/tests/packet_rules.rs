@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use dxgkrnl::TdrSettings;
 use minimal::driver;
 use packet_engine::app::App;
 use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, submit};
@@ -61,6 +62,21 @@ fn preempting(machine: &Machine, app: &App) -> (Submitted, D3DKMT_HANDLE, u32) {
     let first = machine.engine.rendered(1)[0];
     app.submit(high, 2 << 16);
     (first, high, machine.engine.preemptions(1)[0])
+}
+
+/// Whatever was asked off the node has ended, and still the driver owes the answer: the node hands nothing over before it.
+#[test]
+fn a_preemption_that_is_never_answered_is_a_timeout_also_on_a_node_that_has_nothing_left() {
+    let machine = Machine::start(&MACHINES[20]);
+    let app = App::new(&machine);
+    let (first, _, _) = preempting(&machine, &app);
+    machine.engine.complete(first.fence);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first.fence)]);
+    (0..3).for_each(|_| machine.bench.machine.advance(TdrSettings::default().delay));
+    let next = machine.engine.rendered(2)[1];
+    assert_eq!((next.address, machine.engine.reset_nodes()), (2 << 16, vec![0]));
+    machine.engine.complete(next.fence);
+    machine.end(&app.process);
 }
 
 #[test]

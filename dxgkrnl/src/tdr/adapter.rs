@@ -137,7 +137,7 @@ impl Tdr {
 fn standing(sch: &VidSch) -> String {
     let nodes = (0..).zip(sch.nodes()).filter_map(|(number, node): (u32, _)| {
         let state = node.state();
-        let oldest = state.suspects()?.oldest;
+        let oldest = state.suspects()?.oldest?;
         let last = state.last_completed();
         Some(format!("; node {number}: DXGK_INTERRUPT_DMA_COMPLETED is expected with {oldest:#x}, and the last one that was reported is {last:#x}"))
     });

@@ -99,13 +99,25 @@ impl Tdr {
         let count = self.count_in(lock(&self.fruitless).entry(number).or_default(), self.clock.now());
         if count > self.settings.limit_count {
             let Snapshot { last_completed, .. } = snapshot;
+            let (what, wanted) = match (suspects.oldest, suspects.preemption) {
+                (Some(id), _) => (
+                    format!("packet {id:#x} of node {number} never completes"),
+                    format!("DXGK_INTERRUPT_DMA_COMPLETED with {id:#x}"),
+                ),
+                (None, preemption) => {
+                    let id = preemption.map_or(0, |(id, _)| id);
+                    (
+                        format!("the preemptions of node {number} are never answered, the last one is {id:#x}"),
+                        "DXGK_INTERRUPT_DMA_PREEMPTED with it, also when everything on the hardware has ended"
+                            .to_owned(),
+                    )
+                }
+            };
             self.fail(
                 STATUS_TIMEOUT,
                 format!(
-                    "packet {:#x} of node {number} never completes: DxgkDdiResetEngine has answered STATUS_SUCCESS {count} times within \
-                     TdrLimitTime and called nothing aborted, and each time everything was handed over again; expected is \
-                     DXGK_INTERRUPT_DMA_COMPLETED with {:#x}, and the last one that was reported is {last_completed:#x}",
-                    suspects.oldest, suspects.oldest
+                    "{what}: DxgkDdiResetEngine has answered STATUS_SUCCESS {count} times within TdrLimitTime and called nothing aborted; \
+                     expected is {wanted}, and the last packet that was reported as complete is {last_completed:#x}"
                 ),
             );
         }

@@ -29,8 +29,8 @@ pub(super) struct TimeoutWatch {
     stands: HashMap<usize, (u64, Since)>,
     /// Some work has stood still for TdrDelay at the last look.
     stalled: bool,
-    /// Nodes with packets: the oldest on the hardware, how often what was there came back, and since when it is.
-    packets: HashMap<u32, ((u32, u32), Duration)>,
+    /// Nodes with packets or a preemption: the oldest packet on the hardware, how often what was there came back, and since when it is.
+    packets: HashMap<u32, ((Option<u32>, u32), Duration)>,
 }
 
 /// When something began.

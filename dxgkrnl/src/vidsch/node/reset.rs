@@ -7,11 +7,11 @@ use crate::vidsch::DeviceError;
 
 use super::{InvalidFence, Leaving, NodeState, PacketContext};
 
-/// What stands still on the hardware. Whatever was taken off or ended meanwhile is no longer this.
+/// What stands still on the hardware, or a preemption of what has ended meanwhile. Whatever was taken off is no longer this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Suspects {
-    /// Id of the oldest packet on the hardware.
-    pub(crate) oldest: u32,
+    /// Id of the oldest packet on the hardware; `None` if all have ended.
+    pub(crate) oldest: Option<u32>,
     /// The preemption that is not answered, and since when.
     pub(crate) preemption: Option<(u32, Duration)>,
     /// The oldest packet is of a context that may run as long as it likes.
@@ -38,12 +38,16 @@ pub(crate) enum Aborted {
 }
 
 impl NodeState {
-    /// The oldest packet on the hardware and the preemption that is under way, which a timeout is about; `None` if the node is idle.
+    /// The oldest packet on the hardware and the preemption that is under way, which a timeout is about; `None` if the node is idle. The answer to a
+    /// preemption is owed also when all packets have ended before it: nothing is handed over without it.
     pub(crate) fn suspects(&self) -> Option<Suspects> {
-        let oldest = self.flight.front()?;
         let preemption = self.preemption.map(|preemption| (preemption.id, preemption.since));
-        let unlimited = oldest.context().is_some_and(|context| context.is_unlimited());
-        Some(Suspects { oldest: oldest.id, preemption, unlimited, taken_back: self.taken_back })
+        let oldest = self.flight.front();
+        if oldest.is_none() && preemption.is_none() {
+            return None;
+        }
+        let unlimited = oldest.and_then(|oldest| oldest.context()).is_some_and(|context| context.is_unlimited());
+        Some(Suspects { oldest: oldest.map(|oldest| oldest.id), preemption, unlimited, taken_back: self.taken_back })
     }
 
     /// Id of the last packet that the driver has reported as complete.
@@ -70,14 +74,18 @@ impl NodeState {
     pub(crate) fn begin_reset(&mut self, suspects: &Suspects) -> Option<Snapshot> {
         let known = |other: &Suspects| other.oldest == suspects.oldest && other.preemption == suspects.preemption;
         self.suspects().filter(known)?;
-        self.begin_reset_of_all()
+        Some(self.hold())
     }
 
     /// As [`NodeState::begin_reset`], whatever is on the hardware; `None` if nothing is.
     pub(crate) fn begin_reset_of_all(&mut self) -> Option<Snapshot> {
-        let last_submitted = self.flight.back()?.id;
+        (!self.flight.is_empty()).then(|| self.hold())
+    }
+
+    fn hold(&mut self) -> Snapshot {
         self.held = true;
-        Some(Snapshot { last_completed: self.fences.last_completed(), last_submitted })
+        let last_completed = self.fences.last_completed();
+        Snapshot { last_completed, last_submitted: self.flight.back().map_or(last_completed, |last| last.id) }
     }
 
     /// True if the engine is being reset.
