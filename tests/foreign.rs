@@ -118,6 +118,14 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
     let report = toy.cases("AnyDriver.");
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report}");
     assert!(report["passed"] == report["total"] && report["passed"].as_u64() >= Some(18), "{report}");
+    let run = toy.command("run", &[]);
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && told.contains("is started:"), "what was asked for is done: {told}");
+    let streamed = toy.command("run", &["README.md"]);
+    assert_eq!(streamed.status.code(), Some(2), "files are nothing for its packets");
+    let adapter = toy.cases("WDDM32.Adapter.");
+    let few = adapter["passed"].as_u64() < Some(6);
+    assert!(!few && adapter["failed"] == 0, "cases of thunks without packets are for every driver: {adapter}");
     let others = toy.cases("NativeFence.");
     assert_eq!((&others["failed"], &others["passed"]), (&0.into(), &0.into()), "{others}");
     let cases = others["cases"].as_array().expect("cases");
@@ -274,6 +282,41 @@ const BROKEN: &[Broken] = &[
         new: "    return STATUS_SUCCESS;",
         case: "AnyDriver.AdapterTellsWhatItIs",
         told: &["1 mappings of DxgkCbMapMemory", "[dispmprt: DXGKDDI_STOP_DEVICE]"],
+    },
+    Broken {
+        name: "start-refused",
+        old: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE) {",
+        new: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE + 1) {",
+        case: "AnyDriver.AdapterTellsWhatItIs",
+        told: &["DxgkDdiStartDevice", "toy: the function is no toy: "],
+    },
+    Broken {
+        name: "memory-not-zeroed",
+        old: "                    args->FillVirtual.FillSizeInBytes);",
+        new: "                    args->FillVirtual.FillSizeInBytes - 4);",
+        case: "AnyDriver.NewMemoryIsZero",
+        told: &["new memory, round ", " is 0xdead000", ", not 0x00000000; 1 of "],
+    },
+    Broken {
+        name: "read-only-ignored",
+        old: "(pte->ReadOnly ? TOY_PTE_READ_ONLY : 0)",
+        new: "0",
+        case: "AnyDriver.ReadOnlyMappingIsNotWritten",
+        told: &["an error of the device did not happen"],
+    },
+    Broken {
+        name: "eviction-loses",
+        old: "        return emit(args, TOY_COPY, 0, args->TransferVirtual.DestinationVirtualAddress, args->TransferVirtual.SourceVirtualAddress,\n                    args->TransferVirtual.TransferSizeInBytes);",
+        new: "        return STATUS_SUCCESS;",
+        case: "AnyDriver.EvictedMemoryComesBack",
+        told: &["the half that came back: word 0 is 0x", ", not 0x1ca10000; "],
+    },
+    Broken {
+        name: "preemptions-unanswered",
+        old: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{",
+        new: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{\n    if (handle != NULL) return STATUS_SUCCESS;",
+        case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
+        told: &["0x116", "the preemptions of node 0 are never answered", "DXGK_INTERRUPT_DMA_PREEMPTED"],
     },
     Broken {
         name: "no-contexts",

@@ -29,7 +29,7 @@ pub type Needs = [&'static [Need]; 3];
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Campanile => "the GPU whose packets and private data the case is made of (cases of the area AnyDriver are for every driver)",
+            Self::Campanile => "the GPU whose packets and private data the case is made of (those of the area AnyDriver, and of Adapter but for a few, are for every driver)",
             Self::HangingCommands => "commands that do not end (line `hang` of --private-data)",
             Self::HardwareScheduling => "hardware scheduling",
             Self::NativeFence => "native fences",

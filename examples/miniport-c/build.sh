@@ -5,6 +5,8 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) out=$1
 flags="-std=gnu11 -O2 -g -Wall -Wextra -Wno-multichar -ffreestanding -fno-builtin -fno-stack-protector -mno-red-zone -mgeneral-regs-only"
+# clang leaves the unwind data of C out when it builds freestanding code; without them __try handles nothing that a function it calls raises.
+flags="$flags -funwind-tables"
 flags="$flags -I $here/../../kmt/include/km -DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_${3-WDDM3_2}"
 mkdir -p "$out"
 # shellcheck disable=SC2086

@@ -25,7 +25,7 @@ pub use testbed::cipher::CHUNK;
 use testbed::cipher::Chunk;
 use testbed::digest::Sha256;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-use testbed::setup::{DriverChoice, Drivers, FaultOption, MachineOptions, SetupError, System};
+use testbed::setup::{DriverChoice, Drivers, FaultOption, MachineOptions, SetupError, System, shows_log};
 use testbed::user::{self, Adapter};
 use tracing::Tracing;
 
@@ -150,8 +150,15 @@ pub fn command(options: &Options) -> u8 {
         Err(error) => {
             testbed::complain!("campanile: {error}");
             return match &error {
-                RunError::Setup(error) => error.exit_code(),
+                RunError::Setup(error) => {
+                    // With `--log` it is there already.
+                    let heard = if shows_log() { &[][..] } else { error.log() };
+                    heard.iter().for_each(|line| testbed::complain!("  {line}"));
+                    error.exit_code()
+                }
                 RunError::Driver(_) => EXIT_MACHINE,
+                // It was asked for the driver alone, which is started.
+                RunError::AnotherDriver(_) if options.files.is_empty() => EXIT_OK,
                 RunError::NoMachine(_) | RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
             };
         }

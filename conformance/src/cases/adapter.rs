@@ -8,7 +8,7 @@ use wddm_ddi::types::LUID;
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt};
 use crate::{Boot, Case, Failure, granted, refused};
 
-cases! { thunks "Adapter";
+cases! { neutral "Adapter";
     "Adapter.ComputeOnlyIsHiddenFromDefaultListing" on Boot::Shared, "mcdm":
         "A compute-only adapter appears in a listing only when the filter asks for compute-only adapters."
         => hidden_from_default_listing;

@@ -65,7 +65,8 @@ impl From<Failure> for Ended {
 
 impl From<SetupError> for Ended {
     fn from(error: SetupError) -> Self {
-        Failure::from(error).into()
+        let state = with_log(None, error.log());
+        Self { state, ..Failure::from(error).into() }
     }
 }
 

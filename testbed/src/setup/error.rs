@@ -17,13 +17,14 @@ pub struct SetupError {
     cause: String,
     advice: Cow<'static, str>,
     input: bool,
+    log: Vec<String>,
 }
 
 impl SetupError {
     pub fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
         let cause = cause.to_string();
         let advice = exhausted(&cause).map_or(Cow::Borrowed(advice), Cow::Owned);
-        Self { what, cause, advice, input: false }
+        Self { what, cause, advice, input: false, log: Vec::new() }
     }
 
     /// An error whose cause is a file or value that the user named.
@@ -34,6 +35,16 @@ impl SetupError {
     /// True if the cause is a file or value that the user named, and not this machine.
     pub fn is_input(&self) -> bool {
         self.input
+    }
+
+    /// With what driver and system had said until then.
+    pub(super) fn with_log(self, log: Vec<String>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// What driver and system had said until then, a line each; empty if there was no machine yet.
+    pub fn log(&self) -> &[String] {
+        &self.log
     }
 
     /// The exit code that stands for it.
@@ -67,6 +78,8 @@ fn exhausted(cause: &str) -> Option<String> {
     let number = cause.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
     let memory = ["STATUS_NO_MEMORY", "STATUS_INSUFFICIENT_RESOURCES"].iter().any(|status| cause.contains(status));
     let error = number.map(Errno::from_raw_os_error).or(memory.then_some(Errno::NOMEM))?;
+    // A status may be the driver's own word, whatever the host has.
+    let unless = if number.is_none() { "Unless the driver means something else by that status: " } else { "" };
     let limit = |resource| getrlimit(resource).current;
     Some(match error {
         Errno::MFILE => {
@@ -80,10 +93,12 @@ fn exhausted(cause: &str) -> Option<String> {
         },
         Errno::NOMEM => match limit(Resource::As) {
             Some(most) => format!(
-                "This process may have {} MiB of address space, of which the GPU needs as much as its VRAM; raise `ulimit -v`, or try `--device-variant vram=64M`",
+                "{unless}This process may have {} MiB of address space, of which the GPU needs as much as its VRAM; raise `ulimit -v`, or try `--device-variant vram=64M`",
                 most >> 20
             ),
-            None => "The host has no memory left, or no more mappings for this process (vm.max_map_count); end programs, or try `--device-variant vram=64M`".to_owned(),
+            None => format!(
+                "{unless}The host has no memory left, or no more mappings for this process (vm.max_map_count); end programs, or try `--device-variant vram=64M`"
+            ),
         },
         _ => return None,
     })

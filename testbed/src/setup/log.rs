@@ -12,10 +12,15 @@ pub fn show_log() {
     let _ = CHOICE.set(());
 }
 
-/// Has the log printed if the option or the variable asks for it.
-pub(super) fn apply() {
+/// True if the option or the variable asks for the log.
+pub fn shows_log() -> bool {
     let wanted = || std::env::var_os(LOG_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
-    if CHOICE.get().is_some() || wanted() {
+    CHOICE.get().is_some() || wanted()
+}
+
+/// Has the log printed if it is asked for.
+pub(super) fn apply() {
+    if shows_log() {
         dxgkrnl::verifier::show_log();
     }
 }

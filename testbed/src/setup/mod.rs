@@ -42,7 +42,7 @@ pub use error::SetupError;
 use error::{ADVICE_BUS, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_RULE, ADVICE_VARIABLE};
 pub use fault::{FaultOption, help as fault_help};
 pub use gpu_handle::{FaultsHandle, GpuHandle};
-pub use log::{LOG_VARIABLE, show_log};
+pub use log::{LOG_VARIABLE, show_log, shows_log};
 pub use machine::{Feature, FenceStorage, MachineOptions};
 pub use msix::capability;
 pub use options::{AdapterOptions, SystemOptions};
@@ -140,12 +140,16 @@ impl System {
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
-        let parts = boards.into_iter().map(|(functions, slot)| Part::plug_in(&machine, functions, slot));
-        let parts = parts.collect::<Result<_, _>>()?;
-        let driver = installation::load(&machine, image, &options.software)?;
-        let mut system = Self { machine, driver, loaded: true, parts };
-        system.start()?;
-        Ok(system)
+        let heard = machine.clone();
+        let started = || {
+            let parts = boards.into_iter().map(|(functions, slot)| Part::plug_in(&machine, functions, slot));
+            let parts = parts.collect::<Result<_, _>>()?;
+            let driver = installation::load(&machine, image, &options.software)?;
+            let mut system = Self { machine, driver, loaded: true, parts };
+            system.start()?;
+            Ok(system)
+        };
+        started().map_err(|error: SetupError| error.with_log(heard.debug_log()))
     }
 
     /// Starts every adapter that is not; also again after [`System::stop`].
