@@ -36,6 +36,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// The DDI.
+    pub(crate) fn ddi(&self) -> &'static str {
+        self.ddi
+    }
+
     /// True for a question that a driver may leave open.
     pub(crate) fn is_of_question(&self) -> bool {
         self.ddi == "DxgkDdiQueryAdapterInfo"

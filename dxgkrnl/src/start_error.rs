@@ -4,6 +4,7 @@ use std::fmt;
 
 use wddm_ddi::status::*;
 
+use crate::miniport::take_refusal;
 use nt::bugcheck::Bugcheck;
 use nt::pci::PciError;
 
@@ -249,11 +250,26 @@ start_errors! {
         /// The rule.
         rule: String,
     }, STATUS_INVALID_PARAMETER, FailedPostStart, "power component {}: {}", index, rule;
+    /// The driver refused what the memory manager and the scheduler need at start, such as a device or a context of the system.
+    Refused {
+        /// The DDI.
+        ddi: &'static str,
+        /// What it answered.
+        status: NTSTATUS,
+    }, *status, FailedPostStart, "{} answered {} when memory manager and scheduler were set up [d3dkmddi: {}]", ddi, status, ddi.to_uppercase().replacen("DXGKDDI", "DXGKDDI_", 1);
     /// Memory manager or scheduler could not be set up on the adapter.
     RenderCore(status: NTSTATUS), *status, FailedPostStart, "memory manager and scheduler could not be set up: {}", status;
 }
 
 impl StartError {
+    /// Why memory manager or scheduler failed with `status`: because of the last DDI that the calling thread called in vain, if that answered so.
+    pub(crate) fn of_render_core(status: NTSTATUS) -> Self {
+        match take_refusal().filter(|refusal| refusal.status() == status) {
+            Some(refusal) => Self::Refused { ddi: refusal.ddi(), status },
+            None => Self::RenderCore(status),
+        }
+    }
+
     /// The page that states what the driver did not keep to, as its address has it behind the header; `None` where the driver is not to blame, its own status is
     /// the reason, or the text names the page.
     fn page(&self) -> Option<&'static str> {
@@ -266,6 +282,7 @@ impl StartError {
             | Self::Pci(_)
             | Self::Resources(_)
             | Self::RenderCore(_)
+            | Self::Refused { .. }
             | Self::McdmCaps { .. }
             | Self::McdmQuery(_) => return None,
             Self::AddDevice(_) | Self::NotSupportedByDriver => "dispmprt: DXGKDDI_ADD_DEVICE",
