@@ -182,12 +182,7 @@ with_call_site!(
     /// [wdm: KeReleaseSemaphore]
     fn ke_release_semaphore(_semaphore: *mut c_void, _increment: i32, _adjustment: i32, _wait: u8) -> i32 => release_semaphore
 );
-extern "win64" fn release_semaphore(
-    semaphore: *mut c_void,
-    _increment: i32,
-    adjustment: i32,
-    site: *const CallSite,
-) -> i32 {
+extern "win64" fn release_semaphore(semaphore: *mut c_void, _: i32, adjustment: i32, site: *const CallSite) -> i32 {
     const NAME: &str = "KeReleaseSemaphore";
     require_at_most(NAME, DISPATCH_LEVEL);
     let before = change(NAME, || {
@@ -354,12 +349,14 @@ extern "win64" fn ke_wait_for_multiple_objects(
     const WAIT_ALL: u32 = 0;
     /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
     const EXCEEDED: u32 = 0xc;
-    let (most, with) = match blocks.is_null() {
-        true => (THREAD_WAIT_OBJECTS, "without WaitBlockArray"),
-        false => (MAXIMUM_WAIT_OBJECTS, "with WaitBlockArray"),
-    };
+    let alone = blocks.is_null();
+    let (most, with) = if alone { (THREAD_WAIT_OBJECTS, "without") } else { (MAXIMUM_WAIT_OBJECTS, "with") };
     if count > most {
-        stop(Bugcheck::new(EXCEEDED, [0; 4], format!("{NAME} for {count} objects {with}, at most {most} are allowed")));
+        stop(Bugcheck::new(
+            EXCEEDED,
+            [0; 4],
+            format!("{NAME} for {count} objects {with} WaitBlockArray, at most {most} are allowed"),
+        ));
     }
     if count == 0 {
         return STATUS_INVALID_PARAMETER;
