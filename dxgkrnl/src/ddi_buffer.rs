@@ -254,7 +254,7 @@ mod tests {
             let mut buffer = DdiBuffer::of(&vec![1; len]);
             assert!(buffer.check(&Verifier::default(), "DxgkDdiEscape", "pPrivateDriverData"));
             // SAFETY: the guard is behind the bytes.
-            unsafe { buffer.address().cast::<u8>().add(len).write(0x5a) };
+            unsafe { buffer.address().cast::<u8>().wrapping_add(len).write(0x5a) };
             let verifier = Verifier::default();
             assert!(!buffer.check(&verifier, "DxgkDdiEscape", "pPrivateDriverData"));
             let bugcheck = verifier.bugcheck().expect("the machine stops");
@@ -277,7 +277,7 @@ mod tests {
             unsafe { place.write(8) };
             if let Some(over) = over {
                 // SAFETY: the guard is behind the number.
-                unsafe { place.cast::<u8>().add(8 + over).write(0) };
+                unsafe { place.cast::<u8>().wrapping_add(8 + over).write(0) };
             }
             lent.end(&verifier, "DxgkDdiCreateDevice", "args");
             assert_eq!((value, verifier.is_stopped()), (8, over.is_some()));

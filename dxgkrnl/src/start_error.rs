@@ -4,7 +4,6 @@ use std::fmt;
 
 use wddm_ddi::status::*;
 
-use crate::miniport::take_refusal;
 use nt::bugcheck::Bugcheck;
 use nt::pci::PciError;
 
@@ -262,14 +261,6 @@ start_errors! {
 }
 
 impl StartError {
-    /// Why memory manager or scheduler failed with `status`: because of the last DDI that the calling thread called in vain, if that answered so.
-    pub(crate) fn of_render_core(status: NTSTATUS) -> Self {
-        match take_refusal().filter(|refusal| refusal.status() == status) {
-            Some(refusal) => Self::Refused { ddi: refusal.ddi(), status },
-            None => Self::RenderCore(status),
-        }
-    }
-
     /// The page that states what the driver did not keep to, as its address has it behind the header; `None` where the driver is not to blame, its own status is
     /// the reason, or the text names the page.
     fn page(&self) -> Option<&'static str> {

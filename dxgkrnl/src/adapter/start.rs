@@ -268,7 +268,7 @@ impl Adapter {
         let caps = self.query_caps()?;
         self.run(caps);
         let _earlier = take_refusal();
-        let failed = |status| self.take_refusal().unwrap_or_else(|| StartError::of_render_core(status));
+        let failed = |status| self.take_refusal().unwrap_or_else(|| render_core(status));
         let vidsch = VidSch::new(self.render(), Tdr::new(self.render()));
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
@@ -563,5 +563,13 @@ impl Adapter {
                 format!("StopDevice left {memory} objects of DxgkCbAllocateContiguousMemory behind"),
             ));
         }
+    }
+}
+
+/// Why memory manager or scheduler failed with `status`: because of the last DDI that the calling thread called in vain, if that answered so.
+fn render_core(status: NTSTATUS) -> StartError {
+    match take_refusal().filter(|refusal| refusal.status() == status) {
+        Some(refusal) => StartError::Refused { ddi: refusal.ddi(), status },
+        None => StartError::RenderCore(status),
     }
 }

@@ -22,7 +22,6 @@ use super::doorbell_state::{Action, DoorbellEvent, DoorbellState, View};
 use super::hw_queue::HwQueue;
 use super::process_suspension::KeptRunning;
 use crate::bar_place::BarPlace;
-use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::trace::TraceKind;
@@ -169,18 +168,14 @@ impl VidSch {
         system: KmdHandle,
     ) -> Result<KmdHandle, NTSTATUS> {
         let mut args = DXGKARG_CREATEDOORBELL::zeroed();
-        args.hHwQueue = queue.handles().1.raw();
-        args.hDoorbell = system.raw();
-        let mut lent = LentBytes::new(request.private);
+        (args.hHwQueue, args.hDoorbell) = (queue.handles().1.raw(), system.raw());
+        let mut lent = crate::ddi_buffer::LentBytes::new(request.private);
         (args.PrivateDriverData, args.PrivateDriverDataSize) = lent.place();
-        args.hRingBuffer = request.ring.kmd().raw();
-        args.hRingBufferControl = request.control.kmd().raw();
+        (args.hRingBuffer, args.hRingBufferControl) = (request.ring.kmd().raw(), request.control.kmd().raw());
         args.Flags = DXGKARG_CREATEDOORBELL_FLAGS::new().with_ResizeRingBufferOperation(request.resize);
-        let adapter = queue.context().adapter();
-        let status = adapter.miniport.create_doorbell(&mut args);
-        lent.end(adapter.machine.verifier(), "DxgkDdiCreateDoorbell", "PrivateDriverData");
-        status.ok()?;
-        let kmd = KmdHandle::new(args.hDoorbell);
+        let status = queue.context().adapter().miniport.create_doorbell(&mut args);
+        lent.end(&self.verifier, "DxgkDdiCreateDoorbell", "PrivateDriverData");
+        let kmd = status.ok().map(|()| KmdHandle::new(args.hDoorbell))?;
         if kmd.is_null() || kmd == system { Err(STATUS_DRIVER_INTERNAL_ERROR) } else { Ok(kmd) }
     }
 

@@ -142,15 +142,12 @@ impl VidSch {
         let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
-        args.hHwQueue = system.raw();
-        args.Flags = flags;
+        (args.hHwQueue, args.Flags, args.hHwQueueProgressFence) = (system.raw(), flags, progress_handle);
         let mut lent = LentBytes::new(private);
         (args.pPrivateDriverData, args.PrivateDriverDataSize) = lent.place();
-        args.hHwQueueProgressFence = progress_handle;
         args.HwQueueProgressFenceCPUVirtualAddress = progress.kernel_address().cast();
         args.HwQueueProgressFenceGPUVirtualAddress = progress.gpu_address();
-        let (_, kmd_context) = context.handles();
-        let status = adapter.miniport.create_hw_queue(kmd_context.raw(), &mut args);
+        let status = adapter.miniport.create_hw_queue(context.handles().1.raw(), &mut args);
         lent.end(adapter.machine.verifier(), "DxgkDdiCreateHwQueue", "pPrivateDriverData");
         status.ok()?;
         let kmd = KmdHandle::new(args.hHwQueue);
