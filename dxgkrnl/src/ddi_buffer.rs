@@ -23,7 +23,7 @@ fn stop(verifier: &Verifier, ddi: &str, field: &str, len: usize, behind: usize) 
     verifier.raise(Bugcheck::fatal(text));
 }
 
-/// Where the guard was written first.
+/// Place of the first byte of a guard that differs from [`PATTERN`]; `None` for an untouched guard.
 fn first_written(guard: &[u8]) -> Option<usize> {
     if guard == UNTOUCHED { None } else { guard.iter().position(|byte| *byte != PATTERN) }
 }
@@ -63,7 +63,7 @@ impl DdiBuffer {
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.words.len() * 8) }
     }
 
-    /// What the buffer holds.
+    /// All bytes in front of the guard.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.all().get(..self.len).unwrap_or_default()
     }
@@ -160,7 +160,7 @@ impl<T: Copy> DdiArray<T> {
 pub(crate) trait Argument {
     /// The copy, if there is one.
     type Held;
-    /// What the driver is given.
+    /// Type of the argument in the prototype of the DDI.
     type Passed;
     fn hold(&self) -> Self::Held;
     fn pass(&self, held: &mut Self::Held) -> Self::Passed;

@@ -253,7 +253,7 @@ start_errors! {
     Refused {
         /// The DDI.
         ddi: &'static str,
-        /// What it answered.
+        /// A failure, which nobody here expects.
         status: NTSTATUS,
     }, *status, FailedPostStart, "{} answered {} when memory manager and scheduler were set up [d3dkmddi: {}]", ddi, status, ddi.to_uppercase().replacen("DXGKDDI", "DXGKDDI_", 1);
     /// Memory manager or scheduler could not be set up on the adapter.

@@ -71,7 +71,7 @@ impl RenderAdapter {
     /// What the driver knows, as for a live dump: DxgkDdiCollectDbgInfo with a buffer of `bytes`. [d3dkmddi: DXGKARG_COLLECTDBGINFO]
     ///
     /// # Errors
-    /// What the driver answers.
+    /// A failure of the DDI, as it is.
     pub(crate) fn collect_debug_information(&self, reason: u32, bytes: usize) -> Result<Vec<u8>, NTSTATUS> {
         const DDI: &str = "DxgkDdiCollectDbgInfo";
         let mut buffer = DdiBuffer::zeroed(bytes);

@@ -101,7 +101,7 @@ mod tests {
             for flags in [0, 0x2, 0x140, 0xc0, 0x40 | 0x10, 0x40 | 0x200, 0x40 | 0x8000_0000] {
                 assert!(allocate(flags).is_null(), "{flags:#x}");
             }
-            // What is optional may be unknown.
+            // Optional attributes may be unknown.
             for flags in [0x40, 0x41, 0x80, 0x100, 0x4a, 0x60, 0x40 | 1 << 40] {
                 let block = allocate(flags);
                 assert!(!block.is_null(), "{flags:#x}");

@@ -64,7 +64,7 @@ pub(in super::super) struct Standing {
     pub(in super::super) verdict: Verdict,
 }
 
-/// What follows of a packet that stands.
+/// Long, or lost and for which reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Verdict {
     /// It is long or lost.
