@@ -10,6 +10,8 @@ use crate::types::*;
 
 /// Pool flags of `ExAllocatePool2`: nonpaged memory. [wdm: POOL_FLAG_NON_PAGED]
 pub const POOL_FLAG_NON_PAGED: u64 = 0x40;
+/// Pool flags of `ExAllocatePool2`: what fails raises an exception. [wdm: POOL_FLAG_RAISE_ON_FAILURE]
+pub const POOL_FLAG_RAISE_ON_FAILURE: u64 = 0x20;
 /// Pool flags of `ExAllocatePool2`: memory is not zeroed. [wdm: POOL_FLAG_UNINITIALIZED]
 pub const POOL_FLAG_UNINITIALIZED: u64 = 0x2;
 

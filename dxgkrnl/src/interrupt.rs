@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use nt::lock::{Condvar, Mutex, MutexGuard, lock};
+use nt::bugcheck::Bugcheck;
+use nt::lock::{Condvar, Innermost, Mutex, MutexGuard, lock};
 
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
@@ -69,6 +70,8 @@ pub(crate) struct Interrupts {
     dpc_notifications: AtomicU64,
     /// DxgkCbNotifyInterrupt was called and DxgkCbNotifyDpc was not yet.
     unanswered: AtomicBool,
+    /// The last that DxgkCbNotifyInterrupt was told.
+    last_report: Mutex<Option<TraceKind>, Innermost>,
 }
 
 #[derive(Default)]
@@ -160,8 +163,9 @@ impl Interrupts {
         newly
     }
 
-    /// Counts one DxgkCbNotifyInterrupt.
-    pub(crate) fn count_notification(&self, kind: i32, legacy: bool) {
+    /// Counts one DxgkCbNotifyInterrupt, which was told `report`.
+    pub(crate) fn count_notification(&self, kind: i32, legacy: bool, report: TraceKind) {
+        *lock(&self.last_report) = Some(report);
         self.unanswered.store(true, Ordering::Release);
         if let Some(counter) = usize::try_from(kind).ok().and_then(|kind| self.notifications.get(kind)) {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -215,6 +219,8 @@ impl Interrupts {
             if pending == 0 && dpcs == 0 {
                 break;
             }
+            let owed = self.unanswered.load(Ordering::Acquire);
+            let answers = self.dpc_notifications.load(Ordering::Acquire);
             for (function, context) in (0u32..).zip(contexts) {
                 let messages = pending >> (function * VECTORS) & ((1 << VECTORS) - 1);
                 if messages != 0 {
@@ -224,6 +230,9 @@ impl Interrupts {
                     self.dpcs.fetch_add(1, Ordering::Relaxed);
                     miniport.events().during(*context, || miniport.dpc_routine(context.raw()), |()| TraceKind::Dpc);
                 }
+            }
+            if dpcs != 0 && owed && self.dpc_notifications.load(Ordering::Acquire) == answers {
+                self.check_dpc(miniport);
             }
             any = true;
         }
@@ -247,6 +256,27 @@ impl Interrupts {
         }
     }
 
+    /// After DPC routines for a report, none of which has called DxgkCbNotifyDpc. [d3dkmddi: DXGKCB_NOTIFY_DPC]
+    fn check_dpc(&self, miniport: &Miniport) {
+        if self.dpc_queued.load(Ordering::Acquire) == 0 {
+            let expected = "DxgkDdiDpcRoutine returned, and expected was DxgkCbNotifyDpc in it: it was called 0 times";
+            self.stop(miniport, expected);
+        }
+    }
+
+    /// Stops the machine because the scheduler does not learn of the last report.
+    fn stop(&self, miniport: &Miniport, expected: &str) {
+        let told = match *lock(&self.last_report) {
+            Some(TraceKind::Report { kind, node, value, .. }) => {
+                let node = node.map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
+                format!(" of interrupt type {kind} about {node}, value {value:#x}")
+            }
+            _ => String::new(),
+        };
+        let text = format!("{expected} after DxgkCbNotifyInterrupt{told}; the scheduler would wait for it for ever");
+        miniport.driver().verifier().raise(Bugcheck::fatal(text));
+    }
+
     /// A notification that no DPC answers: on Windows nothing would wake up until the next DPC. The DPC has to be queued before the
     /// driver leaves the interrupt lock, so under the lock the question is settled.
     fn check_answered(&self, miniport: &Miniport) {
@@ -264,11 +294,20 @@ impl Interrupts {
     fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) {
         let _line = self.acquire();
         for message in (0..VECTORS).filter(|message| messages & 1 << message != 0) {
+            *lock(&self.last_report) = None;
             self.interrupts.fetch_add(1, Ordering::Relaxed);
             let routine = || miniport.interrupt_routine(context.raw(), message) != 0;
             let kind = |claimed: &bool| TraceKind::Interrupt { message, claimed: *claimed };
             if !miniport.events().during(context, routine, kind) {
                 self.unclaimed.fetch_add(1, Ordering::Relaxed);
+            }
+            // Nobody else reports while the lock is held. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
+            let reported = lock(&self.last_report).is_some();
+            if reported && self.dpc_queued.load(Ordering::Acquire) == 0 {
+                let expected = format!(
+                    "DxgkDdiInterruptRoutine for message {message} returned, and expected was DxgkCbQueueDpc in it: no DPC is queued"
+                );
+                self.stop(miniport, &expected);
             }
         }
     }

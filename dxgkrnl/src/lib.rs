@@ -25,6 +25,7 @@ mod bar_place;
 mod callbacks;
 mod caps;
 mod config;
+mod ddi_buffer;
 mod ddi_calls;
 mod descriptor;
 mod fence;

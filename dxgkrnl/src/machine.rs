@@ -22,8 +22,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use nt::lock::{Mutex, RwLock, lock};
-use wddm_ddi::Zeroed;
-use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
 use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member};
@@ -344,16 +342,7 @@ impl Machine {
     /// [`PnpError::NoSuchAdapter`]; [`PnpError::Busy`] if the driver does not tell.
     pub fn collect_debug_information(&self, luid: LUID, reason: u32, bytes: usize) -> Result<Vec<u8>, PnpError> {
         let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
-        let mut buffer = vec![0_u8; bytes];
-        let mut extension = DXGKARG_COLLECTDBGINFO_EXT::zeroed();
-        let args = DXGKARG_COLLECTDBGINFO {
-            Reason: reason,
-            pBuffer: buffer.as_mut_ptr().cast(),
-            BufferSize: buffer.len(),
-            pExtension: &raw mut extension,
-        };
-        let status = adapter.miniport.collect_dbg_info(adapter.context().raw(), &args);
-        if status.is_success() { Ok(buffer) } else { Err(PnpError::Busy) }
+        adapter.collect_debug_information(reason, bytes).map_err(|_| PnpError::Busy)
     }
 
     /// The events that a driver wrote for whoever wanted them since the last question, and how many more were lost.

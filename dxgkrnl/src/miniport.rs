@@ -16,6 +16,7 @@ use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
+use crate::ddi_buffer::Lent;
 use crate::ddi_calls::{Ddi, DdiCalls};
 use crate::kmd_handle::KmdHandle;
 use crate::lifetimes::Lifetimes;
@@ -35,6 +36,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// The DDI.
+    pub(crate) fn ddi(&self) -> &'static str {
+        self.ddi
+    }
+
     /// True for a question that a driver may leave open.
     pub(crate) fn is_of_question(&self) -> bool {
         self.ddi == "DxgkDdiQueryAdapterInfo"
@@ -269,8 +275,8 @@ macro_rules! ddis {
 
         impl Miniport {
             $(
-                #[allow(dead_code, clippy::too_many_arguments)]
-                pub(crate) fn $method(&self, $($arg: $ty),*) -> $ret {
+                #[allow(dead_code, unused_mut, clippy::too_many_arguments)]
+                pub(crate) fn $method(&self, $(mut $arg: $ty),*) -> $ret {
                     let Some(entry) = self.table.$slot else {
                         REFUSED.set(Some(Refusal { ddi: stringify!($slot), answer: None }));
                         return NotMade::absent();
@@ -279,13 +285,18 @@ macro_rules! ddis {
                     $(let _about = self.lifetimes.begin(stringify!($slot), KmdHandle::new($used), false);)?
                     $(let _of = self.lifetimes.begin(stringify!($slot), KmdHandle::new($parent), false);)?
                     $(let _ends = self.lifetimes.begin(stringify!($slot), KmdHandle::new($ended), true);)?
-                    #[allow(clippy::let_and_return)] // where nothing is made
-                    let result = self.call(stringify!($slot), level!($level), || {
-                        self.calls.add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
-                        // SAFETY: the driver registered this function under this prototype; references live across the
-                        // call and handles are the driver's own or this machine's.
-                        unsafe { entry($($arg),*) }
-                    });
+                    #[allow(clippy::let_and_return, clippy::let_unit_value)] // where nothing is made or answered
+                    let result = {
+                        $(let mut $arg = Lent::new(&mut $arg);)*
+                        let result = self.call(stringify!($slot), level!($level), || {
+                            self.calls.add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
+                            // SAFETY: the driver registered this function under this prototype; what is lent lives across the
+                            // call and handles are the driver's own or this machine's.
+                            unsafe { entry($($arg.pass()),*) }
+                        });
+                        $($arg.end(self.driver.verifier(), stringify!($slot), stringify!($arg));)*
+                        result
+                    };
                     $(if result.is_success() {
                         self.lifetimes.made(KmdHandle::new($made), KmdHandle::new($parent));
                     })?
@@ -305,7 +316,7 @@ ddis! {
     passive dispatch_io_request = DxgkDdiDispatchIoRequest(context: *mut c_void, vid_pn_source_id: u32, video_request_packet: *mut c_void) -> NTSTATUS;
     device interrupt_routine = DxgkDdiInterruptRoutine(context: *mut c_void, message_number: u32) -> BOOLEAN;
     dispatch dpc_routine = DxgkDdiDpcRoutine(context: *mut c_void) -> ();
-    passive query_child_relations = DxgkDdiQueryChildRelations(context: *mut c_void, child_relations: &mut DXGK_CHILD_DESCRIPTOR, child_relations_size: u32) -> NTSTATUS;
+    passive query_child_relations = DxgkDdiQueryChildRelations(context: *mut c_void, child_relations: *mut DXGK_CHILD_DESCRIPTOR, child_relations_size: u32) -> NTSTATUS;
     passive query_child_status = DxgkDdiQueryChildStatus(context: *mut c_void, child_status: &mut DXGK_CHILD_STATUS, non_destructive_only: BOOLEAN) -> NTSTATUS;
     passive query_device_descriptor = DxgkDdiQueryDeviceDescriptor(context: *mut c_void, child_uid: u32, device_descriptor: &mut DXGK_DEVICE_DESCRIPTOR) -> NTSTATUS;
     passive set_power_state = DxgkDdiSetPowerState(context: *mut c_void, device_uid: u32, device_power_state: DEVICE_POWER_STATE, action_type: i32) -> NTSTATUS,

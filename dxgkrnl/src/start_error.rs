@@ -249,6 +249,13 @@ start_errors! {
         /// The rule.
         rule: String,
     }, STATUS_INVALID_PARAMETER, FailedPostStart, "power component {}: {}", index, rule;
+    /// The driver refused what the memory manager and the scheduler need at start, such as a device or a context of the system.
+    Refused {
+        /// The DDI.
+        ddi: &'static str,
+        /// A failure, which nobody here expects.
+        status: NTSTATUS,
+    }, *status, FailedPostStart, "{} answered {} when memory manager and scheduler were set up [d3dkmddi: {}]", ddi, status, ddi.to_uppercase().replacen("DXGKDDI", "DXGKDDI_", 1);
     /// Memory manager or scheduler could not be set up on the adapter.
     RenderCore(status: NTSTATUS), *status, FailedPostStart, "memory manager and scheduler could not be set up: {}", status;
 }
@@ -266,6 +273,7 @@ impl StartError {
             | Self::Pci(_)
             | Self::Resources(_)
             | Self::RenderCore(_)
+            | Self::Refused { .. }
             | Self::McdmCaps { .. }
             | Self::McdmQuery(_) => return None,
             Self::AddDevice(_) | Self::NotSupportedByDriver => "dispmprt: DXGKDDI_ADD_DEVICE",

@@ -19,6 +19,9 @@ use wddm_ddi::status::*;
 
 const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
 
+/// Packets in which an allocation is made resident.
+const PAGING: usize = 2;
+
 /// Timeouts that a driver may have before the machine stops.
 fn limit() -> usize {
     TdrSettings::default().limit_count as usize
@@ -114,15 +117,46 @@ fn a_packet_of_the_memory_manager_that_is_lost_counts_as_well() {
     let app = App::new(&machine);
     machine.engine.hold_paging();
     packet_engine::page(app.device, &app.process);
-    let paging = machine.engine.paged(1);
+    let paging = machine.engine.paged(PAGING);
     let again = taken_off(&machine, paging[0].fence - 1).unwrap();
     assert_eq!((again.fence, again.again), (paging[0].fence, true));
     assert_eq!(machine.bench.machine.take_rescues(), [(Rescue::LostPacket, 1)]);
-    // The others come again behind it, under their ids; what is about to come is done at once.
+    // The others come again behind it, under their ids.
+    let all = machine.engine.paged(2 * PAGING);
     machine.engine.release_paging();
-    let all = machine.engine.paged(2 * paging.len());
     machine.engine.complete(all.iter().map(|packet| packet.fence).max().unwrap());
     machine.end(&app.process);
+}
+
+/// What the memory manager has an engine do is never long: such packets count on nodes that copy and of drivers that stop packets that run.
+#[test]
+fn a_packet_of_the_memory_manager_is_lost_on_any_node_and_lost_too_often_is_0x116() {
+    let copies = |metadata: &mut DXGK_NODEMETADATA| metadata.EngineType = DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_COPY;
+    let caps = packet_engine::stops_packets_that_run;
+    let machine = Machine::start_as(&MACHINES[6], Mutant { node: copies, caps, ..SOUND });
+    let app = App::new(&machine);
+    machine.engine.hold_paging();
+    packet_engine::page(app.device, &app.process);
+    let paging = machine.engine.paged(PAGING)[0];
+    for round in 1..=limit() {
+        machine.engine.paged(round * PAGING);
+        let again = taken_off(&machine, paging.fence - 1).expect("it is handed over again");
+        assert_eq!((again.fence, again.again), (paging.fence, true), "{round}");
+        assert_eq!(machine.bench.machine.take_rescues(), [(Rescue::LostPacket, 1)], "{round}");
+    }
+    assert!(remarks(&machine).iter().all(|remark| !remark.contains("PreemptionCaps")), "{:?}", remarks(&machine));
+    machine.engine.paged((limit() + 1) * PAGING);
+    assert_eq!(taken_off(&machine, paging.fence - 1), None);
+    let bugcheck = machine.bugcheck();
+    assert_eq!((bugcheck.code, bugcheck.parameters[2]), (0x116, u64::from(STATUS_TIMEOUT.0 as u32)), "{bugcheck}");
+    for part in [
+        format!("paging packet {:#x} of node 0", paging.fence),
+        "DxgkDdiBuildPagingBuffer".to_owned(),
+        format!("DXGK_INTERRUPT_DMA_COMPLETED with {:#x}", paging.fence),
+    ] {
+        assert!(bugcheck.reason.contains(&part), "{part:?}: {bugcheck}");
+    }
+    app.process.exit();
 }
 
 /// A driver that may stop a packet while it runs may do so for ever: long work is not lost work, and nothing that it reports tells one from the other.
@@ -150,6 +184,7 @@ fn runs_for_ever(machine: Machine) {
     let remarks = remarks(&machine);
     let [remark] = remarks.as_slice() else { panic!("{remarks:?}") };
     assert!(remark.contains("long or lost"), "{remark}");
+    assert!(remark.contains("PreemptionCaps do not say that a packet of this node runs to its end"), "{remark}");
     machine.engine.complete(packet.fence);
     machine.end(&app.process);
 }

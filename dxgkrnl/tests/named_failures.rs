@@ -172,6 +172,49 @@ fn a_thunk_that_fails_because_of_the_driver_names_ddi_member_and_rule_in_the_log
     assert_eq!(log, [told]);
 }
 
+unsafe extern "win64" fn no_process(_context: HANDLE, _args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
+    STATUS_NO_MEMORY
+}
+
+unsafe extern "win64" fn no_device(_context: HANDLE, _args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
+    STATUS_INSUFFICIENT_RESOURCES
+}
+
+unsafe extern "win64" fn no_context(_device: HANDLE, _args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+#[test]
+fn an_object_of_the_system_that_the_driver_refuses_at_start_is_named_with_status_and_page() {
+    type Change = fn(&mut DRIVER_INITIALIZATION_DATA);
+    let rows: [(Change, &'static str, NTSTATUS, &str); 3] = [
+        (
+            |table| table.DxgkDdiCreateProcess = Some(no_process),
+            "DxgkDdiCreateProcess",
+            STATUS_NO_MEMORY,
+            "[d3dkmddi: DXGKDDI_CREATEPROCESS]",
+        ),
+        (
+            |table| table.DxgkDdiCreateDevice = Some(no_device),
+            "DxgkDdiCreateDevice",
+            STATUS_INSUFFICIENT_RESOURCES,
+            "[d3dkmddi: DXGKDDI_CREATEDEVICE]",
+        ),
+        (
+            |table| table.DxgkDdiCreateContext = Some(no_context),
+            "DxgkDdiCreateContext",
+            STATUS_UNSUCCESSFUL,
+            "[d3dkmddi: DXGKDDI_CREATECONTEXT]",
+        ),
+    ];
+    for (table, ddi, status, page) in rows {
+        let error = refused(Mutant { table, ..SOUND });
+        assert_eq!(error, StartError::Refused { ddi, status });
+        let text = error.to_string();
+        assert!(text.contains(&format!("{ddi} answered {status}")) && text.ends_with(page), "{text}");
+    }
+}
+
 #[test]
 fn a_packet_that_never_completes_after_any_number_of_resets_is_0x116_with_what_was_expected() {
     let machine = Machine::start(&MACHINES[0]);

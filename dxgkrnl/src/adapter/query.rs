@@ -14,13 +14,8 @@ use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 
 use super::mcdm::Unanswered;
 use super::{Adapter, StartError, versions};
-use nt::bugcheck::Bugcheck;
+use crate::ddi_buffer::{DdiBuffer, Lent, PATTERN};
 use nt::pool::SpecialPool;
-
-/// What bytes hold that a driver has not written.
-const PATTERN: u8 = 0xcc;
-/// Bytes behind an answer that the driver must leave alone.
-const GUARD: usize = 64;
 
 /// Structures a driver answers with.
 ///
@@ -44,10 +39,9 @@ answers! {
     DXGK_NODE_PERFDATA, DXGK_ADAPTER_PERFDATA, DXGK_ADAPTER_PERFDATACAPS, DXGK_PHYSICAL_MEMORY_RANGE, u32, [u8; 64], [u8; 256],
 }
 
-/// An answer buffer, with a guard behind it.
+/// An answer buffer.
 struct Buffer {
-    bytes: Vec<u64>,
-    len: usize,
+    memory: DdiBuffer,
     /// Bytes that the driver has not written can be told.
     patterned: bool,
 }
@@ -55,32 +49,26 @@ struct Buffer {
 impl Buffer {
     /// One that is filled with a pattern.
     fn patterned(len: usize) -> Self {
-        let words = (len + GUARD).div_ceil(8);
-        Self { bytes: vec![u64::from_ne_bytes([PATTERN; 8]); words], len, patterned: true }
+        Self { memory: DdiBuffer::patterned(len), patterned: true }
     }
 
     /// One whose answer is zero beforehand.
     fn zeroed(len: usize) -> Self {
-        let mut buffer = Self { patterned: false, ..Self::patterned(len) };
-        // SAFETY: the words hold `len` bytes, and bytes need no alignment.
-        let answer = unsafe { std::slice::from_raw_parts_mut(buffer.bytes.as_mut_ptr().cast::<u8>(), len) };
-        answer.fill(0);
-        buffer
+        Self { memory: DdiBuffer::zeroed(len), patterned: false }
     }
 
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the words are initialised, and bytes need no alignment.
-        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.bytes.len() * 8) }
+        self.memory.bytes()
     }
 
     /// Bytes of the answer up to the last one that is not the pattern's.
     fn written(&self) -> usize {
-        self.as_bytes().iter().take(self.len).rposition(|byte| *byte != PATTERN).map_or(0, |last| last + 1)
+        self.as_bytes().iter().rposition(|byte| *byte != PATTERN).map_or(0, |last| last + 1)
     }
 
     /// An error if the end of the answer is as it was, as long as one of its members, or 8 bytes, and that can be told.
     fn check_whole(&self, query: &'static str, member: usize) -> Result<(), StartError> {
-        let (written, size) = (self.written(), self.len);
+        let (written, size) = (self.written(), self.memory.len());
         if !self.patterned || size - written < member.min(8) {
             Ok(())
         } else {
@@ -91,16 +79,12 @@ impl Buffer {
     /// The answer, with zeros where the structure is longer.
     fn value<T: Answer>(&self) -> T {
         let mut value = MaybeUninit::<T>::zeroed();
-        let len = self.len.min(size_of::<T>());
+        let bytes = self.as_bytes();
+        let len = bytes.len().min(size_of::<T>());
         // SAFETY: the value has room for so many bytes, and the buffer holds them; bytes need no alignment.
-        unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(self.bytes.as_ptr().cast(), len) };
+        unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), len) };
         // SAFETY: every byte is initialised, and any bytes are valid.
         unsafe { value.assume_init() }
-    }
-
-    /// Whether the bytes behind the answer are untouched.
-    fn is_intact(&self) -> bool {
-        self.as_bytes().iter().skip(self.len).all(|byte| *byte == PATTERN)
     }
 }
 
@@ -128,15 +112,14 @@ impl<T: Answer> Array<T> {
     }
 
     pub(super) fn as_mut_ptr(&mut self) -> *mut T {
-        self.buffer.bytes.as_mut_ptr().cast()
+        self.buffer.memory.address().cast()
     }
 
-    /// The elements; `None` if the driver wrote past the last.
-    fn elements(&self) -> Option<Vec<T>> {
-        let first = self.buffer.bytes.as_ptr().cast::<T>();
+    fn elements(&self) -> Vec<T> {
+        let first = self.buffer.as_bytes().as_ptr().cast::<T>();
         // SAFETY: the buffer has room for all of them, and any bytes are valid.
         let read = |index| unsafe { first.wrapping_add(index).read_unaligned() };
-        self.buffer.is_intact().then(|| (0..self.count).map(read).collect())
+        (0..self.count).map(read).collect()
     }
 }
 
@@ -170,17 +153,17 @@ impl Adapter {
     ) -> Result<(), NTSTATUS> {
         self.check_version(kind)?;
         let mut args = question(kind, input);
-        args.pOutputData = output.bytes.as_mut_ptr().cast();
-        args.OutputDataSize = output.len as u32;
+        args.pOutputData = output.memory.address();
+        args.OutputDataSize = output.memory.len() as u32;
         self.miniport.trace_detail(name.to_owned());
         let status = self.miniport.query_adapter_info(self.context().raw(), &args);
-        if !output.is_intact() {
-            self.machine.verifier().raise(Bugcheck::fatal(format!(
-                "QueryAdapterInfo({name}) wrote past its {} bytes of output",
-                output.len
-            )));
-        }
+        self.check_guard(&output.memory, name, "pOutputData");
         status.ok()
+    }
+
+    /// Stops the machine if the driver wrote past a buffer of a question.
+    fn check_guard(&self, buffer: &DdiBuffer, name: &'static str, field: &str) {
+        buffer.check(self.machine.verifier(), &format!("DxgkDdiQueryAdapterInfo({name})"), field);
     }
 
     /// One answer, or the driver's refusal.
@@ -226,7 +209,7 @@ impl Adapter {
         if let Err(status) = self.ask(kind, name, input, &mut output) {
             return Ok(Err(status));
         }
-        output.check_whole(name, output.len)?;
+        output.check_whole(name, output.memory.len())?;
         Ok(Ok(output.value()))
     }
 
@@ -283,19 +266,16 @@ impl Adapter {
         let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
         out.NbSegment = count;
         out.SegmentDescriptorStride = STRIDE;
-        out.pSegmentDescriptor = descriptors.bytes.as_mut_ptr().cast();
-        self.ask_segments(engine, &mut out).map_err(refused)?;
-        if !descriptors.is_intact() {
-            self.machine
-                .verifier()
-                .raise(Bugcheck::fatal("QueryAdapterInfo(QUERYSEGMENT4) wrote past its descriptors"));
-        }
+        out.pSegmentDescriptor = descriptors.memory.address().cast();
+        let asked = self.ask_segments(engine, &mut out);
+        self.check_guard(&descriptors.memory, NAME, "pSegmentDescriptor");
+        asked.map_err(refused)?;
         if out.NbSegment != count {
             return Err(StartError::SegmentCount(out.NbSegment));
         }
         let segments = (0..count as usize)
             .map(|index| {
-                let descriptor = descriptors.bytes.as_ptr().wrapping_byte_add(index * STRIDE);
+                let descriptor = descriptors.as_bytes().as_ptr().wrapping_byte_add(index * STRIDE);
                 // SAFETY: `count` descriptors at this distance fit the buffer, and any bytes are valid for them.
                 unsafe { descriptor.cast::<DXGK_SEGMENTDESCRIPTOR4>().read_unaligned() }
             })
@@ -308,38 +288,38 @@ impl Adapter {
     }
 
     /// Asks with a structure that goes both ways; with an empty `input` there is none.
-    fn ask_in_place<T>(
+    fn ask_in_place<T: Copy>(
         &self,
         kind: DXGK_QUERYADAPTERINFOTYPE,
         name: &'static str,
         input: &mut [u32],
-        out: &mut T,
+        mut out: &mut T,
     ) -> Result<(), NTSTATUS> {
         self.check_version(kind)?;
         let mut args = question(kind, input);
-        args.pOutputData = (&raw mut *out).cast();
+        let mut lent = Lent::new(&mut out);
+        args.pOutputData = lent.pass().cast();
         args.OutputDataSize = size_of::<T>() as u32;
         self.miniport.trace_detail(name.to_owned());
-        self.miniport.query_adapter_info(self.context().raw(), &args).ok()
+        let status = self.miniport.query_adapter_info(self.context().raw(), &args);
+        lent.end(self.machine.verifier(), &format!("DxgkDdiQueryAdapterInfo({name})"), "pOutputData");
+        status.ok()
     }
 
     /// Asks with a structure that goes both ways and names `array`, and reads that.
     ///
     /// # Errors
     /// [`StartError::Query`]
-    pub(super) fn require_elements<T: Answer, A>(
+    pub(super) fn require_elements<T: Answer, A: Copy>(
         &self,
         (kind, name): (DXGK_QUERYADAPTERINFOTYPE, &'static str),
         input: &mut [u32],
         out: &mut A,
         array: &Array<T>,
     ) -> Result<Vec<T>, StartError> {
-        self.ask_in_place(kind, name, input, out).map_err(|status| StartError::Query { query: name, status })?;
-        let elements = array.elements();
-        if elements.is_none() {
-            let text = format!("QueryAdapterInfo({name}) wrote past its array of {} elements", array.count);
-            self.machine.verifier().raise(Bugcheck::fatal(text));
-        }
-        Ok(elements.unwrap_or_default())
+        let asked = self.ask_in_place(kind, name, input, out);
+        self.check_guard(&array.buffer.memory, name, "the array that its answer names");
+        asked.map_err(|status| StartError::Query { query: name, status })?;
+        Ok(array.elements())
     }
 }

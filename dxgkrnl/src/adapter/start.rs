@@ -17,7 +17,7 @@ use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, versions};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::kmd_handle::KmdHandle;
-use crate::miniport::Miniport;
+use crate::miniport::{Miniport, take_refusal};
 use crate::platform::Platform;
 use crate::port::{IdleEngines, Port, Resources};
 use crate::rescue::Rescue;
@@ -267,7 +267,8 @@ impl Adapter {
     fn start_rendering(self: &Arc<Self>) -> Result<(), StartError> {
         let caps = self.query_caps()?;
         self.run(caps);
-        let failed = |status| self.take_refusal().unwrap_or(StartError::RenderCore(status));
+        let _earlier = take_refusal();
+        let failed = |status| self.take_refusal().unwrap_or_else(|| render_core(status));
         let vidsch = VidSch::new(self.render(), Tdr::new(self.render()));
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
@@ -562,5 +563,13 @@ impl Adapter {
                 format!("StopDevice left {memory} objects of DxgkCbAllocateContiguousMemory behind"),
             ));
         }
+    }
+}
+
+/// Why memory manager or scheduler failed with `status`: because of the last DDI that the calling thread called in vain, if that answered so.
+fn render_core(status: NTSTATUS) -> StartError {
+    match take_refusal().filter(|refusal| refusal.status() == status) {
+        Some(refusal) => StartError::Refused { ddi: refusal.ddi(), status },
+        None => StartError::RenderCore(status),
     }
 }

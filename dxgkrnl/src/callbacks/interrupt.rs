@@ -57,14 +57,16 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
         }
         // SAFETY: numbers, handles and addresses, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
-        adapter.interrupts().count_notification(data.InterruptType.0, data.Flags.EvaluateLegacyMonitoredFences());
+        // SAFETY: the driver filled the arm of its type, as the contract asks.
+        let told = unsafe { crate::trace::report(&data) };
+        let legacy = data.Flags.EvaluateLegacyMonitoredFences();
+        adapter.interrupts().count_notification(data.InterruptType.0, legacy, told);
         if data.InterruptType == DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED {
             // SAFETY: the driver filled the arm of its type, as the contract asks.
             let report = unsafe { data.u.NativeFenceSignaled };
             adapter.interrupts().count_named_fences(report.SignaledNativeFenceCount);
         }
-        // SAFETY: as above.
-        adapter.miniport.events().note(adapter.context(), || unsafe { crate::trace::report(&data) });
+        adapter.miniport.events().note(adapter.context(), || told);
         match adapter.scheduler() {
             Some(scheduler) => scheduler.notify_interrupt(&data),
             None if data.InterruptType == DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {

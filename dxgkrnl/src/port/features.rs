@@ -16,6 +16,7 @@ use wddm_ddi::types::*;
 use super::Port;
 use crate::caps::EnabledFeatures;
 use crate::config::FeaturePolicy;
+use crate::ddi_buffer::Lent;
 use crate::kmd_handle::KmdHandle;
 
 /// The one version of every feature here.
@@ -190,9 +191,12 @@ impl Port {
         query.InterfaceType = &raw const guid;
         query.Size = size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16;
         query.Version = DXGKDDI_FEATURE_INTERFACE_VERSION_1;
-        query.Interface = (&raw mut interface).cast();
+        let mut place = &mut interface;
+        let mut lent = Lent::new(&mut place);
+        query.Interface = lent.pass().cast();
         query.DeviceUid = DISPLAY_ADAPTER_HW_ID;
         let status = self.miniport.query_interface(self.context().raw(), &mut query);
+        lent.end(self.machine.verifier(), "DxgkDdiQueryInterface", "Interface");
         if !status.is_success() {
             return None;
         }
@@ -222,11 +226,16 @@ impl Port {
         let mut args = DXGKARG_QUERYFEATUREINTERFACE::zeroed();
         (args.FeatureId, args.Version) = (id, FEATURE_VERSION);
         args.InterfaceSize = size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>() as u16;
-        args.Interface = (&raw mut table).cast();
+        let (mut args_place, mut table_place) = (&mut args, &mut table);
+        let mut lent_table = Lent::new(&mut table_place);
+        args_place.Interface = lent_table.pass().cast();
+        let mut lent = Lent::new(&mut args_place);
         let status = self.miniport.call_interface("QueryFeatureInterface", || {
             // SAFETY: the driver handed out this function under this prototype; arguments and table live across the call.
-            unsafe { query(self.context().raw(), &raw mut args) }
+            unsafe { query(self.context().raw(), lent.pass()) }
         });
+        lent.end(self.machine.verifier(), "QueryFeatureInterface", "args");
+        lent_table.end(self.machine.verifier(), "QueryFeatureInterface", "Interface");
         let builder = table.pfnBuildTestCommandBuffer.filter(|_| status.is_success());
         if builder.is_none() {
             self.machine

@@ -363,20 +363,8 @@ impl Tdr {
     /// DxgkDdiCollectDbgInfo for a live dump. [d3dkmddi: DXGKARG_COLLECTDBGINFO]
     fn collect_debug_information(&self, reason: u32) -> Vec<u8> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
-        let mut buffer = vec![0_u8; DEBUG_BYTES];
-        let mut extension = <DXGKARG_COLLECTDBGINFO_EXT as wddm_ddi::Zeroed>::zeroed();
-        let args = DXGKARG_COLLECTDBGINFO {
-            Reason: reason,
-            pBuffer: buffer.as_mut_ptr().cast(),
-            BufferSize: buffer.len(),
-            pExtension: &raw mut extension,
-        };
-        let status = self.within_delay("DxgkDdiCollectDbgInfo", || {
-            adapter.miniport.collect_dbg_info(adapter.context().raw(), &args)
-        });
-        if !status.is_success() {
-            return Vec::new();
-        }
+        let collect = || adapter.collect_debug_information(reason, DEBUG_BYTES);
+        let mut buffer = self.within_delay("DxgkDdiCollectDbgInfo", collect).unwrap_or_default();
         // Zeros at the end of the buffer, which the driver did not write, are cut off.
         let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         buffer.truncate(filled.next_multiple_of(8));

@@ -1,6 +1,5 @@
 //! Thunks of adapters.
 
-use core::ffi::c_void;
 use std::sync::Arc;
 
 use wddm_ddi::Zeroed;
@@ -9,6 +8,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
+use crate::ddi_buffer::DdiBuffer;
 use crate::process::{AdapterOpen, Object, Process};
 
 use super::{adapter_info, enter, enter_read_only, user};
@@ -187,22 +187,16 @@ fn driver_private(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<N
         return Err(STATUS_INVALID_PARAMETER);
     }
     let input: Vec<u8> = user::read_array(args.pPrivateDriverData.cast_const().cast(), size)?;
-    // Drivers read and write whole words of it.
-    let mut words = vec![0u64; (size as usize).div_ceil(8)];
-    for (word, bytes) in words.iter_mut().zip(input.chunks(8)) {
-        let mut whole = [0; 8];
-        for (to, from) in whole.iter_mut().zip(bytes) {
-            *to = *from;
-        }
-        *word = u64::from_ne_bytes(whole);
-    }
+    let mut buffer = DdiBuffer::of(&input);
     let mut query = DXGKARG_QUERYADAPTERINFO::zeroed();
     query.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_UMDRIVERPRIVATE;
-    query.pOutputData = words.as_mut_ptr().cast::<c_void>();
+    query.pOutputData = buffer.address();
     query.OutputDataSize = size;
-    adapter.vidmm().query_driver(&query).ok()?;
-    let mut output: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    output.truncate(size as usize);
-    user::write_array(args.pPrivateDriverData.cast(), &output)?;
+    let answered = adapter.vidmm().query_driver(&query);
+    if !buffer.check(adapter.machine.verifier(), "DxgkDdiQueryAdapterInfo(UMDRIVERPRIVATE)", "pOutputData") {
+        return Err(STATUS_DEVICE_REMOVED);
+    }
+    answered.ok()?;
+    user::write_array(args.pPrivateDriverData.cast(), buffer.bytes())?;
     Ok(STATUS_SUCCESS)
 }

@@ -9,6 +9,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use crate::ddi_buffer::{DdiBuffer, Lent};
 use crate::kmd_handle::KmdHandle;
 use crate::process::Process;
 use crate::rundown::Used;
@@ -47,7 +48,7 @@ fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Ta
 
 /// A buffer of user mode as the driver sees it: room in the kernel, or nothing where user mode gave nothing.
 struct Room {
-    bytes: Vec<u8>,
+    bytes: DdiBuffer,
     most: u32,
 }
 
@@ -57,7 +58,7 @@ impl Room {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let size = if given.is_null() { 0 } else { size };
-        Ok(Self { bytes: vec![0; size as usize], most })
+        Ok(Self { bytes: DdiBuffer::zeroed(size as usize), most })
     }
 
     fn size(&self) -> u32 {
@@ -66,25 +67,32 @@ impl Room {
 
     /// The first `size` bytes.
     fn written(&self, size: u32) -> &[u8] {
-        self.bytes.get(..size as usize).unwrap_or_default()
+        self.bytes.bytes().get(..size as usize).unwrap_or_default()
     }
 
     fn address(&mut self) -> *mut core::ffi::c_void {
-        if self.bytes.is_empty() { std::ptr::null_mut() } else { self.bytes.as_mut_ptr().cast() }
+        self.bytes.address()
     }
 }
 
 /// Has the driver build the buffer. Its answer, and whether both sizes are possible ones with that answer.
 fn build(
     adapter: &RenderAdapter,
-    args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
+    mut args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
     [commands, private]: [&Room; 2],
 ) -> Result<NTSTATUS, NTSTATUS> {
+    const NAME: &str = "BuildTestCommandBuffer";
     let function = adapter.test_command_builder().ok_or(STATUS_NOT_SUPPORTED)?;
-    let status = adapter.miniport.call_interface("BuildTestCommandBuffer", || {
+    let mut lent = Lent::new(&mut args);
+    let status = adapter.miniport.call_interface(NAME, || {
         // SAFETY: the driver handed out this function for this adapter; the buffers live across the call and are as large as the sizes say.
-        unsafe { function(adapter.context().raw(), args) }
+        unsafe { function(adapter.context().raw(), lent.pass()) }
     });
+    let verifier = adapter.machine.verifier();
+    lent.end(verifier, NAME, "args");
+    for (room, field) in [(commands, "pDmaBuffer"), (private, "pDmaBufferPrivateData")] {
+        room.bytes.check(verifier, NAME, field);
+    }
     let sizes = [(args.DmaBufferSize, commands), (args.DmaBufferPrivateDataSize, private)];
     let sound = match status {
         STATUS_BUFFER_OVERFLOW => {
@@ -96,7 +104,7 @@ fn build(
     };
     if !sound {
         let sizes = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
-        adapter.machine.verifier().log(format!("BuildTestCommandBuffer answered {status} with the sizes {sizes:?}"));
+        verifier.log(format!("BuildTestCommandBuffer answered {status} with the sizes {sizes:?}"));
         return Err(STATUS_DRIVER_INTERNAL_ERROR);
     }
     Ok(status)

@@ -9,6 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::ddi_buffer::{DdiArray, LentBytes};
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::answer::{Answer, Backing, check};
 use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId};
@@ -105,16 +106,8 @@ impl VidMm {
         let Request { allocations, private, resource, read_only, shared, backing } = request;
         let flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
         let _running = self.enter()?;
-        let mut infos: Vec<DXGK_ALLOCATIONINFO> = allocations.iter_mut().map(|data| info(data)).collect();
-        let count = u32::try_from(infos.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        let mut args = DXGKARG_CREATEALLOCATION::zeroed();
-        (args.pPrivateDriverData, args.PrivateDriverDataSize) = pointer(private);
-        args.NumAllocations = count;
-        args.pAllocationInfo = infos.as_mut_ptr();
-        args.Flags.set_Resource(resource);
-        self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args).ok()?;
+        let (infos, kmd_resource) = self.create_on_driver(allocations, private, resource)?;
         let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
-        let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
         let answers: Result<Vec<Answer>, String> = {
             let segments = &lock(&self.memory).segments;
             let told = |(place, info)| {
@@ -133,7 +126,7 @@ impl VidMm {
         };
         let made = self.new_globals(&answers).and_then(|globals| {
             let rest = match resource {
-                true => self.new_resource(device, kmd_resource, count).map(Some),
+                true => self.new_resource(device, kmd_resource, answers.len() as u32).map(Some),
                 false => Ok(None),
             };
             let opened = rest.and_then(|resource| match self.open(device, &globals, allocations, private, flags) {
@@ -162,6 +155,35 @@ impl VidMm {
         let made = parts
             .map(|((answer, global), open)| self.register(device, answer, (global, open), (resource.clone(), shared)));
         Ok((made.collect(), resource))
+    }
+
+    /// DxgkDdiCreateAllocation; the answer is what the driver says of each allocation, and its handle of the resource.
+    fn create_on_driver(
+        &self,
+        allocations: &mut [Vec<u8>],
+        private: &mut [u8],
+        resource: bool,
+    ) -> Result<(Vec<DXGK_ALLOCATIONINFO>, KmdHandle), NTSTATUS> {
+        const DDI: &str = "DxgkDdiCreateAllocation";
+        let count = u32::try_from(allocations.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        let mut lent: Vec<LentBytes> = allocations.iter_mut().map(|data| LentBytes::new(data)).collect();
+        let mut whole = LentBytes::new(private);
+        let mut infos = DdiArray::new(lent.iter_mut().map(info).collect());
+        let mut args = DXGKARG_CREATEALLOCATION::zeroed();
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = whole.place();
+        args.NumAllocations = count;
+        args.pAllocationInfo = infos.address();
+        args.Flags.set_Resource(resource);
+        let status = self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args);
+        let verifier = &self.driver.verifier;
+        // SAFETY: the structure holds integers and pointers only.
+        let infos = unsafe { infos.take(verifier, DDI, "pAllocationInfo") };
+        for data in lent {
+            data.end(verifier, DDI, "pPrivateDriverData of DXGK_ALLOCATIONINFO");
+        }
+        whole.end(verifier, DDI, "pPrivateDriverData");
+        status.ok()?;
+        Ok((infos, if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL }))
     }
 
     fn new_globals(&self, answers: &[Answer]) -> Result<Vec<u32>, NTSTATUS> {
@@ -198,21 +220,32 @@ impl VidMm {
         whole: &mut [u8],
         flags: DXGK_OPENALLOCATIONFLAGS,
     ) -> Result<Vec<KmdHandle>, NTSTATUS> {
+        const DDI: &str = "DxgkDdiOpenAllocation";
         let mut infos: Vec<DXGK_OPENALLOCATIONINFO> = Vec::with_capacity(globals.len());
         // The driver only reads at open; it gets copies so that it cannot change what user mode gets back.
         let mut copies: Vec<Vec<u8>> = private.to_vec();
-        for (global, data) in globals.iter().zip(&mut copies) {
+        let mut lent: Vec<LentBytes> = copies.iter_mut().map(|data| LentBytes::new(data)).collect();
+        for (global, data) in globals.iter().zip(&mut lent) {
             let mut info = DXGK_OPENALLOCATIONINFO::zeroed();
             info.hAllocation = *global;
-            (info.pPrivateDriverData, info.PrivateDriverDataSize) = pointer(data);
+            (info.pPrivateDriverData, info.PrivateDriverDataSize) = data.place();
             infos.push(info);
         }
+        let (mut infos, mut whole) = (DdiArray::new(infos), LentBytes::new(whole));
         let mut args = DXGKARG_OPENALLOCATION::zeroed();
-        args.NumAllocations = infos.len() as u32;
-        args.pOpenAllocation = infos.as_mut_ptr();
-        (args.pPrivateDriverData, args.PrivateDriverSize) = pointer(whole);
+        args.NumAllocations = lent.len() as u32;
+        args.pOpenAllocation = infos.address();
+        (args.pPrivateDriverData, args.PrivateDriverSize) = whole.place();
         args.Flags = flags;
-        self.driver.miniport.open_allocation(device.kmd().raw(), &args).ok()?;
+        let status = self.driver.miniport.open_allocation(device.kmd().raw(), &args);
+        let verifier = &self.driver.verifier;
+        // SAFETY: the structure holds integers and pointers only.
+        let infos = unsafe { infos.take(verifier, DDI, "pOpenAllocation") };
+        for data in lent {
+            data.end(verifier, DDI, "pPrivateDriverData of DXGK_OPENALLOCATIONINFO");
+        }
+        whole.end(verifier, DDI, "pPrivateDriverData");
+        status.ok()?;
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
 
@@ -525,13 +558,9 @@ impl Resource {
     }
 }
 
-fn pointer(data: &mut [u8]) -> (*mut core::ffi::c_void, u32) {
-    if data.is_empty() { (core::ptr::null_mut(), 0) } else { (data.as_mut_ptr().cast(), data.len() as u32) }
-}
-
-fn info(data: &mut [u8]) -> DXGK_ALLOCATIONINFO {
+fn info(data: &mut LentBytes<'_>) -> DXGK_ALLOCATIONINFO {
     let mut info = DXGK_ALLOCATIONINFO::zeroed();
-    (info.pPrivateDriverData, info.PrivateDriverDataSize) = pointer(data);
+    (info.pPrivateDriverData, info.PrivateDriverDataSize) = data.place();
     info.AllocationPriority = PRIORITY_NORMAL;
     info
 }

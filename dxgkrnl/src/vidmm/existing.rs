@@ -15,6 +15,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::ddi_buffer::DdiBuffer;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::memory::Location;
@@ -120,14 +121,15 @@ impl VidMm {
         if sizes.iter().any(|size| *size > PRIVATE_MAX) {
             return Err(STATUS_NOT_SUPPORTED);
         }
-        let [mut allocation, mut resource] = sizes.map(|size| vec![0; size as usize]);
-        if !allocation.is_empty() {
-            args.pAllocationPrivateDriverData = allocation.as_mut_ptr().cast();
+        let [mut allocation, mut resource] = sizes.map(|size| DdiBuffer::zeroed(size as usize));
+        (args.pAllocationPrivateDriverData, args.pResourcePrivateDriverData) =
+            (allocation.address(), resource.address());
+        let status = miniport.get_standard_allocation_driver_data(adapter, &mut args);
+        for (data, field) in [(&allocation, "pAllocationPrivateDriverData"), (&resource, "pResourcePrivateDriverData")]
+        {
+            data.check(&self.driver.verifier, "DxgkDdiGetStandardAllocationDriverData", field);
         }
-        if !resource.is_empty() {
-            args.pResourcePrivateDriverData = resource.as_mut_ptr().cast();
-        }
-        miniport.get_standard_allocation_driver_data(adapter, &mut args).ok()?;
-        Ok((allocation, resource))
+        status.ok()?;
+        Ok((allocation.bytes().to_vec(), resource.bytes().to_vec()))
     }
 }

@@ -12,6 +12,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::ddi_buffer::DdiBuffer;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::driver::Operation;
@@ -57,7 +58,7 @@ pub(crate) trait PagingNode: Send + Sync {
 struct Buffer {
     pages: SharedPages,
     address: u64,
-    private: Vec<u8>,
+    private: DdiBuffer,
 }
 
 struct Batch {
@@ -209,7 +210,7 @@ impl Memory {
             self.free_everywhere(space, address, len)?;
             return Err(status);
         }
-        let private = vec![0; self.paging.private_size as usize];
+        let private = DdiBuffer::zeroed(self.paging.private_size as usize);
         let buffer = Buffer { pages, address, private };
         buffer.set_guard(len);
         Ok(buffer)
@@ -333,7 +334,7 @@ impl Memory {
             }
             return self.finish(batch);
         }
-        let private = batch.buffer.private.get_mut(..batch.private_used as usize).unwrap_or_default();
+        let private = batch.buffer.private.bytes_mut().get_mut(..batch.private_used as usize).unwrap_or_default();
         let fence = match self.node()?.submit(batch.engine, batch.buffer.address, batch.used, private) {
             Ok(fence) => PagingFence { engine: batch.engine, fence },
             // Nothing runs it; what it holds is given back, so that the next buffer finds it.
@@ -548,7 +549,7 @@ impl Batch {
         let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
         args.pDmaBuffer = self.buffer.pages.seen().kernel_address().as_ptr().wrapping_add(self.used as usize).cast();
         args.DmaSize = size - self.used;
-        args.pDmaBufferPrivateData = self.buffer.private.as_mut_ptr().wrapping_add(self.private_used as usize).cast();
+        args.pDmaBufferPrivateData = self.buffer.private.address().wrapping_byte_add(self.private_used as usize);
         args.DmaBufferPrivateDataSize = self.buffer.private.len() as u32 - self.private_used;
         args.DmaBufferGpuVirtualAddress = self.buffer.address;
         args.DmaBufferWriteOffset = self.used;
@@ -563,8 +564,9 @@ impl Batch {
             let reason = format!("BuildPagingBuffer wrote beyond the {} bytes left in the buffer", size - self.used);
             return Err(Bugcheck::memory(0x12, used as u64, u64::from(size), 0, reason));
         }
-        let private = args.pDmaBufferPrivateData.addr().wrapping_sub(self.buffer.private.as_ptr().addr());
-        if private < self.private_used as usize || private > self.buffer.private.len() {
+        let private = args.pDmaBufferPrivateData.addr().wrapping_sub(self.buffer.private.address().addr());
+        let intact = self.buffer.private.is_intact();
+        if private < self.private_used as usize || private > self.buffer.private.len() || !intact {
             let reason = "BuildPagingBuffer wrote beyond the private data of the buffer";
             return Err(Bugcheck::memory(0x13, private as u64, self.buffer.private.len() as u64, 0, reason));
         }

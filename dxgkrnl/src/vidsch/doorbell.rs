@@ -168,14 +168,14 @@ impl VidSch {
         system: KmdHandle,
     ) -> Result<KmdHandle, NTSTATUS> {
         let mut args = DXGKARG_CREATEDOORBELL::zeroed();
-        args.hHwQueue = queue.handles().1.raw();
-        args.hDoorbell = system.raw();
-        (args.PrivateDriverData, args.PrivateDriverDataSize) = super::private_data(request.private)?;
-        args.hRingBuffer = request.ring.kmd().raw();
-        args.hRingBufferControl = request.control.kmd().raw();
+        (args.hHwQueue, args.hDoorbell) = (queue.handles().1.raw(), system.raw());
+        let mut lent = crate::ddi_buffer::LentBytes::new(request.private);
+        (args.PrivateDriverData, args.PrivateDriverDataSize) = lent.place();
+        (args.hRingBuffer, args.hRingBufferControl) = (request.ring.kmd().raw(), request.control.kmd().raw());
         args.Flags = DXGKARG_CREATEDOORBELL_FLAGS::new().with_ResizeRingBufferOperation(request.resize);
-        queue.context().adapter().miniport.create_doorbell(&mut args).ok()?;
-        let kmd = KmdHandle::new(args.hDoorbell);
+        let status = queue.context().adapter().miniport.create_doorbell(&mut args);
+        lent.end(&self.verifier, "DxgkDdiCreateDoorbell", "PrivateDriverData");
+        let kmd = status.ok().map(|()| KmdHandle::new(args.hDoorbell))?;
         if kmd.is_null() || kmd == system { Err(STATUS_DRIVER_INTERNAL_ERROR) } else { Ok(kmd) }
     }
 

@@ -8,6 +8,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rescue::Rescue;
@@ -93,8 +94,11 @@ impl VidSch {
         let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
         args.hHwContext = system.raw();
         (args.NodeOrdinal, args.EngineAffinity) = (node_ordinal, 1 << engine);
-        (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
-        adapter.miniport.create_hw_context(device.kmd.raw(), &mut args).ok()?;
+        let mut lent = LentBytes::new(private);
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = lent.place();
+        let status = adapter.miniport.create_hw_context(device.kmd.raw(), &mut args);
+        lent.end(adapter.machine.verifier(), "DxgkDdiCreateHwContext", "pPrivateDriverData");
+        status.ok()?;
         let kmd = KmdHandle::new(args.hHwContext);
         if kmd.is_null() || kmd == system {
             return Err(STATUS_DRIVER_INTERNAL_ERROR);

@@ -9,6 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
@@ -141,14 +142,14 @@ impl VidSch {
         let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
-        args.hHwQueue = system.raw();
-        args.Flags = flags;
-        (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
-        args.hHwQueueProgressFence = progress_handle;
+        (args.hHwQueue, args.Flags, args.hHwQueueProgressFence) = (system.raw(), flags, progress_handle);
+        let mut lent = LentBytes::new(private);
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = lent.place();
         args.HwQueueProgressFenceCPUVirtualAddress = progress.kernel_address().cast();
         args.HwQueueProgressFenceGPUVirtualAddress = progress.gpu_address();
-        let (_, kmd_context) = context.handles();
-        adapter.miniport.create_hw_queue(kmd_context.raw(), &mut args).ok()?;
+        let status = adapter.miniport.create_hw_queue(context.handles().1.raw(), &mut args);
+        lent.end(adapter.machine.verifier(), "DxgkDdiCreateHwQueue", "pPrivateDriverData");
+        status.ok()?;
         let kmd = KmdHandle::new(args.hHwQueue);
         if kmd.is_null() || kmd == system {
             return Err(STATUS_DRIVER_INTERNAL_ERROR);

@@ -18,7 +18,7 @@ use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
-use super::node::{InvalidPreemption, Standing, TakenOff};
+use super::node::{InvalidPreemption, Standing, TakenOff, Verdict};
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
 use super::running::Leaving;
 use super::scheduling_log;
@@ -216,22 +216,28 @@ impl VidSch {
     /// # Errors
     /// VIDEO_TDR_FAILURE for one that was lost more often than TdrLimitCount. [debugger: 0x116]
     fn note_standing(&self, node: u32, standing: &Standing) -> Result<(), Bugcheck> {
-        let Standing { id, times, completed, begun_ends } = *standing;
+        let Standing { id, times, completed, verdict } = *standing;
         let Some(limit) = self.timeouts.limit_of_losses() else { return Ok(()) };
+        let kind = if verdict == Verdict::Paging { "paging packet" } else { "packet" };
         let found = format!(
-            "packet {id:#x} of node {node} was the oldest there for TdrDelay, and DXGK_INTERRUPT_DMA_PREEMPTED took it off with last \
+            "{kind} {id:#x} of node {node} was the oldest there for TdrDelay, and DXGK_INTERRUPT_DMA_PREEMPTED took it off with last \
              completed {completed:#x}"
         );
-        if !begun_ends {
-            if times == 1 {
-                self.verifier.log(format!(
-                    "{found}: it is long or lost, which a driver whose PreemptionCaps let it stop packets that run does not have to tell; \
-                     it is handed over again as often as that happens"
-                ));
+        let lost = match verdict {
+            Verdict::Unknown => {
+                if times == 1 {
+                    self.verifier.log(format!(
+                        "{found}: it is long or lost, and nothing tells which, because PreemptionCaps do not say that a packet of this node runs \
+                         to its end once it was begun; it is handed over again as often as that happens"
+                    ));
+                }
+                return Ok(());
             }
-            return Ok(());
-        }
-        let lost = "which a driver with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY can do only with a packet that it has not begun";
+            Verdict::NotBegun => {
+                "which a driver with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY can do only with a packet that it has not begun"
+            }
+            Verdict::Paging => "and what DxgkDdiBuildPagingBuffer puts into one packet never takes so long",
+        };
         if times <= limit {
             self.rescued(Rescue::LostPacket, 1);
             self.verifier.log(format!("{found}, {lost}: the packet was lost, and is handed over again"));

@@ -59,7 +59,6 @@ mod work_snapshot;
 mod worker;
 
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -449,10 +448,4 @@ impl VidSch {
 fn is_met(conditions: &[(Arc<SyncObject>, u64)], any: bool) -> bool {
     let mut met = conditions.iter().map(|(fence, value)| fence.current() >= *value);
     if any { met.any(|met| met) } else { met.all(|met| met) }
-}
-
-/// Private data as DDIs take it: NULL and 0 for none.
-fn private_data(data: &mut [u8]) -> Result<(*mut c_void, u32), NTSTATUS> {
-    let size = u32::try_from(data.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-    Ok(if data.is_empty() { (core::ptr::null_mut(), 0) } else { (data.as_mut_ptr().cast(), size) })
 }

@@ -24,7 +24,7 @@ use super::running::{Leaving, Running};
 use crate::fence::{InvalidFence, PacketFences};
 
 use preemption::Preempting;
-pub(super) use preemption::{InvalidPreemption, Standing, Stood, TakenOff};
+pub(super) use preemption::{InvalidPreemption, Standing, Stood, TakenOff, Verdict};
 pub(crate) use reset::{Aborted, Snapshot, Suspects};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.

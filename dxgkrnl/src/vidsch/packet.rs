@@ -9,6 +9,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::AddressSpace;
@@ -233,9 +234,8 @@ impl VidSch {
         };
         args.DmaBufferVirtualAddress = packet.address;
         args.DmaBufferSize = packet.size;
-        if let Ok((data, size)) = super::private_data(&mut packet.private) {
-            (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = (data, size);
-        }
+        let mut lent = LentBytes::new(&mut packet.private);
+        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = lent.place();
         args.DmaBufferUmdPrivateDataSize = packet.user_private;
         args.SubmissionFenceId = packet.id;
         args.Flags = DXGK_SUBMITCOMMANDFLAGS::new()
@@ -247,6 +247,7 @@ impl VidSch {
             let _class = self.scheduler_class();
             adapter.miniport.submit_command_virtual(adapter.context().raw(), &args)
         };
+        lent.end(&self.verifier, "DxgkDdiSubmitCommandVirtual", "pDmaBufferPrivateData");
         match (status, &packet.owner) {
             (STATUS_SUCCESS, _) => {}
             // The one refusal that the DDI knows: the packet completes in its turn, and its device is in error.

@@ -18,6 +18,7 @@ use wddm_ddi::kmt::D3DDDI_CREATECONTEXTFLAGS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
+use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
@@ -142,8 +143,11 @@ impl VidSch {
         args.hContext = system.raw();
         (args.NodeOrdinal, args.EngineAffinity) = (node_ordinal, 1 << engine);
         args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_TestContext(flags.TestContext());
-        (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
-        let (kmd, info) = super::packet::create_context(adapter, device.kmd, &mut args)?;
+        let mut lent = LentBytes::new(private);
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = lent.place();
+        let created = super::packet::create_context(adapter, device.kmd, &mut args);
+        lent.end(adapter.machine.verifier(), "DxgkDdiCreateContext", "pPrivateDriverData");
+        let (kmd, info) = created?;
         let context = Arc::new_cyclic(|this| PacketContext {
             this: Weak::clone(this),
             adapter: Arc::clone(adapter),

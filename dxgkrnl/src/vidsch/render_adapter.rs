@@ -3,9 +3,12 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::status::NTSTATUS;
 
 use super::{Doorbell, VidSch};
+use crate::ddi_buffer::{DdiBuffer, Lent};
 use crate::port::Port;
 use crate::vidmm::VidMm;
 
@@ -63,6 +66,30 @@ impl RenderAdapter {
     /// The memory manager, if start has come that far.
     pub(crate) fn memory_manager(&self) -> Option<&Arc<VidMm>> {
         self.vidmm.get()
+    }
+
+    /// What the driver knows, as for a live dump: DxgkDdiCollectDbgInfo with a buffer of `bytes`. [d3dkmddi: DXGKARG_COLLECTDBGINFO]
+    ///
+    /// # Errors
+    /// A failure of the DDI, as it is.
+    pub(crate) fn collect_debug_information(&self, reason: u32, bytes: usize) -> Result<Vec<u8>, NTSTATUS> {
+        const DDI: &str = "DxgkDdiCollectDbgInfo";
+        let mut buffer = DdiBuffer::zeroed(bytes);
+        let mut extension = DXGKARG_COLLECTDBGINFO_EXT::zeroed();
+        let mut place = &mut extension;
+        let mut lent = Lent::new(&mut place);
+        let args = DXGKARG_COLLECTDBGINFO {
+            Reason: reason,
+            pBuffer: buffer.address(),
+            BufferSize: bytes,
+            pExtension: lent.pass(),
+        };
+        let status = self.miniport.collect_dbg_info(self.context().raw(), &args);
+        let verifier = self.machine.verifier();
+        lent.end(verifier, DDI, "pExtension");
+        buffer.check(verifier, DDI, "pBuffer");
+        status.ok()?;
+        Ok(buffer.bytes().to_vec())
     }
 
     /// Connects a doorbell; a device in D3 is brought back to D0 first, and its contexts are resumed after it.

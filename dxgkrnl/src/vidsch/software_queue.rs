@@ -24,6 +24,7 @@ use super::queue_wait::Objects;
 use super::report::subcode;
 use super::running::Leaving;
 use super::worker::Work;
+use crate::ddi_buffer::LentBytes;
 use crate::fence::Wait;
 
 /// A command buffer.
@@ -256,12 +257,14 @@ impl HwQueue {
         args.HwQueueProgressFenceId = commands.progress;
         args.DmaBufferVirtualAddress = commands.address;
         args.DmaBufferSize = commands.size;
-        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = super::private_data(&mut commands.private)?;
+        let mut lent = LentBytes::new(&mut commands.private);
+        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = lent.place();
         args.HwQueueProgressFenceGpuVa = self.progress().gpu_address();
         args.HwQueueProgressFenceCpuVa = self.progress().kernel_address().cast();
         let adapter = self.context().adapter();
         let _working = adapter.use_node(self.context().node());
         let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
+        lent.end(adapter.machine.verifier(), "DxgkDdiSubmitCommandToHwQueue", "pDmaBufferPrivateData");
         if status.is_success() {
             return Ok(());
         }

@@ -500,6 +500,11 @@ fn in_innermost<R>(tell: impl FnOnce(&str, &str) -> R) -> Option<R> {
     THREAD.try_with(innermost).ok().flatten()
 }
 
+/// The name of the innermost call of this thread.
+pub(crate) fn current_name() -> Option<&'static str> {
+    THREAD.with_borrow(|thread| thread.frames.last().map(|frame| frame.name))
+}
+
 /// True if this thread is inside a driver call.
 #[cfg(test)]
 fn is_inside() -> bool {

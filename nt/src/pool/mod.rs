@@ -160,13 +160,20 @@ impl Block {
     }
 }
 
+/// True for one type of pool and no required attribute that there is none of. [wdm: POOL_FLAGS]
+fn are_valid(flags: u64) -> bool {
+    const TYPES: u64 = 0x40 | 0x80 | 0x100;
+    const REQUIRED: u64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | TYPES;
+    (flags & TYPES).count_ones() == 1 && flags & 0xffff_ffff & !REQUIRED == 0
+}
+
 impl Pool {
     /// A pool that gives out at most `limit` bytes, counted in pages where blocks have pages of their own.
     pub fn new(limit: u64, mode: SpecialPool) -> Self {
         Self { limit, mode, state: Mutex::new(State::default()) }
     }
 
-    /// ExAllocatePool2: NULL when memory is short, a bugcheck when the request itself is wrong.
+    /// ExAllocatePool2: NULL when memory is short or the flags are invalid, a bugcheck when the request itself is wrong.
     pub fn allocate(&self, flags: u64, size: usize, tag: u32) -> Result<*mut c_void, Bugcheck> {
         let level = irql::current();
         let violation = |code: u64, p2: u64, reason: String| {
@@ -190,7 +197,8 @@ impl Pool {
         if tag == 0 {
             return Err(Bugcheck::new(Bugcheck::BAD_POOL_CALLER, [0x9b, flags, size as u64, 0], "pool without a tag"));
         }
-        Ok(self.take(flags, size, tag).unwrap_or(std::ptr::null_mut()))
+        let block = if are_valid(flags) { self.take(flags, size, tag) } else { None };
+        Ok(block.unwrap_or(std::ptr::null_mut()))
     }
 
     fn take(&self, flags: u64, size: usize, tag: u32) -> Option<*mut c_void> {

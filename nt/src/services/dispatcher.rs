@@ -1,3 +1,4 @@
+// UNSAFETY: functions that keep the registers of their caller, and calls of them.
 //! Objects that threads wait for: events, semaphores, mutexes, timers and threads, in the layout of DISPATCHER_HEADER in the driver's memory; and waiting.
 //!
 //! One lock covers all of them, as in a kernel with one dispatcher lock, and one condition variable wakes all who wait. [wdm: KeWaitForSingleObject]
@@ -11,6 +12,7 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_TIMEOUT};
 use wddm_ddi::types::LARGE_INTEGER;
 
+use super::exceptions::raise_status;
 use super::memory::{field, get, put};
 use super::{STOP_CHECK, check_stopped, good, irql_too_high, nanoseconds};
 use crate::bugcheck::Bugcheck;
@@ -20,6 +22,7 @@ use crate::driver_call::{on_host_stack, stop};
 use crate::fault::Fault;
 use crate::irql;
 use crate::lock::{Condvar, Mutex, lock};
+use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("KeInitializeEvent", || ke_initialize_event as *const () as usize),
@@ -68,10 +71,12 @@ const EVENT_WORDS: u8 = 6;
 const SEMAPHORE_WORDS: u8 = 8;
 const MUTANT_WORDS: u8 = 14;
 
+/// Objects of one wait for which the thread has wait blocks of its own. [wdm: KeWaitForMultipleObjects, THREAD_WAIT_OBJECTS]
+const THREAD_WAIT_OBJECTS: u32 = 3;
 /// Objects of one wait. [wdm: MAXIMUM_WAIT_OBJECTS]
 const MAXIMUM_WAIT_OBJECTS: u32 = 64;
-const STATUS_MUTANT_NOT_OWNED: u64 = 0xc000_0046;
-const STATUS_SEMAPHORE_LIMIT_EXCEEDED: u64 = 0xc000_0047;
+const STATUS_MUTANT_NOT_OWNED: u32 = 0xc000_0046;
+const STATUS_SEMAPHORE_LIMIT_EXCEEDED: u32 = 0xc000_0047;
 const STATUS_WAIT_0: i32 = 0;
 
 static DISPATCHER: Mutex<()> = Mutex::new(());
@@ -173,7 +178,11 @@ extern "win64" fn ke_initialize_semaphore(semaphore: *mut c_void, count: i32, li
     put(NAME, field(semaphore, LIMIT), limit);
 }
 
-extern "win64" fn ke_release_semaphore(semaphore: *mut c_void, _increment: i32, adjustment: i32, _wait: u8) -> i32 {
+with_call_site!(
+    /// [wdm: KeReleaseSemaphore]
+    fn ke_release_semaphore(_semaphore: *mut c_void, _increment: i32, _adjustment: i32, _wait: u8) -> i32 => release_semaphore
+);
+extern "win64" fn release_semaphore(semaphore: *mut c_void, _: i32, adjustment: i32, site: *const CallSite) -> i32 {
     const NAME: &str = "KeReleaseSemaphore";
     require_at_most(NAME, DISPATCH_LEVEL);
     let before = change(NAME, || {
@@ -184,13 +193,7 @@ extern "win64" fn ke_release_semaphore(semaphore: *mut c_void, _increment: i32, 
         write(semaphore, SIGNAL_STATE, after)?;
         Ok(Some(before))
     });
-    before.unwrap_or_else(|| raised(NAME, STATUS_SEMAPHORE_LIMIT_EXCEEDED, "beyond the limit of the semaphore"))
-}
-
-/// The service raises an exception, which nobody handles.
-fn raised(service: &'static str, status: u64, what: &str) -> ! {
-    let reason = format!("{service} {what}");
-    stop(Bugcheck::new(Bugcheck::KMODE_EXCEPTION_NOT_HANDLED, [status, 0, 0, 0], reason))
+    before.unwrap_or_else(|| raise_status(NAME, site, STATUS_SEMAPHORE_LIMIT_EXCEEDED, &[]))
 }
 
 extern "win64" fn ke_initialize_mutex(mutex: *mut c_void, _level: u32) {
@@ -199,7 +202,11 @@ extern "win64" fn ke_initialize_mutex(mutex: *mut c_void, _level: u32) {
     initialize(NAME, mutex, MUTANT, MUTANT_WORDS, 1);
 }
 
-extern "win64" fn ke_release_mutex(mutex: *mut c_void, _wait: u8) -> i32 {
+with_call_site!(
+    /// [wdm: KeReleaseMutex]
+    fn ke_release_mutex(_mutex: *mut c_void, _wait: u8) -> i32 => release_mutex
+);
+extern "win64" fn release_mutex(mutex: *mut c_void, _wait: usize, _: usize, site: *const CallSite) -> i32 {
     const NAME: &str = "KeReleaseMutex";
     require_at_most(NAME, DISPATCH_LEVEL);
     let me = ke_get_current_thread().addr();
@@ -214,7 +221,7 @@ extern "win64" fn ke_release_mutex(mutex: *mut c_void, _wait: u8) -> i32 {
         }
         Ok(Some(before))
     });
-    before.unwrap_or_else(|| raised(NAME, STATUS_MUTANT_NOT_OWNED, "by a thread that does not own the mutex"))
+    before.unwrap_or_else(|| raise_status(NAME, site, STATUS_MUTANT_NOT_OWNED, &[]))
 }
 
 /// True if a wait of this thread for the object ends; `Err(None)` if it is no object to wait for.
@@ -336,14 +343,20 @@ extern "win64" fn ke_wait_for_multiple_objects(
     _mode: i8,
     _alertable: u8,
     timeout: *const LARGE_INTEGER,
-    _blocks: *mut c_void,
+    blocks: *mut c_void,
 ) -> NTSTATUS {
     const NAME: &str = "KeWaitForMultipleObjects";
     const WAIT_ALL: u32 = 0;
     /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
     const EXCEEDED: u32 = 0xc;
-    if count > MAXIMUM_WAIT_OBJECTS {
-        stop(Bugcheck::new(EXCEEDED, [0; 4], format!("{NAME} for {count} objects, at most 64 are allowed")));
+    let alone = blocks.is_null();
+    let (most, with) = if alone { (THREAD_WAIT_OBJECTS, "without") } else { (MAXIMUM_WAIT_OBJECTS, "with") };
+    if count > most {
+        stop(Bugcheck::new(
+            EXCEEDED,
+            [0; 4],
+            format!("{NAME} for {count} objects {with} WaitBlockArray, at most {most} are allowed"),
+        ));
     }
     if count == 0 {
         return STATUS_INVALID_PARAMETER;
@@ -444,6 +457,17 @@ mod tests {
         ke_wait_for_single_object(object, 0, 0, 0, &raw const NOW)
     }
 
+    /// Releases two of a semaphore.
+    fn release(semaphore: *mut c_void) -> i32 {
+        // SAFETY: the address is looked up.
+        unsafe { ke_release_semaphore(semaphore, 0, 2, 0) }
+    }
+
+    fn let_go(mutex: *mut c_void) -> i32 {
+        // SAFETY: as above.
+        unsafe { ke_release_mutex(mutex, 0) }
+    }
+
     fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> Option<R> {
         driver_call::run(driver, "a function", call).0
     }
@@ -491,12 +515,29 @@ mod tests {
             assert_eq!(wait(0), STATUS_TIMEOUT, "the semaphore keeps its count");
             assert_eq!(wait(1), NTSTATUS(1));
             assert_eq!(ke_read_state(second.at()), 0);
-            assert_eq!(ke_release_semaphore(second.at(), 0, 2, 0), 0);
+            assert_eq!(release(second.at()), 0);
             ke_set_event(first.at(), 0, 0);
             assert_eq!(wait(0), STATUS_SUCCESS);
             assert_eq!((ke_read_state(first.at()), ke_read_state(second.at())), (0, 1));
         })
         .unwrap();
+    }
+
+    #[test]
+    fn a_thread_has_wait_blocks_for_three_objects() {
+        let (driver, event) = (Driver::for_tests("blocks"), object());
+        let list = [event.at(); 4];
+        let wait =
+            |count, blocks| ke_wait_for_multiple_objects(count, list.as_ptr(), 1, 0, 0, 0, &raw const NOW, blocks);
+        run(&driver, || {
+            ke_initialize_event(event.at(), 0, 1);
+            assert_eq!([wait(3, std::ptr::null_mut()), wait(4, event.at())], [STATUS_SUCCESS; 2]);
+        })
+        .unwrap();
+        assert_eq!(run(&driver, || wait(4, std::ptr::null_mut())), None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!(bugcheck.code, 0xc, "{bugcheck}");
+        assert!(bugcheck.reason.contains("4 objects without WaitBlockArray, at most 3"), "{bugcheck}");
     }
 
     #[test]
@@ -513,13 +554,13 @@ mod tests {
             assert_eq!(other.join().unwrap(), Some(STATUS_TIMEOUT));
         });
         run(&driver, || {
-            assert_eq!([ke_release_mutex(mutex.at(), 0), ke_release_mutex(mutex.at(), 0)], [-1, 0]);
+            assert_eq!([let_go(mutex.at()), let_go(mutex.at())], [-1, 0]);
             assert_eq!(ke_read_state(mutex.at()), 1);
         })
         .unwrap();
-        assert_eq!(run(&driver, || ke_release_mutex(mutex.at(), 0)), None);
+        assert_eq!(run(&driver, || let_go(mutex.at())), None);
         let bugcheck = driver.verifier().bugcheck().unwrap();
-        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, STATUS_MUTANT_NOT_OWNED));
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, u64::from(STATUS_MUTANT_NOT_OWNED)));
     }
 
     #[test]
@@ -537,10 +578,10 @@ mod tests {
         let driver = Driver::for_tests("too much");
         let result = run(&driver, || {
             ke_initialize_semaphore(event.at(), 1, 2);
-            ke_release_semaphore(event.at(), 0, 2, 0)
+            release(event.at())
         });
         assert_eq!(result, None);
-        assert_eq!(driver.verifier().bugcheck().unwrap().parameters[0], STATUS_SEMAPHORE_LIMIT_EXCEEDED);
+        assert_eq!(driver.verifier().bugcheck().unwrap().parameters[0], u64::from(STATUS_SEMAPHORE_LIMIT_EXCEEDED));
     }
 
     #[test]

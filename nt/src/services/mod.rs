@@ -34,8 +34,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE};
-use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_SUCCESS};
+use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE, POOL_FLAG_RAISE_ON_FAILURE};
+use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_SUCCESS};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS, UNICODE_STRING};
 
 use crate::bugcheck::Bugcheck;
@@ -45,6 +45,7 @@ use crate::driver::{ControlDevice, Driver, Export, Services};
 use crate::driver_call::{self, stop};
 use crate::fault::{Fault, guarded};
 use crate::irql;
+use crate::unwind::{CallSite, with_call_site};
 
 /// The services by name; DxgkInitialize is the graphics kernel's.
 pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
@@ -174,12 +175,17 @@ fn check_stopped() {
     }
 }
 
-unsafe extern "win64" fn ex_allocate_pool2(flags: u64, bytes: usize, tag: u32) -> *mut c_void {
+with_call_site!(fn ex_allocate_pool2(_flags: u64, _bytes: usize, _tag: u32) -> *mut c_void => allocate_pool);
+extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const CallSite) -> *mut c_void {
     let result = match driver_call::current() {
         Some(driver) => driver_call::on_host_stack(|| driver.pool().allocate(flags, bytes, tag)),
         None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
     };
-    result.unwrap_or_else(|bugcheck| stop(bugcheck))
+    let block = result.unwrap_or_else(|bugcheck| stop(bugcheck));
+    if block.is_null() && flags & POOL_FLAG_RAISE_ON_FAILURE != 0 {
+        exceptions::raise_status("ExAllocatePool2", site, STATUS_INSUFFICIENT_RESOURCES.0 as u32, &[]);
+    }
+    block
 }
 
 unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {

@@ -92,6 +92,31 @@ mod tests {
     use crate::driver_call;
 
     #[test]
+    fn invalid_flags_give_no_pool_and_raise_an_exception_if_that_is_asked_for() {
+        let driver = Driver::for_tests("flags");
+        // SAFETY: no pointers among the arguments.
+        let allocate = |flags| unsafe { ex_allocate_pool2(flags, 16, NONE) };
+        driver_call::run(&driver, "a function", || {
+            // No type, two types, an attribute that is reserved, one that is unknown.
+            for flags in [0, 0x2, 0x140, 0xc0, 0x40 | 0x10, 0x40 | 0x200, 0x40 | 0x8000_0000] {
+                assert!(allocate(flags).is_null(), "{flags:#x}");
+            }
+            // Optional attributes may be unknown.
+            for flags in [0x40, 0x41, 0x80, 0x100, 0x4a, 0x60, 0x40 | 1 << 40] {
+                let block = allocate(flags);
+                assert!(!block.is_null(), "{flags:#x}");
+                ex_free_pool(block);
+            }
+        })
+        .0
+        .unwrap();
+        assert!(driver_call::run(&driver, "a function", || allocate(0x20)).0.is_none());
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, 0xc000_009a), "{bugcheck}");
+        assert!(bugcheck.reason.contains("ExAllocatePool2 raised exception 0xc000009a"), "{bugcheck}");
+    }
+
+    #[test]
     fn pool_comes_and_goes_by_the_older_functions_and_lookaside_lists() {
         #[repr(C, align(16))]
         struct List([u8; BYTES]);

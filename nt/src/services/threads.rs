@@ -59,10 +59,11 @@ const DPC_OBJECT: u8 = 0x13;
 const MEDIUM: u8 = 1;
 /// Tag of the pool blocks that are work items.
 const WORK_ITEM_TAG: u32 = u32::from_le_bytes(*b"IoWk");
-
 type Start = unsafe extern "win64" fn(*mut c_void);
 type Deferring = unsafe extern "win64" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void);
 type Work = unsafe extern "win64" fn(*mut c_void, *mut c_void);
+
+const SYSTEM_THREAD: &str = "a system thread";
 
 /// An address or number of the driver, on its way to another thread.
 fn pointer(number: usize) -> *mut c_void {
@@ -116,7 +117,7 @@ extern "win64" fn ps_create_system_thread(
         // SAFETY: the driver gave the address as that of such a function.
         let start = unsafe { std::mem::transmute::<usize, Start>(start) };
         // SAFETY: the driver gave function and argument for each other.
-        (opened, spawn(&driver, "a system thread", thread, move || unsafe { start(pointer(context)) }))
+        (opened, spawn(&driver, SYSTEM_THREAD, thread, move || unsafe { start(pointer(context)) }))
     });
     if !started {
         on_host_stack(|| driver.deferred().lock().close(opened));
@@ -127,7 +128,11 @@ extern "win64" fn ps_create_system_thread(
 }
 
 extern "win64" fn ps_terminate_system_thread(_status: NTSTATUS) -> NTSTATUS {
-    require_passive("PsTerminateSystemThread");
+    const NAME: &str = "PsTerminateSystemThread";
+    require_passive(NAME);
+    if let Some(name) = driver_call::current_name().filter(|name| *name != SYSTEM_THREAD) {
+        stop(Bugcheck::fatal(format!("{NAME} in {name}, on a thread that PsCreateSystemThread has not made")));
+    }
     driver_call::abandon("a system thread has ended")
 }
 
@@ -478,6 +483,14 @@ mod tests {
         let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
         assert_eq!(status, STATUS_SUCCESS);
         handle
+    }
+
+    #[test]
+    fn a_thread_that_is_not_the_drivers_own_cannot_be_ended_by_it() {
+        let driver = Driver::for_tests("entry");
+        driver_call::run(&driver, "DriverEntry", || ps_terminate_system_thread(STATUS_SUCCESS));
+        let bugcheck = driver.verifier().bugcheck().expect("the machine says why it has stopped");
+        assert!(bugcheck.reason.contains("PsTerminateSystemThread in DriverEntry"), "{bugcheck}");
     }
 
     #[test]

@@ -92,10 +92,10 @@ impl CallSite {
 
 /// A function that images call: `$inner` with the arguments, which are three at most, and as the fourth one a pointer to the [`CallSite`].
 macro_rules! with_call_site {
-    ($(#[$attribute:meta])* $visibility:vis fn $name:ident => $inner:path) => {
+    ($(#[$attribute:meta])* $visibility:vis fn $name:ident $(($($argument:ident: $kind:ty),*) -> $answer:ty)? => $inner:path) => {
         $(#[$attribute])*
         #[unsafe(naked)]
-        $visibility unsafe extern "win64" fn $name() {
+        $visibility unsafe extern "win64" fn $name($($($argument: $kind),*)?) $(-> $answer)? {
             core::arch::naked_asm!(
                 "sub rsp, 296",
                 "mov [rsp + 32], rbx",

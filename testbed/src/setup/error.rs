@@ -77,6 +77,13 @@ impl std::error::Error for SetupError {}
 fn exhausted(cause: &str) -> Option<String> {
     let number = cause.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
     let memory = ["STATUS_NO_MEMORY", "STATUS_INSUFFICIENT_RESOURCES"].iter().any(|status| cause.contains(status));
+    if memory && number.is_none() && cause.contains("DxgkDdi") {
+        return Some(
+            "The driver answered so, for a reason of its own or because a service gave it no memory, which `--log` shows; where the host is short of memory, end \
+             programs, or try `--device-variant vram=64M`"
+                .to_owned(),
+        );
+    }
     let error = number.map(Errno::from_raw_os_error).or(memory.then_some(Errno::NOMEM))?;
     // A status may be the driver's own word, whatever the host has.
     let unless = if number.is_none() { "Unless the driver means something else by that status: " } else { "" };
@@ -138,7 +145,8 @@ mod tests {
         assert!(of(Errno::NOMEM).contains("vram=64M"), "{}", of(Errno::NOMEM));
         assert!(of(Errno::NFILE).contains("fs.file-max"), "{}", of(Errno::NFILE));
         let driver = advice("DxgkDdiStartDevice failed with STATUS_INSUFFICIENT_RESOURCES (0xc000009a)");
-        assert!(driver.contains("vram=64M"), "{driver}");
+        assert!(driver.contains("vram=64M") && driver.contains("The driver answered so"), "{driver}");
+        assert!(!driver.contains("The host has no memory left"), "{driver}");
     }
 
     #[test]

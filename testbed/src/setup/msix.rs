@@ -107,7 +107,7 @@ pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Resul
 /// Offset in configuration space of the capability with this id.
 ///
 /// # Errors
-/// The function has none of this kind.
+/// The function has none of this kind, or does not answer: then every byte reads as 0xff.
 pub fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
     if bus.config_read(config::STATUS, 2) & config::STATUS_CAPABILITIES != 0 {
         let mut at = bus.config_read(config::CAPABILITIES, 1) as u16 & 0xfc;
@@ -121,5 +121,9 @@ pub fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
             at = bus.config_read(at + 1, 1) as u16 & 0xfc;
         }
     }
-    Err(io::Error::other(format!("the function has no capability {id:#04x}")))
+    let (identity, status) = (bus.config_read(0, 4), bus.config_read(config::STATUS, 2));
+    Err(io::Error::other(match identity {
+        u32::MAX => "the function does not answer, so that its configuration space reads as 0xff: its server is gone or answers junk, or the function was removed".to_owned(),
+        _ => format!("the function {:04x}:{:04x} has no capability {id:#04x}; its Status register reads {status:#06x}", identity & 0xffff, identity >> 16),
+    }))
 }

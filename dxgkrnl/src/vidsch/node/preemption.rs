@@ -4,6 +4,7 @@
 //! that stops programs anywhere runs for ever. But a driver whose PreemptionCaps say that it cannot stop a packet that runs can take off only what
 //! it has not begun: a packet that was the oldest of its node for TdrDelay in all, and still was not begun, is lost. That is this system's rule, and so is what
 //! follows: it is handed over again and counted, and more losses than TdrLimitCount, of one packet or of a node that does nothing else, stop the machine.
+//! The packets of the memory manager are never long, so that they count on every node, whatever PreemptionCaps say.
 //! [gpu-preemption; timeout-detection-and-recovery; d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
 
 use std::time::Duration;
@@ -60,8 +61,18 @@ pub(in super::super) struct Standing {
     pub(in super::super) times: u32,
     /// Id of the last packet that is done.
     pub(in super::super) completed: u32,
-    /// The driver says that it cannot stop a packet that runs.
-    pub(in super::super) begun_ends: bool,
+    pub(in super::super) verdict: Verdict,
+}
+
+/// Long, or lost and for which reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Verdict {
+    /// It is long or lost.
+    Unknown,
+    /// It is lost: the driver says that it cannot stop a packet that runs.
+    NotBegun,
+    /// It is lost: no packet of the memory manager takes so long.
+    Paging,
 }
 
 impl NodeState {
@@ -112,7 +123,12 @@ impl NodeState {
         head.stood = Stood { time: Duration::ZERO, times: head.stood.times.saturating_add(1) };
         self.standing = self.standing.saturating_add(1);
         let times = head.stood.times.max(self.standing);
-        TakenOff::Standing(Standing { id, times, completed, begun_ends })
+        let verdict = match head.context() {
+            None => Verdict::Paging,
+            Some(_) if begun_ends => Verdict::NotBegun,
+            Some(_) => Verdict::Unknown,
+        };
+        TakenOff::Standing(Standing { id, times, completed, verdict })
     }
 }
 
