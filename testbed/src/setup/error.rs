@@ -85,8 +85,6 @@ fn exhausted(cause: &str) -> Option<String> {
         );
     }
     let error = number.map(Errno::from_raw_os_error).or(memory.then_some(Errno::NOMEM))?;
-    // A status may be the driver's own word, whatever the host has.
-    let unless = if number.is_none() { "Unless the driver means something else by that status: " } else { "" };
     let limit = |resource| getrlimit(resource).current;
     Some(match error {
         Errno::MFILE => {
@@ -100,12 +98,10 @@ fn exhausted(cause: &str) -> Option<String> {
         },
         Errno::NOMEM => match limit(Resource::As) {
             Some(most) => format!(
-                "{unless}This process may have {} MiB of address space, of which the GPU needs as much as its VRAM; raise `ulimit -v`, or try `--device-variant vram=64M`",
+                "This process may have {} MiB of address space, of which the GPU needs as much as its VRAM; raise `ulimit -v`, or try `--device-variant vram=64M`",
                 most >> 20
             ),
-            None => format!(
-                "{unless}The host has no memory left, or no more mappings for this process (vm.max_map_count); end programs, or try `--device-variant vram=64M`"
-            ),
+            None => "The host has no memory left, or no more mappings for this process (vm.max_map_count); end programs, or try `--device-variant vram=64M`".to_owned(),
         },
         _ => return None,
     })
