@@ -418,7 +418,7 @@ fn a_driver_image_that_overwrites_the_stack_it_has_to_return_to_ends_the_run_wit
         let output = campanile(&["run", "--driver", &mistaken(&scratch, mistake), &scratch.file("a", 1000)]);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{told}");
-        let reason = format!("DxgkDdiStartDevice of driver {mistake} has overwritten the stack of the kernel");
+        let reason = format!("DxgkDdiQueryAdapterInfo of driver {mistake} has overwritten the stack of the kernel");
         assert!(told.contains(&reason), "{told}");
     }
 }

@@ -309,7 +309,8 @@ fn base_types_have_the_layout_of_the_windows_headers() {
 #[test]
 fn base_constants_have_the_values_of_the_windows_headers() {
     use wddm_ddi::{nt, status};
-    assert_eq!((nt::POOL_FLAG_NON_PAGED, nt::POOL_FLAG_UNINITIALIZED), (0x40, 0x2));
+    let flags = [nt::POOL_FLAG_NON_PAGED, nt::POOL_FLAG_RAISE_ON_FAILURE, nt::POOL_FLAG_UNINITIALIZED];
+    assert_eq!(flags, [0x40, 0x20, 0x2]);
     assert_eq!((nt::PASSIVE_LEVEL, nt::APC_LEVEL, nt::DISPATCH_LEVEL), (0, 1, 2));
     assert_eq!((nt::DPFLTR_VIDEO_ID, nt::DPFLTR_ERROR_LEVEL, nt::DPFLTR_INFO_LEVEL), (27, 0, 3));
     assert_eq!(DISPLAY_ADAPTER_HW_ID, u32::MAX);

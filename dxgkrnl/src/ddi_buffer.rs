@@ -187,9 +187,14 @@ impl<T: Copy> Argument for &mut T {
         (&raw mut **held).cast()
     }
 
-    fn take_back(&mut self, held: Self::Held) -> Option<(usize, usize)> {
+    fn take_back(&mut self, mut held: Self::Held) -> Option<(usize, usize)> {
         **self = held.value;
-        first_written(&held.guard).map(|behind| (size_of::<T>(), behind))
+        let written = first_written(&held.guard).map(|behind| (size_of::<T>(), behind));
+        // SAFETY: the structure is this one's own, and nobody reads it as one any more.
+        unsafe { (&raw mut held.value).cast::<u8>().write_bytes(0, size_of::<T>()) };
+        // A driver that has kept the address finds nothing there.
+        std::hint::black_box(&held);
+        written
     }
 }
 

@@ -151,8 +151,8 @@ pub fn command(options: &Options) -> u8 {
             testbed::complain!("campanile: {error}");
             return match &error {
                 RunError::Setup(error) => {
-                    // With `--log` it is there already.
-                    let heard = if shows_log() { &[][..] } else { error.log() };
+                    // With `--log` it is there already, and of a file that is no driver nothing was heard.
+                    let heard = if shows_log() || error.is_input() { &[][..] } else { error.log() };
                     heard.iter().for_each(|line| testbed::complain!("  {line}"));
                     error.exit_code()
                 }

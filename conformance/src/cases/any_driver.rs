@@ -165,7 +165,7 @@ impl Lab {
     }
 
     /// Submits commands behind everything that was submitted to the worker, of which no more than [`QUEUED`] packets are under way.
-    fn hand_over(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
+    pub fn hand_over(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
         const SLOT: u64 = COMMANDS / QUEUED as u64;
         ensure!(commands.len() as u64 <= SLOT, "the description's commands are longer than {SLOT} bytes");
         let offset = worker.next % COMMANDS;

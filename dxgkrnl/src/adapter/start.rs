@@ -242,7 +242,7 @@ impl Adapter {
         link.function.bus.unmap_memory(0, self.machine.ram().size());
     }
 
-    /// DxgkDdiStartDevice. Afterwards the storage of the interface is reused, so that a driver that kept a pointer to it notices.
+    /// DxgkDdiStartDevice.
     fn start_device(&self, link: &Link) -> Result<(), StartError> {
         let mut info = DXGK_START_INFO::zeroed();
         info.AdapterLuid = self.luid;
@@ -252,7 +252,6 @@ impl Adapter {
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
         let context = link.context.raw();
         let status = self.miniport.start_device(context, &mut info, &mut interface, &mut sources, &mut children);
-        *interface = DXGKRNL_INTERFACE::zeroed();
         if !status.is_success() {
             return Err(StartError::StartDevice(status));
         }

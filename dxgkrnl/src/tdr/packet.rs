@@ -108,8 +108,7 @@ impl Tdr {
                     let id = preemption.map_or(0, |(id, _)| id);
                     (
                         format!("the preemptions of node {number} are never answered, the last one is {id:#x}"),
-                        "DXGK_INTERRUPT_DMA_PREEMPTED with it, also when everything on the hardware has ended"
-                            .to_owned(),
+                        "DXGK_INTERRUPT_DMA_PREEMPTED with it, also when every packet has ended".to_owned(),
                     )
                 }
             };
@@ -117,7 +116,7 @@ impl Tdr {
                 STATUS_TIMEOUT,
                 format!(
                     "{what}: DxgkDdiResetEngine has answered STATUS_SUCCESS {count} times within TdrLimitTime and called nothing aborted; \
-                     expected is {wanted}, and the last packet that was reported as complete is {last_completed:#x}"
+                     expected is {wanted}, and the last one that was reported is {last_completed:#x}"
                 ),
             );
         }

@@ -49,7 +49,9 @@ static NTSTATUS committed(HANDLE process, UINT64 *bytes)
         ask.Type = D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT;
         ask.QueryProcessSegment.SegmentId = id;
         status = D3DKMTQueryStatistics(&ask);
-        check(NT_SUCCESS(status), "a segment");
+        /* The process may have ended in between. */
+        if (!NT_SUCCESS(status))
+            return status;
         *bytes += ask.QueryResult.ProcessSegmentInformation.BytesCommitted;
     }
     return STATUS_SUCCESS;

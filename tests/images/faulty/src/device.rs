@@ -27,8 +27,8 @@ pub(crate) const MISTAKES: &[(&str, fn(&mut DRIVER_INITIALIZATION_DATA))] = &[
     ("bad-callback", |table| table.DxgkDdiStartDevice = Some(bad_callback)),
     ("freed-argument", |table| table.DxgkDdiStartDevice = Some(freed_argument)),
     ("short-argument", |table| table.DxgkDdiStartDevice = Some(short_argument)),
-    ("overwrite-and-fault", |table| table.DxgkDdiStartDevice = Some(overwrite_and_fault)),
-    ("overwrite-and-call", |table| table.DxgkDdiStartDevice = Some(overwrite_and_call)),
+    ("overwrite-and-fault", |table| table.DxgkDdiQueryAdapterInfo = Some(overwrite_and_fault)),
+    ("overwrite-and-call", |table| table.DxgkDdiQueryAdapterInfo = Some(overwrite_and_call)),
     ("loop-in-start", |table| table.DxgkDdiStartDevice = Some(loop_in_start)),
     ("loop-in-isr", |table| table.DxgkDdiInterruptRoutine = Some(loop_in_isr)),
     ("loop-in-dpc", |table| table.DxgkDdiDpcRoutine = Some(loop_in_dpc)),
@@ -255,25 +255,27 @@ macro_rules! starts {
 }
 
 starts!(bad_callback: |start| information(start, with_exposed_provenance_mut(0x7fff_ffff_f120)));
-/// Overwrites the frames of the kernel below a variable of the function that calls StartDevice.
-fn overwrite(start: Start) {
+/// Overwrites the frames of the kernel below a variable of the function that calls QueryAdapterInfo.
+fn overwrite(variable: *const DXGKARG_QUERYADAPTERINFO) {
     const BYTES: usize = 16 << 10;
-    let below = start.3.wrapping_byte_sub(BYTES).cast::<u8>();
+    let below = variable.cast_mut().wrapping_byte_sub(BYTES).cast::<u8>();
     // SAFETY: none, what is there belongs to the kernel.
     unsafe { below.write_bytes(0, BYTES) };
 }
 
-starts!(overwrite_and_call: |start| {
-    overwrite(start);
+unsafe extern "win64" fn overwrite_and_call(_: *mut c_void, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    overwrite(args);
     crate::mistakes::block(16);
     STATUS_SUCCESS
-});
-starts!(overwrite_and_fault: |start| {
-    overwrite(start);
+}
+
+unsafe extern "win64" fn overwrite_and_fault(_: *mut c_void, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    overwrite(args);
     // SAFETY: none, NULL is not writable.
     unsafe { black_box(null_mut::<u32>()).write_volatile(1) };
     STATUS_SUCCESS
-});
+}
+
 starts!(loop_in_start: |_| {
     // SAFETY: a jump to itself.
     unsafe { asm!("2: jmp 2b", options(nomem, nostack)) }; // loop-in-start
