@@ -164,7 +164,7 @@ impl Lab {
         Ok(Worker { context, fence, commands, view: self.rig.view(commands)?, next: 0, done: 0 })
     }
 
-    /// Submits commands behind everything that was submitted to the worker, of which no more than [`QUEUED`] packets are under way.
+    /// Submits commands behind everything that was submitted to the worker, of which no more than `QUEUED` packets are under way.
     pub fn hand_over(&self, worker: &mut Worker, commands: &[u8]) -> Result<(), Failure> {
         const SLOT: u64 = COMMANDS / QUEUED as u64;
         ensure!(commands.len() as u64 <= SLOT, "the description's commands are longer than {SLOT} bytes");
