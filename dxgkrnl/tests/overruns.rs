@@ -17,7 +17,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 /// Writes `count` bytes behind the end of a buffer.
 fn overrun(buffer: *mut c_void, size: usize, count: usize) {
@@ -86,6 +86,13 @@ unsafe extern "win64" fn process_and_a_byte(context: HANDLE, args: *mut DXGKARG_
     unsafe { driver::create_process(context, args) }
 }
 
+/// The adapter, opened by the process of this thread.
+fn open(luid: LUID) -> D3DKMT_HANDLE {
+    let mut open = D3DKMT_OPENADAPTERFROMLUID::zeroed();
+    open.AdapterLuid = luid;
+    call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter
+}
+
 /// Asserts that the machine has stopped as it should, and that the process goes on: it boots another.
 fn check(bench: &Bench, parts: &[&str]) {
     let bugcheck: Bugcheck = bench.machine.bugcheck().expect("the machine stops");
@@ -141,12 +148,9 @@ fn what_is_written_past_private_data_of_a_program_is_found_and_named() {
         let luid = bench.start().unwrap();
         let process = Process::new(&bench.machine, "user");
         let attached = process.attach();
-        let mut open = D3DKMT_OPENADAPTERFROMLUID::zeroed();
-        open.AdapterLuid = luid;
-        let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;
         let mut private = [7_u8; 13];
         let mut query = D3DKMT_QUERYADAPTERINFO::zeroed();
-        query.hAdapter = adapter;
+        query.hAdapter = open(luid);
         query.Type = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE;
         (query.pPrivateDriverData, query.PrivateDriverDataSize) = (private.as_mut_ptr().cast(), 13);
         // SAFETY: the structure and its buffer live across the call.
@@ -171,11 +175,8 @@ fn what_is_written_past_private_data_of_an_allocation_is_found_and_named() {
         let luid = bench.start().unwrap();
         let process = Process::new(&bench.machine, "user");
         let attached = process.attach();
-        let mut open = D3DKMT_OPENADAPTERFROMLUID::zeroed();
-        open.AdapterLuid = luid;
-        let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;
         let mut device = D3DKMT_CREATEDEVICE::zeroed();
-        device.u.hAdapter = adapter;
+        device.u.hAdapter = open(luid);
         let device = call(thunks().D3DKMTCreateDevice, device).unwrap().hDevice;
         let mut private = [7_u8; 5];
         let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();

@@ -247,7 +247,7 @@ impl Adapter {
         let mut info = DXGK_START_INFO::zeroed();
         info.AdapterLuid = self.luid;
         info.AdapterGuid = self.guid();
-        let mut interface = Box::new(self.machine.interface(link.handle()));
+        let mut interface = self.machine.interface(link.handle());
         cut(&mut interface, self.miniport.version().callback_table);
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
         let context = link.context.raw();

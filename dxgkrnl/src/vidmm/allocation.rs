@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::ddi_buffer::{DdiArray, LentBytes};
+use crate::ddi_buffer::{DdiArray, DdiBuffer, LentBytes};
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::answer::{Answer, Backing, check};
 use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId};
@@ -223,17 +223,16 @@ impl VidMm {
         const DDI: &str = "DxgkDdiOpenAllocation";
         let mut infos: Vec<DXGK_OPENALLOCATIONINFO> = Vec::with_capacity(globals.len());
         // The driver only reads at open; it gets copies so that it cannot change what user mode gets back.
-        let mut copies: Vec<Vec<u8>> = private.to_vec();
-        let mut lent: Vec<LentBytes> = copies.iter_mut().map(|data| LentBytes::new(data)).collect();
-        for (global, data) in globals.iter().zip(&mut lent) {
+        let mut copies: Vec<DdiBuffer> = private.iter().map(|data| DdiBuffer::of(data)).collect();
+        for (global, data) in globals.iter().zip(&mut copies) {
             let mut info = DXGK_OPENALLOCATIONINFO::zeroed();
             info.hAllocation = *global;
-            (info.pPrivateDriverData, info.PrivateDriverDataSize) = data.place();
+            (info.pPrivateDriverData, info.PrivateDriverDataSize) = (data.address(), data.len() as u32);
             infos.push(info);
         }
         let (mut infos, mut whole) = (DdiArray::new(infos), LentBytes::new(whole));
         let mut args = DXGKARG_OPENALLOCATION::zeroed();
-        args.NumAllocations = lent.len() as u32;
+        args.NumAllocations = copies.len() as u32;
         args.pOpenAllocation = infos.address();
         (args.pPrivateDriverData, args.PrivateDriverSize) = whole.place();
         args.Flags = flags;
@@ -241,8 +240,8 @@ impl VidMm {
         let verifier = &self.driver.verifier;
         // SAFETY: the structure holds integers and pointers only.
         let infos = unsafe { infos.take(verifier, DDI, "pOpenAllocation") };
-        for data in lent {
-            data.end(verifier, DDI, "pPrivateDriverData of DXGK_OPENALLOCATIONINFO");
+        for data in copies {
+            data.check(verifier, DDI, "pPrivateDriverData of DXGK_OPENALLOCATIONINFO");
         }
         whole.end(verifier, DDI, "pPrivateDriverData");
         status.ok()?;
