@@ -48,7 +48,11 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     session.tool("format", &["fmt", "--all", "--check"]);
     let release = (!quick).then(|| session.cargo());
     let (tests, beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| beside::build(root, release));
+        let beside = scope.spawn(|| {
+            // Mostly waits for servers and disks; nothing that is compiled needs it, but for the package, which comes after it.
+            install(root, quick);
+            beside::build(root, release)
+        });
         session.lints();
         (session.tests(), beside.join())
     });
@@ -152,8 +156,33 @@ fn builds_incrementally(root: &Path) -> bool {
     kept.into_iter().any(of_the_system)
 }
 
+/// Installs or downloads what suites need besides the compiler. What is missing afterwards is told, and again by each suite that needs it.
+fn install(root: &Path, quick: bool) {
+    // The timeline's tests need a browser; without one they fail and say so.
+    if Command::new("chromium").arg("--version").output().is_err() {
+        println!("installing chromium");
+        let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
+    }
+    // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
+    // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows,
+    // without headers of Debian's packages the test of programs in C, without clang and MinGW-w64 that of the driver in C, without pefile, lief and signify the one of
+    // the package, without vulkaninfo, the validation layer and wgpu those of the Vulkan driver, without glslang and spirv-val the tests of the compiler, and without the newer Wine the suite that loads the kernel driver.
+    let fetched = [
+        setup::perfetto(root),
+        setup::actionlint(root),
+        setup::headers(root),
+        setup::python(root),
+        setup::vulkan_programs(root),
+    ];
+    let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders(), setup::drivers_in_c()];
+    let newer_wine = if quick { Ok(()) } else { setup::wine_for_drivers(root) };
+    for missing in others.into_iter().chain(fetched).chain([newer_wine]).filter_map(Result::err) {
+        println!("{missing}");
+    }
+}
+
 impl Session<'_> {
-    /// Fetches what cargo needs besides the compiler, where rustup manages it.
+    /// Fetches the parts of the toolchain that rustup manages.
     fn prepare(&self) {
         for (probe, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
             let present = self.cargo().args([probe, "--version"]).output().is_ok_and(|output| output.status.success());
@@ -162,24 +191,6 @@ impl Session<'_> {
                 // Without rustup the suite that needs the component fails and says so.
                 let _ = Command::new("rustup").args(["component", "add", component]).status();
             }
-        }
-        // The timeline's tests need a browser; without one they fail and say so.
-        if Command::new("chromium").arg("--version").output().is_err() {
-            println!("installing chromium");
-            let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
-        }
-        // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
-        // lavapipe the bench's report says so, without Wine the suite of the Windows images, without actionlint the test of the workflows,
-        // without headers of Debian's packages the test of programs in C, without clang and MinGW-w64 that of the driver in C, without pefile, lief and signify the one of
-        // the package, without vulkaninfo, the validation layer and wgpu those of the Vulkan driver, without glslang and spirv-val the tests of the compiler, and without the newer Wine the suite that loads the kernel driver.
-        let python = setup::python(self.root);
-        let vulkan = setup::vulkan_programs(self.root);
-        let fetched =
-            [setup::perfetto(self.root), setup::actionlint(self.root), setup::headers(self.root), python, vulkan];
-        let others = [setup::libclang(), setup::lavapipe(), setup::wine(), setup::shaders(), setup::drivers_in_c()];
-        let newer_wine = if self.quick { Ok(()) } else { setup::wine_for_drivers(self.root) };
-        for missing in others.into_iter().chain(fetched).chain([newer_wine]).filter_map(Result::err) {
-            println!("{missing}");
         }
     }
 

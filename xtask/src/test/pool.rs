@@ -12,7 +12,8 @@ const ALONE: &str = "campanile: test hlk";
 
 /// Those that take longest, so that none of them is left over when all others are done. It is a matter of time alone: every suite runs, and
 /// a name that is no suite changes nothing.
-const LONG: [&str; 12] = [
+const LONG: [&str; 19] = [
+    "campanile-models: test random",
     "campanile_vulkan: test driver",
     "campanile: test command",
     "campanile: test foreign",
@@ -23,8 +24,14 @@ const LONG: [&str; 12] = [
     "xtask: bin xtask",
     "wddm-ddi-kit: test headers",
     "campanile: test machine",
+    "campanile: unit tests",
+    "campanile: test timeline",
+    "campanile: test pointers",
     "dxgkrnl: test bug_checks",
     "campanile: test faulted",
+    "campanile-models: test exhaustive",
+    "campanile-conformance: unit tests",
+    "campanile-jit: test same",
 ];
 
 /// Suites of one build in the order in which they start: one that has all processors, then those that share them.
