@@ -299,6 +299,7 @@ impl Interrupts {
         let (_, since) = overdue.filter(|(found, _)| *found == number).unwrap_or((number, Instant::now()));
         *overdue = Some((number, since));
         let late = since.elapsed() >= limit && self.unanswered.swap(false, Ordering::AcqRel);
+        drop(overdue);
         late.then(|| self.last_report())
     }
 

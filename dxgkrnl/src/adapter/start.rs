@@ -19,14 +19,13 @@ use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_N
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::{Miniport, take_refusal};
 use crate::platform::Platform;
-use crate::port::{IdleEngines, Link, Member, Port, Resources};
+use crate::port::{IdleEngines, Member, Port, Resources};
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
-use nt::device_object::{DeviceObject, Location};
-use nt::pci::Function;
+use nt::device_object::DeviceObject;
 use nt::ram::PAGE_SIZE;
 
 /// What plug and play keeps of a device between AddDevice and RemoveDevice.

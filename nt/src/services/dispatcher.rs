@@ -20,7 +20,6 @@ use crate::deferred::ThreadObject;
 use crate::driver::Export;
 use crate::driver_call::{on_host_stack, stop};
 use crate::fault::Fault;
-use crate::irql;
 use crate::lock::{Condvar, Mutex, lock};
 use crate::unwind::{CallSite, with_call_site};
 
@@ -429,7 +428,7 @@ pub(super) fn wait_for_tests(object: *mut c_void) -> NTSTATUS {
 mod tests {
     use super::*;
     use crate::driver::Driver;
-    use crate::driver_call;
+    use crate::{driver_call, irql};
 
     /// Room for any of the objects.
     #[repr(C, align(8))]
