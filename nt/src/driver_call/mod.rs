@@ -234,7 +234,6 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     delivery::replace_call_site(call_site);
     seh::replace_calls(handlers);
     let left_at = irql::set(entered_at);
-    let spin_lock = spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver));
     let leftovers = THREAD.with_borrow_mut(|thread| {
         thread.frames.pop();
         thread.spare_stacks.extend(kernel_stack);
@@ -242,7 +241,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
             irql: (left_at != entered_at).then_some((entered_at, left_at)),
             critical_regions: thread.critical_regions.saturating_sub(regions),
             push_lock: thread.push_locks.get(locks).copied(),
-            spin_lock,
+            spin_lock: spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver)),
         };
         thread.critical_regions = regions;
         thread.push_locks.truncate(locks);
