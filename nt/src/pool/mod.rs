@@ -68,7 +68,7 @@ impl Failing {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        self.random % self.one_in == 0
+        self.random.is_multiple_of(self.one_in)
     }
 }
 

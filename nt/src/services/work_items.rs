@@ -158,7 +158,7 @@ mod tests {
         // SAFETY: the tests pass a counter that lives.
         let counter = unsafe { &*counter.cast::<AtomicUsize>() };
         counter.fetch_add(2 + 100 * usize::from(irql::current()), Ordering::SeqCst);
-        while counter.load(Ordering::SeqCst) % 2 != 0 {
+        while !counter.load(Ordering::SeqCst).is_multiple_of(2) {
             std::thread::yield_now();
         }
     }
