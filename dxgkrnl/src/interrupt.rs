@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use nt::bugcheck::Bugcheck;
 use nt::lock::{Condvar, Innermost, Mutex, MutexGuard, lock};
@@ -70,6 +71,10 @@ pub(crate) struct Interrupts {
     dpc_notifications: AtomicU64,
     /// DxgkCbNotifyInterrupt was called and DxgkCbNotifyDpc was not yet.
     unanswered: AtomicBool,
+    /// Number of the last call of DxgkCbNotifyInterrupt.
+    reports: AtomicU64,
+    /// The number of the report that is not answered, and since when.
+    overdue: Mutex<Option<(u64, Instant)>, Innermost>,
     /// The last that DxgkCbNotifyInterrupt was told.
     last_report: Mutex<Option<TraceKind>, Innermost>,
 }
@@ -166,6 +171,7 @@ impl Interrupts {
     /// Counts one DxgkCbNotifyInterrupt, which was told `report`.
     pub(crate) fn count_notification(&self, kind: i32, legacy: bool, report: TraceKind) {
         *lock(&self.last_report) = Some(report);
+        self.reports.fetch_add(1, Ordering::AcqRel);
         self.unanswered.store(true, Ordering::Release);
         if let Some(counter) = usize::try_from(kind).ok().and_then(|kind| self.notifications.get(kind)) {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -236,9 +242,6 @@ impl Interrupts {
             }
             any = true;
         }
-        if any && self.unanswered.load(Ordering::Acquire) {
-            self.check_answered(miniport);
-        }
         any
     }
 
@@ -264,31 +267,40 @@ impl Interrupts {
         }
     }
 
-    /// Stops the machine because the scheduler does not learn of the last report.
-    fn stop(&self, miniport: &Miniport, expected: &str) {
-        let told = match *lock(&self.last_report) {
+    /// What DxgkCbNotifyInterrupt was told last, in words.
+    fn last_report(&self) -> String {
+        match *lock(&self.last_report) {
             Some(TraceKind::Report { kind, node, value, .. }) => {
                 let node = node.map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
                 format!(" of interrupt type {kind} about {node}, value {value:#x}")
             }
             _ => String::new(),
-        };
+        }
+    }
+
+    /// Stops the machine because the scheduler does not learn of the last report.
+    fn stop(&self, miniport: &Miniport, expected: &str) {
+        let told = self.last_report();
         let text = format!("{expected} after DxgkCbNotifyInterrupt{told}; the scheduler would wait for it for ever");
         miniport.driver().verifier().raise(Bugcheck::fatal(text));
     }
 
-    /// A notification that no DPC answers: on Windows nothing would wake up until the next DPC. The DPC has to be queued before the
-    /// driver leaves the interrupt lock, so under the lock the question is settled.
-    fn check_answered(&self, miniport: &Miniport) {
-        let line = self.acquire();
-        let queued = self.dpc_queued.load(Ordering::Acquire) != 0;
-        let stalled = !queued && self.unanswered.swap(false, Ordering::AcqRel);
-        drop(line);
-        if stalled {
-            let text =
-                "DxgkCbNotifyInterrupt without DxgkCbQueueDpc and DxgkCbNotifyDpc after it; the scheduler would stall";
-            miniport.driver().verifier().log(text.to_owned());
+    /// A report that no DPC routine has answered for so long, although none is queued or runs: in words, and then forgotten. It was made in a routine of
+    /// DxgkCbSynchronizeExecution, since the interrupt routine is checked when it returns. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
+    pub(crate) fn take_overdue_report(&self, limit: Duration) -> Option<String> {
+        let _delivering = self.delivering.try_lock()?;
+        let mut overdue = lock(&self.overdue);
+        let number = self.reports.load(Ordering::Acquire);
+        if !self.unanswered.load(Ordering::Acquire) || self.dpc_queued.load(Ordering::Acquire) != 0 {
+            *overdue = None;
+            return None;
         }
+        // Only one that is the last for so long: another one begins anew.
+        let (_, since) = overdue.filter(|(found, _)| *found == number).unwrap_or((number, Instant::now()));
+        *overdue = Some((number, since));
+        let late = since.elapsed() >= limit && self.unanswered.swap(false, Ordering::AcqRel);
+        drop(overdue);
+        late.then(|| self.last_report())
     }
 
     fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) {
@@ -402,5 +414,22 @@ mod tests {
         assert_eq!(interrupts.pending.load(Ordering::Relaxed), 1 << 3 | 1 << 10);
         assert!(interrupts.queue_dpc(0) && interrupts.queue_dpc(1));
         assert!(!interrupts.queue_dpc(0) && !interrupts.queue_dpc(1));
+    }
+
+    #[test]
+    fn a_report_that_no_dpc_answers_is_told_once_unless_a_dpc_is_queued() {
+        let interrupts = Interrupts::default();
+        let report = TraceKind::Dpc;
+        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "nothing was reported");
+        interrupts.count_notification(1, false, report);
+        assert_eq!(interrupts.take_overdue_report(Duration::from_secs(3600)), None, "it is not late");
+        interrupts.queue_dpc(0);
+        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "a DPC is queued");
+        interrupts.dpc_queued.store(0, Ordering::Release);
+        assert!(interrupts.take_overdue_report(Duration::ZERO).is_some());
+        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "told once");
+        interrupts.count_notification(1, false, report);
+        interrupts.count_dpc_notification();
+        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "it was answered");
     }
 }

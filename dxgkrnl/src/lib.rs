@@ -15,7 +15,7 @@ pub use nt::{bus, irql};
 /// The verifier's verdicts and settings.
 pub mod verifier {
     pub use nt::bugcheck::{Bugcheck, CodeLocation};
-    pub use nt::pool::SpecialPool;
+    pub use nt::pool::{LowResources, SpecialPool};
     pub use nt::verifier::show_log;
 }
 

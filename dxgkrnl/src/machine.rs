@@ -24,12 +24,13 @@ use std::time::Duration;
 use nt::lock::{Mutex, RwLock, lock};
 use wddm_ddi::types::{GUID, LUID};
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack};
 use crate::callbacks;
 use crate::config::{FeaturePolicy, Installation, MachineConfig, RegistryKey};
 use crate::ddi_calls::DdiCalls;
 use crate::miniport::Miniport;
 use crate::platform::{Owner, Parts, Platform, PowerGate};
+use crate::port::Member;
 use crate::rank;
 use crate::registration::{self, DriverId, LoadError};
 use crate::rescue::Rescues;
@@ -41,6 +42,7 @@ use nt::driver::{DriverMemory, Host};
 use nt::etw::{EtwEvent, EtwSession};
 use nt::loader::DriverImage;
 use nt::pci::{BusAddresses, Function, PciError};
+use nt::pool::LowResources;
 use nt::ram::Ram;
 use nt::verifier::Verifier;
 use nt::watchdog;
@@ -361,6 +363,14 @@ impl Machine {
         Ok(self.miniport(driver)?.driver().etw().providers())
     }
 
+    /// Has allocations of a driver fail at random from now on, or no more; the number of those that failed since this was called last.
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchDriver`]
+    pub fn simulate_low_resources(&self, driver: DriverId, low: Option<LowResources>) -> Result<u64, PnpError> {
+        Ok(self.miniport(driver)?.driver().pool().simulate(low))
+    }
+
     /// Starts a device under a driver: AddDevice and LinkDevice unless that has happened, StartDevice, every capability query, scheduler,
     /// memory manager and paging process. Devices that the driver has linked are added and started with it, as one adapter.
     ///
@@ -414,7 +424,7 @@ impl Machine {
             let members = nodes.into_iter().map(|node| {
                 let function = node.function.clone().map_err(StartError::Pci)?;
                 let context = node.stack.as_ref().ok_or(StartError::NoSuchDevice)?.context;
-                Ok(Member { function, context, location: node.location })
+                Ok(Member { function, context, location: node.location, device_object: node.object.address() })
             });
             let about = DeviceSettings { features, installation: loaded.installation.clone() };
             adapter::start(&machine, about, members.collect::<Result<_, StartError>>()?, miniport)

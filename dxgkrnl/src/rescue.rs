@@ -26,11 +26,15 @@ pub enum Rescue {
     MissedWakeUp,
     /// DxgkDdiStopDevice left mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData behind; the system took them back. [dispmprt: DXGKDDI_STOP_DEVICE]
     LeftBehind,
+    /// DxgkDdiStopDevice answered an error; the system went on as if the device had stopped. [dispmprt: DXGKDDI_STOP_DEVICE]
+    FailedStop,
+    /// A report of DxgkCbNotifyInterrupt outside the interrupt routine was followed by no DPC for a second; the watchdog did what DxgkCbNotifyDpc does. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
+    UnansweredReport,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -38,6 +42,8 @@ impl Rescue {
         Self::LostPacket,
         Self::MissedWakeUp,
         Self::LeftBehind,
+        Self::FailedStop,
+        Self::UnansweredReport,
     ];
 
     /// The name in reports.
@@ -50,6 +56,8 @@ impl Rescue {
             Self::LostPacket => "lost-packet",
             Self::MissedWakeUp => "missed-wake-up",
             Self::LeftBehind => "left-behind",
+            Self::FailedStop => "failed-stop",
+            Self::UnansweredReport => "unanswered-report",
         }
     }
 }

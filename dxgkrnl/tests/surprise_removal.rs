@@ -6,9 +6,10 @@ mod minimal;
 
 use std::ffi::c_void;
 
+use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::Bugcheck;
 use dxgkrnl::{PnpError, StartError};
-use minimal::{Bench, Mutant, SOUND};
+use minimal::{Adapter, Bench, Mutant, SOUND};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
@@ -57,6 +58,35 @@ fn a_driver_that_is_prepared_is_told_stopped_and_removed_and_another_device_goes
     assert!(order.is_sorted() && order[0] == 0, "{log:?}");
     bench.machine.remove(other).expect("the other one goes on, and is removed");
     assert_eq!(bench.machine.unload(bench.driver), Ok(()));
+}
+
+/// Reads and writes a register of the function, and a word of its configuration space.
+unsafe extern "win64" fn touches(context: *mut c_void, _: DXGK_SURPRISE_REMOVAL_TYPE) -> NTSTATUS {
+    // SAFETY: the context of the driver.
+    let adapter = unsafe { &mut *context.cast::<Adapter>() };
+    let registers = adapter.registers.cast::<u32>();
+    // SAFETY: the registers are mapped.
+    let read = unsafe { registers.read_volatile() };
+    // SAFETY: as above.
+    unsafe { registers.write_volatile(0x1234) };
+    let (mut identity, mut bytes) = (0_u32, 0);
+    // SAFETY: handle and places are good.
+    let status = unsafe {
+        let place = (&raw mut identity).cast();
+        adapter.interface.DxgkCbReadDeviceSpace.unwrap()(adapter.handle, 0, place, 0, 4, &raw mut bytes)
+    };
+    let gone = (read, identity, status) == (u32::MAX, u32::MAX, STATUS_SUCCESS);
+    if gone { STATUS_SUCCESS } else { STATUS_UNSUCCESSFUL }
+}
+
+#[test]
+fn a_function_that_still_answers_is_out_of_reach_when_the_driver_is_told() {
+    // "the graphics hardware has been physically removed or has disappeared from system" [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]
+    let touching = Mutant { table: |table| table.DxgkDdiNotifySurpriseRemoval = Some(touches), ..PREPARED };
+    let bench = Bench::new(touching).expect("the driver loads");
+    let luid = bench.start().expect("it starts");
+    assert_eq!(bench.machine.surprise_remove(luid), Ok(()));
+    assert_eq!(bench.bus.register_read(0, minimal::bus::REPORT, 4), 0, "nothing was written to the function");
 }
 
 #[test]

@@ -100,6 +100,8 @@ impl Bugcheck {
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
     pub const VIDEO_DXGKRNL_SYSMM_FATAL_ERROR: u32 = 0x1e4;
 
+    /// WORKER_INVALID; parameter 1 is the violation, parameter 2 the address of the item. [debugger: 0xe4]
+    pub const WORKER_INVALID: u32 = 0xe4;
     /// TIMER_OR_DPC_INVALID; parameter 1 is 0 for a timer and 1 for a DPC, parameter 2 its address. [debugger: 0xc7]
     pub const TIMER_OR_DPC_INVALID: u32 = 0xc7;
     /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS. [debugger: 0xce]

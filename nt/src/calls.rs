@@ -248,7 +248,7 @@ impl Drop for UnderWay<'_> {
 }
 
 /// The host's number of the calling thread.
-fn thread_id() -> i32 {
+pub(crate) fn thread_id() -> i32 {
     thread_local! {
         // SAFETY: no requirements.
         static ID: i32 = unsafe { libc::gettid() };

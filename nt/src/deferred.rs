@@ -1,10 +1,11 @@
 //! Deferred work of a driver: queued DPCs, timers, system threads, work items, and thread objects.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::irql::RaisedSection;
 use crate::lock::{Condvar, Mutex, MutexGuard, lock};
 
 /// The deferred work of one driver. A thread of its own executes DPCs and timers.
@@ -14,17 +15,34 @@ pub struct Deferred {
     changed: Condvar,
 }
 
+/// A DPC in the queue.
+pub struct QueuedDpc {
+    /// Address of the KDPC.
+    pub address: usize,
+    /// That of the thread that queued it, whose processor is to run it when this is over.
+    pub section: Option<RaisedSection>,
+}
+
+impl QueuedDpc {
+    /// True if a processor may run it.
+    pub fn is_due(&self) -> bool {
+        self.section.as_ref().is_none_or(RaisedSection::is_over)
+    }
+}
+
 /// The state under the lock.
 #[derive(Default)]
 pub struct State {
-    /// Addresses of the KDPCs in the queue, the next one first.
-    pub dpcs: VecDeque<usize>,
+    /// The DPCs in the queue, the next one first.
+    pub dpcs: VecDeque<QueuedDpc>,
     /// The DPC that runs.
     pub running: Option<usize>,
     /// When each KTIMER that is set expires, by address, and its period if it has one.
     pub timers: BTreeMap<usize, (Instant, Option<Duration>)>,
     /// System threads and work items that have not ended.
     pub threads: u32,
+    /// Addresses of the work items that no thread has taken yet.
+    pub work_items: BTreeSet<usize>,
     /// True once there is the thread for DPCs and timers.
     pub has_worker: bool,
     /// True once the driver is gone.
@@ -51,6 +69,17 @@ impl Deferred {
 }
 
 impl State {
+    /// True if a DPC is in the queue.
+    pub fn is_queued(&self, dpc: usize) -> bool {
+        self.dpcs.iter().any(|queued| queued.address == dpc)
+    }
+
+    /// Takes the first DPC out of the queue that a processor may run.
+    pub fn next_dpc(&mut self) -> Option<usize> {
+        let place = self.dpcs.iter().position(QueuedDpc::is_due)?;
+        self.dpcs.remove(place).map(|queued| queued.address)
+    }
+
     /// A kernel handle to a thread.
     pub fn open(&mut self, thread: Arc<ThreadObject>) -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0xffff_ffff_9000_1000);

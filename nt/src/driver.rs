@@ -20,7 +20,7 @@ use crate::pool::{Pool, SpecialPool, tag_name};
 use crate::ram::{Pages, Ram};
 use crate::registry::{OpenKeys, RegistryKey};
 use crate::resource::Resources;
-use crate::verifier::Verifier;
+use crate::verifier::{Listener, Verifier};
 
 /// An export of the kernel: its name, and its address.
 pub type Export = (&'static str, fn() -> usize);
@@ -128,9 +128,27 @@ pub struct Driver {
     io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
     /// Contiguous memory that it has not freed, by address.
     contiguous: Mutex<BTreeMap<usize, Pages>>,
+    bug_checks: Mutex<BugChecks, Innermost>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<LoadedImage>,
     object: DriverObject,
+}
+
+/// A routine that is called when the machine stops, and what it is called with.
+#[derive(Clone, Copy, Debug)]
+pub struct BugCheckCallback {
+    /// Address of its KBUGCHECK_CALLBACK_RECORD.
+    pub record: usize,
+    pub routine: usize,
+    pub buffer: usize,
+    pub length: u32,
+}
+
+/// The bug check callbacks of a driver, and what calls them.
+#[derive(Default)]
+struct BugChecks {
+    callbacks: Vec<BugCheckCallback>,
+    listener: Option<Arc<Listener>>,
 }
 
 /// An image and what is needed to talk about addresses in it.
@@ -173,6 +191,7 @@ impl Driver {
             resources: Resources::default(),
             io_spaces: Mutex::default(),
             contiguous,
+            bug_checks: Mutex::default(),
             image,
             object: DriverObject::new(name, place.unwrap_or_default()),
         })
@@ -273,11 +292,36 @@ impl Driver {
         lock(&self.contiguous).remove(&address).is_some()
     }
 
+    /// One more bug check callback; true if the driver listens for bug checks already.
+    pub fn add_bug_check_callback(&self, callback: BugCheckCallback) -> bool {
+        let mut bug_checks = self.bug_checks.lock();
+        bug_checks.callbacks.push(callback);
+        bug_checks.listener.is_some()
+    }
+
+    /// False if no callback is registered with this record.
+    pub fn remove_bug_check_callback(&self, record: usize) -> bool {
+        let callbacks = &mut self.bug_checks.lock().callbacks;
+        let place = callbacks.iter().position(|callback| callback.record == record);
+        place.map(|place| callbacks.remove(place)).is_some()
+    }
+
+    /// The bug check callbacks that are registered.
+    pub fn bug_check_callbacks(&self) -> Vec<BugCheckCallback> {
+        self.bug_checks.lock().callbacks.clone()
+    }
+
+    /// Has `listener` called when the machine stops while the driver is loaded.
+    pub fn listen_for_bug_checks(&self, listener: Arc<Listener>) {
+        self.verifier.listen(&listener);
+        self.bug_checks.lock().listener = Some(listener);
+    }
+
     /// Raises a bug check for deferred work that the driver has not ended, because it would run in the unloaded image. [debugger: 0xc7, 0xce]
     fn check_deferred(&self) {
         let state = self.deferred.lock();
         let timer = state.timers.keys().next().map(|timer| (0, *timer, "timer"));
-        let left = timer.or_else(|| state.dpcs.front().map(|dpc| (1, *dpc, "DPC")));
+        let left = timer.or_else(|| state.dpcs.front().map(|dpc| (1, dpc.address, "DPC")));
         let (threads, handles) = (state.threads, state.open_handles());
         drop(state);
         if let Some((kind, address, what)) = left {
@@ -311,6 +355,7 @@ impl Driver {
             resources: Resources::default(),
             io_spaces: Mutex::default(),
             contiguous: Mutex::default(),
+            bug_checks: Mutex::default(),
             image: None,
             object: DriverObject::new("", [0; 3]),
         })
@@ -342,6 +387,10 @@ impl Driver {
         let resources = self.resources.count();
         if resources != 0 {
             leaked(resources as u64, format!("with {resources} executive resource(s) not deleted"));
+        }
+        let callbacks = self.bug_check_callbacks().len();
+        if callbacks != 0 {
+            leaked(callbacks as u64, format!("with {callbacks} bug check callback(s) registered"));
         }
         let keys = self.keys.count();
         if keys != 0 {

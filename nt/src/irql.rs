@@ -1,8 +1,10 @@
 //! Interrupt request levels of the simulated processor: one level a thread.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use wddm_ddi::nt::PASSIVE_LEVEL;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::types::KIRQL;
 
 /// Device interrupt level of every adapter here.
@@ -14,6 +16,32 @@ pub const HIGH_LEVEL: KIRQL = 15;
 thread_local! {
     /// Atomic, because the watchdog of driver calls reads the levels of other threads.
     static LEVEL: AtomicU8 = const { AtomicU8::new(PASSIVE_LEVEL) };
+    /// How often the level of the thread fell below DISPATCH_LEVEL since somebody asked for the first time.
+    static FALLS: Arc<AtomicU64> = Arc::default();
+    /// True once somebody has asked. Until then a signal handler that sets the level makes nothing.
+    static FALLS_COUNT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The time for which a thread stays at DISPATCH_LEVEL or above.
+#[derive(Clone, Debug)]
+pub struct RaisedSection {
+    falls: Arc<AtomicU64>,
+    begun: u64,
+}
+
+impl RaisedSection {
+    /// That of the calling thread; `None` below DISPATCH_LEVEL.
+    pub fn current() -> Option<Self> {
+        FALLS_COUNT.set(true);
+        let falls = FALLS.with(Arc::clone);
+        let begun = falls.load(Ordering::Acquire);
+        (current() >= DISPATCH_LEVEL).then_some(Self { falls, begun })
+    }
+
+    /// True if the thread has lowered its level below DISPATCH_LEVEL since.
+    pub fn is_over(&self) -> bool {
+        self.falls.load(Ordering::Acquire) != self.begun
+    }
 }
 
 /// Level of the calling thread.
@@ -23,7 +51,11 @@ pub fn current() -> KIRQL {
 
 /// Sets the level of the calling thread and returns the old one. Only for code that plays the kernel's own raise and lower.
 pub fn set(level: KIRQL) -> KIRQL {
-    LEVEL.with(|current| current.swap(level, Ordering::Relaxed))
+    let old = LEVEL.with(|current| current.swap(level, Ordering::Relaxed));
+    if old >= DISPATCH_LEVEL && level < DISPATCH_LEVEL && FALLS_COUNT.get() {
+        FALLS.with(|falls| falls.fetch_add(1, Ordering::Release));
+    }
+    old
 }
 
 /// Where the level of the calling thread is, as long as the thread lives.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::types::*;
 
+use crate::bus::removable::Removable;
 use crate::bus::{Bar, Bus};
 use crate::irql::DEVICE_LEVEL;
 use crate::range::RangeAllocator;
@@ -140,6 +141,8 @@ pub struct Function {
     pub bars: Vec<BarWindow>,
     /// Message interrupts that the function gets.
     pub vectors: u16,
+    /// The slot that it is in.
+    slot: Arc<Removable>,
     /// The contents of configuration space once the function was enabled.
     enabled: OnceLock<Sleeping>,
 }
@@ -147,6 +150,8 @@ pub struct Function {
 impl Function {
     /// Reads a function's configuration space and places its BARs.
     pub fn enumerate(bus: Arc<dyn Bus>, addresses: &mut BusAddresses) -> Result<Self, PciError> {
+        let slot = Removable::new(bus);
+        let bus: Arc<dyn Bus> = Arc::<Removable>::clone(&slot);
         let vendor = bus.config_read(VENDOR, 2) as u16;
         if vendor == u16::MAX || vendor == 0 {
             return Err(PciError::Absent);
@@ -170,6 +175,7 @@ impl Function {
             vectors: message_count(&*bus).min(room),
             bars,
             bus,
+            slot,
             enabled: OnceLock::new(),
         })
     }
@@ -183,6 +189,12 @@ impl Function {
             subsystem & 0xffff
         );
         [whole, format!(r"PCI\VEN_{vendor:04X}&DEV_{device:04X}")]
+    }
+
+    /// The function is gone: what is there still does not master the bus any more, reads are all ones, and writes go nowhere.
+    pub fn pull_out(&self) {
+        self.disable();
+        self.slot.pull_out();
     }
 
     /// True while configuration space answers.

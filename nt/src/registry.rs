@@ -13,22 +13,47 @@ use wddm_ddi::status::{
 
 use crate::lock::{Mutex, lock};
 
+/// The rights of a handle that let a key be changed. [wdm: ZwCreateKey, DesiredAccess]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyRights {
+    /// KEY_SET_VALUE: to set and delete values.
+    pub set_value: bool,
+    /// DELETE: to delete the key.
+    pub delete: bool,
+}
+
+impl KeyRights {
+    /// Those of an ACCESS_MASK. [winnt: ACCESS_MASK]
+    pub fn of(access: u32) -> Self {
+        const GENERIC_ALL: u32 = 0x1000_0000;
+        const GENERIC_WRITE: u32 = 0x4000_0000;
+        const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
+        const KEY_SET_VALUE: u32 = 0x2;
+        const DELETE: u32 = 0x1_0000;
+        let has = |rights: u32| access & rights != 0;
+        Self {
+            set_value: has(KEY_SET_VALUE | GENERIC_WRITE | GENERIC_ALL | MAXIMUM_ALLOWED),
+            delete: has(DELETE | GENERIC_ALL | MAXIMUM_ALLOWED),
+        }
+    }
+}
+
 /// The keys that a driver has open, by handle.
 #[derive(Default)]
-pub struct OpenKeys(Mutex<BTreeMap<usize, RegistryKey>>);
+pub struct OpenKeys(Mutex<BTreeMap<usize, (RegistryKey, KeyRights)>>);
 
 impl OpenKeys {
     /// A handle to a key, to be closed by whoever asked for it. No two drivers get the same.
-    pub fn open(&self, key: RegistryKey) -> usize {
+    pub fn open(&self, key: RegistryKey, rights: KeyRights) -> usize {
         // Kernel handles have the uppermost bits set, and the lowest two belong to the caller.
         static NEXT: AtomicUsize = AtomicUsize::new(0xffff_ffff_8000_1000);
         let handle = NEXT.fetch_add(4, Ordering::Relaxed);
-        lock(&self.0).insert(handle, key);
+        lock(&self.0).insert(handle, (key, rights));
         handle
     }
 
-    /// The key of a handle that is open.
-    pub fn get(&self, handle: usize) -> Option<RegistryKey> {
+    /// The key of a handle that is open, and the rights of the handle.
+    pub fn get(&self, handle: usize) -> Option<(RegistryKey, KeyRights)> {
         lock(&self.0).get(&handle).cloned()
     }
 
@@ -179,6 +204,11 @@ impl RegistryKey {
     /// Name of the key below the one that it was made in.
     pub fn name(&self) -> String {
         lock(&self.0).name.clone()
+    }
+
+    /// The key that this one is below.
+    pub fn parent(&self) -> Option<Self> {
+        lock(&self.0).parent.upgrade().map(Self)
     }
 
     /// Names from the root to this key, each behind a backslash.
@@ -402,11 +432,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rights_are_those_of_the_access_mask() {
+        let rights = |set_value, delete| KeyRights { set_value, delete };
+        // KEY_READ, KEY_SET_VALUE, KEY_WRITE, DELETE, KEY_ALL_ACCESS, GENERIC_READ, GENERIC_WRITE, GENERIC_ALL, MAXIMUM_ALLOWED.
+        let masks = [0x2_0019, 2, 0x2_0006, 0x1_0000, 0xf_003f, 0x8000_0000, 0x4000_0000, 0x1000_0000, 0x0200_0000];
+        let set = [false, true, true, false, true, false, true, true, true];
+        let delete = [false, false, false, true, true, false, false, true, true];
+        for ((mask, set), delete) in masks.into_iter().zip(set).zip(delete) {
+            assert_eq!(KeyRights::of(mask), rights(set, delete), "{mask:#x}");
+        }
+    }
+
+    #[test]
     fn a_key_is_open_until_its_handle_is_closed() {
         let key = RegistryKey::default().with_text("Name", "text");
         let keys = OpenKeys::default();
-        let handle = keys.open(key.clone());
-        assert_eq!((keys.get(handle), keys.count()), (Some(key), 1));
+        let handle = keys.open(key.clone(), KeyRights::default());
+        assert_eq!((keys.get(handle), keys.count()), (Some((key, KeyRights::default())), 1));
         assert!(keys.close(handle));
         assert_eq!((keys.get(handle), keys.count()), (None, 0));
         assert!(!keys.close(handle), "a handle is closed once");

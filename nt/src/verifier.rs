@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::bugcheck::Bugcheck;
 use crate::calls::Calls;
@@ -18,7 +18,12 @@ pub struct Verifier {
     unfinished: Mutex<BTreeMap<String, String>, Innermost>,
     calls: Calls,
     watcher: Mutex<Option<Watcher>, Innermost>,
+    /// Drivers that have something to do when the machine stops.
+    listeners: Mutex<Vec<Weak<Listener>>, Innermost>,
 }
+
+/// Called by the thread that stops a machine, with whatever that holds, before anybody else hears of the stop.
+pub type Listener = dyn Fn() + Send + Sync;
 
 /// Told of the stop of a machine, on whatever thread it stops, with whatever that holds.
 type Watcher = Arc<dyn Fn() + Send + Sync>;
@@ -48,8 +53,17 @@ impl Verifier {
     pub fn raise(&self, bugcheck: Bugcheck) {
         self.log(format!("*** STOP {bugcheck}"));
         if self.first.set(bugcheck).is_ok() {
+            let listeners = std::mem::take(&mut *self.listeners.lock());
+            listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener());
             self.tell_watcher();
         }
+    }
+
+    /// Has `listener` called when this machine stops, as long as it is there.
+    pub fn listen(&self, listener: &Arc<Listener>) {
+        let mut listeners = self.listeners.lock();
+        listeners.retain(|listener| listener.strong_count() != 0);
+        listeners.push(Arc::downgrade(listener));
     }
 
     /// Has `watcher` called when this machine stops, at once if it has. It must not wait for anything; the latest one counts, and may be called twice.

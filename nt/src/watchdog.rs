@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::bugcheck::Bugcheck;
 use crate::calls::{Allotment, LOOK, Next, RETRY};
 use crate::verifier::Verifier;
 
@@ -32,7 +33,7 @@ pub fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()> {
                 Next::Look => LOOK,
                 Next::Retry => RETRY,
                 Next::Stop(bugcheck) => {
-                    verifier.raise(bugcheck.clone());
+                    stop(&verifier, &bugcheck);
                     let _ = writeln!(io::stderr(), "*** STOP {bugcheck}");
                     RETRY
                 }
@@ -41,6 +42,15 @@ pub fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()> {
         }
     };
     std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch).map(drop)
+}
+
+/// Stops the machine on a thread of its own, because bug check callbacks of drivers are called, which may not return.
+fn stop(verifier: &Arc<Verifier>, bugcheck: &Bugcheck) {
+    let (raising, raised) = (Arc::clone(verifier), bugcheck.clone());
+    let thread = std::thread::Builder::new().name("bug check".to_owned()).spawn(move || raising.raise(raised));
+    if thread.is_err() {
+        verifier.raise(bugcheck.clone());
+    }
 }
 
 /// What the process still does before it ends because of a driver.

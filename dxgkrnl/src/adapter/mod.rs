@@ -16,7 +16,7 @@ mod versions;
 pub(crate) use device_power::{NotAsleep, PowerAction};
 pub(crate) use link::check_chain;
 pub(crate) use registry::{adapter_of, adapters_of};
-pub(crate) use start::{DeviceSettings, DeviceStack, Member, add, start};
+pub(crate) use start::{DeviceSettings, DeviceStack, add, start};
 
 use std::collections::HashSet;
 use std::ops::Deref;

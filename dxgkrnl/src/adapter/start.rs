@@ -19,14 +19,13 @@ use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_N
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::{Miniport, take_refusal};
 use crate::platform::Platform;
-use crate::port::{IdleEngines, Port, Resources};
+use crate::port::{IdleEngines, Member, Port, Resources};
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
-use nt::device_object::{DeviceObject, Location};
-use nt::pci::Function;
+use nt::device_object::DeviceObject;
 use nt::ram::PAGE_SIZE;
 
 /// What plug and play keeps of a device between AddDevice and RemoveDevice.
@@ -35,13 +34,6 @@ pub(crate) struct DeviceStack {
     pub(crate) context: KmdHandle,
     /// The chain that the device belongs to, if it is one of several.
     pub(crate) chain: Option<LINKED_DEVICE>,
-}
-
-/// A device that is to start.
-pub(crate) struct Member {
-    pub(crate) function: Arc<Function>,
-    pub(crate) context: KmdHandle,
-    pub(crate) location: Location,
 }
 
 /// What plug and play knows of an adapter beside its functions.
@@ -102,11 +94,11 @@ pub(crate) fn start(
     let host = |error: std::io::Error| StartError::Resources(error.to_string());
     let resources = members
         .into_iter()
-        .map(|member| Ok((member.context, member.location, Resources::new(member.function).map_err(host)?)))
+        .map(|member| Ok((Resources::new(Arc::clone(&member.function)).map_err(host)?, member)))
         .collect::<Result<Vec<_>, StartError>>()?;
     let adapter = Arc::new_cyclic(|weak| {
-        let links = resources.into_iter().map(|(context, location, resources)| {
-            Link::new(registry::register(Weak::clone(weak)), context, location, resources)
+        let links = resources.into_iter().map(|(resources, member)| {
+            Link::new(registry::register(Weak::clone(weak)), &member, resources, &settings.installation.software)
         });
         Adapter {
             render: RenderAdapter::new(Port::new(machine, next_luid(), miniport, links.collect(), settings.features)),
@@ -507,8 +499,13 @@ impl Adapter {
 
     fn stop_device(&self, link: &Link) {
         let status = self.miniport.stop_device(link.context.raw());
-        if status != STATUS_SUCCESS {
-            self.machine.verifier().log(format!("DxgkDdiStopDevice returned {status}"));
+        // On a machine that has stopped it was not called.
+        if status != STATUS_SUCCESS && !self.machine.verifier().is_stopped() {
+            self.machine.rescues().add(Rescue::FailedStop, 1);
+            let told = "the device counts as stopped [dispmprt: DXGKDDI_STOP_DEVICE]";
+            self.machine
+                .verifier()
+                .log(format!("DxgkDdiStopDevice answered {status}, and expected was STATUS_SUCCESS: {told}"));
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info:
         let memory = adapter.machine.ram().size() as i64;
         let mut answered = DXGK_DEVICE_INFO::zeroed();
         answered.MiniportDeviceContext = link.context.raw();
+        answered.PhysicalDeviceObject = link.device_object();
+        answered.DeviceRegistryPath = link.registry_path();
         answered.TranslatedResourceList = link.resource_list().cast_mut();
         answered.SystemMemorySize = LARGE_INTEGER { QuadPart: memory };
         answered.HighestPhysicalAddress = LARGE_INTEGER { QuadPart: memory - 1 };

@@ -84,6 +84,9 @@ pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
         if size == 0 || (boundary != 0 && (!boundary.is_power_of_two() || boundary < size)) {
             return Ok(STATUS_INVALID_PARAMETER);
         }
+        if adapter.miniport.driver().pool().fails_now() {
+            return Ok(STATUS_NO_MEMORY);
+        }
         // Aligned to its size rounded up, a block crosses no boundary that it fits in.
         let align = if boundary == 0 { Some(PAGE_SIZE) } else { size.checked_next_power_of_two() };
         let Some(pages) = align.and_then(|align| adapter.machine.ram().allocate(size, align.max(PAGE_SIZE))) else {

@@ -10,7 +10,7 @@ mod tdr;
 use nt::clock::Clock;
 use nt::pool::SpecialPool;
 pub use power::PowerSettings;
-pub(crate) use registry::{CLASS, SERVICES, USER_MODE_DRIVER_NAME};
+pub(crate) use registry::{CLASS, CLASS_NAME, SERVICES, USER_MODE_DRIVER_NAME};
 pub use registry::{Installation, RegistryKey, RegistryValue};
 pub use tdr::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 

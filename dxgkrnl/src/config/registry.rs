@@ -7,6 +7,8 @@ pub(crate) const SERVICES: &str = "Registry\\Machine\\System\\ControlSet001\\Ser
 /// Where compute accelerators have their software keys, by number. [system-defined-device-setup-classes: ComputeAccelerator]
 pub(crate) const CLASS: &str =
     "Registry\\Machine\\System\\ControlSet001\\Control\\Class\\{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}";
+/// The name of that class.
+pub(crate) const CLASS_NAME: &str = "ComputeAccelerator";
 
 /// The keys of an installed driver. A driver that nobody has installed has empty ones. Copies have the same keys, and what a driver writes to them is in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

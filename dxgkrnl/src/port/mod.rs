@@ -9,7 +9,7 @@ mod link;
 mod power;
 mod resources;
 
-pub(crate) use link::Link;
+pub(crate) use link::{Link, Member};
 pub use power::PowerComponentState;
 pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, PowerComponents, check_component};
 pub(crate) use resources::Resources;

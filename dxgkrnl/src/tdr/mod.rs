@@ -19,17 +19,20 @@ use std::time::Duration;
 
 use nt::lock::{Mutex, lock};
 use wddm_ddi::km::*;
+use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 use crate::rank;
+use crate::rescue::Rescue;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 use crate::vidsch::{
     Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, VidSch, while_looking,
 };
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
+use nt::irql::Raised;
 use nt::verifier::Verifier;
 
 use watch::{SuspensionProbe, TimeoutWatch};
@@ -227,9 +230,23 @@ impl Tdr {
             None => self.recover_from(&hung),
         });
         adapter.vidsch().make_good_unreported_signals();
+        self.answer_report(&adapter);
         if let Some(memory) = adapter.memory_manager() {
             memory.look_for_unwritten_fences();
         }
+    }
+
+    /// Does what DxgkCbNotifyDpc does, after a report for which the driver has queued no DPC.
+    fn answer_report(&self, adapter: &RenderAdapter) {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let Some(report) = adapter.interrupts().take_overdue_report(LIMIT) else { return };
+        adapter.machine.rescues().add(Rescue::UnansweredReport, 1);
+        self.verifier.log(format!(
+            "DxgkCbNotifyInterrupt{report} in a routine of DxgkCbSynchronizeExecution, and expected was DxgkCbQueueDpc and DxgkCbNotifyDpc in the DPC routine: no DPC is \
+             queued for a second [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]"
+        ));
+        let _raised = Raised::to(DISPATCH_LEVEL);
+        adapter.vidsch().notify_dpc();
     }
 
     /// A DDI of a recovery that lasts longer than TdrDdiDelay will not return. [debugger: 0x116]

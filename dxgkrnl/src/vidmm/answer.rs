@@ -1,6 +1,6 @@
 //! What the driver answers to DxgkDdiCreateAllocation, and the rules for it.
 
-use wddm_ddi::km::DXGK_ALLOCATIONINFO;
+use wddm_ddi::km::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0};
 
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::CpuAccess;
@@ -48,6 +48,25 @@ fn check_backing(info: &DXGK_ALLOCATIONINFO, size: u64, backing: Backing) -> Res
     }
 }
 
+/// The rules for flags that do not depend on anything else. [d3dkmddi: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0]
+fn check_flags(flags: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0) -> Result<(), &'static str> {
+    if flags.Overlay() || flags.Capture() {
+        return Err("Overlay or Capture on an adapter without a display");
+    }
+    if flags.Protected() && flags.PermanentSysMem() {
+        return Err("Protected with PermanentSysMem");
+    }
+    // "When the driver sets this member, the driver must also set the CpuVisible member."
+    let cpu_visible = flags.CpuVisible() || flags.CpuVisibleOnDemand();
+    if flags.Cached() && !cpu_visible {
+        return Err("Cached without CpuVisible");
+    }
+    if flags.PermanentSysMem() && !cpu_visible {
+        return Err("PermanentSysMem without CpuVisible");
+    }
+    Ok(())
+}
+
 /// Of the segments only the apertures: memory of the program stays where it is.
 fn only_apertures(placements: [u8; 32], segments: &Segments) -> Result<[u8; 32], &'static str> {
     let mut left = [0; 32];
@@ -77,7 +96,8 @@ pub(super) fn check(
     let placements = placement::order(info, engine, segments)?;
     check_backing(info, size, backing)?;
     let placements = if backing == Backing::New { placements } else { only_apertures(placements, segments)? };
-    if alignment > PAGE_SIZE && !alignment.is_power_of_two() {
+    check_flags(flags)?;
+    if alignment != 0 && !alignment.is_power_of_two() {
         return Err("Alignment is no power of two");
     }
     let medium = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.medium_pages);

@@ -55,7 +55,23 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
     assert!(broken(|info| info.SupportedWriteSegmentSet = 0).contains("SupportedWriteSegmentSet"));
     assert!(broken(|info| info.SupportedWriteSegmentSet = 0b1001).contains("SupportedWriteSegmentSet"));
     assert!(broken(|info| info.EvictionSegmentSet = 0b10).contains("EvictionSegmentSet"));
-    assert!(broken(|info| info.u.Alignment = 12288).contains("Alignment"));
+    for alignment in [12288, 3, 100] {
+        assert!(broken(|info| info.u.Alignment = alignment).contains("Alignment"), "{alignment}");
+    }
+    let mut small = good();
+    small.u.Alignment = 256;
+    assert_eq!(check(&small, &segments(), false, Backing::New).unwrap().alignment, 4096);
+    let flags = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new;
+    let wrong = [
+        (flags().with_Overlay(true), "Overlay or Capture"),
+        (flags().with_Capture(true), "Overlay or Capture"),
+        (flags().with_Protected(true).with_PermanentSysMem(true), "Protected with PermanentSysMem"),
+        (flags().with_Cached(true), "Cached without CpuVisible"),
+        (flags().with_PermanentSysMem(true), "PermanentSysMem without CpuVisible"),
+    ];
+    for (flags, rule) in wrong {
+        assert!(broken(|info| info.u3.FlagsWddm2 = flags).contains(rule), "{rule}");
+    }
     assert!(broken(|info| info.AllocationPriority = 0).contains("AllocationPriority"));
     assert!(
         broken(|info| {

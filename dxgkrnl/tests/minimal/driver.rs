@@ -39,6 +39,8 @@ pub(crate) struct Adapter {
     pub(crate) registers: *mut u32,
     /// Written at device level, where no interrupt routine runs.
     pub(crate) stopped: bool,
+    /// Address of the physical device object.
+    pub(crate) device_object: usize,
     pub(crate) vram: i64,
     pub(crate) features: DXGK_FEATURE_INTERFACE,
     /// Memory that a test left behind.
@@ -76,7 +78,7 @@ pub(crate) unsafe extern "win64" fn driver_entry(object: PDRIVER_OBJECT, path: *
     unsafe { (imports().DxgkInitialize)(object, path, &raw mut table) }
 }
 
-pub(crate) unsafe extern "win64" fn add_device(_object: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn add_device(object: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
     let block = allocate(size_of::<Adapter>()).cast::<Adapter>();
     let adapter = Adapter {
         mutant: MUTANT.get(),
@@ -84,6 +86,7 @@ pub(crate) unsafe extern "win64" fn add_device(_object: *mut c_void, context: *m
         handle: std::ptr::null_mut(),
         registers: std::ptr::null_mut(),
         stopped: false,
+        device_object: object.addr(),
         vram: 0,
         features: DXGK_FEATURE_INTERFACE::zeroed(),
         forgotten: std::ptr::null_mut(),
@@ -116,6 +119,12 @@ pub(crate) unsafe extern "win64" fn start_device(
     // SAFETY: handle and place are good.
     let status = unsafe { adapter.interface.DxgkCbGetDeviceInformation.unwrap()(adapter.handle, &raw mut info) };
     assert!(status.is_success());
+    assert_eq!(info.PhysicalDeviceObject.addr(), adapter.device_object);
+    let path = info.DeviceRegistryPath;
+    // SAFETY: the text lives as long as the adapter.
+    let path = unsafe { std::slice::from_raw_parts(path.Buffer, usize::from(path.Length / 2)) };
+    let path = String::from_utf16(path).expect("a path");
+    assert!(path.starts_with(r"\Registry\Machine\System\ControlSet001\Control\Class\{f01a9d53"), "{path}");
     // SAFETY: the list lives as long as the adapter.
     let list = unsafe { info.TranslatedResourceList.read() };
     assert_eq!({ list.PartialCount }, 3);

@@ -5,6 +5,7 @@
 
 mod emulate;
 pub(crate) mod inline;
+pub(crate) mod removable;
 pub mod trap;
 
 use std::fs::File;

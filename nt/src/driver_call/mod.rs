@@ -16,12 +16,15 @@
 
 mod bookkeeping;
 mod delivery;
+mod spin_locks;
 mod switch;
 
 pub use bookkeeping::{
     drop_push_lock, enter_critical_region, hold_push_lock, holds_push_lock, in_critical_region, leave_critical_region,
 };
 pub(crate) use delivery::{at_call_site, raise, unwind_to};
+pub use spin_locks::HeldSpinLock;
+pub(crate) use spin_locks::{hold as hold_spin_lock, holder as spin_lock_holder, release as release_spin_lock};
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -118,17 +121,22 @@ pub struct Leftovers {
     pub critical_regions: u32,
     /// Address of a push lock that was not released.
     pub push_lock: Option<usize>,
+    /// A spin lock that was not released, in words.
+    pub spin_lock: Option<String>,
 }
 
 impl Leftovers {
     /// A driver must leave the thread as it found it; `name` is the function that returned.
     pub fn check(&self, name: &str, verifier: &Verifier) {
         if let Some((entered, left)) = self.irql {
+            let lock = self.spin_lock.as_ref().map_or_else(String::new, |lock| format!(", with {lock}"));
             verifier.raise(Bugcheck::new(
                 Bugcheck::IRQL_UNEXPECTED_VALUE,
                 [u64::from(left) << 16 | u64::from(entered) << 8, 0, 0, 0],
-                format!("{name} was entered at IRQL {entered} and returned at {left}"),
+                format!("{name} was entered at IRQL {entered} and returned at {left}{lock}"),
             ));
+        } else if let Some(lock) = &self.spin_lock {
+            verifier.raise(Bugcheck::fatal(format!("{name} returned with {lock}")));
         }
         if let Some(push_lock) = self.push_lock {
             verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
@@ -211,7 +219,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         let unwinds = loaded.image.has_functions();
         Landing { host: &raw const stack, stack: kernel_stack.layout(), image, unwinds }
     });
-    let locks_held = crate::lock::held();
+    let (locks_held, spin_locks) = (crate::lock::held(), spin_locks::held());
     if landing.is_some() {
         IMAGE_HAS_RUN.store(true, Ordering::Relaxed);
     }
@@ -233,6 +241,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
             irql: (left_at != entered_at).then_some((entered_at, left_at)),
             critical_regions: thread.critical_regions.saturating_sub(regions),
             push_lock: thread.push_locks.get(locks).copied(),
+            spin_lock: spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver)),
         };
         thread.critical_regions = regions;
         thread.push_locks.truncate(locks);

@@ -58,7 +58,10 @@ fn a_call_that_returns_reports_what_it_left_raised() {
         7
     });
     assert_eq!(result, Some(7));
-    assert_eq!(leftovers, Leftovers { irql: Some((0, 2)), critical_regions: 1, push_lock: Some(0x1000) });
+    assert_eq!(
+        leftovers,
+        Leftovers { irql: Some((0, 2)), critical_regions: 1, push_lock: Some(0x1000), spin_lock: None }
+    );
     assert_eq!(irql::current(), 0);
     assert!(!in_critical_region());
 }

@@ -58,9 +58,9 @@ pub struct EtwSession {
 }
 
 impl EtwSession {
-    fn wants(self, event: &EVENT_DESCRIPTOR) -> bool {
-        let level = self.level == 0 || event.Level <= self.level;
-        level && (event.Keyword == 0 || self.keywords == 0 || event.Keyword & self.keywords != 0)
+    fn wants(self, level: u8, keyword: u64) -> bool {
+        let of_level = self.level == 0 || level <= self.level;
+        of_level && (keyword == 0 || self.keywords == 0 || keyword & self.keywords != 0)
     }
 }
 
@@ -141,11 +141,16 @@ impl Etw {
         let Some(provider) = state.registrations.get(&handle).map(|registration| registration.provider) else {
             return false;
         };
-        let wanted = state.sessions.iter().any(|(guid, session)| *guid == provider && session.wants(&event.descriptor));
-        if wanted {
+        if state.wants(provider, event.descriptor.Level, event.descriptor.Keyword) {
             state.keep(EtwEvent { provider, ..event });
         }
         true
+    }
+
+    /// True if a session wants events of this level and with these keywords from the provider of a registration.
+    pub fn is_enabled(&self, handle: u64, level: u8, keyword: u64) -> bool {
+        let state = lock(&self.0);
+        state.registrations.get(&handle).is_some_and(|registration| state.wants(registration.provider, level, keyword))
     }
 
     /// A registration is over; false if there is none.
@@ -192,6 +197,10 @@ impl Registration {
 }
 
 impl State {
+    fn wants(&self, provider: GUID, level: u8, keyword: u64) -> bool {
+        self.sessions.iter().any(|(guid, session)| *guid == provider && session.wants(level, keyword))
+    }
+
     fn keep(&mut self, event: EtwEvent) {
         if self.events.len() < EVENTS_MAX { self.events.push(event) } else { self.lost += 1 }
     }

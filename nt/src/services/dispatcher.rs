@@ -14,13 +14,12 @@ use wddm_ddi::types::LARGE_INTEGER;
 
 use super::exceptions::raise_status;
 use super::memory::{field, get, put};
-use super::{STOP_CHECK, check_stopped, good, irql_too_high, nanoseconds};
+use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
 use crate::driver::Export;
 use crate::driver_call::{on_host_stack, stop};
 use crate::fault::Fault;
-use crate::irql;
 use crate::lock::{Condvar, Mutex, lock};
 use crate::unwind::{CallSite, with_call_site};
 
@@ -114,12 +113,6 @@ fn read<T: super::memory::Plain>(object: *mut c_void, offset: usize) -> Result<T
 
 fn write<T: super::memory::Plain>(object: *mut c_void, offset: usize, value: T) -> Result<(), Fault> {
     super::memory::try_put(field(object, offset), value)
-}
-
-fn require_at_most(service: &'static str, level: u8) {
-    if irql::current() > level {
-        stop(irql_too_high(service, 0));
-    }
 }
 
 /// Fills a header, whose list of waiters is empty.
@@ -435,7 +428,7 @@ pub(super) fn wait_for_tests(object: *mut c_void) -> NTSTATUS {
 mod tests {
     use super::*;
     use crate::driver::Driver;
-    use crate::driver_call;
+    use crate::{driver_call, irql};
 
     /// Room for any of the objects.
     #[repr(C, align(8))]

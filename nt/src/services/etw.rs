@@ -11,10 +11,18 @@ use wddm_ddi::status::{
 use wddm_ddi::types::{GUID, NTSTATUS};
 
 use super::{caller, good, passive_caller};
+use crate::driver::Export;
 use crate::driver_call;
 use crate::etw::{EVENT_BYTES_MAX, EtwEvent, Notice, PARTS_MAX, Parts, Registration};
 use crate::fault::{Fault, guarded};
 use crate::irql;
+
+/// The functions that only images import.
+pub(super) const EXPORTS: &[Export] = &[
+    ("EtwWrite", || etw_write as *const () as usize),
+    ("EtwEventEnabled", || etw_event_enabled as *const () as usize),
+    ("EtwProviderEnabled", || etw_provider_enabled as *const () as usize),
+];
 
 pub(crate) unsafe extern "win64" fn etw_register(
     provider: *const GUID,
@@ -138,4 +146,85 @@ pub(crate) unsafe extern "win64" fn etw_write_transfer(
     let event = EtwEvent { provider, descriptor, parts, logged: false, irql: irql::current() };
     let written = driver_call::on_host_stack(|| driver.etw().write(handle, event));
     if written { STATUS_SUCCESS } else { STATUS_INVALID_HANDLE }
+}
+
+/// At any level. [wdm: EtwWrite]
+extern "win64" fn etw_write(
+    handle: u64,
+    descriptor: *const EVENT_DESCRIPTOR,
+    activity: *const GUID,
+    count: u32,
+    data: *const EVENT_DATA_DESCRIPTOR,
+) -> NTSTATUS {
+    if count > PARTS_MAX {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: no requirements that the driver does not have to meet here too: every pointer is checked.
+    unsafe { etw_write_transfer(handle, descriptor, activity, std::ptr::null(), count, data) }
+}
+
+/// TRUE if somebody listens for such an event; FALSE of a handle that is none. At any level. [wdm: EtwEventEnabled]
+extern "win64" fn etw_event_enabled(handle: u64, descriptor: *const EVENT_DESCRIPTOR) -> u8 {
+    const NAME: &str = "EtwEventEnabled";
+    if descriptor.is_null() {
+        return 0;
+    }
+    // SAFETY: numbers, which any bytes are.
+    let descriptor = good(NAME, unsafe { guarded::read(descriptor) });
+    is_enabled(NAME, handle, descriptor.Level, descriptor.Keyword)
+}
+
+/// With a level and keywords of 0, TRUE if somebody listens for any event. At any level. [wdm: EtwProviderEnabled]
+extern "win64" fn etw_provider_enabled(handle: u64, level: u8, keyword: u64) -> u8 {
+    is_enabled("EtwProviderEnabled", handle, level, keyword)
+}
+
+fn is_enabled(service: &'static str, handle: u64, level: u8, keyword: u64) -> u8 {
+    let driver = caller(service);
+    driver_call::on_host_stack(|| driver.etw().is_enabled(handle, level, keyword)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::etw::EtwSession;
+
+    const PROVIDER: GUID = GUID { Data1: 1, Data2: 2, Data3: 3, Data4: [4; 8] };
+
+    fn event(level: u8, keyword: u64) -> EVENT_DESCRIPTOR {
+        EVENT_DESCRIPTOR { Id: 7, Version: 0, Channel: 0, Level: level, Opcode: 0, Task: 0, Keyword: keyword }
+    }
+
+    #[test]
+    fn events_are_written_and_asked_for_at_any_level_as_far_as_a_session_wants_them() {
+        let driver = Driver::for_tests("etw");
+        driver_call::run(&driver, "a function", || {
+            let (mut handle, data, provider, any) = (0, *b"data", PROVIDER, event(0, 0));
+            let part = EVENT_DATA_DESCRIPTOR { Ptr: data.as_ptr().expose_provenance() as u64, Size: 4, Type: 0 };
+            // SAFETY: both places live in this test.
+            let registered = unsafe { etw_register(&raw const provider, None, std::ptr::null_mut(), &raw mut handle) };
+            assert_eq!(registered, STATUS_SUCCESS);
+            let _raised = irql::Raised::to(irql::DEVICE_LEVEL);
+            let write = |event: EVENT_DESCRIPTOR, count| {
+                etw_write(handle, &raw const event, std::ptr::null(), count, &raw const part)
+            };
+            let enabled = |event: EVENT_DESCRIPTOR| etw_event_enabled(handle, &raw const event);
+            assert_eq!((write(event(4, 1), 1), driver.etw().take_events().0.len()), (STATUS_SUCCESS, 0));
+            assert_eq!([enabled(event(0, 0)), etw_provider_enabled(handle, 0, 0)], [0; 2], "nobody listens");
+            driver.etw().set_session(PROVIDER, Some(EtwSession { level: 4, keywords: 6 }));
+            assert_eq!([enabled(event(4, 2)), enabled(event(5, 2)), enabled(event(4, 8))], [1, 0, 0]);
+            let asked = [(0, 0), (4, 4), (5, 4), (4, 1)];
+            let enabled = asked.map(|(level, keyword)| etw_provider_enabled(handle, level, keyword));
+            assert_eq!(enabled, [1, 1, 0, 0]);
+            let none = [etw_event_enabled(handle + 1, &raw const any), etw_event_enabled(handle, std::ptr::null())];
+            assert_eq!(none, [0; 2], "no handle, and no event");
+            assert_eq!(write(event(4, 2), 1), STATUS_SUCCESS);
+            let (events, _) = driver.etw().take_events();
+            assert_eq!((events.len(), &events[0].parts[0].1[..], events[0].irql), (1, &data[..], irql::DEVICE_LEVEL));
+            assert_eq!(write(event(4, 2), PARTS_MAX + 1), STATUS_INVALID_PARAMETER, "more parts than an event has");
+        })
+        .0
+        .unwrap();
+    }
 }

@@ -208,6 +208,9 @@ extern "win64" fn mm_allocate_contiguous_specify_cache(
     let align = if boundary == 0 { Some(PAGE_SIZE) } else { size.checked_next_power_of_two() };
     let fits = size != 0 && (boundary == 0 || (boundary.is_power_of_two() && boundary >= size));
     let found = on_host_stack(|| {
+        if driver.pool().fails_now() {
+            return None;
+        }
         let pages = driver.ram()?.allocate(size, align.filter(|_| fits)?.max(PAGE_SIZE))?;
         let inside = pages.address() >= lowest && pages.address() + size - 1 <= highest;
         inside.then(|| driver.keep_contiguous(pages))
@@ -248,7 +251,7 @@ fn allocate_block(
     step: u64,
     whole: bool,
 ) -> Option<Pages> {
-    let mut bytes = total;
+    let mut bytes = if driver.pool().fails_now() { 0 } else { total };
     while bytes != 0 {
         let pages = driver.ram()?.allocate(bytes, step);
         if let Some(pages) = pages.filter(|pages| pages.address() >= low && pages.address() + bytes - 1 <= high) {

@@ -256,7 +256,10 @@ mod tests {
         let all: BTreeSet<&str> = used.union(&provided).copied().collect();
         let state = |name: &str| if provided.contains(name) { "provided" } else { "missing" };
         let expected: BTreeSet<_> = all.into_iter().map(|name| (name.to_owned(), state(name).to_owned())).collect();
-        let documented = documented();
+        // Names that none of these drivers uses may be documented as missing.
+        let others = |(name, state): &(String, String)| state == "missing" && !used.contains(name.as_str());
+        let documented: BTreeSet<_> =
+            documented().into_iter().filter(|row| !others(row) || provided.contains(row.0.as_str())).collect();
         let wrong: Vec<_> = expected.symmetric_difference(&documented).collect();
         assert_eq!(wrong, Vec::<&(String, String)>::new(), "rows of docs/kernel-services.md that are wrong or missing");
     }

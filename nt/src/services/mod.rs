@@ -4,9 +4,11 @@
 //! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
 
 mod bitmap;
+mod bug_checks;
 mod cm;
 mod crt;
 mod debug;
+mod device_properties;
 mod dispatcher;
 mod etw;
 mod exceptions;
@@ -19,28 +21,31 @@ mod memory;
 mod misc;
 mod pool;
 mod printf;
+mod push_lock;
 mod registry;
 mod registry_table;
 mod resource;
+mod rundown;
 mod spin;
 mod strings;
 mod threads;
+mod time_fields;
 mod version;
+mod work_items;
 
 pub use etw::notify;
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE, POOL_FLAG_RAISE_ON_FAILURE};
-use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_SUCCESS};
+use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS, UNICODE_STRING};
 
 use crate::bugcheck::Bugcheck;
 use crate::bus::inline;
-use crate::device_object;
 use crate::driver::{ControlDevice, Driver, Export, Services};
 use crate::driver_call::{self, stop};
 use crate::fault::{Fault, guarded};
@@ -58,8 +63,8 @@ pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
         KeReleaseSpinLock: ke_release_spin_lock,
         KeEnterCriticalRegion: ke_enter_critical_region,
         KeLeaveCriticalRegion: ke_leave_critical_region,
-        ExAcquirePushLockExclusiveEx: ex_acquire_push_lock_exclusive_ex,
-        ExReleasePushLockExclusiveEx: ex_release_push_lock_exclusive_ex,
+        ExAcquirePushLockExclusiveEx: push_lock::ex_acquire_push_lock_exclusive_ex,
+        ExReleasePushLockExclusiveEx: push_lock::ex_release_push_lock_exclusive_ex,
         KeQueryPerformanceCounter: ke_query_performance_counter,
         MmGetPhysicalAddress: mm_get_physical_address,
         KeGetCurrentProcessorNumberEx: ke_get_current_processor_number_ex,
@@ -67,7 +72,7 @@ pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
         EtwUnregister: etw::etw_unregister,
         EtwSetInformation: etw::etw_set_information,
         EtwWriteTransfer: etw::etw_write_transfer,
-        IoGetDeviceProperty: io_get_device_property,
+        IoGetDeviceProperty: device_properties::io_get_device_property,
         IoOpenDeviceRegistryKey: registry::io_open_device_registry_key,
         ZwQueryValueKey: registry::zw_query_value_key,
         ZwClose: registry::zw_close,
@@ -95,13 +100,16 @@ pub(crate) const INLINE: inline::Kernel = inline::Kernel {
 /// Functions that only images import, by families.
 const EXPORTS: &[&[Export]] = &[
     bitmap::EXPORTS,
+    bug_checks::EXPORTS,
     cm::EXPORTS,
     files::EXPORTS,
     io::EXPORTS,
     io_space::EXPORTS,
     debug::EXPORTS,
+    device_properties::EXPORTS,
     crt::EXPORTS,
     dispatcher::EXPORTS,
+    etw::EXPORTS,
     exceptions::EXPORTS,
     lists::EXPORTS,
     mdl::EXPORTS,
@@ -110,10 +118,13 @@ const EXPORTS: &[&[Export]] = &[
     registry::EXPORTS,
     registry_table::EXPORTS,
     resource::EXPORTS,
+    rundown::EXPORTS,
     spin::EXPORTS,
     strings::EXPORTS,
     threads::EXPORTS,
+    time_fields::EXPORTS,
     version::EXPORTS,
+    work_items::EXPORTS,
 ];
 
 /// KeQueryPerformanceCounter ticks a second, as on current Windows.
@@ -182,6 +193,10 @@ extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const
         None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
     };
     let block = result.unwrap_or_else(|bugcheck| stop(bugcheck));
+    if tag == 0 {
+        let told = format!("ExAllocatePool2 of {bytes} bytes with tag 0 answers NULL, as no tag may be 0");
+        driver_call::on_host_stack(|| caller("ExAllocatePool2").verifier().log(told));
+    }
     if block.is_null() && flags & POOL_FLAG_RAISE_ON_FAILURE != 0 {
         exceptions::raise_status("ExAllocatePool2", site, STATUS_INSUFFICIENT_RESOURCES.0 as u32, &[]);
     }
@@ -230,33 +245,9 @@ fn word<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicUsize {
     unsafe { AtomicUsize::from_ptr(lock) }
 }
 
-unsafe extern "win64" fn ke_acquire_spin_lock_raise_to_dpc(lock: *mut usize) -> KIRQL {
-    let level = irql::current();
-    let at = lock.addr() as u64;
-    if level > DISPATCH_LEVEL {
-        stop(Bugcheck::new(
-            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-            [0x40, u64::from(level), at, 0],
-            format!("spin lock acquired at IRQL {level}, at most DISPATCH_LEVEL is allowed"),
-        ));
-    }
-    let owner = word("KeAcquireSpinLockRaiseToDpc", lock);
-    irql::set(DISPATCH_LEVEL);
-    let me = thread_token();
-    let mut spins = 0_u32;
-    while let Err(holder) = owner.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
-        if holder == me {
-            let reason = "spin lock acquired by the thread that holds it";
-            stop(Bugcheck::new(Bugcheck::SPIN_LOCK_ALREADY_OWNED, [at, 0, 0, 0], reason));
-        }
-        spins = spins.wrapping_add(1);
-        if spins.is_multiple_of(64) {
-            check_stopped();
-            std::thread::yield_now();
-        }
-        std::hint::spin_loop();
-    }
-    level
+with_call_site!(fn ke_acquire_spin_lock_raise_to_dpc(_lock: *mut usize) -> KIRQL => acquire_spin_lock_raised);
+extern "win64" fn acquire_spin_lock_raised(lock: *mut usize, _: usize, _: usize, site: *const CallSite) -> KIRQL {
+    spin::raise_and_acquire("KeAcquireSpinLockRaiseToDpc", lock, site)
 }
 
 unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL) {
@@ -276,11 +267,7 @@ unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL)
             format!("spin lock released to IRQL {new_irql}, which is above DISPATCH_LEVEL"),
         ));
     }
-    let owner = word("KeReleaseSpinLock", lock);
-    if owner.compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
-        let reason = "spin lock released by a thread that does not hold it";
-        stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [at, 0, 0, 0], reason));
-    }
+    spin::release("KeReleaseSpinLock", lock);
     irql::set(new_irql);
 }
 
@@ -302,73 +289,25 @@ unsafe extern "win64" fn ke_leave_critical_region() {
 }
 
 fn irql_too_high(service: &str, address: u64) -> Bugcheck {
+    irql_above(service, address, APC_LEVEL)
+}
+
+fn irql_above(service: &str, address: u64, most: KIRQL) -> Bugcheck {
     let level = irql::current();
-    Bugcheck::new(
-        Bugcheck::IRQL_NOT_LESS_OR_EQUAL,
-        [address, u64::from(level), 1, 0],
-        format!("{service} at IRQL {level}, at most APC_LEVEL is allowed"),
-    )
-}
-
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const WAITED_FOR: u32 = 2;
-
-/// State of a push lock: the low half of its word.
-fn push_lock_state<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicU32 {
-    word(service, lock);
-    // SAFETY: the word was just checked; its low half is aligned and only accessed here.
-    unsafe { AtomicU32::from_ptr(lock.cast()) }
-}
-
-unsafe extern "win64" fn ex_acquire_push_lock_exclusive_ex(lock: *mut usize, _flags: u32) {
-    let at = lock.addr() as u64;
-    if irql::current() > APC_LEVEL {
-        stop(irql_too_high("ExAcquirePushLockExclusiveEx", at));
-    }
-    if irql::current() < APC_LEVEL && !driver_call::in_critical_region() {
-        stop(Bugcheck::fatal("push lock acquired while normal kernel APCs are enabled (KeEnterCriticalRegion first)"));
-    }
-    if driver_call::holds_push_lock(lock.addr()) {
-        stop(Bugcheck::fatal("push lock acquired by the thread that holds it"));
-    }
-    let state = push_lock_state("ExAcquirePushLockExclusiveEx", lock);
-    if state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        while state.swap(WAITED_FOR, Ordering::Acquire) != FREE {
-            wait_on(state, WAITED_FOR);
-            check_stopped();
-        }
-    }
-    driver_call::hold_push_lock(lock.addr());
-}
-
-unsafe extern "win64" fn ex_release_push_lock_exclusive_ex(lock: *mut usize, _flags: u32) {
-    if irql::current() > APC_LEVEL {
-        stop(irql_too_high("ExReleasePushLockExclusiveEx", lock.addr() as u64));
-    }
-    if !driver_call::drop_push_lock(lock.addr()) {
-        stop(Bugcheck::fatal("push lock released by a thread that does not hold it"));
-    }
-    let state = push_lock_state("ExReleasePushLockExclusiveEx", lock);
-    if state.swap(FREE, Ordering::Release) == WAITED_FOR {
-        // SAFETY: a wake names an address only; nothing is accessed.
-        unsafe { libc::syscall(libc::SYS_futex, state.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
-    }
-}
-
-/// Sleeps while the word has this value, for a bounded time.
-fn wait_on(state: &AtomicU32, value: u32) {
-    let timeout = libc::timespec { tv_sec: 0, tv_nsec: STOP_CHECK.subsec_nanos().into() };
-    // SAFETY: word and timeout live across the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            state.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            &raw const timeout,
-        )
+    let allowed = match most {
+        PASSIVE_LEVEL => "PASSIVE_LEVEL is required",
+        APC_LEVEL => "at most APC_LEVEL is allowed",
+        _ => "at most DISPATCH_LEVEL is allowed",
     };
+    let reason = format!("{service} at IRQL {level}, {allowed}");
+    Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [address, u64::from(level), 1, 0], reason)
+}
+
+/// Stops the machine if the caller is above a level.
+fn require_at_most(service: &'static str, most: KIRQL) {
+    if irql::current() > most {
+        stop(irql_above(service, 0, most));
+    }
 }
 
 unsafe extern "win64" fn ke_query_performance_counter(frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER {
@@ -402,30 +341,6 @@ unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSIC
             "MmGetPhysicalAddress of {address:p}, which is not memory of DxgkCbAllocateContiguousMemory"
         ))),
     }
-}
-
-unsafe extern "win64" fn io_get_device_property(
-    device: *mut c_void,
-    property: i32,
-    length: u32,
-    buffer: *mut c_void,
-    needed: *mut u32,
-) -> NTSTATUS {
-    const NAME: &str = "IoGetDeviceProperty";
-    require_passive(NAME);
-    let bytes = match driver_call::on_host_stack(|| device_object::property(device.addr(), property)) {
-        Some(Ok(bytes)) => bytes,
-        Some(Err(status)) => return status,
-        None => stop(Bugcheck::fatal(format!("{NAME} of {device:p}, which is no device object"))),
-    };
-    // SAFETY: a place for a number, which the driver passes.
-    good(NAME, unsafe { guarded::write(needed, bytes.len() as u32) });
-    if bytes.len() > length as usize {
-        return STATUS_BUFFER_TOO_SMALL;
-    }
-    // SAFETY: the driver's buffer has `length` bytes, which these do not exceed.
-    good(NAME, unsafe { guarded::write_bytes(buffer.cast(), &bytes) });
-    STATUS_SUCCESS
 }
 
 unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
@@ -474,37 +389,6 @@ mod tests {
     }
 
     #[test]
-    fn push_locks_exclude_other_threads() {
-        let driver = Driver::for_tests("push");
-        let lock = Arc::new(AtomicUsize::new(0));
-        let shared = Arc::new(AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                let (driver, lock, shared) = (&driver, &lock, &shared);
-                scope.spawn(move || {
-                    let (_, leftovers) = driver_call::run(driver, "a function", || {
-                        for _ in 0..1000 {
-                            // SAFETY: the lock word lives in this test.
-                            unsafe { ke_enter_critical_region() };
-                            // SAFETY: as above.
-                            unsafe { ex_acquire_push_lock_exclusive_ex(lock.as_ptr(), 0) };
-                            let value = shared.load(Ordering::Relaxed);
-                            std::hint::spin_loop();
-                            shared.store(value + 1, Ordering::Relaxed);
-                            // SAFETY: as above.
-                            unsafe { ex_release_push_lock_exclusive_ex(lock.as_ptr(), 0) };
-                            // SAFETY: as above.
-                            unsafe { ke_leave_critical_region() };
-                        }
-                    });
-                    assert_eq!(leftovers, Default::default());
-                });
-            }
-        });
-        assert_eq!(shared.load(Ordering::Relaxed), 4000);
-    }
-
-    #[test]
     fn misused_locks_stop_the_machine_with_their_codes() {
         let lock = AtomicUsize::new(0);
         let bugcheck = stops(|| {
@@ -531,7 +415,7 @@ mod tests {
         let bugcheck = stops(|| unsafe { ke_release_spin_lock(other.as_ptr(), 0) });
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x32));
         // SAFETY: as above.
-        let bugcheck = stops(|| unsafe { ex_acquire_push_lock_exclusive_ex(other.as_ptr(), 0) });
+        let bugcheck = stops(|| unsafe { push_lock::ex_acquire_push_lock_exclusive_ex(other.as_ptr(), 0) });
         assert_eq!(bugcheck.code, 0x113);
         // SAFETY: no argument.
         let bugcheck = stops(|| unsafe { ke_leave_critical_region() });

@@ -6,7 +6,9 @@ use wddm_ddi::nt::{POOL_FLAG_NON_PAGED, POOL_FLAG_UNINITIALIZED};
 
 use super::memory::{field, get, put};
 use super::{ex_allocate_pool2, ex_free_pool_with_tag, lists};
+use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
+use crate::driver_call::stop;
 
 pub(super) const EXPORTS: &[Export] = &[
     ("ExAllocatePoolWithTag", || ex_allocate_pool_with_tag as *const () as usize),
@@ -36,6 +38,10 @@ const BYTES: usize = 128;
 extern "win64" fn ex_allocate_pool_with_tag(kind: u32, bytes: usize, tag: u32) -> *mut c_void {
     let place = if kind & PAGED != 0 { POOL_FLAG_PAGED } else { POOL_FLAG_NON_PAGED };
     let zero = if kind & ZERO != 0 { 0 } else { POOL_FLAG_UNINITIALIZED };
+    if tag == 0 {
+        let parameters = [0x9b, u64::from(kind), bytes as u64, 0];
+        stop(Bugcheck::new(Bugcheck::BAD_POOL_CALLER, parameters, "ExAllocatePoolWithTag without a tag"));
+    }
     // SAFETY: no pointers among the arguments.
     unsafe { ex_allocate_pool2(place | zero, bytes, tag) }
 }
@@ -114,6 +120,21 @@ mod tests {
         let bugcheck = driver.verifier().bugcheck().unwrap();
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, 0xc000_009a), "{bugcheck}");
         assert!(bugcheck.reason.contains("ExAllocatePool2 raised exception 0xc000009a"), "{bugcheck}");
+    }
+
+    #[test]
+    fn pool_without_a_tag_is_refused_by_the_newest_function_and_stops_the_machine_by_the_older_ones() {
+        // "Tag is set to 0 or invalid POOL_FLAGS are specified": NULL. [wdm: ExAllocatePool2]
+        let driver = Driver::for_tests("no tag");
+        // SAFETY: no pointers among the arguments.
+        let block = driver_call::run(&driver, "a function", || unsafe { ex_allocate_pool2(0x40, 16, 0) }).0.unwrap();
+        assert!(block.is_null());
+        assert_eq!(driver.verifier().bugcheck(), None);
+        let told = driver.verifier().log_lines().concat();
+        assert!(told.contains("ExAllocatePool2 of 16 bytes with tag 0 answers NULL"), "{told}");
+        assert!(driver_call::run(&driver, "a function", || ex_allocate_pool_with_tag(512, 16, 0)).0.is_none());
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!((bugcheck.code, bugcheck.parameters[..3].to_vec()), (0xc2, vec![0x9b, 512, 16]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // UNSAFETY: kernel services with raw arguments.
-//! Keys of the registry, which drivers open by a device or by a path, read and change. The kernel does not check access rights of handles that its own
-//! components use, so what a handle was opened for does not matter here either.
+//! Keys of the registry, which drivers open by a device or by a path, read and change. A handle that was opened without the right to set values or to delete the key does not do
+//! so, as the pages of these functions say; other rights are not looked at.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use wddm_ddi::nt::{
     PLUGPLAY_REGKEY_CURRENT_HWPROFILE, PLUGPLAY_REGKEY_DEVICE, PLUGPLAY_REGKEY_DRIVER,
 };
 use wddm_ddi::status::{
-    NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES,
+    NTSTATUS, STATUS_ACCESS_DENIED, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES,
     STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_SUCCESS,
 };
 use wddm_ddi::types::{HANDLE, UNICODE_STRING};
@@ -21,7 +21,7 @@ use crate::device_object;
 use crate::driver::{Driver, Export};
 use crate::driver_call::{on_host_stack, stop};
 use crate::fault::guarded;
-use crate::registry::{RegistryKey, RegistryValue};
+use crate::registry::{KeyRights, RegistryKey, RegistryValue};
 
 /// The functions that only images import.
 pub(super) const EXPORTS: &[Export] = &[
@@ -45,8 +45,27 @@ fn status_of(answer: Answer) -> NTSTATUS {
 
 /// The key of a handle. Stops the machine if it is not open.
 pub(super) fn key_of(service: &'static str, driver: &Driver, handle: HANDLE) -> RegistryKey {
+    opened(service, driver, handle).0
+}
+
+/// As [`key_of`], with the rights of the handle.
+fn opened(service: &'static str, driver: &Driver, handle: HANDLE) -> (RegistryKey, KeyRights) {
     let key = on_host_stack(|| driver.keys().get(handle.addr()));
     key.unwrap_or_else(|| invalid_handle(service, handle))
+}
+
+/// As [`key_of`], for a change that needs a right of the handle.
+///
+/// # Errors
+/// STATUS_ACCESS_DENIED for a handle that was opened without it.
+fn changed(
+    service: &'static str,
+    driver: &Driver,
+    handle: HANDLE,
+    right: fn(KeyRights) -> bool,
+) -> Answer<RegistryKey> {
+    let (key, rights) = opened(service, driver, handle);
+    if right(rights) { Ok(key) } else { Err(STATUS_ACCESS_DENIED) }
 }
 
 /// RootDirectory and ObjectName of an OBJECT_ATTRIBUTES; 0 and an empty name for none. [wdm: OBJECT_ATTRIBUTES]
@@ -80,24 +99,24 @@ fn place(service: &'static str, driver: &Driver, attributes: *mut c_void) -> Ans
 }
 
 /// Gives the driver a handle of a key.
-fn give(service: &'static str, driver: &Driver, opened: *mut HANDLE, key: RegistryKey) {
-    let handle = on_host_stack(|| driver.keys().open(key));
+fn give(service: &'static str, driver: &Driver, opened: *mut HANDLE, key: RegistryKey, access: u32) {
+    let handle = on_host_stack(|| driver.keys().open(key, KeyRights::of(access)));
     // SAFETY: a place for a handle, which the driver passes.
     good(service, unsafe { guarded::write(opened, std::ptr::without_provenance_mut(handle)) });
 }
 
 /// Errors: those of [`place`]; STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_NAME_INVALID. [wdm: ZwOpenKey]
-extern "win64" fn zw_open_key(opened: *mut HANDLE, _access: u32, attributes: *mut c_void) -> NTSTATUS {
+extern "win64" fn zw_open_key(opened: *mut HANDLE, access: u32, attributes: *mut c_void) -> NTSTATUS {
     const NAME: &str = "ZwOpenKey";
     let driver = passive_caller(NAME);
     let key = place(NAME, &driver, attributes).and_then(|(root, path)| on_host_stack(|| root.open(&path)));
-    status_of(key.map(|key| give(NAME, &driver, opened, key)))
+    status_of(key.map(|key| give(NAME, &driver, opened, key, access)))
 }
 
 /// Opens a key or makes it; of the keys before it all must be there. Errors: as [`zw_open_key`]; STATUS_INSUFFICIENT_RESOURCES. [wdm: ZwCreateKey]
 extern "win64" fn zw_create_key(
     opened: *mut HANDLE,
-    _access: u32,
+    access: u32,
     attributes: *mut c_void,
     _title_index: u32,
     _class: *mut UNICODE_STRING,
@@ -110,12 +129,12 @@ extern "win64" fn zw_create_key(
     let driver = passive_caller(NAME);
     let key = place(NAME, &driver, attributes).and_then(|(root, path)| on_host_stack(|| root.create(&path)));
     status_of(key.map(|(key, made)| {
-        give(NAME, &driver, opened, key);
+        give(NAME, &driver, opened, key, access);
         put_if(NAME, disposition, if made { REG_CREATED_NEW_KEY } else { REG_OPENED_EXISTING_KEY });
     }))
 }
 
-/// Sets a value of a type, whose bytes the registry does not look at. Errors: STATUS_KEY_DELETED; STATUS_INVALID_PARAMETER for a name that is too long;
+/// Sets a value of a type, whose bytes the registry does not look at. Errors: STATUS_ACCESS_DENIED; STATUS_KEY_DELETED; STATUS_INVALID_PARAMETER for a name that is too long;
 /// STATUS_INSUFFICIENT_RESOURCES. [wdm: ZwSetValueKey]
 extern "win64" fn zw_set_value_key(
     handle: HANDLE,
@@ -127,7 +146,10 @@ extern "win64" fn zw_set_value_key(
 ) -> NTSTATUS {
     const NAME: &str = "ZwSetValueKey";
     let driver = passive_caller(NAME);
-    let key = key_of(NAME, &driver, handle);
+    let key = match changed(NAME, &driver, handle, |rights| rights.set_value) {
+        Ok(key) => key,
+        Err(status) => return status,
+    };
     let name = text_of(NAME, name).unwrap_or_default();
     if size > RegistryValue::LARGEST {
         return STATUS_INSUFFICIENT_RESOURCES;
@@ -136,21 +158,22 @@ extern "win64" fn zw_set_value_key(
     status_of(on_host_stack(|| key.set(&name, RegistryValue::of_bytes(kind, data))))
 }
 
-/// Errors: STATUS_KEY_DELETED; STATUS_OBJECT_NAME_NOT_FOUND. [wdm: ZwDeleteValueKey]
+/// "The KeyHandle handle does not have the KEY_SET_VALUE access": STATUS_ACCESS_DENIED. Further errors: STATUS_KEY_DELETED; STATUS_OBJECT_NAME_NOT_FOUND.
+/// [wdm: ZwDeleteValueKey]
 extern "win64" fn zw_delete_value_key(handle: HANDLE, name: *mut UNICODE_STRING) -> NTSTATUS {
     const NAME: &str = "ZwDeleteValueKey";
     let driver = passive_caller(NAME);
-    let key = key_of(NAME, &driver, handle);
+    let key = changed(NAME, &driver, handle, |rights| rights.set_value);
     let name = text_of(NAME, name).unwrap_or_default();
-    status_of(on_host_stack(|| key.delete_value(&name)))
+    status_of(key.and_then(|key| on_host_stack(|| key.delete_value(&name))))
 }
 
-/// Errors: STATUS_KEY_DELETED; STATUS_CANNOT_DELETE for a key with others below it. [wdm: ZwDeleteKey]
+/// Errors: STATUS_ACCESS_DENIED; STATUS_KEY_DELETED; STATUS_CANNOT_DELETE for a key with others below it. [wdm: ZwDeleteKey]
 extern "win64" fn zw_delete_key(handle: HANDLE) -> NTSTATUS {
     const NAME: &str = "ZwDeleteKey";
     let driver = passive_caller(NAME);
-    let key = key_of(NAME, &driver, handle);
-    status_of(on_host_stack(|| key.delete()))
+    let key = changed(NAME, &driver, handle, |rights| rights.delete);
+    status_of(key.and_then(|key| on_host_stack(|| key.delete())))
 }
 
 /// There is no disk that changes would have to be on. [wdm: ZwFlushKey]
@@ -271,7 +294,7 @@ extern "win64" fn zw_enumerate_value_key(
 pub(super) unsafe extern "win64" fn io_open_device_registry_key(
     device: *mut c_void,
     kind: u32,
-    _access: u32,
+    access: u32,
     opened: *mut HANDLE,
 ) -> NTSTATUS {
     const NAME: &str = "IoOpenDeviceRegistryKey";
@@ -288,7 +311,7 @@ pub(super) unsafe extern "win64" fn io_open_device_registry_key(
         }
         _ => return STATUS_INVALID_PARAMETER,
     };
-    give(NAME, &driver, opened, key);
+    give(NAME, &driver, opened, key, access);
     STATUS_SUCCESS
 }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use wddm_ddi::status::STATUS_OBJECT_NAME_NOT_FOUND;
 
 const NUMBER: u32 = 0x0102_0304;
+const KEY_READ: u32 = 0x2_0019;
+const KEY_ALL_ACCESS: u32 = 0xf_003f;
 
 fn device() -> DeviceObject {
     let object = DeviceObject::new(Location { bus: next_bus(), device: 0, function: 0 }, None);
@@ -140,13 +142,14 @@ fn at<T>(root: HANDLE, path: &str, call: impl FnOnce(*mut c_void) -> T) -> T {
 
 fn open_path(root: HANDLE, path: &str) -> (NTSTATUS, HANDLE) {
     let mut key = std::ptr::null_mut();
-    (at(root, path, |attributes| zw_open_key(&raw mut key, 0, attributes)), key)
+    (at(root, path, |attributes| zw_open_key(&raw mut key, KEY_ALL_ACCESS, attributes)), key)
 }
 
 fn create_path(root: HANDLE, path: &str) -> (NTSTATUS, HANDLE, u32) {
     let (mut key, mut disposition) = (std::ptr::null_mut(), 0);
     let class = std::ptr::null_mut();
-    let create = |attributes| zw_create_key(&raw mut key, 0, attributes, 0, class, 0, &raw mut disposition);
+    let create =
+        |attributes| zw_create_key(&raw mut key, KEY_ALL_ACCESS, attributes, 0, class, 0, &raw mut disposition);
     (at(root, path, create), key, disposition)
 }
 
@@ -275,4 +278,26 @@ fn a_value_that_is_too_large_is_refused_before_it_is_read() {
     let stopped = run(&driver, || set(std::ptr::without_provenance_mut(0x20), "a", 4, &[0; 4]));
     assert_eq!(stopped, None);
     assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::INVALID_KERNEL_HANDLE);
+}
+
+#[test]
+fn a_handle_that_was_opened_for_reading_changes_nothing() {
+    // "must have been opened with the KEY_SET_VALUE DesiredAccess flag set for this call to succeed" [wdm: ZwSetValueKey]
+    let driver = writer();
+    run(&driver, || {
+        let (_, writable, _) = create_path(NONE, &format!(r"{SERVICE}\Rights"));
+        assert_eq!(set(writable, "There", 4, &[1, 0, 0, 0]), STATUS_SUCCESS);
+        let mut key = std::ptr::null_mut();
+        let open = |attributes| zw_open_key(&raw mut key, KEY_READ, attributes);
+        assert_eq!(at(writable, "", open), STATUS_SUCCESS);
+        assert_eq!(set(key, "New", 4, &[1, 0, 0, 0]), STATUS_ACCESS_DENIED);
+        let mut there = name("There");
+        assert_eq!(zw_delete_value_key(key, &raw mut there.string), STATUS_ACCESS_DENIED);
+        assert_eq!(zw_delete_key(key), STATUS_ACCESS_DENIED);
+        assert_eq!(query::<16>(key, "There", KEY_VALUE_PARTIAL_INFORMATION_CLASS).0, STATUS_SUCCESS, "it is there");
+        assert_eq!(query::<16>(key, "New", KEY_VALUE_PARTIAL_INFORMATION_CLASS).0, STATUS_OBJECT_NAME_NOT_FOUND);
+        [key, writable].into_iter().for_each(close);
+    })
+    .unwrap();
+    assert_eq!(driver.verifier().bugcheck(), None);
 }

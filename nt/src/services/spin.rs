@@ -7,13 +7,13 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 use wddm_ddi::types::KIRQL;
 
 use super::memory::{field, get, put};
-use super::{
-    check_stopped, irql_too_high, ke_acquire_spin_lock_raise_to_dpc, ke_release_spin_lock, thread_token, word,
-};
+use super::{check_stopped, irql_too_high, ke_release_spin_lock, thread_token, word};
 use crate::bugcheck::Bugcheck;
+use crate::calls;
 use crate::driver::Export;
-use crate::driver_call::{on_host_stack, stop};
+use crate::driver_call::{self, on_host_stack, stop};
 use crate::irql;
+use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("KeInitializeSpinLock", || ke_initialize_spin_lock as *const () as usize),
@@ -53,28 +53,81 @@ fn try_acquire(service: &'static str, lock: *mut usize) -> bool {
     word(service, lock).compare_exchange(0, thread_token(), Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Acquires without a change of level.
+/// Raises to DISPATCH_LEVEL and acquires; the level before.
+pub(super) fn raise_and_acquire(service: &'static str, lock: *mut usize, site: *const CallSite) -> KIRQL {
+    let level = irql::current();
+    if level > DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x40, u64::from(level), lock.addr() as u64, 0],
+            format!("spin lock acquired at IRQL {level}, at most DISPATCH_LEVEL is allowed"),
+        ));
+    }
+    word(service, lock);
+    irql::set(DISPATCH_LEVEL);
+    acquire_at(service, lock, site);
+    level
+}
+
+/// Acquires without a change of level, for a service.
 pub(super) fn acquire(service: &'static str, lock: *mut usize) {
+    acquire_at(service, lock, std::ptr::null());
+}
+
+fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
     let owner = word(service, lock);
     let me = thread_token();
     let mut spins = 0_u32;
     while let Err(holder) = owner.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
         if holder == me {
-            let reason = format!("{service} by the thread that holds the spin lock");
+            let reason = format!("{service} by the thread that holds it: {}", told(lock));
             stop(Bugcheck::new(Bugcheck::SPIN_LOCK_ALREADY_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
         }
         spins = spins.wrapping_add(1);
         if spins.is_multiple_of(64) {
             check_stopped();
+            check_late(service, lock);
             std::thread::yield_now();
         }
         std::hint::spin_loop();
+    }
+    note(lock, site);
+}
+
+/// The lock is the thread's now.
+fn note(lock: *mut usize, site: *const CallSite) {
+    // SAFETY: the place where the call came from, for the length of the call, or NULL.
+    let instruction = unsafe { site.as_ref() }.map_or(0, |site| site.call().0);
+    driver_call::hold_spin_lock(lock.addr(), instruction);
+}
+
+/// The lock with its holder, in words.
+fn told(lock: *mut usize) -> String {
+    let unknown = || format!("spin lock {lock:p}, whose holder is not known");
+    let told = || Some(driver_call::spin_lock_holder(lock.addr())?.describe(driver_call::current()?.as_ref()));
+    on_host_stack(|| told().unwrap_or_else(unknown))
+}
+
+/// Stops the machine if the watchdog finds that the call has waited too long for a lock.
+fn check_late(service: &str, lock: *mut usize) {
+    if !calls::is_ending() {
+        return;
+    }
+    let verdict = driver_call::current().and_then(|driver| driver.verifier().calls().verdict());
+    if let Some(mut bugcheck) = verdict {
+        bugcheck.reason = format!("{}: it waits in {service} for {}", bugcheck.reason, told(lock));
+        stop(bugcheck);
     }
 }
 
 /// Releases without a change of level.
 pub(super) fn release(service: &'static str, lock: *mut usize) {
-    if word(service, lock).compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+    let owner = word(service, lock);
+    // Before another thread can acquire it.
+    if owner.load(Ordering::Relaxed) == thread_token() {
+        driver_call::release_spin_lock(lock.addr());
+    }
+    if owner.compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
         let reason = format!("{service} by a thread that does not hold the spin lock");
         stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
     }
@@ -92,10 +145,11 @@ fn require_dispatch(service: &'static str, violation: u64, lock: *mut usize) {
     }
 }
 
-extern "win64" fn ke_acquire_spin_lock_at_dpc_level(lock: *mut usize) {
+with_call_site!(fn ke_acquire_spin_lock_at_dpc_level(_lock: *mut usize) -> () => acquire_at_dpc_level);
+extern "win64" fn acquire_at_dpc_level(lock: *mut usize, _: usize, _: usize, site: *const CallSite) {
     const NAME: &str = "KeAcquireSpinLockAtDpcLevel";
     require_dispatch(NAME, 0x41, lock);
-    acquire(NAME, lock);
+    acquire_at(NAME, lock, site);
 }
 
 extern "win64" fn ke_release_spin_lock_from_dpc_level(lock: *mut usize) {
@@ -104,10 +158,15 @@ extern "win64" fn ke_release_spin_lock_from_dpc_level(lock: *mut usize) {
     release(NAME, lock);
 }
 
-extern "win64" fn ke_try_to_acquire_spin_lock(lock: *mut usize) -> u8 {
+with_call_site!(fn ke_try_to_acquire_spin_lock(_lock: *mut usize) -> u8 => try_to_acquire);
+extern "win64" fn try_to_acquire(lock: *mut usize, _: usize, _: usize, site: *const CallSite) -> u8 {
     const NAME: &str = "KeTryToAcquireSpinLockAtDpcLevel";
     require_dispatch(NAME, 0x41, lock);
-    try_acquire(NAME, lock).into()
+    let acquired = try_acquire(NAME, lock);
+    if acquired {
+        note(lock, site);
+    }
+    acquired.into()
 }
 
 /// TRUE if the lock is free.
@@ -115,10 +174,10 @@ extern "win64" fn ke_test_spin_lock(lock: *mut usize) -> u8 {
     (get("KeTestSpinLock", lock) == 0).into()
 }
 
-extern "win64" fn ke_acquire_in_stack(lock: *mut usize, handle: *mut c_void) {
+with_call_site!(fn ke_acquire_in_stack(_lock: *mut usize, _handle: *mut c_void) -> () => acquire_in_stack);
+extern "win64" fn acquire_in_stack(lock: *mut usize, handle: *mut c_void, _: usize, site: *const CallSite) {
     const NAME: &str = "KeAcquireInStackQueuedSpinLock";
-    // SAFETY: the lock is checked there.
-    let level = unsafe { ke_acquire_spin_lock_raise_to_dpc(lock) };
+    let level = raise_and_acquire(NAME, lock, site);
     put(NAME, field(handle, QUEUE_LOCK), lock);
     put(NAME, field(handle, QUEUE_IRQL), level);
 }
@@ -130,9 +189,17 @@ extern "win64" fn ke_release_in_stack(handle: *mut c_void) {
     unsafe { ke_release_spin_lock(lock, level) };
 }
 
-extern "win64" fn ke_acquire_in_stack_at_dpc_level(lock: *mut usize, handle: *mut c_void) {
-    ke_acquire_spin_lock_at_dpc_level(lock);
-    put("KeAcquireInStackQueuedSpinLockAtDpcLevel", field(handle, QUEUE_LOCK), lock);
+with_call_site!(fn ke_acquire_in_stack_at_dpc_level(_lock: *mut usize, _handle: *mut c_void) -> () => acquire_in_stack_at_dpc_level);
+extern "win64" fn acquire_in_stack_at_dpc_level(
+    lock: *mut usize,
+    handle: *mut c_void,
+    _: usize,
+    site: *const CallSite,
+) {
+    const NAME: &str = "KeAcquireInStackQueuedSpinLockAtDpcLevel";
+    require_dispatch(NAME, 0x41, lock);
+    acquire_at(NAME, lock, site);
+    put(NAME, field(handle, QUEUE_LOCK), lock);
 }
 
 extern "win64" fn ke_release_in_stack_from_dpc_level(handle: *mut c_void) {
@@ -239,26 +306,78 @@ mod tests {
         driver.verifier().bugcheck().unwrap()
     }
 
+    // SAFETY of these: the locks live in the tests.
+
+    fn acquire_in_stack(lock: *mut usize, handle: *mut c_void) {
+        // SAFETY: as above.
+        unsafe { ke_acquire_in_stack(lock, handle) }
+    }
+
+    fn acquire_at_dpc_level(lock: *mut usize) {
+        // SAFETY: as above.
+        unsafe { ke_acquire_spin_lock_at_dpc_level(lock) }
+    }
+
+    fn try_at_dpc_level(lock: *mut usize) -> u8 {
+        // SAFETY: as above.
+        unsafe { ke_try_to_acquire_spin_lock(lock) }
+    }
+
     #[test]
     fn spin_locks_are_taken_in_every_form() {
         let (mut lock, mut handle) = (0_usize, Object([0; MUTEX_BYTES]));
         let (lock, handle) = (&raw mut lock, (&raw mut handle).cast());
         let driver = Driver::for_tests("forms");
         let (result, leftovers) = driver_call::run(&driver, "a function", || {
-            ke_acquire_in_stack(lock, handle);
-            assert_eq!((irql::current(), ke_test_spin_lock(lock), ke_try_to_acquire_spin_lock(lock)), (2, 0, 0));
+            acquire_in_stack(lock, handle);
+            assert_eq!((irql::current(), ke_test_spin_lock(lock), try_at_dpc_level(lock)), (2, 0, 0));
             ke_release_in_stack(handle);
             let level = ke_raise_irql_to_dpc_level();
-            ke_acquire_in_stack_at_dpc_level(lock, handle);
+            // SAFETY: as above.
+            unsafe { ke_acquire_in_stack_at_dpc_level(lock, handle) };
             ke_release_in_stack_from_dpc_level(handle);
-            assert_eq!(ke_try_to_acquire_spin_lock(lock), 1);
+            assert_eq!(try_at_dpc_level(lock), 1);
             ke_release_spin_lock_from_dpc_level(lock);
             ke_lower_irql(level);
             ke_test_spin_lock(lock)
         });
         assert_eq!((result, leftovers), (Some(1), Default::default()));
-        assert_eq!(stops(|| ke_acquire_spin_lock_at_dpc_level(lock)).code, 0xc4);
+        assert_eq!(stops(|| acquire_at_dpc_level(lock)).code, 0xc4);
         assert_eq!(stops(|| ke_lower_irql(2)).parameters[..3], [0x31, 0, 2]);
+    }
+
+    #[test]
+    fn a_spin_lock_that_is_not_released_is_named_with_the_thread_that_holds_it() {
+        let (lock, thread) = (Box::into_raw(Box::new(0_usize)), calls::thread_id());
+        let driver = Driver::for_tests("left");
+        let (result, leftovers) = driver_call::run(&driver, "a function", || {
+            ke_raise_irql_to_dpc_level();
+            acquire_at_dpc_level(lock);
+            let lock = lock.expose_provenance();
+            std::thread::scope(|scope| {
+                let asks =
+                    || driver_call::run(&driver, "a function", || told(std::ptr::with_exposed_provenance_mut(lock)));
+                let heard = scope.spawn(asks).join().unwrap().0.unwrap();
+                assert_eq!(heard, format!("spin lock {lock:#x}, which thread {thread} has acquired and not released"));
+            });
+        });
+        assert_eq!(result, Some(()));
+        leftovers.check("a function", driver.verifier());
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        let named = format!("returned at 2, with spin lock {lock:p}, which thread {thread} has acquired");
+        assert!(bugcheck.code == 0xc8 && bugcheck.reason.contains(&named), "{bugcheck}");
+        let (_, leftovers) = driver_call::run(&driver, "a function", || ());
+        assert_eq!(leftovers, Default::default(), "told once");
+        let driver = Driver::for_tests("lowered");
+        let other = Box::into_raw(Box::new(0_usize));
+        let (_, leftovers) = driver_call::run(&driver, "a function", || {
+            ke_raise_irql_to_dpc_level();
+            acquire_at_dpc_level(other);
+            ke_lower_irql(0);
+        });
+        leftovers.check("a function", driver.verifier());
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert!(bugcheck.reason.starts_with(&format!("a function returned with spin lock {other:p}")), "{bugcheck}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Counted strings, conversions between them, and bitmaps. [wdm: RtlInitUnicodeString and its kin]
 
+use wddm_ddi::nt::APC_LEVEL;
 use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
 use wddm_ddi::types::UNICODE_STRING;
 
 use super::memory::{bytes, get, put, put_units, units};
-use super::{ex_allocate_pool2, ex_free_pool_with_tag, text_of};
+use super::{ex_allocate_pool2, ex_free_pool_with_tag, require_at_most, require_passive, text_of};
 use crate::driver::Export;
 
 pub(super) const EXPORTS: &[Export] = &[
@@ -102,7 +103,7 @@ extern "win64" fn rtl_append_unicode(to: String16, from: *const u16) -> NTSTATUS
     if from.is_null() { STATUS_SUCCESS } else { append(NAME, to, &units(NAME, from, LONGEST)) }
 }
 
-/// Units as they are compared: letters of ASCII are alike in both cases if that is asked for.
+/// Units as they are compared: letters of ASCII are alike in both cases if that is asked for. The tables by which Windows knows capital letters are pageable.
 fn folded(service: &'static str, string: *const UNICODE_STRING, fold: u8) -> Vec<u16> {
     let upper = |unit: u16| u8::try_from(unit).map_or(unit, |byte| byte.to_ascii_uppercase().into());
     contents(service, string).into_iter().map(|unit| if fold != 0 { upper(unit) } else { unit }).collect()
@@ -110,15 +111,19 @@ fn folded(service: &'static str, string: *const UNICODE_STRING, fold: u8) -> Vec
 
 extern "win64" fn rtl_compare_unicode_string(a: *const UNICODE_STRING, b: *const UNICODE_STRING, fold: u8) -> i32 {
     const NAME: &str = "RtlCompareUnicodeString";
+    require_passive(NAME);
     folded(NAME, a, fold).cmp(&folded(NAME, b, fold)) as i32
 }
 
 extern "win64" fn rtl_equal_unicode_string(a: *const UNICODE_STRING, b: *const UNICODE_STRING, fold: u8) -> u8 {
-    (rtl_compare_unicode_string(a, b, fold) == 0).into()
+    const NAME: &str = "RtlEqualUnicodeString";
+    require_passive(NAME);
+    (folded(NAME, a, fold) == folded(NAME, b, fold)).into()
 }
 
 extern "win64" fn rtl_prefix_unicode_string(a: *const UNICODE_STRING, b: *const UNICODE_STRING, fold: u8) -> u8 {
     const NAME: &str = "RtlPrefixUnicodeString";
+    require_passive(NAME);
     folded(NAME, b, fold).starts_with(&folded(NAME, a, fold)).into()
 }
 
@@ -145,6 +150,7 @@ extern "win64" fn rtl_ansi_string_to_unicode_string(
     allocate: u8,
 ) -> NTSTATUS {
     const NAME: &str = "RtlAnsiStringToUnicodeString";
+    require_passive(NAME);
     let from = get(NAME, from);
     let text: Vec<u16> = bytes(NAME, from.Buffer.cast(), from.Length.into()).into_iter().map(u16::from).collect();
     let header = match make_room(NAME, to, (text.len() + 1) * 2, allocate) {
@@ -162,6 +168,7 @@ extern "win64" fn rtl_unicode_string_to_ansi_string(
     allocate: u8,
 ) -> NTSTATUS {
     const NAME: &str = "RtlUnicodeStringToAnsiString";
+    require_passive(NAME);
     let text: Vec<u8> = contents(NAME, from).into_iter().map(|unit| u8::try_from(unit).unwrap_or(b'?')).collect();
     let mut header = match make_room(NAME, to, text.len() + 1, allocate) {
         Ok(header) => header,
@@ -177,6 +184,7 @@ extern "win64" fn rtl_unicode_string_to_ansi_string(
 
 extern "win64" fn rtl_free_string(string: String16) {
     const NAME: &str = "RtlFreeUnicodeString";
+    require_at_most(NAME, APC_LEVEL);
     let header = get(NAME, string.cast_const());
     if !header.Buffer.is_null() {
         // SAFETY: the address is looked up.
@@ -187,6 +195,7 @@ extern "win64" fn rtl_free_string(string: String16) {
 
 extern "win64" fn rtl_integer_to_unicode_string(value: u32, base: u32, string: String16) -> NTSTATUS {
     const NAME: &str = "RtlIntegerToUnicodeString";
+    require_passive(NAME);
     let text = match base {
         0 | 10 => value.to_string(),
         2 => format!("{value:b}"),
@@ -205,6 +214,7 @@ extern "win64" fn rtl_integer_to_unicode_string(value: u32, base: u32, string: S
 /// A sign, a prefix 0x, 0o or 0b if the base is 0, and digits as far as they go.
 extern "win64" fn rtl_unicode_string_to_integer(string: *const UNICODE_STRING, base: u32, value: *mut u32) -> NTSTATUS {
     const NAME: &str = "RtlUnicodeStringToInteger";
+    require_passive(NAME);
     let text = text_of(NAME, string).unwrap_or_default();
     let text = text.trim_start_matches(|letter: char| letter <= ' ');
     let (negative, text) = match text.strip_prefix('-') {
@@ -290,5 +300,38 @@ mod tests {
         .unwrap();
         driver.check_unloaded();
         assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn each_function_is_called_at_the_levels_of_its_page() {
+        // [wdm: the field IRQL of the page of each function]
+        type Call = fn(String16);
+        let calls: [(Call, &str); 9] = [
+            (|at| _ = rtl_compare_unicode_string(at, at, 0), "RtlCompareUnicodeString at IRQL 2, PASSIVE_LEVEL"),
+            (|at| _ = rtl_equal_unicode_string(at, at, 0), "RtlEqualUnicodeString at IRQL 2, PASSIVE_LEVEL"),
+            (|at| _ = rtl_prefix_unicode_string(at, at, 0), "RtlPrefixUnicodeString at IRQL 2, PASSIVE_LEVEL"),
+            (|at| _ = rtl_ansi_string_to_unicode_string(at, at, 0), "RtlAnsiStringToUnicodeString at IRQL 2, PASSIVE"),
+            (|at| _ = rtl_unicode_string_to_ansi_string(at, at, 0), "RtlUnicodeStringToAnsiString at IRQL 2, PASSIVE"),
+            (|at| _ = rtl_integer_to_unicode_string(1, 10, at), "RtlIntegerToUnicodeString at IRQL 2, PASSIVE"),
+            (
+                |at| _ = rtl_unicode_string_to_integer(at, 10, std::ptr::null_mut()),
+                "RtlUnicodeStringToInteger at IRQL 2, PASSIVE",
+            ),
+            (|at| rtl_free_string(at), "RtlFreeUnicodeString at IRQL 2, at most APC_LEVEL"),
+            (|at| _ = rtl_append_unicode_string(at, at), ""),
+        ];
+        for (call, told) in calls {
+            let driver = Driver::for_tests("levels");
+            let mut buffer = [0_u16; 8];
+            let mut at = UNICODE_STRING { Length: 0, MaximumLength: 16, Buffer: buffer.as_mut_ptr() };
+            driver_call::run(&driver, "a function", || {
+                let _raised = crate::irql::Raised::to(2);
+                call(&raw mut at);
+            });
+            match driver.verifier().bugcheck() {
+                Some(bugcheck) => assert!(!told.is_empty() && bugcheck.reason.contains(told), "{bugcheck}"),
+                None => assert_eq!(told, "", "the page allows no such level"),
+            }
+        }
     }
 }

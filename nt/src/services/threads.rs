@@ -1,5 +1,5 @@
 // UNSAFETY: calls routines of drivers by the addresses that they gave.
-//! Services for deferred work: system threads, DPCs, timers and work items.
+//! Services for deferred work: system threads, DPCs and timers. Work items are beside this.
 //!
 //! DPCs and timers of a driver are carried out by one thread at DISPATCH_LEVEL; a system thread and a work item have a thread each.
 
@@ -15,10 +15,10 @@ use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, moment}
 use super::memory::{field, get, put, put_if, try_get, try_put};
 use super::{STOP_CHECK, caller, check_stopped, passive_caller, require_passive};
 use crate::bugcheck::Bugcheck;
-use crate::deferred::{Deferred, ThreadObject};
+use crate::deferred::{Deferred, QueuedDpc, ThreadObject};
 use crate::driver::{Driver, Export};
 use crate::driver_call::{self, on_host_stack, stop};
-use crate::irql;
+use crate::irql::{self, RaisedSection};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("PsCreateSystemThread", || ps_create_system_thread as *const () as usize),
@@ -42,9 +42,6 @@ pub(super) const EXPORTS: &[Export] = &[
     ("KeSetTimerEx", || ke_set_timer_ex as *const () as usize),
     ("KeSetCoalescableTimer", || ke_set_coalescable_timer as *const () as usize),
     ("KeCancelTimer", || ke_cancel_timer as *const () as usize),
-    ("IoAllocateWorkItem", || io_allocate_work_item as *const () as usize),
-    ("IoQueueWorkItem", || io_queue_work_item as *const () as usize),
-    ("IoFreeWorkItem", || io_free_work_item as *const () as usize),
 ];
 
 /// Offsets of KDPC and KTIMER. [wdm: KDPC, KTIMER]
@@ -57,21 +54,20 @@ const SIGNAL_STATE: usize = 4;
 /// DpcObject of KOBJECTS, and the importance of most DPCs.
 const DPC_OBJECT: u8 = 0x13;
 const MEDIUM: u8 = 1;
-/// Tag of the pool blocks that are work items.
-const WORK_ITEM_TAG: u32 = u32::from_le_bytes(*b"IoWk");
 type Start = unsafe extern "win64" fn(*mut c_void);
 type Deferring = unsafe extern "win64" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void);
-type Work = unsafe extern "win64" fn(*mut c_void, *mut c_void);
 
+/// Time between two looks at the level of a thread that has queued a DPC.
+const LEVEL_CHECK: Duration = Duration::from_micros(100);
 const SYSTEM_THREAD: &str = "a system thread";
 
 /// An address or number of the driver, on its way to another thread.
-fn pointer(number: usize) -> *mut c_void {
+pub(super) fn pointer(number: usize) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(number)
 }
 
 /// Runs a function of the driver on a thread of its own; false if there is none. The driver and its image stay until it has ended.
-fn spawn(
+pub(super) fn spawn(
     driver: &Arc<Driver>,
     name: &'static str,
     object: Arc<ThreadObject>,
@@ -240,7 +236,7 @@ fn carry_out(driver: &Weak<Driver>, deferred: &Deferred) {
             drop(state);
             let Some(driver) = driver.upgrade() else { return };
             expire(&driver, timer);
-        } else if let Some(dpc) = state.dpcs.pop_front() {
+        } else if let Some(dpc) = state.next_dpc() {
             state.running = Some(dpc);
             drop(state);
             let Some(driver) = driver.upgrade() else { return };
@@ -249,7 +245,9 @@ fn carry_out(driver: &Weak<Driver>, deferred: &Deferred) {
             deferred.notify();
         } else {
             let next = state.timers.values().map(|(at, _)| at.saturating_duration_since(now)).min();
-            drop(deferred.wait(state, next.unwrap_or(Duration::from_secs(1))));
+            // Nobody tells when the level of another thread falls.
+            let most = if state.dpcs.is_empty() { Duration::from_secs(1) } else { LEVEL_CHECK };
+            drop(deferred.wait(state, next.map_or(most, |next| next.min(most))));
         }
     }
 }
@@ -294,13 +292,14 @@ fn run_dpc(driver: &Arc<Driver>, dpc: usize) {
     leftovers.check(NAME, driver.verifier());
 }
 
-/// True if the DPC was not in the queue, which it is now.
+/// True if the DPC was not in the queue, which it is now. It runs on the processor of the calling thread, and so not before the level of that is below DISPATCH_LEVEL.
+/// [kernel: organization of DPC queues]
 fn queue(driver: &Arc<Driver>, dpc: usize) -> bool {
     ensure_worker(driver);
     let mut state = driver.deferred().lock();
-    let new = !state.dpcs.contains(&dpc);
+    let new = !state.is_queued(dpc);
     if new {
-        state.dpcs.push_back(dpc);
+        state.dpcs.push_back(QueuedDpc { address: dpc, section: RaisedSection::current() });
     }
     drop(state);
     driver.deferred().notify();
@@ -311,7 +310,7 @@ extern "win64" fn ke_insert_queue_dpc(dpc: *mut c_void, first: usize, second: us
     const NAME: &str = "KeInsertQueueDpc";
     let driver = caller(NAME);
     let number = dpc.expose_provenance();
-    if on_host_stack(|| driver.deferred().lock().dpcs.contains(&number)) {
+    if on_host_stack(|| driver.deferred().lock().is_queued(number)) {
         return 0;
     }
     put(NAME, field(dpc, DPC_ARGUMENTS), [first, second]);
@@ -322,7 +321,7 @@ extern "win64" fn ke_remove_queue_dpc(dpc: *mut c_void) -> u8 {
     let driver = caller("KeRemoveQueueDpc");
     on_host_stack(|| {
         let mut state = driver.deferred().lock();
-        let place = state.dpcs.iter().position(|queued| *queued == dpc.addr());
+        let place = state.dpcs.iter().position(|queued| queued.address == dpc.addr());
         place.and_then(|place| state.dpcs.remove(place)).is_some().into()
     })
 }
@@ -405,39 +404,6 @@ extern "win64" fn ke_cancel_timer(timer: *mut c_void) -> u8 {
     let was_set = on_host_stack(|| driver.deferred().lock().timers.remove(&timer.addr()).is_some());
     set_timer_flag(NAME, timer, false);
     was_set.into()
-}
-
-/// A work item is a block of pool, so that one that is not freed is found.
-extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
-    const NAME: &str = "IoAllocateWorkItem";
-    let driver = caller(NAME);
-    let block = on_host_stack(|| driver.pool().allocate(wddm_ddi::nt::POOL_FLAG_NON_PAGED, 32, WORK_ITEM_TAG));
-    let block = block.unwrap_or_else(|bugcheck| stop(bugcheck));
-    if !block.is_null() {
-        put(NAME, block.cast(), device);
-    }
-    block
-}
-
-extern "win64" fn io_queue_work_item(item: *mut c_void, routine: usize, _queue: u32, context: *mut c_void) {
-    const NAME: &str = "IoQueueWorkItem";
-    let driver = caller(NAME);
-    let device = get::<*mut c_void>(NAME, item.cast()).expose_provenance();
-    let context = context.expose_provenance();
-    // SAFETY: the driver gave the address as that of such a function.
-    let routine = unsafe { std::mem::transmute::<usize, Work>(routine) };
-    // SAFETY: the driver gave function and arguments for each other.
-    let call = move || unsafe { routine(pointer(device), pointer(context)) };
-    if !on_host_stack(|| spawn(&driver, "a work item", ThreadObject::new(), call)) {
-        stop(Bugcheck::fatal("no thread for a work item"));
-    }
-}
-
-extern "win64" fn io_free_work_item(item: *mut c_void) {
-    let driver = caller("IoFreeWorkItem");
-    if let Err(bugcheck) = on_host_stack(|| driver.pool().free(item, WORK_ITEM_TAG)) {
-        stop(bugcheck);
-    }
 }
 
 #[cfg(test)]
@@ -543,6 +509,41 @@ mod tests {
     }
 
     #[test]
+    fn a_dpc_that_is_queued_at_dispatch_level_runs_when_the_level_falls_below_it() {
+        let driver = Driver::for_tests("raised");
+        let (raised, other, dpcs) = (counter(), counter(), [object(), object()].map(|dpc| dpc.expose_provenance()));
+        let begin = |dpc, counter| {
+            let dpc = pointer(dpc);
+            ke_initialize_dpc(dpc, count_at_dispatch as *const () as usize, at(counter).expose_provenance());
+            assert_eq!(ke_insert_queue_dpc(dpc, 1, 0), 1);
+        };
+        run(&driver, || {
+            irql::set(DISPATCH_LEVEL);
+            begin(dpcs[0], raised);
+            // One of another processor, which comes behind it in the queue, has run.
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    run(&driver, || {
+                        begin(dpcs[1], other);
+                        while other.load(Ordering::SeqCst) == 0 {
+                            std::thread::yield_now();
+                        }
+                    });
+                });
+            });
+            assert_eq!(raised.load(Ordering::SeqCst), 0, "the level is still DISPATCH_LEVEL");
+            assert_eq!(ke_insert_queue_dpc(pointer(dpcs[0]), 1, 0), 0, "it is in the queue");
+            irql::set(irql::DEVICE_LEVEL);
+            irql::set(DISPATCH_LEVEL);
+            assert_eq!(raised.load(Ordering::SeqCst), 0, "the level was never below");
+            irql::set(0);
+            ke_flush_queued_dpcs();
+            assert_eq!(raised.load(Ordering::SeqCst), 201);
+        });
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
     fn a_timer_queues_its_dpc_and_ends_waits_and_one_that_is_cancelled_does_not() {
         let driver = Driver::for_tests("timers");
         let (counter, dpc, timer) = (counter(), object(), object());
@@ -572,29 +573,5 @@ mod tests {
         });
         driver.check_unloaded();
         assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::TIMER_OR_DPC_INVALID);
-    }
-
-    #[test]
-    fn a_work_item_runs_with_its_device_object() {
-        unsafe extern "win64" fn work(device: *mut c_void, counter: *mut c_void) {
-            // SAFETY: the test passes a counter that lives.
-            let counter = unsafe { &*counter.cast::<AtomicUsize>() };
-            counter.store(device.addr(), Ordering::SeqCst);
-        }
-        let driver = Driver::for_tests("work");
-        let counter = counter();
-        run(&driver, || {
-            let item = io_allocate_work_item(pointer(0x40));
-            io_queue_work_item(item, work as *const () as usize, 1, at(counter));
-            while counter.load(Ordering::SeqCst) != 0x40 {
-                std::thread::yield_now();
-            }
-            io_free_work_item(item);
-        });
-        while driver.deferred().lock().threads != 0 {
-            std::thread::yield_now();
-        }
-        driver.check_unloaded();
-        assert_eq!(driver.verifier().bugcheck(), None);
     }
 }
