@@ -2,6 +2,7 @@
 
 mod beside;
 mod build;
+mod disk;
 mod output;
 mod pool;
 mod run;
@@ -44,6 +45,7 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     // Set by the user, the variable decides.
     let incremental = env::var_os("CARGO_INCREMENTAL").is_some() || builds_incrementally(root);
     let mut session = Session { root, quick, incremental, outcomes: Vec::new() };
+    disk::warn(root, quick);
     session.prepare();
     session.tool("format", &["fmt", "--all", "--check"]);
     let release = (!quick).then(|| session.cargo());

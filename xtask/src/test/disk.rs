@@ -1,0 +1,63 @@
+//! Room for what the tests write, told before they write it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// MB that a whole run of a fresh checkout writes below `target`.
+const WHOLE: u64 = 8_500;
+/// MB that a run with `--quick` writes there.
+const QUICK: u64 = 5_500;
+
+/// Says so if a checkout in which nothing was built yet has less room than the run takes. The run goes on: less may do, and others may make room.
+pub(super) fn warn(root: &Path, quick: bool) {
+    let needed = if quick { QUICK } else { WHOLE };
+    let free = if is_built(root) { None } else { free(root) };
+    if let Some(free) = free.filter(|free| *free < needed) {
+        println!(
+            "DISK IS SHORT: {free} MB are free for {}, and this run writes about {needed} MB there",
+            root.display()
+        );
+    }
+}
+
+/// True if an earlier run has built the tests. This program, which cargo built already, has nothing of the operating-system side.
+fn is_built(root: &Path) -> bool {
+    let built = fs::read_dir(root.join("target/debug/.fingerprint")).into_iter().flatten().flatten();
+    built.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("dxgkrnl-"))
+}
+
+/// MB that are free on the disk of a folder, if `df` knows.
+fn free(folder: &Path) -> Option<u64> {
+    let output = Command::new("df").args(["--output=avail", "--block-size=1M"]).arg(folder).output().ok()?;
+    free_of(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The number in the second line.
+fn free_of(printed: &str) -> Option<u64> {
+    printed.lines().nth(1)?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkout_is_built_once_the_system_is() {
+        let root = std::env::temp_dir().join(format!("campanile-is-built-{}", std::process::id()));
+        let built = root.join("target/debug/.fingerprint");
+        fs::create_dir_all(built.join("xtask-1abc")).unwrap();
+        assert!(!is_built(&root));
+        fs::create_dir_all(built.join("dxgkrnl-2def")).unwrap();
+        assert!(is_built(&root));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn free_space_is_the_number_below_the_heading() {
+        assert_eq!(free_of("  Avail\n  80123\n"), Some(80_123));
+        assert_eq!(free_of(""), None);
+        assert_eq!(free_of("df: no such file"), None);
+        assert!(cfg!(not(target_os = "linux")) || free(Path::new("/")).is_some());
+    }
+}
