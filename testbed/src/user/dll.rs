@@ -260,7 +260,8 @@ impl Fence {
     }
 
     pub(super) fn with_options(device: &Device, options: FenceOptions) -> Result<Self> {
-        let FenceOptions { initial, kind, sharing, access, keeps_value } = options;
+        // The C interface has no purposes.
+        let FenceOptions { initial, kind, sharing, access, keeps_value, purpose: _ } = options;
         let options = CFenceOptions {
             initial,
             kind: match kind {
