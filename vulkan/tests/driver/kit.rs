@@ -139,6 +139,7 @@ impl Bench {
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
             .synchronization2(true)
             .inline_uniform_block(true)
+            .shader_integer_dot_product(true)
             .shader_zero_initialize_workgroup_memory(true)
             .private_data(true)
             .maintenance4(true)
@@ -153,6 +154,7 @@ impl Bench {
         let extensions = extensions.map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         let features = vk::PhysicalDeviceFeatures::default()
+            .shader_image_gather_extended(true)
             .shader_storage_image_extended_formats(true)
             .shader_storage_image_read_without_format(true)
             .shader_storage_image_write_without_format(true)

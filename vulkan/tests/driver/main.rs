@@ -16,5 +16,6 @@ mod order;
 mod picture;
 mod programs;
 mod queries;
+mod shaders;
 mod strangers;
 mod transfer;

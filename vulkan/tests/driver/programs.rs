@@ -180,7 +180,7 @@ fn the_validation_layer_has_nothing_to_say() {
         assert!(said.1.is_empty(), "{:#?}", said.1);
     }
     let (text, said) = validated(
-        &["compute::", "images::", "transfer::", "order::", "extensions::", "external::", "inline::"],
+        &["compute::", "images::", "transfer::", "order::", "extensions::", "external::", "inline::", "shaders::"],
         &layers,
     );
     assert!(text.contains(" passed; 0 failed") && said.is_empty(), "{said:#?}");
