@@ -5,6 +5,7 @@
 
 mod answers;
 mod compute;
+mod exchange;
 mod extensions;
 mod external;
 mod images;
