@@ -171,6 +171,11 @@ impl Semaphore {
         Ok(())
     }
 
+    /// Handle of the native fence that the payload is.
+    pub(crate) fn native_handle(&self) -> u32 {
+        self.payload.current().native.handle()
+    }
+
     /// A descriptor of the payload.
     ///
     /// # Errors
@@ -269,6 +274,11 @@ impl Fence {
         let payload = import(device, descriptor, Purpose::Fence, |native| FencePayload { native, target: None })?;
         self.payload.replace(payload, is_temporary);
         Ok(())
+    }
+
+    /// Handle of the native fence that the payload is.
+    pub(crate) fn native_handle(&self) -> u32 {
+        self.payload.current().native.handle()
     }
 
     /// A descriptor of the payload.

@@ -147,6 +147,7 @@ impl Family {
 
 /// The physical device.
 pub(crate) struct PhysicalDevice {
+    has_debug_utils: bool,
     adapter: Adapter,
     kinds: Vec<MemoryKind>,
     heaps: [vk::MemoryHeap; 2],
@@ -160,7 +161,17 @@ impl PhysicalDevice {
     pub(crate) fn new(adapter: Adapter) -> Self {
         let heaps = memory::heaps(&adapter);
         let kinds = memory::kinds(&adapter, &heaps);
-        Self { adapter, kinds, heaps }
+        Self { adapter, kinds, heaps, has_debug_utils: false }
+    }
+
+    /// The physical device of an instance with VK_EXT_debug_utils, or without.
+    pub(crate) fn with_debug_utils(self, has_debug_utils: bool) -> Self {
+        Self { has_debug_utils, ..self }
+    }
+
+    /// True if devices have the commands of VK_EXT_debug_utils.
+    pub(crate) fn has_debug_utils(&self) -> bool {
+        self.has_debug_utils
     }
 
     pub(crate) fn adapter(&self) -> &Adapter {

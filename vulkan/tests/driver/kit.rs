@@ -114,8 +114,14 @@ pub(crate) fn entry() -> ash::Entry {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::with_instance(&[vk::EXT_DEBUG_UTILS_NAME])
+    }
+
+    /// As [`Bench::new`], with these extensions of the instance.
+    pub(crate) fn with_instance(extensions: &[&CStr]) -> Self {
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
-        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
+        let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(&names);
         // SAFETY: the information is of this frame and valid; so in all calls here.
         let instance = unsafe { entry().create_instance(&info, None) }.expect("an instance");
         // SAFETY: the instance exists.

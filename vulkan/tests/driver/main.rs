@@ -5,6 +5,7 @@
 
 mod answers;
 mod compute;
+mod debug;
 mod exchange;
 mod extensions;
 mod external;
