@@ -150,9 +150,6 @@ impl Lower<'_> {
             Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => self.shift(inst),
             Op::SMod | Op::FMod => self.each2(inst, 0, |s, scalar, a, b| s.modulo(scalar, a, b)),
             Op::UMulExtended | Op::SMulExtended | Op::IAddCarry | Op::ISubBorrow => self.extended(inst),
-            Op::SDot | Op::UDot | Op::SUDot | Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => {
-                self.integer_dot(inst)
-            }
             _ => self.linear(inst),
         }
     }
@@ -307,6 +304,9 @@ impl Lower<'_> {
                     }
                 }
                 self.set(inst, all)
+            }
+            Op::SDot | Op::UDot | Op::SUDot | Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => {
+                self.integer_dot(inst)
             }
             _ => self.convert(inst),
         }

@@ -15,7 +15,7 @@ use crate::names;
 /// Most texts of labels of a device; one beyond these makes no label.
 const TEXTS_MAX: usize = 2048;
 
-/// What the GPU signals: a fence, and the value that it gets.
+/// The fence of labels, and the value that the GPU gives it.
 pub(crate) type Mark = (NativeFence, u64);
 
 /// The texts of labels of a device, and the fence whose values are their numbers.
@@ -40,7 +40,7 @@ impl Labels {
         Ok(self.fence.get_or_init(|| fence).clone())
     }
 
-    /// What the GPU signals where a label begins.
+    /// The mark that begins a label.
     ///
     /// # Errors
     /// VK_ERROR_TOO_MANY_OBJECTS for one text too many; the error of the operating system, as [`result`] translates it.
@@ -60,7 +60,7 @@ impl Labels {
         Ok((fence, number.into()))
     }
 
-    /// What it signals where the label ends that began last.
+    /// The mark that ends the label that began last.
     ///
     /// # Errors
     /// The error of the operating system, as [`result`] translates it.

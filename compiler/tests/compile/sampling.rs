@@ -40,8 +40,7 @@ fn sampled(extensions: &str, body: &str, results: usize, bias: f32) -> Vec<f32> 
         ImageRecord { texel: Texel::new(Kind::Float, &[32]), levels: levels.iter().map(layers).collect() }
     };
     // All faces of the cube are one: the slices lie at one place.
-    let face =
-        |level: &LevelRecord| LevelRecord { slice_pitch: 0, extent: [level.extent[0], level.extent[1], 6], ..*level };
+    let face = |of: &LevelRecord| LevelRecord { slice_pitch: 0, extent: [of.extent[0], of.extent[1], 6], ..*of };
     let faces = ImageRecord { levels: vec![face(&level), face(&second)], ..record(&[]) };
     let state = SamplerRecord {
         magnify_linear: false,

@@ -260,7 +260,6 @@ impl Fence {
     }
 
     pub(super) fn with_options(device: &Device, options: FenceOptions) -> Result<Self> {
-        // The C interface has no purposes.
         let FenceOptions { initial, kind, sharing, access, keeps_value, purpose: _ } = options;
         let options = CFenceOptions {
             initial,

@@ -75,7 +75,7 @@ fn label_text<'c>(app: App<'c>, label: *const vk::DebugUtilsLabelEXT<'c>) -> Cow
     app.get(label).map(|label| text(app, label.p_label_name)).unwrap_or_default()
 }
 
-/// What a mark is to a submission.
+/// The value that a submission gives the fence of labels for a mark.
 pub(super) fn point((native, value): Mark) -> Point {
     Point { native, value }
 }

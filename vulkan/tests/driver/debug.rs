@@ -124,7 +124,7 @@ fn debug_names_appear_in_the_timeline() {
     [trace, page, manifest].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
 }
 
-/// What messengers have heard.
+/// Texts of the messages that the messenger got.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 unsafe extern "system" fn hear(

@@ -112,6 +112,16 @@ pub(crate) fn entry() -> ash::Entry {
     unsafe { ash::Entry::from_static_fn(functions) }
 }
 
+/// The features of Vulkan 1.0 that the tests use.
+fn features() -> vk::PhysicalDeviceFeatures {
+    vk::PhysicalDeviceFeatures::default()
+        .shader_image_gather_extended(true)
+        .shader_storage_image_extended_formats(true)
+        .shader_storage_image_read_without_format(true)
+        .shader_storage_image_write_without_format(true)
+        .shader_storage_image_array_dynamic_indexing(true)
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
         Self::with_instance(&[vk::EXT_DEBUG_UTILS_NAME])
@@ -159,12 +169,7 @@ impl Bench {
         ];
         let extensions = extensions.map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
-        let features = vk::PhysicalDeviceFeatures::default()
-            .shader_image_gather_extended(true)
-            .shader_storage_image_extended_formats(true)
-            .shader_storage_image_read_without_format(true)
-            .shader_storage_image_write_without_format(true)
-            .shader_storage_image_array_dynamic_indexing(true);
+        let features = features();
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)
