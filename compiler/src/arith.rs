@@ -305,6 +305,9 @@ impl Lower<'_> {
                 }
                 self.set(inst, all)
             }
+            Op::SDot | Op::UDot | Op::SUDot | Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => {
+                self.integer_dot(inst)
+            }
             _ => self.convert(inst),
         }
     }

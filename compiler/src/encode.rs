@@ -84,7 +84,7 @@ pub(crate) fn encode(mut allocated: Allocated, workgroup: [u32; 3], shared: u32)
     }
     if allocated.scratch > SCRATCH_MAX {
         return Err(limit(format!(
-            "{} bytes of memory of a lane, at most {SCRATCH_MAX} are possible",
+            "{} bytes of private memory of a lane, at most {SCRATCH_MAX} are possible",
             allocated.scratch
         )));
     }

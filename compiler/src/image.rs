@@ -18,6 +18,8 @@ pub(crate) struct Operands {
     pub(crate) lod: Option<u32>,
     pub(crate) gradients: Option<(u32, u32)>,
     pub(crate) offset: Option<u32>,
+    /// An array of an offset for each of the texels that are gathered.
+    pub(crate) offsets: Option<u32>,
 }
 
 impl Lower<'_> {
@@ -82,6 +84,7 @@ impl Lower<'_> {
                 ImageOperands::LOD => operands.lod = Some(take()?),
                 ImageOperands::GRAD => operands.gradients = Some((take()?, take()?)),
                 ImageOperands::CONST_OFFSET | ImageOperands::OFFSET => operands.offset = Some(take()?),
+                ImageOperands::CONST_OFFSETS => operands.offsets = Some(take()?),
                 // Texels are coherent, and components have the sign of their type.
                 ImageOperands::MAKE_TEXEL_AVAILABLE | ImageOperands::MAKE_TEXEL_VISIBLE => drop(take()?),
                 ImageOperands::NON_PRIVATE_TEXEL

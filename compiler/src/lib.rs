@@ -18,6 +18,7 @@ mod constant;
 mod control;
 mod convert;
 mod copies;
+mod dots;
 mod encode;
 mod error;
 mod extended;

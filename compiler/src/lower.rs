@@ -222,7 +222,7 @@ impl<'m> Lower<'m> {
         let place = if self.in_memory.contains(&inst.id) || self.types.count(to)? > PROMOTED_MAX {
             let (align, size) = self.types.natural(to)?;
             let start = self.scratch.next_multiple_of(align.max(4));
-            self.scratch = start.checked_add(size).ok_or_else(|| limit("scratch memory"))?;
+            self.scratch = start.checked_add(size).ok_or_else(|| limit("4 GiB of private memory of a lane"))?;
             Place::Scratch(Src::Const(0), start)
         } else {
             let scalars = self.types.scalars(to)?.to_vec();

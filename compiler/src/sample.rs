@@ -32,6 +32,8 @@ struct Request {
     /// The layer or face.
     layer: Src,
     offsets: Vec<Src>,
+    /// Offsets of each of the texels that are gathered, one texel after the other; they stand for the corners, too.
+    of_each: Vec<Src>,
     /// The reference that texels are compared with.
     reference: Option<Src>,
     /// The component that is gathered.
@@ -59,6 +61,14 @@ struct Detail {
     linear: Src,
 }
 
+/// The axis of a cube along which a direction is longest, as predicates.
+struct Axis {
+    along_z: Src,
+    y_above_x: Src,
+    /// Whether each component of the direction is negative.
+    minus: [Src; 3],
+}
+
 impl Lower<'_> {
     /// An instruction that samples.
     pub(crate) fn sampled(&mut self, inst: &Inst) -> Result<()> {
@@ -75,6 +85,10 @@ impl Lower<'_> {
         let ty = self.types.image_of(opaque.ty)?;
         let third = if has_third { self.single(inst.arg(2)?)? } else { Src::Const(0) };
         let offsets = operands.offset.map_or(Ok(Vec::new()), |offset| self.data(offset))?;
+        let of_each = operands.offsets.map_or(Ok(Vec::new()), |offsets| self.data(offsets))?;
+        if !of_each.is_empty() && (mode != Use::Gather || ty.dim != Dim::Dim2D || of_each.len() != 8) {
+            return Err(malformed(format!("Op{:?} with ConstOffsets", inst.op)));
+        }
         let mut request = Request {
             opaque,
             ty,
@@ -82,6 +96,7 @@ impl Lower<'_> {
             coordinates: self.data(inst.arg(1)?)?,
             layer: Src::Const(0),
             offsets,
+            of_each,
             reference: compares.then_some(third),
             component: if compares { Src::Const(0) } else { third },
         };
@@ -121,14 +136,13 @@ impl Lower<'_> {
     /// The square of the longer one of two gradients in texels of the first level.
     fn gradients(&mut self, request: &Request, operands: &Operands) -> Result<Option<Src>> {
         let Some((x, y)) = operands.gradients else { return Ok(None) };
-        if request.ty.dim == Dim::DimCube {
-            return Err(unsupported(Op::ImageSampleExplicitLod));
-        }
         let extent = self.level(request.opaque.image, Src::Const(0))?.extent;
         let mut longest = float(0.0);
         for gradient in [x, y] {
             let mut sum = float(0.0);
-            for (part, size) in self.data(gradient)?.into_iter().zip(extent) {
+            let parts = self.data(gradient)?;
+            let parts = if request.ty.dim == Dim::DimCube { self.on_face(request, &parts)? } else { parts };
+            for (part, size) in parts.into_iter().zip(extent) {
                 let size = self.ir.convert(I::FromU, T::F32, T::I32, size)?;
                 let texels = self.ir.op2(I::Mul, T::F32, part, size)?;
                 sum = self.ir.fma(T::F32, texels, texels, sum)?;
@@ -180,36 +194,71 @@ impl Lower<'_> {
     }
 
     /// The face of a cube that a direction hits, and where. [Vulkan: Cube Map Face Selection and Transformations]
-    fn face(&mut self, [x, y, z]: [Src; 3]) -> Result<(Src, [Src; 2])> {
-        let mut each = |op, value| self.ir.op1(op, T::F32, value);
-        let [ax, ay, az] = [each(I::Abs, x)?, each(I::Abs, y)?, each(I::Abs, z)?];
-        let [nx, ny, nz] = [each(I::Neg, x)?, each(I::Neg, y)?, each(I::Neg, z)?];
-        let mut cmp = |comparison, a, b| self.ir.cmp(comparison, T::F32, a, b);
-        let (above_x, above_y) = (cmp(Comparison::Ge, az, ax)?, cmp(Comparison::Ge, az, ay)?);
-        let y_above_x = cmp(Comparison::Ge, ay, ax)?;
-        let mut negative = Vec::new();
-        for value in [x, y, z] {
-            negative.push(cmp(Comparison::Lt, value, float(0.0))?);
-        }
-        let along_z = self.all(&[above_x, above_y])?;
-        let [minus_x, minus_y, minus_z] = negative[..] else { return Err(malformed("a direction of no three parts")) };
-        // For each axis: face, both coordinates, and the distance along it.
-        let mut pick = |ty, negative, a, b| self.ir.select(ty, negative, a, b);
-        let of_x = [pick(T::I32, minus_x, word(1), word(0))?, pick(T::F32, minus_x, z, nz)?, ny, ax];
-        let of_y = [pick(T::I32, minus_y, word(3), word(2))?, x, pick(T::F32, minus_y, nz, z)?, ay];
-        let of_z = [pick(T::I32, minus_z, word(5), word(4))?, pick(T::F32, minus_z, nx, x)?, ny, az];
-        let mut chosen = [Src::Const(0); 4];
-        for (index, place) in chosen.iter_mut().enumerate() {
-            let other = pick(T::I32, y_above_x, of_y[index], of_x[index])?;
-            *place = pick(T::I32, along_z, of_z[index], other)?;
-        }
-        let [face, s, t, along] = chosen;
+    fn face(&mut self, direction: [Src; 3]) -> Result<(Src, [Src; 2])> {
+        let axis = self.axis(direction)?;
+        let [minus_x, minus_y, minus_z] = axis.minus;
+        let of_x = self.ir.select(T::I32, minus_x, word(1), word(0))?;
+        let of_y = self.ir.select(T::I32, minus_y, word(3), word(2))?;
+        let of_z = self.ir.select(T::I32, minus_z, word(5), word(4))?;
+        let face = self.ir.select(T::I32, axis.y_above_x, of_y, of_x)?;
+        let face = self.ir.select(T::I32, axis.along_z, of_z, face)?;
+        let [s, t, along] = self.turned(&axis, direction)?;
         let mut coordinates = [s, t];
         for place in &mut coordinates {
             let ratio = self.ir.op2(I::Div, T::F32, *place, along)?;
             *place = self.ir.fma(T::F32, ratio, float(0.5), float(0.5))?;
         }
         Ok((face, coordinates))
+    }
+
+    /// The axis along which a direction is longest.
+    fn axis(&mut self, [x, y, z]: [Src; 3]) -> Result<Axis> {
+        let mut each = |value| self.ir.op1(I::Abs, T::F32, value);
+        let [ax, ay, az] = [each(x)?, each(y)?, each(z)?];
+        let mut cmp = |comparison, a, b| self.ir.cmp(comparison, T::F32, a, b);
+        let (above_x, above_y) = (cmp(Comparison::Ge, az, ax)?, cmp(Comparison::Ge, az, ay)?);
+        let y_above_x = cmp(Comparison::Ge, ay, ax)?;
+        let mut negative = |value| cmp(Comparison::Lt, value, float(0.0));
+        let minus = [negative(x)?, negative(y)?, negative(z)?];
+        Ok(Axis { along_z: self.all(&[above_x, above_y])?, y_above_x, minus })
+    }
+
+    /// A vector as the face of an axis has it: along both coordinates, and along the axis.
+    fn turned(&mut self, axis: &Axis, [x, y, z]: [Src; 3]) -> Result<[Src; 3]> {
+        let mut negative = |value| self.ir.op1(I::Neg, T::F32, value);
+        let [nx, ny, nz] = [negative(x)?, negative(y)?, negative(z)?];
+        let [minus_x, minus_y, minus_z] = axis.minus;
+        let mut pick = |minus, a, b| self.ir.select(T::F32, minus, a, b);
+        let of_x = [pick(minus_x, z, nz)?, ny, pick(minus_x, nx, x)?];
+        let of_y = [x, pick(minus_y, nz, z)?, pick(minus_y, ny, y)?];
+        let of_z = [pick(minus_z, nx, x)?, ny, pick(minus_z, nz, z)?];
+        let mut chosen = of_x;
+        for ((place, y), z) in chosen.iter_mut().zip(of_y).zip(of_z) {
+            let other = pick(axis.y_above_x, y, *place)?;
+            *place = pick(axis.along_z, z, other)?;
+        }
+        Ok(chosen)
+    }
+
+    /// A gradient of a direction as one of the coordinates of its face. [Vulkan: Cube Map Derivative Transformation]
+    fn on_face(&mut self, request: &Request, gradient: &[Src]) -> Result<Vec<Src>> {
+        let ([x, y, z, ..], [dx, dy, dz]) = (request.coordinates.as_slice(), gradient) else {
+            return Err(malformed("a direction or its gradient is no vector of three components"));
+        };
+        let direction = [*x, *y, *z];
+        let axis = self.axis(direction)?;
+        let [s, t, along] = self.turned(&axis, direction)?;
+        let [ds, dt, d_along] = self.turned(&axis, [*dx, *dy, *dz])?;
+        let square = self.ir.op2(I::Mul, T::F32, along, along)?;
+        let mut all = Vec::new();
+        for (place, change) in [(s, ds), (t, dt)] {
+            let gained = self.ir.op2(I::Mul, T::F32, along, change)?;
+            let lost = self.ir.op2(I::Mul, T::F32, place, d_along)?;
+            let difference = self.ir.op2(I::Sub, T::F32, gained, lost)?;
+            let ratio = self.ir.op2(I::Div, T::F32, difference, square)?;
+            all.push(self.ir.op2(I::Mul, T::F32, ratio, float(0.5))?);
+        }
+        Ok(all)
     }
 
     /// The levels that a level of detail stands for. [Vulkan: Level-of-Detail Operation, Image Level(s) Selection]
@@ -298,13 +347,24 @@ impl Lower<'_> {
         let level = self.level(request.opaque.image, next)?;
         let (mut place, mut inside) = ([Src::Const(0), Src::Const(0), request.layer], Vec::new());
         for (index, coordinate) in request.coordinates.iter().enumerate() {
-            let corner = self.corner(request.mode, number, index as u32)?;
+            let corner = match request.of_each.is_empty() {
+                true => self.corner(request.mode, number, index as u32)?,
+                false => Src::Const(0),
+            };
             let (extent, mode) = (level.extent[index], sampler.modes[index]);
             let (at, fraction) = self.scaled(*coordinate, extent, sampler.unnormalized, detail.linear)?;
             let at = self.ir.op2(I::Add, T::I32, at, corner)?;
             let at = match request.offsets.get(index) {
                 Some(offset) => self.ir.op2(I::Add, T::I32, at, *offset)?,
                 None => at,
+            };
+            let at = match request.of_each.get(index..) {
+                Some(from) if !from.is_empty() => {
+                    let own: Vec<_> = from.iter().step_by(2).copied().collect();
+                    let own = self.pick(T::I32, &own, number)?;
+                    self.ir.op2(I::Add, T::I32, at, own)?
+                }
+                _ => at,
             };
             if request.mode == Use::Filter {
                 let share = self.share(corner, fraction)?;

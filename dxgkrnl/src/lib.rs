@@ -62,8 +62,8 @@ pub use config::{
 pub use fence::{FenceLog, FenceLogEntry, FenceOperation};
 pub use interrupt::Counters;
 pub use machine::{
-    DeviceId, EngineOverview, EngineSleepError, Error, Machine, Overview, PnpError, Remains, SegmentOverview,
-    SystemSleep,
+    DebugName, DebugNameOf, DeviceId, EngineOverview, EngineSleepError, Error, Machine, Overview, PnpError, Remains,
+    SegmentOverview, SystemSleep,
 };
 pub use nt::clock::Clock;
 pub use nt::driver::{DriverMemory, MemoryRange};

@@ -1,5 +1,6 @@
 //! The machine: physical memory, what is plugged in, which drivers are loaded, and plug and play.
 
+mod debug_names;
 mod descriptors;
 mod installed;
 mod observe;
@@ -9,6 +10,7 @@ mod power;
 mod removal;
 mod shared;
 
+pub use debug_names::{DebugName, DebugNameOf};
 pub(crate) use descriptors::Described;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
@@ -86,6 +88,7 @@ struct MachineInner {
     /// The root of the registry.
     registry: RegistryKey,
     descriptors: descriptors::Descriptors,
+    debug_names: debug_names::DebugNames,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp, rank::PlugAndPlay>,
@@ -238,6 +241,7 @@ impl Machine {
             shared: shared::Shared::default(),
             registry: RegistryKey::default(),
             descriptors: descriptors::Descriptors::default(),
+            debug_names: debug_names::DebugNames::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
                 bus: device_object::next_bus(),

@@ -509,6 +509,7 @@ impl Process {
         }
         if let Some(machine) = self.whole_machine() {
             machine.forget_closed_descriptors();
+            machine.end_debug_names(self.id);
         }
     }
 

@@ -82,6 +82,17 @@ record! {
 }
 
 record! {
+    /// Private data of D3DKMTCreateNativeFence, and of D3DKMTOpenNativeFenceFromNtHandle: what user mode takes the values of the fence for. The kernel-mode
+    /// driver keeps the number of the creation, and answers it to an opening whose data have the magic; data without it stay as they were.
+    pub struct FenceData[64] {
+        /// [`MAGIC`].
+        0x00 magic: u32,
+        /// A number of the creator's choice; 0 for a fence that was created without it.
+        0x04 purpose: u32,
+    }
+}
+
+record! {
     /// Private data of D3DKMTCreateDoorbell: where the ring lies in the process.
     pub struct DoorbellData[16] {
         /// GPU virtual address of the ring buffer allocation.

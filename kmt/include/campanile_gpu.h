@@ -73,6 +73,15 @@ struct campanile_hw_queue_data {
     uint8_t reserved_0[8];
 };
 
+/* Private data of D3DKMTCreateNativeFence, and of D3DKMTOpenNativeFenceFromNtHandle: what user mode takes the values of the fence for. The kernel-mode driver keeps the number of the creation, and answers it to an opening whose data have the magic; data without it stay as they were. */
+struct campanile_fence_data {
+    /* MAGIC. */
+    uint32_t magic;
+    /* A number of the creator's choice; 0 for a fence that was created without it. */
+    uint32_t purpose;
+    uint8_t reserved_0[56];
+};
+
 /* Private data of D3DKMTCreateDoorbell: where the ring lies in the process. */
 struct campanile_doorbell_data {
     /* GPU virtual address of the ring buffer allocation. */

@@ -3518,6 +3518,9 @@ NTSTATUS CampanileExportNtHandle(HANDLE handle, UINT *descriptor);
 /* Gives the calling process a kernel handle of what a file descriptor of CampanileExportNtHandle is of. Windows has no such thunk */
 NTSTATUS CampanileImportNtHandle(UINT descriptor, HANDLE *handle);
 
+/* Names an object of the calling process for traces: its handle, the number of a part of it or 0, and the name in UTF-8 with its length in  bytes, at most 128. Windows has no such thunk */
+NTSTATUS CampanileSetDebugName(D3DKMT_HANDLE object, UINT part, const VOID *name, UINT length);
+
 #ifdef __cplusplus
 }
 #endif

@@ -100,7 +100,7 @@ impl Encoder<'_> {
         let process = self.trace.lanes.get(lane as usize).map_or(0, |lane| lane.process);
         let next = self.names.len();
         *self.fences.entry((process, handle)).or_insert_with(|| {
-            self.names.push(json!([process, handle]));
+            self.names.push(json!([process, handle, self.trace.fences.get(&(process, handle))]));
             self.values.push(0);
             next
         })
@@ -213,6 +213,7 @@ pub(super) fn encode(trace: &Trace, picture: &Picture) -> (Value, Vec<u8>) {
         "lanes": trace.lanes.iter().map(lane).collect::<Vec<_>>(),
         "fences": encoder.names,
         "large": encoder.large,
+        "names": trace.names,
         "events": trace.events.len(),
         "reports": (0..REPORTS).map(report_name).collect::<Vec<_>>(),
         "pagingOperations": (0..PAGING_OPERATIONS).map(operation_name).collect::<Vec<_>>(),

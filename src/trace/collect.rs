@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{FenceLog, FenceOperation, Machine, QueueFenceLog, TraceEvent, TraceKind};
+use dxgkrnl::{DebugName, FenceLog, FenceOperation, Machine, QueueFenceLog, TraceEvent, TraceKind};
 use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::LUID;
 
+use super::naming::Naming;
 use super::{
     EventKind, FenceValue, GpuClock, GpuOperation, GpuRecord, HostClock, Lane, LaneKind, LaneRecorder, NONE, Recording,
 };
@@ -34,6 +35,8 @@ struct Found {
     lost: Vec<(usize, u64)>,
     /// Queues of which there is a log with a handle.
     known: HashSet<u64>,
+    /// Names that programs have given their objects, as they are at the end.
+    names: Vec<DebugName>,
 }
 
 /// What is fetched by a collector that keeps the last part of it only: the part before, and the one that is under way.
@@ -59,11 +62,11 @@ impl Window {
 
     /// Everything that is kept.
     fn whole(self, later: Found) -> Found {
-        let Found { mut logs, mut events, mut lost, known } = self.earlier;
+        let Found { mut logs, mut events, mut lost, known, .. } = self.earlier;
         lost.extend(later.lost.into_iter().map(|(before, count)| (before + events.len(), count)));
         logs.extend(later.logs);
         events.extend(later.events);
-        Found { logs, events, lost, known }
+        Found { logs, events, lost, known, names: later.names }
     }
 }
 
@@ -163,6 +166,7 @@ fn fetch(machine: &Machine, luid: LUID, ended: &AtomicBool, mut window: Option<W
             // An adapter that is gone traces nothing any more.
             let _ = machine.trace(luid, None);
             let _ = machine.trace_fences(luid, None);
+            found.names = machine.debug_names();
             return match window {
                 Some(window) => window.whole(found),
                 None => found,
@@ -195,6 +199,7 @@ struct Assembly<'a> {
     /// Lanes of the system by name.
     own: BTreeMap<String, LaneRecorder>,
     packets: HashMap<(u32, u32), Packet>,
+    naming: Naming<'a>,
 }
 
 impl<'a> Assembly<'a> {
@@ -205,27 +210,30 @@ impl<'a> Assembly<'a> {
         found: &'a Found,
     ) -> Self {
         let system = recording.process(SYSTEM_PROCESS, "System");
+        let naming = Naming::new(recording, recording.clock(), &found.names);
         let mut queues = HashMap::new();
         let (named, unnamed) = found.logs.iter().partition::<Vec<_>, _>(|log| log.handle != 0);
         for log in named.into_iter().chain(unnamed) {
             queues.entry(log.queue).or_insert_with(|| match lanes.get(&(log.process, log.handle)) {
                 Some(lane) => *lane,
                 None => {
-                    let name = format!("queue of process {:#x}", log.process);
+                    let name = naming.queue(log.process, log.handle).map(str::to_owned);
+                    let name = name.unwrap_or_else(|| format!("queue of process {:#x}", log.process));
                     let kind = LaneKind::Queue { node: log.node };
-                    recording.lane(Lane { process: system, kind, name, handle: log.handle }).lane()
+                    let process = naming.program(log.process).unwrap_or(system);
+                    recording.lane(Lane { process, kind, name, handle: log.handle }).lane()
                 }
             });
         }
         let (own, packets) = (BTreeMap::new(), HashMap::new());
-        Self { recording, clocks, host: recording.clock(), found, system, queues, own, packets }
+        Self { recording, clocks, host: recording.clock(), found, system, queues, own, packets, naming }
     }
 
     fn run(mut self) {
         for log in &self.found.logs {
             let Some(lane) = self.queues.get(&log.queue).copied() else { continue };
-            self.log((lane, log.node, log.progress_fence), &log.waits);
-            self.log((lane, log.node, log.progress_fence), &log.signals);
+            self.log(lane, log, &log.waits);
+            self.log(lane, log, &log.signals);
         }
         let mut lost = self.found.lost.iter().peekable();
         for (index, event) in self.found.events.iter().enumerate() {
@@ -243,13 +251,14 @@ impl<'a> Assembly<'a> {
         for ((node, fence), packet) in std::mem::take(&mut self.packets) {
             self.packet(node, fence, packet, now);
         }
+        self.naming.finish(now);
     }
 
     /// Entries of one log, in front of them how many came before and were overrun. Progress says nothing that the end of the submission does
     /// not say.
-    fn log(&self, (lane, node, progress): (u32, u32, u32), log: &FenceLog) {
-        let mut lane = self.recording.again(lane);
-        let Some(clock) = self.clocks.get(node as usize) else {
+    fn log(&mut self, number: u32, of: &QueueFenceLog, log: &FenceLog) {
+        let mut lane = self.recording.again(number);
+        let Some(clock) = self.clocks.get(of.node as usize) else {
             // Without a common clock there is no place for them.
             let count = log.lost + log.entries.len() as u64;
             return if count != 0 {
@@ -264,12 +273,18 @@ impl<'a> Assembly<'a> {
         if log.violations != 0 {
             lane.at(first, EventKind::LogViolation { count: log.violations });
         }
-        for entry in log.entries.iter().filter(|entry| entry.fence != progress) {
+        for entry in log.entries.iter().filter(|entry| entry.fence != of.progress_fence) {
             let operation = match entry.operation {
                 FenceOperation::SignalExecuted => GpuOperation::SignalExecuted,
                 FenceOperation::WaitUnblocked => GpuOperation::WaitUnblocked,
             };
             let target = FenceValue { fence: entry.fence, value: entry.value };
+            if operation == GpuOperation::SignalExecuted
+                && entry.end != 0
+                && self.naming.take(of.process, number, clock.host_time(entry.end), target)
+            {
+                continue;
+            }
             lane.gpu(clock, &GpuRecord { operation, target, observed: entry.observed, end: entry.end });
         }
     }
@@ -409,6 +424,42 @@ mod tests {
         let at = |value| EventKind::FenceSignalExecuted(FenceValue { fence: 3, value });
         assert_eq!(named(&trace, "followed"), [&at(1)]);
         assert_eq!(named(&trace, "queue of process 0x9"), [&at(2)]);
+    }
+
+    #[test]
+    fn what_programs_named_is_called_so_and_labels_last_from_their_beginning_to_their_end() {
+        use dxgkrnl::DebugNameOf as Of;
+        let name = |of, object, part, text: &str| {
+            let given = dxgkrnl::nanoseconds();
+            DebugName { process: 9, of, object, part, given, text: text.into() }
+        };
+        let names = vec![
+            name(Of::Queue, 0x80, 0, "physics"),
+            name(Of::Fence, 3, 0, "frame done"),
+            name(Of::Fence, 5, 1, "outer"),
+            name(Of::Fence, 5, 2, "inner"),
+            name(Of::Memory, 0xc0, 7, "buffer positions"),
+        ];
+        let mark = |value, end| FenceLogEntry { fence: 5, ..entry(value, end) };
+        // An inner end of which the beginning is not in the trace, then two labels in one another, and one without an end.
+        let entries = vec![mark(0, 5), mark(1, 10), mark(2, 20), entry(1, 25), mark(0, 30), mark(0, 40), mark(1, 50)];
+        let log = FenceLog { entries, lost: 0, violations: 0 };
+        let trace = assembled(&Found { logs: vec![signals(0x80, log)], names, ..Found::default() });
+        let lane = trace.lanes.iter().position(|lane| lane.name == "physics").expect("the queue") as u32;
+        assert_eq!(trace.processes[trace.lanes[lane as usize].process as usize].name, "process 0x9");
+        assert_eq!(trace.fence_name(lane, 3), Some("frame done"));
+        let labels: Vec<_> = trace
+            .events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::Label { .. }))
+            .map(|event| (event.time, trace.title(event), event.kind.duration()))
+            .collect();
+        assert_eq!(labels[..2], [(10, "outer".to_owned(), Some(30)), (20, "inner".to_owned(), Some(10))]);
+        assert!(labels[2].1 == "outer" && labels[2].0 == 50 && labels.len() == 3);
+        let signals = named(&trace, "physics").into_iter().filter(|kind| kind.duration().is_none()).count();
+        assert_eq!(signals, 1, "what begins and ends labels is no signal of the program's");
+        let [EventKind::Named { name }] = named(&trace, "names")[..] else { panic!("one name of memory") };
+        assert_eq!(trace.names[*name as usize], "buffer positions");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod clock;
 mod collect;
 mod model;
+mod naming;
 pub mod operation;
 pub mod perfetto;
 mod recording;

@@ -1,5 +1,7 @@
 //! The events.
 
+use std::collections::BTreeMap;
+
 /// A process, or the machine itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -170,6 +172,18 @@ pub enum EventKind {
         /// Number of entries that break the rules of fence logs.
         count: u64,
     },
+    /// A queue was between the beginning and the end of a label that the program gave its commands.
+    Label {
+        /// Index in [`Trace::names`].
+        name: u32,
+        /// From the beginning to the end.
+        duration: u64,
+    },
+    /// The program named one of its objects.
+    Named {
+        /// Index in [`Trace::names`].
+        name: u32,
+    },
 }
 
 /// No node, no component.
@@ -215,6 +229,8 @@ pub mod code {
     pub const CONNECT: u64 = 20;
     pub const DISCONNECT: u64 = 21;
     pub const VIOLATION: u64 = 22;
+    pub const LABEL: u64 = 23;
+    pub const NAMED: u64 = 24;
 }
 
 impl EventKind {
@@ -249,6 +265,8 @@ impl EventKind {
             Self::PowerState { component, state } => moment(code::POWER, state.into(), component.into()),
             Self::EventsLost { count } => moment(code::LOST, count, 0),
             Self::LogViolation { count } => moment(code::VIOLATION, count, 0),
+            Self::Label { name, duration } => span(code::LABEL, name.into(), 0, duration),
+            Self::Named { name } => moment(code::NAMED, name.into(), 0),
         })
     }
 
@@ -279,6 +297,8 @@ impl EventKind {
             (code::POWER, None) => Self::PowerState { component: small(detail)?, state: small(amount)? },
             (code::LOST, None) => Self::EventsLost { count: amount },
             (code::VIOLATION, None) => Self::LogViolation { count: amount },
+            (code::LABEL, Some(duration)) => Self::Label { name: small(amount)?, duration },
+            (code::NAMED, None) => Self::Named { name: small(amount)? },
             _ => return None,
         })
     }
@@ -308,6 +328,8 @@ impl EventKind {
             Self::PowerState { .. } => "power state",
             Self::EventsLost { .. } => "events lost",
             Self::LogViolation { .. } => "log violation",
+            Self::Label { .. } => "label",
+            Self::Named { .. } => "named",
         }
     }
 
@@ -344,6 +366,15 @@ impl EventKind {
             Self::PowerState { component, state } => format!("component {component} in F{state}"),
             Self::EventsLost { count } => format!("{count} events lost"),
             Self::LogViolation { count } => format!("{count} entries break the rules of a log"),
+            Self::Label { name: number, .. } | Self::Named { name: number } => format!("{name} {number}"),
+        }
+    }
+
+    /// The index of a name that the event is about.
+    pub fn name_index(&self) -> Option<u32> {
+        match *self {
+            Self::Label { name, .. } | Self::Named { name } => Some(name),
+            _ => None,
         }
     }
 
@@ -421,9 +452,25 @@ pub struct Trace {
     pub lanes: Vec<Lane>,
     /// Events.
     pub events: Vec<Event>,
+    /// Texts of labels, and of names that programs gave their objects.
+    pub names: Vec<String>,
+    /// Names of fences, by index of the process and handle.
+    pub fences: BTreeMap<(u32, u32), String>,
 }
 
 impl Trace {
+    /// The event in a few words: the name that it is about, if there is one, otherwise its title.
+    pub fn title(&self, event: &Event) -> String {
+        let name = event.kind.name_index().and_then(|index| self.names.get(index as usize));
+        name.cloned().unwrap_or_else(|| event.kind.title())
+    }
+
+    /// The name of a fence that a lane's events are about.
+    pub fn fence_name(&self, lane: u32, fence: u32) -> Option<&str> {
+        let process = self.lanes.get(lane as usize)?.process;
+        self.fences.get(&(process, fence)).map(String::as_str)
+    }
+
     /// Adds a process; its index.
     pub fn add_process(&mut self, id: u32, name: &str) -> u32 {
         self.processes.push(Process { id, name: name.to_owned() });

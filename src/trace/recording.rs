@@ -66,6 +66,19 @@ impl Recording {
         self.with(|trace| trace.add_process(id, name))
     }
 
+    /// Adds a text that events name; its index.
+    pub fn name(&self, text: &str) -> u32 {
+        self.with(|trace| {
+            trace.names.push(text.to_owned());
+            (trace.names.len() - 1) as u32
+        })
+    }
+
+    /// Names a fence of a process, which is an index.
+    pub fn fence(&self, process: u32, handle: u32, name: &str) {
+        self.with(|trace| trace.fences.insert((process, handle), name.to_owned()));
+    }
+
     /// Adds a lane.
     pub fn lane(&self, lane: Lane) -> LaneRecorder {
         let lane = self.with(|trace| trace.add_lane(lane));

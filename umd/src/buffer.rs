@@ -161,7 +161,8 @@ impl Buffer {
         &self.inner.allocation.device
     }
 
-    pub(crate) fn allocation(&self) -> D3DKMT_HANDLE {
+    /// Handle of its allocation, by which logs and traces name it.
+    pub fn handle(&self) -> D3DKMT_HANDLE {
         self.inner.allocation.handle
     }
 
@@ -188,7 +189,7 @@ impl Buffer {
         let len = usize::try_from(self.inner.size).map_err(|_| Error::NotMappable)?;
         let mut lock = D3DKMT_LOCK2::zeroed();
         lock.hDevice = self.device().handle();
-        lock.hAllocation = self.allocation();
+        lock.hAllocation = self.handle();
         invoke!(self.device().thunks(), D3DKMTLock2, &mut lock)?;
         match NonNull::new(lock.pData.cast::<u8>()).filter(|start| start.addr().get() % PAGE_4K as usize == 0) {
             Some(start) => Ok(Mapping { buffer: self.clone(), start, len }),
@@ -205,7 +206,7 @@ impl Buffer {
     /// # Errors
     /// [`Error::Status`] if it is mapped, or offered already; [`Error::DeviceLost`]. [d3dkmthk: D3DKMTOfferAllocations]
     pub fn offer(&self, priority: OfferPriority) -> Result<()> {
-        let mut handle = self.allocation();
+        let mut handle = self.handle();
         let mut args = D3DKMT_OFFERALLOCATIONS::zeroed();
         args.hDevice = self.device().handle();
         args.HandleList = &mut handle;
@@ -225,7 +226,7 @@ impl Buffer {
     /// [`Error::Status`] if it is not offered, or there is no memory, and it stays offered; [`Error::BadAnswer`], [`Error::DeviceLost`].
     /// [d3dkmthk: D3DKMTReclaimAllocations2]
     pub fn reclaim(&self) -> Result<Reclaimed> {
-        let mut handle = self.allocation();
+        let mut handle = self.handle();
         let mut result = D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK;
         let mut args = D3DKMT_RECLAIMALLOCATIONS2::zeroed();
         args.hPagingQueue = self.device().paging_queue();
@@ -243,7 +244,7 @@ impl Buffer {
     }
 
     fn unlock(&self) {
-        let mut args = D3DKMT_UNLOCK2 { hDevice: self.device().handle(), hAllocation: self.allocation() };
+        let mut args = D3DKMT_UNLOCK2 { hDevice: self.device().handle(), hAllocation: self.handle() };
         self.device().adapter().count_teardown(call!(self.device().thunks(), D3DKMTUnlock2, &mut args));
     }
 }
@@ -335,7 +336,7 @@ impl Mapping {
         }
         let mut args = D3DKMT_INVALIDATECACHE::zeroed();
         args.hDevice = device.handle();
-        args.hAllocation = self.buffer.allocation();
+        args.hAllocation = self.buffer.handle();
         args.Offset = offset as _;
         args.Length = len as _;
         invoke!(device.thunks(), D3DKMTInvalidateCache, &mut args)

@@ -7,7 +7,10 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::{ffi::c_void, hint::spin_loop, sync::atomic::Ordering, time::Duration};
 
-use campanile_hw::packet;
+use campanile_hw::{
+    packet,
+    private::{FenceData, MAGIC},
+};
 use wddm_ddi::{
     Zeroed,
     km::D3DDDI_NATIVEFENCE_TYPE,
@@ -67,11 +70,14 @@ pub struct FenceOptions {
     pub access: Access,
     /// Keeps its value when its device is lost; the value of others becomes 2^64-1. [d3dukmdt: NoSignalMaxValueOnTdr]
     pub keeps_value: bool,
+    /// A number that every opening of a native fence tells, for who shares fences of several kinds: [`Fence::purpose`].
+    pub purpose: u32,
 }
 
 impl Default for FenceOptions {
     fn default() -> Self {
-        Self { initial: 0, kind: None, sharing: Sharing::Private, access: Access::Full, keeps_value: false }
+        let (kind, sharing, access) = (None, Sharing::Private, Access::Full);
+        Self { initial: 0, kind, sharing, access, keeps_value: false, purpose: 0 }
     }
 }
 
@@ -113,6 +119,7 @@ struct Inner {
     /// True if the fence can be given to other processes, by kernel handles.
     shared: bool,
     access: Access,
+    purpose: u32,
 }
 
 /// The addresses and the handle of a fence that the operating system has created or opened.
@@ -122,6 +129,7 @@ struct Answer {
     value: *mut c_void,
     current: u64,
     monitored: u64,
+    purpose: u32,
 }
 
 impl Fence {
@@ -175,8 +183,9 @@ impl Fence {
         create.Info.EngineAffinity = FIRST_ADAPTER;
         create.Info.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
         create.Info.Flags = options.flags();
+        create.PrivateDriverData = FenceData { magic: MAGIC, purpose: options.purpose }.to_bytes();
         invoke!(device.thunks(), D3DKMTCreateNativeFence, &mut create)?;
-        Ok(Answer::native(create.hSyncObject, &create.Info.NativeFenceMapping))
+        Ok(Answer::native(create.hSyncObject, &create.Info.NativeFenceMapping, options.purpose))
     }
 
     fn create_monitored(device: &Device, options: &FenceOptions) -> Result<Answer> {
@@ -196,6 +205,7 @@ impl Fence {
             value: made.FenceValueCPUVirtualAddress,
             current: made.FenceValueGPUVirtualAddress,
             monitored: 0,
+            purpose: 0,
         })
     }
 
@@ -227,13 +237,13 @@ impl Fence {
 
     /// The fence that the system answered; destroys it and gives `None` if the answer lacks an address.
     fn made(device: &Device, answer: Answer, shared: bool, access: Access) -> Option<Self> {
-        let Answer { kind, handle, value, current, monitored } = answer;
+        let Answer { kind, handle, value, current, monitored, purpose } = answer;
         // SAFETY: the system maps the current value, 8 bytes and 8-aligned, until the fence is destroyed.
         let value = unsafe { SharedWord::new(value) };
         match value {
             Some(value) if current != 0 && current % 8 == 0 && monitored % 8 == 0 => {
                 let (device, luid) = (device.clone(), device.adapter().luid());
-                let inner = Inner { device, kind, handle, luid, value, current, monitored, shared, access };
+                let inner = Inner { device, kind, handle, luid, value, current, monitored, shared, access, purpose };
                 Some(Self { inner: Arc::new(inner) })
             }
             _ => {
@@ -414,6 +424,11 @@ impl Fence {
         self.inner.kind
     }
 
+    /// The number that its creator gave it ([`FenceOptions::purpose`]); `None` for a monitored fence, whose kernel handle says nothing.
+    pub fn purpose(&self) -> Option<u32> {
+        (self.inner.kind == FenceKind::Native).then_some(self.inner.purpose)
+    }
+
     /// The device it was created or opened on.
     pub fn device(&self) -> &Device {
         &self.inner.device
@@ -455,13 +470,14 @@ impl Fence {
 }
 
 impl Answer {
-    fn native(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING) -> Self {
+    fn native(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING, purpose: u32) -> Self {
         Self {
             kind: FenceKind::Native,
             handle,
             value: mapping.CurrentValueCpuVa,
             current: mapping.CurrentValueGpuVa,
             monitored: mapping.MonitoredValueGpuVa,
+            purpose,
         }
     }
 }
@@ -472,8 +488,10 @@ fn open_native(device: &Device, handle: HANDLE, access: Access) -> Result<Answer
     open.hDevice = device.handle();
     open.EngineAffinity = FIRST_ADAPTER;
     open.Flags = access.limit(shared_flags());
+    open.PrivateDriverData = FenceData { magic: MAGIC, purpose: 0 }.to_bytes();
     invoke!(device.thunks(), D3DKMTOpenNativeFenceFromNtHandle, &mut open)?;
-    Ok(Answer::native(open.hSyncObject, &open.NativeFenceMapping))
+    let data = FenceData::from_bytes(&open.PrivateDriverData);
+    Ok(Answer::native(open.hSyncObject, &open.NativeFenceMapping, data.purpose))
 }
 
 fn open_monitored(device: &Device, handle: HANDLE, access: Access) -> Result<Answer> {
@@ -491,6 +509,7 @@ fn open_monitored(device: &Device, handle: HANDLE, access: Access) -> Result<Ans
         value: made.FenceValueCPUVirtualAddress,
         current: made.FenceValueGPUVirtualAddress,
         monitored: 0,
+        purpose: 0,
     })
 }
 

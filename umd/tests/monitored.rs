@@ -14,6 +14,7 @@ const MONITORED: FenceOptions = FenceOptions {
     sharing: Sharing::Private,
     access: Access::Full,
     keeps_value: false,
+    purpose: 0,
 };
 const REACH: u64 = u32::MAX as u64 / 2;
 const WRAP: u64 = 1 << 32;

@@ -136,6 +136,23 @@ fn a_shared_monitored_fence_is_opened_as_one_beside_native_fences() {
 }
 
 #[test]
+fn every_opening_tells_the_purpose_that_a_native_fence_was_created_with() {
+    let device = device();
+    for (kind, told) in [(FenceKind::Native, Some(7)), (FenceKind::Monitored, None)] {
+        let sharing = Sharing::Adapter;
+        let options = FenceOptions { kind: Some(kind), sharing, purpose: 7, ..FenceOptions::default() };
+        let mine = Fence::with_options(&device, options).unwrap();
+        let handle = mine.share(Access::Full).unwrap();
+        let theirs = Fence::open(&device, handle.raw(), Access::Wait).unwrap();
+        assert_eq!([mine.purpose(), theirs.purpose()], [told; 2], "{kind:?}");
+    }
+    let plain = Fence::with_options(&device, FenceOptions { kind: Some(FenceKind::Native), ..FenceOptions::default() });
+    assert_eq!(plain.unwrap().purpose(), Some(0));
+    drop(device);
+    clean();
+}
+
+#[test]
 fn who_may_only_signal_is_refused_waits_by_name_and_cannot_share_more() {
     for kind in [FenceKind::Native, FenceKind::Monitored] {
         let device = device();

@@ -11,6 +11,7 @@ use campanile_umd::{Program, Queue as HardwareQueue, QueueOptions};
 use crate::backlog::Backlog;
 use crate::failure::{Answer, result, tell};
 use crate::handle::{Dispatched, Owned};
+use crate::labels::Labels;
 use crate::physical::{FAMILIES, MemoryKind, PhysicalDevice};
 use crate::records::Records;
 
@@ -22,6 +23,7 @@ pub(crate) struct Device {
     images: Arc<Records>,
     samplers: Arc<Records>,
     reports: Arc<Records>,
+    labels: Arc<Labels>,
     /// The program that copies results of queries, once there are queries.
     copies: OnceLock<Program>,
     kinds: Vec<MemoryKind>,
@@ -40,6 +42,7 @@ pub(crate) struct QueuesWanted {
 /// A hardware queue.
 pub(crate) struct Queue {
     hardware: Arc<Mutex<HardwareQueue>>,
+    labels: Arc<Labels>,
     backlog: Arc<Backlog>,
 }
 
@@ -59,6 +62,7 @@ impl Device {
     /// have; what else the operating system refuses.
     pub(crate) fn new(physical: &PhysicalDevice, wanted: &[QueuesWanted]) -> Answer<Self> {
         let umd = campanile_umd::Device::new(physical.adapter()).map_err(result)?;
+        let labels = Arc::new(Labels::new(&umd));
         let mut families: Vec<Vec<Owned<Queue>>> = FAMILIES.iter().map(|_| Vec::new()).collect();
         for QueuesWanted { family, count, priority } in wanted {
             let place = *family as usize;
@@ -71,13 +75,14 @@ impl Device {
             let options = QueueOptions { priority: *priority, ..QueueOptions::default() };
             for _ in 0..*count {
                 let queue = HardwareQueue::new(&umd, family.node, options).map_err(result)?;
-                queues.push(Owned::new(Queue { hardware: Arc::new(Mutex::new(queue)), backlog: Arc::default() }));
+                let (hardware, labels) = (Arc::new(Mutex::new(queue)), Arc::clone(&labels));
+                queues.push(Owned::new(Queue { hardware, labels, backlog: Arc::default() }));
             }
         }
         let (images, samplers) = (Records::new(&umd, IMAGE_RECORD), Records::new(&umd, SAMPLER_RECORD));
         let reports = Records::new(&umd, DispatchReport::SIZE);
         let (kinds, copies) = (physical.kinds().to_vec(), OnceLock::new());
-        Ok(Self { families, umd, images, samplers, reports, copies, kinds, extensions: Vec::new() })
+        Ok(Self { families, umd, images, samplers, reports, labels, copies, kinds, extensions: Vec::new() })
     }
 
     /// The device, with these extensions enabled.
@@ -114,6 +119,11 @@ impl Device {
     /// Memory for reports of dispatches.
     pub(crate) fn reports(&self) -> &Arc<Records> {
         &self.reports
+    }
+
+    /// Labels of its queues and command buffers.
+    pub(crate) fn labels(&self) -> &Arc<Labels> {
+        &self.labels
     }
 
     /// Memory for records of samplers.
@@ -157,6 +167,11 @@ impl Queue {
     /// The hardware queue. Vulkan has the application keep other threads away from a queue, so that nobody waits here but for submissions that are kept.
     pub(crate) fn hardware(&self) -> MutexGuard<'_, HardwareQueue> {
         self.hardware.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The labels of its device.
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     /// Submissions that the ring has no room for.

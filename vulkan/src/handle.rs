@@ -10,6 +10,7 @@ use ash::vk;
 
 use crate::app::App;
 use crate::failure::Answer;
+use crate::names;
 use crate::private_data;
 
 /// Something that the application knows by a handle which is not dispatchable.
@@ -44,6 +45,7 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
     fn release(handle: Self::Handle) -> Option<Arc<Self>> {
         let handle = vk::Handle::as_raw(handle);
         private_data::forget((<Self::Handle as vk::Handle>::TYPE, handle));
+        names::forget((<Self::Handle as vk::Handle>::TYPE, handle));
         Self::table().remove(handle)
     }
 }
@@ -175,6 +177,7 @@ impl<T: Dispatched> Owned<T> {
 impl<T: Dispatched> Drop for Owned<T> {
     fn drop(&mut self) {
         private_data::forget((<T::Handle as vk::Handle>::TYPE, self.pointer as usize as u64));
+        names::forget((<T::Handle as vk::Handle>::TYPE, self.pointer as usize as u64));
         // SAFETY: the pointer came from a box, and this owns it.
         drop(unsafe { Box::from_raw(self.pointer) });
     }

@@ -10,8 +10,12 @@ use crate::handle::{Dispatched, Owned};
 use crate::machine;
 use crate::physical::PhysicalDevice;
 
-/// Extensions of the instance, all of which later versions of Vulkan have as functions of their own.
+/// Names of objects and labels. Its commands are of devices, too, although it is an extension of the instance.
+pub(crate) const DEBUG_UTILS: &str = "VK_EXT_debug_utils";
+
+/// Extensions of the instance. All but the first one have functions that later versions of Vulkan have, too.
 pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
+    (DEBUG_UTILS, 2),
     ("VK_KHR_device_group_creation", 1),
     ("VK_KHR_external_fence_capabilities", 1),
     ("VK_KHR_external_memory_capabilities", 1),
@@ -20,8 +24,8 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
 ];
 
 /// An instance.
-#[derive(Default)]
 pub(crate) struct Instance {
+    has_debug_utils: bool,
     devices: OnceLock<Vec<Owned<PhysicalDevice>>>,
 }
 
@@ -30,6 +34,11 @@ impl Dispatched for Instance {
 }
 
 impl Instance {
+    /// An instance, with [`DEBUG_UTILS`] or without.
+    pub(crate) fn new(has_debug_utils: bool) -> Self {
+        Self { has_debug_utils, devices: OnceLock::new() }
+    }
+
     /// The physical devices: the adapter, if there is one.
     ///
     /// # Errors
@@ -39,7 +48,7 @@ impl Instance {
             return Ok(devices);
         }
         let devices = match Adapter::open(machine::thunks()) {
-            Ok(adapter) => vec![Owned::new(PhysicalDevice::new(adapter))],
+            Ok(adapter) => vec![Owned::new(PhysicalDevice::new(adapter).with_debug_utils(self.has_debug_utils))],
             // A system without the functions that find compute-only adapters has none.
             Err(Error::NoAdapter | Error::MissingThunk(_)) => Vec::new(),
             Err(error) => return Err(result(error)),

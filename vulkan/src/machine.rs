@@ -1,7 +1,7 @@
 // UNSAFETY: thunks that pass kernel handles as file descriptors are called by address.
 //! The operating system's thunks, through which the user-mode driver finds the adapter; and the descriptors that kernel handles are handed over as.
 
-pub(crate) use place::{close, descriptor_of, handle_of, number, thunks};
+pub(crate) use place::{close, descriptor_of, handle_of, name, number, thunks};
 
 /// True if kernel handles leave the process as file descriptors.
 pub(crate) const HAS_DESCRIPTORS: bool = cfg!(not(windows));
@@ -13,7 +13,7 @@ mod place {
 
     use campanile_umd::Thunks;
     use wddm_ddi::status::STATUS_NOT_SUPPORTED;
-    use wddm_ddi::types::{HANDLE, NTSTATUS};
+    use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
     pub(crate) fn thunks() -> &'static Thunks {
         campanile_umd::system_thunks()
@@ -23,6 +23,9 @@ mod place {
     pub(crate) fn number() -> u64 {
         0
     }
+
+    /// Windows has no thunk that names objects.
+    pub(crate) fn name(_object: D3DKMT_HANDLE, _part: u32, _text: &str) {}
 
     pub(crate) fn descriptor_of(_handle: HANDLE) -> Result<c_int, NTSTATUS> {
         Err(STATUS_NOT_SUPPORTED)
@@ -44,7 +47,7 @@ mod place {
 
     use campanile_umd::Thunks;
     use wddm_ddi::status::STATUS_INVALID_HANDLE;
-    use wddm_ddi::types::{HANDLE, NTSTATUS};
+    use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
     pub(crate) fn thunks() -> &'static Thunks {
         campanile_kmt::table::thunks()
@@ -54,6 +57,13 @@ mod place {
     pub(crate) fn number() -> u64 {
         let served = std::env::var_os("CAMPANILE_MACHINE").and_then(|socket| std::fs::metadata(socket).ok());
         served.map_or(1 << 63 | u64::from(std::process::id()), |socket| socket.dev().rotate_left(40) ^ socket.ino())
+    }
+
+    /// Names an object, or a part of it, for traces. A machine that is gone, or that has no room, shows it without a name.
+    pub(crate) fn name(object: D3DKMT_HANDLE, part: u32, text: &str) {
+        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        // SAFETY: the thunk takes any number, and a text that lives across the call with its length.
+        let _ = unsafe { campanile_kmt::CampanileSetDebugName(object, part, text.as_ptr().cast(), length) };
     }
 
     /// A descriptor of what a kernel handle stands for.

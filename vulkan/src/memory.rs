@@ -65,6 +65,11 @@ impl DeviceMemory {
         external::export(&self.allocation.share().map_err(result)?)
     }
 
+    /// Handle of the allocation in the operating system.
+    pub(crate) fn native_handle(&self) -> u32 {
+        self.allocation.handle()
+    }
+
     /// Bytes asked for.
     pub(crate) fn size(&self) -> u64 {
         self.allocation.size()
@@ -125,7 +130,7 @@ pub(crate) struct Buffer {
 struct Bound {
     address: u64,
     /// Stays as long as the buffer.
-    _memory: Arc<DeviceMemory>,
+    memory: Arc<DeviceMemory>,
 }
 
 /// A range of GPU virtual addresses; as the descriptor of an image and a sampler, the addresses of their records.
@@ -146,12 +151,17 @@ impl Buffer {
     /// VK_ERROR_UNKNOWN if it has memory, or does not fit there.
     pub(crate) fn bind(&self, memory: Arc<DeviceMemory>, offset: u64) -> Answer<()> {
         let address = memory.place(offset, self.size)?;
-        self.bound.set(Bound { address, _memory: memory }).map_err(|_| vk::Result::ERROR_UNKNOWN)
+        self.bound.set(Bound { address, memory }).map_err(|_| vk::Result::ERROR_UNKNOWN)
     }
 
     /// GPU virtual address of the first byte; 0 before it has memory.
     pub(crate) fn address(&self) -> u64 {
         self.bound.get().map_or(0, |bound| bound.address)
+    }
+
+    /// The memory that it has.
+    pub(crate) fn memory(&self) -> Option<&DeviceMemory> {
+        self.bound.get().map(|bound| &*bound.memory)
     }
 
     /// The bytes from `offset` on: `size` of them, or all with VK_WHOLE_SIZE. A range that the buffer does not have is cut off.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ash::vk;
-use campanile_umd::{Access, Error, Fence as NativeFence};
+use campanile_umd::{Access, Error, Fence as NativeFence, FenceOptions, Sharing};
 
 use crate::device::Device;
 use crate::external;
@@ -81,17 +81,37 @@ impl<P> Imported<P> {
     }
 }
 
-/// A native fence that others may open or not.
-fn native(device: &Device, initial: u64, exportable: bool) -> Answer<NativeFence> {
-    let device = device.umd();
-    let made = if exportable { NativeFence::new_shared(device, initial) } else { NativeFence::new(device, initial) };
-    made.map_err(result)
+/// What a payload is of. The number stands in the native fence, so that a payload of another kind is not imported.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Purpose {
+    Timeline = 1,
+    Binary = 2,
+    Fence = 3,
+    /// Events are not exported.
+    Event = 4,
 }
 
-/// The native fence that a descriptor is of.
-fn import<P>(device: &Device, descriptor: c_int, payload: impl FnOnce(NativeFence) -> P) -> Answer<P> {
+/// A native fence that others may open or not.
+fn native(device: &Device, purpose: Purpose, initial: u64, exportable: bool) -> Answer<NativeFence> {
+    let sharing = if exportable { Sharing::Adapter } else { Sharing::Private };
+    let options = FenceOptions { initial, sharing, purpose: purpose as u32, ..FenceOptions::default() };
+    NativeFence::with_options(device.umd(), options).map_err(result)
+}
+
+/// The native fence that a descriptor is of, if that is of the purpose. A monitored fence, which stands for native ones where the adapter has none, does not say its.
+fn import<P>(
+    device: &Device,
+    descriptor: c_int,
+    purpose: Purpose,
+    payload: impl FnOnce(NativeFence) -> P,
+) -> Answer<P> {
     external::import(device.umd(), descriptor, |handle| {
-        NativeFence::open(device.umd(), handle.raw(), Access::Full).map(payload).map_err(external::refused)
+        let native = NativeFence::open(device.umd(), handle.raw(), Access::Full).map_err(external::refused)?;
+        match native.purpose() {
+            Some(other) if other != purpose as u32 => Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE),
+            _ => Ok(payload(native)),
+        }
     })
 }
 
@@ -122,7 +142,8 @@ impl Semaphore {
     /// # Errors
     /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, timeline: Option<u64>, exportable: bool) -> Answer<Self> {
-        let native = native(device, timeline.unwrap_or(0), exportable)?;
+        let purpose = if timeline.is_some() { Purpose::Timeline } else { Purpose::Binary };
+        let native = native(device, purpose, timeline.unwrap_or(0), exportable)?;
         let meaning = match timeline {
             Some(_) => Meaning::Timeline,
             None if exportable => Meaning::Flag,
@@ -135,15 +156,24 @@ impl Semaphore {
     /// Takes the payload that a descriptor is of in place of its own, for ever or until a wait. The descriptor is the driver's from then on.
     ///
     /// # Errors
-    /// VK_ERROR_INVALID_EXTERNAL_HANDLE for a temporary payload of a timeline semaphore; as [`external::import`].
+    /// VK_ERROR_INVALID_EXTERNAL_HANDLE for a temporary payload of a timeline semaphore, and for the payload of a semaphore of the other type or of a fence; as
+    /// [`external::import`].
     pub(crate) fn import(&self, device: &Device, descriptor: c_int, is_temporary: bool) -> Answer<()> {
         if self.is_timeline && is_temporary {
             return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
         }
-        let meaning = if self.is_timeline { Meaning::Timeline } else { Meaning::Flag };
-        let payload = import(device, descriptor, |native| SemaphorePayload { native, meaning })?;
+        let (purpose, meaning) = match self.is_timeline {
+            true => (Purpose::Timeline, Meaning::Timeline),
+            false => (Purpose::Binary, Meaning::Flag),
+        };
+        let payload = import(device, descriptor, purpose, |native| SemaphorePayload { native, meaning })?;
         self.payload.replace(payload, is_temporary);
         Ok(())
+    }
+
+    /// Handle of the native fence that the payload is.
+    pub(crate) fn native_handle(&self) -> u32 {
+        self.payload.current().native.handle()
     }
 
     /// A descriptor of the payload.
@@ -231,7 +261,7 @@ impl Fence {
     /// # Errors
     /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device, signalled: bool, exportable: bool) -> Answer<Self> {
-        let native = native(device, if exportable { signalled.into() } else { 0 }, exportable)?;
+        let native = native(device, Purpose::Fence, if exportable { signalled.into() } else { 0 }, exportable)?;
         let target = (!exportable).then(|| AtomicU64::new(u64::from(!signalled)));
         Ok(Self { payload: Imported::new(FencePayload { native, target }) })
     }
@@ -239,11 +269,16 @@ impl Fence {
     /// Takes the payload that a descriptor is of in place of its own, for ever or until a reset. The descriptor is the driver's from then on.
     ///
     /// # Errors
-    /// As [`external::import`].
+    /// VK_ERROR_INVALID_EXTERNAL_HANDLE for the payload of a semaphore; as [`external::import`].
     pub(crate) fn import(&self, device: &Device, descriptor: c_int, is_temporary: bool) -> Answer<()> {
-        let payload = import(device, descriptor, |native| FencePayload { native, target: None })?;
+        let payload = import(device, descriptor, Purpose::Fence, |native| FencePayload { native, target: None })?;
         self.payload.replace(payload, is_temporary);
         Ok(())
+    }
+
+    /// Handle of the native fence that the payload is.
+    pub(crate) fn native_handle(&self) -> u32 {
+        self.payload.current().native.handle()
     }
 
     /// A descriptor of the payload.
@@ -294,7 +329,7 @@ impl Event {
     /// # Errors
     /// The error of the operating system, as [`result`](crate::failure::result) translates it.
     pub(crate) fn new(device: &Device) -> Answer<Self> {
-        Ok(Self { native: NativeFence::new(device.umd(), 0).map_err(result)? })
+        Ok(Self { native: native(device, Purpose::Event, 0, false)? })
     }
 
     /// The native fence with the value that sets the event, or with the one that resets it.

@@ -15,7 +15,7 @@ use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition,
 use campanile_hw::packet::{BadPacket, DispatchReport, Header, PACKETS};
 use campanile_hw::page_table::{Pte, ROOT_LEVEL, directory_bits, leaf_bits};
 use campanile_hw::pci;
-use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData, HwQueueData};
+use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData, FenceData, HwQueueData};
 use campanile_hw::queue::{
     Location, QueueDescriptor, QueueFlags, QueueRank, QueueState, QueueStateFlags, RingEntry, RingFlags,
 };
@@ -127,6 +127,7 @@ fn tables() -> Vec<(&'static str, String)> {
         ("adapter-data", record(AdapterData::FIELDS, AdapterData::SIZE)),
         ("allocation-data", record(AllocationData::FIELDS, AllocationData::SIZE)),
         ("hw-queue-data", record(HwQueueData::FIELDS, HwQueueData::SIZE)),
+        ("fence-data", record(FenceData::FIELDS, FenceData::SIZE)),
         ("doorbell-data", record(DoorbellData::FIELDS, DoorbellData::SIZE)),
         ("doorbell-answer", record(DoorbellAnswer::FIELDS, DoorbellAnswer::SIZE)),
     ];

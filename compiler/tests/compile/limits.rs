@@ -219,6 +219,16 @@ fn a_thousand_selections_in_one_another_compile_and_a_hundred_thousand_are_refus
 }
 
 #[test]
+fn private_memory_of_a_lane_ends_at_4096_bytes_and_the_refusal_names_limit_and_need() {
+    let indexed = |words: u32| {
+        format!("uint t[{words}]; for (uint k = 0u; k < {words}u; k++) t[k] = k * i; o[i] = t[(i * 7u) % {words}u];")
+    };
+    assert_eq!(lanes("", &indexed(1024)), (0..64).map(|i| i * i * 7).collect::<Vec<u32>>());
+    let error = compile(&shader("", &indexed(1025)), &Options::default()).expect_err("refused").to_string();
+    assert!(error.contains("4100 bytes of private memory of a lane, at most 4096 are possible"), "{error}");
+}
+
+#[test]
 fn switches_have_thousands_of_cases() {
     let cases: String = (0..10_000).map(|k| format!("case {}: r = {}u; break;", k * 3, k ^ 1)).collect();
     let body = format!("uint r = 7u; switch (i * 450u + i % 2u) {{ {cases} default: r += 4u; }} o[i] = r;");

@@ -2,6 +2,7 @@
 
 mod bench;
 mod ciphers;
+mod dots;
 mod kernels;
 mod language;
 mod limits;

@@ -1,6 +1,7 @@
 //! Native fences that processes share.
 
 use campanile_hw::packet::{self, Packet};
+use campanile_hw::private::{FenceData, MAGIC};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
@@ -154,10 +155,31 @@ fn private_data(case: &Case) -> Result<(), Failure> {
     let thunk = rig.kmt.table().D3DKMTOpenNativeFenceFromNtHandle;
     granted(rig.kmt.call(thunk, &mut open), "D3DKMTOpenNativeFenceFromNtHandle")?;
     ensure!(open.PrivateDriverData == bytes(5), "private data of the opening came back as something else");
+    purpose(&rig)?;
     granted(handle.close(), "closing the kernel handle")?;
     open.PrivateDriverData = bytes(7);
     refused(rig.kmt.call(thunk, &mut open), BAD_HANDLE, "opening by a closed handle")?;
     ensure!(open.PrivateDriverData == bytes(7), "a refused opening changed the private data");
+    Ok(())
+}
+
+/// The number of the creation is told to an opening that asks for it in the driver's own form.
+fn purpose(rig: &Rig) -> Result<(), Failure> {
+    let data = |purpose| FenceData { magic: MAGIC, purpose }.to_bytes();
+    for (given, told) in [(data(9), 9), (data(0), 0), ([1; 64], 0)] {
+        let mut create = D3DKMT_CREATENATIVEFENCE::zeroed();
+        (create.hDevice, create.Info.EngineAffinity, create.Info.Flags) = (rig.device, 1, shared_flags());
+        create.PrivateDriverData = given;
+        granted(rig.kmt.call(rig.kmt.table().D3DKMTCreateNativeFence, &mut create), "D3DKMTCreateNativeFence")?;
+        let handle = rig.share(&[create.hSyncObject]);
+        let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+        let mut open = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
+        (open.hNtHandle, open.hDevice, open.EngineAffinity) = (handle.raw(), rig.device, 1);
+        open.PrivateDriverData = data(1234);
+        let thunk = rig.kmt.table().D3DKMTOpenNativeFenceFromNtHandle;
+        granted(rig.kmt.call(thunk, &mut open), "D3DKMTOpenNativeFenceFromNtHandle")?;
+        ensure!(open.PrivateDriverData == data(told), "an opening was told another purpose than {told}");
+    }
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod caps;
 mod coherency;
 mod compute;
 mod debug_information;
+mod debug_name;
 mod destruction;
 mod doorbell;
 mod doorbell_churn;
@@ -130,6 +131,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     offer::CASES,
     older_sync::CASES,
     sync_file::CASES,
+    debug_name::CASES,
     kernel_descriptor::CASES,
     shared_resource::CASES,
     queue::CASES,

@@ -279,6 +279,9 @@ macro_rules! for_each_thunk {
                     CampanileExportNtHandle(handle: HANDLE, descriptor: *mut u32);
                     /// Gives the calling process a kernel handle of what a file descriptor of CampanileExportNtHandle is of. Windows has no such thunk.
                     CampanileImportNtHandle(descriptor: u32, handle: *mut HANDLE);
+                    /// Names an object of the calling process for traces: its handle, the number of a part of it or 0, and the name in UTF-8 with its length in
+                    /// bytes, at most 128. Windows has no such thunk.
+                    CampanileSetDebugName(object: D3DKMT_HANDLE, part: u32, name: *const c_void, length: u32);
                 }
             }
         }

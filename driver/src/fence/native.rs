@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use campanile_hw::fence::{self, Barrier, FenceWord};
+use campanile_hw::private::{FenceData, MAGIC};
 use campanile_hw::registers::Command;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
@@ -29,6 +30,8 @@ const ALWAYS: u64 = u64::MAX;
 pub(crate) struct NativeFence {
     /// The operating system's handle: what interrupts report.
     dxgk: usize,
+    /// What user mode takes its values for, in user mode's own numbers.
+    purpose: u32,
     /// True once the parent device is in error: every wait for the fence is satisfied.
     always_signaled: AtomicBool,
     /// Where the paging process has its values, on a variant whose scheduler reaches them there.
@@ -73,6 +76,11 @@ impl Object for OpenFence {
     const KIND: Kind = Kind::OpenFence;
 }
 
+/// The private data, if they are this driver's. What others pass stays theirs.
+fn data_of(bytes: &[u8; FenceData::SIZE]) -> Option<FenceData> {
+    Some(FenceData::from_bytes(bytes)).filter(|data| data.magic == MAGIC)
+}
+
 /// DxgkDdiCreateNativeFence.
 ///
 /// # Errors
@@ -103,6 +111,7 @@ pub(crate) fn create(
     };
     let fence = NativeFence {
         dxgk: args.hGlobalNativeFence.addr(),
+        purpose: data_of(&args.pPrivateDriverData).map_or(0, |data| data.purpose),
         always_signaled: AtomicBool::new(false),
         system,
         places: SpinLock::new(PoolVec::new(Tag::FENCE)),
@@ -146,6 +155,9 @@ pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNAT
     }
     let process = device.process.into_bits();
     adapter.trace.note(Component::Fence, &Event::FenceOpened { open: handle.into_bits(), process, current });
+    if let Some(data) = data_of(&args.pPrivateDriverData) {
+        args.pPrivateDriverData = FenceData { purpose: fence.purpose, ..data }.to_bytes();
+    }
     args.hLocalNativeFence = handle.raw();
     Ok(())
 }

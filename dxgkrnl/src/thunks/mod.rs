@@ -10,6 +10,7 @@ mod adapter_registry;
 mod allocation;
 pub(crate) mod budget;
 mod control;
+mod debug_name;
 mod descriptor;
 mod device;
 pub(crate) mod escape;
@@ -170,6 +171,7 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     NtOpenProcess: process::open_process,
     CampanileExportNtHandle: descriptor::export_nt_handle,
     CampanileImportNtHandle: descriptor::import_nt_handle,
+    CampanileSetDebugName: debug_name::set_debug_name,
 };
 
 /// Those that the user-mode driver has no use for; as [`thunks`].

@@ -109,8 +109,11 @@ impl Sharing {
 
     /// When all queues that used it have let go of it, also those of `with`; `None` for now.
     pub(super) fn idle_point(&self, with: Option<&IdlePoint>) -> Option<IdlePoint> {
+        // Whoever says whether a queue is done takes locks of the scheduler, which come before this one.
+        let known = lock(&self.state).idle.clone();
+        let over: Vec<IdlePoint> = known.into_iter().filter(|idle| idle()).collect();
         let mut state = lock(&self.state);
-        state.idle.retain(|idle| !idle());
+        state.idle.retain(|idle| !over.iter().any(|over| Arc::ptr_eq(over, idle)));
         let all: Vec<IdlePoint> = state.idle.iter().chain(with).map(Arc::clone).collect();
         if all.is_empty() { None } else { Some(Arc::new(move || all.iter().all(|idle| idle()))) }
     }
@@ -409,6 +412,24 @@ mod tests {
         assert_eq!(sharing.take_all(), [(handle(3), handle(4))]);
         assert!(sharing.leave(second, None).is_none(), "after everybody had to close it");
         assert!(sharing.is_over());
+    }
+
+    /// A queue that is not done is looked at under the lock of its fence, which comes before the one that users are kept under.
+    #[test]
+    fn whether_queues_let_go_is_asked_without_the_lock() {
+        let sharing = Sharing::new();
+        let (of, is_idle) = (Arc::clone(&sharing), Arc::new(AtomicBool::new(false)));
+        let idle = Arc::clone(&is_idle);
+        let asks: IdlePoint = Arc::new(move || {
+            // With the lock held, this would never return.
+            of.is_over();
+            idle.load(Ordering::Relaxed)
+        });
+        let user = sharing.enter(handle(1), handle(2), (SpaceId(7), Arc::default()));
+        sharing.unlist(user, &asks);
+        assert!(!sharing.idle_point(None).expect("one that is not done")());
+        is_idle.store(true, Ordering::Relaxed);
+        assert!(sharing.idle_point(None).is_none());
     }
 
     #[test]

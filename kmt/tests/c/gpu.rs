@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use campanile_hw::packet::PACKETS;
-use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData, HwQueueData, MAGIC, Placement};
+use campanile_hw::private::{
+    AdapterData, AllocationData, DoorbellAnswer, DoorbellData, FenceData, HwQueueData, MAGIC, Placement,
+};
 use campanile_hw::queue::{CONTROL_READ_POINTER, CONTROL_WRITE_POINTER, RingEntry};
 use campanile_hw::{Field, registers};
 
@@ -22,10 +24,11 @@ const ABOUT: &str = "\
 
 type Record = (&'static str, &'static str, usize, &'static [Field]);
 
-const RECORDS: [Record; 6] = [
+const RECORDS: [Record; 7] = [
     ("campanile_adapter_data", AdapterData::DOC, AdapterData::SIZE, AdapterData::FIELDS),
     ("campanile_allocation_data", AllocationData::DOC, AllocationData::SIZE, AllocationData::FIELDS),
     ("campanile_hw_queue_data", HwQueueData::DOC, HwQueueData::SIZE, HwQueueData::FIELDS),
+    ("campanile_fence_data", FenceData::DOC, FenceData::SIZE, FenceData::FIELDS),
     ("campanile_doorbell_data", DoorbellData::DOC, DoorbellData::SIZE, DoorbellData::FIELDS),
     ("campanile_doorbell_answer", DoorbellAnswer::DOC, DoorbellAnswer::SIZE, DoorbellAnswer::FIELDS),
     ("campanile_ring_entry", RingEntry::DOC, RingEntry::SIZE, RingEntry::FIELDS),

@@ -2,7 +2,7 @@
 const WAIT = 1, OBSERVED = 2, OPEN = 4, LONE = 8;
 // Kinds of spans and points: the numbers of trace::code.
 const SUBMISSION = 3, RING = 4, RECONNECT = 5, WORK = 6, CPU_WAIT = 7, PAGING = 8, INTERRUPT = 9, DPC = 10, RESET = 11, POWER = 12,
-  LOST = 13, OPERATION = 16, RESIDENT = 17, EVICTED = 18, REPORT = 19, CONNECT = 20, DISCONNECT = 21, VIOLATION = 22;
+  LOST = 13, OPERATION = 16, RESIDENT = 17, EVICTED = 18, REPORT = 19, CONNECT = 20, DISCONNECT = 21, VIOLATION = 22, LABEL = 23, NAMED = 24;
 const NONE = 2 ** 32 - 1;
 // What stands for trouble, and is drawn however small the scale.
 const TROUBLE = new Set([RESET, LOST, VIOLATION]);

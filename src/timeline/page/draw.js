@@ -180,7 +180,7 @@ class View {
     if (row.kind === 'wait') return c.wait;
     const kind = model.spans.kind[i];
     if (kind === WORK) return this.queueColour(model.lanes[model.spans.lane[i]]);
-    return { [CPU_WAIT]: c.cpu, [INTERRUPT]: c.interrupt, [DPC]: c.dpc }[kind] || c.paging;
+    return { [LABEL]: c.mark, [CPU_WAIT]: c.cpu, [INTERRUPT]: c.interrupt, [DPC]: c.dpc }[kind] || c.paging;
   }
   row(row, y) {
     if (row.kind === 'marks') return this.marks(row, y);
@@ -419,5 +419,11 @@ class View {
   }
 }
 
-function fenceName(model, fence) { return fence < 0 ? 'a fence' : hex(model.about.fences[fence][1]); }
+// The handle, behind the name if the program gave one; `fenceText` is for the page's HTML.
+function fenceName(model, fence) {
+  if (fence < 0) return 'a fence';
+  const [, handle, name] = model.about.fences[fence];
+  return name ? `${name} (${hex(handle)})` : hex(handle);
+}
+function fenceText(model, fence) { return safe(fenceName(model, fence)); }
 function value(ops, i) { return ops.large.get(i) || ops.value[i]; }

@@ -36,7 +36,7 @@ function card(view, hit) {
 
 function opCard(view, i) {
   const { model } = view, { ops } = model, wait = ops.flags[i] & WAIT, open = ops.flags[i] & OPEN, lone = ops.flags[i] & LONE;
-  const fence = fenceName(model, ops.fence[i]), lane = model.lanes[ops.lane[i]];
+  const fence = fenceText(model, ops.fence[i]), lane = model.lanes[ops.lane[i]];
   const list = [
     ['fence', `${fence} ${wait ? '≥' : '='} ${value(ops, i)}`],
     ['queue', laneText(model, lane)],
@@ -69,6 +69,7 @@ function spanName(model, i) {
     case CPU_WAIT: return `waits for ${fenceName(model, spans.fence[i])} ≥ ${amount}`;
     case INTERRUPT: return `interrupt ${amount}`;
     case DPC: return 'DPC';
+    case LABEL: return about.names[amount];
     case PAGING: return `packet ${detail}`;
     default: return about.pagingOperations[detail] || `paging operation ${detail}`;
   }
@@ -79,8 +80,9 @@ function capital(text) { return text[0].toUpperCase() + text.slice(1); }
 function spanCard(view, { row, i }) {
   const { model } = view, { spans } = model, lane = model.lanes[spans.lane[i]], kind = spans.kind[i];
   const bytes = (kind === PAGING || kind === OPERATION) && spans.amount[i] ? ['bytes', count(spans.amount[i])] : null;
-  return head(view.colour(row, i), kind === CPU_WAIT ? 'The CPU waits' : capital(spanName(model, i))) + rowsOf([
-    kind === CPU_WAIT ? ['fence', `${fenceName(model, spans.fence[i])} ≥ ${spans.amount[i]}`] : null,
+  const named = kind === LABEL ? spanName(model, i) : capital(spanName(model, i));
+  return head(view.colour(row, i), kind === CPU_WAIT ? 'The CPU waits' : named) + rowsOf([
+    kind === CPU_WAIT ? ['fence', `${fenceText(model, spans.fence[i])} ≥ ${spans.amount[i]}`] : null,
     bytes,
     [lane.kind === 'queue' ? 'queue' : 'lane', laneText(model, lane)],
     lane.kind === 'queue' ? ['engine', `node ${lane.node} ${NODES[lane.node] || ''}`] : null,
@@ -106,6 +108,7 @@ function pointFacts(model, i) {
     }
     case RESIDENT: return ['Made resident', ['bytes', count(amount)]];
     case EVICTED: return ['Evicted', ['bytes', count(amount)]];
+    case NAMED: return ['Named by the program', ['name', safe(about.names[amount])]];
     case RESET: return [detail === NONE ? 'Reset of the adapter' : 'Reset of an engine', node(detail)];
     case POWER: return ['Power state', ['state', detail === NONE ? `D${amount - 1}` : `F${amount}`], detail === NONE ? null : ['component', detail]];
     case LOST: return ['Events lost', ['how many', amount || 'unknown']];
@@ -140,7 +143,7 @@ function gap(view, row, t) {
 function blockedOn(model, wait) {
   const { ops } = model, by = ops.by[wait];
   const who = by >= 0 ? `by ${laneText(model, model.lanes[ops.lane[by]])}` : 'which nobody signalled in this trace';
-  return `locked on ${fenceName(model, ops.fence[wait])} ≥ ${value(ops, wait)} ${who}`;
+  return `locked on ${fenceText(model, ops.fence[wait])} ≥ ${value(ops, wait)} ${who}`;
 }
 
 // Why an engine stood still: what each of its queues was blocked on at that moment.

@@ -13,6 +13,7 @@ function legend(view) {
     span(CPU_WAIT) && [`background:${c.cpu}`, 'the CPU waits'],
     (span(PAGING) || span(OPERATION)) && [`background:${c.paging}`, 'paging'],
     span(INTERRUPT) && [`background:${c.interrupt}`, 'interrupt'],
+    span(LABEL) && [`background:${c.mark}`, 'label, or command buffer, that the program named'],
     span(DPC) && [`background:${c.dpc}`, 'DPC'],
     point(REPORT) && [`background:${c.interrupt};width:8px;${down}`, 'report of the driver'],
     point(SUBMISSION) && [`background:${c.mark};width:2px`, 'submission'],

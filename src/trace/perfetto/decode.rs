@@ -6,7 +6,7 @@ use std::fmt;
 use prost::Message;
 
 use super::proto::{DebugAnnotation, INSTANT, PerfettoTrace, SLICE_BEGIN, SLICE_END, TracePacket, TrackEvent};
-use super::{AMOUNT, DETAIL, ENGINES, FENCE, KIND, LANES, OBSERVED, PROCESSES, TRACKS, VALUE, lane_name};
+use super::{AMOUNT, DETAIL, ENGINES, FENCE, KIND, LANES, NAME, OBSERVED, PROCESSES, TRACKS, VALUE, lane_name};
 use crate::trace::{Event, EventKind, FenceValue, Parts, Trace, code};
 
 /// Why a file cannot be shown.
@@ -34,6 +34,9 @@ impl fmt::Display for ReadError {
 }
 
 impl std::error::Error for ReadError {}
+
+/// Most texts that events name: as many as the names of as many programs as a machine keeps.
+const NAMES_MAX: usize = 1 << 20;
 
 /// Reads a trace.
 ///
@@ -110,6 +113,7 @@ impl Reader {
         let Some(track) = event.track_uuid else { return };
         let Some(lane) = self.lane(track).filter(|_| event.category_iids.first() == Some(&1)) else { return };
         let fields = Fields(&event.debug_annotations);
+        self.name(lane, &fields);
         match event.kind {
             Some(SLICE_BEGIN) => {
                 if let (Some(what), Some(kind)) = (fields.get(KIND), fields.begin()) {
@@ -125,6 +129,24 @@ impl Reader {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Takes the name that stands with an event: of the fence, or the text that it is about.
+    fn name(&mut self, lane: u32, fields: &Fields<'_>) {
+        let Some(text) = fields.text(NAME) else { return };
+        let process = self.trace.lanes.get(lane as usize).map_or(0, |lane| lane.process);
+        if let Some(fence) = fields.get(FENCE).and_then(|fence| u32::try_from(fence).ok()) {
+            self.trace.fences.insert((process, fence), text.to_owned());
+        } else if let Some(index) = fields.get(AMOUNT).and_then(|index| usize::try_from(index).ok())
+            && index < NAMES_MAX
+        {
+            if self.trace.names.len() <= index {
+                self.trace.names.resize(index + 1, String::new());
+            }
+            if let Some(name) = self.trace.names.get_mut(index) {
+                text.clone_into(name);
+            }
         }
     }
 
@@ -157,6 +179,10 @@ impl Fields<'_> {
     fn get(&self, name: u64) -> Option<u64> {
         let field = self.0.iter().find(|annotation| annotation.name_iid == Some(name))?;
         field.uint_value.or(field.pointer_value)
+    }
+
+    fn text(&self, name: u64) -> Option<&str> {
+        self.0.iter().find(|annotation| annotation.name_iid == Some(name))?.string_value.as_deref()
     }
 
     fn target(&self) -> FenceValue {

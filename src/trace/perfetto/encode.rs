@@ -10,7 +10,7 @@ use super::proto::{
     PerfettoTrace, ProcessDescriptor, SLICE_BEGIN, SLICE_END, TracePacket, TrackDescriptor, TrackEvent,
 };
 use super::{
-    AMOUNT, ANNOTATIONS, CATEGORIES, DETAIL, ENGINE_ROWS, ENGINES, FENCE, KIND, LANE, LANES, OBSERVED, PROCESSES,
+    AMOUNT, ANNOTATIONS, CATEGORIES, DETAIL, ENGINE_ROWS, ENGINES, FENCE, KIND, LANE, LANES, NAME, OBSERVED, PROCESSES,
     TRACKS, VALUE,
 };
 use crate::trace::operation::{Operation, Side, operations};
@@ -24,9 +24,10 @@ const VIEW: u64 = 2;
 /// Process number of the track of the GPU's engines, which no process of a system has.
 const GPU_PROCESS: i32 = i32::MAX;
 
-/// Tracks of a lane: moments, and the engine's work, the waits and the signals from where these begin.
+/// Tracks of a lane: moments, and the engine's work, the labels, the waits and the signals from where these begin.
 const MOMENTS: u64 = 0;
 const SPANS: u64 = 1;
+const LABELS: u64 = TRACKS / 8;
 const WAITS: u64 = TRACKS / 4;
 const SIGNALS: u64 = TRACKS / 2;
 
@@ -60,18 +61,32 @@ struct Writer<'a> {
 }
 
 fn number(name: u64, value: u64) -> DebugAnnotation {
-    DebugAnnotation { name_iid: Some(name), uint_value: Some(value), pointer_value: None }
+    DebugAnnotation { name_iid: Some(name), uint_value: Some(value), ..DebugAnnotation::default() }
 }
 
 fn handle(name: u64, value: u32) -> DebugAnnotation {
-    DebugAnnotation { name_iid: Some(name), uint_value: None, pointer_value: Some(value.into()) }
+    DebugAnnotation { name_iid: Some(name), pointer_value: Some(value.into()), ..DebugAnnotation::default() }
 }
 
-fn of_fence(kind: u64, target: FenceValue) -> Vec<DebugAnnotation> {
-    vec![number(KIND, kind), handle(FENCE, target.fence), number(VALUE, target.value)]
+fn text(name: u64, value: &str) -> DebugAnnotation {
+    DebugAnnotation { name_iid: Some(name), string_value: Some(value.to_owned()), ..DebugAnnotation::default() }
 }
 
 impl Writer<'_> {
+    fn of_fence(&self, lane: u32, kind: u64, target: FenceValue) -> Vec<DebugAnnotation> {
+        let mut all = vec![number(KIND, kind), handle(FENCE, target.fence), number(VALUE, target.value)];
+        all.extend(self.trace.fence_name(lane, target.fence).map(|name| text(NAME, name)));
+        all
+    }
+
+    /// What happens to a fence: its name, if it has one, and its handle.
+    fn title(&self, what: &str, lane: u32, target: FenceValue) -> String {
+        match self.trace.fence_name(lane, target.fence) {
+            Some(name) => format!("{what} {name} ({:#x}) = {}", target.fence, target.value),
+            None => format!("{what} {:#x} = {}", target.fence, target.value),
+        }
+    }
+
     fn uuid(&mut self, lane: u32, track: u64) -> u64 {
         self.tracks.insert((lane, track));
         LANES + u64::from(lane) * TRACKS + track
@@ -118,11 +133,12 @@ impl Writer<'_> {
     fn arrow(&mut self, signal: &Operation, wait: &Operation, id: u64) {
         let (Some(from), Some(to)) = (signal.done, wait.done) else { return };
         let track = self.uuid(signal.lane, MOMENTS);
-        let mut event = instant(track, VIEW, &title("signalled", signal.target), Vec::new());
+        let title = self.title("signalled", signal.lane, signal.target);
+        let mut event = instant(track, VIEW, &title, Vec::new());
         event.flow_ids = vec![id];
         self.push(from, 1, event);
         let track = self.uuid(wait.lane, MOMENTS);
-        let mut event = instant(track, VIEW, &title("released", wait.target), Vec::new());
+        let mut event = instant(track, VIEW, &self.title("released", wait.lane, wait.target), Vec::new());
         event.terminating_flow_ids = vec![id];
         self.push(to, 3, event);
     }
@@ -135,7 +151,7 @@ impl Writer<'_> {
                 Side::Signal => ("FENCE_SIGNAL_EXECUTED", code::LONE_SIGNAL),
                 Side::Wait => ("FENCE_WAIT_UNBLOCKED", code::LONE_WAIT),
             };
-            let mut annotations = of_fence(kind, target);
+            let mut annotations = self.of_fence(lane, kind, target);
             annotations.extend(observed);
             return self.moment(done.unwrap_or(0), lane, name, annotations);
         };
@@ -145,16 +161,19 @@ impl Writer<'_> {
         };
         let row = self.rows.place((lane.into(), first), start, done.unwrap_or(u64::MAX));
         let track = self.uuid(lane, first + row);
-        let begin = begin(track, OWN, &title(name, target), of_fence(kind, target));
+        let begin = begin(track, OWN, &self.title(name, lane, target), self.of_fence(lane, kind, target));
         self.slice(track, (start, done), begin, observed.into_iter().collect());
     }
 
     fn event(&mut self, event: &Event) {
         let Some(parts) = event.kind.parts() else { return };
-        let title = event.kind.title();
+        let title = self.trace.title(event);
         let mut annotations = vec![number(KIND, parts.code), number(AMOUNT, parts.amount)];
         if parts.detail != 0 {
             annotations.push(number(DETAIL, parts.detail));
+        }
+        if event.kind.name_index().is_some() {
+            annotations.push(text(NAME, &title));
         }
         match parts.duration {
             None => self.moment(event.time, event.lane, &title, annotations),
@@ -167,8 +186,9 @@ impl Writer<'_> {
 
     /// Something with a duration.
     fn span(&mut self, event: &Event, duration: u64, name: &str, annotations: Vec<DebugAnnotation>) {
-        let row = self.rows.place((event.lane.into(), SPANS), event.time, event.time.saturating_add(duration));
-        let track = self.uuid(event.lane, SPANS + row);
+        let first = if matches!(event.kind, EventKind::Label { .. }) { LABELS } else { SPANS };
+        let row = self.rows.place((event.lane.into(), first), event.time, event.time.saturating_add(duration));
+        let track = self.uuid(event.lane, first + row);
         let begin = begin(track, OWN, name, annotations);
         self.slice(track, (event.time, event.time.checked_add(duration)), begin, Vec::new());
     }
@@ -205,6 +225,7 @@ impl Writer<'_> {
             let name = match track {
                 SIGNALS.. => "signals",
                 WAITS.. => "waits",
+                LABELS.. => "labels",
                 _ => match self.trace.lanes.get(lane as usize).map(|lane| lane.kind) {
                     Some(LaneKind::Queue { .. }) | None => "work",
                     Some(LaneKind::Cpu) => "CPU waits",
@@ -251,10 +272,6 @@ impl Writer<'_> {
 /// The first track of an engine.
 fn engine_track(node: u32) -> u64 {
     ENGINES + (1 + u64::from(node)) * ENGINE_ROWS
-}
-
-fn title(what: &str, target: FenceValue) -> String {
-    format!("{what} {:#x} = {}", target.fence, target.value)
 }
 
 fn begin(track: u64, category: u64, name: &str, debug_annotations: Vec<DebugAnnotation>) -> TrackEvent {

@@ -22,7 +22,7 @@ pub const VIEW: &str = "view";
 /// Interned categories, by number from 1.
 const CATEGORIES: [&str; 2] = [CATEGORY, VIEW];
 /// Interned annotation names, by number from 1.
-const ANNOTATIONS: [&str; 7] = ["fence", "value", "observed", "lane", "amount", "kind", "detail"];
+const ANNOTATIONS: [&str; 8] = ["fence", "value", "observed", "lane", "amount", "kind", "detail", "name"];
 const FENCE: u64 = 1;
 const VALUE: u64 = 2;
 const OBSERVED: u64 = 3;
@@ -31,6 +31,8 @@ const AMOUNT: u64 = 5;
 /// A number of [`crate::trace::code`].
 const KIND: u64 = 6;
 const DETAIL: u64 = 7;
+/// The name of a fence, or the text that an event is about.
+const NAME: u64 = 8;
 
 /// Lanes are track uuids from here on: `LANES + lane * TRACKS + track`.
 const LANES: u64 = 1 << 32;
@@ -134,7 +136,11 @@ mod tests {
             EventKind::EventsLost { count: 4 },
             EventKind::LogViolation { count: 1 },
             EventKind::FenceSignalQueued(FenceValue { fence: 1, value: 1 }),
+            EventKind::Label { name: 1, duration: 4 },
+            EventKind::Named { name: 0 },
         ];
+        trace.names = vec!["a buffer".into(), "a label: with a colon".into()];
+        trace.fences.insert((process, u32::MAX), "a fence".into());
         for lane in 0..4 {
             trace.events.extend((10..).zip(kinds).map(|(time, kind)| Event { time, lane, kind }));
         }

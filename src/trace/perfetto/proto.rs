@@ -83,6 +83,8 @@ pub(super) struct DebugAnnotation {
     pub(super) name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "3")]
     pub(super) uint_value: Option<u64>,
+    #[prost(string, optional, tag = "6")]
+    pub(super) string_value: Option<String>,
     #[prost(uint64, optional, tag = "7")]
     pub(super) pointer_value: Option<u64>,
 }

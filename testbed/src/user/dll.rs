@@ -260,7 +260,7 @@ impl Fence {
     }
 
     pub(super) fn with_options(device: &Device, options: FenceOptions) -> Result<Self> {
-        let FenceOptions { initial, kind, sharing, access, keeps_value } = options;
+        let FenceOptions { initial, kind, sharing, access, keeps_value, purpose: _ } = options;
         let options = CFenceOptions {
             initial,
             kind: match kind {

@@ -61,6 +61,7 @@ fn options(given: &CFenceOptions) -> Result<FenceOptions, Fault> {
             _ => return Err(Status::BadArgument.into()),
         },
         access: access(given.access)?,
+        purpose: 0,
         keeps_value: given.keeps_value != 0,
     })
 }

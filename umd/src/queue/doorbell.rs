@@ -56,8 +56,8 @@ impl Doorbell {
         let mut data = Aligned(data.to_bytes());
         let mut create = D3DKMT_CREATE_DOORBELL::zeroed();
         create.hHwQueue = queue.handle;
-        create.hRingBuffer = ring.buffer().allocation();
-        create.hRingBufferControl = control.buffer().allocation();
+        create.hRingBuffer = ring.buffer().handle();
+        create.hRingBufferControl = control.buffer().handle();
         create.Flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(resize);
         create.PrivateDriverDataSize = DoorbellData::SIZE as u32;
         create.PrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();

@@ -34,6 +34,7 @@ impl AnyFence {
             may_signal: !flags.NoSignal(),
             may_wait: !flags.NoWait(),
             keeps_value: flags.NoSignalMaxValueOnTdr(),
+            purpose: 0,
         }
     }
 

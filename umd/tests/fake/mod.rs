@@ -145,6 +145,8 @@ pub(crate) struct AnyFence {
     pub(crate) may_wait: bool,
     /// Keeps its value when the device is lost.
     pub(crate) keeps_value: bool,
+    /// The number in the private data of its creation.
+    pub(crate) purpose: u32,
 }
 
 pub(crate) enum Object {

@@ -1,6 +1,6 @@
 //! The thunks of the fake.
 
-use campanile_hw::private::{DoorbellAnswer, HwQueueData};
+use campanile_hw::private::{DoorbellAnswer, FenceData, HwQueueData, MAGIC};
 use wddm_ddi::Zeroed;
 
 use super::resource::{create_allocation, open_resource, query_resource};
@@ -313,7 +313,8 @@ thunks! {
         args.Info.NativeFenceMapping.CurrentValueCpuVa = current.address();
         args.Info.NativeFenceMapping.CurrentValueGpuVa = address;
         args.Info.NativeFenceMapping.MonitoredValueGpuVa = address + 8;
-        let fence = AnyFence::new(true, current, address, args.Info.Flags);
+        let FenceData { purpose, .. } = FenceData::from_bytes(&args.PrivateDriverData);
+        let fence = AnyFence { purpose, ..AnyFence::new(true, current, address, args.Info.Flags) };
         args.hSyncObject = fake.insert(Object::Fence(fence));
         STATUS_SUCCESS
     };
@@ -328,6 +329,7 @@ thunks! {
             return STATUS_INVALID_PARAMETER;
         }
         let fence = shared.limited(args.Flags);
+        args.PrivateDriverData = FenceData { magic: MAGIC, purpose: fence.purpose }.to_bytes();
         args.NativeFenceMapping.CurrentValueCpuVa = fence.current.address();
         args.NativeFenceMapping.CurrentValueGpuVa = fence.address;
         args.NativeFenceMapping.MonitoredValueGpuVa = fence.address + 8;

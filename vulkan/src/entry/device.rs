@@ -10,6 +10,7 @@ use crate::device::{Device, Queue, QueuesWanted};
 use crate::failure::Answer;
 use crate::fault;
 use crate::handle::Owned;
+use crate::instance::DEBUG_UTILS;
 use crate::physical::{self, FAMILIES, Family, PhysicalDevice, is_command_of};
 use crate::pipeline::faults;
 
@@ -193,7 +194,8 @@ fn create_device(
     let queues = app.slice(info.p_queue_create_infos, info.queue_create_info_count);
     let wanted = queues.iter().map(|queues| queues_wanted(app, queues)).collect::<Answer<Vec<_>>>()?;
     let is_enabled = |known: &&str| enabled.iter().any(|name| name.to_str() == Ok(*known));
-    let extensions = physical::EXTENSIONS.iter().map(|(name, _)| *name).filter(is_enabled).collect();
+    let of_instance = physical.has_debug_utils().then_some(DEBUG_UTILS);
+    let extensions = physical::EXTENSIONS.iter().map(|(name, _)| *name).filter(is_enabled).chain(of_instance).collect();
     let device = Device::new(physical, &wanted)?.with_extensions(extensions);
     app.put(out, Owned::new(device).into_handle());
     Ok(())

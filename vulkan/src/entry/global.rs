@@ -8,7 +8,7 @@ use super::{Class, commands, find as find_command};
 use crate::app::App;
 use crate::failure::Answer;
 use crate::handle::Owned;
-use crate::instance::{EXTENSIONS, Instance};
+use crate::instance::{DEBUG_UTILS, EXTENSIONS, Instance};
 use crate::physical::{API_VERSION, PhysicalDevice};
 
 /// Commands that need no instance.
@@ -97,7 +97,8 @@ fn create_instance(app: App<'_>, info: *const vk::InstanceCreateInfo<'_>, out: *
     }
     let enabled = names(app, info.pp_enabled_extension_names, info.enabled_extension_count);
     check_extensions(&enabled, EXTENSIONS)?;
-    app.put(out, Owned::new(Instance::default()).into_handle());
+    let has_debug_utils = enabled.iter().any(|name| name.to_str() == Ok(DEBUG_UTILS));
+    app.put(out, Owned::new(Instance::new(has_debug_utils)).into_handle());
     Ok(())
 }
 

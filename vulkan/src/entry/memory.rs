@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 use ash::vk;
 
 use super::commands;
+use super::debug::buffer_bound;
 use crate::app::App;
 use crate::device::Device;
 use crate::failure::Answer;
@@ -111,7 +112,8 @@ fn allocate(
 }
 
 fn bind(buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) -> Answer<()> {
-    Buffer::needed(buffer)?.bind(DeviceMemory::needed(memory)?, offset)
+    Buffer::needed(buffer)?.bind(DeviceMemory::needed(memory)?, offset)?;
+    buffer_bound(buffer)
 }
 
 fn synchronize(ranges: &[vk::MappedMemoryRange<'_>]) -> Answer<()> {

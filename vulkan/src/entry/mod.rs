@@ -3,6 +3,7 @@
 
 mod clock;
 mod command;
+mod debug;
 mod descriptor;
 mod device;
 mod global;
@@ -82,7 +83,9 @@ fn find_exactly(name: &str) -> Option<(Class, Address)> {
         .or_else(|| of(Class::Instance, global::find(name)))
         .or_else(|| of(Class::Physical, device::physical_commands::find(name)))
         .or_else(|| of(Class::Physical, clock::physical_commands::find(name)))
+        .or_else(|| of(Class::Instance, debug::instance_commands::find(name)))
         .or_else(|| of(Class::Device, clock::find(name)))
+        .or_else(|| of(Class::Device, debug::find(name)))
         .or_else(|| of(Class::Device, device::find(name)))
         .or_else(|| of(Class::Device, memory::find(name)))
         .or_else(|| of(Class::Device, image::find(name)))

@@ -3,11 +3,13 @@
 use ash::vk;
 
 use super::commands;
+use super::debug::point;
 use crate::app::App;
 use crate::command::CommandBuffer;
 use crate::device::Queue;
 use crate::failure::Answer;
 use crate::handle::Object;
+use crate::names;
 use crate::submit::Step;
 use crate::sync::{Fence, Semaphore};
 
@@ -49,6 +51,20 @@ fn wait(semaphore: vk::Semaphore, value: u64, steps: &mut Vec<Step>) -> Answer<(
     Ok(())
 }
 
+/// The steps of a command buffer: its commands, between the beginning and the end of a label if the buffer has a name.
+fn run(app: App<'_>, handle: vk::CommandBuffer, steps: &mut Vec<Step>) -> Answer<()> {
+    let buffer = app.object::<CommandBuffer>(handle)?;
+    let commands = Step::Run(buffer.recording().submitted()?);
+    let name = names::of((vk::ObjectType::COMMAND_BUFFER, vk::Handle::as_raw(handle)));
+    let labels = buffer.labels();
+    let label = name.and_then(|name| Some((labels.begin(&format!("command buffer {name}")).ok()?, labels.end().ok()?)));
+    match label {
+        Some((begin, end)) => steps.extend([Step::Signal(point(begin)), commands, Step::Signal(point(end))]),
+        None => steps.push(commands),
+    }
+    Ok(())
+}
+
 /// Steps of a batch of vkQueueSubmit. Values for binary semaphores are not looked at.
 fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Step>) -> Answer<()> {
     let values = app.find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
@@ -63,7 +79,7 @@ fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Ste
         wait(*semaphore, value(waited, index), steps)?;
     }
     for buffer in app.slice(batch.p_command_buffers, batch.command_buffer_count) {
-        steps.push(Step::Run(app.object::<CommandBuffer>(*buffer)?.recording().submitted()?));
+        run(app, *buffer, steps)?;
     }
     for (index, semaphore) in app.slice(batch.p_signal_semaphores, batch.signal_semaphore_count).iter().enumerate() {
         steps.push(Step::Signal(Semaphore::needed(*semaphore)?.signal(value(signalled, index))));
@@ -76,7 +92,7 @@ fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Vec<S
         wait(info.semaphore, info.value, steps)?;
     }
     for info in app.slice(batch.p_command_buffer_infos, batch.command_buffer_info_count) {
-        steps.push(Step::Run(app.object::<CommandBuffer>(info.command_buffer)?.recording().submitted()?));
+        run(app, info.command_buffer, steps)?;
     }
     for info in app.slice(batch.p_signal_semaphore_infos, batch.signal_semaphore_info_count) {
         steps.push(Step::Signal(Semaphore::needed(info.semaphore)?.signal(info.value)));

@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::device::Device;
 use crate::failure::Answer;
 use crate::handle::Object;
+use crate::names;
 use crate::private_data;
 use crate::query::{Form, QueryPool};
 use crate::sync::{Event, Fence, Point, Semaphore, wait};
@@ -134,7 +135,10 @@ fn import_semaphore(app: App<'_>, device: vk::Device, info: &vk::ImportSemaphore
         return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
     }
     let is_temporary = info.flags.contains(vk::SemaphoreImportFlags::TEMPORARY);
-    Semaphore::needed(info.semaphore)?.import(app.object(device)?, info.fd, is_temporary)
+    let semaphore = Semaphore::needed(info.semaphore)?;
+    semaphore.import(app.object(device)?, info.fd, is_temporary)?;
+    names::imported((vk::ObjectType::SEMAPHORE, vk::Handle::as_raw(info.semaphore)), semaphore.native_handle());
+    Ok(())
 }
 
 fn import_fence(app: App<'_>, device: vk::Device, info: &vk::ImportFenceFdInfoKHR<'_>) -> Answer<()> {
@@ -142,7 +146,10 @@ fn import_fence(app: App<'_>, device: vk::Device, info: &vk::ImportFenceFdInfoKH
         return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
     }
     let is_temporary = info.flags.contains(vk::FenceImportFlags::TEMPORARY);
-    Fence::needed(info.fence)?.import(app.object(device)?, info.fd, is_temporary)
+    let fence = Fence::needed(info.fence)?;
+    fence.import(app.object(device)?, info.fd, is_temporary)?;
+    names::imported((vk::ObjectType::FENCE, vk::Handle::as_raw(info.fence)), fence.native_handle());
+    Ok(())
 }
 
 fn wait_semaphores(app: App<'_>, info: &vk::SemaphoreWaitInfo<'_>, timeout: u64) -> Answer<vk::Result> {

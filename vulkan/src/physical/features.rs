@@ -14,6 +14,7 @@ pub(crate) fn features() -> vk::PhysicalDeviceFeatures {
         .shader_float64(true)
         .shader_int64(true)
         .shader_int16(true)
+        .shader_image_gather_extended(true)
         .shader_uniform_buffer_array_dynamic_indexing(true)
         .shader_storage_buffer_array_dynamic_indexing(true)
         .shader_sampled_image_array_dynamic_indexing(true)
@@ -92,7 +93,7 @@ structures! {
     PhysicalDeviceVulkan13Features: 15 {
         robust_image_access, inline_uniform_block,
         pipeline_creation_cache_control, private_data, subgroup_size_control, compute_full_subgroups,
-        synchronization2, maintenance4, shader_zero_initialize_workgroup_memory,
+        synchronization2, maintenance4, shader_zero_initialize_workgroup_memory, shader_integer_dot_product,
     }
     PhysicalDevice16BitStorageFeatures: 4 {
         storage_buffer16_bit_access, uniform_and_storage_buffer16_bit_access, storage_push_constant16,
@@ -129,6 +130,7 @@ structures! {
     PhysicalDeviceSubgroupSizeControlFeatures: 2 { subgroup_size_control, compute_full_subgroups }
     PhysicalDeviceSynchronization2Features: 1 { synchronization2 }
     PhysicalDeviceMaintenance4Features: 1 { maintenance4 }
+    PhysicalDeviceShaderIntegerDotProductFeatures: 1 { shader_integer_dot_product }
     PhysicalDeviceZeroInitializeWorkgroupMemoryFeatures: 1 { shader_zero_initialize_workgroup_memory }
     // Of Vulkan 1.1 to 1.3, and off.
     PhysicalDeviceMultiviewFeatures: 3 {}
@@ -142,5 +144,4 @@ structures! {
     PhysicalDeviceShaderTerminateInvocationFeatures: 1 {}
     PhysicalDeviceTextureCompressionASTCHDRFeatures: 1 {}
     PhysicalDeviceDynamicRenderingFeatures: 1 {}
-    PhysicalDeviceShaderIntegerDotProductFeatures: 1 {}
 }

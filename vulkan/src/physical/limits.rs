@@ -91,6 +91,8 @@ fn images() -> vk::PhysicalDeviceLimits {
         min_texel_buffer_offset_alignment: ALIGNMENT,
         min_texel_offset: -8,
         max_texel_offset: 7,
+        min_texel_gather_offset: -8,
+        max_texel_gather_offset: 7,
         sampled_image_color_sample_counts: vk::SampleCountFlags::TYPE_1,
         sampled_image_integer_sample_counts: vk::SampleCountFlags::TYPE_1,
         sampled_image_depth_sample_counts: vk::SampleCountFlags::TYPE_1,

@@ -63,6 +63,7 @@ pub(crate) const EXTENSIONS: &[(&str, u32)] = &[
     ("VK_KHR_shader_atomic_int64", 1),
     ("VK_KHR_shader_float16_int8", 1),
     ("VK_KHR_shader_float_controls", 4),
+    ("VK_KHR_shader_integer_dot_product", 1),
     ("VK_KHR_shader_non_semantic_info", 1),
     ("VK_KHR_shader_subgroup_extended_types", 1),
     ("VK_KHR_spirv_1_4", 1),
@@ -146,6 +147,7 @@ impl Family {
 
 /// The physical device.
 pub(crate) struct PhysicalDevice {
+    has_debug_utils: bool,
     adapter: Adapter,
     kinds: Vec<MemoryKind>,
     heaps: [vk::MemoryHeap; 2],
@@ -159,7 +161,17 @@ impl PhysicalDevice {
     pub(crate) fn new(adapter: Adapter) -> Self {
         let heaps = memory::heaps(&adapter);
         let kinds = memory::kinds(&adapter, &heaps);
-        Self { adapter, kinds, heaps }
+        Self { adapter, kinds, heaps, has_debug_utils: false }
+    }
+
+    /// The physical device of an instance with VK_EXT_debug_utils, or without.
+    pub(crate) fn with_debug_utils(self, has_debug_utils: bool) -> Self {
+        Self { has_debug_utils, ..self }
+    }
+
+    /// True if devices have the commands of VK_EXT_debug_utils.
+    pub(crate) fn has_debug_utils(&self) -> bool {
+        self.has_debug_utils
     }
 
     pub(crate) fn adapter(&self) -> &Adapter {

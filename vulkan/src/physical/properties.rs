@@ -170,9 +170,10 @@ pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) 
     app.extend::<vk::PhysicalDeviceTexelBufferAlignmentProperties<'_>>(chain, |properties| {
         texel_buffers!(properties);
     });
+    // Of integer dot products none is faster than the multiplications and additions that it is made of: all that it says of acceleration is no.
     nothing_of! { app, chain:
-        PhysicalDeviceMultiviewProperties PhysicalDevicePointClippingProperties PhysicalDeviceProtectedMemoryProperties
         PhysicalDeviceShaderIntegerDotProductProperties
+        PhysicalDeviceMultiviewProperties PhysicalDevicePointClippingProperties PhysicalDeviceProtectedMemoryProperties
         PhysicalDeviceDepthStencilResolveProperties PhysicalDeviceSamplerFilterMinmaxProperties
     }
 }

@@ -82,12 +82,12 @@ fn a_device_with_a_feature_that_there_is_not_is_refused() {
         let mut blocks = vk::PhysicalDeviceInlineUniformBlockFeatures::default()
             .inline_uniform_block(true)
             .descriptor_binding_inline_uniform_block_update_after_bind(wanted);
-        let mut products =
-            vk::PhysicalDeviceShaderIntegerDotProductFeatures::default().shader_integer_dot_product(wanted);
+        let mut demotion = vk::PhysicalDeviceShaderDemoteToHelperInvocationFeatures::default()
+            .shader_demote_to_helper_invocation(wanted);
         let info = || vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         assert_eq!(create(&info().push_next(&mut rendering)), expected);
         assert_eq!(create(&info().push_next(&mut blocks)), expected);
-        assert_eq!(create(&info().push_next(&mut products)), expected);
+        assert_eq!(create(&info().push_next(&mut demotion)), expected);
     }
 }
 

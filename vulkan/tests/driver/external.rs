@@ -91,7 +91,7 @@ impl Side {
     }
 
     /// Fills a buffer in this memory with a word, by the GPU.
-    fn fill(&self, memory: vk::DeviceMemory, word: u32) {
+    pub(crate) fn fill(&self, memory: vk::DeviceMemory, word: u32) {
         let bound = self.buffer();
         let device = &self.bench.device;
         // SAFETY: objects of this device, which are used until they are destroyed.
@@ -105,7 +105,7 @@ impl Side {
     }
 
     /// The first and the last word of a buffer in this memory, as the GPU reads them.
-    fn ends(&self, memory: vk::DeviceMemory) -> Vec<u32> {
+    pub(crate) fn ends(&self, memory: vk::DeviceMemory) -> Vec<u32> {
         let (bound, read) = (self.buffer(), self.bench.words(&[0; 2]));
         let device = &self.bench.device;
         // SAFETY: objects of this device, which are used until they are destroyed.
@@ -129,8 +129,15 @@ impl Side {
         unsafe { self.bench.device.free_memory(memory, None) };
     }
 
-    /// A semaphore that can be exported: binary, or a timeline with this value.
+    /// A semaphore that can be exported: binary, or a timeline with this value. It is destroyed with the bench.
     pub(crate) fn semaphore(&self, timeline: Option<u64>) -> vk::Semaphore {
+        let made = self.new_semaphore(timeline);
+        self.bench.keep(crate::kit::Made::Semaphore(made));
+        made
+    }
+
+    /// As [`Side::semaphore`], for the caller to destroy.
+    pub(crate) fn new_semaphore(&self, timeline: Option<u64>) -> vk::Semaphore {
         let mut export = vk::ExportSemaphoreCreateInfo::default().handle_types(SEMAPHORE);
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let info = vk::SemaphoreCreateInfo::default().push_next(&mut export);
@@ -142,9 +149,7 @@ impl Side {
             None => info,
         };
         // SAFETY: valid information.
-        let made = unsafe { self.bench.device.create_semaphore(&info, None) }.expect("a semaphore");
-        self.bench.keep(crate::kit::Made::Semaphore(made));
-        made
+        unsafe { self.bench.device.create_semaphore(&info, None) }.expect("a semaphore")
     }
 
     pub(crate) fn export_semaphore(&self, semaphore: vk::Semaphore) -> Result<OwnedFd, vk::Result> {
@@ -153,7 +158,7 @@ impl Side {
         unsafe { self.semaphore.get_semaphore_fd(&info).map(|fd| OwnedFd::from_raw_fd(fd)) }
     }
 
-    fn import_semaphore(&self, fd: OwnedFd, to: vk::Semaphore, temporary: bool) -> Result<(), vk::Result> {
+    pub(crate) fn import_semaphore(&self, fd: OwnedFd, to: vk::Semaphore, temporary: bool) -> Result<(), vk::Result> {
         let raw = fd.into_raw_fd();
         let made = self.import_semaphore_raw(raw, SEMAPHORE, to, temporary);
         if made.is_err() {
@@ -177,7 +182,7 @@ impl Side {
     }
 
     /// Submits a wait, a buffer and a signal to the first queue of a family.
-    fn submit(
+    pub(crate) fn submit(
         &self,
         family: u32,
         wait: Option<(vk::Semaphore, u64)>,
@@ -206,14 +211,14 @@ impl Side {
         unsafe { self.bench.device.get_semaphore_counter_value(semaphore) }.expect("a value")
     }
 
-    fn wait(&self, semaphore: vk::Semaphore, value: u64) {
+    pub(crate) fn wait(&self, semaphore: vk::Semaphore, value: u64) {
         let (semaphores, values) = ([semaphore], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         // SAFETY: a timeline semaphore of this device.
         unsafe { self.bench.device.wait_semaphores(&info, u64::MAX) }.expect("waited for");
     }
 
-    fn fence(&self, signalled: bool) -> vk::Fence {
+    pub(crate) fn fence(&self, signalled: bool) -> vk::Fence {
         let mut export = vk::ExportFenceCreateInfo::default().handle_types(FENCE);
         let flags = if signalled { vk::FenceCreateFlags::SIGNALED } else { vk::FenceCreateFlags::empty() };
         let info = vk::FenceCreateInfo::default().flags(flags).push_next(&mut export);
@@ -221,12 +226,25 @@ impl Side {
         unsafe { self.bench.device.create_fence(&info, None) }.expect("a fence")
     }
 
-    fn is_signalled(&self, fence: vk::Fence) -> bool {
+    pub(crate) fn export_fence(&self, fence: vk::Fence) -> OwnedFd {
+        let info = vk::FenceGetFdInfoKHR::default().fence(fence).handle_type(FENCE);
+        // SAFETY: a fence of this device; the descriptor is new.
+        unsafe { OwnedFd::from_raw_fd(self.fence.get_fence_fd(&info).expect("a descriptor")) }
+    }
+
+    pub(crate) fn import_fence_raw(&self, fd: c_int, to: vk::Fence, temporary: bool) -> Result<(), vk::Result> {
+        let flags = if temporary { vk::FenceImportFlags::TEMPORARY } else { vk::FenceImportFlags::empty() };
+        let info = vk::ImportFenceFdInfoKHR::default().fence(to).flags(flags).handle_type(FENCE).fd(fd);
+        // SAFETY: a fence of this device that nothing uses; what is wrong with the descriptor is told by the result.
+        unsafe { self.fence.import_fence_fd(&info) }
+    }
+
+    pub(crate) fn is_signalled(&self, fence: vk::Fence) -> bool {
         // SAFETY: a fence of this device.
         unsafe { self.bench.device.get_fence_status(fence) }.expect("a status")
     }
 
-    fn reset(&self, fence: vk::Fence) {
+    pub(crate) fn reset(&self, fence: vk::Fence) {
         // SAFETY: a fence of this device that no submission signals.
         unsafe { self.bench.device.reset_fences(&[fence]) }.expect("reset");
     }
@@ -414,15 +432,8 @@ fn a_temporary_payload_ends_with_the_next_wait() {
 fn fences_are_shared_as_semaphores_are() {
     let (ours, theirs) = (Side::new(), Side::new());
     let (exported, imported, temporary) = (ours.fence(false), theirs.fence(true), theirs.fence(true));
-    let export = || {
-        let info = vk::FenceGetFdInfoKHR::default().fence(exported).handle_type(FENCE);
-        // SAFETY: a fence of this device.
-        unsafe { ours.fence.get_fence_fd(&info) }.expect("a descriptor")
-    };
-    for (to, flags) in [(imported, vk::FenceImportFlags::empty()), (temporary, vk::FenceImportFlags::TEMPORARY)] {
-        let info = vk::ImportFenceFdInfoKHR::default().fence(to).flags(flags).handle_type(FENCE).fd(export());
-        // SAFETY: a fence of this device, and a descriptor that is given up.
-        unsafe { theirs.fence.import_fence_fd(&info) }.expect("imported");
+    for (to, is_temporary) in [(imported, false), (temporary, true)] {
+        theirs.import_fence_raw(ours.export_fence(exported).into_raw_fd(), to, is_temporary).expect("imported");
     }
     assert!(!theirs.is_signalled(imported) && !theirs.is_signalled(temporary));
     ours.submit(0, None, None, None, exported);

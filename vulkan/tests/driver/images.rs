@@ -9,7 +9,7 @@ type Format = vk::Format;
 type View = vk::ImageViewType;
 
 const STORED: vk::DescriptorType = vk::DescriptorType::STORAGE_IMAGE;
-const COMBINED: vk::DescriptorType = vk::DescriptorType::COMBINED_IMAGE_SAMPLER;
+pub(crate) const COMBINED: vk::DescriptorType = vk::DescriptorType::COMBINED_IMAGE_SAMPLER;
 
 /// How the test reads components: `u`, `s` for normalized ones, `U`, `S` for integers, `f` for floating point; and their bits, the lowest first.
 type Layout = (char, &'static [u32]);
@@ -179,7 +179,7 @@ fn a_store_without_a_format_in_the_shader_is_that_of_the_view() {
 }
 
 /// Samplers of these tests.
-fn sampler(filter: vk::Filter, mode: vk::SamplerAddressMode) -> vk::SamplerCreateInfo<'static> {
+pub(crate) fn sampler(filter: vk::Filter, mode: vk::SamplerAddressMode) -> vk::SamplerCreateInfo<'static> {
     let mip = if filter == vk::Filter::LINEAR { vk::SamplerMipmapMode::LINEAR } else { vk::SamplerMipmapMode::NEAREST };
     vk::SamplerCreateInfo::default()
         .mag_filter(filter)

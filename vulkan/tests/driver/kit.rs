@@ -112,10 +112,26 @@ pub(crate) fn entry() -> ash::Entry {
     unsafe { ash::Entry::from_static_fn(functions) }
 }
 
+/// The features of Vulkan 1.0 that the tests use.
+fn features() -> vk::PhysicalDeviceFeatures {
+    vk::PhysicalDeviceFeatures::default()
+        .shader_image_gather_extended(true)
+        .shader_storage_image_extended_formats(true)
+        .shader_storage_image_read_without_format(true)
+        .shader_storage_image_write_without_format(true)
+        .shader_storage_image_array_dynamic_indexing(true)
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::with_instance(&[vk::EXT_DEBUG_UTILS_NAME])
+    }
+
+    /// As [`Bench::new`], with these extensions of the instance.
+    pub(crate) fn with_instance(extensions: &[&CStr]) -> Self {
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
-        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
+        let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(&names);
         // SAFETY: the information is of this frame and valid; so in all calls here.
         let instance = unsafe { entry().create_instance(&info, None) }.expect("an instance");
         // SAFETY: the instance exists.
@@ -139,6 +155,7 @@ impl Bench {
         let mut features13 = vk::PhysicalDeviceVulkan13Features::default()
             .synchronization2(true)
             .inline_uniform_block(true)
+            .shader_integer_dot_product(true)
             .shader_zero_initialize_workgroup_memory(true)
             .private_data(true)
             .maintenance4(true)
@@ -152,11 +169,7 @@ impl Bench {
         ];
         let extensions = extensions.map(CStr::as_ptr);
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
-        let features = vk::PhysicalDeviceFeatures::default()
-            .shader_storage_image_extended_formats(true)
-            .shader_storage_image_read_without_format(true)
-            .shader_storage_image_write_without_format(true)
-            .shader_storage_image_array_dynamic_indexing(true);
+        let features = features();
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)

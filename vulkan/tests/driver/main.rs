@@ -5,6 +5,8 @@
 
 mod answers;
 mod compute;
+mod debug;
+mod exchange;
 mod extensions;
 mod external;
 mod images;
@@ -16,5 +18,6 @@ mod order;
 mod picture;
 mod programs;
 mod queries;
+mod shaders;
 mod strangers;
 mod transfer;

@@ -13,7 +13,7 @@ use testbed::setup::{MachineOptions, System};
 use crate::kit::LOADER_VARIABLE;
 
 /// The folder of this test program, where cargo puts the driver's library, too.
-fn built() -> PathBuf {
+pub(crate) fn built() -> PathBuf {
     std::env::current_exe().expect("a path").parent().expect("a folder").to_path_buf()
 }
 
@@ -42,7 +42,7 @@ fn fetched(file: &str) -> Option<PathBuf> {
 }
 
 /// Runs a program with the driver as the only one; returns what it printed, both streams.
-fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     command.env("VK_DRIVER_FILES", manifest()).env("VK_ICD_FILENAMES", manifest());
     let output = command.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -180,7 +180,17 @@ fn the_validation_layer_has_nothing_to_say() {
         assert!(said.1.is_empty(), "{:#?}", said.1);
     }
     let (text, said) = validated(
-        &["compute::", "images::", "transfer::", "order::", "extensions::", "external::", "inline::"],
+        &[
+            "compute::",
+            "images::",
+            "transfer::",
+            "order::",
+            "extensions::",
+            "external::",
+            "inline::",
+            "debug::names",
+            "shaders::",
+        ],
         &layers,
     );
     assert!(text.contains(" passed; 0 failed") && said.is_empty(), "{said:#?}");

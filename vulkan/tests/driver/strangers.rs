@@ -52,6 +52,40 @@ fn descriptors_of_other_things_are_refused_and_stay_open() {
     ours.free(exported);
 }
 
+/// "If handleType is VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, the value of VkSemaphoreTypeCreateInfo::semaphoreType must match that of the semaphore from
+/// which handle or name was exported". [Vulkan: VUID-VkImportSemaphoreFdInfoKHR-handleType-03264]
+#[test]
+fn payloads_of_another_kind_are_refused_and_nothing_changes() {
+    let (ours, theirs) = (Side::new(), Side::new());
+    let (timeline, binary, fence) = (ours.semaphore(Some(5)), ours.semaphore(None), ours.fence(true));
+    let exported = [
+        ours.export_semaphore(timeline).expect("a descriptor"),
+        ours.export_semaphore(binary).expect("a descriptor"),
+        ours.export_fence(fence),
+    ];
+    let (to_timeline, to_binary, to_fence) = (theirs.semaphore(Some(7)), theirs.semaphore(None), theirs.fence(true));
+    let import = |kind: usize, to: usize, temporary| match to {
+        0 => theirs.import_semaphore_raw(exported[kind].as_raw_fd(), SEMAPHORE, to_timeline, false),
+        1 => theirs.import_semaphore_raw(exported[kind].as_raw_fd(), SEMAPHORE, to_binary, temporary),
+        _ => theirs.import_fence_raw(exported[kind].as_raw_fd(), to_fence, temporary),
+    };
+    for (kind, to) in (0..3).flat_map(|kind| (0..3).map(move |to| (kind, to))).filter(|(kind, to)| kind != to) {
+        for temporary in [false, true] {
+            assert_eq!(import(kind, to, temporary), INVALID, "{kind} as {to}");
+        }
+    }
+    assert!(exported.iter().all(|descriptor| is_open(descriptor.as_raw_fd())));
+    assert!(theirs.value(to_timeline) == 7 && theirs.is_signalled(to_fence), "the payloads are what they were");
+    theirs.submit(0, None, None, Some((to_binary, 0)), vk::Fence::null());
+    theirs.submit(1, Some((to_binary, 0)), None, None, vk::Fence::null());
+    // SAFETY: the device exists; the fences are of their devices, and nothing uses them.
+    unsafe {
+        theirs.bench.device.device_wait_idle().expect("idle");
+        ours.bench.device.destroy_fence(fence, None);
+        theirs.bench.device.destroy_fence(to_fence, None);
+    }
+}
+
 #[test]
 fn memory_and_semaphores_that_were_not_made_for_export_are_not_exported() {
     let side = Side::new();
