@@ -284,6 +284,54 @@ const BROKEN: &[Broken] = &[
         told: &["1 mappings of DxgkCbMapMemory", "[dispmprt: DXGKDDI_STOP_DEVICE]"],
     },
     Broken {
+        name: "stop-fails",
+        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
+        new: "    adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);\n    return STATUS_UNSUCCESSFUL;",
+        case: "AnyDriver.AdapterStopsAndStartsAgain",
+        told: &[
+            "failed-stop",
+            "DxgkDdiStopDevice answered STATUS_UNSUCCESSFUL (0xc0000001), and expected was STATUS_SUCCESS",
+        ],
+    },
+    Broken {
+        name: "spin-lock-kept",
+        old: "    KeReleaseSpinLock(&adapter->submission, irql);",
+        new: "    (void)irql;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["returned", "with spin lock 0x", "has acquired in toy", "toy.c:", "and not released"],
+    },
+    Broken {
+        name: "registers-of-what-is-gone",
+        old: "    return type == DxgkRemovalPnPNotify ? STATUS_SUCCESS : STATUS_NOT_SUPPORTED;",
+        new: "    (void)type;\n    DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"the identity is %x\\n\", read_register(context, TOY_ID));\n    return STATUS_UNSUCCESSFUL;",
+        case: "AnyDriver.SurpriseRemovalEndsEverything",
+        told: &[
+            "the identity is ffffffff",
+            "DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered STATUS_UNSUCCESSFUL",
+        ],
+    },
+    Broken {
+        name: "memory-taken-for-granted",
+        old: "    allocation = allocate(sizeof(*allocation));\n    if (!allocation)\n        return STATUS_NO_MEMORY;",
+        new: "    allocation = allocate(sizeof(*allocation));",
+        case: "AnyDriver.LowMemoryIsAnErrorAndNothingElse",
+        told: &["0x1E (0xC0000005", "toy.c:"],
+    },
+    Broken {
+        name: "odd-alignment",
+        old: "    info->FlagsWddm2.CpuVisible = 1;",
+        new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->Alignment = 100;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: Alignment is no power of two"],
+    },
+    Broken {
+        name: "overlay",
+        old: "    info->FlagsWddm2.CpuVisible = 1;",
+        new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->FlagsWddm2.Overlay = 1;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["pAllocationInfo[0]: Overlay or Capture on an adapter without a display"],
+    },
+    Broken {
         name: "start-refused",
         old: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE) {",
         new: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE + 1) {",
@@ -354,6 +402,12 @@ const REFUSED: &[(&str, &str, &str, &[&str])] = &[
             ") succeeded, but wrote only 0 of the 4 bytes",
             "[d3dkmddi: DXGKDDI_QUERYADAPTERINFO]",
         ],
+    ),
+    (
+        "odd-segment",
+        "local->Size = TOY_MEMORY;",
+        "local->Size = TOY_MEMORY - 512;",
+        &["segment 2", "its size is not a number of whole pages", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
     ),
     (
         "no-metadata",

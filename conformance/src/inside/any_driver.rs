@@ -3,6 +3,7 @@
 use crate::cases::any_driver::{Lab, holds};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
+use dxgkrnl::verifier::LowResources;
 use wddm_ddi::kmt::{D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_WDDM_2_0_CAPS, KMTQUERYADAPTERINFOTYPE};
 
 cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the adapter, or ends processes";
@@ -21,7 +22,16 @@ cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the ada
     "AnyDriver.AddressesBelongToTheirProcess" on Boot::Fresh, "gpu-virtual-memory-in-wddm-2-0":
         "What a process has at a GPU virtual address is nothing to another process with memory at the same address."
         => address_spaces;
+    "AnyDriver.LowMemoryIsAnErrorAndNothingElse" on Boot::Fresh, "low-resources-simulation":
+        "Allocations of the driver that fail at random while it starts, works and stops make its functions fail for want of memory; it works when memory is there again."
+        => low_resources;
 }
+
+/// What is told for want of memory: its statuses, and of linked adapters that a device of their chain has not started.
+const NO_MEMORY: [&str; 3] = ["STATUS_NO_MEMORY", "STATUS_INSUFFICIENT_RESOURCES", "[dispmprt: DXGKDDI_LINK_DEVICE]"];
+/// Rounds of the case about low memory; each fails other allocations, one in so many.
+const LOW_ROUNDS: u64 = 24;
+const ONE_IN: [u32; 3] = [4, 12, 40];
 
 fn in_new_process(case: &Case<'_>) -> Result<(), Failure> {
     case.in_other_process(|system| Lab::new(crate::rig::Rig::open(system.luid())?)?.work())
@@ -108,4 +118,40 @@ fn address_spaces(case: &mut Case<'_>) -> Result<(), Failure> {
         holds(&lab.rig.view(memory)?, 0, SIZE, 0x0202_0202, "memory of the other process")
     })?;
     holds(&lab.rig.view(memory)?, 0, SIZE, 0x0101_0101, "memory at the same address of this process")
+}
+
+fn simulate(case: &Case<'_>, low: Option<LowResources>) -> Result<u64, Failure> {
+    let simulated = case.system.machine().simulate_low_resources(case.system.driver(), low);
+    simulated.map_err(|error| Failure::new(format!("low memory: {error}")))
+}
+
+/// What failed, if anything did, failed for want of memory.
+fn for_want_of_memory(what: &str, outcome: Result<(), String>) -> Result<(), Failure> {
+    let told = outcome.err().unwrap_or_default();
+    ensure!(told.is_empty() || NO_MEMORY.iter().any(|status| told.contains(status)), "{what} in low memory: {told}");
+    Ok(())
+}
+
+fn low_resources(case: &mut Case<'_>) -> Result<(), Failure> {
+    in_new_process(case)?;
+    let mut failed = 0;
+    for (seed, one_in) in (0..LOW_ROUNDS).zip(ONE_IN.into_iter().cycle()) {
+        // Stopped and started in low memory every other round.
+        let restarts = seed % 2 == 0;
+        simulate(case, Some(LowResources { one_in, seed }))?;
+        if restarts {
+            case.system.remove()?;
+        }
+        let started = case.system.start();
+        let is_started = started.is_ok();
+        for_want_of_memory("a start", started.map_err(|error| error.to_string()))?;
+        if is_started {
+            for_want_of_memory("work", in_new_process(case).map_err(|failure| failure.to_string()))?;
+        }
+        failed += simulate(case, None)?;
+        case.system.start()?;
+        in_new_process(case)?;
+    }
+    ensure!(failed != 0, "the driver allocates nothing in {LOW_ROUNDS} rounds");
+    Ok(())
 }

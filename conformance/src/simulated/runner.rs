@@ -384,8 +384,9 @@ fn with_log(state: Option<String>, log: &[String]) -> Option<String> {
 fn unannounced(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Option<Failure> {
     let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
     let silent: Vec<String> = silent.map(|(rescue, count)| format!("{rescue} {count} times")).collect();
-    (!silent.is_empty())
-        .then(|| Failure::new(format!("the system made good what was not reported: {}", silent.join(", "))))
+    (!silent.is_empty()).then(|| {
+        Failure::new(format!("the system made good what the driver left out or did wrong: {}", silent.join(", ")))
+    })
 }
 
 #[cfg(test)]

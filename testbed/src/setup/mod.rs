@@ -244,8 +244,12 @@ impl System {
         for part in &mut self.parts {
             outcome = outcome.and(part.end_keepers());
         }
-        let left = self.machine.take_rescues().into_iter().find(|(rescue, _)| *rescue == Rescue::LeftBehind);
-        if let Some((_, count)) = left {
+        let rescues = self.machine.take_rescues();
+        if rescues.iter().any(|(rescue, _)| *rescue == Rescue::FailedStop) {
+            let cause = "DxgkDdiStopDevice answered an error, which the log has [dispmprt: DXGKDDI_STOP_DEVICE]";
+            outcome = outcome.and(Err(SetupError::new("The driver did not stop its device", cause, ADVICE_RULE)));
+        }
+        if let Some((_, count)) = rescues.iter().find(|(rescue, _)| *rescue == Rescue::LeftBehind) {
             let cause = format!(
                 "{count} mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData were left when DxgkDdiStopDevice \
                  returned [dispmprt: DXGKDDI_STOP_DEVICE]"
