@@ -45,6 +45,8 @@ pub(super) const WORDS: &[(&str, &str, Value)] = &[
     ("*", "ResourcePrivateDriverDataSize", Number(64)),
     ("*", "TotalPrivateDriverDataBufferSize", Number(1024)),
     ("D3DKMTOpenKeyedMutexFromNtHandle", "hNtHandle", Object("shared keyed mutex")),
+    ("CampanileSetDebugName", "object", Object("fence")),
+    ("CampanileSetDebugName", "length", Number(8)),
     ("D3DDDI_ALLOCATIONINFO", "PrivateDriverDataSize", Value::AllocationData),
     ("D3DDDI_ALLOCATIONINFO2", "PrivateDriverDataSize", Value::AllocationData),
     ("*", "hDevice", Object("device")),
