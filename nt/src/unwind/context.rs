@@ -97,7 +97,10 @@ macro_rules! with_call_site {
         #[unsafe(naked)]
         $visibility unsafe extern "win64" fn $name($($($argument: $kind),*)?) $(-> $answer)? {
             core::arch::naked_asm!(
+                // The host's unwinder finds the calling instruction behind this frame.
+                ".cfi_startproc",
                 "sub rsp, 296",
+                ".cfi_adjust_cfa_offset 296",
                 "mov [rsp + 32], rbx",
                 "mov [rsp + 40], rbp",
                 "mov [rsp + 48], rsi",
@@ -125,7 +128,9 @@ macro_rules! with_call_site {
                 "lea r9, [rsp + 32]",
                 "call {inner}",
                 "add rsp, 296",
+                ".cfi_adjust_cfa_offset -296",
                 "ret",
+                ".cfi_endproc",
                 itself = sym $name,
                 inner = sym $inner,
             )
