@@ -1,5 +1,6 @@
 //! Waiting for what must happen.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
@@ -7,13 +8,36 @@ use crate::Failure;
 /// How long something that must happen may take, on a machine busy with other things.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// How long what must happen may still take once the machine has stopped with a bug check.
+const LIMIT_AFTER_STOP: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// True once the machine has stopped on which the case of this thread runs.
+    static HAS_STOPPED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
+}
+
+/// Does `work`, whose waits on this thread end soon after `has_stopped`: on a machine that has stopped, most of what they wait for never happens.
+#[cfg(feature = "inside")]
+pub(crate) fn on_machine<R>(has_stopped: impl Fn() -> bool + 'static, work: impl FnOnce() -> R) -> R {
+    HAS_STOPPED.replace(Some(Box::new(has_stopped)));
+    let result = work();
+    HAS_STOPPED.replace(None);
+    result
+}
+
 /// Waits until `done`; says `what` never happened otherwise.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), Failure> {
     let started = Instant::now();
+    let mut stopped = None;
     let mut looks = Looks::default();
     while !done() {
         if started.elapsed() > LIMIT {
             return Err(Failure::new(format!("{what} did not happen within {} s", LIMIT.as_secs())));
+        }
+        if HAS_STOPPED.with_borrow(|has_stopped| has_stopped.as_ref().is_some_and(|has_stopped| has_stopped()))
+            && stopped.get_or_insert_with(Instant::now).elapsed() > LIMIT_AFTER_STOP
+        {
+            return Err(Failure::new(format!("{what} did not happen")));
         }
         looks.pause();
     }
@@ -37,5 +61,19 @@ impl Looks {
         } else {
             std::thread::sleep(Self::PAUSE);
         }
+    }
+}
+
+#[cfg(all(test, feature = "inside"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_on_a_machine_that_has_stopped_ends_soon_and_what_has_happened_counts() {
+        let started = Instant::now();
+        let failure = on_machine(|| true, || wait_until("the end of the world", || false)).unwrap_err();
+        assert_eq!(failure.to_string(), "the end of the world did not happen");
+        assert!(started.elapsed() < LIMIT, "the wait took as long as on a machine that goes on");
+        assert!(on_machine(|| true, || wait_until("what has happened", || true)).is_ok());
     }
 }

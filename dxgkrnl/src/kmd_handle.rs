@@ -1,5 +1,7 @@
 //! Handles of drivers and of the system as they cross the interface.
 
+use nt::verifier::Verifier;
+use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR};
 use wddm_ddi::types::HANDLE;
 
 /// A handle of the other side: kept and passed back, never followed.
@@ -19,5 +21,28 @@ impl KmdHandle {
 
     pub(crate) fn is_null(self) -> bool {
         self.0 == 0
+    }
+
+    /// The handle that a driver's function has answered with success in a member of a structure, where `given` was before. A driver that leaves the value
+    /// alone would get the system's own handle passed as its pointer later.
+    ///
+    /// # Errors
+    /// STATUS_DRIVER_INTERNAL_ERROR for NULL and for `given`; the log of the machine says so.
+    pub(crate) fn answered(
+        self,
+        given: HANDLE,
+        ddi: &str,
+        (structure, member): (&str, &str),
+        verifier: &Verifier,
+    ) -> Result<Self, NTSTATUS> {
+        if !self.is_null() && self.raw() != given {
+            return Ok(self);
+        }
+        verifier.log(format!(
+            "{ddi} broke a rule in {member}: it answered STATUS_SUCCESS and {:#x}, and expected is a handle of the driver's own, neither NULL \
+             nor the one that it was given [d3dkmddi: {structure}]",
+            self.0
+        ));
+        Err(STATUS_DRIVER_INTERNAL_ERROR)
     }
 }

@@ -208,10 +208,19 @@ fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome,
     process.exit();
     tell(options, &system, told);
     let trace = tracing.map(Tracing::finish);
-    // A failure of the work explains more than what it leaves behind.
-    let outcome = Outcome { trace, ..outcome? };
-    system.shutdown()?;
-    Ok(outcome)
+    match outcome {
+        Ok(outcome) => {
+            system.shutdown()?;
+            Ok(Outcome { trace, ..outcome })
+        }
+        // That it is started is not all that is asked for: it must stop as well.
+        Err(started @ RunError::AnotherDriver(_)) => {
+            system.shutdown()?;
+            Err(started)
+        }
+        // A failure of the work explains more than what it leaves behind.
+        Err(failed) => Err(failed),
+    }
 }
 
 /// Streams the files as a program of the machine that another process serves at a socket.

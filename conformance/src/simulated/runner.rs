@@ -16,7 +16,7 @@ use wddm_ddi::types::LUID;
 use super::did;
 use crate::report::{CaseReport, Status};
 use crate::simulated::Case;
-use crate::{Boot, CaseInfo, Failure, Need, Run, seed};
+use crate::{Boot, CaseInfo, Failure, Need, Run, seed, wait};
 use testbed::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
 
 /// Events of the driver that the state of a failed case shows.
@@ -325,10 +325,14 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         let mut taken = Case::new(system, &process);
         let ended = catch_unwind(AssertUnwindSafe(|| {
             check_needs(case, &taken)?;
-            match case.run {
-                Run::Thunks(run) => run(&taken),
-                Run::Inside(run) => run(&mut taken),
-            }
+            let machine = taken.system.machine().clone();
+            wait::on_machine(
+                move || machine.bugcheck().is_some(),
+                || match case.run {
+                    Run::Thunks(run) => run(&taken),
+                    Run::Inside(run) => run(&mut taken),
+                },
+            )
         }));
         let outcome = ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
             true => Err(Failure::NotApplicable("it looks into the GPU, which is in another process".to_owned())),

@@ -320,10 +320,9 @@ impl VidMm {
         args.ProcessNameLength = text.len() as u32 - 1;
         args.pProcessName = text.as_mut_ptr();
         self.driver.miniport.create_process(self.driver.context.raw(), &mut args).ok()?;
-        if args.hKmdProcess.is_null() {
-            return Err(STATUS_DRIVER_INTERNAL_ERROR);
-        }
+        let member = ("DXGKARG_CREATEPROCESS", "hKmdProcess");
         let process = KmdHandle::new(args.hKmdProcess);
+        let process = process.answered(core::ptr::null_mut(), "DxgkDdiCreateProcess", member, &self.driver.verifier)?;
         let made = self.with_eviction(None, |memory, request| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
             let va = va.with_large_pages(self.driver.large_page());
@@ -381,11 +380,9 @@ impl VidMm {
         args.u = DXGKARG_CREATEDEVICE_Union { Flags: flags };
         args.hKmdProcess = process.raw();
         self.driver.miniport.create_device(self.driver.context.raw(), &mut args).ok()?;
-        // A driver that leaves the value alone would get the system's own handle passed as its pointer later.
-        if args.hDevice.is_null() || args.hDevice == given {
-            return Err(STATUS_DRIVER_INTERNAL_ERROR);
-        }
+        let member = ("DXGKARG_CREATEDEVICE", "hDevice");
         let device = KmdHandle::new(args.hDevice);
+        let device = device.answered(given, "DxgkDdiCreateDevice", member, &self.driver.verifier)?;
         lock(&self.known).devices.insert(id, device);
         Ok(device)
     }

@@ -175,8 +175,9 @@ impl VidSch {
         args.Flags = DXGKARG_CREATEDOORBELL_FLAGS::new().with_ResizeRingBufferOperation(request.resize);
         let status = queue.context().adapter().miniport.create_doorbell(&mut args);
         lent.end(&self.verifier, "DxgkDdiCreateDoorbell", "PrivateDriverData");
-        let kmd = status.ok().map(|()| KmdHandle::new(args.hDoorbell))?;
-        if kmd.is_null() || kmd == system { Err(STATUS_DRIVER_INTERNAL_ERROR) } else { Ok(kmd) }
+        status.ok()?;
+        let member = ("DXGKARG_CREATEDOORBELL", "hDoorbell");
+        KmdHandle::new(args.hDoorbell).answered(system.raw(), "DxgkDdiCreateDoorbell", member, &self.verifier)
     }
 
     /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more

@@ -99,10 +99,9 @@ impl VidSch {
         let status = adapter.miniport.create_hw_context(device.kmd.raw(), &mut args);
         lent.end(adapter.machine.verifier(), "DxgkDdiCreateHwContext", "pPrivateDriverData");
         status.ok()?;
+        let member = ("DXGKARG_CREATEHWCONTEXT", "hHwContext");
         let kmd = KmdHandle::new(args.hHwContext);
-        if kmd.is_null() || kmd == system {
-            return Err(STATUS_DRIVER_INTERNAL_ERROR);
-        }
+        let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwContext", member, adapter.machine.verifier())?;
         let context = Arc::new(HwContext {
             adapter: Arc::clone(adapter),
             device: Arc::clone(device),

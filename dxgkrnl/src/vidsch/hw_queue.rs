@@ -150,10 +150,9 @@ impl VidSch {
         let status = adapter.miniport.create_hw_queue(context.handles().1.raw(), &mut args);
         lent.end(adapter.machine.verifier(), "DxgkDdiCreateHwQueue", "pPrivateDriverData");
         status.ok()?;
+        let member = ("DXGKARG_CREATEHWQUEUE", "hHwQueue");
         let kmd = KmdHandle::new(args.hHwQueue);
-        if kmd.is_null() || kmd == system {
-            return Err(STATUS_DRIVER_INTERNAL_ERROR);
-        }
+        let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwQueue", member, adapter.machine.verifier())?;
         let queue = Arc::new_cyclic(|this| HwQueue {
             this: Weak::clone(this),
             context: Arc::clone(context),

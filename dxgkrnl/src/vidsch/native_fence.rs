@@ -212,10 +212,9 @@ pub(super) fn create(
     args.MonitoredValueSystemProcessGpuVa = in_system.monitored;
     args.pPrivateDriverData = *private;
     adapter.miniport.create_native_fence(adapter.context().raw(), &mut args).ok()?;
+    let member = ("DXGKARG_CREATENATIVEFENCE", "hGlobalNativeFence");
     let global = KmdHandle::new(args.hGlobalNativeFence);
-    if global.is_null() || global == system {
-        return Err(STATUS_DRIVER_INTERNAL_ERROR);
-    }
+    let global = global.answered(system.raw(), "DxgkDdiCreateNativeFence", member, adapter.machine.verifier())?;
     *private = args.pPrivateDriverData;
     Ok(global)
 }
@@ -236,10 +235,9 @@ fn open(
     args.MonitoredValueGpuVa = addresses.monitored;
     args.pPrivateDriverData = private;
     adapter.miniport.open_native_fence(adapter.context().raw(), &mut args).ok()?;
+    let member = ("DXGKARG_OPENNATIVEFENCE", "hLocalNativeFence");
     let local = KmdHandle::new(args.hLocalNativeFence);
-    if local.is_null() || local == given {
-        return Err(STATUS_DRIVER_INTERNAL_ERROR);
-    }
+    let local = local.answered(given.raw(), "DxgkDdiOpenNativeFence", member, adapter.machine.verifier())?;
     Ok((local, args.pPrivateDriverData))
 }
 

@@ -94,10 +94,9 @@ pub(super) fn create_context(
 ) -> Result<(KmdHandle, DXGK_CONTEXTINFO), NTSTATUS> {
     let system = args.hContext;
     adapter.miniport.create_context(device.raw(), args).ok()?;
+    let member = ("DXGKARG_CREATECONTEXT", "hContext");
     let kmd = KmdHandle::new(args.hContext);
-    if kmd.is_null() || kmd.raw() == system {
-        return Err(STATUS_DRIVER_INTERNAL_ERROR);
-    }
+    let kmd = kmd.answered(system, "DxgkDdiCreateContext", member, adapter.machine.verifier())?;
     let info = args.ContextInfo;
     let rule = adapter.check_dma_buffer_segment_set(args.NodeOrdinal, info.DmaBufferSegmentSet);
     let refused = rule.err().map(|error| adapter.refuse(error));

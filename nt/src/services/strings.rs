@@ -1,7 +1,10 @@
 //! Counted strings, conversions between them, and bitmaps. [wdm: RtlInitUnicodeString and its kin]
 
 use wddm_ddi::nt::APC_LEVEL;
-use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
+    STATUS_SUCCESS,
+};
 use wddm_ddi::types::UNICODE_STRING;
 
 use super::memory::{bytes, get, put, put_units, units};
@@ -133,7 +136,7 @@ fn make_room(service: &'static str, to: String16, bytes: usize, allocate: u8) ->
     if allocate == 0 {
         let header = get(service, to.cast_const());
         // STATUS_BUFFER_OVERFLOW, which is what these functions answer.
-        return if header.MaximumLength < size { Err(wddm_ddi::status::STATUS_BUFFER_OVERFLOW) } else { Ok(header) };
+        return if header.MaximumLength < size { Err(STATUS_BUFFER_OVERFLOW) } else { Ok(header) };
     }
     // SAFETY: no pointers among the arguments.
     let buffer = unsafe { ex_allocate_pool2(wddm_ddi::nt::POOL_FLAG_NON_PAGED, bytes, TAG) };
@@ -204,8 +207,9 @@ extern "win64" fn rtl_integer_to_unicode_string(value: u32, base: u32, string: S
         _ => return STATUS_INVALID_PARAMETER,
     };
     let text: Vec<u16> = text.encode_utf16().collect();
-    if text.len() * 2 > usize::from(get(NAME, string.cast_const()).MaximumLength) {
-        return wddm_ddi::status::STATUS_BUFFER_OVERFLOW;
+    // The result ends with a zero.
+    if (text.len() + 1) * 2 > usize::from(get(NAME, string.cast_const()).MaximumLength) {
+        return STATUS_BUFFER_OVERFLOW;
     }
     write(NAME, string, 0, &text);
     STATUS_SUCCESS
@@ -216,6 +220,9 @@ extern "win64" fn rtl_unicode_string_to_integer(string: *const UNICODE_STRING, b
     const NAME: &str = "RtlUnicodeStringToInteger";
     require_passive(NAME);
     let text = text_of(NAME, string).unwrap_or_default();
+    if text.is_empty() {
+        return STATUS_INVALID_PARAMETER;
+    }
     let text = text.trim_start_matches(|letter: char| letter <= ' ');
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -273,7 +280,17 @@ mod tests {
         assert_eq!(rtl_prefix_unicode_string(&raw const name, &raw const to, 0), 1);
         assert_eq!(rtl_integer_to_unicode_string(0xbeef, 16, &raw mut to), STATUS_SUCCESS);
         assert_eq!(contents("a test", &raw const to), "BEEF".encode_utf16().collect::<Vec<_>>());
-        let (mut number, mut value) = (wide("-0x10"), 0);
+        to.MaximumLength = 8;
+        assert_eq!(
+            rtl_integer_to_unicode_string(0xbeef, 16, &raw mut to),
+            STATUS_BUFFER_OVERFLOW,
+            "no room for the zero"
+        );
+        let (mut empty, mut value) = (wide(""), 7);
+        let empty = string(&mut empty);
+        assert_eq!(rtl_unicode_string_to_integer(&raw const empty, 10, &raw mut value), STATUS_INVALID_PARAMETER);
+        assert_eq!(value, 7);
+        let mut number = wide("-0x10");
         let number = string(&mut number);
         assert_eq!(rtl_unicode_string_to_integer(&raw const number, 0, &raw mut value), STATUS_SUCCESS);
         assert_eq!(value, 0_u32.wrapping_sub(16));
