@@ -391,6 +391,25 @@ fn a_broken_function_is_named_with_what_was_expected_and_seen() {
     });
 }
 
+#[test]
+fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
+    const STOP: &str = "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);";
+    const UNLOAD: &str =
+        "    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
+    const LEAK: &str = "    (void)allocate(64);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
+    for (name, old, new, told) in [
+        ("run-mapping-left", STOP, "    return STATUS_SUCCESS;", "1 mappings of DxgkCbMapMemory"),
+        ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", "DxgkDdiStopDevice answered"),
+        ("run-pool-left", UNLOAD, LEAK, "0xC4 (0x62"),
+    ] {
+        let Some(toy) = Toy::new(name, old, new) else { return };
+        let run = toy.command("run", &[]);
+        let text = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code().is_some_and(|code| code != 0), "{name}: {text}");
+        assert!(text.contains(told) && !text.contains("is started:"), "{name}: {text}");
+    }
+}
+
 /// As [`Broken`], of a driver that does not start.
 const REFUSED: &[(&str, &str, &str, &[&str])] = &[
     (
@@ -401,6 +420,15 @@ const REFUSED: &[(&str, &str, &str, &[&str])] = &[
             "DxgkDdiQueryAdapterInfo(",
             ") succeeded, but wrote only 0 of the 4 bytes",
             "[d3dkmddi: DXGKDDI_QUERYADAPTERINFO]",
+        ],
+    ),
+    (
+        "device-without-handle",
+        "    args->hDevice = device;",
+        "    (void)args;",
+        &[
+            "DxgkDdiCreateDevice broke a rule in hDevice: it answered STATUS_SUCCESS",
+            "[d3dkmddi: DXGKARG_CREATEDEVICE]",
         ],
     ),
     (
