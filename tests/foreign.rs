@@ -325,6 +325,13 @@ const BROKEN: &[Broken] = &[
         told: &["DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: Alignment is no power of two"],
     },
     Broken {
+        name: "huge-private-data",
+        old: "    args->ContextInfo.DmaBufferSize = PAGE_SIZE;",
+        new: "    args->ContextInfo.DmaBufferSize = PAGE_SIZE;\n    args->ContextInfo.DmaBufferPrivateDataSize = 0xFFFFFFFF;",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &["ContextInfo.DmaBufferPrivateDataSize: 0xffffffff bytes", "[d3dkmddi: DXGK_CONTEXTINFO]"],
+    },
+    Broken {
         name: "overlay",
         old: "    info->FlagsWddm2.CpuVisible = 1;",
         new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->FlagsWddm2.Overlay = 1;",

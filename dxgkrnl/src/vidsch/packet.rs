@@ -102,12 +102,29 @@ pub(super) fn create_context(
     let refused = rule.err().map(|error| adapter.refuse(error));
     // A context with virtual addressing has nothing to patch.
     let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
+    let refused = refused.or_else(|| check_private_size(adapter, info.DmaBufferPrivateDataSize).err());
     if let Some(status) = refused {
         let destroyed = adapter.miniport.destroy_context(kmd.raw());
         adapter.vidsch().must_not_fail("DxgkDdiDestroyContext", destroyed);
         return Err(status);
     }
     Ok((kmd, info))
+}
+
+/// Each packet of a context has private data of this size.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for more than a packet can have here, which the log names. The limit is this project's: the page has none.
+fn check_private_size(adapter: &RenderAdapter, size: u32) -> Result<(), NTSTATUS> {
+    const MOST: u32 = 1 << 20;
+    if size <= MOST {
+        return Ok(());
+    }
+    adapter.machine.verifier().log(format!(
+        "DxgkDdiCreateContext asked for too much in ContextInfo.DmaBufferPrivateDataSize: {size:#x} bytes for each packet, at most {MOST:#x} are \
+         possible here [d3dkmddi: DXGK_CONTEXTINFO]"
+    ));
+    Err(STATUS_INVALID_PARAMETER)
 }
 
 impl VidSch {
