@@ -173,11 +173,10 @@ impl VidSch {
         (args.PrivateDriverData, args.PrivateDriverDataSize) = lent.place();
         (args.hRingBuffer, args.hRingBufferControl) = (request.ring.kmd().raw(), request.control.kmd().raw());
         args.Flags = DXGKARG_CREATEDOORBELL_FLAGS::new().with_ResizeRingBufferOperation(request.resize);
+        let (ddi, member) = ("DxgkDdiCreateDoorbell", ("DXGKARG_CREATEDOORBELL", "hDoorbell"));
         let status = queue.context().adapter().miniport.create_doorbell(&mut args);
-        lent.end(&self.verifier, "DxgkDdiCreateDoorbell", "PrivateDriverData");
-        status.ok()?;
-        let member = ("DXGKARG_CREATEDOORBELL", "hDoorbell");
-        KmdHandle::new(args.hDoorbell).answered(system.raw(), "DxgkDdiCreateDoorbell", member, &self.verifier)
+        lent.end(&self.verifier, ddi, "PrivateDriverData");
+        status.ok().and_then(|()| KmdHandle::new(args.hDoorbell).answered(system.raw(), ddi, member, &self.verifier))
     }
 
     /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more
