@@ -401,13 +401,13 @@ fn a_broken_function_is_named_with_what_was_expected_and_seen() {
 #[test]
 fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     const STOP: &str = "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);";
-    const UNLOAD: &str =
+    const BEGINS: &str =
         "    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     const LEAK: &str = "    (void)allocate(64);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     for (name, old, new, told) in [
         ("run-mapping-left", STOP, "    return STATUS_SUCCESS;", "1 mappings of DxgkCbMapMemory"),
         ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", "DxgkDdiStopDevice answered"),
-        ("run-pool-left", UNLOAD, LEAK, "0xC4 (0x62"),
+        ("run-pool-left", BEGINS, LEAK, "0xC4 (0x62"),
     ] {
         let Some(toy) = Toy::new(name, old, new) else { return };
         let run = toy.command("run", &[]);

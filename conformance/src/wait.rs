@@ -19,10 +19,16 @@ thread_local! {
 /// Does `work`, whose waits on this thread end soon after `has_stopped`: on a machine that has stopped, most of what they wait for never happens.
 #[cfg(feature = "inside")]
 pub(crate) fn on_machine<R>(has_stopped: impl Fn() -> bool + 'static, work: impl FnOnce() -> R) -> R {
+    /// Lets go of the machine also when the work panics.
+    struct Ends;
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            HAS_STOPPED.replace(None);
+        }
+    }
     HAS_STOPPED.replace(Some(Box::new(has_stopped)));
-    let result = work();
-    HAS_STOPPED.replace(None);
-    result
+    let _ends = Ends;
+    work()
 }
 
 /// Waits until `done`; says `what` never happened otherwise.
