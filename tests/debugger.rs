@@ -9,7 +9,6 @@ use campanile::memory_image::MemoryImage;
 use campanile_device::Variant;
 use campanile_umd::{Adapter, Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
 use dxgkrnl::DriverMemory;
-use quick_xml::events::Event;
 use serde_json::Value;
 use testbed::setup::{DriverChoice, System, SystemOptions, shipped};
 
@@ -256,49 +255,30 @@ struct Visualizer {
 
 fn visualizers() -> Vec<Visualizer> {
     let file = std::fs::read_to_string(Path::new(ROOT).join("debug/campanile.natvis")).expect("the file");
-    let mut reader = quick_xml::Reader::from_str(&file);
-    let (mut list, mut open, mut text): (Vec<Visualizer>, Vec<String>, String) = Default::default();
-    loop {
-        match reader.read_event().expect("well-formed XML") {
-            Event::Start(start) => {
-                let name = String::from_utf8_lossy(start.name().as_ref()).into_owned();
-                let mut attributes = String::new();
-                for attribute in start.attributes() {
-                    let attribute = attribute.expect("an attribute");
-                    let value = String::from_utf8_lossy(&attribute.value).replace("&lt;", "<").replace("&gt;", ">");
-                    if name == "Type" && attribute.key.as_ref() == b"Name" {
-                        list.push(Visualizer { name: value, ..Visualizer::default() });
-                    } else if attribute.key.as_ref() == b"Condition" {
-                        write!(attributes, "{{{value}}}").expect("room");
-                    }
-                }
-                if let Some(last) = list.last_mut() {
-                    last.expressions.extend(braced(&attributes));
-                }
-                open.push(name);
-                text.clear();
-            }
-            Event::End(_) => {
-                let (text, Some(last)) = (std::mem::take(&mut text), list.last_mut()) else { continue };
-                match open.pop().as_deref() {
-                    Some("DisplayString") => last.expressions.extend(braced(&text)),
-                    Some("Item" | "ExpandedItem" | "Size" | "ValuePointer") => {
-                        last.expressions.push(text.trim().to_owned())
-                    }
-                    _ => {}
-                }
-            }
-            Event::Text(part) => text.push_str(&String::from_utf8_lossy(&part)),
-            Event::GeneralRef(name) => text.push_str(match name.as_ref() {
-                b"amp" => "&",
-                b"lt" => "<",
-                b"gt" => ">",
-                other => panic!("what is &{};?", String::from_utf8_lossy(other)),
-            }),
-            Event::Eof => return list,
+    let document = roxmltree::Document::parse(&file).expect("well-formed XML");
+    let types = document.descendants().filter(|node| node.has_tag_name("Type"));
+    types.map(|of| Visualizer { name: attribute(of, "Name").to_owned(), expressions: expressions(of) }).collect()
+}
+
+/// The value of an attribute, or nothing.
+fn attribute<'a>(node: roxmltree::Node<'a, '_>, name: &str) -> &'a str {
+    node.attribute(name).unwrap_or_default()
+}
+
+/// What the debugger evaluates to show a value of the type `of`.
+fn expressions(of: roxmltree::Node<'_, '_>) -> Vec<String> {
+    let mut list = Vec::new();
+    for node in of.descendants().filter(roxmltree::Node::is_element) {
+        let condition = node.attribute("Condition").map(|condition| format!("{{{condition}}}"));
+        list.extend(braced(&condition.unwrap_or_default()));
+        let text = node.text().unwrap_or_default();
+        match node.tag_name().name() {
+            "DisplayString" => list.extend(braced(text)),
+            "Item" | "ExpandedItem" | "Size" | "ValuePointer" => list.push(text.trim().to_owned()),
             _ => {}
         }
     }
+    list
 }
 
 /// The texts between braces.

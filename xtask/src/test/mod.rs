@@ -64,7 +64,7 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     if quick {
         println!(
             "left out by --quick: the kernel driver under Wine, the soak, the conformance cases with features withheld, with one doorbell for all queues, with \
-             interrupts that name queues, with fences in the paging process and with other variants over vfio-user, the main job over the executable, drivers in C of older versions, the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+             interrupts that name queues, with fences in the paging process and with other variants over vfio-user, the main job over the executable, drivers in C of older versions, the guest in QEMU, the build of the program alone, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
@@ -228,12 +228,10 @@ impl Session<'_> {
         self.record(name, tally, start.elapsed(), note);
     }
 
-    /// Lints, the check of the program alone, and the documentation.
+    /// Lints and the documentation.
     fn lints(&mut self) {
         let strict = ["--quiet", "--", "-D", "warnings"];
         self.tool("lints", &[&["clippy", "--workspace", "--all-targets"][..], &strict].concat());
-        // Built alone, it must not live on features that only tests ask for.
-        self.tool("the program alone", &["check", "--quiet"]);
         let strict = "build.rustdocflags=[\"-D\", \"warnings\"]";
         self.tool("documentation", &["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict]);
     }
