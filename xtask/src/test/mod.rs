@@ -5,9 +5,12 @@ mod build;
 mod disk;
 mod output;
 mod pool;
+mod program;
 mod run;
 mod served;
+mod task;
 
+use std::collections::VecDeque;
 use std::env;
 use std::fs;
 use std::io;
@@ -19,6 +22,8 @@ use std::time::{Duration, Instant};
 use crate::setup;
 use beside::Beside;
 use build::Built;
+use program::PLAIN_POOL;
+use task::Task;
 
 pub(crate) use output::Tally;
 
@@ -29,6 +34,13 @@ struct Outcome {
     took: Duration,
     /// What went wrong, a line each: why it failed as a whole, and the failed tests with what they printed.
     note: Option<String>,
+}
+
+impl Outcome {
+    /// Of what did not come to count any tests.
+    fn failed(name: impl Into<String>, took: Duration, note: impl Into<String>) -> Self {
+        Self { name: name.into(), tally: Tally::one(false), took, note: Some(note.into()) }
+    }
 }
 
 /// Selection of the suites and cases.
@@ -92,28 +104,9 @@ impl Setting {
     const IMAGES: Self = Self { driver: "pe", special_pool: "end", arguments: &IMAGES_ARGUMENTS };
 }
 
-/// Every subset of the features that Windows may refuse, but for the empty one.
-const PROFILES: [&str; 7] = [
-    "native-fence",
-    "user-mode-submission",
-    "hardware-scheduling",
-    "native-fence,user-mode-submission",
-    "native-fence,hardware-scheduling",
-    "user-mode-submission,hardware-scheduling",
-    "native-fence,user-mode-submission,hardware-scheduling",
-];
-
 /// What `--quick` leaves out: the suite that loads the kernel driver under a Wine of its own, which is downloaded for it alone, and random work
 /// for a minute.
 const LEFT_OUT_BY_QUICK: [&str; 2] = ["standin: test loading", "campanile: test soak"];
-
-/// Cases that run on the images without special pool: two that end processes many times, which would take as long as all others together, and one whose ten
-/// thousand queues need more guarded pages than a process of the host may map.
-const PLAIN_POOL: [&str; 3] = [
-    "Lifecycle.ProcessExitReleasesEverything",
-    "Lifecycle.ExitWithRunningWorkDisturbsNobody",
-    "Scale.ThousandsOfQueuesOnSixteenDoorbells",
-];
 
 /// Leaves out features withheld, one doorbell for all queues, interrupts that name queues, fences that the paging process reaches, pairs of variants, the main job over a whole executable without optimisation, and
 /// drivers of older versions, each of which is compiled and has a machine of its own.
@@ -205,8 +198,7 @@ impl Session<'_> {
         command
     }
 
-    fn record(&mut self, name: impl Into<String>, tally: Tally, took: Duration, note: Option<String>) {
-        let outcome = Outcome { name: name.into(), tally, took, note };
+    fn record(&mut self, outcome: Outcome) {
         println!("{}", line(&outcome));
         self.outcomes.push(outcome);
     }
@@ -220,12 +212,14 @@ impl Session<'_> {
     }
 
     fn passed_or_failed(&mut self, name: &str, start: Instant, status: io::Result<ExitStatus>) {
-        let (tally, note) = match status {
-            Ok(status) if status.success() => (Tally::one(true), None),
-            Ok(status) => (Tally::one(false), Some(format!("{status}"))),
-            Err(error) => (Tally::one(false), Some(format!("does not start: {error}"))),
-        };
-        self.record(name, tally, start.elapsed(), note);
+        let failed = |note| Outcome::failed(name, start.elapsed(), note);
+        self.record(match status {
+            Ok(status) if status.success() => {
+                Outcome { name: name.to_owned(), tally: Tally::one(true), took: start.elapsed(), note: None }
+            }
+            Ok(status) => failed(status.to_string()),
+            Err(error) => failed(format!("does not start: {error}")),
+        });
     }
 
     /// Lints and the documentation.
@@ -245,17 +239,15 @@ impl Session<'_> {
         let built = match build::build(command) {
             Ok(built) => built,
             Err(message) => {
-                self.record("build", Tally::one(false), start.elapsed(), Some(message));
+                self.record(Outcome::failed("build", start.elapsed(), message));
                 return Built::default();
             }
         };
         for broken in &built.broken {
-            let note = Some("does not compile".into());
-            self.record(format!("build of {broken}"), Tally::one(false), start.elapsed(), note);
+            self.record(Outcome::failed(format!("build of {broken}"), start.elapsed(), "does not compile"));
         }
         if !built.finished && built.broken.is_empty() {
-            let note = Some("cargo could not build the tests".into());
-            self.record("build", Tally::one(false), start.elapsed(), note);
+            self.record(Outcome::failed("build", start.elapsed(), "cargo could not build the tests"));
         }
         built
     }
@@ -263,12 +255,13 @@ impl Session<'_> {
     /// Prints and counts what was built beside the tests, the images among it, which some suites read and load. The program in release mode.
     fn beside(&mut self, beside: Option<Beside>) -> Option<Built> {
         let Some(beside) = beside else {
-            self.record("builds beside the tests", Tally::one(false), Duration::ZERO, Some("panicked".into()));
+            self.record(Outcome::failed("builds beside the tests", Duration::ZERO, "panicked"));
             return None;
         };
         for step in beside.steps {
             println!("== {}\n{}", step.name, step.output.trim_end());
-            self.record(step.name, step.tally(), step.took, step.note);
+            let tally = step.tally();
+            self.record(Outcome { name: step.name.to_owned(), tally, took: step.took, note: step.note });
         }
         beside.release
     }
@@ -284,19 +277,24 @@ impl Session<'_> {
         // One more than processors, for all of them wait at times.
         let workers = (processors() + 1).min(4);
         let threads = test_threads().div_ceil(workers);
-        let tasks = order.shared.into_iter().map(|suite| (&suite.name, self.command(suite, &setting, threads)));
-        let tasks = tasks.collect();
         let limit = self.time_limit();
-        let run = |(name, command)| {
-            println!("started {name}");
-            let start = Instant::now();
-            let mut output = String::new();
-            let result = run::run_into(command, limit, |line| output.push_str(line));
-            (name, output, result, start.elapsed())
+        let task =
+            |suite: &build::Suite| Task::tests(suite.name.clone(), self.command(suite, &setting, threads), limit);
+        let tasks = order.shared.into_iter().map(task).collect();
+        self.side_by_side(tasks, workers);
+    }
+
+    /// Runs tasks of which none prints before it has ended, `workers` at a time.
+    fn side_by_side(&mut self, tasks: VecDeque<Task<'_>>, workers: usize) {
+        let run = |task: Task<'_>| {
+            println!("started {}", task.name);
+            (task.work)()
         };
-        pool::side_by_side(tasks, workers, run, |(name, output, (tally, note), took)| {
-            print!("== {name}\n{output}");
-            self.record(name, tally, took, note);
+        pool::side_by_side(tasks, workers, run, |done| {
+            print!("{}", done.output);
+            for outcome in done.outcomes {
+                self.record(outcome);
+            }
         });
     }
 
@@ -306,7 +304,7 @@ impl Session<'_> {
         println!("== {name}");
         let start = Instant::now();
         let (tally, note) = run::run(self.command(suite, setting, test_threads()), self.time_limit());
-        self.record(name, tally, start.elapsed(), note);
+        self.record(Outcome { name, tally, took: start.elapsed(), note });
     }
 
     /// The command that runs an executable, `threads` of its tests at a time.
@@ -329,66 +327,30 @@ impl Session<'_> {
         let mut command = self.cargo();
         command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
         let (tally, note) = run::run(command, self.time_limit());
-        self.record("examples in the documentation", tally, start.elapsed(), note);
+        let name = "examples in the documentation".to_owned();
+        self.record(Outcome { name, tally, took: start.elapsed(), note });
     }
 
     /// The conformance cases and everything that the program does for its users.
     fn release(&mut self, built: &Built) {
+        let mut tasks = VecDeque::new();
         for suite in &built.suites {
             self.suite(suite, " (release)", &Setting::LINKED);
-            self.suite(suite, " (release, on the Windows images, special pool)", &Setting::IMAGES);
+            let name = format!("{} (release, on the Windows images, special pool)", suite.name);
+            tasks.push_back(Task::tests(
+                name,
+                self.command(suite, &Setting::IMAGES, test_threads()),
+                self.time_limit(),
+            ));
         }
         // Cargo builds the program for the suite, whose tests run it.
         match built.programs.get("campanile") {
-            Some(program) => self.program(program),
-            None => {
-                let note = Some("cargo built no `campanile`".into());
-                self.record("program", Tally::one(false), Duration::ZERO, note);
+            Some(program) => {
+                tasks.extend(program::tasks(self.root, program, test_threads().min(64), self.time_limit()))
             }
+            None => self.record(Outcome::failed("program", Duration::ZERO, "cargo built no `campanile`")),
         }
-    }
-
-    /// Runs the commands of the release program as its users do: main job, cases, guest, bench.
-    fn program(&mut self, program: &Path) {
-        let jobs = test_threads().min(64).to_string();
-        self.job(program, "main job", &[]);
-        self.job(program, "main job on the Windows images", &["run", "--driver", "pe"]);
-        for withheld in PROFILES {
-            let run = ["run", "--driver", "pe", "--without", withheld];
-            self.job(program, &format!("main job on the Windows images without {withheld}"), &run);
-        }
-        for case in PLAIN_POOL {
-            let cases = ["hlk", "--driver", "pe", "--filter", case];
-            self.job(program, &format!("{case} on the Windows images"), &cases);
-        }
-        for area in ["Submission.", "Packet"] {
-            let cases = ["hlk", "--jobs", &jobs, "--driver", "pe", "--profiles", "--filter", area];
-            self.job(program, &format!("cases of {area} on the Windows images, every subset of features"), &cases);
-        }
-        for mode in ["gpu-virtual", "gpu-physical"] {
-            let variant = format!("page-tables={mode}");
-            self.job(program, &format!("main job, page tables {mode}"), &["run", "--device-variant", &variant]);
-            for area in ["GpuAddress", "Lock2.", "Memory."] {
-                let cases = ["hlk", "--jobs", &jobs, "--filter", area, "--device-variant", &variant];
-                self.job(program, &format!("cases of {area}, page tables {mode}"), &cases);
-            }
-        }
-        let matrix = ["hlk", "--jobs", &jobs, "--matrix", "--shard", "1/16"];
-        self.job(program, "a sixteenth of the cases on the matrix of GPUs", &matrix);
-        self.served(program);
-        self.guest(program);
-        // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
-        for driver in ["linked", "pe"] {
-            self.job(program, &format!("bench on the {driver} driver"), &["bench", "--quick", "--driver", driver]);
-        }
-    }
-
-    /// A command of the program that passes or fails as one.
-    fn job(&mut self, program: &Path, name: &str, arguments: &[&str]) {
-        println!("== {name}: campanile {}", arguments.join(" "));
-        let start = Instant::now();
-        let status = Command::new(program).current_dir(self.root).args(arguments).status();
-        self.passed_or_failed(name, start, status);
+        self.side_by_side(tasks, processors().min(4));
     }
 
     /// Every conformance case with each GPU in a process of its own.
@@ -398,32 +360,8 @@ impl Session<'_> {
         let mut command = self.cargo();
         command.args(["run", "--release", "--quiet", "--", "hlk", "--bus", "vfio-user-process"]);
         let (tally, note) = run::run(command, self.time_limit());
-        self.record("conformance over two processes", tally, start.elapsed(), note);
-    }
-
-    /// The cases that need thunks alone, each as a program of a machine that another process serves.
-    fn served(&mut self, program: &Path) {
-        println!("== cases from programs of other processes: campanile machine, campanile hlk --machine");
-        let start = Instant::now();
-        for (driver, (tally, note)) in served::run(self.root, program, &["linked", "pe"]) {
-            self.record(
-                format!("cases from programs of other processes, {driver} driver"),
-                tally,
-                start.elapsed(),
-                note,
-            );
-        }
-    }
-
-    /// The main job and the core of the cases in a virtual machine, on the GPU as a PCI function. Fetches QEMU where there is none.
-    fn guest(&mut self, program: &Path) {
-        println!("== guest in QEMU");
-        let start = Instant::now();
-        let mut command = Command::new(program);
-        command.current_dir(self.root).args(["qemu", "--accelerator", "tcg", "--timeout", "600"]);
-        command.args(["--junit", "target/qemu/report.xml"]);
-        let (tally, note) = run::run(command, self.time_limit());
-        self.record("guest in QEMU", tally, start.elapsed(), note);
+        let name = "conformance over two processes".to_owned();
+        self.record(Outcome { name, tally, took: start.elapsed(), note });
     }
 
     /// Longest time one suite may take; a hang is a failure, not a wait.
