@@ -7,7 +7,7 @@ use campanile_hw::event::FaultKind;
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COMPUTE;
-use dxgkrnl::{TdrFate, TdrOutcome, TdrSettings};
+use dxgkrnl::{Process, TdrFate, TdrOutcome, TdrSettings};
 
 use super::hang::{ACTIVE, Guest, HUNG, by_hand, only_report, reports, state, time_out_packets};
 use crate::cases::compute_dispatch::UNTIL_TOLD;
@@ -196,7 +196,8 @@ fn ends_with_process(case: &mut Case<'_>) -> Result<(), Failure> {
     case.needs_preemption_between_instructions()?;
     let luid = case.system.luid();
     let before = reports(case.system).len();
-    for _ in 0..3 {
+    // The first waits until no more work of the process is to be expected, the second for nothing.
+    for end in [Process::exit, Process::terminate] {
         let guest = Guest::new(case.system, "endless")?;
         guest.inside(|_| {
             let mut endless = Lab::on(Rig::open(luid)?)?;
@@ -204,7 +205,7 @@ fn ends_with_process(case: &mut Case<'_>) -> Result<(), Failure> {
             endless.rig.submit(&mut endless.queue, &[Packet::Dispatch(dispatch)])?;
             wait_until("turns of the endless program", || endless.word(0) > 100)
         })?;
-        guest.process.exit();
+        end(&guest.process);
         let mut lab = Lab::new(case)?;
         lab.run(&STORE.replace("VALUE", "5"), [1, 1, 1])?;
         ensure_eq!((lab.word(0), reports(case.system).len()), (5, before), "what another process stored, resets");
