@@ -235,6 +235,9 @@ struct BenchArguments {
     /// them, and no others.
     #[arg(long = "machine", value_name = "PATH")]
     machine_at: Option<PathBuf>,
+    /// Says which ratios are worse than in this earlier output of `bench --json`, beyond what the rounds of both runs differ by; exit code 1 if one is.
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
     #[command(flatten)]
     machine: MachineArguments,
 }
@@ -461,6 +464,7 @@ pub fn main() -> ExitCode {
             quick: arguments.quick,
             filter: arguments.filter,
             machine_at: arguments.machine_at,
+            compare: arguments.compare,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Hlk(arguments) => hlk_command(arguments),

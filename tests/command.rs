@@ -450,6 +450,31 @@ fn the_bench_reports_every_row_it_was_asked_for() {
     assert_eq!(campanile(&["bench", "--filter", "P99"]).status.code(), Some(2));
 }
 
+/// By a factor of a thousand, which no noise of a machine explains.
+#[test]
+fn the_bench_beside_an_earlier_report_says_what_got_slower_and_ends_with_1() {
+    let scratch = Scratch::new("compare");
+    let rows = ["bench", "--quick", "--json", "--filter", "P1L"];
+    let report = json(&campanile(&rows));
+    for (factor, verdict, code) in [(1000.0, "faster", 0), (0.001, "slower", 1)] {
+        let mut earlier = report.clone();
+        let ratio = &mut earlier["rows"][0]["ratio"];
+        let scaled = |value: &Value| Value::from(value.as_f64().expect("a number") * factor);
+        ratio["p50"] = scaled(&ratio["p50"]);
+        ratio["interval"] = ratio["interval"].as_array().expect("two numbers").iter().map(scaled).collect();
+        let file = scratch.0.join("earlier.json");
+        fs::write(&file, earlier.to_string()).expect("it can be written");
+        let output = campanile(&[&rows[..], &["--compare", file.to_str().expect("a path of this test")]].concat());
+        let told = &json(&output)["comparison"];
+        assert_eq!((&told["changes"][0]["verdict"], output.status.code()), (&verdict.into(), Some(code)), "{told}");
+    }
+    for file in ["/no/such/report.json", "README.md"] {
+        let output = campanile(&["bench", "--compare", file]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(file) && output.stdout.is_empty(), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn a_hang_is_reported_and_what_the_driver_told_is_decoded() {
     let scratch = Scratch::new("fault");

@@ -5,6 +5,7 @@
 //! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
 mod c1_matmul;
+mod compare;
 mod compute;
 mod log_cost;
 mod p1_submit;
@@ -29,9 +30,10 @@ use std::path::PathBuf;
 
 use crate::clock::Latencies;
 use crate::print::print;
+pub use compare::{Change, Comparison, Earlier, Verdict};
 pub use report::{AimReport, Figures, PeerReport, Ratio, Report, RowReport};
 use served::Served;
-use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{Drivers, MachineOptions, SetupError, System};
 use testbed::user;
 pub use vulkan_client::serve as vulkan_client;
@@ -49,6 +51,8 @@ pub struct Options {
     pub machine: MachineOptions,
     /// Socket of a machine in another process: only the rows about such a machine are measured.
     pub machine_at: Option<PathBuf>,
+    /// An earlier report, beside which this one is put.
+    pub compare: Option<PathBuf>,
 }
 
 /// The machines that rows are measured on: one inside this process, which every row may use, and one in another process.
@@ -229,18 +233,28 @@ pub fn command(options: &Options) -> u8 {
         testbed::complain!("campanile: no row matches the filter; known are {}", known.join(", "));
         return EXIT_INPUT;
     }
-    match measure(options, &rows) {
-        Ok(report) => print(&if options.json { report.to_json() } else { report.to_table() }),
+    let earlier = match options.compare.as_deref().map(Earlier::read).transpose() {
+        Ok(earlier) => earlier,
         Err(error) => {
             testbed::complain!("campanile: {error}");
-            return match &error {
+            return EXIT_INPUT;
+        }
+    };
+    match measure(options, &rows) {
+        Ok(mut report) => {
+            report.comparison = earlier.map(|earlier| Comparison::new(&earlier, &report));
+            print(&if options.json { report.to_json() } else { report.to_table() });
+            if report.comparison.is_some_and(|comparison| comparison.is_slower()) { EXIT_FAILED } else { EXIT_OK }
+        }
+        Err(error) => {
+            testbed::complain!("campanile: {error}");
+            match &error {
                 BenchError::Setup(error) => error.exit_code(),
                 BenchError::NoMachine(_) => EXIT_INPUT,
                 _ => EXIT_MACHINE,
-            };
+            }
         }
     }
-    EXIT_OK
 }
 
 fn select(filter: Option<&str>) -> Vec<&'static Row> {
@@ -269,7 +283,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
         system.shutdown()?;
         reports.push(RowReport::new(row, &measured.0, measured.1));
     }
-    Ok(Report { drivers: Drivers::selected(), rows: reports })
+    Ok(Report { drivers: Drivers::selected(), rows: reports, comparison: None })
 }
 
 /// Figures of one round.

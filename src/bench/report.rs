@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::compare::Comparison;
 use super::{PeerAim, Round, Row};
 use crate::clock::Latencies;
 use crate::table::render;
@@ -44,6 +45,8 @@ pub struct Ratio {
     pub low: f64,
     /// Largest quotient of medians of a round.
     pub high: f64,
+    /// Where the median of `p50` lies with a probability of 95 %, whatever rounds are distributed like; of fewer than six rounds all that was seen.
+    pub interval: [f64; 2],
 }
 
 impl Ratio {
@@ -53,14 +56,17 @@ impl Ratio {
             let pairs = rounds.iter().filter_map(|round| Some((round.ours, (*round.peers.get(peer)?)?)));
             pairs.map(|(ours, peer)| quotient(quantile(ours), quantile(peer))).collect()
         };
-        let ratios = of(|figures| figures.p50);
-        let low = ratios.iter().copied().reduce(f64::min)?;
-        let high = ratios.iter().copied().reduce(f64::max)?;
-        Some(Self { p10: median(of(|figures| figures.p10).into_iter()), p50: median(ratios.into_iter()), low, high })
+        let mut ratios = of(|figures| figures.p50);
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = (*ratios.first()?, *ratios.last()?);
+        let beyond = beyond_interval(ratios.len());
+        let interval = [*ratios.get(beyond)?, *ratios.iter().nth_back(beyond)?];
+        let p10 = median(of(|figures| figures.p10).into_iter());
+        Some(Self { p10, p50: median(ratios.into_iter()), low, high, interval })
     }
 
     /// Of a row whose first peer the host lacks: meets no aim.
-    const UNKNOWN: Self = Self { p10: f64::MAX, p50: f64::MAX, low: f64::MAX, high: f64::MAX };
+    const UNKNOWN: Self = Self { p10: f64::MAX, p50: f64::MAX, low: f64::MAX, high: f64::MAX, interval: [f64::MAX; 2] };
 
     /// Columns of the table.
     fn cells(&self) -> [String; 2] {
@@ -77,6 +83,24 @@ fn quotient(ours: f64, peer: f64) -> f64 {
     if peer > 0.0 { ours / peer } else { f64::from(ours > 0.0) * f64::MAX }
 }
 
+/// How many of the smallest, and of the largest, of `count` values lie outside of the interval that has their median with a probability of 95 %: each value
+/// is below the median with a probability of one half, so that the number below it is binomially distributed.
+fn beyond_interval(count: usize) -> usize {
+    let mut beyond = 0;
+    // The probabilities that exactly `beyond` values are below the median, and that so many or fewer are.
+    let mut exactly = 0.5_f64.powf(count as f64);
+    let mut at_most = exactly;
+    while beyond < count / 2 {
+        exactly *= (count - beyond) as f64 / (beyond + 1) as f64;
+        at_most += exactly;
+        if 2.0 * at_most > 0.05 {
+            break;
+        }
+        beyond += 1;
+    }
+    beyond
+}
+
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -91,6 +115,9 @@ pub struct Report {
     pub drivers: Drivers,
     /// In the order measured.
     pub rows: Vec<RowReport>,
+    /// Beside an earlier report, if one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
 }
 
 /// One row's figures.
@@ -225,7 +252,8 @@ impl Report {
     pub fn to_table(&self) -> String {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(RowReport::lines).collect();
         let table = render(&["", "p10", "p50", "p99", "unit", "ratio to the first, or to this peer", "of p10"], &lines);
-        format!("{table}\n\n{}", self.drivers)
+        let compared = self.comparison.iter().map(|comparison| format!("\n\n{comparison}"));
+        format!("{table}\n\n{}{}", self.drivers, compared.collect::<String>())
     }
 }
 
@@ -267,7 +295,7 @@ mod tests {
     };
 
     fn report(row: &Row, rounds: &[Round]) -> Report {
-        Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, rounds, None)] }
+        Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, rounds, None)], comparison: None }
     }
 
     #[test]
@@ -310,7 +338,7 @@ mod tests {
     fn a_row_that_the_host_did_not_allow_in_full_meets_no_aim_and_says_so() {
         let row = RowReport::new(&ROW, &rounds(), Some("ONLY 3 OF 5 QUEUES".to_owned()));
         assert!(!row.met);
-        let report = Report { drivers: Drivers::default(), rows: vec![row] };
+        let report = Report { drivers: Drivers::default(), rows: vec![row], comparison: None };
         let table = report.to_table();
         assert!(table.contains("ONLY 3 OF 5 QUEUES") && table.contains("half of the first: NOT JUDGED"), "{table}");
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
@@ -324,6 +352,14 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         assert!(value["rows"][0]["ratio"]["p50"].is_number());
         assert!(report.to_table().len() < 1000);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_leaves_out_what_binomial_chance_allows() {
+        // Tables of the sign test at 5 %: ranks 1 and 6 of 6 values, 2 and 9 of 10, 6 and 16 of 21, 40 and 61 of 100.
+        for (count, beyond) in [(1, 0), (2, 0), (5, 0), (6, 0), (8, 0), (9, 1), (10, 1), (21, 5), (100, 39)] {
+            assert_eq!(beyond_interval(count), beyond, "{count} values");
+        }
     }
 
     #[test]
@@ -354,7 +390,7 @@ mod tests {
         assert_eq!((ratio.p10, ratio.p50), (0.5, 40.0));
         let row = RowReport::new(super::super::ROWS[0], &rounds, None);
         assert_eq!((row.ours.p10, row.ours.p50, row.peers[0].p10), (5.0, 400.0, 10.0));
-        let table = Report { drivers: Drivers::default(), rows: vec![row] }.to_table();
+        let table = Report { drivers: Drivers::default(), rows: vec![row], comparison: None }.to_table();
         assert!(table.contains("of p10") && table.contains("0.500"), "{table}");
     }
 
@@ -375,6 +411,6 @@ mod tests {
         assert_eq!(keys(&row["peers"][0]), ["aim", "name", "p10", "p50", "p99", "present"]);
         assert!(row["peers"][0]["aim"].is_null());
         assert_eq!(keys(&row["peers"][2]["aim"]), ["aim", "met", "ratio"]);
-        assert_eq!(keys(&row["ratio"]), ["high", "low", "p10", "p50"]);
+        assert_eq!(keys(&row["ratio"]), ["high", "interval", "low", "p10", "p50"]);
     }
 }
