@@ -1,7 +1,10 @@
 //! Runs test programs on a mutant until one notices, and conformance cases where none does.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,6 +41,8 @@ const AREAS: [&str; 23] = [
     "SharedFence.",
     "SurpriseRemoval.",
 ];
+/// How a test program ends the line of a test that failed.
+const FAILED: &str = " ... FAILED";
 /// Time between two looks at a running program.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -95,25 +100,35 @@ impl Tests {
 }
 
 impl Program {
+    /// Runs the program until its first test fails: what the others say changes nothing.
     fn run(&self, choice: usize) -> Result<Ended, String> {
         let cannot = |error: std::io::Error| format!("{} cannot be run: {error}", self.path.display());
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env(CHOICE, choice.to_string());
         let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(cannot)?;
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(cannot)?;
+        let failed = Arc::new(AtomicBool::new(false));
+        if let Some(output) = child.stdout.take() {
+            let failed = Arc::clone(&failed);
+            // Ends with the program, and with what that has started.
+            thread::spawn(move || {
+                let lines = BufReader::new(output).lines().map_while(Result::ok);
+                lines.filter(|line| line.ends_with(FAILED)).for_each(|_| failed.store(true, Ordering::Relaxed));
+            });
+        }
         let start = Instant::now();
-        loop {
+        let ended = loop {
             match child.try_wait().map_err(cannot)? {
                 Some(status) => return Ok(if status.success() { Ended::Passed } else { Ended::Failed }),
+                None if failed.load(Ordering::Relaxed) => break Ended::Failed,
                 None if start.elapsed() < LIMIT && !takes_too_much(child.id()) => thread::sleep(LOOK),
-                None => {
-                    // Killing one that has just ended fails, which is as good.
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return Ok(Ended::TimedOut);
-                }
+                None => break Ended::TimedOut,
             }
-        }
+        };
+        // Killing one that has just ended fails, which is as good.
+        let _ = child.kill();
+        let _ = child.wait();
+        Ok(ended)
     }
 }
 
@@ -154,6 +169,9 @@ impl Cases {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -164,6 +182,17 @@ mod tests {
         let error = run("/nowhere/program").unwrap_err();
         assert!(error.contains("/nowhere/program"), "{error}");
         assert!(Cases("/nowhere/campanile".into()).verdict(1).unwrap_err().contains("/nowhere/campanile"));
+    }
+
+    #[test]
+    fn a_program_is_ended_at_its_first_test_that_fails() {
+        let path = std::env::temp_dir().join(format!("campanile-first-failure-{}.sh", std::process::id()));
+        fs::write(&path, "#!/bin/sh\necho 'test a ... ok'\necho 'test b ... FAILED'\nexec sleep 1000\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = Program { package: "p".into(), folder: "/".into(), path: path.clone() };
+        let ended = program.run(1);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(ended, Ok(Ended::Failed));
     }
 
     #[test]
