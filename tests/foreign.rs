@@ -133,6 +133,22 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
 }
 
 #[test]
+fn a_function_that_nobody_serves_is_told_once_before_the_cases() {
+    let Some(toy) = Toy::new("unserved", "", "") else { return };
+    let socket = toy.folder.join("nobody.sock");
+    for arguments in [&["hlk", "--filter", "AnyDriver."][..], &["run"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+        command.args(arguments).arg("--driver").arg(&toy.driver);
+        let output = command.arg("--bus").arg(format!("vfio-user={}", socket.display())).output().expect("it starts");
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains(&format!("could not be reached: {}", socket.display())), "{told}");
+        assert!(told.contains("Start the server of the driver's function") && told.contains("porting.md"), "{told}");
+        assert!(told.lines().count() == 1 && !told.contains("AnyDriver"), "{told}");
+    }
+}
+
+#[test]
 fn a_driver_reads_the_fields_of_its_device_object_and_stores_into_its_driver_object() {
     let old = "    UNREFERENCED_PARAMETER(PhysicalDeviceObject);\n";
     // Type, Size, Flags, StackSize; type and name of the bus driver. [wdm: DEVICE_OBJECT, DRIVER_OBJECT]
