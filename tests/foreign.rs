@@ -250,6 +250,32 @@ const BROKEN: &[Broken] = &[
         told: &["did not report packet 0x", "of node 0 with DXGK_INTERRUPT_DMA_COMPLETED", "unreported-completion"],
     },
     Broken {
+        name: "half-made-allocations-kept",
+        old: "            while (i-- > 0)\n                ExFreePoolWithTag(args->pAllocationInfo[i].hAllocation, TAG);\n",
+        new: "",
+        case: "AnyDriver.HalfMadeAllocationsAreGivenBack",
+        told: &["0xC4 (0x62, 0x", "unloaded with pool that is not freed: 'WToy' ", "was asked for in toy"],
+    },
+    Broken {
+        name: "interrupts-disowned",
+        old: "    return any;",
+        new: "    return FALSE;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["disowned-interrupt", "DxgkDdiInterruptRoutine for message 0 answered FALSE, and expected was TRUE"],
+    },
+    Broken {
+        name: "reset-does-nothing",
+        old: "    write_register(handle, TOY_RESET, 1);\n    args->LastAbortedFenceId = read_register(handle, TOY_RESET);\n    if (args->LastAbortedFenceId == 0)\n        args->",
+        new: "    args->",
+        case: "AnyDriver.HangCostsItsDevice",
+        told: &[
+            "fruitless-reset",
+            "DxgkDdiResetEngine of node 0 answered STATUS_SUCCESS with LastAbortedFenceId 0x",
+            "which is the last completed packet, and expected was 0x",
+            "[d3dkmddi: DXGKARG_RESETENGINE]",
+        ],
+    },
+    Broken {
         name: "fence-unwritten",
         old: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue, 8);",
         new: "return STATUS_SUCCESS;",
@@ -401,6 +427,128 @@ const BROKEN: &[Broken] = &[
     },
 ];
 
+/// What DxgkDdiStopDevice does at its beginning, with what it needs before it, and what is told of it by `campanile run`.
+const STOPPING: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "timer-left",
+        "",
+        "static KTIMER timer; LARGE_INTEGER due = { .QuadPart = -100000000000 }; KeInitializeTimer(&timer); KeSetTimer(&timer, due, NULL);",
+        &["0xC7 (0x0, 0x", "unloaded with timer 0x", "set, which was done in toy", "stop_device", "toy.c:"],
+    ),
+    (
+        "thread-left",
+        "static VOID endless(PVOID context)\n{\n    LARGE_INTEGER due = { .QuadPart = -300000000 };\n    (void)context;\n    KeDelayExecutionThread(KernelMode, FALSE, &due);\n}\n",
+        "HANDLE thread; PsCreateSystemThread(&thread, 0, NULL, NULL, NULL, endless, NULL); ZwClose(thread);",
+        &[
+            "0xCE (0x",
+            "1 thread(s) or work item(s) running, of which the first is a system thread",
+            "endless",
+            "toy.c:",
+        ],
+    ),
+    (
+        "lookaside-list-left",
+        "",
+        "static LOOKASIDE_LIST_EX list; ExInitializeLookasideListEx(&list, NULL, NULL, NonPagedPoolNx, 0, 48, TAG, 0);",
+        &["0xCE (0x", "1 lookaside list(s) not deleted", "was initialised in toy", "stop_device"],
+    ),
+    (
+        "lookaside-entry-left",
+        "",
+        "static LOOKASIDE_LIST_EX list; ExInitializeLookasideListEx(&list, NULL, NULL, NonPagedPoolNx, 0, 48, TAG, 0); (void)ExAllocateFromLookasideListEx(&list); ExDeleteLookasideListEx(&list);",
+        &["0xC4 (0x62, 0x", "'WToy' 48 bytes in 1 blocks; one with tag 'WToy' was asked for in toy"],
+    ),
+    ("pool-left", "", "(void)allocate(64);", &["0xC4 (0x62, 0x", "'WToy' 64 bytes in 1 blocks", "allocate(", "toy.c:"]),
+    (
+        "pool-freed-with-a-timer",
+        "",
+        "KTIMER *timer = allocate(sizeof(*timer)); LARGE_INTEGER due = { .QuadPart = -100000000000 }; KeInitializeTimer(timer); KeSetTimer(timer, due, NULL); ExFreePoolWithTag(timer, TAG);",
+        &[
+            "0xC7 (0x0, 0x",
+            "of 64 bytes is freed, which contains timer",
+            "set since toy",
+            "in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "pool-freed-with-a-resource",
+        "",
+        "ERESOURCE *resource = allocate(sizeof(*resource)); ExInitializeResourceLite(resource); ExFreePoolWithTag(resource, TAG);",
+        &["0xC4 (0xD2, 0x", "which contains executive resource", "in DxgkDdiStopDevice"],
+    ),
+    (
+        "event-never-initialised",
+        "",
+        "static KEVENT event; KeSetEvent(&event, 0, FALSE);",
+        &[
+            "0xC4 (0x1002, 0x",
+            "KeSetEvent of 0x",
+            "which KeInitializeEvent has not initialised, in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "mutex-never-initialised",
+        "",
+        "static FAST_MUTEX mutex; ExAcquireFastMutex(&mutex);",
+        &["0xC4 (0x1002, 0x", "which ExInitializeFastMutex has not initialised, in DxgkDdiStopDevice", "stop_device"],
+    ),
+    (
+        "list-of-pages-unlocked-twice",
+        "",
+        "PMDL list = IoAllocateMdl(context, 16, FALSE, FALSE, NULL); MmProbeAndLockPages(list, KernelMode, IoReadAccess); MmUnlockPages(list); MmUnlockPages(list);",
+        &[
+            "0xC4 (0x7C, 0x",
+            "MmUnlockPages of list 0x",
+            "whose pages are not locked (MdlFlags 0x",
+            "in DxgkDdiStopDevice",
+        ],
+    ),
+    (
+        "run-down-released-unacquired",
+        "",
+        "EX_RUNDOWN_REF reference; ExInitializeRundownProtection(&reference); ExReleaseRundownProtection(&reference);",
+        &[
+            "0x113 (0x",
+            "ExReleaseRundownProtection of 1 instance(s) of 0x",
+            "which has 0, in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "stop-waits-for-ever",
+        "",
+        "KEVENT event; KeInitializeEvent(&event, NotificationEvent, FALSE); KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, NULL);",
+        &[
+            "0xEA (0x",
+            "DxgkDdiStopDevice of driver toy has not returned for 2.0 s, at IRQL 0: it is in KeWaitForSingleObject in toy",
+            "toy.c:",
+        ],
+    ),
+    (
+        "stop-waits-for-a-run-down",
+        "",
+        "EX_RUNDOWN_REF reference = { 2 }; ExWaitForRundownProtectionRelease(&reference);",
+        &["0xEA (0x", "it is in ExWaitForRundownProtectionRelease in toy", "toy.c:"],
+    ),
+];
+
+#[test]
+fn what_a_driver_leaves_behind_or_uses_too_early_has_the_documented_bug_check_and_its_place() {
+    const STOP: &str = "static NTSTATUS stop_device(PVOID context)\n{\n";
+    some_at_a_time(STOPPING, |(name, before, code, told)| {
+        let new = format!("{before}{STOP}    {code}\n");
+        let Some(toy) = Toy::new(name, STOP, &new) else { return };
+        let run = toy.command("run", &["--driver-limit", "2"]);
+        let text = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(3), "{name}: {text}");
+        for part in *told {
+            assert!(text.contains(part), "{name}: {part:?} is not in {text}");
+        }
+    });
+}
+
 #[test]
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
     some_at_a_time(BROKEN, |broken| {
@@ -459,6 +607,24 @@ const REFUSED: &[(&str, &str, &str, &[&str])] = &[
         "local->Size = TOY_MEMORY;",
         "local->Size = TOY_MEMORY - 512;",
         &["segment 2", "its size is not a number of whole pages", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
+    ),
+    (
+        "engine-type",
+        "metadata->EngineType = DXGK_ENGINE_TYPE_OTHER;",
+        "metadata->EngineType = (DXGK_ENGINE_TYPE)42;",
+        &[
+            "DxgkDdiGetNodeMetadata of node 0 answered EngineType 42, which is none of DXGK_ENGINE_TYPE",
+            "[d3dkmdt: DXGK_NODEMETADATA]",
+        ],
+    ),
+    (
+        "name-without-end",
+        "    metadata->FriendlyName[2] = 'y';",
+        "    for (int i = 2; i < 32; i++) metadata->FriendlyName[i] = 'y';",
+        &[
+            "DxgkDdiGetNodeMetadata of node 0 answered a FriendlyName",
+            "none of its 32 characters is the zero at its end",
+        ],
     ),
     (
         "no-metadata",
