@@ -1,6 +1,5 @@
 //! The WinDbg script and the visualizers, on memory of the driver's Windows image that runs here.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -357,7 +357,7 @@ const BROKEN: &[Broken] = &[
         old: "    allocation = allocate(sizeof(*allocation));\n    if (!allocation)\n        return STATUS_NO_MEMORY;",
         new: "    allocation = allocate(sizeof(*allocation));",
         case: "AnyDriver.LowMemoryIsAnErrorAndNothingElse",
-        told: &["0x1E (0xC0000005", "toy.c:"],
+        told: &["0x1E (0xC0000005", ", in DxgkDdiCreateAllocation in toy", "toy.c:"],
     },
     Broken {
         name: "odd-alignment",
@@ -560,6 +560,28 @@ fn a_broken_function_is_named_with_what_was_expected_and_seen() {
             assert!(case.contains(part), "{}: {part:?} is not in {case}", broken.name);
         }
     });
+}
+
+#[test]
+fn a_read_behind_private_data_is_found_with_special_pool_at_its_line() {
+    let old = "    RtlCopyMemory(&wanted, data, sizeof(wanted));\n";
+    let new =
+        format!("    if (((const volatile UCHAR *)data)[size] == 1)\n        return STATUS_INVALID_PARAMETER;\n{old}");
+    let Some(toy) = Toy::new("read-behind", old, &new) else { return };
+    let described = toy.folder.join("examples/miniport-c/toy.cases");
+    let described = described.to_str().expect("a path of letters");
+    let case = "AnyDriver.MemoryKeepsWhatTheProcessorWrites";
+    let output = toy.command("hlk", &["--special-pool", "--filter", case, "--private-data", described]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    for part in [
+        "0xD6 (0x",
+        "read of 0x",
+        "1 bytes beyond the end of 16 bytes that the system has lent to the driver for this call by driver toy, in DxgkDdiCreateAllocation in toy",
+        "describe(",
+        "toy.c:",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
 }
 
 #[test]

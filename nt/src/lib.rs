@@ -20,6 +20,7 @@ pub mod image;
 pub mod irql;
 pub mod kernel_stack;
 mod left_behind;
+pub mod lent;
 pub mod loader;
 pub mod lock;
 pub mod lookaside;

@@ -248,7 +248,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         leftovers
     });
     if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
-        driver.verifier().raise(bugcheck);
+        driver.verifier().raise(within(bugcheck, name));
     }
     if abandoned {
         crate::lock::forget_down_to(locks_held);
@@ -328,14 +328,19 @@ fn stop_with(bugcheck: impl FnOnce(&Driver, Option<Caller>) -> Bugcheck) -> ! {
     let caller = calling();
     switch(|| {
         if let Some(driver) = current() {
-            let mut bugcheck = bugcheck(&driver, caller).at(place(&driver, caller));
-            if let Some(name) = current_name().filter(|name| !bugcheck.reason.contains(name)) {
-                bugcheck.reason = format!("{}, in {name}", bugcheck.reason);
-            }
-            driver.verifier().raise(bugcheck);
+            let bugcheck = bugcheck(&driver, caller).at(place(&driver, caller));
+            driver.verifier().raise(within(bugcheck, current_name().unwrap_or_default()));
         }
     });
     abandon("a kernel service was called wrongly")
+}
+
+/// The bug check of a call of the function `name`, which its reason names.
+fn within(mut bugcheck: Bugcheck, name: &str) -> Bugcheck {
+    if !bugcheck.reason.contains(name) {
+        bugcheck.reason = format!("{}, in {name}", bugcheck.reason);
+    }
+    bugcheck
 }
 
 fn place(driver: &Driver, caller: Option<Caller>) -> Option<CodeLocation> {

@@ -189,7 +189,7 @@ mod tests {
             assert!(told.contains("STATUS_UNSUCCESSFUL") && told.contains("the driver's own"), "{told}");
         }
         assert!(of(StartError::Resources("no memory".to_owned())).ends_with(ADVICE_LOG));
-        let stopped = dxgkrnl::Bugcheck::fatal("a rule was broken");
+        let stopped = dxgkrnl::verifier::Bugcheck::fatal("a rule was broken");
         assert!(of(StartError::Stopped(Some(stopped.clone()))).ends_with(ADVICE_LEAK));
         assert!(of(StartError::NodeCount(65)).ends_with(ADVICE_RULE));
         let step = |error| SetupError::step("It failed", &error).to_string();
