@@ -1,5 +1,7 @@
 //! A loaded driver: the resources that the kernel tracks for it, and the check for leaks when it is unloaded.
 
+mod left_behind;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;

@@ -19,7 +19,6 @@ pub mod fault;
 pub mod image;
 pub mod irql;
 pub mod kernel_stack;
-mod left_behind;
 pub mod lent;
 pub mod loader;
 pub mod lock;

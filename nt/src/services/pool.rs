@@ -70,7 +70,7 @@ extern "win64" fn ex_free_pool(block: *mut c_void) {
     unsafe { ex_free_pool_with_tag(block, 0) };
 }
 
-/// What a list is made of.
+/// Properties of a lookaside list that is initialised: its functions, 0 for those of the pool, and the bytes of its structure.
 struct Lookaside {
     allocate: usize,
     free: usize,

@@ -325,69 +325,62 @@ mod tests {
         .unwrap();
     }
 
-    #[test]
-    fn what_breaks_the_rules_of_resources_stops_the_machine() {
-        type Mistake = fn(*mut c_void);
-        let mistakes: [(Mistake, u32, Option<u64>); 9] = [
-            (
-                |resource| {
-                    let _ = ex_initialize_resource(resource);
-                },
-                0xc4,
-                Some(INITIALIZED_AGAIN),
-            ),
-            (
-                |resource| {
-                    let _ = ex_initialize_resource(resource.wrapping_byte_add(4));
-                },
-                0xc4,
-                Some(UNALIGNED),
-            ),
-            (
-                |resource| {
-                    let _ = ex_delete_resource(resource);
-                    let _ = ex_delete_resource(resource);
-                },
-                0xc4,
-                Some(NOTHING_TO_DELETE),
-            ),
-            (|resource| assert_eq!(ex_acquire_shared(resource, 1), 1), 0xc4, Some(ACQUIRED_WITH_APCS)),
-            (|resource| ex_release(resource), 0xc4, Some(RELEASED_WITH_APCS)),
-            (|resource| in_region(|| ex_release(resource)), 0xe3, None),
-            (
-                |resource| {
-                    in_region(|| {
-                        ex_acquire_shared(resource, 1);
-                        ex_acquire_exclusive(resource, 1)
-                    });
-                },
-                0xc4,
-                Some(SELF_DEADLOCK),
-            ),
-            (
-                |resource| {
-                    in_region(|| ex_acquire_exclusive(resource, 1));
-                    let _ = ex_delete_resource(resource);
-                },
-                0xc4,
-                Some(DELETED_WHILE_OWNED),
-            ),
-            (
-                |resource| {
-                    let _ = ex_delete_resource(resource);
-                    in_region(|| ex_acquire_exclusive(resource, 1));
-                },
-                0xc4,
-                Some(UNINITIALIZED),
-            ),
-        ];
-        for (number, (mistake, code, first)) in mistakes.into_iter().enumerate() {
+    /// A mistake, the bug check that it is, and parameter 1 of that.
+    type Mistake = (fn(*mut c_void), u32, Option<u64>);
+
+    fn expect(mistakes: &[Mistake]) {
+        for (number, (mistake, code, first)) in mistakes.iter().enumerate() {
             let driver = Driver::for_tests("breaker");
             assert!(run(&driver, mistake).is_none(), "{number}");
             let bugcheck = driver.verifier().bugcheck().unwrap();
-            assert_eq!(bugcheck.code, code, "{number}: {bugcheck}");
+            assert_eq!(bugcheck.code, *code, "{number}: {bugcheck}");
             assert!(first.is_none_or(|first| bugcheck.parameters[0] == first), "{number}: {bugcheck}");
         }
+    }
+
+    #[test]
+    fn a_resource_is_aligned_initialised_once_and_deleted_once() {
+        let again = |resource| {
+            let _ = ex_initialize_resource(resource);
+        };
+        let unaligned = |resource: *mut c_void| {
+            let _ = ex_initialize_resource(resource.wrapping_byte_add(4));
+        };
+        let deleted_again = |resource| {
+            let _ = ex_delete_resource(resource);
+            let _ = ex_delete_resource(resource);
+        };
+        let deleted = |resource| {
+            let _ = ex_delete_resource(resource);
+            in_region(|| ex_acquire_exclusive(resource, 1));
+        };
+        expect(&[
+            (again, 0xc4, Some(INITIALIZED_AGAIN)),
+            (unaligned, 0xc4, Some(UNALIGNED)),
+            (deleted_again, 0xc4, Some(NOTHING_TO_DELETE)),
+            (deleted, 0xc4, Some(UNINITIALIZED)),
+        ]);
+    }
+
+    #[test]
+    fn what_breaks_the_rules_of_resources_stops_the_machine() {
+        let upgrades = |resource| {
+            in_region(|| {
+                ex_acquire_shared(resource, 1);
+                ex_acquire_exclusive(resource, 1)
+            });
+        };
+        let deletes = |resource| {
+            in_region(|| ex_acquire_exclusive(resource, 1));
+            let _ = ex_delete_resource(resource);
+        };
+        expect(&[
+            (|resource| assert_eq!(ex_acquire_shared(resource, 1), 1), 0xc4, Some(ACQUIRED_WITH_APCS)),
+            (|resource| ex_release(resource), 0xc4, Some(RELEASED_WITH_APCS)),
+            (|resource| in_region(|| ex_release(resource)), 0xe3, None),
+            (upgrades, 0xc4, Some(SELF_DEADLOCK)),
+            (deletes, 0xc4, Some(DELETED_WHILE_OWNED)),
+        ]);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use super::Driver;
 use crate::bugcheck::Bugcheck;
 use crate::deferred::{Pending, Routine};
-use crate::driver::Driver;
 use crate::pool::tag_name;
 
 /// Values of parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION. [debugger: 0xc4]
@@ -160,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// What is only counted.
+    /// Memory that devices reach, and handles of the registry: how many, without a place.
     fn check_counted(&self) {
         let contiguous = self.contiguous_blocks();
         if contiguous != 0 {
