@@ -98,8 +98,8 @@ pub fn command(options: &Options) -> u8 {
         testbed::complain!("campanile: {error}");
         return EXIT_INPUT;
     }
-    // Drivers that cannot be loaded say nothing about the cases.
-    if let Err(error) = setup::check_drivers() {
+    // Drivers that cannot be loaded, and GPUs that nobody serves, say nothing about the cases.
+    if let Err(error) = setup::check_drivers().and_then(|()| setup::check_bus(&options.machine.system())) {
         testbed::complain!("campanile: {error}");
         return error.exit_code();
     }

@@ -4,10 +4,14 @@
 #[path = "../kmt/tests/c/toy.rs"]
 mod toy;
 
+#[path = "foreign/mistakes.rs"]
+mod mistakes;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, thread};
 
+use mistakes::{BROKEN, REFUSED, STOPPING};
 use serde_json::Value;
 use toy::{Function, build};
 
@@ -133,6 +137,22 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
 }
 
 #[test]
+fn a_function_that_nobody_serves_is_told_once_before_the_cases() {
+    let Some(toy) = Toy::new("unserved", "", "") else { return };
+    let socket = toy.folder.join("nobody.sock");
+    for arguments in [&["hlk", "--filter", "AnyDriver."][..], &["run"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+        command.args(arguments).arg("--driver").arg(&toy.driver);
+        let output = command.arg("--bus").arg(format!("vfio-user={}", socket.display())).output().expect("it starts");
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains(&format!("could not be reached: {}", socket.display())), "{told}");
+        assert!(told.contains("Start the server of the driver's function") && told.contains("porting.md"), "{told}");
+        assert!(told.lines().count() == 1 && !told.contains("AnyDriver"), "{told}");
+    }
+}
+
+#[test]
 fn a_driver_reads_the_fields_of_its_device_object_and_stores_into_its_driver_object() {
     let old = "    UNREFERENCED_PARAMETER(PhysicalDeviceObject);\n";
     // Type, Size, Flags, StackSize; type and name of the bus driver. [wdm: DEVICE_OBJECT, DRIVER_OBJECT]
@@ -216,174 +236,20 @@ fn a_driver_that_is_not_compute_only_does_not_start_without_the_name_of_its_user
     assert!(!output.status.success() && told.contains("UserModeDriverName"), "{told}");
 }
 
-/// A function of the driver that is broken, the case that finds it, and what its report says.
-struct Broken {
-    name: &'static str,
-    old: &'static str,
-    new: &'static str,
-    case: &'static str,
-    told: &'static [&'static str],
+#[test]
+fn what_a_driver_leaves_behind_or_uses_too_early_has_the_documented_bug_check_and_its_place() {
+    const STOP: &str = "static NTSTATUS stop_device(PVOID context)\n{\n";
+    some_at_a_time(STOPPING, |(name, before, code, told)| {
+        let new = format!("{before}{STOP}    {code}\n");
+        let Some(toy) = Toy::new(name, STOP, &new) else { return };
+        let run = toy.command("run", &["--driver-limit", "2"]);
+        let text = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(3), "{name}: {text}");
+        for part in *told {
+            assert!(text.contains(part), "{name}: {part:?} is not in {text}");
+        }
+    });
 }
-
-const BROKEN: &[Broken] = &[
-    Broken {
-        name: "completions-unreported",
-        old: "adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);",
-        new: "if (kind != TOY_REPORT_COMPLETED) adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);",
-        case: "AnyDriver.MappingsHaveAnySize",
-        told: &["did not report packet 0x", "of node 0 with DXGK_INTERRUPT_DMA_COMPLETED", "unreported-completion"],
-    },
-    Broken {
-        name: "fence-unwritten",
-        old: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue, 8);",
-        new: "return STATUS_SUCCESS;",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &[
-            "0x10E (0x17",
-            "DXGK_OPERATION_SIGNAL_MONITORED_FENCE",
-            "MonitoredFenceValue 0x1",
-            "and the fence has 0x0",
-        ],
-    },
-    Broken {
-        name: "wrong-segments",
-        old: "info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1)",
-        new: "info->SupportedWriteSegmentSet = wanted.local ? 1 << 5",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &[
-            "DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: SupportedWriteSegmentSet",
-            "SupportedWriteSegmentSet 0x20",
-            "the segments that exist are 0x3",
-        ],
-    },
-    Broken {
-        name: "never-complete",
-        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);",
-        new: "    if (args->SubmissionFenceId < 8) write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);",
-        case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &[
-            "0x116",
-            "of node 0 was the oldest there for TdrDelay, and DXGK_INTERRUPT_DMA_PREEMPTED took it off with last completed 0x7",
-            "D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY",
-            "expected is DXGK_INTERRUPT_DMA_COMPLETED with 0x",
-            "lost-packet",
-        ],
-    },
-    Broken {
-        name: "mapping-left",
-        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
-        new: "    return STATUS_SUCCESS;",
-        case: "AnyDriver.AdapterStopsAndStartsAgain",
-        told: &["left-behind"],
-    },
-    Broken {
-        name: "mapping-left-at-the-end",
-        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
-        new: "    return STATUS_SUCCESS;",
-        case: "AnyDriver.AdapterTellsWhatItIs",
-        told: &["1 mappings of DxgkCbMapMemory", "[dispmprt: DXGKDDI_STOP_DEVICE]"],
-    },
-    Broken {
-        name: "stop-fails",
-        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
-        new: "    adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);\n    return STATUS_UNSUCCESSFUL;",
-        case: "AnyDriver.AdapterStopsAndStartsAgain",
-        told: &[
-            "failed-stop",
-            "DxgkDdiStopDevice answered STATUS_UNSUCCESSFUL (0xc0000001), and expected was STATUS_SUCCESS",
-        ],
-    },
-    Broken {
-        name: "spin-lock-kept",
-        old: "    KeReleaseSpinLock(&adapter->submission, irql);",
-        new: "    (void)irql;",
-        case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &["returned", "with spin lock 0x", "has acquired in toy", "toy.c:", "and not released"],
-    },
-    Broken {
-        name: "registers-of-what-is-gone",
-        old: "    return type == DxgkRemovalPnPNotify ? STATUS_SUCCESS : STATUS_NOT_SUPPORTED;",
-        new: "    (void)type;\n    DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"the identity is %x\\n\", read_register(context, TOY_ID));\n    return STATUS_UNSUCCESSFUL;",
-        case: "AnyDriver.SurpriseRemovalEndsEverything",
-        told: &[
-            "the identity is ffffffff",
-            "DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered STATUS_UNSUCCESSFUL",
-        ],
-    },
-    Broken {
-        name: "memory-taken-for-granted",
-        old: "    allocation = allocate(sizeof(*allocation));\n    if (!allocation)\n        return STATUS_NO_MEMORY;",
-        new: "    allocation = allocate(sizeof(*allocation));",
-        case: "AnyDriver.LowMemoryIsAnErrorAndNothingElse",
-        told: &["0x1E (0xC0000005", "toy.c:"],
-    },
-    Broken {
-        name: "odd-alignment",
-        old: "    info->FlagsWddm2.CpuVisible = 1;",
-        new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->Alignment = 100;",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &["DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: Alignment is no power of two"],
-    },
-    Broken {
-        name: "huge-private-data",
-        old: "    args->ContextInfo.DmaBufferSize = PAGE_SIZE;",
-        new: "    args->ContextInfo.DmaBufferSize = PAGE_SIZE;\n    args->ContextInfo.DmaBufferPrivateDataSize = 0xFFFFFFFF;",
-        case: "AnyDriver.DevicesAndContextsComeAndGo",
-        told: &["ContextInfo.DmaBufferPrivateDataSize: 0xffffffff bytes", "[d3dkmddi: DXGK_CONTEXTINFO]"],
-    },
-    Broken {
-        name: "overlay",
-        old: "    info->FlagsWddm2.CpuVisible = 1;",
-        new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->FlagsWddm2.Overlay = 1;",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &["pAllocationInfo[0]: Overlay or Capture on an adapter without a display"],
-    },
-    Broken {
-        name: "start-refused",
-        old: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE) {",
-        new: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE + 1) {",
-        case: "AnyDriver.AdapterTellsWhatItIs",
-        told: &["DxgkDdiStartDevice", "toy: the function is no toy: "],
-    },
-    Broken {
-        name: "memory-not-zeroed",
-        old: "                    args->FillVirtual.FillSizeInBytes);",
-        new: "                    args->FillVirtual.FillSizeInBytes - 4);",
-        case: "AnyDriver.NewMemoryIsZero",
-        told: &["new memory, round ", " is 0xdead000", ", not 0x00000000; 1 of "],
-    },
-    Broken {
-        name: "read-only-ignored",
-        old: "(pte->ReadOnly ? TOY_PTE_READ_ONLY : 0)",
-        new: "0",
-        case: "AnyDriver.ReadOnlyMappingIsNotWritten",
-        told: &["an error of the device did not happen"],
-    },
-    Broken {
-        name: "eviction-loses",
-        old: "        return emit(args, TOY_COPY, 0, args->TransferVirtual.DestinationVirtualAddress, args->TransferVirtual.SourceVirtualAddress,\n                    args->TransferVirtual.TransferSizeInBytes);",
-        new: "        return STATUS_SUCCESS;",
-        case: "AnyDriver.EvictedMemoryComesBack",
-        told: &["the half that came back: word 0 is 0x", ", not 0x1ca10000; "],
-    },
-    Broken {
-        name: "preemptions-unanswered",
-        old: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{",
-        new: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{\n    if (handle != NULL) return STATUS_SUCCESS;",
-        case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
-        told: &["0x116", "the preemptions of node 0 are never answered", "DXGK_INTERRUPT_DMA_PREEMPTED"],
-    },
-    Broken {
-        name: "no-contexts",
-        old: "    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
-        new: "    if (!args->Flags.SystemContext) { ExFreePoolWithTag(context, TAG); return STATUS_NO_MEMORY; }\n    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
-        case: "AnyDriver.DevicesAndContextsComeAndGo",
-        told: &[
-            "D3DKMTCreateContextVirtual fails with STATUS_NO_MEMORY",
-            "DxgkDdiCreateContext answered STATUS_NO_MEMORY",
-        ],
-    },
-];
 
 #[test]
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
@@ -396,6 +262,28 @@ fn a_broken_function_is_named_with_what_was_expected_and_seen() {
             assert!(case.contains(part), "{}: {part:?} is not in {case}", broken.name);
         }
     });
+}
+
+#[test]
+fn a_read_behind_private_data_is_found_with_special_pool_at_its_line() {
+    let old = "    RtlCopyMemory(&wanted, data, sizeof(wanted));\n";
+    let new =
+        format!("    if (((const volatile UCHAR *)data)[size] == 1)\n        return STATUS_INVALID_PARAMETER;\n{old}");
+    let Some(toy) = Toy::new("read-behind", old, &new) else { return };
+    let described = toy.folder.join("examples/miniport-c/toy.cases");
+    let described = described.to_str().expect("a path of letters");
+    let case = "AnyDriver.MemoryKeepsWhatTheProcessorWrites";
+    let output = toy.command("hlk", &["--special-pool", "--filter", case, "--private-data", described]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    for part in [
+        "0xD6 (0x",
+        "read of 0x",
+        "1 bytes beyond the end of 16 bytes that the system has lent to the driver for this call by driver toy, in DxgkDdiCreateAllocation in toy",
+        "describe(",
+        "toy.c:",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
 }
 
 #[test]
@@ -416,47 +304,6 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
         assert!(text.contains(told) && !text.contains("is started:"), "{name}: {text}");
     }
 }
-
-/// As [`Broken`], of a driver that does not start.
-const REFUSED: &[(&str, &str, &str, &[&str])] = &[
-    (
-        "short-answers",
-        "RtlZeroMemory(args->pOutputData, need);",
-        "if (need > 4) RtlZeroMemory(args->pOutputData, need);",
-        &[
-            "DxgkDdiQueryAdapterInfo(",
-            ") succeeded, but wrote only 0 of the 4 bytes",
-            "[d3dkmddi: DXGKDDI_QUERYADAPTERINFO]",
-        ],
-    ),
-    (
-        "device-without-handle",
-        "    args->hDevice = device;",
-        "    (void)args;",
-        &[
-            "DxgkDdiCreateDevice broke a rule in hDevice: it answered STATUS_SUCCESS",
-            "[d3dkmddi: DXGKARG_CREATEDEVICE]",
-        ],
-    ),
-    (
-        "odd-segment",
-        "local->Size = TOY_MEMORY;",
-        "local->Size = TOY_MEMORY - 512;",
-        &["segment 2", "its size is not a number of whole pages", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
-    ),
-    (
-        "no-metadata",
-        "data.DxgkDdiGetNodeMetadata = get_node_metadata;",
-        "(void)get_node_metadata;",
-        &["DxgkDdiGetNodeMetadata is NULL", "[dispmprt: DRIVER_INITIALIZATION_DATA]"],
-    ),
-    (
-        "loop-in-start",
-        "KeInitializeSpinLock(&adapter->submission);",
-        "while (read_register(adapter, TOY_BUSY) == 0) ;",
-        &["0xEA", "DxgkDdiStartDevice of driver toy has not returned for 2.0 s, at IRQL 0", "start_device", "toy.c:"],
-    ),
-];
 
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {

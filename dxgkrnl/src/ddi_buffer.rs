@@ -1,13 +1,15 @@
 // UNSAFETY: reads and writes memory that a driver writes.
 //! Memory that a DDI writes, with a guard behind it: what a driver writes too much hits the guard, and no memory of the host.
 //!
-//! Whatever was written past the end stops the machine with 0x113, which names the DDI, the field and its size.
+//! Whatever was written past the end stops the machine with 0x113, which names the DDI, the field and its size. With special pool a page that cannot be accessed lies there instead: it
+//! finds what is read too, at the instruction.
 
 use std::ffi::c_void;
 
 use wddm_ddi::km::*;
 
 use nt::bugcheck::Bugcheck;
+use nt::lent::{ALIGN, LentPages};
 use nt::verifier::Verifier;
 
 /// Bytes behind each buffer that the driver must leave alone.
@@ -30,14 +32,28 @@ fn first_written(guard: &[u8]) -> Option<usize> {
 
 /// A buffer whose address a driver is given to read and write it. Its address is a multiple of 8.
 pub(crate) struct DdiBuffer {
-    words: Vec<u64>,
+    memory: Memory,
     len: usize,
+}
+
+/// Memory of a buffer.
+enum Memory {
+    /// The buffer, and the guard behind it.
+    Words(Vec<u64>),
+    /// The buffer alone, with a page behind it that cannot be accessed.
+    Pages(LentPages),
 }
 
 impl DdiBuffer {
     /// One of `len` bytes that hold [`PATTERN`].
     pub(crate) fn patterned(len: usize) -> Self {
-        Self { words: vec![u64::from_ne_bytes([PATTERN; 8]); (len + GUARD).div_ceil(8)], len }
+        let Some(pages) = LentPages::new(len) else {
+            let words = vec![u64::from_ne_bytes([PATTERN; 8]); (len + GUARD).div_ceil(8)];
+            return Self { memory: Memory::Words(words), len };
+        };
+        // SAFETY: the pages have so many bytes, and nobody else knows them.
+        unsafe { pages.start().write_bytes(PATTERN, len.next_multiple_of(ALIGN)) };
+        Self { memory: Memory::Pages(pages), len }
     }
 
     /// One of `len` zeros.
@@ -58,9 +74,26 @@ impl DdiBuffer {
         self.len
     }
 
+    /// The first byte, and how many can be accessed, with those that the driver must leave alone.
+    fn extent(&self) -> (*const u8, usize) {
+        match &self.memory {
+            Memory::Words(words) => (words.as_ptr().cast(), words.len() * 8),
+            Memory::Pages(pages) => (pages.start(), self.len.next_multiple_of(ALIGN)),
+        }
+    }
+
+    /// The first byte, to be written.
+    fn start(&mut self) -> *mut u8 {
+        match &mut self.memory {
+            Memory::Words(words) => words.as_mut_ptr().cast(),
+            Memory::Pages(pages) => pages.start(),
+        }
+    }
+
     fn all(&self) -> &[u8] {
-        // SAFETY: the words are initialised, and bytes need no alignment.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.words.len() * 8) }
+        let (first, count) = self.extent();
+        // SAFETY: so many bytes are initialised, and bytes need no alignment.
+        unsafe { std::slice::from_raw_parts(first, count) }
     }
 
     /// All bytes in front of the guard.
@@ -69,17 +102,19 @@ impl DdiBuffer {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the words hold `len` bytes, and bytes need no alignment.
-        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.len) }
+        let (first, len) = (self.start(), self.len);
+        // SAFETY: the memory holds `len` bytes, and bytes need no alignment.
+        unsafe { std::slice::from_raw_parts_mut(first, len) }
     }
 
     /// The address for the driver; NULL if the buffer is empty.
     pub(crate) fn address(&mut self) -> *mut c_void {
-        if self.len == 0 { std::ptr::null_mut() } else { self.words.as_mut_ptr().cast() }
+        if self.len == 0 { std::ptr::null_mut() } else { self.start().cast() }
     }
 
     fn written_behind(&self) -> Option<usize> {
-        first_written(self.all().get(self.len..self.len + GUARD).unwrap_or_default())
+        let behind = self.all().get(self.len..).unwrap_or_default();
+        first_written(behind.get(..GUARD).unwrap_or(behind))
     }
 
     /// Nothing was written past the end.
@@ -132,7 +167,7 @@ impl<T: Copy> DdiArray<T> {
     pub(crate) fn new(elements: Vec<T>) -> Self {
         const { assert!(align_of::<T>() <= 8) };
         let mut buffer = DdiBuffer::patterned(size_of_val(elements.as_slice()));
-        let first = buffer.words.as_mut_ptr().cast::<T>();
+        let first = buffer.start().cast::<T>();
         // SAFETY: the buffer has room for all of them, and is none of them.
         unsafe { first.copy_from_nonoverlapping(elements.as_ptr(), elements.len()) };
         Self { buffer, elements }
@@ -140,7 +175,7 @@ impl<T: Copy> DdiArray<T> {
 
     /// The address of the first for the driver.
     pub(crate) fn address(&mut self) -> *mut T {
-        self.buffer.words.as_mut_ptr().cast()
+        self.buffer.start().cast()
     }
 
     /// After the DDI: the elements as the driver left them; stops the machine if it wrote past the last.
@@ -149,7 +184,7 @@ impl<T: Copy> DdiArray<T> {
     /// Any bytes are a `T`, as for structures of the C interface.
     pub(crate) unsafe fn take(mut self, verifier: &Verifier, ddi: &str, field: &str) -> Vec<T> {
         self.buffer.check(verifier, ddi, field);
-        let first = self.buffer.words.as_ptr().cast::<T>();
+        let first = self.buffer.extent().0.cast::<T>();
         // SAFETY: the buffer holds as many elements as there are; the caller says that any bytes will do.
         unsafe { self.elements.as_mut_ptr().copy_from_nonoverlapping(first, self.elements.len()) };
         self.elements

@@ -15,6 +15,7 @@ use nt::lock::{Condvar, Innermost, Mutex, MutexGuard, lock};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::rank;
+use crate::rescue::{Rescue, Rescues};
 use crate::trace::TraceKind;
 use nt::bus::InterruptSink;
 use nt::irql::{DEVICE_LEVEL, Raised};
@@ -77,6 +78,9 @@ pub(crate) struct Interrupts {
     overdue: Mutex<Option<(u64, Instant)>, Innermost>,
     /// The last that DxgkCbNotifyInterrupt was told.
     last_report: Mutex<Option<TraceKind>, Innermost>,
+    /// A routine that disowned its interrupt was told in the log.
+    told_disowned: AtomicBool,
+    rescues: Arc<Rescues>,
 }
 
 #[derive(Default)]
@@ -124,6 +128,11 @@ fn thread_token() -> u64 {
 }
 
 impl Interrupts {
+    /// Those of an adapter of the machine whose counts these are.
+    pub(crate) fn new(rescues: &Arc<Rescues>) -> Self {
+        Self { rescues: Arc::clone(rescues), ..Self::default() }
+    }
+
     /// Raises to device level and takes the interrupt lock; a thread that has it keeps it.
     pub(crate) fn acquire(&self) -> AtDeviceLevel<'_> {
         let raised = Raised::to(DEVICE_LEVEL);
@@ -310,17 +319,33 @@ impl Interrupts {
             self.interrupts.fetch_add(1, Ordering::Relaxed);
             let routine = || miniport.interrupt_routine(context.raw(), message) != 0;
             let kind = |claimed: &bool| TraceKind::Interrupt { message, claimed: *claimed };
-            if !miniport.events().during(context, routine, kind) {
+            let claimed = miniport.events().during(context, routine, kind);
+            if !claimed {
                 self.unclaimed.fetch_add(1, Ordering::Relaxed);
             }
             // Nobody else reports while the lock is held. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
             let reported = lock(&self.last_report).is_some();
+            if reported && !claimed {
+                self.disown(miniport, message);
+            }
             if reported && self.dpc_queued.load(Ordering::Acquire) == 0 {
                 let expected = format!(
                     "DxgkDdiInterruptRoutine for message {message} returned, and expected was DxgkCbQueueDpc in it: no DPC is queued"
                 );
                 self.stop(miniport, &expected);
             }
+        }
+    }
+
+    /// The routine answers FALSE and has reported what its adapter interrupts for; the log has the first time. [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
+    fn disown(&self, miniport: &Miniport, message: u32) {
+        self.rescues.add(Rescue::DisownedInterrupt, 1);
+        if !self.told_disowned.swap(true, Ordering::Relaxed) {
+            miniport.driver().verifier().log(format!(
+                "DxgkDdiInterruptRoutine for message {message} answered FALSE, and expected was TRUE: it called DxgkCbNotifyInterrupt{}, so that its adapter has interrupted \
+                 [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]",
+                self.last_report()
+            ));
         }
     }
 

@@ -44,7 +44,7 @@ use nt::driver::{DriverMemory, Host};
 use nt::etw::{EtwEvent, EtwSession};
 use nt::loader::DriverImage;
 use nt::pci::{BusAddresses, Function, PciError};
-use nt::pool::LowResources;
+use nt::pool::{LowResources, SpecialPool};
 use nt::ram::Ram;
 use nt::verifier::Verifier;
 use nt::watchdog;
@@ -231,6 +231,9 @@ impl Machine {
     /// Physical memory cannot be reserved, or a thread not started.
     pub fn new(config: MachineConfig) -> Result<Self, Error> {
         let ram = Ram::new(config.ram).map_err(Error::Memory)?;
+        if config.special_pool != SpecialPool::Off {
+            nt::lent::guard();
+        }
         let machine = Self(Arc::new(MachineInner {
             config,
             ram,

@@ -30,11 +30,16 @@ pub enum Rescue {
     FailedStop,
     /// A report of DxgkCbNotifyInterrupt outside the interrupt routine was followed by no DPC for a second; the watchdog did what DxgkCbNotifyDpc does. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
     UnansweredReport,
+    /// A packet was the oldest on its node for TdrDelay and was not preempted within TdrDelay, and DxgkDdiResetEngine called nothing aborted; it was handed over again.
+    /// [d3dkmddi: DXGKARG_RESETENGINE]
+    FruitlessReset,
+    /// DxgkDdiInterruptRoutine has called DxgkCbNotifyInterrupt and answered FALSE, which is that its adapter has not interrupted. [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
+    DisownedInterrupt,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -44,6 +49,8 @@ impl Rescue {
         Self::LeftBehind,
         Self::FailedStop,
         Self::UnansweredReport,
+        Self::FruitlessReset,
+        Self::DisownedInterrupt,
     ];
 
     /// The name in reports.
@@ -58,6 +65,8 @@ impl Rescue {
             Self::LeftBehind => "left-behind",
             Self::FailedStop => "failed-stop",
             Self::UnansweredReport => "unanswered-report",
+            Self::FruitlessReset => "fruitless-reset",
+            Self::DisownedInterrupt => "disowned-interrupt",
         }
     }
 }

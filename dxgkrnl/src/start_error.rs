@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use wddm_ddi::km::DXGK_ENGINE_TYPE;
 use wddm_ddi::status::*;
 
 use nt::bugcheck::Bugcheck;
@@ -11,6 +12,9 @@ use nt::pci::PciError;
 const STATUS_DEVICE_CONFIGURATION_ERROR: NTSTATUS = NTSTATUS(0xc000_0182_u32 as i32);
 /// STATUS_GRAPHICS_INVALID_DRIVER_MODEL. [ntstatus: STATUS_GRAPHICS_INVALID_DRIVER_MODEL]
 const STATUS_GRAPHICS_INVALID_DRIVER_MODEL: NTSTATUS = NTSTATUS(0xc01e_0004_u32 as i32);
+
+/// The last one before DXGK_ENGINE_TYPE_MAX. [d3dkmdt: DXGK_ENGINE_TYPE]
+pub(crate) const LAST_ENGINE_TYPE: DXGK_ENGINE_TYPE = DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_VIDEO_CODEC;
 
 /// Problem code that Device Manager shows for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +192,22 @@ start_errors! {
     }, *status, FailedPostStart, "GetNodeMetadata of node {} failed with {}", node, status;
     /// GpuMmuSupported of the adapter and of a node disagree.
     NodeGpuMmu(node: u32), STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "GpuMmuSupported is set for the adapter but not for node {}", node;
+    /// The type of a node is none of the enumeration.
+    NodeEngineType {
+        /// The node.
+        node: u32,
+        /// Value that the driver reported.
+        found: i32,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiGetNodeMetadata of node {} answered EngineType {}, which is none of DXGK_ENGINE_TYPE: 0 to {} are known", node, found, LAST_ENGINE_TYPE.0;
+    /// The name of a node is none.
+    NodeFriendlyName {
+        /// The node.
+        node: u32,
+        /// The rule.
+        rule: &'static str,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiGetNodeMetadata of node {} answered a FriendlyName that breaks a rule: {}", node, rule;
+    /// A node has the IOMMU's memory model, and its adapter does not.
+    NodeIoMmu(node: u32), STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "IoMmuSupported is set for node {} but not for the adapter (DRIVERCAPS.MemoryManagementCaps)", node;
     /// The paging node is none of the nodes.
     PagingNode(node: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "paging node {} does not exist", node;
     /// A node with user-mode submission although the feature is not enabled.
@@ -300,7 +320,11 @@ impl StartError {
             | Self::PagingNode(_) => "d3dkmddi: DXGK_VIDMMCAPS",
             Self::RenderOnlyOnPostDevice => "d3dkmddi: DXGK_DRIVERCAPS",
             Self::NodeCount(_) => "d3dkmddi: DXGK_GPUENGINETOPOLOGY",
-            Self::NodeMetadata { .. } | Self::NodeGpuMmu(_) => "d3dkmdt: DXGK_NODEMETADATA",
+            Self::NodeMetadata { .. }
+            | Self::NodeGpuMmu(_)
+            | Self::NodeIoMmu(_)
+            | Self::NodeFriendlyName { .. }
+            | Self::NodeEngineType { .. } => "d3dkmdt: DXGK_NODEMETADATA",
             Self::UserModeSubmissionNotEnabled(_) | Self::KernelModeTestingNotEnabled(_) => {
                 "d3dkmdt: DXGK_NODEMETADATA_FLAGS"
             }

@@ -300,9 +300,34 @@ fn history_buffer_precision_is_32_to_64_bits() {
 }
 
 #[test]
+fn a_node_has_a_known_type_and_a_name_with_an_end() {
+    for (mutant, told) in [
+        (
+            Mutant { node: |node| node.EngineType.0 = 10, ..SOUND },
+            "answered EngineType 10, which is none of DXGK_ENGINE_TYPE: 0 to 9",
+        ),
+        (Mutant { node: |node| node.EngineType.0 = -1, ..SOUND }, "answered EngineType -1"),
+        (
+            Mutant { node: |node| node.FriendlyName = [0x20; 32], ..SOUND },
+            "none of its 32 characters is the zero at its end",
+        ),
+        (
+            Mutant { node: |node| (node.EngineType.0, node.FriendlyName) = (0, [0; 32]), ..SOUND },
+            "it is empty, and EngineType is DXGK_ENGINE_TYPE_OTHER",
+        ),
+    ] {
+        let error = refused(mutant).to_string();
+        assert!(error.starts_with("DxgkDdiGetNodeMetadata of node 0 answered ") && error.contains(told), "{error}");
+        assert!(error.ends_with("[d3dkmdt: DXGK_NODEMETADATA]"), "{error}");
+    }
+}
+
+#[test]
 fn adapter_nodes_and_version_sites_agree() {
     let error = refused(Mutant { node: |node| node.GpuMmuSupported = 0, ..SOUND });
     assert_eq!(error, StartError::NodeGpuMmu(0));
+    let error = refused(Mutant { node: |node| node.IoMmuSupported = 1, ..SOUND });
+    assert_eq!(error, StartError::NodeIoMmu(0));
     let error = refused(Mutant { caps: |caps| caps.WDDMVersion = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_1, ..SOUND });
     let mismatch = |site| StartError::VersionMismatch { site, found: 0x3100, expected: 0x3200 };
     assert_eq!(error, mismatch("DRIVERCAPS.WDDMVersion"));

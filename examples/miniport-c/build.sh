@@ -8,15 +8,16 @@ flags="-std=gnu11 -O2 -g -Wall -Wextra -Wno-multichar -ffreestanding -fno-builti
 # clang leaves the unwind data of C out when it builds freestanding code; without them __try handles nothing that a function it calls raises.
 flags="$flags -funwind-tables"
 flags="$flags -I $here/../../kmt/include/km -DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_${3-WDDM3_2}"
+services="$here/../../kmt/include/km/ntoskrnl.def"
 mkdir -p "$out"
 # shellcheck disable=SC2086
 if [ "${2-clang}" = clang ]; then
     for file in toy displib; do clang --target=x86_64-pc-windows-msvc $flags -gcodeview -c "$here/$file.c" -o "$out/$file.obj"; done
-    llvm-dlltool -m i386:x86-64 -d "$here/kernel.def" -l "$out/kernel.lib"
+    llvm-dlltool -m i386:x86-64 -d "$services" -l "$out/kernel.lib"
     lld-link /nologo /driver /subsystem:native /nodefaultlib /entry:DriverEntry /debug "/out:$out/toy.sys" "$out/toy.obj" "$out/displib.obj" "$out/kernel.lib"
 else
     for file in toy displib; do x86_64-w64-mingw32-gcc $flags -c "$here/$file.c" -o "$out/$file.o"; done
-    x86_64-w64-mingw32-dlltool -d "$here/kernel.def" -l "$out/libkernel.a"
+    x86_64-w64-mingw32-dlltool -d "$services" -l "$out/libkernel.a"
     x86_64-w64-mingw32-gcc -shared -nostdlib -Wl,--subsystem,native -Wl,--entry,DriverEntry -Wl,--dynamicbase -Wl,--exclude-all-symbols \
         -o "$out/toy.sys" "$out/toy.o" "$out/displib.o" "$out/libkernel.a"
 fi

@@ -10,40 +10,21 @@
 #define REGISTER_WINDOWS_7 0x23003f
 #define FILE_ALL_ACCESS 0x1f01ff
 
-typedef struct {
-    UINT64 words[3];
-} EVENT; /* KEVENT */
-
-typedef struct {
-    ULONG_PTR status;
-    ULONG_PTR information;
-} STATUS_BLOCK; /* IO_STATUS_BLOCK */
-
 typedef NTSTATUS REGISTER(PDRIVER_OBJECT, PUNICODE_STRING, DRIVER_INITIALIZATION_DATA *);
-
-NTSYSAPI VOID RtlInitUnicodeString(PUNICODE_STRING string, PCWSTR text);
-NTSYSAPI NTSTATUS ZwLoadDriver(PUNICODE_STRING service);
-NTSYSAPI NTSTATUS IoGetDeviceObjectPointer(PUNICODE_STRING name, ULONG access, PVOID *file, PDEVICE_OBJECT *device);
-NTSYSAPI VOID KeInitializeEvent(EVENT *event, int kind, BOOLEAN state);
-NTSYSAPI PVOID IoBuildDeviceIoControlRequest(ULONG code, PDEVICE_OBJECT device, PVOID in, ULONG in_size, PVOID out, ULONG out_size,
-                                             BOOLEAN internal, EVENT *event, STATUS_BLOCK *status);
-NTSYSAPI NTSTATUS IofCallDriver(PDEVICE_OBJECT device, PVOID irp);
-NTSYSAPI NTSTATUS KeWaitForSingleObject(PVOID object, int reason, CHAR mode, BOOLEAN alertable, PLARGE_INTEGER timeout);
-NTSYSAPI LONG ObfDereferenceObject(PVOID object);
 
 static NTSTATUS ask(PDEVICE_OBJECT device, ULONG request, REGISTER **function)
 {
-    EVENT event;
-    STATUS_BLOCK block = { 0, 0 };
+    KEVENT event;
+    IO_STATUS_BLOCK block = { .Information = 0 };
     NTSTATUS status;
-    KeInitializeEvent(&event, 0, FALSE);
-    PVOID irp = IoBuildDeviceIoControlRequest(request, device, NULL, 0, function, sizeof(*function), TRUE, &event, &block);
+    KeInitializeEvent(&event, NotificationEvent, FALSE);
+    PIRP irp = IoBuildDeviceIoControlRequest(request, device, NULL, 0, function, sizeof(*function), TRUE, &event, &block);
     if (!irp)
         return STATUS_INSUFFICIENT_RESOURCES;
     status = IofCallDriver(device, irp);
     if (status == STATUS_PENDING) {
-        KeWaitForSingleObject(&event, 0, 0, FALSE, NULL);
-        status = (NTSTATUS)block.status;
+        KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, NULL);
+        status = block.Status;
     }
     return status;
 }
@@ -51,7 +32,7 @@ static NTSTATUS ask(PDEVICE_OBJECT device, ULONG request, REGISTER **function)
 NTSTATUS DxgkInitialize(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, DRIVER_INITIALIZATION_DATA *DriverInitializationData)
 {
     UNICODE_STRING name;
-    PVOID file;
+    PFILE_OBJECT file;
     PDEVICE_OBJECT device;
     REGISTER *function = NULL;
     NTSTATUS status;

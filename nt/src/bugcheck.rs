@@ -65,6 +65,8 @@ impl Bugcheck {
     pub const APC_INDEX_MISMATCH: u32 = 0x1;
     /// IRQL_NOT_LESS_OR_EQUAL: address, IRQL, access, place. [debugger: 0xa]
     pub const IRQL_NOT_LESS_OR_EQUAL: u32 = 0xa;
+    /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
+    pub const MAXIMUM_WAIT_OBJECTS_EXCEEDED: u32 = 0xc;
     /// SPIN_LOCK_ALREADY_OWNED. [debugger: 0xf]
     pub const SPIN_LOCK_ALREADY_OWNED: u32 = 0xf;
     /// SPIN_LOCK_NOT_OWNED. [debugger: 0x10]
@@ -95,6 +97,10 @@ impl Bugcheck {
     pub const DPC_WATCHDOG_VIOLATION: u32 = 0x133;
     /// RESOURCE_NOT_OWNED: the resource, the thread. [debugger: 0xe3]
     pub const RESOURCE_NOT_OWNED: u32 = 0xe3;
+    /// SYSTEM_PTE_MISUSE; parameter 1 is the violation. [debugger: 0xda]
+    pub const SYSTEM_PTE_MISUSE: u32 = 0xda;
+    /// PROCESS_HAS_LOCKED_PAGES; parameter 1 is 0, then the process and how many pages. [debugger: 0x76]
+    pub const PROCESS_HAS_LOCKED_PAGES: u32 = 0x76;
     /// BAD_POOL_HEADER; parameter 1 is what is broken. [debugger: 0x19]
     pub const BAD_POOL_HEADER: u32 = 0x19;
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
@@ -104,7 +110,7 @@ impl Bugcheck {
     pub const WORKER_INVALID: u32 = 0xe4;
     /// TIMER_OR_DPC_INVALID; parameter 1 is 0 for a timer and 1 for a DPC, parameter 2 its address. [debugger: 0xc7]
     pub const TIMER_OR_DPC_INVALID: u32 = 0xc7;
-    /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS. [debugger: 0xce]
+    /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS: memory, 0 for a read, and the instruction that would use it. [debugger: 0xce]
     pub const DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS: u32 = 0xce;
 
     /// A bugcheck with all four parameters.
@@ -127,6 +133,11 @@ impl Bugcheck {
     /// VIDEO_DXGKRNL_FATAL_ERROR: a broken rule that has no documented code of its own.
     pub fn fatal(reason: impl Into<String>) -> Self {
         Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
+    }
+
+    /// As [`Bugcheck::fatal`], of an object that was misused: its address, and two numbers that the reason has in words.
+    pub fn fatal_of(object: usize, [second, third]: [u64; 2], reason: impl Into<String>) -> Self {
+        Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [object as u64, second, third, 0], reason)
     }
 
     /// VIDEO_MEMORY_MANAGEMENT_INTERNAL with its subcode as parameter 1.

@@ -1,6 +1,7 @@
 //! Deferred work of a driver: queued DPCs, timers, system threads, work items, and thread objects.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ pub struct Deferred {
 pub struct QueuedDpc {
     /// Address of the KDPC.
     pub address: usize,
+    /// An address inside the instruction of the driver that queued it, 0 if that is not known.
+    pub from: usize,
     /// That of the thread that queued it, whose processor is to run it when this is over.
     pub section: Option<RaisedSection>,
 }
@@ -30,6 +33,37 @@ impl QueuedDpc {
     }
 }
 
+/// An object of the driver that the kernel will still use, by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    /// A timer that is set.
+    Timer(usize),
+    /// A DPC in the queue.
+    Dpc(usize),
+    /// A work item that no thread has taken yet.
+    WorkItem(usize),
+}
+
+/// A timer that is set.
+#[derive(Clone, Copy)]
+pub struct SetTimer {
+    /// When it expires next.
+    pub due: Instant,
+    /// Its period, if it has one.
+    pub period: Option<Duration>,
+    /// An address inside the instruction of the driver that set it, 0 if that is not known.
+    pub from: usize,
+}
+
+/// A routine of the driver on a thread of its own.
+#[derive(Clone, Copy)]
+pub struct Routine {
+    /// Kind of the thread, in words.
+    pub kind: &'static str,
+    /// Address of the routine.
+    pub address: usize,
+}
+
 /// The state under the lock.
 #[derive(Default)]
 pub struct State {
@@ -37,12 +71,14 @@ pub struct State {
     pub dpcs: VecDeque<QueuedDpc>,
     /// The DPC that runs.
     pub running: Option<usize>,
-    /// When each KTIMER that is set expires, by address, and its period if it has one.
-    pub timers: BTreeMap<usize, (Instant, Option<Duration>)>,
-    /// System threads and work items that have not ended.
-    pub threads: u32,
-    /// Addresses of the work items that no thread has taken yet.
-    pub work_items: BTreeSet<usize>,
+    /// Each KTIMER that is set, by address.
+    pub timers: BTreeMap<usize, SetTimer>,
+    /// System threads and work items that have not ended, in the order in which they began.
+    pub threads: BTreeMap<u64, Routine>,
+    /// Threads that have begun.
+    begun: u64,
+    /// Work items that no thread has taken yet, by address: an address inside the instruction that queued each.
+    pub work_items: BTreeMap<usize, usize>,
     /// True once there is the thread for DPCs and timers.
     pub has_worker: bool,
     /// True once the driver is gone.
@@ -69,6 +105,22 @@ impl Deferred {
 }
 
 impl State {
+    /// A thread of the driver begins; its number.
+    pub fn begin(&mut self, routine: Routine) -> u64 {
+        self.begun += 1;
+        self.threads.insert(self.begun, routine);
+        self.begun
+    }
+
+    /// What lies in a range and is still in use, with the instruction that has made it so.
+    pub fn pending_in(&self, range: &Range<usize>) -> Option<(Pending, usize)> {
+        let timer = self.timers.range(range.clone()).next().map(|(at, timer)| (Pending::Timer(*at), timer.from));
+        let inside = |dpc: &&QueuedDpc| range.contains(&dpc.address);
+        let dpc = || self.dpcs.iter().find(inside).map(|dpc| (Pending::Dpc(dpc.address), dpc.from));
+        let item = || self.work_items.range(range.clone()).next().map(|(at, from)| (Pending::WorkItem(*at), *from));
+        timer.or_else(dpc).or_else(item)
+    }
+
     /// True if a DPC is in the queue.
     pub fn is_queued(&self, dpc: usize) -> bool {
         self.dpcs.iter().any(|queued| queued.address == dpc)

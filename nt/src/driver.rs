@@ -1,5 +1,7 @@
 //! A loaded driver: the resources that the kernel tracks for it, and the check for leaks when it is unloaded.
 
+mod left_behind;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -8,15 +10,16 @@ use std::sync::{Arc, Weak};
 
 use wddm_ddi::nt::NtImports;
 
-use crate::bugcheck::{Bugcheck, CodeLocation};
+use crate::bugcheck::CodeLocation;
 use crate::calls::UnderWay;
 use crate::deferred::Deferred;
 use crate::etw::Etw;
 use crate::image::Image;
 use crate::image::symbols::{Source, Symbols};
 use crate::lock::{Innermost, Mutex, lock};
+use crate::lookaside::LookasideLists;
 use crate::objects::DriverObject;
-use crate::pool::{Pool, SpecialPool, tag_name};
+use crate::pool::{Pool, SpecialPool};
 use crate::ram::{Pages, Ram};
 use crate::registry::{OpenKeys, RegistryKey};
 use crate::resource::Resources;
@@ -124,6 +127,7 @@ pub struct Driver {
     keys: OpenKeys,
     deferred: Arc<Deferred>,
     resources: Resources,
+    lookaside_lists: LookasideLists,
     /// Memory of its devices.
     io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
     /// Contiguous memory that it has not freed, by address.
@@ -189,6 +193,7 @@ impl Driver {
             keys,
             deferred,
             resources: Resources::default(),
+            lookaside_lists: LookasideLists::default(),
             io_spaces: Mutex::default(),
             contiguous,
             bug_checks: Mutex::default(),
@@ -200,6 +205,12 @@ impl Driver {
     /// Address of its driver object.
     pub fn object(&self) -> usize {
         self.object.address()
+    }
+
+    /// Address of its name in its driver object, a UNICODE_STRING. [wdm: DRIVER_OBJECT]
+    pub fn name_address(&self) -> u64 {
+        const DRIVER_NAME: usize = 0x38;
+        (self.object() + DRIVER_NAME) as u64
     }
 
     /// DriverUnload of its driver object, 0 for none. [wdm: DRIVER_UNLOAD]
@@ -225,6 +236,16 @@ impl Driver {
     /// The image it runs from, unless it is linked into the process.
     pub fn image(&self) -> Option<&LoadedImage> {
         self.image.as_ref()
+    }
+
+    /// True for an address in its image.
+    pub fn is_own(&self, address: usize) -> bool {
+        self.image().is_some_and(|loaded| loaded.image.rva_of(address).is_some())
+    }
+
+    /// Function, file and line of an address in its image; `None` if the address is outside.
+    pub fn place(&self, address: usize) -> Option<CodeLocation> {
+        self.image()?.place(address)
     }
 
     pub fn name(&self) -> &str {
@@ -280,6 +301,16 @@ impl Driver {
         &self.resources
     }
 
+    /// The lookaside lists that it has initialised.
+    pub fn lookaside_lists(&self) -> &LookasideLists {
+        &self.lookaside_lists
+    }
+
+    /// Blocks of contiguous memory that it has not freed.
+    pub fn contiguous_blocks(&self) -> usize {
+        lock(&self.contiguous).len()
+    }
+
     /// Keeps contiguous memory for it; the address of the memory.
     pub fn keep_contiguous(&self, pages: Pages) -> usize {
         let address = pages.kernel_address().as_ptr().expose_provenance();
@@ -317,29 +348,6 @@ impl Driver {
         self.bug_checks.lock().listener = Some(listener);
     }
 
-    /// Raises a bug check for deferred work that the driver has not ended, because it would run in the unloaded image. [debugger: 0xc7, 0xce]
-    fn check_deferred(&self) {
-        let state = self.deferred.lock();
-        let timer = state.timers.keys().next().map(|timer| (0, *timer, "timer"));
-        let left = timer.or_else(|| state.dpcs.front().map(|dpc| (1, dpc.address, "DPC")));
-        let (threads, handles) = (state.threads, state.open_handles());
-        drop(state);
-        if let Some((kind, address, what)) = left {
-            let reason = format!("driver {} was unloaded with {what} {address:#x} in the queue", self.name);
-            self.verifier.raise(Bugcheck::new(Bugcheck::TIMER_OR_DPC_INVALID, [kind, address as u64, 0, 0], reason));
-        }
-        if threads != 0 {
-            let code = Bugcheck::DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS;
-            let reason = format!("driver {} was unloaded with {threads} thread(s) or work item(s) running", self.name);
-            self.verifier.raise(Bugcheck::new(code, [0; 4], reason));
-        }
-        if handles != 0 {
-            let reason = format!("driver {} was unloaded with {handles} handle(s) of threads open", self.name);
-            let code = Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION;
-            self.verifier.raise(Bugcheck::new(code, [0x62, 0, 0, handles as u64], reason));
-        }
-    }
-
     /// A driver of no machine.
     pub fn for_tests(name: &str) -> Arc<Self> {
         Arc::new(Self {
@@ -353,59 +361,13 @@ impl Driver {
             keys: OpenKeys::default(),
             deferred: Arc::default(),
             resources: Resources::default(),
+            lookaside_lists: LookasideLists::default(),
             io_spaces: Mutex::default(),
             contiguous: Mutex::default(),
             bug_checks: Mutex::default(),
             image: None,
             object: DriverObject::new("", [0; 3]),
         })
-    }
-
-    /// Raises a bug check for every resource that the unloaded driver has not released.
-    pub fn check_unloaded(&self) {
-        self.check_deferred();
-        if let Err(bugcheck) = self.pool.settle() {
-            self.verifier.raise(bugcheck);
-        }
-        let leaked = |count: u64, what: String| {
-            let reason = format!("driver {} was unloaded {what}", self.name);
-            self.verifier.raise(Bugcheck::new(
-                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-                [0x62, 0, 0, count],
-                reason,
-            ));
-        };
-        let providers = self.etw.registered();
-        if providers != 0 {
-            // A session that ends would call back into an image that is not there any more.
-            leaked(providers as u64, format!("with {providers} ETW provider(s) registered"));
-        }
-        let contiguous = lock(&self.contiguous).len();
-        if contiguous != 0 {
-            leaked(contiguous as u64, format!("with {contiguous} block(s) of contiguous memory"));
-        }
-        let resources = self.resources.count();
-        if resources != 0 {
-            leaked(resources as u64, format!("with {resources} executive resource(s) not deleted"));
-        }
-        let callbacks = self.bug_check_callbacks().len();
-        if callbacks != 0 {
-            leaked(callbacks as u64, format!("with {callbacks} bug check callback(s) registered"));
-        }
-        let keys = self.keys.count();
-        if keys != 0 {
-            leaked(keys as u64, format!("with {keys} key(s) of the registry open"));
-        }
-        let outstanding = self.pool.outstanding();
-        if !outstanding.is_empty() {
-            let blocks = outstanding.values().map(|(_, blocks)| blocks).sum();
-            let tags = outstanding
-                .iter()
-                .map(|(tag, (bytes, blocks))| format!("'{}' {bytes} bytes in {blocks} blocks", tag_name(*tag)))
-                .collect::<Vec<_>>()
-                .join(", ");
-            leaked(blocks, format!("without freeing its pool: {tags}"));
-        }
     }
 
     /// Its image and pool.

@@ -1,6 +1,7 @@
 //! Executive resources of a driver: locks that one thread has alone or several share, by the address of their structure. [wdm: ERESOURCE]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::lock::{Condvar, Innermost, Mutex};
@@ -47,6 +48,8 @@ struct Resource {
     /// Threads that share it, and how often each.
     sharers: BTreeMap<ThreadToken, u32>,
     waiting: [u32; 2],
+    /// An address inside the instruction that has initialised it, 0 if that is not known.
+    from: usize,
 }
 
 impl Resource {
@@ -101,16 +104,21 @@ impl Resource {
 }
 
 impl Resources {
-    /// A resource that nobody has; what was at the address before is forgotten.
-    pub fn initialize(&self, address: usize) {
-        self.all.lock().insert(address, Resource::default());
+    /// A resource that nobody has; false if there was one at the address before, which is forgotten.
+    pub fn initialize(&self, address: usize, from: usize) -> bool {
+        self.all.lock().insert(address, Resource { from, ..Resource::default() }).is_none()
+    }
+
+    /// The first resource that lies in a range, and the instruction that has initialised it.
+    pub fn first_in(&self, range: &Range<usize>) -> Option<(usize, usize)> {
+        self.all.lock().range(range.clone()).next().map(|(address, resource)| (*address, resource.from))
     }
 
     /// Forgets a resource. `None` if there is none, else true if nobody had it or waited for it.
     pub fn delete(&self, address: usize) -> Option<bool> {
         let gone = self.all.lock().remove(&address)?;
         self.changed.notify_all();
-        Some(gone == Resource::default())
+        Some(gone == Resource { from: gone.from, ..Resource::default() })
     }
 
     /// Takes a resource if it can be had now.
@@ -181,7 +189,7 @@ mod tests {
     fn one_has_it_alone_or_several_share_it_each_as_often_as_it_was_taken() {
         let resources = Resources::default();
         assert_eq!(resources.try_acquire(AT, Wanted::Shared, 1), Acquired::Unknown);
-        resources.initialize(AT);
+        assert!(resources.initialize(AT, 0));
         for _ in 0..2 {
             assert_eq!(resources.try_acquire(AT, Wanted::Exclusive, 1), Acquired::Yes);
         }
@@ -208,7 +216,7 @@ mod tests {
     #[test]
     fn who_waits_to_have_it_alone_comes_before_those_who_do_not_share_it_yet() {
         let resources = Resources::default();
-        resources.initialize(AT);
+        assert!(resources.initialize(AT, 0));
         assert_eq!(resources.try_acquire(AT, Wanted::Shared, 1), Acquired::Yes);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {

@@ -17,6 +17,9 @@ cases! { neutral "AnyDriver";
     "AnyDriver.PacketsOfHigherPriorityAreNotLost" on Boot::Shared, "dxgkddi_preemptcommand":
         "Packets of a context of higher priority come between those of another one, time after time, and each packet of both is done once and in the order of its context."
         => priorities;
+    "AnyDriver.HalfMadeAllocationsAreGivenBack" on Boot::Fresh, "dxgkddi_createallocation":
+        "Of several allocations in one call, of which the driver refuses one, the others do not stay either: the system goes on, and the driver has nothing of them when it is unloaded."
+        => half_made;
 }
 
 fn new_memory(case: &Case) -> Result<(), Failure> {
@@ -36,6 +39,34 @@ fn new_memory(case: &Case) -> Result<(), Failure> {
                 granted(lab.rig.destroy_allocation(memory.handle), "giving memory back")?;
             }
             granted(lab.rig.destroy_packet_context(worker.context), "destroying the context")?;
+        }
+    }
+    Ok(())
+}
+
+fn half_made(case: &Case) -> Result<(), Failure> {
+    const SEVERAL: usize = 3;
+    let lab = lab(case)?;
+    let good = lab.opaque.allocation(SIZE, false).unwrap_or_default();
+    let bad = [Vec::new(), vec![0; good.len()], good[..good.len() / 2].to_vec()];
+    let Some(bad) = bad.into_iter().find(|bad| match lab.rig.create_raw(&mut bad.clone()) {
+        Ok(handle) => {
+            let _ = lab.rig.destroy_allocation(handle);
+            false
+        }
+        Err(_) => true,
+    }) else {
+        return Err(Failure::NotApplicable("the driver takes private data that are missing, short or zero".to_owned()));
+    };
+    for place in 0..SEVERAL {
+        let mut data = vec![good.clone(); SEVERAL];
+        data[place].clone_from(&bad);
+        match lab.rig.create_several(&mut data) {
+            Ok(_) => {
+                let what = "a call with private data that are refused when they come alone";
+                return Err(Failure::new(format!("{what}, as allocation {place} of {SEVERAL}, was granted")));
+            }
+            Err(_) => lab.work()?,
         }
     }
     Ok(())

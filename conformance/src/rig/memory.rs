@@ -71,6 +71,23 @@ impl Rig {
         Ok(info.hAllocation)
     }
 
+    /// Creates an allocation with each of these private data, in one call.
+    pub fn create_several(&self, data: &mut [Vec<u8>]) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+        let info = |data: &mut Vec<u8>| {
+            let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+            info.pPrivateDriverData = data.as_mut_ptr().cast::<c_void>();
+            info.PrivateDriverDataSize = data.len() as u32;
+            info
+        };
+        let mut infos: Vec<_> = data.iter_mut().map(info).collect();
+        let mut create = D3DKMT_CREATEALLOCATION::zeroed();
+        create.hDevice = self.device;
+        create.NumAllocations = infos.len() as u32;
+        create.u1 = D3DKMT_CREATEALLOCATION_Union1 { pAllocationInfo2: infos.as_mut_ptr() };
+        self.kmt.call(self.kmt.table().D3DKMTCreateAllocation2, &mut create).ok()?;
+        Ok(infos.iter().map(|info| info.hAllocation).collect())
+    }
+
     /// Creates an allocation, neither resident nor mapped.
     pub fn create(&self, size: u64, placement: Placement) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let (placement, adapter) = (placement as u32, self.engine);

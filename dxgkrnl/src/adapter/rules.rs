@@ -5,6 +5,7 @@ use wddm_ddi::types::LARGE_INTEGER;
 
 use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm, versions};
 use crate::registration::is_filled;
+use crate::start_error::LAST_ENGINE_TYPE;
 
 /// DDIs of every render or compute adapter with GPU virtual addresses.
 const RENDER: [&str; 28] = [
@@ -287,9 +288,35 @@ pub(super) fn check_user_mode_submission(caps: &DXGK_USERMODESUBMISSION_CAPS) ->
     Ok(())
 }
 
+/// What a node is for, and its name: "A NULL-terminated string", which the driver "must provide" for a type other. [d3dkmdt: DXGK_NODEMETADATA]
+fn check_description(node: u32, metadata: &DXGK_NODEMETADATA) -> Result<(), StartError> {
+    let (kind, name) = (metadata.EngineType, metadata.FriendlyName);
+    if !(0..=LAST_ENGINE_TYPE.0).contains(&kind.0) {
+        return Err(StartError::NodeEngineType { node, found: kind.0 });
+    }
+    let refuse = |rule| Err(StartError::NodeFriendlyName { node, rule });
+    match name.iter().position(|unit| *unit == 0) {
+        None => refuse("none of its 32 characters is the zero at its end"),
+        Some(0) if kind == DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER => {
+            refuse("it is empty, and EngineType is DXGK_ENGINE_TYPE_OTHER, whose engines have one")
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// A node has the memory model of the IOMMU only where the adapter has it. [d3dkmdt: DXGK_NODEMETADATA]
+pub(super) fn check_iommu(nodes: &[NodeCaps], driver: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
+    let has = |caps: &NodeCaps| caps.metadata.IoMmuSupported != 0;
+    match nodes.iter().position(has) {
+        Some(node) if !mcdm::memory(driver).IoMmuSupported() => Err(StartError::NodeIoMmu(node as u32)),
+        _ => Ok(()),
+    }
+}
+
 /// Nodes against the adapter's capabilities and features.
 pub(super) fn check_nodes(nodes: &[NodeCaps], features: EnabledFeatures) -> Result<(), StartError> {
     for (node, caps) in (0..).zip(nodes) {
+        check_description(node, &caps.metadata)?;
         if caps.metadata.GpuMmuSupported == 0 {
             return Err(StartError::NodeGpuMmu(node));
         }

@@ -308,6 +308,7 @@ impl Adapter {
             first.get_or_insert(part);
         }
         let Some(EngineCaps { gpummu, levels, out, .. }) = first else { return Err(StartError::NodeCount(0)) };
+        rules::check_iommu(&nodes, &driver)?;
         rules::check_slots(self.miniport.table(), &driver, features, &segments)?;
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;

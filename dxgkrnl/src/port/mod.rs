@@ -94,7 +94,7 @@ impl Port {
             links,
             running: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            interrupts: Arc::new(Interrupts::default()),
+            interrupts: Arc::new(Interrupts::new(machine.rescues())),
             policy,
             power: PowerComponents::default(),
             features: Features::default(),

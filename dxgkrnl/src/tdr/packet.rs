@@ -15,6 +15,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_TIMEOUT;
 
 use crate::fence::is_after;
+use crate::rescue::Rescue;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
 use crate::vidsch::{Aborted, Device, DeviceError, Node, PacketContext, RenderAdapter, Snapshot, Suspects, subcode};
 use nt::bugcheck::Bugcheck;
@@ -58,6 +59,13 @@ impl Tdr {
         };
         adapter.flush_interrupts();
         report.responsive = self.ask_engine_status(adapter, number);
+        if let (Some(id), Some(true)) = (suspects.oldest, report.responsive) {
+            // No contradiction in itself: work that goes on and does not let itself be preempted is reset too.
+            self.verifier.log(format!(
+                "DxgkDdiQueryEngineStatus of node {number} answered Responsive 1, that its work makes progress, and packet {id:#x} was the oldest there for TdrDelay, was not preempted within \
+                 TdrDelay and is reset now [d3dkmddi: DXGK_ENGINESTATUS]"
+            ));
+        }
         let Some(mask) = self.query_dependent_engines(adapter, number) else { return Aftermath::default() };
         let dependent = self.nodes_of(adapter, number, mask);
         let mut held = self.hold_dependent(adapter, &dependent);
@@ -96,6 +104,14 @@ impl Tdr {
 
     /// Counts a reset that has given nothing up: more than TdrLimitCount of these within TdrLimitTime are a driver whose packet never completes.
     fn count_fruitless(&self, number: u32, suspects: &Suspects, snapshot: &Snapshot) {
+        if let Some(id) = suspects.oldest {
+            let completed = snapshot.last_completed;
+            self.rescued(Rescue::FruitlessReset, 1);
+            self.verifier.log(format!(
+                "DxgkDdiResetEngine of node {number} answered STATUS_SUCCESS with LastAbortedFenceId {completed:#x}, which is the last completed packet, and expected was {id:#x}: that packet was \
+                 the oldest there for TdrDelay and was not preempted within TdrDelay [d3dkmddi: DXGKARG_RESETENGINE]"
+            ));
+        }
         let count = self.count_in(lock(&self.fruitless).entry(number).or_default(), self.clock.now());
         if count > self.settings.limit_count {
             let Snapshot { last_completed, .. } = snapshot;

@@ -270,7 +270,7 @@ impl Tdr {
     }
 
     /// Counts something that was made good although a driver or a device should have reported it.
-    fn rescued(&self, rescue: Rescue, count: u64) {
+    pub(super) fn rescued(&self, rescue: Rescue, count: u64) {
         if let Ok(adapter) = self.adapter() {
             adapter.vidsch().rescued(rescue, count);
         }

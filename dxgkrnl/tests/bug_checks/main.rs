@@ -15,6 +15,7 @@ mod packet_engine;
 mod user_mode;
 
 mod documented;
+mod kernel;
 mod memory;
 mod scheduler;
 mod watchdog;
@@ -152,7 +153,8 @@ fn document() -> String {
          Written from `dxgkrnl/tests/bug_checks` by `cargo xtask docs`. What Microsoft's pages list for parameter 1, in our own words, and for each \
          row the test\n(`cargo test -p dxgkrnl --test bug_checks NAME`) in which a driver commits it: the machine stops with exactly this \
          code and these parameters, and the same\nscenario without the mistake goes through. Only parameter 1 is documented, and those of 0xA and 0xEA; \
-         the others are ours. The last column says why a row is out of\nreach where no driver can commit it here.\n"
+         the others are ours. The last column says why a row is out of\nreach where no driver can commit it here. Below are those of the kernel, which has \
+         tables of all four parameters.\n"
         .to_owned();
     for (code, name, rows) in DOCUMENTED {
         let _ = write!(
@@ -170,6 +172,7 @@ fn document() -> String {
             };
         }
     }
+    out.push_str(&kernel::document());
     out
 }
 

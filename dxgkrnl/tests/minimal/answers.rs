@@ -192,6 +192,8 @@ pub(crate) unsafe extern "win64" fn get_node_metadata(
     let mut answer = DXGK_NODEMETADATA::zeroed();
     answer.Flags =
         DXGK_NODEMETADATA_FLAGS::new().with_ContextSchedulingSupported(true).with_RingBufferFenceRelease(true);
+    // An engine of the type other has a name.
+    answer.FriendlyName = std::array::from_fn(|place| b"minimal".get(place).map_or(0, |letter| u16::from(*letter)));
     answer.GpuMmuSupported = 1;
     (adapter(context).mutant.node)(&mut answer);
     // SAFETY: the system passes a place for the structure.

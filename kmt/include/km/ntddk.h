@@ -1,6 +1,6 @@
 /*
- * The part of the kernel's headers that display miniports are written in: base types, and the services that docs/kernel-services.md lists and a
- * small driver uses. Names, layouts and values are those of Microsoft's wdm.h and ntddk.h for x64.
+ * The part of the kernel's headers that display miniports are written in: base types, and the services that a small driver uses; campanile_services.h, which this
+ * includes, has the others of docs/kernel-services.md. Names, layouts and values are those of Microsoft's wdm.h and ntddk.h for x64.
  *
  * A driver that is compiled with the WDK takes Microsoft's headers and leaves this folder out of its include path.
  */
@@ -319,5 +319,7 @@ static inline BOOLEAN IsEqualGUID(const GUID *one, const GUID *other)
 #ifdef __cplusplus
 }
 #endif
+
+#include "campanile_services.h"
 
 #endif

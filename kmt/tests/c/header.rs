@@ -99,6 +99,7 @@ fn each_header_stands_alone_and_is_c11_and_cpp17_without_a_warning() {
         "campanile_kmt.h",
         "campanile_gpu.h",
         "km/ntddk.h",
+        "km/campanile_services.h",
         "km/campanile_ddi.h",
         "km/dispmprt.h",
         "km/d3dkmddi.h",
@@ -109,6 +110,36 @@ fn each_header_stands_alone_and_is_c11_and_cpp17_without_a_warning() {
                 told.unwrap_or_else(|told| panic!("{header}, {language:?}: {}", told.get(..2000).unwrap_or(&told)));
             }
         }
+    }
+}
+
+#[test]
+fn structures_of_the_kernels_services_have_the_sizes_of_windows() {
+    let sizes = [
+        ("KEVENT", 24),
+        ("KSEMAPHORE", 32),
+        ("KMUTEX", 56),
+        ("KTIMER", 64),
+        ("KDPC", 64),
+        ("FAST_MUTEX", 56),
+        ("ERESOURCE", 104),
+        ("EX_RUNDOWN_REF", 8),
+        ("KLOCK_QUEUE_HANDLE", 24),
+        ("LOOKASIDE_LIST_EX", 96),
+        ("NPAGED_LOOKASIDE_LIST", 128),
+        ("WORK_QUEUE_ITEM", 32),
+        ("OBJECT_ATTRIBUTES", 48),
+        ("IO_STATUS_BLOCK", 16),
+        ("KBUGCHECK_CALLBACK_RECORD", 64),
+        ("RTL_QUERY_REGISTRY_TABLE", 56),
+        ("RTL_OSVERSIONINFOEXW", 284),
+        ("EVENT_DESCRIPTOR", 16),
+        ("MDL", 48),
+    ];
+    let checks = sizes.map(|(name, size)| format!("_Static_assert(sizeof({name}) == {size}, \"{name}\");\n"));
+    let text = format!("#include <km/ntddk.h>\n{}int main(void) {{ return 0; }}\n", checks.concat());
+    if let Some(told) = examined(&Language::C11, &text) {
+        told.unwrap_or_else(|told| panic!("{told}"));
     }
 }
 

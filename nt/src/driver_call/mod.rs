@@ -248,7 +248,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         leftovers
     });
     if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
-        driver.verifier().raise(bugcheck);
+        driver.verifier().raise(within(bugcheck, name));
     }
     if abandoned {
         crate::lock::forget_down_to(locks_held);
@@ -276,13 +276,43 @@ pub fn abandon(reason: &str) -> ! {
 
 /// Stops the machine of the calling driver and ends its call.
 pub fn stop(bugcheck: Bugcheck) -> ! {
-    stop_with(|_| bugcheck)
+    stop_with(|_, _| bugcheck)
+}
+
+/// The instruction of the image that called the service which this thread is in: an address inside of it, or 0 if no image called. For services on the
+/// image's stack.
+pub(crate) fn calling_instruction() -> usize {
+    calling().map_or(0, |caller| caller.instruction)
+}
+
+fn calling() -> Option<Caller> {
+    LANDING.get().and_then(|landing| fault::caller(landing.image()))
+}
+
+/// Ends the call of an image that is late for the watchdog. For services on the image's stack that wait, and hold nothing meanwhile.
+pub(crate) fn check_late() {
+    if calls::is_ending() {
+        stop_late();
+    }
+}
+
+/// The bug check of a call that is late, with the service that it is in.
+fn stop_late() -> ! {
+    let Some(mut bugcheck) = current().and_then(|driver| driver.verifier().calls().verdict()) else {
+        abandon("the call was late")
+    };
+    stop_with(|driver, caller| {
+        if let Some(service) = caller.and_then(|caller| driver.services().name_of(caller.function)) {
+            bugcheck.reason = format!("{}: it is in {service}", bugcheck.reason);
+        }
+        bugcheck
+    })
 }
 
 /// As [`stop`], for a pointer of the driver that a service could not follow.
 pub fn stop_for_pointer(service: &str, fault: Fault) -> ! {
     let level = irql::current();
-    stop_with(|driver| exception::bugcheck(fault, By::Service(service), driver, level))
+    stop_with(|driver, _| exception::bugcheck(fault, By::Service(service), driver, level))
 }
 
 /// The bug check for a driver's pointer that could not be followed, for a service that still has locks or objects to release. See [`stop_for_pointer`].
@@ -294,18 +324,27 @@ pub fn bad_pointer(service: &str, fault: Fault) -> Bugcheck {
 }
 
 /// A service that an image called asks for this on the image's stack, where the calling instruction can be found.
-fn stop_with(bugcheck: impl FnOnce(&Driver) -> Bugcheck) -> ! {
-    let caller = LANDING.get().and_then(|landing| fault::caller(landing.image()));
+fn stop_with(bugcheck: impl FnOnce(&Driver, Option<Caller>) -> Bugcheck) -> ! {
+    let caller = calling();
     switch(|| {
         if let Some(driver) = current() {
-            driver.verifier().raise(bugcheck(&driver).at(place(&driver, caller)));
+            let bugcheck = bugcheck(&driver, caller).at(place(&driver, caller));
+            driver.verifier().raise(within(bugcheck, current_name().unwrap_or_default()));
         }
     });
     abandon("a kernel service was called wrongly")
 }
 
+/// The bug check of a call of the function `name`, which its reason names.
+fn within(mut bugcheck: Bugcheck, name: &str) -> Bugcheck {
+    if !bugcheck.reason.contains(name) {
+        bugcheck.reason = format!("{}, in {name}", bugcheck.reason);
+    }
+    bugcheck
+}
+
 fn place(driver: &Driver, caller: Option<Caller>) -> Option<CodeLocation> {
-    driver.image()?.place(caller?.instruction)
+    driver.place(caller?.instruction)
 }
 
 /// In the signal handler: ends the call of a driver image whose own instruction faulted, or the instruction of a service that it called on its stack.
@@ -469,10 +508,7 @@ pub fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
     let result = switch(call);
     IN_SERVICE.set(outer);
     if !outer && calls::is_ending() {
-        match current().and_then(|driver| driver.verifier().calls().verdict()) {
-            Some(bugcheck) => stop(bugcheck),
-            None => abandon("the call was late"),
-        }
+        stop_late();
     }
     result
 }

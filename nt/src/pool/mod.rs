@@ -11,6 +11,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::fmt;
+use std::ops::Range;
 
 use crate::lock::{Innermost, Mutex, lock};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_UNINITIALIZED};
@@ -98,6 +99,8 @@ struct State {
 struct Block {
     tag: u32,
     size: usize,
+    /// An address inside the instruction of the driver that asked for it, 0 if that is not known.
+    from: usize,
     home: Home,
 }
 
@@ -201,8 +204,13 @@ impl Pool {
         Self { limit, mode, state: Mutex::new(State::default()) }
     }
 
-    /// ExAllocatePool2: NULL when memory is short, the tag is 0 or the flags are invalid, a bugcheck when the request itself is wrong. [wdm: ExAllocatePool2]
+    /// As [`Pool::allocate_from`], of nobody.
     pub fn allocate(&self, flags: u64, size: usize, tag: u32) -> Result<*mut c_void, Bugcheck> {
+        self.allocate_from(flags, size, tag, 0)
+    }
+
+    /// ExAllocatePool2, called at this instruction: NULL when memory is short, the tag is 0 or the flags are invalid, a bugcheck when the request itself is wrong. [wdm: ExAllocatePool2]
+    pub fn allocate_from(&self, flags: u64, size: usize, tag: u32, from: usize) -> Result<*mut c_void, Bugcheck> {
         let level = irql::current();
         let violation = |code: u64, p2: u64, reason: String| {
             Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, [code, p2, flags, size as u64], reason)
@@ -222,7 +230,7 @@ impl Pool {
                 format!("zero bytes of pool asked for, tag {}", tag_name(tag)),
             ));
         }
-        let block = if tag != 0 && are_valid(flags) { self.take(flags, size, tag) } else { None };
+        let block = if tag != 0 && are_valid(flags) { self.take(flags, size, (tag, from)) } else { None };
         Ok(block.unwrap_or(std::ptr::null_mut()))
     }
 
@@ -243,7 +251,7 @@ impl Pool {
         lock(&self.state).fails_now()
     }
 
-    fn take(&self, flags: u64, size: usize, tag: u32) -> Option<*mut c_void> {
+    fn take(&self, flags: u64, size: usize, (tag, from): (u32, usize)) -> Option<*mut c_void> {
         let mut state = lock(&self.state);
         if state.fails_now() {
             return None;
@@ -253,7 +261,7 @@ impl Pool {
         // As on Windows, where special pool is used up.
         let heap = || state.fits(size as u64, self.limit).then(|| take_heap(size)).flatten();
         let (address, home) = special.or_else(heap)?;
-        let block = Block { tag, size, home };
+        let block = Block { tag, size, from, home };
         let fresh = match home {
             _ if flags & POOL_FLAG_UNINITIALIZED != 0 => Some(FRESH),
             Home::Special(_) => None,
@@ -314,6 +322,23 @@ impl Pool {
             entry.1 += 1;
         }
         tags
+    }
+
+    /// The instruction that asked for one of the blocks with a tag that are still allocated, 0 if that is not known.
+    pub fn origin(&self, tag: u32) -> usize {
+        lock(&self.state).blocks.values().find(|block| block.tag == tag).map_or(0, |block| block.from)
+    }
+
+    /// The addresses of the block in use that begins at an address.
+    pub fn block_at(&self, address: usize) -> Option<Range<usize>> {
+        lock(&self.state).blocks.get(&address).map(|block| address..address + block.size)
+    }
+
+    /// The addresses of the block in use that an address is in.
+    pub fn block_of(&self, address: usize) -> Option<Range<usize>> {
+        let state = lock(&self.state);
+        let (start, block) = state.blocks.range(..=address).next_back()?;
+        Some(*start..start + block.size).filter(|range| range.contains(&address))
     }
 
     /// Address and size of every block in use, by address.

@@ -169,7 +169,8 @@ mod tests {
         run(&driver, || register(record(), counter(), 0)).unwrap();
         driver.check_unloaded();
         let bugcheck = driver.verifier().bugcheck().unwrap();
-        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x62));
+        let routine = count as *const () as u64;
+        assert_eq!((bugcheck.code, bugcheck.parameters[1..].to_vec()), (0xce, vec![0, routine, 0]), "{bugcheck}");
         assert!(bugcheck.reason.contains("1 bug check callback(s) registered"), "{bugcheck}");
     }
 }

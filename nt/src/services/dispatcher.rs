@@ -14,6 +14,7 @@ use wddm_ddi::types::LARGE_INTEGER;
 
 use super::exceptions::raise_status;
 use super::memory::{field, get, put};
+use super::threads::TIMER_WORDS;
 use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
@@ -123,7 +124,40 @@ pub(super) fn initialize(service: &'static str, object: *mut c_void, kind: u8, w
     put(service, head.cast(), [head, head]);
 }
 
-extern "win64" fn ke_initialize_event(event: *mut c_void, kind: u32, state: u8) {
+/// Parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION: what is used was never initialised. [debugger: 0xc4]
+const UNINITIALIZED: u64 = 0x1002;
+const EVENTS: [(u8, Option<u8>); 2] =
+    [(NOTIFICATION_EVENT, Some(EVENT_WORDS)), (SYNCHRONIZATION_EVENT, Some(EVENT_WORDS))];
+
+/// Stops the machine for an object that was never initialised.
+pub(super) fn uninitialized(service: &str, object: *mut c_void, by: &str) -> ! {
+    let reason = format!("{service} of {object:p}, which {by} has not initialised");
+    let parameters = [UNINITIALIZED, object.addr() as u64, 0, 0];
+    stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
+}
+
+/// Stops the machine unless the object is of one of these kinds, each with its size in the header. Zeros look like an event, but for their size.
+pub(super) fn require_kind(service: &'static str, object: *mut c_void, kinds: &[(u8, Option<u8>)], by: &str) {
+    if !is_of(get(service, object.cast()), kinds) {
+        uninitialized(service, object, by);
+    }
+}
+
+/// True if the first bytes of a header are those of an object of one of these kinds.
+fn is_of([kind, _, words, _]: [u8; 4], kinds: &[(u8, Option<u8>)]) -> bool {
+    kinds.iter().any(|(of, size)| *of == kind & 0x7f && size.is_none_or(|size| size == words))
+}
+
+fn require_event(service: &'static str, event: *mut c_void) {
+    require_kind(service, event, &EVENTS, "KeInitializeEvent");
+}
+
+/// True if KeInitializeEvent has made the event.
+pub(super) fn is_event(service: &'static str, event: *mut c_void) -> bool {
+    is_of(get(service, event.cast()), &EVENTS)
+}
+
+pub(super) extern "win64" fn ke_initialize_event(event: *mut c_void, kind: u32, state: u8) {
     initialize("KeInitializeEvent", event, kind as u8, EVENT_WORDS, (state != 0).into());
 }
 
@@ -139,21 +173,25 @@ pub(super) fn set_state(service: &'static str, object: *mut c_void, state: i32) 
 extern "win64" fn ke_set_event(event: *mut c_void, _increment: i32, wait: u8) -> i32 {
     const NAME: &str = "KeSetEvent";
     require_at_most(NAME, if wait == 0 { DISPATCH_LEVEL } else { APC_LEVEL });
+    require_event(NAME, event);
     set_state(NAME, event, 1)
 }
 
 extern "win64" fn ke_reset_event(event: *mut c_void) -> i32 {
     require_at_most("KeResetEvent", DISPATCH_LEVEL);
+    require_event("KeResetEvent", event);
     set_state("KeResetEvent", event, 0)
 }
 
 extern "win64" fn ke_clear_event(event: *mut c_void) {
     require_at_most("KeClearEvent", DISPATCH_LEVEL);
+    require_event("KeClearEvent", event);
     set_state("KeClearEvent", event, 0);
 }
 
 /// Who does not wait at this moment does not see it; here nobody is sure to, as the documentation of the user-mode function warns too.
 extern "win64" fn ke_pulse_event(event: *mut c_void, _increment: i32, _wait: u8) -> i32 {
+    require_event("KePulseEvent", event);
     let before = set_state("KePulseEvent", event, 1);
     std::thread::yield_now();
     set_state("KePulseEvent", event, 0);
@@ -178,6 +216,7 @@ with_call_site!(
 extern "win64" fn release_semaphore(semaphore: *mut c_void, _: i32, adjustment: i32, site: *const CallSite) -> i32 {
     const NAME: &str = "KeReleaseSemaphore";
     require_at_most(NAME, DISPATCH_LEVEL);
+    require_kind(NAME, semaphore, &[(SEMAPHORE, Some(SEMAPHORE_WORDS))], "KeInitializeSemaphore");
     let before = change(NAME, || {
         let (before, limit) = (read::<i32>(semaphore, SIGNAL_STATE)?, read::<i32>(semaphore, LIMIT)?);
         let Some(after) = before.checked_add(adjustment).filter(|after| *after <= limit && *after >= before) else {
@@ -202,6 +241,7 @@ with_call_site!(
 extern "win64" fn release_mutex(mutex: *mut c_void, _wait: usize, _: usize, site: *const CallSite) -> i32 {
     const NAME: &str = "KeReleaseMutex";
     require_at_most(NAME, DISPATCH_LEVEL);
+    require_kind(NAME, mutex, &[(MUTANT, Some(MUTANT_WORDS))], "KeInitializeMutex");
     let me = ke_get_current_thread().addr();
     let before = change(NAME, || {
         if read::<usize>(mutex, OWNER)? != me {
@@ -217,29 +257,37 @@ extern "win64" fn release_mutex(mutex: *mut c_void, _wait: usize, _: usize, site
     before.unwrap_or_else(|| raise_status(NAME, site, STATUS_MUTANT_NOT_OWNED, &[]))
 }
 
+/// Objects that threads wait for, each with its size in words.
+const WAITABLE: [(u8, Option<u8>); 7] = [
+    (NOTIFICATION_EVENT, Some(EVENT_WORDS)),
+    (SYNCHRONIZATION_EVENT, Some(EVENT_WORDS)),
+    (MUTANT, Some(MUTANT_WORDS)),
+    (SEMAPHORE, Some(SEMAPHORE_WORDS)),
+    (THREAD, None),
+    (NOTIFICATION_TIMER, Some(TIMER_WORDS)),
+    (SYNCHRONIZATION_TIMER, Some(TIMER_WORDS)),
+];
+
 /// True if a wait of this thread for the object ends; `Err(None)` if it is no object to wait for.
 fn is_signaled(object: *mut c_void, me: usize) -> Result<bool, Option<Fault>> {
-    let (kind, state) = (read::<u8>(object, 0)?, read::<i32>(object, SIGNAL_STATE)?);
-    match kind & 0x7f {
-        MUTANT => Ok(state > 0 || read::<usize>(object, OWNER)? == me),
-        NOTIFICATION_EVENT
-        | SYNCHRONIZATION_EVENT
-        | SEMAPHORE
-        | THREAD
-        | NOTIFICATION_TIMER
-        | SYNCHRONIZATION_TIMER => Ok(state > 0),
-        _ => Err(None),
+    let (header, state) = (read::<[u8; 4]>(object, 0)?, read::<i32>(object, SIGNAL_STATE)?);
+    if !is_of(header, &WAITABLE) {
+        return Err(None);
     }
+    Ok(state > 0 || header[0] & 0x7f == MUTANT && read::<usize>(object, OWNER)? == me)
 }
 
 impl From<Fault> for Unwaitable {
     fn from(fault: Fault) -> Self {
-        Self(Some(fault))
+        Self::Pointer(fault)
     }
 }
 
 /// Why a wait cannot go on: a bad pointer, or no object.
-struct Unwaitable(Option<Fault>);
+enum Unwaitable {
+    Pointer(Fault),
+    Nothing(*mut c_void),
+}
 
 /// Resets an auto-reset object, or takes one from a semaphore, when a wait for it is satisfied.
 fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
@@ -256,7 +304,10 @@ fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
 
 /// Ends a wait if it can be ended: the number of the object.
 fn satisfy(objects: &[*mut c_void], all: bool, me: usize) -> Result<Option<usize>, Unwaitable> {
-    let signaled = |object: &*mut c_void| is_signaled(*object, me).map_err(Unwaitable);
+    let why = |object: *mut c_void| {
+        move |fault: Option<Fault>| fault.map_or(Unwaitable::Nothing(object), Unwaitable::Pointer)
+    };
+    let signaled = |object: &*mut c_void| is_signaled(*object, me).map_err(why(*object));
     let mut first = None;
     for (index, object) in objects.iter().enumerate() {
         match (signaled(object)?, all) {
@@ -308,9 +359,10 @@ fn wait(service: &'static str, objects: &[*mut c_void], all: bool, deadline: Opt
             Ok(Some(index)) => return NTSTATUS(STATUS_WAIT_0 + index as i32),
             Ok(None) if deadline.is_some_and(|end| end <= Instant::now()) => return STATUS_TIMEOUT,
             Ok(None) => check_stopped(),
-            Err(Unwaitable(Some(fault))) => good(service, Err(fault)),
-            Err(Unwaitable(None)) => {
-                stop(Bugcheck::fatal(format!("{service} for what is no event, semaphore, mutex, timer or thread")))
+            Err(Unwaitable::Pointer(fault)) => good(service, Err(fault)),
+            Err(Unwaitable::Nothing(object)) => {
+                let by = "KeInitializeEvent, KeInitializeSemaphore, KeInitializeMutex or KeInitializeTimer";
+                uninitialized(service, object, by);
             }
         }
     }
@@ -340,13 +392,11 @@ extern "win64" fn ke_wait_for_multiple_objects(
 ) -> NTSTATUS {
     const NAME: &str = "KeWaitForMultipleObjects";
     const WAIT_ALL: u32 = 0;
-    /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
-    const EXCEEDED: u32 = 0xc;
     let alone = blocks.is_null();
     let (most, with) = if alone { (THREAD_WAIT_OBJECTS, "without") } else { (MAXIMUM_WAIT_OBJECTS, "with") };
     if count > most {
         stop(Bugcheck::new(
-            EXCEEDED,
+            Bugcheck::MAXIMUM_WAIT_OBJECTS_EXCEEDED,
             [0; 4],
             format!("{NAME} for {count} objects {with} WaitBlockArray, at most {most} are allowed"),
         ));
@@ -425,167 +475,5 @@ pub(super) fn wait_for_tests(object: *mut c_void) -> NTSTATUS {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::driver::Driver;
-    use crate::{driver_call, irql};
-
-    /// Room for any of the objects.
-    #[repr(C, align(8))]
-    struct Object([u8; 64]);
-
-    impl Object {
-        fn at(&self) -> *mut c_void {
-            std::ptr::with_exposed_provenance_mut((&raw const *self).expose_provenance())
-        }
-    }
-
-    fn object() -> Box<Object> {
-        Box::new(Object([0xcc; 64]))
-    }
-
-    static NOW: LARGE_INTEGER = LARGE_INTEGER { QuadPart: 0 };
-
-    fn poll(object: *mut c_void) -> NTSTATUS {
-        ke_wait_for_single_object(object, 0, 0, 0, &raw const NOW)
-    }
-
-    /// Releases two of a semaphore.
-    fn release(semaphore: *mut c_void) -> i32 {
-        // SAFETY: the address is looked up.
-        unsafe { ke_release_semaphore(semaphore, 0, 2, 0) }
-    }
-
-    fn let_go(mutex: *mut c_void) -> i32 {
-        // SAFETY: as above.
-        unsafe { ke_release_mutex(mutex, 0) }
-    }
-
-    fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> Option<R> {
-        driver_call::run(driver, "a function", call).0
-    }
-
-    #[test]
-    fn a_synchronization_event_lets_one_wait_through_and_a_notification_event_all() {
-        let driver = Driver::for_tests("events");
-        run(&driver, || {
-            let (one, all) = (object(), object());
-            ke_initialize_event(one.at(), 1, 0);
-            ke_initialize_event(all.at(), 0, 0);
-            assert_eq!((one.0[0], one.0[2], all.0[0]), (1, 6, 0));
-            assert_eq!((poll(one.at()), poll(all.at())), (STATUS_TIMEOUT, STATUS_TIMEOUT));
-            assert_eq!((ke_set_event(one.at(), 0, 0), ke_set_event(one.at(), 0, 0)), (0, 1));
-            ke_set_event(all.at(), 0, 0);
-            assert_eq!([poll(one.at()), poll(one.at())], [STATUS_SUCCESS, STATUS_TIMEOUT]);
-            assert_eq!([poll(all.at()), poll(all.at())], [STATUS_SUCCESS, STATUS_SUCCESS]);
-            assert_eq!((ke_reset_event(all.at()), ke_read_state(all.at())), (1, 0));
-        })
-        .unwrap();
-    }
-
-    #[test]
-    fn a_wait_ends_when_another_thread_sets_the_event() {
-        let driver = Driver::for_tests("waits");
-        let event = object();
-        run(&driver, || ke_initialize_event(event.at(), 1, 0)).unwrap();
-        std::thread::scope(|scope| {
-            let waiter =
-                scope.spawn(|| run(&driver, || ke_wait_for_single_object(event.at(), 0, 0, 0, std::ptr::null())));
-            run(&driver, || ke_set_event(event.at(), 0, 0)).unwrap();
-            assert_eq!(waiter.join().unwrap(), Some(STATUS_SUCCESS));
-        });
-    }
-
-    #[test]
-    fn several_objects_are_waited_for_one_or_all() {
-        let driver = Driver::for_tests("several");
-        run(&driver, || {
-            let (first, second) = (object(), object());
-            ke_initialize_event(first.at(), 1, 0);
-            ke_initialize_semaphore(second.at(), 1, 2);
-            let list = [first.at(), second.at()];
-            let wait = |kind| ke_wait_for_multiple_objects(2, list.as_ptr(), kind, 0, 0, 0, &raw const NOW, list[0]);
-            assert_eq!(wait(0), STATUS_TIMEOUT, "the semaphore keeps its count");
-            assert_eq!(wait(1), NTSTATUS(1));
-            assert_eq!(ke_read_state(second.at()), 0);
-            assert_eq!(release(second.at()), 0);
-            ke_set_event(first.at(), 0, 0);
-            assert_eq!(wait(0), STATUS_SUCCESS);
-            assert_eq!((ke_read_state(first.at()), ke_read_state(second.at())), (0, 1));
-        })
-        .unwrap();
-    }
-
-    #[test]
-    fn a_thread_has_wait_blocks_for_three_objects() {
-        let (driver, event) = (Driver::for_tests("blocks"), object());
-        let list = [event.at(); 4];
-        let wait =
-            |count, blocks| ke_wait_for_multiple_objects(count, list.as_ptr(), 1, 0, 0, 0, &raw const NOW, blocks);
-        run(&driver, || {
-            ke_initialize_event(event.at(), 0, 1);
-            assert_eq!([wait(3, std::ptr::null_mut()), wait(4, event.at())], [STATUS_SUCCESS; 2]);
-        })
-        .unwrap();
-        assert_eq!(run(&driver, || wait(4, std::ptr::null_mut())), None);
-        let bugcheck = driver.verifier().bugcheck().unwrap();
-        assert_eq!(bugcheck.code, 0xc, "{bugcheck}");
-        assert!(bugcheck.reason.contains("4 objects without WaitBlockArray, at most 3"), "{bugcheck}");
-    }
-
-    #[test]
-    fn a_mutex_is_acquired_again_by_its_owner_alone() {
-        let driver = Driver::for_tests("mutex");
-        let mutex = object();
-        run(&driver, || {
-            ke_initialize_mutex(mutex.at(), 0);
-            assert_eq!([poll(mutex.at()), poll(mutex.at())], [STATUS_SUCCESS; 2]);
-        })
-        .unwrap();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| run(&driver, || poll(mutex.at())));
-            assert_eq!(other.join().unwrap(), Some(STATUS_TIMEOUT));
-        });
-        run(&driver, || {
-            assert_eq!([let_go(mutex.at()), let_go(mutex.at())], [-1, 0]);
-            assert_eq!(ke_read_state(mutex.at()), 1);
-        })
-        .unwrap();
-        assert_eq!(run(&driver, || let_go(mutex.at())), None);
-        let bugcheck = driver.verifier().bugcheck().unwrap();
-        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, u64::from(STATUS_MUTANT_NOT_OWNED)));
-    }
-
-    #[test]
-    fn waiting_at_dispatch_level_and_releasing_too_much_stop_the_machine() {
-        let driver = Driver::for_tests("raised");
-        let event = object();
-        let result = run(&driver, || {
-            ke_initialize_event(event.at(), 1, 0);
-            irql::set(DISPATCH_LEVEL);
-            assert_eq!(poll(event.at()), STATUS_TIMEOUT, "without a timeout it does not wait");
-            ke_wait_for_single_object(event.at(), 0, 0, 0, std::ptr::null())
-        });
-        assert_eq!(result, None);
-        assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::IRQL_NOT_LESS_OR_EQUAL);
-        let driver = Driver::for_tests("too much");
-        let result = run(&driver, || {
-            ke_initialize_semaphore(event.at(), 1, 2);
-            release(event.at())
-        });
-        assert_eq!(result, None);
-        assert_eq!(driver.verifier().bugcheck().unwrap().parameters[0], u64::from(STATUS_SEMAPHORE_LIMIT_EXCEEDED));
-    }
-
-    #[test]
-    fn a_wait_ends_with_the_machine() {
-        let driver = Driver::for_tests("stopped");
-        driver.verifier().raise(Bugcheck::fatal("another reason"));
-        let event = object();
-        let result = run(&driver, || {
-            ke_initialize_event(event.at(), 1, 0);
-            ke_wait_for_single_object(event.at(), 0, 0, 0, std::ptr::null())
-        });
-        assert_eq!(result, None);
-    }
-}
+#[path = "dispatcher_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use wddm_ddi::types::MDL;
 
 use super::exceptions::STATUS_ACCESS_VIOLATION;
 use super::memory::{field, get, put};
+use super::misc::ps_get_current_process;
 use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag, irql_too_high};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
@@ -80,9 +81,47 @@ extern "win64" fn io_allocate_mdl(
     mdl
 }
 
+/// Values of parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION; parameters 2 and 3 are the list and its flags. [debugger: 0xc4]
+const UNLOCKED_UNLOCKED: u64 = 0x7c;
+const LOCKED_AGAIN: u64 = 0xb0;
+const MAPPED_UNLOCKED: u64 = 0xb3;
+const FREED_MAPPED: u64 = 0xb8;
+
+/// The same, of a level above DISPATCH_LEVEL, which is parameter 2.
+const LOCKED_HIGH: u64 = 0x70;
+const UNLOCKED_HIGH: u64 = 0x78;
+const PAGES_HIGH: u64 = 0x7e;
+
+/// Stops the machine above DISPATCH_LEVEL.
+fn require_dispatch(service: &'static str, violation: u64, [third, fourth]: [u64; 2]) {
+    let level = irql::current();
+    if level > DISPATCH_LEVEL {
+        let reason = format!("{service} at IRQL {level}, at most DISPATCH_LEVEL is allowed");
+        let parameters = [violation, u64::from(level), third, fourth];
+        stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
+    }
+}
+
+/// Stops the machine for a list whose flags do not allow what is asked; `bits` are those that are wrong, or missing.
+fn misused(violation: u64, mdl: *mut c_void, (flags, bits): (i16, i16), reason: String) -> ! {
+    let [flags, bits] = [flags, bits].map(|bits| u64::from(bits.cast_unsigned()));
+    let parameters = [violation, mdl.addr() as u64, flags, bits];
+    stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason))
+}
+
 extern "win64" fn io_free_mdl(mdl: *mut c_void) {
-    if get::<i16>("IoFreeMdl", field(mdl, FLAGS)) & LOCKED != 0 {
-        stop(Bugcheck::fatal("IoFreeMdl of a list whose pages are locked"));
+    const NAME: &str = "IoFreeMdl";
+    let flags = get::<i16>(NAME, field(mdl, FLAGS));
+    if flags & MAPPED != 0 {
+        let reason = format!("{NAME} of list {mdl:p}, whose pages are mapped (MdlFlags {flags:#x})");
+        misused(FREED_MAPPED, mdl, (flags, 0), reason);
+    }
+    if flags & LOCKED != 0 {
+        // Nobody can unlock them any more.
+        let (address, length) = range(NAME, mdl);
+        let parameters = [0, ps_get_current_process().addr() as u64, pages(address, length) as u64, 0];
+        let reason = format!("{NAME} of list {mdl:p}, whose pages are locked (MdlFlags {flags:#x})");
+        stop(Bugcheck::new(Bugcheck::PROCESS_HAS_LOCKED_PAGES, parameters, reason));
     }
     // SAFETY: the address is looked up.
     unsafe { ex_free_pool_with_tag(mdl, TAG) };
@@ -123,12 +162,10 @@ with_call_site!(
     /// Memory that is not there raises an exception.
     fn mm_probe_and_lock_pages => lock_pages
 );
-extern "win64" fn lock_pages(mdl: *mut c_void, _mode: i8, operation: u32, site: *const CallSite) {
+extern "win64" fn lock_pages(mdl: *mut c_void, mode: i8, operation: u32, site: *const CallSite) {
     const NAME: &str = "MmProbeAndLockPages";
     const READ: u32 = 0;
-    if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(NAME, mdl.addr() as u64));
-    }
+    require_dispatch(NAME, LOCKED_HIGH, [mdl.addr() as u64, u64::from(mode.cast_unsigned())]);
     let (address, length) = range(NAME, mdl);
     let memory = std::ptr::with_exposed_provenance::<u8>(address);
     let last = address.wrapping_add(length.max(1) - 1);
@@ -140,22 +177,29 @@ extern "win64" fn lock_pages(mdl: *mut c_void, _mode: i8, operation: u32, site: 
         raise(site, STATUS_ACCESS_VIOLATION, &[usize::from(!is_read), address], || bad_pointer(NAME, fault));
     }
     fill(NAME, mdl);
-    if set_flags(NAME, mdl, LOCKED, 0) & LOCKED != 0 {
-        stop(Bugcheck::fatal(format!("{NAME} of a list whose pages are locked already")));
+    let flags = set_flags(NAME, mdl, LOCKED, 0);
+    if flags & LOCKED != 0 {
+        let reason = format!("{NAME} of list {mdl:p}, whose pages are locked already (MdlFlags {flags:#x})");
+        misused(LOCKED_AGAIN, mdl, (flags, LOCKED), reason);
     }
 }
 
 extern "win64" fn mm_unlock_pages(mdl: *mut c_void) {
     const NAME: &str = "MmUnlockPages";
-    if set_flags(NAME, mdl, 0, LOCKED | MAPPED) & LOCKED == 0 {
-        stop(Bugcheck::fatal(format!("{NAME} of a list whose pages are not locked")));
+    require_dispatch(NAME, UNLOCKED_HIGH, [mdl.addr() as u64, 0]);
+    let flags = set_flags(NAME, mdl, 0, LOCKED | MAPPED);
+    if flags & LOCKED == 0 {
+        let reason = format!("{NAME} of list {mdl:p}, whose pages are not locked (MdlFlags {flags:#x})");
+        misused(UNLOCKED_UNLOCKED, mdl, (flags, 0), reason);
     }
 }
 
 extern "win64" fn mm_map_locked_pages(mdl: *mut c_void, _mode: i8) -> usize {
     const NAME: &str = "MmMapLockedPages";
-    if get::<i16>(NAME, field(mdl, FLAGS)) & (LOCKED | NONPAGED_POOL) == 0 {
-        stop(Bugcheck::fatal(format!("{NAME} of a list whose pages are not locked")));
+    let flags = get::<i16>(NAME, field(mdl, FLAGS));
+    if flags & (LOCKED | NONPAGED_POOL) == 0 {
+        let reason = format!("{NAME} of list {mdl:p}, whose pages are not locked (MdlFlags {flags:#x})");
+        misused(MAPPED_UNLOCKED, mdl, (flags, LOCKED | NONPAGED_POOL), reason);
     }
     let address = range(NAME, mdl).0;
     put(NAME, field(mdl, MAPPED_VA), address);
@@ -176,9 +220,19 @@ extern "win64" fn mm_map_locked_pages_specify_cache(
 
 extern "win64" fn mm_unmap_locked_pages(address: usize, mdl: *mut c_void) {
     const NAME: &str = "MmUnmapLockedPages";
+    /// Parameter 1 of SYSTEM_PTE_MISUSE: another address than that of the mapping; a list that is not mapped. [debugger: 0xda]
+    const OTHER_ADDRESS: u64 = 0x3;
+    const NOT_MAPPED: u64 = 0x6;
     let was = set_flags(NAME, mdl, 0, MAPPED);
-    if was & MAPPED == 0 || range(NAME, mdl).0 != address {
-        stop(Bugcheck::fatal(format!("{NAME} of {address:#x}, where the list is not mapped")));
+    let (mapped, length) = range(NAME, mdl);
+    let misuse = |parameters, reason| stop(Bugcheck::new(Bugcheck::SYSTEM_PTE_MISUSE, parameters, reason));
+    if was & MAPPED == 0 {
+        let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
+        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is not mapped"));
+    }
+    if mapped != address {
+        let parameters = [OTHER_ADDRESS, mdl.addr() as u64, mapped as u64, address as u64];
+        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is mapped at {mapped:#x}"));
     }
 }
 
@@ -273,9 +327,7 @@ extern "win64" fn mm_allocate_pages_for_mdl_ex(
     flags: u32,
 ) -> *mut c_void {
     const NAME: &str = "MmAllocatePagesForMdlEx";
-    if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(NAME, 0));
-    }
+    require_dispatch(NAME, PAGES_HIGH, [u64::from(DISPATCH_LEVEL), 0]);
     let driver = caller(NAME);
     let chunks = flags & CONTIGUOUS_CHUNKS != 0 && skip != 0;
     let step = if chunks { skip } else { PAGE_SIZE };
@@ -309,17 +361,17 @@ extern "win64" fn mm_allocate_pages_for_mdl_ex(
 /// The pages are free; the list is the driver's, to be freed by ExFreePool.
 extern "win64" fn mm_free_pages_from_mdl(mdl: *mut c_void) {
     const NAME: &str = "MmFreePagesFromMdl";
-    if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(NAME, mdl.addr() as u64));
-    }
+    require_dispatch(NAME, PAGES_HIGH, [u64::from(DISPATCH_LEVEL), 0]);
     let driver = caller(NAME);
     let flags: i16 = get(NAME, field(mdl, FLAGS));
     if flags & MAPPED != 0 {
-        stop(Bugcheck::fatal(format!("{NAME} of a list whose pages are mapped")));
+        let reason = format!("{NAME} of list {mdl:p}, whose pages are mapped (MdlFlags {flags:#x})");
+        misused(FREED_MAPPED, mdl, (flags, 0), reason);
     }
     let address = range(NAME, mdl).0;
     if flags & LOCKED == 0 || !on_host_stack(|| driver.release_contiguous(address)) {
-        stop(Bugcheck::fatal(format!("{NAME} of a list that MmAllocatePagesForMdlEx did not return, or twice")));
+        let reason = format!("{NAME} of list {mdl:p}, which MmAllocatePagesForMdlEx did not return, or twice");
+        misused(UNLOCKED_UNLOCKED, mdl, (flags, 0), reason);
     }
     set_flags(NAME, mdl, 0, LOCKED);
 }
@@ -413,21 +465,48 @@ mod tests {
         assert_eq!(driver.verifier().bugcheck(), None);
     }
 
+    fn mm_unlock_twice(mdl: *mut c_void) {
+        mm_unlock_pages(mdl);
+        mm_unlock_pages(mdl);
+    }
+
     #[test]
     fn pages_of_a_list_are_freed_once_by_their_list_and_at_no_high_level() {
-        let after = |misuse: fn(*mut c_void), told: &str| {
+        let after = |misuse: fn(*mut c_void), told: &str, first: [u64; 2]| {
             let driver = driver();
             let call = || misuse(mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
             assert_eq!(driver_call::run(&driver, "a function", call).0, None);
             let bugcheck = driver.verifier().bugcheck().unwrap();
             assert!(bugcheck.reason.contains(told), "{bugcheck}");
+            assert_eq!([bugcheck.code.into(), bugcheck.parameters[0]], first, "{bugcheck}");
         };
+        after(mm_unlock_twice, "MmUnlockPages of list", [0xc4, UNLOCKED_UNLOCKED]);
+        after(|mdl| lock_pages(mdl, 0, 0, std::ptr::null()), "locked already", [0xc4, LOCKED_AGAIN]);
+        after(|mdl| io_free_mdl(mdl), "whose pages are locked", [0x76, 0]);
+        after(|mdl| mm_unmap_locked_pages(0x1000, mdl), "which is not mapped", [0xda, 6]);
+        after(
+            |mdl| {
+                let mapped = mm_map_locked_pages(mdl, 0);
+                mm_unmap_locked_pages(mapped + PAGE, mdl);
+            },
+            "which is mapped at",
+            [0xda, 3],
+        );
+        after(
+            |mdl| {
+                mm_unlock_pages(mdl);
+                mm_map_locked_pages(mdl, 0);
+            },
+            "MmMapLockedPages of list",
+            [0xc4, MAPPED_UNLOCKED],
+        );
         after(
             |mdl| {
                 mm_free_pages_from_mdl(mdl);
                 mm_free_pages_from_mdl(mdl);
             },
             "or twice",
+            [0xc4, UNLOCKED_UNLOCKED],
         );
         after(
             |mdl| {
@@ -435,6 +514,7 @@ mod tests {
                 mm_free_pages_from_mdl(mdl);
             },
             "mapped",
+            [0xc4, FREED_MAPPED],
         );
         after(
             |mdl| {
@@ -442,6 +522,7 @@ mod tests {
                 mm_free_pages_from_mdl(mdl);
             },
             "MmFreePagesFromMdl at IRQL 3",
+            [0xc4, PAGES_HIGH],
         );
         let driver = driver();
         driver_call::run(&driver, "a function", || mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));

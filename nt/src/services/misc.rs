@@ -94,7 +94,7 @@ extern "win64" fn ps_get_current_process_id() -> HANDLE {
 static SYSTEM_PROCESS: [u64; 16] = [3; 16];
 
 /// Opaque to drivers.
-extern "win64" fn ps_get_current_process() -> *mut c_void {
+pub(super) extern "win64" fn ps_get_current_process() -> *mut c_void {
     SYSTEM_PROCESS.as_ptr().cast_mut().cast()
 }
 
@@ -262,5 +262,34 @@ mod tests {
             documented().into_iter().filter(|row| !others(row) || provided.contains(row.0.as_str())).collect();
         let wrong: Vec<_> = expected.symmetric_difference(&documented).collect();
         assert_eq!(wrong, Vec::<&(String, String)>::new(), "rows of docs/kernel-services.md that are wrong or missing");
+    }
+
+    /// The words of a header behind which a parenthesis or a semicolon stands: what it declares, among others.
+    fn declared(header: &str) -> BTreeSet<&str> {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let before = |(at, _): (usize, &str)| header[..at].rsplit(|c| !word(c)).next();
+        header.match_indices(['(', ';']).filter_map(before).collect()
+    }
+
+    #[test]
+    fn the_headers_for_drivers_in_c_declare_every_service_and_no_other_and_the_import_library_has_them_all() {
+        let own = include_str!("../../../kmt/include/km/campanile_services.h");
+        let headers = [own, include_str!("../../../kmt/include/km/ntddk.h")].map(declared);
+        // The graphics kernel's own is in the header of its table.
+        let provided: BTreeSet<&str> = provided().into_iter().filter(|name| *name != "DxgkInitialize").collect();
+        let missing: Vec<_> = provided.iter().filter(|name| !headers.iter().any(|of| of.contains(**name))).collect();
+        assert_eq!(missing, Vec::<&&str>::new(), "services that kmt/include/km does not declare");
+        let imported =
+            own.lines().filter(|line| line.starts_with("NTSYSAPI ")).filter_map(|line| line.split('(').next());
+        let others: Vec<_> = imported
+            .filter_map(|line| line.rsplit([' ', '*']).next())
+            .filter(|name| !provided.contains(name))
+            .collect();
+        assert_eq!(others, Vec::<&str>::new(), "declared, and no service");
+        let library =
+            include_str!("../../../kmt/include/km/ntoskrnl.def").lines().filter_map(|line| line.strip_prefix("    "));
+        let library: BTreeSet<&str> = library.map(|line| line.trim_end_matches(" DATA")).collect();
+        let differ: Vec<_> = library.symmetric_difference(&provided).collect();
+        assert_eq!(differ, Vec::<&&str>::new(), "kmt/include/km/ntoskrnl.def and the services differ");
     }
 }

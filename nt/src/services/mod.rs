@@ -175,8 +175,9 @@ fn text_of(service: &'static str, string: *const UNICODE_STRING) -> Option<Strin
     Some(String::from_utf16_lossy(&units))
 }
 
-/// Ends the call if the machine has stopped meanwhile: what the caller waits for may never come.
+/// Ends the call if the machine has stopped meanwhile, or if the call is late: what the caller waits for may never come.
 fn check_stopped() {
+    driver_call::check_late();
     let stopped = match driver_call::current() {
         Some(driver) => driver.verifier().is_stopped(),
         None => false,
@@ -188,8 +189,14 @@ fn check_stopped() {
 
 with_call_site!(fn ex_allocate_pool2(_flags: u64, _bytes: usize, _tag: u32) -> *mut c_void => allocate_pool);
 extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const CallSite) -> *mut c_void {
+    // SAFETY: the place where the call came from, for the length of the call.
+    let from = unsafe { site.as_ref() }.map_or(0, |site| site.call().0);
     let result = match driver_call::current() {
-        Some(driver) => driver_call::on_host_stack(|| driver.pool().allocate(flags, bytes, tag)),
+        Some(driver) => {
+            // Another service may have asked on behalf of the driver.
+            let from = if driver.is_own(from) { from } else { driver_call::calling_instruction() };
+            driver_call::on_host_stack(|| driver.pool().allocate_from(flags, bytes, tag, from))
+        }
         None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
     };
     let block = result.unwrap_or_else(|bugcheck| stop(bugcheck));
@@ -205,7 +212,7 @@ extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const
 
 unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {
     let result = match driver_call::current() {
-        Some(driver) => driver_call::on_host_stack(|| driver.pool().free(block, tag)),
+        Some(driver) => driver_call::on_host_stack(|| driver.free_pool(block, tag)),
         None => Err(Bugcheck::fatal("ExFreePoolWithTag outside a driver call")),
     };
     if let Err(bugcheck) = result {
@@ -396,7 +403,7 @@ mod tests {
             // SAFETY: the lock word lives in this test.
             unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
         });
-        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x40));
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x42));
         let bugcheck = stops(|| {
             // SAFETY: as above.
             unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
@@ -416,7 +423,7 @@ mod tests {
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x32));
         // SAFETY: as above.
         let bugcheck = stops(|| unsafe { push_lock::ex_acquire_push_lock_exclusive_ex(other.as_ptr(), 0) });
-        assert_eq!(bugcheck.code, 0x113);
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0xea));
         // SAFETY: no argument.
         let bugcheck = stops(|| unsafe { ke_leave_critical_region() });
         assert_eq!(bugcheck.code, 0x1);

@@ -1,14 +1,16 @@
+// UNSAFETY: calls functions of drivers by the addresses that they gave.
 //! The pool functions before `ExAllocatePool2`, and lookaside lists above them.
 
 use std::ffi::c_void;
 
 use wddm_ddi::nt::{POOL_FLAG_NON_PAGED, POOL_FLAG_UNINITIALIZED};
+use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 
 use super::memory::{field, get, put};
-use super::{ex_allocate_pool2, ex_free_pool_with_tag, lists};
+use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag, lists};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
-use crate::driver_call::stop;
+use crate::driver_call::{calling_instruction, on_host_stack, stop};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("ExAllocatePoolWithTag", || ex_allocate_pool_with_tag as *const () as usize),
@@ -17,8 +19,12 @@ pub(super) const EXPORTS: &[Export] = &[
     ("ExAllocatePool", || ex_allocate_pool as *const () as usize),
     ("ExFreePool", || ex_free_pool as *const () as usize),
     ("ExInitializeNPagedLookasideList", || ex_initialize_lookaside_list as *const () as usize),
+    ("ExInitializePagedLookasideList", || ex_initialize_paged_lookaside_list as *const () as usize),
+    ("ExInitializeLookasideListEx", || ex_initialize_lookaside_list_ex as *const () as usize),
     ("ExDeleteNPagedLookasideList", || ex_delete_lookaside_list as *const () as usize),
     ("ExDeletePagedLookasideList", || ex_delete_lookaside_list as *const () as usize),
+    ("ExDeleteLookasideListEx", || ex_delete_lookaside_list_ex as *const () as usize),
+    ("ExFlushLookasideListEx", || ex_flush_lookaside_list_ex as *const () as usize),
 ];
 
 /// Bits of POOL_TYPE: paged, zeroed. [wdm: POOL_TYPE]
@@ -33,7 +39,15 @@ const DEPTH: usize = 16;
 const TYPE: usize = 36;
 const ALLOCATE: usize = 48;
 const FREE: usize = 56;
+/// Bytes of NPAGED_LOOKASIDE_LIST and of LOOKASIDE_LIST_EX, and the least of a block, which is an entry of the list while nobody uses it.
 const BYTES: usize = 128;
+const EX_BYTES: usize = 96;
+const LEAST_BYTES: usize = 8;
+/// NonPagedPoolNx.
+const NON_PAGED_NX: u32 = 512;
+/// [ntstatus: STATUS_INVALID_PARAMETER_4, STATUS_INVALID_PARAMETER_5]
+const STATUS_INVALID_PARAMETER_4: NTSTATUS = NTSTATUS(0xc000_00f2_u32 as i32);
+const STATUS_INVALID_PARAMETER_5: NTSTATUS = NTSTATUS(0xc000_00f3_u32 as i32);
 
 extern "win64" fn ex_allocate_pool_with_tag(kind: u32, bytes: usize, tag: u32) -> *mut c_void {
     let place = if kind & PAGED != 0 { POOL_FLAG_PAGED } else { POOL_FLAG_NON_PAGED };
@@ -56,7 +70,44 @@ extern "win64" fn ex_free_pool(block: *mut c_void) {
     unsafe { ex_free_pool_with_tag(block, 0) };
 }
 
-/// An empty list, which asks the driver's functions for its blocks, or the pool.
+/// Properties of a lookaside list that is initialised: its functions, 0 for those of the pool, and the bytes of its structure.
+struct Lookaside {
+    allocate: usize,
+    free: usize,
+    kind: u32,
+    size: usize,
+    tag: u32,
+    bytes: usize,
+}
+
+/// A list was initialised or deleted wrongly; parameters 3 and 4 are told for a size alone.
+fn misused(violation: u64, list: *mut c_void, sizes: [u64; 2], reason: String) -> ! {
+    let parameters = [violation, list.addr() as u64, sizes[0], sizes[1]];
+    stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason))
+}
+
+/// An empty list, which asks the driver's functions for its blocks, or the pool. [debugger: 0xc4]
+fn initialize(service: &'static str, list: *mut c_void, lookaside: &Lookaside) {
+    const INITIALIZED_AGAIN: u64 = 0xca;
+    const TOO_SMALL: u64 = 0xcd;
+    let Lookaside { allocate, free, kind, size, tag, bytes } = *lookaside;
+    if size < LEAST_BYTES {
+        let reason = format!("{service} of {list:p} with blocks of {size} bytes, at least {LEAST_BYTES} are needed");
+        misused(TOO_SMALL, list, [size as u64, LEAST_BYTES as u64], reason);
+    }
+    let (driver, from) = (caller(service), calling_instruction());
+    if !on_host_stack(|| driver.lookaside_lists().initialize(list.addr(), from)) {
+        let reason = format!("{service} of {list:p}, which is initialised and not deleted");
+        misused(INITIALIZED_AGAIN, list, [0; 2], reason);
+    }
+    let or = |given: usize, own: usize| if given == 0 { own } else { given };
+    (0..bytes).for_each(|at| put(service, field(list, at), 0_u8));
+    put(service, field(list, DEPTH), [4_u16, 256]);
+    put(service, field(list, TYPE), [kind, tag, size as u32]);
+    put(service, field(list, ALLOCATE), or(allocate, ex_allocate_pool_with_tag as *const () as usize));
+    put(service, field(list, FREE), or(free, ex_free_pool as *const () as usize));
+}
+
 extern "win64" fn ex_initialize_lookaside_list(
     list: *mut c_void,
     allocate: usize,
@@ -66,29 +117,82 @@ extern "win64" fn ex_initialize_lookaside_list(
     tag: u32,
     _depth: u16,
 ) {
-    const NAME: &str = "ExInitializeNPagedLookasideList";
-    let or = |given: usize, own: usize| if given == 0 { own } else { given };
-    put(NAME, list.cast(), [0_u8; BYTES]);
-    put(NAME, field(list, DEPTH), [4_u16, 256]);
-    // Type (NonPagedPoolNx), tag, size.
-    put(NAME, field(list, TYPE), [512_u32, tag, size as u32]);
-    put(NAME, field(list, ALLOCATE), or(allocate, ex_allocate_pool_with_tag as *const () as usize));
-    put(NAME, field(list, FREE), or(free, ex_free_pool as *const () as usize));
+    let lookaside = Lookaside { allocate, free, kind: NON_PAGED_NX, size, tag, bytes: BYTES };
+    initialize("ExInitializeNPagedLookasideList", list, &lookaside);
 }
 
-/// Frees what is in the list.
-extern "win64" fn ex_delete_lookaside_list(list: *mut c_void) {
-    const NAME: &str = "ExDeleteNPagedLookasideList";
-    let own = get::<usize>(NAME, field(list, FREE)) == ex_free_pool as *const () as usize;
+extern "win64" fn ex_initialize_paged_lookaside_list(
+    list: *mut c_void,
+    allocate: usize,
+    free: usize,
+    _flags: u32,
+    size: usize,
+    tag: u32,
+    _depth: u16,
+) {
+    let lookaside = Lookaside { allocate, free, kind: PAGED, size, tag, bytes: BYTES };
+    initialize("ExInitializePagedLookasideList", list, &lookaside);
+}
+
+/// Of the two flags, which are about an allocation that fails, one may be set. [wdm: ExInitializeLookasideListEx]
+extern "win64" fn ex_initialize_lookaside_list_ex(
+    list: *mut c_void,
+    allocate: usize,
+    free: usize,
+    kind: u32,
+    flags: u32,
+    size: usize,
+    tag: u32,
+    _depth: u16,
+) -> NTSTATUS {
+    const KINDS: [u32; 3] = [0, PAGED, NON_PAGED_NX];
+    const FLAGS: u32 = 0x1 | 0x2;
+    if !KINDS.contains(&kind) {
+        return STATUS_INVALID_PARAMETER_4;
+    }
+    if flags & !FLAGS != 0 || flags == FLAGS {
+        return STATUS_INVALID_PARAMETER_5;
+    }
+    let lookaside = Lookaside { allocate, free, kind, size, tag, bytes: EX_BYTES };
+    initialize("ExInitializeLookasideListEx", list, &lookaside);
+    STATUS_SUCCESS
+}
+
+/// Frees what is in the list, by the function that the list has for it.
+fn flush(service: &'static str, list: *mut c_void) {
+    type Free = unsafe extern "win64" fn(*mut c_void, *mut c_void);
+    let free = get::<usize>(service, field(list, FREE));
     loop {
         let block = lists::pop(list.cast());
         if block.is_null() {
             return;
         }
-        if own {
-            ex_free_pool(block.cast());
-        }
+        // SAFETY: the list has the address of such a function, from the driver or from here; the older kind takes the block alone.
+        let free = unsafe { std::mem::transmute::<usize, Free>(free) };
+        // SAFETY: the block came from the list's own function.
+        unsafe { free(block.cast(), list) };
     }
+}
+
+fn delete(service: &'static str, list: *mut c_void) {
+    const UNINITIALIZED: u64 = 0xcb;
+    let driver = caller(service);
+    if !on_host_stack(|| driver.lookaside_lists().delete(list.addr())) {
+        misused(UNINITIALIZED, list, [0; 2], format!("{service} of {list:p}, which is not initialised"));
+    }
+    flush(service, list);
+}
+
+extern "win64" fn ex_delete_lookaside_list(list: *mut c_void) {
+    delete("ExDeleteNPagedLookasideList", list);
+}
+
+extern "win64" fn ex_delete_lookaside_list_ex(list: *mut c_void) {
+    delete("ExDeleteLookasideListEx", list);
+}
+
+extern "win64" fn ex_flush_lookaside_list_ex(list: *mut c_void) {
+    flush("ExFlushLookasideListEx", list);
 }
 
 #[cfg(test)]
@@ -139,8 +243,6 @@ mod tests {
 
     #[test]
     fn pool_comes_and_goes_by_the_older_functions_and_lookaside_lists() {
-        #[repr(C, align(16))]
-        struct List([u8; BYTES]);
         let driver = Driver::for_tests("pool");
         driver_call::run(&driver, "a function", || {
             let block = ex_allocate_pool_with_tag(512 | ZERO, 16, NONE);
@@ -155,6 +257,86 @@ mod tests {
         })
         .0
         .unwrap();
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[repr(C, align(16))]
+    struct List([u8; BYTES]);
+
+    fn list() -> *mut c_void {
+        Box::into_raw(Box::new(List([0; BYTES]))).cast()
+    }
+
+    fn initialize_ex(list: *mut c_void, size: usize) -> NTSTATUS {
+        ex_initialize_lookaside_list_ex(list, 0, 0, NON_PAGED_NX, 0, size, NONE, 0)
+    }
+
+    #[test]
+    fn lookaside_lists_are_initialised_once_and_deleted_once_and_left_nowhere() {
+        type Misuse = fn(*mut c_void);
+        let misuses: [(Misuse, [u64; 2]); 5] = [
+            (
+                |list| {
+                    let _ = (initialize_ex(list, 48), initialize_ex(list, 48));
+                },
+                [0xc4, 0xca],
+            ),
+            (|list| ex_delete_lookaside_list_ex(list), [0xc4, 0xcb]),
+            (
+                |list| {
+                    let _ = initialize_ex(list, 4);
+                },
+                [0xc4, 0xcd],
+            ),
+            (
+                |_| {
+                    let block = ex_allocate_pool(0, 256);
+                    let _ = initialize_ex(block.wrapping_byte_add(16), 48);
+                    ex_free_pool(block);
+                },
+                [0xc4, 0xcc],
+            ),
+            (
+                |list| {
+                    let _ = initialize_ex(list, 48);
+                },
+                [0xce, 0],
+            ),
+        ];
+        for (number, (misuse, [code, first])) in misuses.into_iter().enumerate() {
+            let (driver, list) = (Driver::for_tests("lists"), list());
+            driver_call::run(&driver, "a function", || misuse(list));
+            driver.check_unloaded();
+            let bugcheck = driver.verifier().bugcheck().expect("the machine stops");
+            let first = if code == 0xce { list.addr() as u64 } else { first };
+            assert_eq!([u64::from(bugcheck.code), bugcheck.parameters[0]], [code, first], "{number}: {bugcheck}");
+        }
+    }
+
+    #[test]
+    fn a_lookaside_list_gives_its_blocks_to_the_function_that_frees_them_and_refuses_what_it_does_not_know() {
+        static FREED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        unsafe extern "win64" fn free(block: *mut c_void, _list: *mut c_void) {
+            FREED.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            ex_free_pool(block);
+        }
+        let driver = Driver::for_tests("functions");
+        driver_call::run(&driver, "a function", || {
+            let list = list();
+            let of = |kind, flags| {
+                ex_initialize_lookaside_list_ex(list, 0, free as *const () as usize, kind, flags, 48, NONE, 0)
+            };
+            assert_eq!([of(7, 0), of(PAGED, 3)], [STATUS_INVALID_PARAMETER_4, STATUS_INVALID_PARAMETER_5]);
+            assert_eq!(of(PAGED, 2), STATUS_SUCCESS);
+            lists::push(list.cast(), ex_allocate_pool(0, 48).cast());
+            ex_flush_lookaside_list_ex(list);
+            lists::push(list.cast(), ex_allocate_pool(0, 48).cast());
+            ex_delete_lookaside_list_ex(list);
+        })
+        .0
+        .unwrap();
+        assert_eq!(FREED.load(std::sync::atomic::Ordering::SeqCst), 2);
         driver.check_unloaded();
         assert_eq!(driver.verifier().bugcheck(), None);
     }

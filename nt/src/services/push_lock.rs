@@ -19,6 +19,9 @@ fn push_lock_state<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicU32
     low_half(word(service, lock))
 }
 
+/// Parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION: "A driver has attempted to acquire a pushlock while APCs are enabled". [debugger: 0xc4]
+const ACQUIRED_WITH_APCS: u64 = 0xea;
+
 /// The half of a word that threads wait on.
 pub(super) fn low_half(word: &AtomicUsize) -> &AtomicU32 {
     // SAFETY: the half lies in the word, is aligned, and is accessed as an atomic here as there.
@@ -31,10 +34,16 @@ pub(super) unsafe extern "win64" fn ex_acquire_push_lock_exclusive_ex(lock: *mut
         stop(irql_too_high("ExAcquirePushLockExclusiveEx", at));
     }
     if irql::current() < APC_LEVEL && !driver_call::in_critical_region() {
-        stop(Bugcheck::fatal("push lock acquired while normal kernel APCs are enabled (KeEnterCriticalRegion first)"));
+        let reason = "push lock acquired while normal kernel APCs are enabled (KeEnterCriticalRegion first)";
+        let parameters = [ACQUIRED_WITH_APCS, u64::from(irql::current()), 0, at];
+        stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
     }
     if driver_call::holds_push_lock(lock.addr()) {
-        stop(Bugcheck::fatal("push lock acquired by the thread that holds it"));
+        stop(Bugcheck::fatal_of(
+            lock.addr(),
+            [0; 2],
+            format!("push lock {lock:p} acquired by the thread that holds it"),
+        ));
     }
     let state = push_lock_state("ExAcquirePushLockExclusiveEx", lock);
     if state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -51,7 +60,8 @@ pub(super) unsafe extern "win64" fn ex_release_push_lock_exclusive_ex(lock: *mut
         stop(irql_too_high("ExReleasePushLockExclusiveEx", lock.addr() as u64));
     }
     if !driver_call::drop_push_lock(lock.addr()) {
-        stop(Bugcheck::fatal("push lock released by a thread that does not hold it"));
+        let reason = format!("push lock {lock:p} released by a thread that does not hold it");
+        stop(Bugcheck::fatal_of(lock.addr(), [0; 2], reason));
     }
     let state = push_lock_state("ExReleasePushLockExclusiveEx", lock);
     if state.swap(FREE, Ordering::Release) == WAITED_FOR {

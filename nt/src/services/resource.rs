@@ -10,17 +10,18 @@ use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 
 use super::memory::put;
 use super::{
-    STOP_CHECK, caller, check_stopped, irql_too_high, ke_enter_critical_region, ke_leave_critical_region, thread_token,
+    STOP_CHECK, caller, check_stopped, irql_above, irql_too_high, ke_enter_critical_region, ke_leave_critical_region,
+    thread_token,
 };
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Driver, Export};
-use crate::driver_call::{self, on_host_stack, stop};
+use crate::driver_call::{self, calling_instruction, on_host_stack, stop};
 use crate::irql;
 use crate::resource::{Acquired, ThreadToken, Wanted};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("ExInitializeResourceLite", || ex_initialize_resource as *const () as usize),
-    ("ExReinitializeResourceLite", || ex_initialize_resource as *const () as usize),
+    ("ExReinitializeResourceLite", || ex_reinitialize_resource as *const () as usize),
     ("ExDeleteResourceLite", || ex_delete_resource as *const () as usize),
     ("ExAcquireResourceExclusiveLite", || ex_acquire_exclusive as *const () as usize),
     ("ExAcquireResourceSharedLite", || ex_acquire_shared as *const () as usize),
@@ -44,16 +45,27 @@ const RESOURCE_BYTES: usize = 104;
 const ACQUIRED_WITH_APCS: u64 = 0x37;
 const RELEASED_WITH_APCS: u64 = 0x38;
 const SELF_DEADLOCK: u64 = 0x1000;
+/// The same: an address that is not aligned; initialised again; deleted without having been initialised; acquired or released so; deleted while a thread has it.
+const UNALIGNED: u64 = 0x3d;
+const INITIALIZED_AGAIN: u64 = 0xd0;
+const NOTHING_TO_DELETE: u64 = 0xd1;
+const UNINITIALIZED: u64 = 0x1002;
+const DELETED_WHILE_OWNED: u64 = 0x100b;
 
 fn verifier(violation: u64, resource: *mut c_void, reason: String) -> ! {
     let parameters = [violation, u64::from(irql::current()), 0, resource.addr() as u64];
     stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason))
 }
 
-fn unknown(service: &str, resource: *mut c_void) -> ! {
-    stop(Bugcheck::fatal(format!(
-        "{service} of {resource:p}, which ExInitializeResourceLite has not made or ExDeleteResourceLite has deleted"
-    )))
+/// As [`verifier`], of a violation whose second parameter is the resource.
+fn misused(violation: u64, resource: *mut c_void, reason: String) -> ! {
+    let parameters = [violation, resource.addr() as u64, 0, 0];
+    stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason))
+}
+
+fn unknown(service: &str, resource: *mut c_void, violation: u64) -> ! {
+    let which = "which ExInitializeResourceLite has not made or ExDeleteResourceLite has deleted";
+    misused(violation, resource, format!("{service} of {resource:p}, {which}"))
 }
 
 /// The caller, at a level and in a region where a resource may change hands.
@@ -69,14 +81,33 @@ fn checked(service: &'static str, resource: *mut c_void, violation: u64) -> Arc<
     caller(service)
 }
 
+/// True if there was none at the address.
+fn initialize(service: &'static str, resource: *mut c_void) -> bool {
+    if irql::current() > DISPATCH_LEVEL {
+        stop(irql_above(service, resource.addr() as u64, DISPATCH_LEVEL));
+    }
+    if !resource.addr().is_multiple_of(8) {
+        verifier(UNALIGNED, resource, format!("{service} of {resource:p}: it is aligned to 8 bytes"));
+    }
+    put(service, resource.cast(), [0_u8; RESOURCE_BYTES]);
+    let (driver, from) = (caller(service), calling_instruction());
+    on_host_stack(|| driver.resources().initialize(resource.addr(), from))
+}
+
 extern "win64" fn ex_initialize_resource(resource: *mut c_void) -> NTSTATUS {
     const NAME: &str = "ExInitializeResourceLite";
-    if irql::current() > DISPATCH_LEVEL || !resource.addr().is_multiple_of(8) {
-        stop(Bugcheck::fatal(format!("{NAME} of {resource:p} at IRQL {}: it is aligned to 8 bytes", irql::current())));
+    if !initialize(NAME, resource) {
+        misused(INITIALIZED_AGAIN, resource, format!("{NAME} of {resource:p}, which is initialised and not deleted"));
     }
-    put(NAME, resource.cast(), [0_u8; RESOURCE_BYTES]);
-    let driver = caller(NAME);
-    on_host_stack(|| driver.resources().initialize(resource.addr()));
+    STATUS_SUCCESS
+}
+
+/// Of a resource that is initialised. [wdm: ExReinitializeResourceLite]
+extern "win64" fn ex_reinitialize_resource(resource: *mut c_void) -> NTSTATUS {
+    const NAME: &str = "ExReinitializeResourceLite";
+    if initialize(NAME, resource) {
+        unknown(NAME, resource, UNINITIALIZED);
+    }
     STATUS_SUCCESS
 }
 
@@ -85,8 +116,11 @@ extern "win64" fn ex_delete_resource(resource: *mut c_void) -> NTSTATUS {
     let driver = caller(NAME);
     match on_host_stack(|| driver.resources().delete(resource.addr())) {
         Some(true) => STATUS_SUCCESS,
-        Some(false) => stop(Bugcheck::fatal(format!("{NAME} of {resource:p}, which a thread has or waits for"))),
-        None => unknown(NAME, resource),
+        Some(false) => {
+            let reason = format!("{NAME} of {resource:p}, which a thread has or waits for");
+            misused(DELETED_WHILE_OWNED, resource, reason);
+        }
+        None => unknown(NAME, resource, NOTHING_TO_DELETE),
     }
 }
 
@@ -106,9 +140,9 @@ fn acquire(service: &'static str, resource: *mut c_void, wanted: Wanted, wait: u
             Acquired::Never if wait == 0 => return 0,
             Acquired::Never => {
                 let reason = format!("{service} by a thread that shares the resource, which never gets it alone");
-                verifier(SELF_DEADLOCK, resource, reason);
+                misused(SELF_DEADLOCK, resource, reason);
             }
-            Acquired::Unknown => unknown(service, resource),
+            Acquired::Unknown => unknown(service, resource, UNINITIALIZED),
         }
     }
 }
@@ -187,7 +221,7 @@ fn held(service: &'static str, resource: *mut c_void) -> (u32, u32) {
     }
     let driver = caller(service);
     let held = on_host_stack(|| driver.resources().held_by(resource.addr(), thread_token()));
-    held.unwrap_or_else(|| unknown(service, resource))
+    held.unwrap_or_else(|| unknown(service, resource, UNINITIALIZED))
 }
 
 /// TRUE if the thread has it alone.
@@ -291,47 +325,62 @@ mod tests {
         .unwrap();
     }
 
-    #[test]
-    fn what_breaks_the_rules_of_resources_stops_the_machine() {
-        type Mistake = fn(*mut c_void);
-        let mistakes: [(Mistake, u32, Option<u64>); 6] = [
-            (|resource| assert_eq!(ex_acquire_shared(resource, 1), 1), 0xc4, Some(ACQUIRED_WITH_APCS)),
-            (|resource| ex_release(resource), 0xc4, Some(RELEASED_WITH_APCS)),
-            (|resource| in_region(|| ex_release(resource)), 0xe3, None),
-            (
-                |resource| {
-                    in_region(|| {
-                        ex_acquire_shared(resource, 1);
-                        ex_acquire_exclusive(resource, 1)
-                    });
-                },
-                0xc4,
-                Some(SELF_DEADLOCK),
-            ),
-            (
-                |resource| {
-                    in_region(|| ex_acquire_exclusive(resource, 1));
-                    let _ = ex_delete_resource(resource);
-                },
-                0x113,
-                None,
-            ),
-            (
-                |resource| {
-                    let _ = ex_delete_resource(resource);
-                    in_region(|| ex_acquire_exclusive(resource, 1));
-                },
-                0x113,
-                None,
-            ),
-        ];
-        for (number, (mistake, code, first)) in mistakes.into_iter().enumerate() {
+    /// A mistake, the bug check that it is, and parameter 1 of that.
+    type Mistake = (fn(*mut c_void), u32, Option<u64>);
+
+    fn expect(mistakes: &[Mistake]) {
+        for (number, (mistake, code, first)) in mistakes.iter().enumerate() {
             let driver = Driver::for_tests("breaker");
             assert!(run(&driver, mistake).is_none(), "{number}");
             let bugcheck = driver.verifier().bugcheck().unwrap();
-            assert_eq!(bugcheck.code, code, "{number}: {bugcheck}");
+            assert_eq!(bugcheck.code, *code, "{number}: {bugcheck}");
             assert!(first.is_none_or(|first| bugcheck.parameters[0] == first), "{number}: {bugcheck}");
         }
+    }
+
+    #[test]
+    fn a_resource_is_aligned_initialised_once_and_deleted_once() {
+        let again = |resource| {
+            let _ = ex_initialize_resource(resource);
+        };
+        let unaligned = |resource: *mut c_void| {
+            let _ = ex_initialize_resource(resource.wrapping_byte_add(4));
+        };
+        let deleted_again = |resource| {
+            let _ = ex_delete_resource(resource);
+            let _ = ex_delete_resource(resource);
+        };
+        let deleted = |resource| {
+            let _ = ex_delete_resource(resource);
+            in_region(|| ex_acquire_exclusive(resource, 1));
+        };
+        expect(&[
+            (again, 0xc4, Some(INITIALIZED_AGAIN)),
+            (unaligned, 0xc4, Some(UNALIGNED)),
+            (deleted_again, 0xc4, Some(NOTHING_TO_DELETE)),
+            (deleted, 0xc4, Some(UNINITIALIZED)),
+        ]);
+    }
+
+    #[test]
+    fn what_breaks_the_rules_of_resources_stops_the_machine() {
+        let upgrades = |resource| {
+            in_region(|| {
+                ex_acquire_shared(resource, 1);
+                ex_acquire_exclusive(resource, 1)
+            });
+        };
+        let deletes = |resource| {
+            in_region(|| ex_acquire_exclusive(resource, 1));
+            let _ = ex_delete_resource(resource);
+        };
+        expect(&[
+            (|resource| assert_eq!(ex_acquire_shared(resource, 1), 1), 0xc4, Some(ACQUIRED_WITH_APCS)),
+            (|resource| ex_release(resource), 0xc4, Some(RELEASED_WITH_APCS)),
+            (|resource| in_region(|| ex_release(resource)), 0xe3, None),
+            (upgrades, 0xc4, Some(SELF_DEADLOCK)),
+            (deletes, 0xc4, Some(DELETED_WHILE_OWNED)),
+        ]);
     }
 
     #[test]
@@ -340,6 +389,7 @@ mod tests {
         run(&driver, |_| ()).unwrap();
         driver.check_unloaded();
         let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!(bugcheck.code, 0xce);
         assert!(bugcheck.reason.contains("1 executive resource(s) not deleted"), "{bugcheck}");
     }
 }

@@ -42,7 +42,8 @@ fn after_run_down<'a>(service: &'static str, reference: *mut usize) -> &'a Atomi
     if found != RUN_DOWN {
         let (count, begun) = (found / ONE, found & RUN_DOWN != 0);
         let told = if begun { "whose run down waits for" } else { "which was not run down, with" };
-        stop(Bugcheck::fatal(format!("{service} of {reference:p}, {told} {count} instance(s) of protection")));
+        let reason = format!("{service} of {reference:p}, {told} {count} instance(s) of protection");
+        stop(Bugcheck::fatal_of(reference.addr(), [count as u64, found as u64], reason));
     }
     state
 }
@@ -83,7 +84,8 @@ fn release(service: &'static str, reference: *mut usize, count: usize) {
         Ok(_) => wake(low_half(state), i32::MAX),
         Err(found) => {
             let held = found / ONE;
-            stop(Bugcheck::fatal(format!("{service} of {count} instance(s) of {reference:p}, which has {held}")));
+            let reason = format!("{service} of {count} instance(s) of {reference:p}, which has {held}");
+            stop(Bugcheck::fatal_of(reference.addr(), [held as u64, count as u64], reason));
         }
     }
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 use wddm_ddi::types::KIRQL;
 
+use super::dispatcher;
 use super::memory::{field, get, put};
-use super::{check_stopped, irql_too_high, ke_release_spin_lock, thread_token, word};
+use super::{check_stopped, ke_release_spin_lock, thread_token, word};
 use crate::bugcheck::Bugcheck;
 use crate::calls;
 use crate::driver::Export;
@@ -37,10 +38,14 @@ pub(super) const EXPORTS: &[Export] = &[
     ("KeTryToAcquireGuardedMutex", || ex_try_to_acquire_fast_mutex as *const () as usize),
 ];
 
+/// Parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION: a thread waits for itself. [debugger: 0xc4]
+const SELF_DEADLOCK: u64 = 0x1000;
+
 /// Offsets of KLOCK_QUEUE_HANDLE and FAST_MUTEX. [wdm]
 const QUEUE_LOCK: usize = 8;
 const QUEUE_IRQL: usize = 16;
 const MUTEX_OWNER: usize = 8;
+const MUTEX_EVENT: usize = 24;
 const MUTEX_IRQL: usize = 48;
 const MUTEX_BYTES: usize = 56;
 
@@ -59,7 +64,7 @@ pub(super) fn raise_and_acquire(service: &'static str, lock: *mut usize, site: *
     if level > DISPATCH_LEVEL {
         stop(Bugcheck::new(
             Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-            [0x40, u64::from(level), lock.addr() as u64, 0],
+            [0x42, u64::from(level), lock.addr() as u64, 0],
             format!("spin lock acquired at IRQL {level}, at most DISPATCH_LEVEL is allowed"),
         ));
     }
@@ -148,20 +153,20 @@ fn require_dispatch(service: &'static str, violation: u64, lock: *mut usize) {
 with_call_site!(fn ke_acquire_spin_lock_at_dpc_level(_lock: *mut usize) -> () => acquire_at_dpc_level);
 extern "win64" fn acquire_at_dpc_level(lock: *mut usize, _: usize, _: usize, site: *const CallSite) {
     const NAME: &str = "KeAcquireSpinLockAtDpcLevel";
-    require_dispatch(NAME, 0x41, lock);
+    require_dispatch(NAME, 0x40, lock);
     acquire_at(NAME, lock, site);
 }
 
 extern "win64" fn ke_release_spin_lock_from_dpc_level(lock: *mut usize) {
     const NAME: &str = "KeReleaseSpinLockFromDpcLevel";
-    require_dispatch(NAME, 0x32, lock);
+    require_dispatch(NAME, 0x41, lock);
     release(NAME, lock);
 }
 
 with_call_site!(fn ke_try_to_acquire_spin_lock(_lock: *mut usize) -> u8 => try_to_acquire);
 extern "win64" fn try_to_acquire(lock: *mut usize, _: usize, _: usize, site: *const CallSite) -> u8 {
     const NAME: &str = "KeTryToAcquireSpinLockAtDpcLevel";
-    require_dispatch(NAME, 0x41, lock);
+    require_dispatch(NAME, 0x40, lock);
     let acquired = try_acquire(NAME, lock);
     if acquired {
         note(lock, site);
@@ -197,7 +202,7 @@ extern "win64" fn acquire_in_stack_at_dpc_level(
     site: *const CallSite,
 ) {
     const NAME: &str = "KeAcquireInStackQueuedSpinLockAtDpcLevel";
-    require_dispatch(NAME, 0x41, lock);
+    require_dispatch(NAME, 0x40, lock);
     acquire_at(NAME, lock, site);
     put(NAME, field(handle, QUEUE_LOCK), lock);
 }
@@ -245,13 +250,23 @@ extern "win64" fn ke_initialize_guarded_mutex(mutex: *mut c_void) {
     const NAME: &str = "KeInitializeGuardedMutex";
     put(NAME, mutex.cast(), [0_u8; MUTEX_BYTES]);
     put(NAME, mutex.cast(), 1_i32);
+    dispatcher::ke_initialize_event(field(mutex, MUTEX_EVENT), 1, 0);
+}
+
+/// Stops the machine unless the event of the mutex is initialised, which both ways to initialise a mutex do. [wdm: ExInitializeFastMutex]
+fn require_mutex(service: &'static str, mutex: *mut c_void) {
+    if !dispatcher::is_event(service, field(mutex, MUTEX_EVENT)) {
+        dispatcher::uninitialized(service, mutex, "ExInitializeFastMutex");
+    }
 }
 
 extern "win64" fn ex_acquire_fast_mutex(mutex: *mut c_void) {
     const NAME: &str = "ExAcquireFastMutex";
     while ex_try_to_acquire_fast_mutex(mutex) == 0 {
         if get::<usize>(NAME, owner(mutex)) == thread_token() {
-            stop(Bugcheck::fatal(format!("{NAME} by the thread that holds the mutex, which never gets it")));
+            let reason = format!("{NAME} of {mutex:p} by the thread that holds the mutex, which never gets it");
+            let parameters = [SELF_DEADLOCK, mutex.addr() as u64, 0, 0];
+            stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
         }
         on_host_stack(|| std::thread::sleep(std::time::Duration::from_micros(50)));
         check_stopped();
@@ -263,8 +278,11 @@ extern "win64" fn ex_try_to_acquire_fast_mutex(mutex: *mut c_void) -> u8 {
     const NAME: &str = "ExTryToAcquireFastMutex";
     let level = irql::current();
     if level > APC_LEVEL {
-        stop(irql_too_high(NAME, mutex.addr() as u64));
+        let reason = format!("{NAME} at IRQL {level}, at most APC_LEVEL is allowed");
+        let parameters = [0x33, u64::from(level), mutex.addr() as u64, 0];
+        stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
     }
+    require_mutex(NAME, mutex);
     let acquired = try_acquire(NAME, owner(mutex));
     if acquired {
         irql::set(APC_LEVEL);
@@ -285,6 +303,7 @@ extern "win64" fn ex_release_fast_mutex(mutex: *mut c_void) {
             reason,
         ));
     }
+    require_mutex(NAME, mutex);
     let level: u32 = get(NAME, field(mutex, MUTEX_IRQL));
     put(NAME, mutex.cast(), 1_i32);
     release(NAME, owner(mutex));
@@ -397,6 +416,16 @@ mod tests {
             ex_acquire_fast_mutex(mutex);
             ex_acquire_fast_mutex(mutex);
         });
-        assert_eq!(twice.code, 0x113);
+        assert_eq!((twice.code, twice.parameters[..2].to_vec()), (0xc4, vec![SELF_DEADLOCK, mutex.addr() as u64]));
+        let above = stops(|| {
+            irql::set(DISPATCH_LEVEL);
+            ex_acquire_fast_mutex(mutex);
+        });
+        assert_eq!(above.parameters[..2], [0x33, 2]);
+        for fill in [0, 0xa5] {
+            let never = Box::into_raw(Box::new(Object([fill; MUTEX_BYTES]))).cast();
+            let bugcheck = stops(|| ex_acquire_fast_mutex(never));
+            assert_eq!(bugcheck.parameters[..2], [0x1002, never.addr() as u64], "{bugcheck}");
+        }
     }
 }

@@ -11,13 +11,13 @@ use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_SUCCESS};
 use wddm_ddi::types::{HANDLE, LARGE_INTEGER};
 
-use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, moment};
+use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, moment, require_kind};
 use super::memory::{field, get, put, put_if, try_get, try_put};
 use super::{STOP_CHECK, caller, check_stopped, passive_caller, require_passive};
 use crate::bugcheck::Bugcheck;
-use crate::deferred::{Deferred, QueuedDpc, ThreadObject};
+use crate::deferred::{Deferred, QueuedDpc, Routine, SetTimer, ThreadObject};
 use crate::driver::{Driver, Export};
-use crate::driver_call::{self, on_host_stack, stop};
+use crate::driver_call::{self, calling_instruction, on_host_stack, stop};
 use crate::irql::{self, RaisedSection};
 
 pub(super) const EXPORTS: &[Export] = &[
@@ -49,7 +49,7 @@ const DPC_ROUTINE: usize = 24;
 const DPC_ARGUMENTS: usize = 40;
 const TIMER_DPC: usize = 48;
 const TIMER_PERIOD: usize = 60;
-const TIMER_WORDS: u8 = 16;
+pub(super) const TIMER_WORDS: u8 = 16;
 const SIGNAL_STATE: usize = 4;
 /// DpcObject of KOBJECTS, and the importance of most DPCs.
 const DPC_OBJECT: u8 = 0x13;
@@ -69,26 +69,27 @@ pub(super) fn pointer(number: usize) -> *mut c_void {
 /// Runs a function of the driver on a thread of its own; false if there is none. The driver and its image stay until it has ended.
 pub(super) fn spawn(
     driver: &Arc<Driver>,
-    name: &'static str,
+    routine: Routine,
     object: Arc<ThreadObject>,
     call: impl FnOnce() + Send + 'static,
 ) -> bool {
     let driver = Arc::clone(driver);
-    driver.deferred().lock().threads += 1;
+    let name = routine.kind;
+    let number = driver.deferred().lock().begin(routine);
     let running = Arc::clone(&driver);
     let thread = std::thread::Builder::new().name("driver".into()).spawn(move || {
         dispatcher::become_thread(&object);
         let (_, leftovers) = driver_call::run_thread(&running, name, call);
         leftovers.check(name, running.verifier());
         // Whoever sees the end may unload the driver.
-        running.deferred().lock().threads -= 1;
+        running.deferred().lock().threads.remove(&number);
         dispatcher::change(name, || {
             object.end();
             Ok(())
         });
     });
     if thread.is_err() {
-        driver.deferred().lock().threads -= 1;
+        driver.deferred().lock().threads.remove(&number);
     }
     thread.is_ok()
 }
@@ -110,10 +111,11 @@ extern "win64" fn ps_create_system_thread(
     let thread = Arc::clone(&object);
     let (opened, started) = on_host_stack(|| {
         let opened = driver.deferred().lock().open(Arc::clone(&object));
+        let routine = Routine { kind: SYSTEM_THREAD, address: start };
         // SAFETY: the driver gave the address as that of such a function.
         let start = unsafe { std::mem::transmute::<usize, Start>(start) };
         // SAFETY: the driver gave function and argument for each other.
-        (opened, spawn(&driver, SYSTEM_THREAD, thread, move || unsafe { start(pointer(context)) }))
+        (opened, spawn(&driver, routine, thread, move || unsafe { start(pointer(context)) }))
     });
     if !started {
         on_host_stack(|| driver.deferred().lock().close(opened));
@@ -227,15 +229,15 @@ fn carry_out(driver: &Weak<Driver>, deferred: &Deferred) {
             return;
         }
         let now = Instant::now();
-        let due = state.timers.iter().find(|(_, (at, _))| *at <= now).map(|(timer, when)| (*timer, *when));
-        if let Some((timer, (at, period))) = due {
-            match period {
-                Some(period) => state.timers.insert(timer, (at + period, Some(period))),
+        let due = state.timers.iter().find(|(_, timer)| timer.due <= now).map(|(timer, set)| (*timer, *set));
+        if let Some((timer, set)) = due {
+            match set.period {
+                Some(period) => state.timers.insert(timer, SetTimer { due: set.due + period, ..set }),
                 None => state.timers.remove(&timer),
             };
             drop(state);
             let Some(driver) = driver.upgrade() else { return };
-            expire(&driver, timer);
+            expire(&driver, timer, set.from);
         } else if let Some(dpc) = state.next_dpc() {
             state.running = Some(dpc);
             drop(state);
@@ -244,7 +246,7 @@ fn carry_out(driver: &Weak<Driver>, deferred: &Deferred) {
             deferred.lock().running = None;
             deferred.notify();
         } else {
-            let next = state.timers.values().map(|(at, _)| at.saturating_duration_since(now)).min();
+            let next = state.timers.values().map(|timer| timer.due.saturating_duration_since(now)).min();
             // Nobody tells when the level of another thread falls.
             let most = if state.dpcs.is_empty() { Duration::from_secs(1) } else { LEVEL_CHECK };
             drop(deferred.wait(state, next.map_or(most, |next| next.min(most))));
@@ -252,7 +254,8 @@ fn carry_out(driver: &Weak<Driver>, deferred: &Deferred) {
     }
 }
 
-fn expire(driver: &Arc<Driver>, timer: usize) {
+/// A timer that was set at the instruction `from` has expired.
+fn expire(driver: &Arc<Driver>, timer: usize, from: usize) {
     let at = pointer(timer);
     let dpc = try_put(field(at, SIGNAL_STATE), 1_i32).and_then(|()| try_get::<usize>(field(at, TIMER_DPC)));
     match dpc {
@@ -260,12 +263,13 @@ fn expire(driver: &Arc<Driver>, timer: usize) {
             // Whoever waits for the timer looks again.
             dispatcher::change("a timer", || Ok(()));
             if dpc != 0 {
-                queue(driver, dpc);
+                queue(driver, dpc, from);
             }
         }
         Err(_) => {
-            let reason = format!("timer {timer:#x} expired, and its memory is not there any more");
-            driver.verifier().raise(Bugcheck::new(Bugcheck::TIMER_OR_DPC_INVALID, [0, timer as u64, 0, 0], reason));
+            let reason = format!("timer {timer:#x} expired, and its memory is not there any more; it was set");
+            let bugcheck = Bugcheck::new(Bugcheck::TIMER_OR_DPC_INVALID, [0, timer as u64, 0, 0], reason);
+            driver.verifier().raise(bugcheck.at(driver.place(from)));
         }
     }
 }
@@ -294,12 +298,12 @@ fn run_dpc(driver: &Arc<Driver>, dpc: usize) {
 
 /// True if the DPC was not in the queue, which it is now. It runs on the processor of the calling thread, and so not before the level of that is below DISPATCH_LEVEL.
 /// [kernel: organization of DPC queues]
-fn queue(driver: &Arc<Driver>, dpc: usize) -> bool {
+fn queue(driver: &Arc<Driver>, dpc: usize, from: usize) -> bool {
     ensure_worker(driver);
     let mut state = driver.deferred().lock();
     let new = !state.is_queued(dpc);
     if new {
-        state.dpcs.push_back(QueuedDpc { address: dpc, section: RaisedSection::current() });
+        state.dpcs.push_back(QueuedDpc { address: dpc, from, section: RaisedSection::current() });
     }
     drop(state);
     driver.deferred().notify();
@@ -313,8 +317,10 @@ extern "win64" fn ke_insert_queue_dpc(dpc: *mut c_void, first: usize, second: us
     if on_host_stack(|| driver.deferred().lock().is_queued(number)) {
         return 0;
     }
+    require_kind(NAME, dpc, &[(DPC_OBJECT, None)], "KeInitializeDpc");
     put(NAME, field(dpc, DPC_ARGUMENTS), [first, second]);
-    on_host_stack(|| queue(&driver, number)).into()
+    let from = calling_instruction();
+    on_host_stack(|| queue(&driver, number, from)).into()
 }
 
 extern "win64" fn ke_remove_queue_dpc(dpc: *mut c_void) -> u8 {
@@ -370,11 +376,19 @@ extern "win64" fn ke_set_coalescable_timer(
     ke_set_timer_ex(timer, due, period as i32, dpc)
 }
 
+/// Stops the machine unless KeInitializeTimer has made the timer.
+fn require_timer(service: &'static str, timer: *mut c_void) {
+    let kinds = [NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER].map(|kind| (kind, Some(TIMER_WORDS)));
+    require_kind(service, timer, &kinds, "KeInitializeTimer");
+}
+
 /// TRUE if the timer was set already, which it then is anew.
 extern "win64" fn ke_set_timer_ex(timer: *mut c_void, due: LARGE_INTEGER, period: i32, dpc: usize) -> u8 {
     const NAME: &str = "KeSetTimerEx";
     let driver = caller(NAME);
     let number = timer.expose_provenance();
+    require_timer(NAME, timer);
+    let from = calling_instruction();
     on_host_stack(|| driver.deferred().lock().timers.remove(&number));
     put(NAME, field(timer, SIGNAL_STATE), 0_i32);
     put(NAME, field(timer, TIMER_DPC), dpc);
@@ -382,7 +396,8 @@ extern "win64" fn ke_set_timer_ex(timer: *mut c_void, due: LARGE_INTEGER, period
     let every = u64::try_from(period).ok().filter(|period| *period != 0).map(Duration::from_millis);
     let was_set = set_timer_flag(NAME, timer, true);
     on_host_stack(|| {
-        driver.deferred().lock().timers.insert(number, (moment(due.QuadPart), every));
+        let set = SetTimer { due: moment(due.QuadPart), period: every, from };
+        driver.deferred().lock().timers.insert(number, set);
         ensure_worker(&driver);
         driver.deferred().notify();
     });
@@ -401,177 +416,12 @@ fn set_timer_flag(service: &'static str, timer: *mut c_void, set: bool) -> u8 {
 extern "win64" fn ke_cancel_timer(timer: *mut c_void) -> u8 {
     const NAME: &str = "KeCancelTimer";
     let driver = caller(NAME);
+    require_timer(NAME, timer);
     let was_set = on_host_stack(|| driver.deferred().lock().timers.remove(&timer.addr()).is_some());
     set_timer_flag(NAME, timer, false);
     was_set.into()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    #[repr(C, align(8))]
-    struct Object([u8; 64]);
-
-    fn object() -> *mut c_void {
-        Box::into_raw(Box::new(Object([0xcc; 64]))).cast()
-    }
-
-    fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> R {
-        driver_call::run(driver, "a function", call).0.unwrap()
-    }
-
-    unsafe extern "win64" fn count(counter: *mut c_void) {
-        // SAFETY: the tests pass a counter that lives.
-        let counter = unsafe { &*counter.cast::<AtomicUsize>() };
-        counter.fetch_add(1, Ordering::SeqCst);
-    }
-
-    unsafe extern "win64" fn count_at_dispatch(_: *mut c_void, counter: *mut c_void, by: *mut c_void, _: *mut c_void) {
-        // SAFETY: as above.
-        let counter = unsafe { &*counter.cast::<AtomicUsize>() };
-        counter.fetch_add(by.addr() + 100 * usize::from(irql::current()), Ordering::SeqCst);
-    }
-
-    fn counter() -> &'static AtomicUsize {
-        Box::leak(Box::new(AtomicUsize::new(0)))
-    }
-
-    fn at(counter: &'static AtomicUsize) -> *mut c_void {
-        std::ptr::from_ref(counter).cast_mut().cast()
-    }
-
-    /// The handle of a system thread that counts.
-    fn counting(counter: &'static AtomicUsize) -> *mut c_void {
-        let (mut handle, none) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let start = count as *const () as usize;
-        let status = ps_create_system_thread(&raw mut handle, 0, none, none, none.cast(), start, at(counter));
-        assert_eq!(status, STATUS_SUCCESS);
-        handle
-    }
-
-    #[test]
-    fn a_thread_that_is_not_the_drivers_own_cannot_be_ended_by_it() {
-        let driver = Driver::for_tests("entry");
-        driver_call::run(&driver, "DriverEntry", || ps_terminate_system_thread(STATUS_SUCCESS));
-        let bugcheck = driver.verifier().bugcheck().expect("the machine says why it has stopped");
-        assert!(bugcheck.reason.contains("PsTerminateSystemThread in DriverEntry"), "{bugcheck}");
-    }
-
-    #[test]
-    fn a_system_thread_is_waited_for_by_its_object() {
-        let driver = Driver::for_tests("threads");
-        let counter = counter();
-        run(&driver, || {
-            let (mut thread, none, handle) = (std::ptr::null_mut(), std::ptr::null_mut(), counting(counter));
-            let status = ob_reference_object_by_handle(handle, 0, none, 0, &raw mut thread, none);
-            assert_eq!(status, STATUS_SUCCESS);
-            assert!(driver.deferred().lock().close(handle.addr()));
-            let ended = dispatcher::wait_for_tests(thread);
-            assert_eq!((ended, counter.load(Ordering::SeqCst)), (STATUS_SUCCESS, 1));
-            assert_eq!(driver.deferred().lock().dereference(thread.addr()), Some(0));
-        });
-        assert_eq!(driver.verifier().bugcheck(), None);
-    }
-
-    #[test]
-    fn a_thread_is_waited_for_by_its_handle_and_a_tag_changes_nothing() {
-        let driver = Driver::for_tests("handles");
-        let counter = counter();
-        run(&driver, || {
-            let (mut thread, none, handle) = (std::ptr::null_mut(), std::ptr::null_mut(), counting(counter));
-            let status = ob_reference_object_by_handle_with_tag(handle, 0, none, 0, 7, &raw mut thread, none);
-            assert_eq!((status, driver.deferred().lock().reference(thread.addr())), (STATUS_SUCCESS, Some(2)));
-            let waited = zw_wait_for_single_object(handle, 0, std::ptr::null());
-            assert_eq!((waited, counter.load(Ordering::SeqCst)), (STATUS_SUCCESS, 1));
-            let mut state = driver.deferred().lock();
-            assert_eq!((state.dereference(thread.addr()), state.dereference(thread.addr())), (Some(1), Some(0)));
-            assert!(state.close(handle.addr()));
-            drop(state);
-            let waited = zw_wait_for_single_object(handle, 0, std::ptr::null());
-            assert_eq!(waited, STATUS_INVALID_HANDLE, "of a handle that is closed");
-        });
-        assert_eq!(driver.verifier().bugcheck(), None);
-    }
-
-    #[test]
-    fn a_dpc_is_queued_once_and_runs_at_dispatch_level() {
-        let driver = Driver::for_tests("dpcs");
-        let (counter, dpc) = (counter(), object());
-        run(&driver, || {
-            ke_initialize_dpc(dpc, count_at_dispatch as *const () as usize, at(counter).expose_provenance());
-            assert_eq!(ke_insert_queue_dpc(dpc, 7, 0), 1);
-            ke_flush_queued_dpcs();
-            assert_eq!(counter.load(Ordering::SeqCst), 207);
-            assert_eq!(ke_remove_queue_dpc(dpc), 0);
-        });
-    }
-
-    #[test]
-    fn a_dpc_that_is_queued_at_dispatch_level_runs_when_the_level_falls_below_it() {
-        let driver = Driver::for_tests("raised");
-        let (raised, other, dpcs) = (counter(), counter(), [object(), object()].map(|dpc| dpc.expose_provenance()));
-        let begin = |dpc, counter| {
-            let dpc = pointer(dpc);
-            ke_initialize_dpc(dpc, count_at_dispatch as *const () as usize, at(counter).expose_provenance());
-            assert_eq!(ke_insert_queue_dpc(dpc, 1, 0), 1);
-        };
-        run(&driver, || {
-            irql::set(DISPATCH_LEVEL);
-            begin(dpcs[0], raised);
-            // One of another processor, which comes behind it in the queue, has run.
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    run(&driver, || {
-                        begin(dpcs[1], other);
-                        while other.load(Ordering::SeqCst) == 0 {
-                            std::thread::yield_now();
-                        }
-                    });
-                });
-            });
-            assert_eq!(raised.load(Ordering::SeqCst), 0, "the level is still DISPATCH_LEVEL");
-            assert_eq!(ke_insert_queue_dpc(pointer(dpcs[0]), 1, 0), 0, "it is in the queue");
-            irql::set(irql::DEVICE_LEVEL);
-            irql::set(DISPATCH_LEVEL);
-            assert_eq!(raised.load(Ordering::SeqCst), 0, "the level was never below");
-            irql::set(0);
-            ke_flush_queued_dpcs();
-            assert_eq!(raised.load(Ordering::SeqCst), 201);
-        });
-        assert_eq!(driver.verifier().bugcheck(), None);
-    }
-
-    #[test]
-    fn a_timer_queues_its_dpc_and_ends_waits_and_one_that_is_cancelled_does_not() {
-        let driver = Driver::for_tests("timers");
-        let (counter, dpc, timer) = (counter(), object(), object());
-        run(&driver, || {
-            ke_initialize_dpc(dpc, count_at_dispatch as *const () as usize, at(counter).expose_provenance());
-            ke_initialize_timer(timer);
-            let far = LARGE_INTEGER { QuadPart: -10_000_000_000 };
-            assert_eq!([ke_set_timer(timer, far, 0), ke_set_timer(timer, far, 0)], [0, 1]);
-            assert_eq!([ke_cancel_timer(timer), ke_cancel_timer(timer)], [1, 0]);
-            ke_set_timer(timer, LARGE_INTEGER { QuadPart: -10 }, dpc.expose_provenance());
-            assert_eq!(dispatcher::wait_for_tests(timer), STATUS_SUCCESS);
-            while counter.load(Ordering::SeqCst) == 0 {
-                std::thread::yield_now();
-            }
-            ke_flush_queued_dpcs();
-            assert_eq!(ke_cancel_timer(timer), 0, "it has expired");
-        });
-    }
-
-    #[test]
-    fn a_driver_that_leaves_a_timer_set_is_found_when_it_is_unloaded() {
-        let driver = Driver::for_tests("leaves");
-        let timer = object();
-        run(&driver, || {
-            ke_initialize_timer(timer);
-            ke_set_timer(timer, LARGE_INTEGER { QuadPart: -10_000_000_000 }, 0);
-        });
-        driver.check_unloaded();
-        assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::TIMER_OR_DPC_INVALID);
-    }
-}
+#[path = "threads_tests.rs"]
+mod tests;

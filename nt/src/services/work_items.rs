@@ -1,6 +1,7 @@
 // UNSAFETY: calls routines of drivers by the addresses that they gave.
 //! Work items: routines that a thread of the system calls at PASSIVE_LEVEL. Each has a thread of its own here, of whatever queue.
 
+use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 
 use wddm_ddi::nt::{DISPATCH_LEVEL, POOL_FLAG_NON_PAGED};
@@ -9,9 +10,9 @@ use super::memory::{get, put};
 use super::threads::{pointer, spawn};
 use super::{caller, require_at_most};
 use crate::bugcheck::Bugcheck;
-use crate::deferred::ThreadObject;
+use crate::deferred::{Routine, ThreadObject};
 use crate::driver::Export;
-use crate::driver_call::{on_host_stack, stop};
+use crate::driver_call::{calling_instruction, on_host_stack, stop};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("IoAllocateWorkItem", || io_allocate_work_item as *const () as usize),
@@ -29,22 +30,36 @@ const QUEUED_FREED: u64 = 2;
 type Work = unsafe extern "win64" fn(*mut c_void, *mut c_void);
 type Worker = unsafe extern "win64" fn(*mut c_void);
 
-fn invalid(kind: u64, item: *mut c_void, reason: String) -> ! {
-    stop(Bugcheck::new(Bugcheck::WORKER_INVALID, [kind, item.addr() as u64, 0, 0], reason))
+fn invalid(kind: u64, item: *mut c_void, third: u64, reason: String) -> ! {
+    stop(Bugcheck::new(Bugcheck::WORKER_INVALID, [kind, item.addr() as u64, third, 0], reason))
 }
 
 /// Has a thread call the driver with what the item says; the item is in the queue until it does.
-fn queue(service: &'static str, item: *mut c_void, call: impl FnOnce() + Send + 'static) {
-    let (driver, number) = (caller(service), item.addr());
-    if !on_host_stack(|| driver.deferred().lock().work_items.insert(number)) {
-        invalid(ACTIVE_QUEUED, item, format!("{service} of work item {item:p}, which is in the queue already"));
+fn queue(
+    service: &'static str,
+    item: *mut c_void,
+    (kind, routine): (u32, usize),
+    call: impl FnOnce() + Send + 'static,
+) {
+    let (driver, number, from) = (caller(service), item.addr(), calling_instruction());
+    let queued = on_host_stack(|| match driver.deferred().lock().work_items.entry(number) {
+        Entry::Occupied(_) => false,
+        Entry::Vacant(place) => {
+            place.insert(from);
+            true
+        }
+    });
+    if !queued {
+        let reason = format!("{service} of work item {item:p}, which is in the queue already");
+        invalid(ACTIVE_QUEUED, item, kind.into(), reason);
     }
     let deferred = std::sync::Arc::clone(driver.deferred());
     let taken = move || {
         on_host_stack(|| deferred.lock().work_items.remove(&number));
         call();
     };
-    if !on_host_stack(|| spawn(&driver, "a work item", ThreadObject::new(), taken)) {
+    let routine = Routine { kind: "a work item", address: routine };
+    if !on_host_stack(|| spawn(&driver, routine, ThreadObject::new(), taken)) {
         stop(Bugcheck::fatal("no thread for a work item"));
     }
 }
@@ -54,7 +69,8 @@ extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
     const NAME: &str = "IoAllocateWorkItem";
     require_at_most(NAME, DISPATCH_LEVEL);
     let driver = caller(NAME);
-    let block = on_host_stack(|| driver.pool().allocate(POOL_FLAG_NON_PAGED, 32, TAG));
+    let from = calling_instruction();
+    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, 32, TAG, from));
     let block = block.unwrap_or_else(|bugcheck| stop(bugcheck));
     if !block.is_null() {
         put(NAME, block.cast(), device);
@@ -62,23 +78,27 @@ extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
     block
 }
 
-extern "win64" fn io_queue_work_item(item: *mut c_void, routine: usize, _queue: u32, context: *mut c_void) {
+extern "win64" fn io_queue_work_item(item: *mut c_void, routine: usize, kind: u32, context: *mut c_void) {
     const NAME: &str = "IoQueueWorkItem";
     require_at_most(NAME, DISPATCH_LEVEL);
     let device = get::<*mut c_void>(NAME, item.cast()).expose_provenance();
     let context = context.expose_provenance();
+    // The routine stands in the item, so that it is known when the item is freed.
+    put(NAME, item.cast::<usize>().wrapping_add(1), routine);
+    let queued = (kind, routine);
     // SAFETY: the driver gave the address as that of such a function.
     let routine = unsafe { std::mem::transmute::<usize, Work>(routine) };
     // SAFETY: the driver gave function and arguments for each other.
-    queue(NAME, item, move || unsafe { routine(pointer(device), pointer(context)) });
+    queue(NAME, item, queued, move || unsafe { routine(pointer(device), pointer(context)) });
 }
 
 extern "win64" fn io_free_work_item(item: *mut c_void) {
     const NAME: &str = "IoFreeWorkItem";
     require_at_most(NAME, DISPATCH_LEVEL);
     let driver = caller(NAME);
-    if on_host_stack(|| driver.deferred().lock().work_items.contains(&item.addr())) {
-        invalid(QUEUED_FREED, item, format!("{NAME} of work item {item:p}, which is in the queue"));
+    if on_host_stack(|| driver.deferred().lock().work_items.contains_key(&item.addr())) {
+        let routine = get::<usize>(NAME, item.cast::<usize>().wrapping_add(1));
+        invalid(QUEUED_FREED, item, routine as u64, format!("{NAME} of work item {item:p}, which is in the queue"));
     }
     if let Err(bugcheck) = on_host_stack(|| driver.pool().free(item, TAG)) {
         stop(bugcheck);
@@ -87,15 +107,16 @@ extern "win64" fn io_free_work_item(item: *mut c_void) {
 
 /// The routine and its parameter stand behind the list entry of a WORK_QUEUE_ITEM, where ExInitializeWorkItem of the kit's headers has put them. The routine may free the
 /// item. [wdm: ExQueueWorkItem]
-extern "win64" fn ex_queue_work_item(item: *mut c_void, _queue: u32) {
+extern "win64" fn ex_queue_work_item(item: *mut c_void, kind: u32) {
     const NAME: &str = "ExQueueWorkItem";
     const ROUTINE: usize = 16;
     require_at_most(NAME, DISPATCH_LEVEL);
     let [routine, parameter] = get::<[usize; 2]>(NAME, item.wrapping_byte_add(ROUTINE).cast());
+    let queued = (kind, routine);
     // SAFETY: the driver gave the address as that of such a function.
     let routine = unsafe { std::mem::transmute::<usize, Worker>(routine) };
     // SAFETY: the driver gave function and argument for each other.
-    queue(NAME, item, move || unsafe { routine(pointer(parameter)) });
+    queue(NAME, item, queued, move || unsafe { routine(pointer(parameter)) });
 }
 
 #[cfg(test)]
@@ -119,7 +140,7 @@ mod tests {
     }
 
     fn wait_for_the_end(driver: &Driver) {
-        while driver.deferred().lock().threads != 0 {
+        while !driver.deferred().lock().threads.is_empty() {
             std::thread::yield_now();
         }
     }
@@ -200,7 +221,7 @@ mod tests {
             let driver = Driver::for_tests("active");
             let item = item(count, at(counter()));
             // As between the call that queues and the thread that takes.
-            driver.deferred().lock().work_items.insert(item.addr());
+            driver.deferred().lock().work_items.insert(item.addr(), 0);
             assert_eq!(run(&driver, || misuse(item)), None);
             let bugcheck = driver.verifier().bugcheck().unwrap();
             assert_eq!((bugcheck.code, bugcheck.parameters[..2].to_vec()), (0xe4, vec![kind, item.addr() as u64]));

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use dxgkrnl::LoadError;
+use dxgkrnl::{LoadError, PnpError, StartError};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::driver::DriverChoice;
 use crate::exit::{EXIT_INPUT, EXIT_MACHINE};
 
-/// Why a machine could not be booted or shut down, and what to do about it. It is printed as `WHAT: CAUSE. ADVICE`.
+/// Why a machine could not be booted or shut down, and what to do about it. It is printed as `WHAT: CAUSE. ADVICE`, without advice where the cause says all.
 #[derive(Debug)]
 pub struct SetupError {
     what: &'static str,
@@ -62,11 +62,39 @@ impl SetupError {
             (image, _) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_ENTRY),
         }
     }
+
+    /// An adapter could not be started. The advice is about a rule only where an answer of the driver is not accepted.
+    pub(super) fn start(error: &StartError) -> Self {
+        let advice = match error {
+            StartError::Stopped(_) => ADVICE_LEAK,
+            StartError::AddDevice(_)
+            | StartError::StartDevice(_)
+            | StartError::Query { .. }
+            | StartError::NodeMetadata { .. }
+            | StartError::Refused { .. } => ADVICE_OWN,
+            StartError::NoSuchDevice
+            | StartError::NoSuchDriver
+            | StartError::AlreadyStarted
+            | StartError::OtherDriver
+            | StartError::Pci(_)
+            | StartError::Resources(_)
+            | StartError::RenderCore(_) => ADVICE_LOG,
+            _ => ADVICE_RULE,
+        };
+        Self::new("The adapter could not be started", error, advice)
+    }
+
+    /// A step of plug and play failed.
+    pub(super) fn step(what: &'static str, error: &PnpError) -> Self {
+        let advice = if matches!(error, PnpError::Stopped(_)) { ADVICE_LEAK } else { ADVICE_LOG };
+        Self::new(what, error, advice)
+    }
 }
 
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}. {}", self.what, self.cause, self.advice)
+        write!(f, "{}: {}", self.what, self.cause)?;
+        if self.advice.is_empty() { Ok(()) } else { write!(f, ". {}", self.advice) }
     }
 }
 
@@ -110,8 +138,8 @@ fn exhausted(cause: &str) -> Option<String> {
 pub(super) const ADVICE_MEMORY: &str =
     "The GPU needs memfd_create and as much address space as its VRAM; try a smaller `--device-variant vram=64M`";
 pub(super) const ADVICE_BUS: &str = "Choose `--bus direct` or `--bus vfio-user`, which have the GPU in this process";
-pub(super) const ADVICE_SOCKET: &str =
-    "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
+pub(super) const ADVICE_SOCKET: &str = "Start the server of the driver's function before this, wait until it listens, and name its socket with `--bus vfio-user=SOCKET`; for this project's GPU the \
+     server is `campanile device --socket SOCKET`, for another one docs/porting.md has an example";
 pub(super) const ADVICE_PROGRAM: &str =
     "Name a `campanile` of this version, as in `--bus vfio-user-process=PROGRAM`; what it says of the GPU is above";
 pub(super) const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
@@ -120,6 +148,9 @@ pub(super) const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or bu
 pub(super) const ADVICE_ENTRY: &str =
     "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
 pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` prints what both say about it";
+pub(super) const ADVICE_OWN: &str =
+    "The status is the driver's own; `--log` prints what it said before, and what it asked of the system";
+pub(super) const ADVICE_LOG: &str = "`--log` prints what driver and system said before";
 pub(super) const ADVICE_DEFECT: &str =
     "That is a defect of the GPU; what its process wrote to standard error says where";
 pub(super) const ADVICE_LEAK: &str =
@@ -143,6 +174,28 @@ mod tests {
         let driver = advice("DxgkDdiStartDevice failed with STATUS_INSUFFICIENT_RESOURCES (0xc000009a)");
         assert!(driver.contains("vram=64M") && driver.contains("The driver answered so"), "{driver}");
         assert!(!driver.contains("The host has no memory left"), "{driver}");
+    }
+
+    #[test]
+    fn only_an_answer_that_is_not_accepted_is_a_disagreement_about_a_rule() {
+        let of = |error: StartError| SetupError::start(&error).to_string();
+        let unsuccessful = wddm_ddi::status::STATUS_UNSUCCESSFUL;
+        for own in [
+            StartError::StartDevice(unsuccessful),
+            StartError::NodeMetadata { node: 0, status: unsuccessful },
+            StartError::Query { query: "DRIVERCAPS", status: unsuccessful },
+        ] {
+            let told = of(own);
+            assert!(told.contains("STATUS_UNSUCCESSFUL") && told.contains("the driver's own"), "{told}");
+        }
+        assert!(of(StartError::Resources("no memory".to_owned())).ends_with(ADVICE_LOG));
+        let stopped = dxgkrnl::verifier::Bugcheck::fatal("a rule was broken");
+        assert!(of(StartError::Stopped(Some(stopped.clone()))).ends_with(ADVICE_LEAK));
+        assert!(of(StartError::NodeCount(65)).ends_with(ADVICE_RULE));
+        let step = |error| SetupError::step("It failed", &error).to_string();
+        assert!(step(PnpError::Stopped(Box::new(stopped))).ends_with(ADVICE_LEAK));
+        assert!(step(PnpError::Busy).ends_with(ADVICE_LOG));
+        assert_eq!(SetupError::new("It failed", "it is not there", "").to_string(), "It failed: it is not there");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use dxgkrnl::{DriverId, DriverImage, Installation, Machine, RegistryKey, RegistryValue};
 
+use super::SetupError;
 use super::foreign;
 use super::user_mode_name::user_mode_name;
-use super::{ADVICE_RULE, SetupError};
 use crate::driver::DriverChoice;
 
 /// The image of this project's own driver.
@@ -50,7 +50,7 @@ pub(super) fn load(
     }
     let keys = machine.set_installation(driver, installed);
     let keys = keys.and_then(|()| user_mode_name().map_or(Ok(()), |name| machine.set_user_mode_driver(driver, name)));
-    keys.map_err(|e| SetupError::new("The driver could not be installed", e, ADVICE_RULE))?;
+    keys.map_err(|e| SetupError::step("The driver could not be installed", &e))?;
     Ok(driver)
 }
 

@@ -89,7 +89,31 @@ pub fn check_drivers() -> Result<(), SetupError> {
     let machine =
         Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
     let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
-    machine.unload(driver).map_err(|e| SetupError::new("The driver could not be unloaded cleanly", e, ADVICE_LEAK))
+    machine.unload(driver).map_err(|e| SetupError::step("The driver could not be unloaded cleanly", &e))
+}
+
+/// Reaches the GPUs that others serve once, and lets them go, to find out whether there is anything to start a machine with.
+///
+/// # Errors
+/// As [`System::boot`], as far as it is about these GPUs.
+pub fn check_bus(options: &SystemOptions) -> Result<(), SetupError> {
+    let choice = bus(options)?;
+    let places = match choice {
+        BusChoice::Sockets(sockets) => sockets.len(),
+        BusChoice::Functions(functions) => functions.len(),
+        BusChoice::Direct | BusChoice::Served | BusChoice::Process(_) => 0,
+    };
+    let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
+    let slot = Slot { bus: choice.clone(), threads: options.threads, options: first };
+    (0..places).try_for_each(|place| Function::attach(place, &slot).map(drop))
+}
+
+/// The bus of a machine.
+fn bus(options: &SystemOptions) -> Result<&BusChoice, SetupError> {
+    match &options.bus {
+        Some(choice) => Ok(choice),
+        None => BusChoice::selected().map_err(|e| SetupError::new("Unknown bus", e, ADVICE_VARIABLE)),
+    }
 }
 
 impl System {
@@ -101,10 +125,7 @@ impl System {
         let image = read_drivers()?;
         let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
         let wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
-        let choice = match &options.bus {
-            Some(choice) => choice,
-            None => BusChoice::selected().map_err(|e| SetupError::new("Unknown bus", e, ADVICE_VARIABLE))?,
-        };
+        let choice = bus(options)?;
         let mut places = 0..;
         let attach = |adapter: &&AdapterOptions| {
             let slot = Slot { bus: choice.clone(), threads: options.threads, options: (*adapter).clone() };
@@ -181,7 +202,7 @@ impl System {
     /// # Errors
     /// There is no such adapter, or the driver broke its contract.
     pub fn remove_adapter(&mut self, place: usize) -> Result<(), SetupError> {
-        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
+        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", "");
         self.parts.get_mut(place).ok_or_else(none)?.remove(&self.machine)
     }
 
@@ -191,7 +212,7 @@ impl System {
     /// # Errors
     /// There is no such adapter.
     pub fn pull_out(&self, place: usize) -> Result<(), SetupError> {
-        let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", ADVICE_RULE);
+        let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", "");
         self.parts.get(place).ok_or_else(none)?.pull_out(0)
     }
 
@@ -200,7 +221,7 @@ impl System {
     /// # Errors
     /// There is no such adapter or engine.
     pub fn pull_out_engine(&self, place: usize, engine: usize) -> Result<(), SetupError> {
-        let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", ADVICE_RULE);
+        let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", "");
         self.parts.get(place).ok_or_else(none)?.pull_out(engine)
     }
 
@@ -209,7 +230,7 @@ impl System {
     /// # Errors
     /// There is no such adapter, or the driver broke its contract.
     pub fn notice_removal(&mut self, place: usize) -> Result<(), SetupError> {
-        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
+        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", "");
         self.parts.get_mut(place).ok_or_else(none)?.notice_removal(&self.machine)
     }
 
@@ -219,7 +240,7 @@ impl System {
     /// # Errors
     /// As [`System::notice_removal`].
     pub fn notice_reset(&mut self, place: usize) -> Result<(), SetupError> {
-        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
+        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", "");
         self.parts.get_mut(place).ok_or_else(none)?.notice_reset(&self.machine)
     }
 
@@ -238,7 +259,7 @@ impl System {
             let unloaded = self
                 .machine
                 .unload(self.driver)
-                .map_err(|e| SetupError::new("The driver could not be unloaded cleanly", e, ADVICE_LEAK));
+                .map_err(|e| SetupError::step("The driver could not be unloaded cleanly", &e));
             outcome = outcome.and(unloaded);
         }
         for part in &mut self.parts {
@@ -254,7 +275,7 @@ impl System {
                 "{count} mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData were left when DxgkDdiStopDevice \
                  returned [dispmprt: DXGKDDI_STOP_DEVICE]"
             );
-            outcome = outcome.and(Err(SetupError::new("The driver left something behind", cause, ADVICE_RULE)));
+            outcome = outcome.and(Err(SetupError::new("The driver left something behind", cause, "")));
         }
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),

@@ -8,8 +8,7 @@ use wddm_ddi::types::LUID;
 
 use super::bus::{Attached, Keeper};
 use super::error::{
-    ADVICE_BUS, ADVICE_DEFECT, ADVICE_FUNCTION, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_PROGRAM, ADVICE_RULE, ADVICE_SOCKET,
-    SetupError,
+    ADVICE_BUS, ADVICE_DEFECT, ADVICE_FUNCTION, ADVICE_MEMORY, ADVICE_PROGRAM, ADVICE_SOCKET, SetupError,
 };
 use super::watch::RemovalWatch;
 use super::{AdapterOptions, BusChoice, GpuCounters, GpuHandle};
@@ -154,9 +153,7 @@ impl Part {
                 function.replace(machine, &self.slot)?;
             }
         }
-        self.luid = machine
-            .start(self.first.device, driver)
-            .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
+        self.luid = machine.start(self.first.device, driver).map_err(|e| SetupError::start(&e))?;
         self.stage = Stage::Started;
         let watch = |function: &Function| {
             let bus = || Arc::clone(&function.attached.bus);
@@ -182,7 +179,7 @@ impl Part {
 
     /// Pulls one of the GPUs out. The machine is not told.
     pub(super) fn pull_out(&self, engine: usize) -> Result<(), SetupError> {
-        let none = || SetupError::new("The GPU could not be pulled out", "there is no such GPU", ADVICE_RULE);
+        let none = || SetupError::new("The GPU could not be pulled out", "there is no such GPU", "");
         self.functions().nth(engine).ok_or_else(none)?.gpu().pull_out();
         Ok(())
     }
@@ -214,7 +211,7 @@ impl Part {
             return Ok(());
         }
         self.stage = Stage::Stopped;
-        machine.stop(self.luid).map_err(|e| SetupError::new("The adapter could not be stopped", e, ADVICE_LEAK))
+        machine.stop(self.luid).map_err(|e| SetupError::step("The adapter could not be stopped", &e))
     }
 
     pub(super) fn remove(&mut self, machine: &Machine) -> Result<(), SetupError> {
@@ -223,7 +220,7 @@ impl Part {
             return Ok(());
         }
         self.stage = Stage::Removed;
-        machine.remove(self.luid).map_err(|e| SetupError::new("The adapter could not be removed", e, ADVICE_LEAK))
+        machine.remove(self.luid).map_err(|e| SetupError::step("The adapter could not be removed", &e))
     }
 }
 
@@ -269,12 +266,12 @@ impl Function {
 }
 
 fn plug_in_error(error: PnpError) -> SetupError {
-    SetupError::new("The GPU could not be plugged in", error, ADVICE_RULE)
+    SetupError::step("The GPU could not be plugged in", &error)
 }
 
 /// The error of an adapter that could not be removed after its GPU was pulled out.
 fn removal_error(error: PnpError) -> SetupError {
-    SetupError::new("The adapter that was pulled out could not be removed", error, ADVICE_LEAK)
+    SetupError::step("The adapter that was pulled out could not be removed", &error)
 }
 
 /// The error of a GPU that could not be built or reached.

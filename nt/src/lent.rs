@@ -1,0 +1,101 @@
+// UNSAFETY: maps and unmaps pages.
+//! Memory that the system lends to a driver for one call, on pages of its own, with special pool: its end touches a page that cannot be accessed, so that the
+//! instruction which reads or writes behind it faults. [devtest: special pool]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::lock::{Innermost, Mutex};
+
+const PAGE: usize = 4096;
+
+/// Alignment of what is lent: up to seven bytes behind an odd length can be accessed.
+pub const ALIGN: usize = 8;
+
+/// True once a machine of this process has special pool.
+static WANTED: AtomicBool = AtomicBool::new(false);
+/// The pages that cannot be accessed, by address, and the bytes of what lies before each.
+static BEHIND: Mutex<BTreeMap<usize, usize>, Innermost> = Mutex::new(BTreeMap::new());
+
+/// From now on memory is lent on pages of its own, to the drivers of all machines of the process.
+pub fn guard() {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
+/// Memory on pages of its own.
+pub struct LentPages {
+    base: usize,
+    mapped: usize,
+    start: usize,
+}
+
+impl LentPages {
+    /// So many bytes, rounded up to [`ALIGN`], which are zero. `None` where nobody wants that, for none, and where the host has no pages.
+    pub fn new(len: usize) -> Option<Self> {
+        if len == 0 || !WANTED.load(Ordering::Relaxed) {
+            return None;
+        }
+        let used = len.checked_next_multiple_of(ALIGN)?;
+        let pages = used.checked_next_multiple_of(PAGE)?;
+        let mapped = pages.checked_add(PAGE)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        let lent = Self { base: base.expose_provenance(), mapped, start: base.addr() + pages - used };
+        // SAFETY: the pages are part of the mapping, which is this one's own.
+        if unsafe { libc::mprotect(base, pages, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            return None;
+        }
+        BEHIND.lock().insert(lent.base + pages, len);
+        Some(lent)
+    }
+
+    /// The first byte.
+    pub fn start(&self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.start)
+    }
+}
+
+impl Drop for LentPages {
+    fn drop(&mut self) {
+        BEHIND.lock().remove(&(self.base + self.mapped - PAGE));
+        let base = std::ptr::with_exposed_provenance_mut(self.base);
+        // SAFETY: the mapping is this one's own, and nobody uses it any more.
+        unsafe { libc::munmap(base, self.mapped) };
+    }
+}
+
+/// An address behind the end of something that is lent: how far behind, and how many bytes that has.
+pub(crate) fn behind(address: usize) -> Option<(usize, usize)> {
+    let all = BEHIND.lock();
+    let (page, len) = all.range(..=address).next_back().filter(|(page, _)| address - **page < PAGE)?;
+    // What is lent ends below the page by what its length lacks to a multiple of the alignment.
+    Some((address - page + len.next_multiple_of(ALIGN) - len + 1, *len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_ends_at_a_page_that_cannot_be_accessed_and_is_known_as_long_as_it_is_lent() {
+        assert!(LentPages::new(0).is_none());
+        guard();
+        for len in [1, 8, 4095, 4096, 5000] {
+            let lent = LentPages::new(len).unwrap();
+            let start = lent.start();
+            let end = start.addr() + len.next_multiple_of(ALIGN);
+            assert!(start.addr().is_multiple_of(ALIGN) && end.is_multiple_of(PAGE), "{len}");
+            // SAFETY: the memory is lent.
+            unsafe { start.write_bytes(7, len) };
+            assert!(crate::fault::guarded::probe(std::ptr::with_exposed_provenance::<u8>(end), 1).is_err(), "{len}");
+            assert_eq!(behind(end), Some((len.next_multiple_of(ALIGN) - len + 1, len)));
+            assert_eq!((behind(end - 1), behind(end + PAGE)), (None, None));
+            drop(lent);
+            assert_eq!(behind(end), None);
+        }
+    }
+}

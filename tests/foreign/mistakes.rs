@@ -1,0 +1,362 @@
+//! The mistakes that are made in the driver in C, each with what the program must tell of it.
+
+/// A function of the driver that is broken, the case that finds it, and what its report says.
+pub(crate) struct Broken {
+    pub(crate) name: &'static str,
+    pub(crate) old: &'static str,
+    pub(crate) new: &'static str,
+    pub(crate) case: &'static str,
+    pub(crate) told: &'static [&'static str],
+}
+
+pub(crate) const BROKEN: &[Broken] = &[
+    Broken {
+        name: "completions-unreported",
+        old: "adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);",
+        new: "if (kind != TOY_REPORT_COMPLETED) adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);",
+        case: "AnyDriver.MappingsHaveAnySize",
+        told: &["did not report packet 0x", "of node 0 with DXGK_INTERRUPT_DMA_COMPLETED", "unreported-completion"],
+    },
+    Broken {
+        name: "half-made-allocations-kept",
+        old: "            while (i-- > 0)\n                ExFreePoolWithTag(args->pAllocationInfo[i].hAllocation, TAG);\n",
+        new: "",
+        case: "AnyDriver.HalfMadeAllocationsAreGivenBack",
+        told: &["0xC4 (0x62, 0x", "unloaded with pool that is not freed: 'WToy' ", "was asked for in toy"],
+    },
+    Broken {
+        name: "interrupts-disowned",
+        old: "    return any;",
+        new: "    return FALSE;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["disowned-interrupt", "DxgkDdiInterruptRoutine for message 0 answered FALSE, and expected was TRUE"],
+    },
+    Broken {
+        name: "reset-does-nothing",
+        old: "    write_register(handle, TOY_RESET, 1);\n    args->LastAbortedFenceId = read_register(handle, TOY_RESET);\n    if (args->LastAbortedFenceId == 0)\n        args->",
+        new: "    args->",
+        case: "AnyDriver.HangCostsItsDevice",
+        told: &[
+            "fruitless-reset",
+            "DxgkDdiResetEngine of node 0 answered STATUS_SUCCESS with LastAbortedFenceId 0x",
+            "which is the last completed packet, and expected was 0x",
+            "[d3dkmddi: DXGKARG_RESETENGINE]",
+        ],
+    },
+    Broken {
+        name: "fence-unwritten",
+        old: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue, 8);",
+        new: "return STATUS_SUCCESS;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &[
+            "0x10E (0x17",
+            "DXGK_OPERATION_SIGNAL_MONITORED_FENCE",
+            "MonitoredFenceValue 0x1",
+            "and the fence has 0x0",
+        ],
+    },
+    Broken {
+        name: "wrong-segments",
+        old: "info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1)",
+        new: "info->SupportedWriteSegmentSet = wanted.local ? 1 << 5",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &[
+            "DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: SupportedWriteSegmentSet",
+            "SupportedWriteSegmentSet 0x20",
+            "the segments that exist are 0x3",
+        ],
+    },
+    Broken {
+        name: "never-complete",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);",
+        new: "    if (args->SubmissionFenceId < 8) write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &[
+            "0x116",
+            "of node 0 was the oldest there for TdrDelay, and DXGK_INTERRUPT_DMA_PREEMPTED took it off with last completed 0x7",
+            "D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY",
+            "expected is DXGK_INTERRUPT_DMA_COMPLETED with 0x",
+            "lost-packet",
+        ],
+    },
+    Broken {
+        name: "mapping-left",
+        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
+        new: "    return STATUS_SUCCESS;",
+        case: "AnyDriver.AdapterStopsAndStartsAgain",
+        told: &["left-behind"],
+    },
+    Broken {
+        name: "mapping-left-at-the-end",
+        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
+        new: "    return STATUS_SUCCESS;",
+        case: "AnyDriver.AdapterTellsWhatItIs",
+        told: &["1 mappings of DxgkCbMapMemory", "[dispmprt: DXGKDDI_STOP_DEVICE]"],
+    },
+    Broken {
+        name: "stop-fails",
+        old: "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);",
+        new: "    adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);\n    return STATUS_UNSUCCESSFUL;",
+        case: "AnyDriver.AdapterStopsAndStartsAgain",
+        told: &[
+            "failed-stop",
+            "DxgkDdiStopDevice answered STATUS_UNSUCCESSFUL (0xc0000001), and expected was STATUS_SUCCESS",
+        ],
+    },
+    Broken {
+        name: "spin-lock-kept",
+        old: "    KeReleaseSpinLock(&adapter->submission, irql);",
+        new: "    (void)irql;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["returned", "with spin lock 0x", "has acquired in toy", "toy.c:", "and not released"],
+    },
+    Broken {
+        name: "registers-of-what-is-gone",
+        old: "    return type == DxgkRemovalPnPNotify ? STATUS_SUCCESS : STATUS_NOT_SUPPORTED;",
+        new: "    (void)type;\n    DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"the identity is %x\\n\", read_register(context, TOY_ID));\n    return STATUS_UNSUCCESSFUL;",
+        case: "AnyDriver.SurpriseRemovalEndsEverything",
+        told: &[
+            "the identity is ffffffff",
+            "DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered STATUS_UNSUCCESSFUL",
+        ],
+    },
+    Broken {
+        name: "memory-taken-for-granted",
+        old: "    allocation = allocate(sizeof(*allocation));\n    if (!allocation)\n        return STATUS_NO_MEMORY;",
+        new: "    allocation = allocate(sizeof(*allocation));",
+        case: "AnyDriver.LowMemoryIsAnErrorAndNothingElse",
+        told: &["0x1E (0xC0000005", ", in DxgkDdiCreateAllocation in toy", "toy.c:"],
+    },
+    Broken {
+        name: "odd-alignment",
+        old: "    info->FlagsWddm2.CpuVisible = 1;",
+        new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->Alignment = 100;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: Alignment is no power of two"],
+    },
+    Broken {
+        name: "huge-private-data",
+        old: "    args->ContextInfo.DmaBufferSize = PAGE_SIZE;",
+        new: "    args->ContextInfo.DmaBufferSize = PAGE_SIZE;\n    args->ContextInfo.DmaBufferPrivateDataSize = 0xFFFFFFFF;",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &["ContextInfo.DmaBufferPrivateDataSize: 0xffffffff bytes", "[d3dkmddi: DXGK_CONTEXTINFO]"],
+    },
+    Broken {
+        name: "overlay",
+        old: "    info->FlagsWddm2.CpuVisible = 1;",
+        new: "    info->FlagsWddm2.CpuVisible = 1;\n    info->FlagsWddm2.Overlay = 1;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["pAllocationInfo[0]: Overlay or Capture on an adapter without a display"],
+    },
+    Broken {
+        name: "start-refused",
+        old: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE) {",
+        new: "    if (read_register(adapter, TOY_ID) != TOY_ID_VALUE + 1) {",
+        case: "AnyDriver.AdapterTellsWhatItIs",
+        told: &["DxgkDdiStartDevice", "toy: the function is no toy: "],
+    },
+    Broken {
+        name: "memory-not-zeroed",
+        old: "                    args->FillVirtual.FillSizeInBytes);",
+        new: "                    args->FillVirtual.FillSizeInBytes - 4);",
+        case: "AnyDriver.NewMemoryIsZero",
+        told: &["new memory, round ", " is 0xdead000", ", not 0x00000000; 1 of "],
+    },
+    Broken {
+        name: "read-only-ignored",
+        old: "(pte->ReadOnly ? TOY_PTE_READ_ONLY : 0)",
+        new: "0",
+        case: "AnyDriver.ReadOnlyMappingIsNotWritten",
+        told: &["an error of the device did not happen"],
+    },
+    Broken {
+        name: "eviction-loses",
+        old: "        return emit(args, TOY_COPY, 0, args->TransferVirtual.DestinationVirtualAddress, args->TransferVirtual.SourceVirtualAddress,\n                    args->TransferVirtual.TransferSizeInBytes);",
+        new: "        return STATUS_SUCCESS;",
+        case: "AnyDriver.EvictedMemoryComesBack",
+        told: &["the half that came back: word 0 is 0x", ", not 0x1ca10000; "],
+    },
+    Broken {
+        name: "preemptions-unanswered",
+        old: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{",
+        new: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{\n    if (handle != NULL) return STATUS_SUCCESS;",
+        case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
+        told: &["0x116", "the preemptions of node 0 are never answered", "DXGK_INTERRUPT_DMA_PREEMPTED"],
+    },
+    Broken {
+        name: "no-contexts",
+        old: "    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
+        new: "    if (!args->Flags.SystemContext) { ExFreePoolWithTag(context, TAG); return STATUS_NO_MEMORY; }\n    args->hContext = context;\n    args->ContextInfo.DmaBufferSize",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &[
+            "D3DKMTCreateContextVirtual fails with STATUS_NO_MEMORY",
+            "DxgkDdiCreateContext answered STATUS_NO_MEMORY",
+        ],
+    },
+];
+
+/// What DxgkDdiStopDevice does at its beginning, with what it needs before it, and what is told of it by `campanile run`.
+pub(crate) const STOPPING: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "timer-left",
+        "",
+        "static KTIMER timer; LARGE_INTEGER due = { .QuadPart = -100000000000 }; KeInitializeTimer(&timer); KeSetTimer(&timer, due, NULL);",
+        &["0xC7 (0x0, 0x", "unloaded with timer 0x", "set, which was done in toy", "stop_device", "toy.c:"],
+    ),
+    (
+        "thread-left",
+        "static VOID endless(PVOID context)\n{\n    LARGE_INTEGER due = { .QuadPart = -300000000 };\n    (void)context;\n    KeDelayExecutionThread(KernelMode, FALSE, &due);\n}\n",
+        "HANDLE thread; PsCreateSystemThread(&thread, 0, NULL, NULL, NULL, endless, NULL); ZwClose(thread);",
+        &[
+            "0xCE (0x",
+            "1 thread(s) or work item(s) running, of which the first is a system thread",
+            "endless",
+            "toy.c:",
+        ],
+    ),
+    (
+        "lookaside-list-left",
+        "",
+        "static LOOKASIDE_LIST_EX list; ExInitializeLookasideListEx(&list, NULL, NULL, NonPagedPoolNx, 0, 48, TAG, 0);",
+        &["0xCE (0x", "1 lookaside list(s) not deleted", "was initialised in toy", "stop_device"],
+    ),
+    (
+        "lookaside-entry-left",
+        "",
+        "static LOOKASIDE_LIST_EX list; ExInitializeLookasideListEx(&list, NULL, NULL, NonPagedPoolNx, 0, 48, TAG, 0); (void)ExAllocateFromLookasideListEx(&list); ExDeleteLookasideListEx(&list);",
+        &["0xC4 (0x62, 0x", "'WToy' 48 bytes in 1 blocks; one with tag 'WToy' was asked for in toy"],
+    ),
+    ("pool-left", "", "(void)allocate(64);", &["0xC4 (0x62, 0x", "'WToy' 64 bytes in 1 blocks", "allocate(", "toy.c:"]),
+    (
+        "pool-freed-with-a-timer",
+        "",
+        "KTIMER *timer = allocate(sizeof(*timer)); LARGE_INTEGER due = { .QuadPart = -100000000000 }; KeInitializeTimer(timer); KeSetTimer(timer, due, NULL); ExFreePoolWithTag(timer, TAG);",
+        &[
+            "0xC7 (0x0, 0x",
+            "of 64 bytes is freed, which contains timer",
+            "set since toy",
+            "in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "pool-freed-with-a-resource",
+        "",
+        "ERESOURCE *resource = allocate(sizeof(*resource)); ExInitializeResourceLite(resource); ExFreePoolWithTag(resource, TAG);",
+        &["0xC4 (0xD2, 0x", "which contains executive resource", "in DxgkDdiStopDevice"],
+    ),
+    (
+        "event-never-initialised",
+        "",
+        "static KEVENT event; KeSetEvent(&event, 0, FALSE);",
+        &[
+            "0xC4 (0x1002, 0x",
+            "KeSetEvent of 0x",
+            "which KeInitializeEvent has not initialised, in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "mutex-never-initialised",
+        "",
+        "static FAST_MUTEX mutex; ExAcquireFastMutex(&mutex);",
+        &["0xC4 (0x1002, 0x", "which ExInitializeFastMutex has not initialised, in DxgkDdiStopDevice", "stop_device"],
+    ),
+    (
+        "list-of-pages-unlocked-twice",
+        "",
+        "PMDL list = IoAllocateMdl(context, 16, FALSE, FALSE, NULL); MmProbeAndLockPages(list, KernelMode, IoReadAccess); MmUnlockPages(list); MmUnlockPages(list);",
+        &[
+            "0xC4 (0x7C, 0x",
+            "MmUnlockPages of list 0x",
+            "whose pages are not locked (MdlFlags 0x",
+            "in DxgkDdiStopDevice",
+        ],
+    ),
+    (
+        "run-down-released-unacquired",
+        "",
+        "EX_RUNDOWN_REF reference; ExInitializeRundownProtection(&reference); ExReleaseRundownProtection(&reference);",
+        &[
+            "0x113 (0x",
+            "ExReleaseRundownProtection of 1 instance(s) of 0x",
+            "which has 0, in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "stop-waits-for-ever",
+        "",
+        "KEVENT event; KeInitializeEvent(&event, NotificationEvent, FALSE); KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, NULL);",
+        &[
+            "0xEA (0x",
+            "DxgkDdiStopDevice of driver toy has not returned for 2.0 s, at IRQL 0: it is in KeWaitForSingleObject in toy",
+            "toy.c:",
+        ],
+    ),
+    (
+        "stop-waits-for-a-run-down",
+        "",
+        "EX_RUNDOWN_REF reference = { 2 }; ExWaitForRundownProtectionRelease(&reference);",
+        &["0xEA (0x", "it is in ExWaitForRundownProtectionRelease in toy", "toy.c:"],
+    ),
+];
+
+/// As [`Broken`], of a driver that does not start.
+pub(crate) const REFUSED: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "short-answers",
+        "RtlZeroMemory(args->pOutputData, need);",
+        "if (need > 4) RtlZeroMemory(args->pOutputData, need);",
+        &[
+            "DxgkDdiQueryAdapterInfo(",
+            ") succeeded, but wrote only 0 of the 4 bytes",
+            "[d3dkmddi: DXGKDDI_QUERYADAPTERINFO]",
+        ],
+    ),
+    (
+        "device-without-handle",
+        "    args->hDevice = device;",
+        "    (void)args;",
+        &[
+            "DxgkDdiCreateDevice broke a rule in hDevice: it answered STATUS_SUCCESS",
+            "[d3dkmddi: DXGKARG_CREATEDEVICE]",
+        ],
+    ),
+    (
+        "odd-segment",
+        "local->Size = TOY_MEMORY;",
+        "local->Size = TOY_MEMORY - 512;",
+        &["segment 2", "its size is not a number of whole pages", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
+    ),
+    (
+        "engine-type",
+        "metadata->EngineType = DXGK_ENGINE_TYPE_OTHER;",
+        "metadata->EngineType = (DXGK_ENGINE_TYPE)42;",
+        &[
+            "DxgkDdiGetNodeMetadata of node 0 answered EngineType 42, which is none of DXGK_ENGINE_TYPE",
+            "[d3dkmdt: DXGK_NODEMETADATA]",
+        ],
+    ),
+    (
+        "name-without-end",
+        "    metadata->FriendlyName[2] = 'y';",
+        "    for (int i = 2; i < 32; i++) metadata->FriendlyName[i] = 'y';",
+        &[
+            "DxgkDdiGetNodeMetadata of node 0 answered a FriendlyName",
+            "none of its 32 characters is the zero at its end",
+        ],
+    ),
+    (
+        "no-metadata",
+        "data.DxgkDdiGetNodeMetadata = get_node_metadata;",
+        "(void)get_node_metadata;",
+        &["DxgkDdiGetNodeMetadata is NULL", "[dispmprt: DRIVER_INITIALIZATION_DATA]"],
+    ),
+    (
+        "loop-in-start",
+        "KeInitializeSpinLock(&adapter->submission);",
+        "while (read_register(adapter, TOY_BUSY) == 0) ;",
+        &["0xEA", "DxgkDdiStartDevice of driver toy has not returned for 2.0 s, at IRQL 0", "start_device", "toy.c:"],
+    ),
+];
