@@ -7,7 +7,7 @@ use campanile_fuzz::{TARGETS, Target};
 use fastrand::Rng;
 
 /// Changed inputs of each target.
-const CHANGES: u64 = 400;
+const CHANGES: u64 = 3_000;
 /// Largest committed file.
 const FILE_MAX: usize = 4 << 10;
 /// Integers at the edges of what readers check.

@@ -17,16 +17,14 @@ const EXIT_INPUT: u8 = 2;
 
 /// The host; naming it keeps the flags from build scripts and procedural macros.
 const HOST: &str = "x86_64-unknown-linux-gnu";
-/// The compiler's instrumentation, as cargo-fuzz asks for it, without what takes a nightly toolchain; and checks of arithmetic in optimised code.
-const FLAGS: [&str; 8] = [
+/// The compiler's instrumentation, as cargo-fuzz asks for it, without what takes a nightly toolchain.
+const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Ccodegen-units=1",
-    "-Cdebug-assertions=on",
-    "-Coverflow-checks=on",
 ];
 
 #[derive(Args)]

