@@ -11,7 +11,7 @@ mod targets;
 pub struct Target {
     /// Its name, and that of its folders in `corpus` and `regressions`.
     pub name: &'static str,
-    /// What it gives the input to.
+    /// The formats and the readers that take the input, for `--list`.
     pub reads: &'static str,
     /// Takes one input. A panic is a finding.
     pub run: fn(&[u8]),

@@ -62,7 +62,7 @@ impl FromStr for Duration {
     }
 }
 
-/// Where one target's files are.
+/// The folders of one target, of which those below `target` are made when it runs.
 struct Folders {
     committed: PathBuf,
     working: PathBuf,
@@ -120,7 +120,7 @@ fn run(root: &Path, options: &Options) -> Result<u8, String> {
     conclude(name, &folders, status)
 }
 
-/// What libFuzzer is told.
+/// The options of libFuzzer: time in seconds, inputs of at most 4 KiB, 20 seconds for each.
 fn arguments(options: &Options) -> Vec<String> {
     let mut arguments = vec![
         format!("-max_total_time={}", options.time.0),
