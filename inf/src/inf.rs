@@ -95,15 +95,21 @@ impl Inf {
         self.sections.iter().find(|section| section.name.eq_ignore_ascii_case(name))
     }
 
-    /// `text` with every `%name%` replaced that `[Strings]` defines; numbers of folders stay.
+    /// `text` with every `%name%` replaced that `[Strings]` defines; numbers of folders stay. What a string says is not expanded again, so that strings which
+    /// name each other do not grow without bound.
     #[must_use]
     pub fn expand(&self, text: &str) -> String {
-        let mut expanded = text.to_owned();
-        for token in tokens(text) {
-            if let Some(value) = self.strings.get(&token.to_lowercase()) {
-                expanded = expanded.replace(&format!("%{token}%"), value);
+        let (mut expanded, mut rest) = (String::new(), text);
+        while let Some((before, behind)) = rest.split_once('%') {
+            let Some((name, after)) = behind.split_once('%') else { break };
+            expanded.push_str(before);
+            match self.strings.get(&name.to_lowercase()).filter(|_| !name.is_empty()) {
+                Some(value) => expanded.push_str(value),
+                None => expanded.extend(["%", name, "%"]),
             }
+            rest = after;
         }
+        expanded.push_str(rest);
         expanded
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod changes;
+mod fuzz;
 #[cfg(test)]
 mod hygiene;
 mod layers;
@@ -76,6 +77,12 @@ enum Task {
                             without a mutant. docs/mutation.md is about all of it."
     )]
     Mutants(mutants::Options),
+    /// Gives a reader of bytes from somewhere else inputs that libFuzzer thinks of, and says whether one of them breaks it
+    #[command(
+        after_help = "Exit codes: 0 nothing was found, 1 an input does not hold, 2 nothing can be said: no such target, no C++ compiler, or the engine does not \
+                            build. docs/fuzzing.md is about all of it."
+    )]
+    Fuzz(fuzz::Options),
     /// Holds the crates against deny.toml and the list of unsafe code, and has cargo-deny look for advisories
     Deny,
     /// Writes the generated parts of docs/
@@ -117,6 +124,7 @@ fn main() -> ExitCode {
         }
         Task::Deny => supply::deny(&root()),
         Task::Mutants(options) => return ExitCode::from(mutants::mutants(&root(), &options)),
+        Task::Fuzz(options) => return ExitCode::from(fuzz::fuzz(&root(), &options)),
         Task::Docs { check } => manual::manual(&root(), check)
             .and_then(|()| trace_events::trace_events(&root(), check))
             .and_then(|()| mutants::document(&root(), check))

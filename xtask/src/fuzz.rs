@@ -1,0 +1,194 @@
+//! `cargo xtask fuzz`: a fuzz target under libFuzzer. docs/fuzzing.md is about it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::str::FromStr;
+
+use clap::Args;
+
+/// Nothing was found.
+const EXIT_OK: u8 = 0;
+/// An input does not hold.
+const EXIT_FINDING: u8 = 1;
+/// Nothing can be said: no such target, no C++ compiler, or the engine does not run.
+const EXIT_INPUT: u8 = 2;
+
+/// The host; naming it keeps the flags from build scripts and procedural macros.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+/// The compiler's instrumentation, as cargo-fuzz asks for it, without what takes a nightly toolchain.
+const FLAGS: [&str; 6] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The target; `--list` names all
+    #[arg(required_unless_present = "list")]
+    target: Option<String>,
+    /// How long each process works: a number with s, m or h behind it
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    time: Duration,
+    /// Processes that work at a time, on one corpus
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: u32,
+    /// Gives the target this one file, and says whether it holds
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "jobs"])]
+    replay: Option<PathBuf>,
+    /// Lists the targets and builds nothing
+    #[arg(long, conflicts_with_all = ["target", "replay"])]
+    list: bool,
+}
+
+/// Seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Duration(u64);
+
+impl FromStr for Duration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = [('s', 1), ('m', 60), ('h', 3600)];
+        let found =
+            units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?.parse::<u64>().ok()?, seconds)));
+        let seconds = found.and_then(|(number, unit)| number.checked_mul(*unit)).filter(|seconds| *seconds > 0);
+        seconds.map(Self).ok_or_else(|| format!("{text} is no time such as 90s, 10m or 2h"))
+    }
+}
+
+/// The folders of one target, of which those below `target` are made when it runs.
+struct Folders {
+    committed: PathBuf,
+    working: PathBuf,
+    findings: PathBuf,
+    regressions: PathBuf,
+}
+
+impl Folders {
+    fn new(root: &Path, target: &str) -> Self {
+        Self {
+            committed: root.join("fuzz/corpus").join(target),
+            working: root.join("target/fuzz/corpus").join(target),
+            findings: root.join("target/fuzz/findings").join(target),
+            regressions: root.join("fuzz/regressions").join(target),
+        }
+    }
+}
+
+/// Runs the command, and returns its exit code.
+pub(crate) fn fuzz(root: &Path, options: &Options) -> u8 {
+    let outcome = run(root, options);
+    outcome.unwrap_or_else(|message| {
+        eprintln!("xtask: {message}");
+        EXIT_INPUT
+    })
+}
+
+fn run(root: &Path, options: &Options) -> Result<u8, String> {
+    let targets = campanile_fuzz::TARGETS;
+    let Some(name) = &options.target else {
+        for target in targets {
+            println!("{:<12} {}", target.name, target.reads);
+        }
+        return Ok(EXIT_OK);
+    };
+    if campanile_fuzz::target(name).is_none() {
+        let known: Vec<&str> = targets.iter().map(|target| target.name).collect();
+        return Err(format!("there is no fuzz target {name}; there are {}", known.join(", ")));
+    }
+    let folders = Folders::new(root, name);
+    for folder in [&folders.working, &folders.findings] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let engine = build(root)?;
+    let mut command = Command::new(engine);
+    command.env("CAMPANILE_FUZZ_TARGET", name).env("RUST_BACKTRACE", "1");
+    command.arg(format!("-artifact_prefix={}/", folders.findings.display()));
+    match &options.replay {
+        Some(file) => command.arg(file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?),
+        None => command.args(arguments(options)).args([&folders.working, &folders.committed]),
+    };
+    // With several jobs libFuzzer writes their logs to the folder in which it works.
+    let status = command.current_dir(root.join("target/fuzz")).status();
+    let status = status.map_err(|error| format!("the engine does not start: {error}"))?;
+    conclude(name, &folders, status)
+}
+
+/// The options of libFuzzer: time in seconds, inputs of at most 4 KiB, 20 seconds for each.
+fn arguments(options: &Options) -> Vec<String> {
+    let mut arguments = vec![
+        format!("-max_total_time={}", options.time.0),
+        "-max_len=4096".to_owned(),
+        "-timeout=20".to_owned(),
+        "-print_final_stats=1".to_owned(),
+    ];
+    if options.jobs > 1 {
+        arguments.extend([format!("-jobs={}", options.jobs), format!("-workers={}", options.jobs)]);
+    }
+    arguments
+}
+
+/// Builds the engine with the compiler's instrumentation.
+fn build(root: &Path) -> Result<PathBuf, String> {
+    let compiler = env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    if Command::new(&compiler).arg("--version").output().is_err() {
+        return Err(format!(
+            "there is no C++ compiler {}, with which libFuzzer is compiled; install g++",
+            compiler.display()
+        ));
+    }
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let folder = root.join("target/fuzz");
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--locked", "--target", HOST]).current_dir(root.join("fuzz/engine"));
+    command.env("CARGO_TARGET_DIR", &folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
+    let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
+    if !status.success() {
+        return Err(format!("the engine does not compile: {status}"));
+    }
+    Ok(folder.join(HOST).join("release/campanile-fuzz-engine"))
+}
+
+/// Says what was found, and where a finding goes.
+fn conclude(name: &str, folders: &Folders, status: ExitStatus) -> Result<u8, String> {
+    if status.success() {
+        let inputs = fs::read_dir(&folders.working).map(Iterator::count).unwrap_or_default();
+        println!("{name}: nothing found; {inputs} inputs in the working corpus {}", folders.working.display());
+        return Ok(EXIT_OK);
+    }
+    // The engine ends with 2 where it was told no target, which is no finding.
+    if status.code() == Some(2) {
+        return Err(format!("the engine did not run: {status}"));
+    }
+    println!("{name}: an input does not hold ({status}); inputs that were found are in {}", folders.findings.display());
+    println!("run one again with: cargo xtask fuzz {name} --replay FILE");
+    println!("when it is mended, keep it as a regression in {}", folders.regressions.display());
+    Ok(EXIT_FINDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_and_a_unit() {
+        for (text, seconds) in
+            [("90s", Some(90)), ("10m", Some(600)), ("2h", Some(7200)), ("0m", None), ("10", None), ("m", None)]
+        {
+            assert_eq!(text.parse::<Duration>().ok(), seconds.map(Duration), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_target_is_refused_before_anything_is_built() {
+        let options = Options { target: Some("nothing".into()), time: Duration(1), jobs: 1, replay: None, list: false };
+        let refusal = run(Path::new("."), &options).expect_err("refused");
+        assert!(refusal.starts_with("there is no fuzz target nothing; there are pe, inf"), "{refusal}");
+    }
+}
