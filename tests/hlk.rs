@@ -39,12 +39,7 @@ enum Reached {
 const MACHINES: [Machine; 14] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_variants),
-    Machine::of(
-        "optimised-fence-interrupt",
-        FenceStorage::System,
-        " with interrupts that name queues",
-        takes_variants,
-    ),
+    Machine::of("optimised-fence-interrupt", FenceStorage::System, " with interrupts that name queues", takes_variants),
     Machine::of("default", FenceStorage::Local, " with fences in local memory", is_about_fences),
     Machine::of("system-process-fences", FenceStorage::System, " with fences in the paging process", is_about_fences),
     Machine::of(
