@@ -6,7 +6,7 @@ use campanile_hw::event::FaultKind;
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
 use campanile_hw::packet::{self, BadPacket, Fill, Packet, Progress, Signal, Timestamp, Wait};
 use campanile_hw::page_table::Pte;
-use campanile_hw::queue::{Location, QueueFlags};
+use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags};
 use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
 use std::os::unix::fs::FileExt;
 
@@ -53,6 +53,19 @@ fn signal(handle: u32, value: u64) -> Packet {
 
 fn wait(handle: u32, value: u64) -> Packet {
     Packet::Wait(Wait { handle, current: FENCE, value })
+}
+
+/// Takes queue 3 off its node, and maps it again as it was.
+fn save_and_restore(host: &mut Host, mut descriptor: QueueDescriptor) {
+    let place = vram(host.take_vram(4096, 4096)).into_bits();
+    host.command(Command::SuspendQueue, 3, 1, 0);
+    host.command(Command::SaveQueue, 3, place, 0);
+    host.command(Command::UnmapQueue, 3, 0, 0);
+    descriptor.flags = QueueFlags::from_bits(descriptor.flags).with_suspended(true).into_bits();
+    host.write_descriptor(3, &descriptor);
+    host.command(Command::MapQueue, 3, 0, 0);
+    host.command(Command::RestoreQueue, 3, place, 0);
+    host.command(Command::ResumeQueue, 3, 0, 0);
 }
 
 fn rig(variant: &Variant) -> (Host, Space, TestQueue, Location) {
@@ -127,7 +140,6 @@ fn a_wait_that_was_saved_and_restored_says_since_when_it_holds_its_queue() {
     let space = host.space();
     let fence = host.map_new_ram(space, FENCE, 4096);
     let log = Log::new(&mut host, space, LOG, 84);
-    let place = vram(host.take_vram(4096, 4096)).into_bits();
     let (mut queue, mut descriptor) = host.prepare_queue(3, space);
     (descriptor.wait_log, descriptor.wait_log_entries) = (LOG, 84);
     host.write_descriptor(3, &descriptor);
@@ -136,20 +148,31 @@ fn a_wait_that_was_saved_and_restored_says_since_when_it_holds_its_queue() {
     host.command(Command::KickQueue, 3, 0, 0);
     host.run();
     let held = host.get(campanile_hw::registers::TIMESTAMP, 8);
-    host.command(Command::SuspendQueue, 3, 1, 0);
-    host.command(Command::SaveQueue, 3, place, 0);
-    host.command(Command::UnmapQueue, 3, 0, 0);
-    descriptor.flags = QueueFlags::from_bits(descriptor.flags).with_suspended(true).into_bits();
-    host.write_descriptor(3, &descriptor);
-    host.command(Command::MapQueue, 3, 0, 0);
-    host.command(Command::RestoreQueue, 3, place, 0);
-    host.command(Command::ResumeQueue, 3, 0, 0);
+    save_and_restore(&mut host, descriptor);
     host.run();
     host.write64(fence, 5);
     host.command(Command::RescanWaits, 0, 0, 0);
     host.run();
     let entry = log.entry(&host, 0);
     assert!(entry.observed != 0 && entry.observed <= held && entry.end > held, "{entry:?} {held}");
+}
+
+#[test]
+fn a_queue_that_was_saved_while_it_did_not_wait_is_restored_as_one_that_does_not() {
+    let mut host = Host::new();
+    let space = host.space();
+    host.map_new_ram(space, FENCE, 4096);
+    let log = Log::new(&mut host, space, LOG, 84);
+    let (mut queue, mut descriptor) = host.prepare_queue(3, space);
+    (descriptor.wait_log, descriptor.wait_log_entries) = (LOG, 84);
+    host.write_descriptor(3, &descriptor);
+    host.command(Command::MapQueue, 3, 0, 0);
+    save_and_restore(&mut host, descriptor);
+    host.write_packets(&mut queue, &[wait(7, 0)]);
+    host.command(Command::KickQueue, 3, 0, 0);
+    host.run();
+    let entry = log.entry(&host, 0);
+    assert!(entry.observed == 0 && entry.end != 0, "{entry:?}");
 }
 
 #[test]
@@ -254,7 +277,7 @@ fn an_overrun_overwrites_the_oldest_and_counts_the_wraps() {
 fn writing_goes_on_where_the_header_says_and_wraps_modulo_two_to_the_32() {
     let (mut host, space, mut queue, _) = rig(&small_variant());
     let log = Log::new(&mut host, space, LOG, 4);
-    for (index, wraps, then) in [(2, 9, (3, 9)), (3, u32::MAX, (0, 0)), (77, 5, (1, 5))] {
+    for (index, wraps, then) in [(2, 9, (3, 9)), (3, u32::MAX, (0, 0)), (4, 7, (1, 7)), (77, 5, (1, 5))] {
         host.write64(log.at, LogPosition::new().with_index(index).with_wraps(wraps).into_bits());
         log.give(&host, 0, LogKind::Signals);
         host.submit(&mut queue, &[signal(1, 1)]);
@@ -329,6 +352,17 @@ fn a_log_that_breaks_a_rule_is_refused_and_the_old_one_stays() {
     assert_eq!(host.try_command(Command::FlushFenceLogs, 9, 0, 0).0, CommandStatus::BadQueue);
     host.submit(&mut queue, &[signal(1, 1)]);
     assert_eq!(log.position(&host).index(), 1);
+}
+
+#[test]
+fn a_log_may_end_where_its_last_page_ends() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 84);
+    let header = LOG + 4096 - bytes_of(84);
+    host.command(Command::SetFenceLog, target(0, LogKind::Signals), header, 84);
+    host.submit(&mut queue, &[signal(1, 1)]);
+    let position = host.read64(log.at.with_address(log.at.address() + (header - LOG)));
+    assert_eq!(LogPosition::from_bits(position).index(), 1);
 }
 
 #[test]

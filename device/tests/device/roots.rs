@@ -197,3 +197,14 @@ fn a_buffer_that_named_its_root_keeps_it() {
     host.run();
     assert_eq!((host.read64(word(theirs, 1)), host.read64(word(own, 1))), (7, 0));
 }
+
+#[test]
+fn a_root_with_bits_that_no_address_has_is_refused() {
+    let mut host = Host::new();
+    let root = host.space().root.into_bits();
+    host.command(Command::InvalidateTlb, root, 0, 0);
+    for bit in 53..64 {
+        let answer = host.try_command(Command::InvalidateTlb, root | 1 << bit, 0, 0).0;
+        assert_eq!(answer, CommandStatus::BadArgument, "bit {bit}");
+    }
+}
