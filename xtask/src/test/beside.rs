@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::build::{self, Built};
 use super::output::Tally;
+use super::task::captured;
 
 /// A build that ended.
 pub(super) struct Step {
@@ -46,19 +47,9 @@ pub(super) fn build(root: &Path, cargo: Option<Command>) -> Beside {
 /// Runs another task of this program.
 fn task(root: &Path, name: &'static str, words: &[&str]) -> Step {
     let start = Instant::now();
-    let run = || {
-        // By the link of the kernel and not by its path, where the build of the tests may have put another file meanwhile.
-        let mut command = Command::new("/proc/self/exe");
-        command.current_dir(root).args(words).stdin(Stdio::null());
-        command.output().map_err(|error| format!("does not start: {error}"))
-    };
-    let (output, note) = match run() {
-        Ok(output) => {
-            let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            (printed.concat(), (!output.status.success()).then(|| output.status.to_string()))
-        }
-        Err(note) => (String::new(), Some(note)),
-    };
+    // By the link of the kernel and not by its path, where the build of the tests may have put another file meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    let (output, note) = captured(command.current_dir(root).args(words).stdin(Stdio::null()));
     Step { name, took: start.elapsed(), output, note }
 }
 

@@ -43,18 +43,22 @@ impl<'a> Task<'a> {
         let of_name = name.to_owned();
         Self::new(name, move || {
             let start = Instant::now();
-            let (passed, note, output) = match command.output() {
-                Ok(output) => {
-                    let passed = output.status.success();
-                    let printed =
-                        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-                    (passed, (!passed).then(|| output.status.to_string()), printed.concat())
-                }
-                Err(error) => (false, Some(format!("does not start: {error}")), String::new()),
-            };
-            let outcome = Outcome { name: of_name, tally: Tally::one(passed), took: start.elapsed(), note };
+            let (output, note) = captured(&mut command);
+            let tally = Tally::one(note.is_none());
+            let outcome = Outcome { name: of_name, tally, took: start.elapsed(), note };
             Done { outcomes: vec![outcome], output: heading + &output }
         })
+    }
+}
+
+/// Runs a command: what it printed, on standard output first, and why it failed if it did.
+pub(super) fn captured(command: &mut Command) -> (String, Option<String>) {
+    match command.output() {
+        Ok(output) => {
+            let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            (printed.concat(), (!output.status.success()).then(|| output.status.to_string()))
+        }
+        Err(error) => (String::new(), Some(format!("does not start: {error}"))),
     }
 }
 
