@@ -248,8 +248,8 @@ impl Engine {
                 return Ok(Some(Outcome::More));
             }
             let packet = self.decode(buffer, root, context)?;
-            if let Some(faults) = context.faults.filter(|_| buffer.partial == 0)
-                && let Some(reported) = faults.hang(queue.node, queue.number, &packet)
+            if buffer.partial == 0
+                && let Some(reported) = context.faults.hang(queue.node, queue.number, &packet)
             {
                 return Ok(Some(Outcome::Hang { reported }));
             }

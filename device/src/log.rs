@@ -4,7 +4,6 @@
 //! address that does not translate. For a queue without logs the cost is one comparison.
 
 use crate::context::{Context, Tallies};
-use crate::fault::Faults;
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Fault, Intent, Kept, Tlb};
 use campanile_hw::log::{
@@ -229,7 +228,7 @@ impl Log {
     /// Writes the entry, or delays it until the flush, and advances the position. Its end is no earlier than its start and the last entry.
     #[inline]
     fn append(&mut self, mut entry: LogEntry, context: &Context<'_>) {
-        if context.faults.is_some_and(Faults::loses_log_entry) {
+        if context.faults.loses_log_entry() {
             return;
         }
         self.latest = self.latest.max(entry.observed).max(entry.end);

@@ -230,7 +230,7 @@ impl Cmp {
         }
         self.with_queue(memory, number, |state, context| {
             let faulted = state.queue(number).is_some_and(|queue| queue.state == RunState::Faulted);
-            let stuck = |queue: &mut Queue| context.faults.is_some_and(|faults| faults.stuck_suspend(queue.node));
+            let stuck = |queue: &mut Queue| context.faults.stuck_suspend(queue.node);
             if state.is_hung_in(number) || !faulted && state.queue(number).is_some_and(stuck) {
                 state.leave_unanswered(number, cookie);
                 return Ok(0);
@@ -422,7 +422,7 @@ impl Cmp {
             if state.queue(number).is_some_and(|queue| queue.state == RunState::Faulted) {
                 return Err(CommandStatus::BadState);
             }
-            let stuck = |queue: &mut Queue| context.faults.is_some_and(|faults| faults.stuck_suspend(queue.node));
+            let stuck = |queue: &mut Queue| context.faults.stuck_suspend(queue.node);
             if !state.queue(number).is_some_and(stuck) {
                 state.preempt(number, cookie, context);
             }

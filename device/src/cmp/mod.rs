@@ -208,7 +208,7 @@ impl Cmp {
             clock: &self.clock,
             tallies: &node.tallies,
             fences: self.features.system_fences.is_some().then_some(&self.fences),
-            faults: self.faults.any().then_some(&self.faults),
+            faults: &self.faults,
             paging_root: self.paging_root(),
             features: self.features,
             others: &self.nodes,

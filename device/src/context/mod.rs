@@ -98,8 +98,8 @@ pub(crate) struct Context<'a> {
     pub(crate) tallies: &'a Tallies,
     /// The fences that are reached through the paging process; `None` where they are reached through their own.
     pub(crate) fences: Option<&'a FenceTable>,
-    /// The injected faults; `None` while no rule is armed.
-    pub(crate) faults: Option<&'a Faults>,
+    /// The injected faults. A packet asks for them when it begins, so that a rule applies to whatever happens after it was armed.
+    pub(crate) faults: &'a Faults,
     pub(crate) paging_root: Option<Location>,
     pub(crate) features: Features,
     pub(crate) others: &'a dyn OtherEngines,
