@@ -24,7 +24,7 @@ use soak::SoakArguments;
 use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
-    BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, MachineOptions, PoolChoice,
+    BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, LockDelays, MachineOptions, PoolChoice,
     VariantOptions, fault_help, select_user_mode_name, show_log, variant_help,
 };
 use vulkan_program::VulkanArguments;
@@ -302,6 +302,10 @@ struct HlkArguments {
     /// reports must not disturb fails if the operating-system side had to rescue it.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<FaultOption>,
+    /// Has threads wait with this chance, such as 1%, before they take a lock of the operating-system side or give one back, so that they meet in orders which
+    /// are rare otherwise. Drawn from the seed; the report says how many delays there were.
+    #[arg(long, value_name = "CHANCE", conflicts_with_all = ["machine_at", "merge", "list"])]
+    lock_delays: Option<LockDelays>,
     /// The machine on which cases run. Cases about one kind of GPU boot their own.
     #[command(flatten)]
     machine: MachineArguments,
@@ -527,6 +531,7 @@ fn hlk_command(arguments: HlkArguments) -> u8 {
         profiles: arguments.profiles,
         hangs: arguments.hangs,
         private_data: arguments.private_data,
+        lock_delays: arguments.lock_delays,
         timeout: arguments.timeout.map(Duration::from_secs),
         command_line: how_cases_run(std::env::args().skip(2)),
         machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },

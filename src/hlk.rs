@@ -20,7 +20,7 @@ use campanile_conformance::simulated::{release_shared, run_within};
 use campanile_conformance::{CaseInfo, junit, opaque, seed};
 use matrix::Machine;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
-use testbed::setup::{self, Drivers, MachineOptions};
+use testbed::setup::{self, Drivers, LockDelays, MachineOptions};
 use under_way::UnderWay;
 
 /// All outcomes, and what the cases ran on.
@@ -58,6 +58,8 @@ pub struct Options {
     pub hangs: Option<u64>,
     /// Private data and commands for the driver of another GPU, see [`campanile_conformance::opaque`].
     pub private_data: Option<PathBuf>,
+    /// Delays of threads at locks, if the run has any.
+    pub lock_delays: Option<LockDelays>,
     /// Longest time a case may take, instead of its own.
     pub timeout: Option<Duration>,
     /// The command line without what picks cases and reports, for the command that runs a case again.
@@ -122,6 +124,9 @@ pub fn command(options: &Options) -> u8 {
 /// the first has the cases that bring their own; with `--profiles`, where machines differ by features alone, only those that choose the features are there alone.
 fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
     let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
+    if let Some(delays) = options.lock_delays {
+        delays.begin(seed::get());
+    }
     if let Some(hangs) = options.hangs {
         set_storm(Storm { hangs });
     }
@@ -177,7 +182,8 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
         }
     }
     progress.finish_and_clear();
-    under_way.end()
+    let report = under_way.end();
+    Report { lock_delays: options.lock_delays.map(|_| LockDelays::count()), ..report }
 }
 
 /// Prints the summary or the report, writes JUnit's XML, and returns the exit code.

@@ -56,9 +56,18 @@ fn late_doubled_and_reordered_interrupts_lose_nobody() {
 }
 
 #[test]
+fn threads_that_are_delayed_at_locks_lose_nobody_and_the_report_counts_the_delays() {
+    let report = race(&["--lock-delays", "5%"]);
+    let case = &report["cases"][0];
+    assert_eq!((&report["passed"], &case["rescues"]), (&1.into(), &Value::Null), "{case}");
+    assert!(report["lock_delays"].as_u64() > Some(100), "{report}");
+}
+
+#[test]
 fn without_a_fault_nothing_is_made_good() {
     let report = race(&[]);
     assert_eq!((&report["passed"], &report["cases"][0]["rescues"]), (&1.into(), &Value::Null), "{report}");
+    assert_eq!(report["lock_delays"], Value::Null, "{report}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub fn merge<D: PartialEq + Display>(parts: Vec<(String, Report<D>)>) -> Result<
                 "{first_name} and {name} are not of one run: they differ in drivers, seed, filter or options"
             ));
         }
+        merged.lock_delays = merged.lock_delays.zip(report.lock_delays).map(|(some, more)| some + more);
         for case in report.cases {
             merged.add(case);
         }

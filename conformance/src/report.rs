@@ -212,6 +212,9 @@ pub struct Report<D> {
     /// Which cases, and how.
     #[serde(flatten)]
     pub run: RunInfo,
+    /// Number of times that a thread waited at a lock because the run was to have such delays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_delays: Option<u64>,
     /// Cases run.
     pub total: usize,
     /// Passed.
@@ -228,7 +231,7 @@ impl<D> Report<D> {
     /// No outcome yet.
     pub fn new(drivers: D, run: RunInfo) -> Self {
         let (total, passed, failed, skipped) = (0, 0, 0, 0);
-        Self { drivers, run, total, passed, failed, skipped, cases: Vec::new() }
+        Self { drivers, run, lock_delays: None, total, passed, failed, skipped, cases: Vec::new() }
     }
 
     /// Adds an outcome.
@@ -251,9 +254,10 @@ impl<D: Serialize + Display> Report<D> {
 
     /// What the cases ran on, and as the last line the sum.
     pub fn summary(&self) -> String {
-        let Self { drivers, run: RunInfo { seed, shard, .. }, passed, failed, skipped, .. } = self;
+        let Self { drivers, run: RunInfo { seed, shard, .. }, lock_delays, passed, failed, skipped, .. } = self;
         let shard = shard.map_or_else(String::new, |shard| format!("part: {shard}\n"));
-        format!("{drivers}\nseed: {seed}\n{shard}{passed} passed, {failed} failed, {skipped} skipped")
+        let delays = lock_delays.map_or_else(String::new, |count| format!("lock delays: {count}\n"));
+        format!("{drivers}\nseed: {seed}\n{shard}{delays}{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 

@@ -249,7 +249,7 @@ fn stays_in_d0(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each lane says that it begins, counts to a large number in a register, and adds that to a word at the end.
+/// Each lane says that it begins, counts to a large number in a register, and adds that to a word at the end, when the third word is 1.
 const COUNTS: &str = ".workgroup 40, 1, 1
     arguments d0
     mov.i32 w2, 1
@@ -258,6 +258,11 @@ const COUNTS: &str = ".workgroup 40, 1, 1
     loop
         add.i32 w3, w3, w2
         cmp.i32.eq p0, w3, 1000000
+        break_if p0
+    end_loop
+    loop
+        load.w1 w4, [d0 + 8]
+        cmp.i32.eq p0, w4, 1
         break_if p0
     end_loop
     atomic.i32.add.device.relaxed w1, [d0], w3
@@ -271,6 +276,7 @@ fn survives_d3(case: &mut Case<'_>) -> Result<(), Failure> {
     power_down(case.system)?;
     let slept = (lab.word(0), lab.report()?.state);
     case.system.machine().power_up(case.system.luid()).map_err(|error| Failure::new(error.to_string()))?;
+    lab.set_word(2, 1);
     wait_until("the end of the program", || lab.queue.progress.load() >= value)?;
     let report = lab.report()?;
     ensure_eq!(slept, (0, 0), "sum and report while the device is in D3");

@@ -9,6 +9,7 @@
 //!
 //! No lock is poisoned: a panic elsewhere must not hide the first failure.
 
+pub mod delays;
 mod held;
 #[cfg(test)]
 mod tests;
@@ -136,6 +137,7 @@ impl<T, R: Rank> Mutex<T, R> {
     pub fn lock_in_order(&self, key: u64) -> MutexGuard<'_, T, R> {
         let entry = self.held(key);
         held::check(&entry);
+        delays::place();
         let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         held::push(entry);
         MutexGuard { guard: Some(guard), mutex: self, key }
@@ -204,6 +206,7 @@ impl<T, R: Rank> Drop for MutexGuard<'_, T, R> {
     #[inline]
     fn drop(&mut self) {
         if self.guard.is_some() {
+            delays::place();
             held::pop((&raw const *self.mutex).addr());
         }
     }
@@ -285,6 +288,7 @@ struct RwHeld<'a, T, R>(&'a RwLock<T, R>);
 impl<T, R> Drop for RwHeld<'_, T, R> {
     #[inline]
     fn drop(&mut self) {
+        delays::place();
         held::pop((&raw const *self.0).addr());
     }
 }
@@ -307,6 +311,7 @@ impl<T, R: Rank> RwLock<T, R> {
     pub fn read(&self) -> RwLockReadGuard<'_, T, R> {
         let entry = self.held(Way::Shared);
         held::check(&entry);
+        delays::place();
         let guard = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         held::push(entry);
         RwLockReadGuard { guard, _held: RwHeld(self) }
@@ -319,6 +324,7 @@ impl<T, R: Rank> RwLock<T, R> {
         const { assert!(!R::TRIED, "a lock that is only tried for writing") };
         let entry = self.held(Way::Alone);
         held::check(&entry);
+        delays::place();
         let guard = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         held::push(entry);
         RwLockWriteGuard { guard, held: RwHeld(self) }

@@ -151,3 +151,27 @@ fn a_thread_that_takes_a_lock_out_of_order_ends_the_process_with_both_names() {
     assert!(said.contains("lock order: Outer is taken at nt/src/lock/tests.rs:"), "{said}");
     assert!(said.contains("while Inner, taken at nt/src/lock/tests.rs:"), "{said}");
 }
+
+#[test]
+fn threads_that_are_delayed_at_locks_meet_where_they_seldom_do() {
+    /// Two threads each read a number under the lock and, under the lock again, put it back as one more: some additions are lost if they meet.
+    fn counted_twice() -> bool {
+        let number = Mutex::<_, Leaf>::new(0);
+        let add = || {
+            let read = *number.lock();
+            *number.lock() = read + 1;
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(add);
+            add();
+        });
+        number.into_inner() == 2
+    }
+    let before = delays::count();
+    delays::delay(1_000_000, 7);
+    let lost = (0..200).filter(|_| !counted_twice()).count();
+    delays::delay(0, 0);
+    assert!(lost > 0, "the threads never met in 200 tries");
+    // Each try takes four locks and gives four back.
+    assert!(delays::count() - before >= 200 * 8, "{} delays", delays::count() - before);
+}

@@ -14,6 +14,7 @@ use crate::calls;
 use crate::driver::Export;
 use crate::driver_call::{self, on_host_stack, stop};
 use crate::irql;
+use crate::lock::delays;
 use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
@@ -83,6 +84,7 @@ fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
     let owner = word(service, lock);
     let me = thread_token();
     let mut spins = 0_u32;
+    delays::place();
     while let Err(holder) = owner.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
         if holder == me {
             let reason = format!("{service} by the thread that holds it: {}", told(lock));

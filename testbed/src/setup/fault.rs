@@ -32,7 +32,7 @@ const BY_CHANCE: [(&str, FaultRule); 6] = [
 const LATE: u64 = 1000;
 
 /// Percents, with up to four decimals, in millionths.
-fn chance(text: &str) -> Result<u32, String> {
+pub(super) fn chance(text: &str) -> Result<u32, String> {
     let percents = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     match percents {
         Some(percents) if percents > 0.0 && percents <= 100.0 => Ok((percents * 10_000.0).round() as u32),
