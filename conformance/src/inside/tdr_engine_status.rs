@@ -29,6 +29,10 @@ cases! { inside "TDR", needs UserModeSubmission, behind "it lets the GPU hang, m
         "A hardware queue whose context does not leave its engine within TdrDelay while its work goes on costs the engine a reset, and DxgkDdiQueryEngineStatus says that the node makes progress."
         holds [Tdr 8]
         => long_queue;
+    "Tdr.RepeatedSuspensionForgetsNoProgress" on Boot::With(stepped), "tdr-changes-in-windows-8":
+        "The system repeats a suspension that was not answered within TdrDelay before it asks DxgkDdiQueryEngineStatus: what the node has done since it was suspended first counts as progress, even if it does nothing between the repetition and the question (a rule of this driver)."
+        holds [Tdr 8]
+        => repeated_suspension;
     "Tdr.EngineStatusIsProgress" on Boot::With(by_hand), "dxgkddi_queryenginestatus":
         "Asked at any time, the driver says that a node makes progress that has nothing to do, waits for a fence, or works, and that one does not in which nothing moves; the answer is the node's own."
         holds [Tdr 8]
@@ -174,6 +178,35 @@ fn long_queue(case: &mut Case<'_>) -> Result<(), Failure> {
         let expected = [(Some(node), TdrOutcome::EngineReset, Some(true))];
         ensure_eq!(answers(system, before), expected, "recoveries of node {node}, by the kernel {by_kernel}");
         works(&case.rig()?)?;
+    }
+    Ok(())
+}
+
+/// Without a thread that runs the GPU, which goes on only where the case lets it.
+fn stepped() -> SystemOptions {
+    SystemOptions { threads: false, ..by_hand() }
+}
+
+fn repeated_suspension(case: &mut Case<'_>) -> Result<(), Failure> {
+    let system = &*case.system;
+    for by_kernel in [false, true] {
+        let (rig, before) = (case.rig()?, reports(system).len());
+        let stuck = system.gpu().faults().inject_times(FaultRule::StuckSuspend { node: NODE_COMPUTE }, u64::MAX);
+        submit_to_queue(&rig, NODE_COMPUTE, by_kernel, &long_copies(&rig)?)?;
+        for _ in 0..6 {
+            let done = progress(system, NODE_COMPUTE)?;
+            wait_until("progress of the node", || {
+                system.gpu().step();
+                progress(system, NODE_COMPUTE).is_ok_and(|now| now != done)
+            })?;
+            system.machine().advance(TdrSettings::default().delay);
+            if reports(system).len() > before {
+                break;
+            }
+        }
+        ensure!(system.gpu().faults().remove(stuck) > 1, "the suspension was not repeated");
+        let expected = [(Some(NODE_COMPUTE), TdrOutcome::EngineReset, Some(true))];
+        ensure_eq!(answers(system, before), expected, "recoveries, by the kernel {by_kernel}");
     }
     Ok(())
 }

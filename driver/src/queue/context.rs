@@ -245,7 +245,11 @@ impl HwContext {
                 return Ok(STATUS_SUCCESS);
             }
         }
-        if let Some(node) = gpu.nodes.get(self.node as usize) {
+        // What is asked again was noted when it was asked first: the node may have done much since.
+        let asked = queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok());
+        if !asked.into_iter().any(|queue| queue.is_being_suspended(irql))
+            && let Some(node) = gpu.nodes.get(self.node as usize)
+        {
             gpu.note_stop_requested(node);
         }
         // Answers that are in the event ring already free a place for one more.
