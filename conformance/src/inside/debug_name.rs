@@ -1,6 +1,7 @@
 //! Names of objects for traces. The thunk is this project's own; docs/machine.md says what it does.
 
 use campanile_hw::private::Placement;
+use dxgkrnl::DebugName;
 use wddm_ddi::status::*;
 
 use super::shared_resource::failed;
@@ -22,10 +23,11 @@ fn name(rig: &Rig, object: u32, part: u32, text: &[u8]) -> NTSTATUS {
     unsafe { (rig.kmt.further().CampanileSetDebugName)(object, part, text.as_ptr().cast(), text.len() as u32) }
 }
 
-/// Part and text of the names of an object.
+/// Part and text of the names of an object of the case's process.
 fn names(case: &Case<'_>, object: u32) -> Vec<(u32, String)> {
     let all = case.system.machine().debug_names().into_iter();
-    all.filter(|name| name.object == object).map(|name| (name.part, name.text.to_string())).collect()
+    let is_it = |name: &DebugName| (name.process, name.object) == (case.process.id(), object);
+    all.filter(is_it).map(|name| (name.part, name.text.to_string())).collect()
 }
 
 fn kept(case: &mut Case<'_>) -> Result<(), Failure> {
