@@ -25,7 +25,7 @@ impl Tdr {
     pub(super) fn reset(&self, reason: TdrReason, resets: u64) {
         let Ok(adapter) = self.adapter() else { return };
         let sch = adapter.vidsch();
-        let one = lock(&self.recovering);
+        let one = self.in_driver(lock(&self.recovering));
         // Nobody brings back what was pulled out.
         if self.verifier.is_stopped() || adapter.is_gone() || sch.timeouts().adapter_resets() != resets {
             return;

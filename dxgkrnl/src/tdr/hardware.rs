@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nt::lock::{MutexGuard, lock};
+use nt::lock::lock;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::rank;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 use crate::vidsch::{Complaint, Device, DeviceError, HwContext, RenderAdapter, Subject, Suspects};
 
 use super::watch::put_back;
-use super::{Aftermath, Invalidated, Tdr};
+use super::{Aftermath, InDriver, Invalidated, Tdr};
 
 /// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
 pub(super) const ENGINE_TIMEOUT: u32 = 0x141;
@@ -117,10 +116,10 @@ impl Tdr {
 
     /// One recovery at a time; `None` while the adapter is being reset, which ends what was to be recovered from. Whoever resets the
     /// adapter waits for the caller to leave, so the caller does not wait for that.
-    fn begin_recovery(&self, adapter: &RenderAdapter) -> Option<MutexGuard<'_, (), rank::Recovering>> {
+    fn begin_recovery(&self, adapter: &RenderAdapter) -> Option<InDriver<'_>> {
         while !adapter.vidsch().timeouts().is_abandoning() {
             match self.recovering.try_lock() {
-                Some(one) => return Some(one),
+                Some(one) => return Some(self.in_driver(one)),
                 None => std::thread::sleep(Duration::from_micros(50)),
             }
         }

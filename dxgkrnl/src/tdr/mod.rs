@@ -13,11 +13,11 @@ mod packet;
 mod watch;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use nt::lock::{Mutex, lock};
+use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
@@ -50,6 +50,8 @@ pub(crate) struct Tdr {
     clock: Clock,
     /// One recovery at a time.
     recovering: Mutex<(), rank::Recovering>,
+    /// True while somebody has [`InDriver`], for those who only look.
+    is_recovering: AtomicBool,
     /// Contexts that the driver has named since a reset began.
     named: Mutex<Option<Vec<Invalidated>>>,
     /// Held while somebody looks for timeouts.
@@ -79,6 +81,18 @@ struct Invalidated {
     collateral: bool,
 }
 
+/// A recovery is in the driver, and no other one, until this is dropped.
+pub(super) struct InDriver<'a> {
+    is_recovering: &'a AtomicBool,
+    _one: MutexGuard<'a, (), rank::Recovering>,
+}
+
+impl Drop for InDriver<'_> {
+    fn drop(&mut self) {
+        self.is_recovering.store(false, Ordering::Release);
+    }
+}
+
 /// What is left to do after the reset of an engine, without its lock.
 #[derive(Default)]
 pub(super) struct Aftermath {
@@ -97,6 +111,7 @@ impl Tdr {
             settings: config.tdr,
             clock: config.clock.clone(),
             recovering: Mutex::new(()),
+            is_recovering: AtomicBool::new(false),
             named: Mutex::new(None),
             watch: Mutex::default(),
             probes: Mutex::default(),
@@ -117,6 +132,12 @@ impl Tdr {
     /// STATUS_DEVICE_REMOVED when it is gone.
     fn adapter(&self) -> Result<Arc<RenderAdapter>, NTSTATUS> {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
+    }
+
+    /// With `one`, a recovery is in the driver.
+    fn in_driver<'a>(&'a self, one: MutexGuard<'a, (), rank::Recovering>) -> InDriver<'a> {
+        self.is_recovering.store(true, Ordering::Release);
+        InDriver { is_recovering: &self.is_recovering, _one: one }
     }
 
     /// Counts an event at `now` and returns how many there were in TdrLimitTime.
@@ -211,7 +232,7 @@ impl Tdr {
             return;
         }
         // While a recovery is in the driver, no other DDI about engines is called.
-        if self.recovering.try_lock().is_none() {
+        if self.is_recovering.load(Ordering::Acquire) {
             return;
         }
         let (hung, forgotten) = {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nt::lock::lock;
@@ -220,7 +221,7 @@ impl Tdr {
     pub(super) fn put_back_answered(&self) {
         let Ok(adapter) = self.adapter() else { return };
         // A recovery that is in the driver calls this when it is done, and so does the wake-up of the device.
-        if self.verifier.is_stopped() || adapter.is_gone() || self.recovering.try_lock().is_none() {
+        if self.verifier.is_stopped() || adapter.is_gone() || self.is_recovering.load(Ordering::Acquire) {
             return;
         }
         if let Some(_awake) = adapter.machine.gate().enter_awake() {
