@@ -369,16 +369,10 @@ impl<'m> Lower<'m> {
     /// Targets of a switch other than its merge block, in an order in which none falls through to one before it, each with its literals; the
     /// default has none.
     fn cases(&self, frame: &Frame<'m>, inst: &Inst, merge: u32) -> Result<Vec<(u32, Vec<u64>)>> {
-        let wide = self.ids.get(&inst.arg(0)?).is_some_and(|ty| self.types.scalar(*ty).is_ok_and(|s| s.bits() == 64));
         let default = inst.arg(1)?;
         let mut cases: Vec<(u32, Vec<u64>)> = Vec::new();
         let mut place = HashMap::new();
-        for pair in inst.args.get(2..).unwrap_or_default().chunks_exact(if wide { 3 } else { 2 }) {
-            let (literal, target) = match pair {
-                [low, high, target] => (u64::from(*low) | u64::from(*high) << 32, *target),
-                [low, target] => (u64::from(*low), *target),
-                _ => continue,
-            };
+        for (literal, target) in inst.cases() {
             let index = *place.entry(target).or_insert_with(|| {
                 cases.push((target, Vec::new()));
                 cases.len() - 1
@@ -539,7 +533,7 @@ impl Function {
             match last.op {
                 Op::Branch => open.extend(last.args.first()),
                 Op::BranchConditional => open.extend(last.args.iter().skip(1).take(2)),
-                Op::Switch => open.extend(last.args.iter().skip(1)),
+                Op::Switch => open.extend(last.args.get(1).copied().into_iter().chain(last.cases().map(|case| case.1))),
                 _ => {}
             }
         }

@@ -1,5 +1,7 @@
 //! The words of a module as instructions.
 
+use std::collections::HashSet;
+
 use rspirv::grammar::OperandKind;
 use rspirv::spirv::{self, Op};
 
@@ -21,14 +23,43 @@ pub(crate) struct Inst {
     pub(crate) ty: u32,
     /// Id of the result, 0 if there is none.
     pub(crate) id: u32,
-    /// The other operands.
+    /// The other operands. Literals of OpSwitch have two words each, whatever the type of its selector is.
     pub(crate) args: Vec<u32>,
+}
+
+/// A 64-bit integer is a type of two words, and the ids that have it.
+#[derive(Default)]
+struct Wide {
+    types: HashSet<u32>,
+    ids: HashSet<u32>,
+}
+
+impl Wide {
+    /// Notes what an instruction defines, and gives literals of one word a second one. What is used was defined before. [SPIR-V: 2.4, logical layout of a module]
+    fn note(&mut self, inst: &mut Inst) {
+        if inst.op == Op::TypeInt && inst.args.first() == Some(&64) {
+            self.types.insert(inst.id);
+        } else if self.types.contains(&inst.ty) {
+            self.ids.insert(inst.id);
+        }
+        let [selector, default, narrow @ ..] = inst.args.as_slice() else { return };
+        if inst.op == Op::Switch && !self.ids.contains(selector) {
+            let pairs = narrow.as_chunks().0.iter().flat_map(|[literal, target]| [*literal, 0, *target]);
+            inst.args = [*selector, *default].into_iter().chain(pairs).collect();
+        }
+    }
 }
 
 impl Inst {
     /// An operand that has to be there.
     pub(crate) fn arg(&self, index: usize) -> Result<u32> {
         self.args.get(index).copied().ok_or_else(|| malformed(format!("Op{:?} lacks operand {index}", self.op)))
+    }
+
+    /// Literals and targets of OpSwitch, but for the default.
+    pub(crate) fn cases(&self) -> impl Iterator<Item = (u64, u32)> {
+        let cases = self.args.get(2..).unwrap_or_default().as_chunks().0;
+        cases.iter().map(|[low, high, target]| (u64::from(*low) | u64::from(*high) << 32, *target))
     }
 
     /// A literal string that begins at an operand, and the operand behind it.
@@ -74,7 +105,7 @@ pub(crate) fn read(words: &[u32]) -> Result<Vec<Inst>> {
     if !(0x0001_0000..=NEWEST).contains(&version) || version & 0xff != 0 {
         return Err(malformed(format!("version {}.{} is not 1.0 to 1.6", version >> 16, version >> 8 & 0xff)));
     }
-    let mut instructions = Vec::new();
+    let (mut instructions, mut wide) = (Vec::new(), Wide::default());
     let mut at = HEADER;
     while let Some(first) = words.get(at) {
         let length = (first >> 16) as usize;
@@ -82,7 +113,9 @@ pub(crate) fn read(words: &[u32]) -> Result<Vec<Inst>> {
             .get(at..at + length)
             .and_then(|body| body.split_first())
             .ok_or_else(|| malformed(format!("the instruction at word {at} has no end")))?;
-        instructions.push(instruction(first & 0xffff, body.1)?);
+        let mut inst = instruction(first & 0xffff, body.1)?;
+        wide.note(&mut inst);
+        instructions.push(inst);
         at += length;
     }
     Ok(instructions)
@@ -101,4 +134,25 @@ fn instruction(number: u32, words: &[u32]) -> Result<Inst> {
     let ty = result(OperandKind::IdResultType)?;
     let id = result(OperandKind::IdResult)?;
     Ok(Inst { op, ty, id, args: rest.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_of_a_switch_are_as_wide_as_its_selector_and_are_told_alike() {
+        let word = |op: Op, length: u32| length << 16 | op as u32;
+        for (width, literals) in [(32, vec![5, 7, 6, 8]), (64, vec![5, 9, 7, 6, 0, 8])] {
+            let mut words = vec![spirv::MAGIC_NUMBER, NEWEST, 0, 10, 0];
+            words.extend([word(Op::TypeInt, 4), 1, width, 0, word(Op::Undef, 3), 1, 2]);
+            words.extend([word(Op::Switch, 3 + literals.len() as u32), 2, 3]);
+            words.extend(literals);
+            let instructions = read(&words).expect("a module");
+            let switch = instructions.last().expect("three instructions");
+            assert_eq!((switch.arg(0), switch.arg(1)), (Ok(2), Ok(3)));
+            let high = if width == 64 { 9 << 32 } else { 0 };
+            assert_eq!(switch.cases().collect::<Vec<_>>(), [(5 | high, 7), (6, 8)]);
+        }
+    }
 }

@@ -45,6 +45,16 @@ fn switch_with_fallthrough_and_default_in_the_middle() {
 }
 
 #[test]
+fn literals_of_a_switch_inside_of_a_case_that_others_fall_into_are_no_blocks() {
+    // Among a hundred literals are the numbers of the module's first blocks.
+    let literals: String = (0..100).map(|literal| format!("case {literal}: r += {}u; break; ", literal + 1)).collect();
+    let body = format!(
+        "uint r = 0; switch (i % 3) {{ case 0: r += 1000u; default: {{ switch (i) {{ {literals} }} }} }} o[i] = r;"
+    );
+    expect(&lanes("", "", &body), |i| i + 1 + if i % 3 == 0 { 1000 } else { 0 });
+}
+
+#[test]
 fn nested_loops_with_break_continue_and_early_return() {
     let functions = "uint f(uint n) {
         uint sum = 0;
