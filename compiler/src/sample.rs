@@ -380,10 +380,8 @@ impl Lower<'_> {
             let inside = lower.all(&inside)?;
             let (address, there) = lower.texel(&level, format.size_log2, place)?;
             let words = lower.load_texel(address, there, format.size_log2)?;
-            let mut colour = lower.decode(format, words, request.ty.sampled)?;
-            for (component, border) in colour.iter_mut().zip(sampler.border) {
-                *component = lower.ir.select(T::I32, inside, *component, border)?;
-            }
+            let colour = lower.decode(format, words, request.ty.sampled)?;
+            let mut colour = lower.bordered(format, inside, colour, sampler.border)?;
             if let (Some(reference), Some(first)) = (request.reference, colour.first_mut()) {
                 *first = lower.compared(reference, *first, sampler.comparison)?;
             }

@@ -209,6 +209,26 @@ impl Lower<'_> {
         Ok(all)
     }
 
+    /// `colour` inside of the image, and outside what the border's colour makes of the components that the format has. Red, green and blue of a border are
+    /// the same; the alpha component is the linear one. [Vulkan: Texel Replacement, Conversion to RGBA, Component Swizzle]
+    pub(crate) fn bordered(
+        &mut self,
+        format: &Format,
+        inside: Src,
+        colour: [Src; 4],
+        border: [Src; 4],
+    ) -> Result<[Src; 4]> {
+        let [grey, .., alpha] = border;
+        let mut all = colour;
+        for (place, component) in all.iter_mut().zip(format.components) {
+            let (constant, is_alpha) = (self.bit(component, 24)?, self.bit(component, 26)?);
+            let kept = self.ir.op2(I::Or, T::B1, inside, constant)?;
+            let border = self.ir.select(T::I32, is_alpha, alpha, grey)?;
+            *place = self.ir.select(T::I32, kept, *place, border)?;
+        }
+        Ok(all)
+    }
+
     /// A predicate that is set where a bit of a word is.
     fn bit(&mut self, value: Src, number: u32) -> Result<Src> {
         let masked = self.ir.op2(I::And, T::I32, value, word(1 << number))?;

@@ -35,7 +35,7 @@ pub(crate) const FIRST_ADAPTER: u32 = 1;
 const REACH: u64 = (u32::MAX / 2) as u64;
 
 /// Most fences of [`Fence::wait_any`].
-pub const WAIT_OBJECTS_MAX: usize = 64;
+const WAIT_OBJECTS_MAX: usize = 64;
 
 /// Type of a fence in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,10 +310,10 @@ impl Fence {
     /// if none is.
     ///
     /// # Errors
-    /// [`Error::BadArgument`] for no fences or more than [`WAIT_OBJECTS_MAX`]; as [`Fence::wait`]. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
+    /// [`Error::BadArgument`] for no fences; as [`Fence::wait`]. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
     pub fn wait_any(fences: &[(Self, u64)], timeout: Option<Duration>) -> Result<()> {
-        let Some((first, _)) = fences.first().filter(|_| fences.len() <= WAIT_OBJECTS_MAX) else {
-            return Err(Error::BadArgument("1 to 64 fences can be waited for at once"));
+        let Some((first, _)) = fences.first() else {
+            return Err(Error::BadArgument("a wait for one of several fences names no fence"));
         };
         for (fence, value) in fences {
             fence.check_wait()?;
@@ -326,9 +326,12 @@ impl Fence {
                 return Err(Error::Timeout);
             }
             let event = Event::new()?;
-            let (handles, values): (Vec<_>, Vec<_>) =
-                fences.iter().map(|(fence, value)| (fence.handle(), *value)).unzip();
-            device.wait_any_thunk(&handles, &values, event.handle())?;
+            // One call of the thunk takes so many; all of them set the same event.
+            for some in fences.chunks(WAIT_OBJECTS_MAX) {
+                let (handles, values): (Vec<_>, Vec<_>) =
+                    some.iter().map(|(fence, value)| (fence.handle(), *value)).unzip();
+                device.wait_any_thunk(&handles, &values, event.handle())?;
+            }
             let limit = timeout.unwrap_or(Duration::MAX);
             if !event.wait(limit)? && reached().is_none() {
                 return Err(Error::Timeout);

@@ -89,7 +89,7 @@ pub use commands::{CopyRows, Dispatch, DispatchReport, Recorder};
 pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
-pub use fence::{Fence, FenceKind, FenceOptions, Sharing, WAIT_OBJECTS_MAX};
+pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
 pub use program::Program;
 pub use queue::{
     COMMAND_BYTES_MAX, ModelReason, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SAVE_BYTES_MAX,

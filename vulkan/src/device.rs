@@ -6,7 +6,7 @@ use ash::vk;
 use campanile_compiler::record::{IMAGE_RECORD, SAMPLER_RECORD};
 use campanile_hw::packet::DispatchReport;
 use campanile_isa::assemble;
-use campanile_umd::{Program, Queue as HardwareQueue, QueueOptions};
+use campanile_umd::{Program, Queue as HardwareQueue, QueueOptions, SAVE_BYTES_MAX};
 
 use crate::backlog::Backlog;
 use crate::failure::{Answer, result, tell};
@@ -72,7 +72,8 @@ impl Device {
             if *count > family.properties().queue_count {
                 return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
             }
-            let options = QueueOptions { priority: *priority, ..QueueOptions::default() };
+            // A pipeline may be used on any queue, so that the state of each fits into the save area of all.
+            let options = QueueOptions { priority: *priority, save_bytes: SAVE_BYTES_MAX, ..QueueOptions::default() };
             for _ in 0..*count {
                 let queue = HardwareQueue::new(&umd, family.node, options).map_err(result)?;
                 let (hardware, labels) = (Arc::new(Mutex::new(queue)), Arc::clone(&labels));

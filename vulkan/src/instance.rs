@@ -51,7 +51,13 @@ impl Instance {
             Ok(adapter) => vec![Owned::new(PhysicalDevice::new(adapter).with_debug_utils(self.has_debug_utils))],
             // A system without the functions that find compute-only adapters has none.
             Err(Error::NoAdapter | Error::MissingThunk(_)) => Vec::new(),
-            Err(error) => return Err(result(error)),
+            Err(error) => match result(error) {
+                memory @ (vk::Result::ERROR_OUT_OF_HOST_MEMORY | vk::Result::ERROR_OUT_OF_DEVICE_MEMORY) => {
+                    return Err(memory);
+                }
+                // Told on standard error. With an error the loader would hide the devices of other drivers, too.
+                _ => Vec::new(),
+            },
         };
         Ok(self.devices.get_or_init(|| devices))
     }

@@ -315,6 +315,45 @@ fn samplers_filter_and_wrap_in_one_two_and_three_dimensions() {
     }
 }
 
+/// "One component color format: Color_r = B_r": what a format lacks is as in any texel, 0 or 1. [Vulkan: Border Texel Components After Replacement]
+#[test]
+fn a_border_has_the_components_of_the_format_and_no_others() {
+    let bench = Bench::new();
+    let module = glsl(
+        "layout(local_size_x = 1) in;
+        layout(set = 0, binding = 0) uniform sampler2D source;
+        layout(set = 0, binding = 1) buffer Data { vec4 data[]; };
+        void main() {
+            data[0] = textureLod(source, vec2(-1.0), 0);
+            data[1] = textureGather(source, vec2(-1.0), 1);
+        }",
+    );
+    let kernel = bench.make(&Recipe::new(&module, &[COMBINED, STORAGE])).expect("a pipeline");
+    for (format, white, black) in [
+        (Format::R8_UNORM, [1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]),
+        (Format::R32_SFLOAT, [1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]),
+        (Format::R16G16_SFLOAT, [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]),
+        (Format::R8G8B8A8_UNORM, [1.0; 4], [0.0, 0.0, 0.0, 1.0]),
+        (Format::B8G8R8A8_UNORM, [1.0; 4], [0.0, 0.0, 0.0, 1.0]),
+    ] {
+        let picture = bench.picture(Sketch::plain(format, View::TYPE_2D, [4, 4, 1]));
+        let clear = |border: vk::BorderColor, expected: [f32; 4]| {
+            let info = sampler(vk::Filter::NEAREST, vk::SamplerAddressMode::CLAMP_TO_BORDER).border_color(border);
+            let data = bench.words(&[0; 8]);
+            let set = bench.picture_set(&kernel, &[(&picture, COMBINED)], bench.sampler(&info), &[&data]);
+            bench.run_set(&kernel, set, [1, 1, 1]);
+            let read: Vec<f32> = data.read().into_iter().map(f32::from_bits).collect();
+            assert_eq!(read[..4], expected, "{format:?} {border:?}");
+            assert_eq!(read[4..], [expected[1]; 4], "{format:?} {border:?}, gathered");
+        };
+        clear(vk::BorderColor::FLOAT_OPAQUE_WHITE, white);
+        clear(vk::BorderColor::FLOAT_OPAQUE_BLACK, black);
+        let without_alpha =
+            if format == Format::R8G8B8A8_UNORM || format == Format::B8G8R8A8_UNORM { 0.0 } else { 1.0 };
+        clear(vk::BorderColor::FLOAT_TRANSPARENT_BLACK, [0.0, 0.0, 0.0, without_alpha]);
+    }
+}
+
 #[test]
 fn images_of_an_array_are_picked_by_a_number_and_read_without_a_format_in_the_shader() {
     let bench = Bench::new();

@@ -106,6 +106,28 @@ fn one_of_several_semaphores_is_enough() {
     assert_eq!(bench.wait(&semaphores, &[1, 1, 5], false, Duration::from_millis(20)), Err(vk::Result::TIMEOUT));
 }
 
+/// More than one call of the thunk takes, which is 64.
+#[test]
+fn one_of_a_hundred_and_thirty_semaphores_is_enough() {
+    let bench = Bench::new();
+    let semaphores: Vec<_> = (0..130).map(|_| bench.timeline(0)).collect();
+    let mut value = 1;
+    for one in [0, 63, 64, 65, 129] {
+        let values = [value; 130];
+        assert_eq!(bench.wait(&semaphores, &values, true, Duration::from_millis(5)), Err(vk::Result::TIMEOUT));
+        let (device, semaphore) = (bench.device.clone(), semaphores[one]);
+        let signaller = std::thread::spawn(move || {
+            let info = vk::SemaphoreSignalInfo::default().semaphore(semaphore).value(value);
+            // SAFETY: a semaphore of this device, which lives until the thread has ended.
+            unsafe { device.signal_semaphore(&info) }
+        });
+        bench.wait(&semaphores, &values, true, LONG).expect("one of them");
+        signaller.join().expect("the thread").expect("signalled");
+        assert_eq!(bench.wait(&semaphores, &values, false, Duration::from_millis(5)), Err(vk::Result::TIMEOUT));
+        value += 1;
+    }
+}
+
 #[test]
 fn binary_semaphores_order_two_queues_a_hundred_times() {
     let bench = Bench::new();

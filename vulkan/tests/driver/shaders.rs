@@ -64,6 +64,27 @@ fn four_offsets_gather_four_texels() {
     assert_eq!(read, [5.0, 6.0, 3.0, 12.0, 10.0, 11.0, 7.0, 6.0]);
 }
 
+/// What a workgroup has of registers and private memory fits into the save area of every queue.
+#[test]
+fn the_largest_workgroup_may_have_all_the_private_memory() {
+    let bench = Bench::new();
+    let module = glsl(
+        "layout(local_size_x = 1024) in;
+        layout(set = 0, binding = 0) buffer Data { uint data[]; };
+        void main() {
+            uint lane = gl_LocalInvocationIndex;
+            uint t[1000];
+            for (uint k = 0; k < 1000; k++) t[k] = k * lane;
+            barrier();
+            data[lane] = t[(data[lane] + lane) % 1000];
+        }",
+    );
+    let (kernel, data) = (bench.kernel(&module, 1, 0, &[]), bench.words(&[500; 1024]));
+    bench.dispatch(&kernel, &[&data], [1, 1, 1], &[]);
+    let expected: Vec<u32> = (0..1024).map(|lane| (500 + lane) % 1000 * lane).collect();
+    assert_eq!(data.read(), expected);
+}
+
 #[test]
 fn a_lane_has_4096_bytes_of_private_memory() {
     let bench = Bench::new();
