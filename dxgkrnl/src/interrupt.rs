@@ -320,6 +320,10 @@ impl Interrupts {
             let routine = || miniport.interrupt_routine(context.raw(), message) != 0;
             let kind = |claimed: &bool| TraceKind::Interrupt { message, claimed: *claimed };
             let claimed = miniport.events().during(context, routine, kind);
+            // A call that stopped the machine did not come to its end.
+            if miniport.driver().verifier().is_stopped() {
+                return;
+            }
             if !claimed {
                 self.unclaimed.fetch_add(1, Ordering::Relaxed);
             }

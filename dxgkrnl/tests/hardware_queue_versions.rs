@@ -152,6 +152,41 @@ fn hangs(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiResetHwEngine = Some(names_the_context);
 }
 
+unsafe extern "win64" fn off_at_once(_: HANDLE, _: *const DXGKARG_SUSPENDCONTEXT) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn takes_long(_: HANDLE, _: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// "STATUS_SUCCESS: the context is already suspended": nobody else suspended it, so that it is resumed like one whose suspension is reported later.
+/// [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]
+#[test]
+fn a_context_that_is_off_its_engine_when_the_call_returns_is_resumed() {
+    for version in scheduling() {
+        let (bench, luid) = started(version, |table| {
+            table.DxgkDdiSubmitCommandToHwQueue = Some(takes_long);
+            table.DxgkDdiSuspendContext = Some(off_at_once);
+        });
+        let queue = open(&bench, luid).unwrap();
+        queue.submit(1).unwrap();
+        bench.machine.start_ddi_log(luid);
+        (0..6).for_each(|_| bench.machine.advance(TdrSettings::default().delay));
+        let log = bench.machine.take_ddi_log(luid);
+        let mut calls: Vec<_> = log.iter().filter(|name| name.ends_with("Context")).map(String::as_str).collect();
+        assert!(calls.len() >= 4, "{}: {calls:?}", version.name);
+        while let [rest @ .., "DxgkDdiSuspendContext", "DxgkDdiResumeContext"] = calls.as_slice() {
+            calls.truncate(rest.len());
+        }
+        assert_eq!(calls, [""; 0], "{}: each suspension is followed by its resumption", version.name);
+        assert_eq!(bench.machine.tdr_reports(luid).len(), 0, "{}", version.name);
+        queue.process.terminate();
+        bench.machine.remove(luid).unwrap();
+        assert_eq!(bench.machine.bugcheck(), None, "{}", version.name);
+    }
+}
+
 unsafe extern "win64" fn another_fence(context: *mut c_void) -> BOOLEAN {
     let adapter = driver::adapter(context);
     let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();

@@ -547,7 +547,7 @@ fn synchronized_execution_is_refused_before_the_interrupt_is_connected() {
             // SAFETY: all arguments are good.
             let status =
                 unsafe { synchronize(adapter.handle, Some(routine), std::ptr::null_mut(), 0, &raw mut result) };
-            assert_eq!((status, result), (STATUS_DEVICE_NOT_READY, 0));
+            assert_eq!((status, result), (STATUS_UNSUCCESSFUL, 0));
         },
         in_stop: |adapter| {
             let synchronize = adapter.interface.DxgkCbSynchronizeExecution.unwrap();

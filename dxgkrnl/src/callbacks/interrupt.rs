@@ -32,7 +32,11 @@ pub(super) unsafe extern "win64" fn synchronize_execution(
             return Ok(STATUS_INVALID_PARAMETER);
         }
         if !adapter.interrupts().is_connected() {
-            return Ok(STATUS_DEVICE_NOT_READY);
+            adapter.miniport.driver().verifier().log(format!(
+                "{NAME} failed with STATUS_UNSUCCESSFUL: the interrupt is connected from the return of DxgkDdiStartDevice to that of DxgkDdiStopDevice \
+                 [dispmprt: DXGKCB_SYNCHRONIZE_EXECUTION]"
+            ));
+            return Ok(STATUS_UNSUCCESSFUL);
         }
         let value = adapter.at_device_level(|| {
             adapter.miniport.call_at_device_level("routine of DxgkCbSynchronizeExecution", || {

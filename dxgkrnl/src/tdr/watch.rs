@@ -209,9 +209,13 @@ impl Tdr {
             if suspect.still_standing().next().is_none() {
                 continue;
             }
-            // One that is off it already is so for somebody else's reason.
-            if let Ok(Some(fence)) = suspect.context.begin_suspension() {
-                lock(&self.probes).push(SuspensionProbe { fence, since: now, suspect });
+            match suspect.context.begin_suspension() {
+                Ok(Some(fence)) => lock(&self.probes).push(SuspensionProbe { fence, since: now, suspect }),
+                // Of a process that is suspended it was off before, and is resumed with that.
+                Ok(None) if !suspect.context.device().process.space.suspension.is_suspended() => {
+                    put_back(&suspect.context);
+                }
+                Ok(None) | Err(_) => {}
             }
         }
     }
