@@ -68,6 +68,18 @@ pub struct Options {
     pub machine: MachineOptions,
 }
 
+impl Options {
+    /// Sets what holds for all cases of the process.
+    fn set_for_the_process(&self) {
+        if let Some(delays) = self.lock_delays {
+            delays.begin(seed::get());
+        }
+        if let Some(hangs) = self.hangs {
+            set_storm(Storm { hangs });
+        }
+    }
+}
+
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
     if !options.merge.is_empty() {
@@ -124,12 +136,7 @@ pub fn command(options: &Options) -> u8 {
 /// the first has the cases that bring their own; with `--profiles`, where machines differ by features alone, only those that choose the features are there alone.
 fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
     let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
-    if let Some(delays) = options.lock_delays {
-        delays.begin(seed::get());
-    }
-    if let Some(hangs) = options.hangs {
-        set_storm(Storm { hangs });
-    }
+    options.set_for_the_process();
     let rounds = options.repeat.max(1);
     let run_info = RunInfo {
         filter: options.filter.clone(),

@@ -111,8 +111,7 @@ fn one_of_several_semaphores_is_enough() {
 fn one_of_a_hundred_and_thirty_semaphores_is_enough() {
     let bench = Bench::new();
     let semaphores: Vec<_> = (0..130).map(|_| bench.timeline(0)).collect();
-    let mut value = 1;
-    for one in [0, 63, 64, 65, 129] {
+    for (value, one) in (1..).zip([0, 63, 64, 65, 129]) {
         let values = [value; 130];
         assert_eq!(bench.wait(&semaphores, &values, true, Duration::from_millis(5)), Err(vk::Result::TIMEOUT));
         let (device, semaphore) = (bench.device.clone(), semaphores[one]);
@@ -124,7 +123,6 @@ fn one_of_a_hundred_and_thirty_semaphores_is_enough() {
         bench.wait(&semaphores, &values, true, LONG).expect("one of them");
         signaller.join().expect("the thread").expect("signalled");
         assert_eq!(bench.wait(&semaphores, &values, false, Duration::from_millis(5)), Err(vk::Result::TIMEOUT));
-        value += 1;
     }
 }
 
