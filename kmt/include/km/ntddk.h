@@ -287,11 +287,6 @@ static inline VOID WRITE_REGISTER_ULONG(volatile ULONG *Register, ULONG Value)
     *Register = Value;
 }
 
-static inline LONG InterlockedExchange(volatile LONG *Target, LONG Value)
-{
-    return __atomic_exchange_n(Target, Value, __ATOMIC_SEQ_CST);
-}
-
 static inline BOOLEAN IsEqualGUID(const GUID *one, const GUID *other)
 {
     const UCHAR *left = (const UCHAR *)one, *right = (const UCHAR *)other;
@@ -321,5 +316,6 @@ static inline BOOLEAN IsEqualGUID(const GUID *one, const GUID *other)
 #endif
 
 #include "campanile_services.h"
+#include "campanile_inline.h"
 
 #endif

@@ -100,6 +100,7 @@ fn each_header_stands_alone_and_is_c11_and_cpp17_without_a_warning() {
         "campanile_gpu.h",
         "km/ntddk.h",
         "km/campanile_services.h",
+        "km/campanile_inline.h",
         "km/campanile_ddi.h",
         "km/dispmprt.h",
         "km/d3dkmddi.h",
@@ -135,12 +136,51 @@ fn structures_of_the_kernels_services_have_the_sizes_of_windows() {
         ("RTL_OSVERSIONINFOEXW", 284),
         ("EVENT_DESCRIPTOR", 16),
         ("MDL", 48),
+        ("KEY_VALUE_BASIC_INFORMATION", 16),
+        ("KEY_VALUE_FULL_INFORMATION", 24),
+        ("KEY_VALUE_PARTIAL_INFORMATION", 16),
     ];
     let checks = sizes.map(|(name, size)| format!("_Static_assert(sizeof({name}) == {size}, \"{name}\");\n"));
     let text = format!("#include <km/ntddk.h>\n{}int main(void) {{ return 0; }}\n", checks.concat());
     if let Some(told) = examined(&Language::C11, &text) {
         told.unwrap_or_else(|told| panic!("{told}"));
     }
+}
+
+/// [wdm: InsertTailList, RemoveEntryList, InterlockedIncrement, InterlockedExchangeAdd, InterlockedCompareExchange]
+#[test]
+fn lists_and_interlocked_operations_do_what_those_of_wdm_do() {
+    let text = "#include <km/ntddk.h>
+        #define CHECK(what) do { if (!(what)) return __LINE__; } while (0)
+        int main(void) {
+            LIST_ENTRY head, one, two, three;
+            LONG word = 5;
+            LONG64 wide = 1ll << 40;
+            PVOID pointer = &word;
+            PAGED_CODE();
+            InitializeListHead(&head);
+            CHECK(IsListEmpty(&head) && RemoveHeadList(&head) == &head && RemoveTailList(&head) == &head);
+            InsertTailList(&head, &two);
+            InsertTailList(&head, &three);
+            InsertHeadList(&head, &one);
+            CHECK(head.Flink == &one && one.Flink == &two && two.Flink == &three && three.Flink == &head);
+            CHECK(head.Blink == &three && three.Blink == &two && two.Blink == &one && one.Blink == &head);
+            CHECK(!RemoveEntryList(&two) && one.Flink == &three && three.Blink == &one);
+            CHECK(RemoveHeadList(&head) == &one && RemoveTailList(&head) == &three && IsListEmpty(&head));
+            InsertHeadList(&head, &one);
+            CHECK(RemoveEntryList(&one));
+            CHECK(InterlockedIncrement(&word) == 6 && InterlockedDecrement(&word) == 5);
+            CHECK(InterlockedExchangeAdd(&word, 3) == 5 && InterlockedExchange(&word, 12) == 8);
+            CHECK(InterlockedAnd(&word, 4) == 12 && InterlockedOr(&word, 3) == 4 && InterlockedXor(&word, 1) == 7 && word == 6);
+            CHECK(InterlockedCompareExchange(&word, 9, 5) == 6 && word == 6);
+            CHECK(InterlockedCompareExchange(&word, 9, 6) == 6 && word == 9);
+            CHECK(InterlockedIncrement64(&wide) == (1ll << 40) + 1 && InterlockedExchange64(&wide, 2) == (1ll << 40) + 1);
+            CHECK(InterlockedExchangePointer(&pointer, &wide) == &word);
+            CHECK(InterlockedCompareExchangePointer(&pointer, NULL, &wide) == &wide && pointer == NULL);
+            return 0;
+        }";
+    passes("inline", &Language::C11, text);
+    passes("inline-cpp", &Language::CPP17, text);
 }
 
 #[test]
