@@ -122,6 +122,11 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
     let report = toy.cases("AnyDriver.");
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report}");
     assert!(report["passed"] == report["total"] && report["passed"].as_u64() >= Some(18), "{report}");
+    let machine = &report["cases"][0]["machine"];
+    assert!(
+        machine["bus"].is_string() && machine["variant"].is_null(),
+        "nothing is told of a function that others serve: {machine}"
+    );
     let run = toy.command("run", &[]);
     let told = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success() && told.contains("is started:"), "what was asked for is done: {told}");

@@ -119,15 +119,16 @@ const MUTANT: &str = "CAMPANILE_MUTANT";
 /// Configuration of the machine that a case ran on, for its report.
 fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
     let options = case.boot.options(machine);
-    let bus = match &options.bus {
-        Some(bus) => bus.to_string(),
-        None => BusChoice::selected().map_or_else(|error| error, ToString::to_string),
-    };
+    let selected = BusChoice::selected();
+    let choice = options.bus.as_ref().map_or(selected.as_ref().ok().copied(), Some);
+    let bus = choice.map_or_else(|| selected.as_ref().err().cloned().unwrap_or_default(), ToString::to_string);
+    // Of a function that others serve nothing is known.
+    let variant = choice.is_none_or(|bus| !bus.is_elsewhere()).then_some(&options.variant);
     let scheduling = if options.features.hardware_scheduling { "hardware" } else { "packet" };
     let faults: Vec<String> = machine.faults.iter().map(ToString::to_string).collect();
     let drivers = Drivers::selected();
     let mut ran_on = BTreeMap::from([
-        ("variant", serde_json::to_value(&options.variant).unwrap_or_default()),
+        ("variant", serde_json::to_value(variant).unwrap_or_default()),
         ("driver", drivers.driver.into()),
         ("driver_sha256", drivers.driver_sha256.into()),
         ("special_pool", drivers.special_pool.into()),
