@@ -80,11 +80,12 @@ impl<'m> Lower<'m> {
         let registers: Vec<V> = scalars.iter().map(|scalar| self.ir.variable(scalar.class())).collect();
         let label = self.ir.label();
         self.calls.push(callee);
-        let line = self.ir.line;
+        let (line, scratch) = (self.ir.line, self.scratch);
         self.ir.open()?;
         self.body(function, Some((registers.clone(), label)))?;
         let body = self.ir.close();
-        self.ir.line = line;
+        // Variables of the function end with it: the next call has their memory.
+        (self.ir.line, self.scratch) = (line, scratch);
         self.calls.pop();
         self.ir.push(Node::Block { label, body })?;
         for register in &registers {

@@ -84,7 +84,7 @@ fn compile_here(words: &[u32], options: &Options) -> Result<Compiled, Error> {
         lower.global(inst)?;
     }
     lower.entry()?;
-    let (shared, scratch) = (lower.shared, lower.scratch);
+    let (shared, scratch) = (lower.shared, lower.scratch_most);
     let nodes = lower.ir.finish();
     let mut code = flatten::flatten(nodes, &mut lower.ir)?;
     copies::remove_copies(&mut code, &lower.ir.registers);

@@ -41,7 +41,10 @@ pub(crate) struct Lower<'m> {
     variables: Vec<Variable>,
     in_memory: HashSet<u32>,
     pub(crate) shared: u32,
+    /// Bytes of scratch memory that variables have at this place.
     pub(crate) scratch: u32,
+    /// The most that they have anywhere.
+    pub(crate) scratch_most: u32,
 }
 
 impl<'m> Lower<'m> {
@@ -62,6 +65,7 @@ impl<'m> Lower<'m> {
             in_memory: module.in_memory(),
             shared: 0,
             scratch: 0,
+            scratch_most: 0,
         }
     }
 
@@ -223,6 +227,7 @@ impl<'m> Lower<'m> {
             let (align, size) = self.types.natural(to)?;
             let start = self.scratch.next_multiple_of(align.max(4));
             self.scratch = start.checked_add(size).ok_or_else(|| limit("4 GiB of private memory of a lane"))?;
+            self.scratch_most = self.scratch_most.max(self.scratch);
             Place::Scratch(Src::Const(0), start)
         } else {
             let scalars = self.types.scalars(to)?.to_vec();

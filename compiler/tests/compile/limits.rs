@@ -228,6 +228,35 @@ fn private_memory_of_a_lane_ends_at_4096_bytes_and_the_refusal_names_limit_and_n
     assert!(error.contains("4100 bytes of private memory of a lane, at most 4096 are possible"), "{error}");
 }
 
+/// Variables of a function live as long as a call of it. [SPIR-V: Function storage class]
+#[test]
+fn calls_one_after_the_other_share_their_private_memory_and_calls_inside_of_calls_do_not() {
+    let module = glsl(
+        "layout(local_size_x = 64) in;
+        layout(set = 0, binding = 0) buffer Output { uint o[]; };
+        uint inner(uint n) { uint q[256]; for (uint k = 0; k < 256; k++) q[k] = k * n; return q[n % 256]; }
+        uint outer(uint n) {
+            uint q[256];
+            for (uint k = 0; k < 256; k++) q[k] = k + n;
+            uint other = inner(n + 1);
+            return q[n % 256] + other + q[(n * 7) % 256];
+        }
+        void main() {
+            uint i = gl_LocalInvocationIndex, own[256];
+            for (uint k = 0; k < 256; k++) own[k] = k ^ i;
+            uint r = outer(i) + outer(i + 1) + outer(i + 2) + inner(i + 3) + inner(i + 4);
+            o[i] = r + own[i] + own[255 - i];
+        }",
+    );
+    let result = as_u32(&run(&module, [1, 1, 1], &[], &[u32s(&[0; 64])])[0]);
+    let inner = |n: u32| n % 256 * n;
+    let outer = |n: u32| n % 256 + n + inner(n + 1) + (n * 7) % 256 + n;
+    for (i, value) in (0..).zip(result) {
+        let r = outer(i) + outer(i + 1) + outer(i + 2) + inner(i + 3) + inner(i + 4);
+        assert_eq!(value, r + ((255 - i) ^ i), "lane {i}");
+    }
+}
+
 #[test]
 fn switches_have_thousands_of_cases() {
     let cases: String = (0..10_000).map(|k| format!("case {}: r = {}u; break;", k * 3, k ^ 1)).collect();
