@@ -209,12 +209,11 @@ impl Tdr {
             if suspect.still_standing().next().is_none() {
                 continue;
             }
+            // Whoever took it off its engine before puts it back.
+            let was_off = suspect.context.is_off();
             match suspect.context.begin_suspension() {
                 Ok(Some(fence)) => lock(&self.probes).push(SuspensionProbe { fence, since: now, suspect }),
-                // Of a process that is suspended it was off before, and is resumed with that.
-                Ok(None) if !suspect.context.device().process.space.suspension.is_suspended() => {
-                    put_back(&suspect.context);
-                }
+                Ok(None) if !was_off => put_back(&suspect.context),
                 Ok(None) | Err(_) => {}
             }
         }

@@ -29,6 +29,8 @@ struct Suspension {
     completed: u64,
     /// The last one that the driver granted at once.
     granted: u64,
+    /// The last one before the context was resumed.
+    resumed: u64,
 }
 
 /// The suspension of a context was requested.
@@ -290,6 +292,10 @@ impl HwContext {
         }
         // The hardware looks at their rings.
         self.queues().iter().for_each(|queue| queue.note_active());
+        {
+            let mut suspension = lock(&self.suspension);
+            suspension.resumed = suspension.issued;
+        }
         let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
         let status = self.adapter.miniport.resume_context(self.adapter.context().raw(), &args);
         self.sch().must_not_fail("DxgkDdiResumeContext", status);
@@ -329,6 +335,12 @@ impl HwContext {
     pub(crate) fn has_suspended(&self, fence: u64) -> bool {
         let suspension = lock(&self.suspension);
         suspension.completed >= fence || suspension.granted >= fence
+    }
+
+    /// True from a suspension that is complete until the context is resumed.
+    pub(crate) fn is_off(&self) -> bool {
+        let suspension = lock(&self.suspension);
+        suspension.completed.max(suspension.granted) > suspension.resumed
     }
 
     /// True if the last suspension that was asked for is complete.
