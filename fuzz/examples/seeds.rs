@@ -55,7 +55,28 @@ fn spirv(source: &str) -> Vec<u32> {
     spv::write_vec(&module, &info, &spv::Options::default(), None).expect("SPIR-V")
 }
 
+/// Operations on a queue: every packet with addresses that are mapped and then submitted, a dispatch, entries of page tables, a ring entry, doorbells and commands.
+const RINGS: [(&str, &[u8]); 5] = [
+    ("packets", &[0, 1, 0, 1, 0, 0, 1, 0, 0, 16, 2, 0, 9, 6, 0, 2, 0, 32, 0, 64, 7, 6, 0, 7, 0, 0, 2, 6]),
+    ("dispatch", &[0, 1, 0, 11, 0, 0, 1, 2, 1, 1, 0, 64, 0, 6]),
+    (
+        "entries",
+        &[
+            1, 1, 8, 0, 0, 3, 32, 1, 0, 0, 0, 0, 0, 0, 0, 8, 1, 0, 3, 0, 0x41, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 48, 0,
+            200, 7, 6,
+        ],
+    ),
+    ("wait", &[0, 1, 0, 4, 5, 0, 0, 0, 1, 6, 0, 3, 5, 0, 0, 0, 0, 0, 0, 2, 6]),
+    (
+        "ring",
+        &[0, 1, 10, 0, 6, 0, 0x20, 16, 11, 9, 12, 0, 1, 14, 1, 0, 14, 2, 0, 13, 0, 0, 0, 0, 0, 0, 14, 5, 0, 14, 6, 0],
+    ),
+];
+
 fn main() {
+    for (name, bytes) in RINGS {
+        write("rings", name, bytes);
+    }
     write("pe", "driver", &minimal::Minimal::new().0);
     write("pe", "dll", &minimal::Minimal::dll().0);
     write("inf", "campanile.inf", include_bytes!("../../inf/campanile.inx"));

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use campanile_fuzz::{TARGETS, Target};
 use fastrand::Rng;
 
-/// Changed inputs of each target.
-const CHANGES: u64 = 3_000;
 /// Largest committed file.
 const FILE_MAX: usize = 4 << 10;
 /// Integers at the edges of what readers check.
@@ -64,7 +62,7 @@ fn every_target_has_a_small_corpus_and_holds_for_each_file_and_regression() {
 fn every_target_holds_for_changes_of_its_corpus() {
     for target in TARGETS {
         let corpus = files("corpus", target);
-        for seed in 0..CHANGES {
+        for seed in 0..target.changes {
             let mut random = Rng::with_seed(seed);
             let (path, mut bytes) = corpus[random.usize(..corpus.len())].clone();
             let other = &corpus[random.usize(..corpus.len())].1;
