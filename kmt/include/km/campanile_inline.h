@@ -1,12 +1,12 @@
 /*
  * What wdm.h has as inline functions and macros: doubly linked lists, interlocked operations, and PAGED_CODE.
  *
- * Included by ntddk.h.
+ * Included by campanile_services.h, and with it by ntddk.h.
  */
 #ifndef CAMPANILE_INLINE_H
 #define CAMPANILE_INLINE_H
 
-#include "ntddk.h"
+#include "campanile_services.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -755,4 +755,6 @@ WCHAR towupper(WCHAR value);
 }
 #endif
 
+#include "campanile_inline.h"
+
 #endif

@@ -316,6 +316,5 @@ static inline BOOLEAN IsEqualGUID(const GUID *one, const GUID *other)
 #endif
 
 #include "campanile_services.h"
-#include "campanile_inline.h"
 
 #endif
