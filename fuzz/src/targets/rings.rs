@@ -14,13 +14,13 @@ use crate::input::Input;
 const DATA: u64 = 1 << 39;
 /// Pages of the memory that entries of the input may name, and as many behind them that no 4-KiB or 64-KiB page reaches.
 const PAGES: u64 = 16;
-/// Where the program lies that dispatches run.
+/// Address of the program that dispatches run.
 const PROGRAM: u64 = DATA + 7 * PAGE_4K;
 /// Steps in which the other queue's work is done, whatever the first queue does.
 const STEPS: u32 = 100_000;
 /// Steps after each operation.
 const SLICE: u32 = 2_000;
-/// Where the other queue has its data.
+/// Address of the data of the other queue.
 const OTHER: u64 = 1 << 38;
 
 /// Memory that only changes where entries of the input allow it.
