@@ -280,7 +280,7 @@ fn address(input: &mut Input<'_>) -> u64 {
     let tables = [0, 0, 0, 1 << 21, 2 << 21, 3 << 21, 1 << 30, 1 << 39];
     let base = DATA + tables[usize::from(kind >> 4) % 8];
     match kind % 8 {
-        0..=3 => base + offset & !15,
+        0..=3 => (base + offset) & !15,
         4 => base + offset,
         5 => base + offset * 128,
         6 => (0x10 << 32) + offset * 256,
