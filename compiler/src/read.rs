@@ -27,7 +27,7 @@ pub(crate) struct Inst {
     pub(crate) args: Vec<u32>,
 }
 
-/// A 64-bit integer is a type of two words, and the ids that have it.
+/// Types of 64-bit integers, and the ids of their values: as selectors they make the literals of OpSwitch two words long.
 #[derive(Default)]
 struct Wide {
     types: HashSet<u32>,

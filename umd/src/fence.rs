@@ -34,7 +34,7 @@ pub(crate) const FIRST_ADAPTER: u32 = 1;
 /// [context-monitoring: creating a monitored fence]
 const REACH: u64 = (u32::MAX / 2) as u64;
 
-/// Most fences of [`Fence::wait_any`].
+/// Most fences of one D3DKMTWaitForSynchronizationObjectFromCpu.
 const WAIT_OBJECTS_MAX: usize = 64;
 
 /// Type of a fence in the operating system.

@@ -61,10 +61,25 @@ fn responds(system: &System, node: u32) -> Result<bool, Failure> {
     answer.ok_or_else(|| Failure::new("the driver does not say"))
 }
 
-/// Waits until the node has done something more.
-fn moves(system: &System, node: u32) -> Result<(), Failure> {
+/// Waits until the node has done something more; `step` runs a GPU that has no thread.
+fn moves(system: &System, node: u32, step: &dyn Fn()) -> Result<(), Failure> {
     let before = progress(system, node)?;
-    wait_until("progress of the node", || progress(system, node).is_ok_and(|now| now != before))
+    wait_until("progress of the node", || {
+        step();
+        progress(system, node).is_ok_and(|now| now != before)
+    })
+}
+
+/// Moves time on until there are more recoveries than `before`, each time when the node has done something more.
+fn time_out_in_motion(system: &System, node: u32, before: usize, step: &dyn Fn()) -> Result<(), Failure> {
+    for _ in 0..6 {
+        moves(system, node, step)?;
+        system.machine().advance(TdrSettings::default().delay);
+        if reports(system).len() > before {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Copies that last for many seconds, a few bytes at a time.
@@ -108,13 +123,7 @@ fn long_packet(case: &mut Case<'_>) -> Result<(), Failure> {
         let (rig, before) = (case.rig()?, reports(system).len());
         let mut queue = rig.packet_queue(node)?;
         submit_long(&rig, &mut queue)?;
-        for _ in 0..6 {
-            moves(system, node)?;
-            system.machine().advance(TdrSettings::default().delay);
-            if reports(system).len() > before {
-                break;
-            }
-        }
+        time_out_in_motion(system, node, before, &|| ())?;
         ensure_eq!(
             answers(system, before),
             [(Some(node), TdrOutcome::EngineReset, Some(true))],
@@ -167,13 +176,7 @@ fn long_queue(case: &mut Case<'_>) -> Result<(), Failure> {
         // The driver is asked again before an engine is reset for a context that did not leave.
         let stuck = system.gpu().faults().inject_times(FaultRule::StuckSuspend { node }, u64::MAX);
         submit_to_queue(&rig, node, by_kernel, &long_copies(&rig)?)?;
-        for _ in 0..6 {
-            moves(system, node)?;
-            system.machine().advance(TdrSettings::default().delay);
-            if reports(system).len() > before {
-                break;
-            }
-        }
+        time_out_in_motion(system, node, before, &|| ())?;
         ensure!(system.gpu().faults().remove(stuck) > 0, "every suspension was answered");
         let expected = [(Some(node), TdrOutcome::EngineReset, Some(true))];
         ensure_eq!(answers(system, before), expected, "recoveries of node {node}, by the kernel {by_kernel}");
@@ -193,17 +196,9 @@ fn repeated_suspension(case: &mut Case<'_>) -> Result<(), Failure> {
         let (rig, before) = (case.rig()?, reports(system).len());
         let stuck = system.gpu().faults().inject_times(FaultRule::StuckSuspend { node: NODE_COMPUTE }, u64::MAX);
         submit_to_queue(&rig, NODE_COMPUTE, by_kernel, &long_copies(&rig)?)?;
-        for _ in 0..6 {
-            let done = progress(system, NODE_COMPUTE)?;
-            wait_until("progress of the node", || {
-                system.gpu().step();
-                progress(system, NODE_COMPUTE).is_ok_and(|now| now != done)
-            })?;
-            system.machine().advance(TdrSettings::default().delay);
-            if reports(system).len() > before {
-                break;
-            }
-        }
+        time_out_in_motion(system, NODE_COMPUTE, before, &|| {
+            system.gpu().step();
+        })?;
         ensure!(system.gpu().faults().remove(stuck) > 1, "the suspension was not repeated");
         let expected = [(Some(NODE_COMPUTE), TdrOutcome::EngineReset, Some(true))];
         ensure_eq!(answers(system, before), expected, "recoveries, by the kernel {by_kernel}");
@@ -244,10 +239,10 @@ fn status_is_progress(case: &mut Case<'_>) -> Result<(), Failure> {
     let hang = arm(system, NODE_COMPUTE, false);
     rig.submit(&mut queue, &[fence.signal(FATAL)])?;
     wait_until("the hang", || system.gpu().faults().fired(hang) == 1)?;
-    moves(system, NODE_COPY)?;
+    moves(system, NODE_COPY, &|| ())?;
     all([true; 3], "the first time anybody looks since the work came")?;
     for _ in 0..3 {
-        moves(system, NODE_COPY)?;
+        moves(system, NODE_COPY, &|| ())?;
         all([false, true, true], "one hung and one at work")?;
     }
     time_out(system);

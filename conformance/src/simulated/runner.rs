@@ -119,11 +119,11 @@ const MUTANT: &str = "CAMPANILE_MUTANT";
 /// Configuration of the machine that a case ran on, for its report.
 fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
     let options = case.boot.options(machine);
-    let selected = BusChoice::selected();
-    let choice = options.bus.as_ref().map_or(selected.as_ref().ok().copied(), Some);
-    let bus = choice.map_or_else(|| selected.as_ref().err().cloned().unwrap_or_default(), ToString::to_string);
+    let bus = options.bus.as_ref().map_or_else(|| BusChoice::selected(), Ok);
     // Of a function that others serve nothing is known.
-    let variant = choice.is_none_or(|bus| !bus.is_elsewhere()).then_some(&options.variant);
+    let is_foreign = bus.as_ref().is_ok_and(|bus| bus.is_elsewhere());
+    let variant = (!is_foreign).then_some(&options.variant);
+    let bus = bus.map_or_else(|error| error, ToString::to_string);
     let scheduling = if options.features.hardware_scheduling { "hardware" } else { "packet" };
     let faults: Vec<String> = machine.faults.iter().map(ToString::to_string).collect();
     let drivers = Drivers::selected();

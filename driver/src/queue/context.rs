@@ -246,8 +246,8 @@ impl HwContext {
             }
         }
         // What is asked again was noted when it was asked first: the node may have done much since.
-        let asked = queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok());
-        if !asked.into_iter().any(|queue| queue.is_being_suspended(irql))
+        let there = || queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok());
+        if !there().any(|queue| queue.is_being_suspended(irql))
             && let Some(node) = gpu.nodes.get(self.node as usize)
         {
             gpu.note_stop_requested(node);
@@ -259,7 +259,7 @@ impl HwContext {
         };
         let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(refused(Reason::TableFull))?;
         self.suspended.store(true, Ordering::Release);
-        for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
+        for queue in there() {
             if !hw_queue::is_mapped(irql, queue) {
                 continue;
             }

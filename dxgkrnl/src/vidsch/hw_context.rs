@@ -33,6 +33,13 @@ struct Suspension {
     resumed: u64,
 }
 
+impl Suspension {
+    /// The last one that is complete.
+    fn answered(&self) -> u64 {
+        self.completed.max(self.granted)
+    }
+}
+
 /// The suspension of a context was requested.
 pub(super) struct Asked {
     /// What [`HwContext::begin_suspension`] answered.
@@ -333,20 +340,19 @@ impl HwContext {
 
     /// True if a suspension that was asked for is complete, or a later one is.
     pub(crate) fn has_suspended(&self, fence: u64) -> bool {
-        let suspension = lock(&self.suspension);
-        suspension.completed >= fence || suspension.granted >= fence
+        lock(&self.suspension).answered() >= fence
     }
 
     /// True from a suspension that is complete until the context is resumed.
     pub(crate) fn is_off(&self) -> bool {
         let suspension = lock(&self.suspension);
-        suspension.completed.max(suspension.granted) > suspension.resumed
+        suspension.answered() > suspension.resumed
     }
 
     /// True if the last suspension that was asked for is complete.
     pub(super) fn has_left(&self) -> bool {
         let suspension = lock(&self.suspension);
-        suspension.completed.max(suspension.granted) >= suspension.issued
+        suspension.answered() >= suspension.issued
     }
 
     /// The driver reports a suspension as complete; at device level. False for a fence that is not under way.

@@ -1,4 +1,4 @@
-//! Delays at locks, for tests: now and then a thread waits before it takes a lock and before it gives one back, so that threads meet in orders that
+//! Delays at locks, for tests: now and then a thread waits before it takes a lock and where it gives one back, so that threads meet in orders that
 //! are rare otherwise.
 //!
 //! The delays of a thread follow from the seed and from the number of threads that came to one before it. Which threads meet then is up to the host,
