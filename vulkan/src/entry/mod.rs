@@ -6,6 +6,7 @@ mod command;
 mod debug;
 mod descriptor;
 mod device;
+mod drawing;
 mod global;
 mod image;
 mod memory;
@@ -92,6 +93,7 @@ fn find_exactly(name: &str) -> Option<(Class, Address)> {
         .or_else(|| of(Class::Device, descriptor::find(name)))
         .or_else(|| of(Class::Device, pipeline::find(name)))
         .or_else(|| of(Class::Device, command::find(name)))
+        .or_else(|| of(Class::Device, drawing::find(name)))
         .or_else(|| of(Class::Device, queue::find(name)))
         .or_else(|| of(Class::Device, sync::find(name)))
 }

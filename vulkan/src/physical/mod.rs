@@ -116,8 +116,8 @@ pub(crate) const FAMILIES: [Family; 2] = [
     Family { node: Node::Copy, flags: vk::QueueFlags::TRANSFER },
 ];
 
-/// Environment variable by which the first family says VK_QUEUE_GRAPHICS_BIT, for programs that take no device without it although they draw nothing. No
-/// graphics command works all the same.
+/// Environment variable by which the first family says VK_QUEUE_GRAPHICS_BIT, for programs that take no device without it although they draw nothing. Commands
+/// that draw are refused all the same.
 const GRAPHICS_VARIABLE: &str = "CAMPANILE_VULKAN_GRAPHICS_BIT";
 
 impl Family {

@@ -40,13 +40,67 @@ fn commands_are_found_where_vulkan_says() {
     for name in [c"vkCmdDispatch", c"vkQueueSubmit2KHR", c"vkGetBufferDeviceAddressKHR", c"vkCmdPushDescriptorSetKHR"] {
         assert!(of_instance(name), "{name:?}");
     }
-    assert!(!of_instance(c"vkCmdDraw") && !of_instance(c"vkCreateSwapchainKHR") && !of_instance(c"vkNothing"));
+    assert!(!of_instance(c"vkCreateSwapchainKHR") && !of_instance(c"vkNothing"));
     let of_physical = |name: &CStr| {
         // SAFETY: an instance, and a terminated name.
         unsafe { vk_icdGetPhysicalDeviceProcAddr(bench.instance.handle(), name.as_ptr()) }.is_some()
     };
     assert!(of_physical(c"vkGetPhysicalDeviceProperties2KHR") && of_physical(c"vkCreateDevice"));
     assert!(!of_physical(c"vkCmdDispatch") && !of_physical(c"vkCreateInstance"));
+}
+
+/// "Core device-level dispatchable command" of the version that the device has: a function pointer, also where no valid program calls it.
+/// [Vulkan: vkGetDeviceProcAddr]
+#[test]
+fn every_command_of_the_version_has_an_address() {
+    let bench = Bench::new();
+    let mut missing = Vec::new();
+    let mut ask = |name: &CStr| {
+        // SAFETY: a device of the instance, and a terminated name.
+        let address = unsafe { bench.instance.get_device_proc_addr(bench.device.handle(), name.as_ptr()) };
+        if address.is_none() {
+            missing.push(name.to_owned());
+        }
+        address.map_or(core::ptr::null(), |address| address as *const core::ffi::c_void)
+    };
+    ash::DeviceFnV1_0::load(&mut ask);
+    ash::DeviceFnV1_1::load(&mut ask);
+    ash::DeviceFnV1_2::load(&mut ask);
+    ash::DeviceFnV1_3::load(&mut ask);
+    assert_eq!(missing, Vec::<CString>::new());
+}
+
+/// A device without a queue family that draws refuses what drawing needs, and says so at the end of a command buffer. The rule is this driver's: valid usage
+/// of the commands asks for such a family. [Vulkan: VUID-vkCmdDraw-commandBuffer-cmdpool, VUID-vkCreateRenderPass-device-10000]
+#[test]
+fn drawing_is_refused_by_name() {
+    let bench = Bench::new();
+    let refused = vk::Result::ERROR_FEATURE_NOT_PRESENT;
+    // SAFETY: the device is alive; that it cannot draw is what is asked.
+    let pass = unsafe { bench.device.create_render_pass(&vk::RenderPassCreateInfo::default(), None) };
+    assert_eq!(pass, Err(refused));
+    let infos = [vk::GraphicsPipelineCreateInfo::default(); 2];
+    // SAFETY: as above.
+    let pipelines = unsafe { bench.device.create_graphics_pipelines(vk::PipelineCache::null(), &infos, None) };
+    assert_eq!(pipelines, Err((vec![vk::Pipeline::null(); 2], refused)));
+    let pool = vk::CommandPoolCreateInfo::default();
+    // SAFETY: the device is alive.
+    let pool = unsafe { bench.device.create_command_pool(&pool, None) }.expect("a command pool");
+    let wanted = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+    // SAFETY: the pool is of the device.
+    let buffer = unsafe { bench.device.allocate_command_buffers(&wanted) }.expect("a command buffer")[0];
+    for (draws, ended) in [(true, Err(refused)), (false, Ok(()))] {
+        // SAFETY: no command of the buffer is pending.
+        unsafe { bench.device.begin_command_buffer(buffer, &vk::CommandBufferBeginInfo::default()) }.expect("begins");
+        if draws {
+            // SAFETY: the buffer is recording; that its pool cannot draw is what is asked.
+            unsafe { bench.device.cmd_draw(buffer, 3, 1, 0, 0) };
+        }
+        // SAFETY: the buffer is recording.
+        assert_eq!(unsafe { bench.device.end_command_buffer(buffer) }, ended);
+    }
+    // SAFETY: no command buffer of the pool is pending.
+    unsafe { bench.device.destroy_command_pool(pool, None) };
 }
 
 #[test]
