@@ -3,6 +3,7 @@
 mod pipeline;
 mod progress;
 mod report;
+mod stages;
 mod tracing;
 
 use std::fmt;
@@ -21,6 +22,8 @@ use campanile_conformance::rig::Rig;
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, KernelReport, Report, SubmitReport, Totals};
+use stages::Stage;
+pub use stages::{Roofline, StageReport};
 pub use testbed::cipher::CHUNK;
 use testbed::cipher::Chunk;
 use testbed::digest::Sha256;
@@ -348,13 +351,17 @@ impl Streamer {
             if let Some(finished) = self.pipeline.make_room()? {
                 passing.check(&finished);
             }
-            let chunk = self.pipeline.next_chunk();
+            let (chunk, stages) = self.pipeline.next_chunk();
+            let started = clock::now();
             let length = match fill(file, chunk) {
                 Ok(0) => return Ok(Ok(())),
                 Ok(length) => length,
                 Err(error) => return Ok(Err(error)),
             };
+            stages.ended(Stage::Read, started, length);
+            let started = clock::now();
             passing.sha256.update(&chunk.bytes()[..length]);
+            stages.ended(Stage::Hash, started, length);
             chunk.pad_from(length);
             self.pipeline.send(passing.bytes)?;
             passing.bytes += length as u64;
@@ -371,7 +378,13 @@ impl Streamer {
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
         let submission = self.pipeline.submission()?;
         Ok(Outcome {
-            report: Report { drivers, files: self.files, submission, totals },
+            report: Report {
+                drivers,
+                files: self.files,
+                submission,
+                roofline: self.pipeline.roofline(self.seconds),
+                totals,
+            },
             unreadable: self.unreadable,
             mismatches,
             trace: None,

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::report::{KernelReport, SubmitReport, Totals};
+use super::report::{KernelReport, SubmitReport, Totals, rate};
+use super::stages::{Roofline, Stage, Stages};
 use super::tracing::{Tracing, at};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::trace::{EventKind, LaneRecorder};
@@ -21,18 +22,22 @@ use testbed::user::{
 /// Chunks in flight on the GPU.
 const SLOTS: u64 = 3;
 /// Chunks that the CPU holds: those in flight and the one it refills.
-const STAGES: u64 = SLOTS + 1;
+const HELD: u64 = SLOTS + 1;
 /// A chunk takes milliseconds; a GPU that needs longer than this for one is stuck.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the report of a dispatch lies behind its arguments.
 const REPORT: usize = ARGUMENTS.next_multiple_of(64);
+/// Where the times of the copies lie: begin and end of the copy up, and of the copy down.
+const TIMES_UP: usize = (REPORT + DispatchReport::SIZE).next_multiple_of(8);
+const TIMES_DOWN: usize = TIMES_UP + TIMES_SIZE;
+const TIMES_SIZE: usize = 2 * size_of::<u64>();
 
 /// Buffers in system memory for one chunk, and the CPU's own copy of it.
-struct Stage {
+struct Held {
     up: Staging,
     down: Staging,
-    /// Arguments of the dispatch, and the report of it.
+    /// Arguments of the dispatch, the report of it, and the times of the copies.
     dispatch: Staging,
     original: Chunk,
 }
@@ -64,14 +69,13 @@ pub(super) struct Pipeline {
     program: Program,
     /// In VRAM, one for each chunk in flight.
     slots: Vec<Buffer>,
-    stages: Vec<Stage>,
+    held: Vec<Held>,
     returned: Box<[u8]>,
     sent: VecDeque<Sent>,
     /// Number of the chunk sent last.
     last: u64,
     meter: Meter,
-    /// Of the GPU.
-    clock_hz: u64,
+    stages: Stages,
     /// Where the CPU's waits are noted, if the run is traced.
     thread: Option<LaneRecorder>,
 }
@@ -118,22 +122,19 @@ fn former(number: u64) -> Option<u64> {
     number.checked_sub(SLOTS).filter(|former| *former > 0)
 }
 
-/// Times that the CPU measures during the run.
+/// What is measured of submissions, and the sums of the reports that the GPU wrote of the dispatches.
 struct Meter {
     clock: Clock,
     submit: Latencies,
-    memcpy_seconds: f64,
-    memcpy_bytes: u64,
-    kernels: Kernels,
+    dispatches: u64,
+    lanes: u64,
 }
 
-/// Sums of the reports that the GPU wrote of the dispatches.
-#[derive(Default)]
-struct Kernels {
-    count: u64,
-    lanes: u64,
-    /// Ticks of the GPU clock.
-    time: u64,
+/// Copies a chunk on the GPU, and has it write when that began and ended to the two words at `times`.
+fn copy_timed(commands: &mut Recorder<'_, '_>, to: u64, from: u64, times: u64) -> Result<(), Error> {
+    commands.timestamp(times)?;
+    commands.copy(to, from, CHUNK as u64)?;
+    commands.timestamp(times + size_of::<u64>() as u64)
 }
 
 impl Staging {
@@ -149,71 +150,65 @@ impl Pipeline {
     pub(super) fn new(adapter: &Adapter, tracing: Option<&Tracing>) -> Result<Self, Error> {
         let device = Device::new(adapter)?;
         let slot = |_| device.create_buffer(CHUNK as u64, Placement::Vram);
-        let stage = |_| {
-            Ok(Stage {
+        let held = |_| {
+            Ok(Held {
                 up: Staging::new(&device, CHUNK)?,
                 down: Staging::new(&device, CHUNK)?,
-                dispatch: Staging::new(&device, REPORT + DispatchReport::SIZE)?,
+                dispatch: Staging::new(&device, TIMES_DOWN + TIMES_SIZE)?,
                 original: Chunk::default(),
             })
         };
         let slots: Vec<Buffer> = (0..SLOTS).map(slot).collect::<Result<_, Error>>()?;
-        let stages: Vec<Stage> = (0..STAGES).map(stage).collect::<Result<_, Error>>()?;
+        let held: Vec<Held> = (0..HELD).map(held).collect::<Result<_, Error>>()?;
         Ok(Self {
             up: Link::new(&device, Node::Copy, "copy up", tracing)?,
             encipher: Link::new(&device, Node::Compute, "encipher", tracing)?,
             down: Link::new(&device, Node::Copy, "copy down", tracing)?,
             program: cipher::program(&device)?,
             slots,
-            stages,
+            held,
             returned: vec![0; CHUNK].into_boxed_slice(),
             sent: VecDeque::new(),
             last: 0,
-            meter: Meter {
-                clock: Clock::get(),
-                submit: Latencies::new(),
-                memcpy_seconds: 0.0,
-                memcpy_bytes: 0,
-                kernels: Kernels::default(),
-            },
-            clock_hz: adapter.clock_hz()?,
+            meter: Meter { clock: Clock::get(), submit: Latencies::new(), dispatches: 0, lanes: 0 },
+            stages: Stages::new(adapter.clock_hz()?),
             thread: tracing.map(Tracing::thread),
         })
     }
 
-    /// Finishes the oldest chunk if every stage is taken, so that [`Pipeline::next_chunk`] may be filled.
+    /// Finishes the oldest chunk if the CPU holds as many as it may, so that [`Pipeline::next_chunk`] may be filled.
     pub(super) fn make_room(&mut self) -> Result<Option<Finished>, Error> {
-        if self.sent.len() as u64 == STAGES { self.finish_oldest() } else { Ok(None) }
+        if self.sent.len() as u64 == HELD { self.finish_oldest() } else { Ok(None) }
     }
 
-    /// The CPU's copy of the chunk that is sent next.
-    pub(super) fn next_chunk(&mut self) -> &mut Chunk {
-        &mut self.stages[(self.last % STAGES) as usize].original
+    /// The CPU's copy of the chunk that is sent next, and where its stages are noted.
+    pub(super) fn next_chunk(&mut self) -> (&mut Chunk, &mut Stages) {
+        (&mut self.held[(self.last % HELD) as usize].original, &mut self.stages)
     }
 
     /// Sends the chunk of [`Pipeline::next_chunk`] through the three queues.
     pub(super) fn send(&mut self, file_offset: u64) -> Result<(), Error> {
         let index = self.last;
         let number = index + 1;
-        let stage = &self.stages[(index % STAGES) as usize];
+        let held = &self.held[(index % HELD) as usize];
         let slot = &self.slots[(index % SLOTS) as usize];
         let started = clock::now();
-        stage.up.mapping.write(0, stage.original.bytes())?;
-        self.meter.copied(started, CHUNK);
-        stage.dispatch.mapping.write(0, &cipher::arguments(slot.gpu_address(), number))?;
+        held.up.mapping.write(0, held.original.bytes())?;
+        self.stages.ended(Stage::CopyIn, started, CHUNK);
+        held.dispatch.mapping.write(0, &cipher::arguments(slot.gpu_address(), number))?;
 
+        let arguments = held.dispatch.buffer.gpu_address();
         let wait = former(number).map(|former| (&self.down.fence, former));
         let recorded = self.up.send(wait, number, |commands| {
-            commands.copy(slot.gpu_address(), stage.up.buffer.gpu_address(), CHUNK as u64)
+            copy_timed(commands, slot.gpu_address(), held.up.buffer.gpu_address(), arguments + TIMES_UP as u64)
         })?;
         self.meter.submitted(recorded);
-        let arguments = stage.dispatch.buffer.gpu_address();
         let dispatch = cipher::dispatch(&self.program, arguments, arguments + REPORT as u64);
         let recorded =
             self.encipher.send(Some((&self.up.fence, number)), number, |commands| commands.dispatch(&dispatch))?;
         self.meter.submitted(recorded);
         let recorded = self.down.send(Some((&self.encipher.fence, number)), number, |commands| {
-            commands.copy(stage.down.buffer.gpu_address(), slot.gpu_address(), CHUNK as u64)
+            copy_timed(commands, held.down.buffer.gpu_address(), slot.gpu_address(), arguments + TIMES_DOWN as u64)
         })?;
         self.meter.submitted(recorded);
         self.sent.push_back(Sent { number, file_offset });
@@ -230,12 +225,23 @@ impl Pipeline {
             let duration = thread.time().saturating_sub(started);
             thread.at(started, EventKind::CpuWait { target: at(&self.down.fence, sent.number), duration });
         }
-        let stage = &self.stages[((sent.number - 1) % STAGES) as usize];
-        stage.down.mapping.read(0, &mut self.returned)?;
+        let held = &self.held[((sent.number - 1) % HELD) as usize];
+        self.stages.on_gpu(Stage::CopyUp, times(&held.dispatch, TIMES_UP)?, CHUNK);
+        self.stages.on_gpu(Stage::CopyDown, times(&held.dispatch, TIMES_DOWN)?, CHUNK);
         let mut report = [0; DispatchReport::SIZE];
-        stage.dispatch.mapping.read(REPORT, &mut report)?;
-        self.meter.kernels.add(&DispatchReport::from_bytes(&report));
-        let mismatch = cipher::mismatch(stage.original.bytes(), &mut self.returned, sent.number);
+        held.dispatch.mapping.read(REPORT, &mut report)?;
+        let report = DispatchReport::from_bytes(&report);
+        self.meter.lanes += report.lanes;
+        if report.state == 1 {
+            self.meter.dispatches += 1;
+            self.stages.on_gpu(Stage::Encipher, [report.begun, report.ended], CHUNK);
+        }
+        let started = clock::now();
+        held.down.mapping.read(0, &mut self.returned)?;
+        self.stages.ended(Stage::CopyOut, started, CHUNK);
+        let started = clock::now();
+        let mismatch = cipher::mismatch(held.original.bytes(), &mut self.returned, sent.number);
+        self.stages.ended(Stage::Verify, started, CHUNK);
         Ok(Some(Finished { file_offset: sent.file_offset, mismatch }))
     }
 
@@ -251,6 +257,11 @@ impl Pipeline {
         Ok(reasons)
     }
 
+    /// What each stage took of a run of so many seconds.
+    pub(super) fn roofline(&self, seconds: f64) -> Roofline {
+        self.stages.roofline(seconds)
+    }
+
     /// The figures of the whole run.
     pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: Option<GpuCounters>) -> Result<Totals, Error> {
         let mut totals = Totals {
@@ -258,13 +269,18 @@ impl Pipeline {
             gpu_waits: gpu.map(|gpu| gpu.waits),
             fence_signals: gpu.map(|gpu| gpu.signals),
             interrupts: gpu.map(|gpu| gpu.interrupts),
-            kernel: self.meter.kernels.report(self.clock_hz, gpu),
+            kernel: KernelReport {
+                dispatches: self.meter.dispatches,
+                lanes: self.meter.lanes,
+                gb_s: self.stages.rate(Stage::Encipher) / 1e3,
+                preemptions: gpu.map(|gpu| gpu.preemptions),
+            },
             submit_ns: SubmitReport {
                 p50: self.meter.submit.percentile(50.0),
                 p99: self.meter.submit.percentile(99.0),
             },
             mb_s: rate(bytes, seconds),
-            memcpy_mb_s: rate(self.meter.memcpy_bytes, self.meter.memcpy_seconds),
+            memcpy_mb_s: self.stages.rate(Stage::CopyIn),
             ..Totals::default()
         };
         for link in [&self.up, &self.encipher, &self.down] {
@@ -277,38 +293,16 @@ impl Pipeline {
     }
 }
 
-impl Kernels {
-    /// Adds a dispatch that has ended.
-    fn add(&mut self, report: &DispatchReport) {
-        self.count += u64::from(report.state == 1);
-        self.lanes += report.lanes;
-        self.time += report.ended.saturating_sub(report.begun);
-    }
-
-    fn report(&self, clock_hz: u64, gpu: Option<GpuCounters>) -> KernelReport {
-        let bytes = self.count * CHUNK as u64;
-        KernelReport {
-            dispatches: self.count,
-            lanes: self.lanes,
-            gb_s: rate(bytes, self.time as f64 / clock_hz as f64) / 1e3,
-            preemptions: gpu.map(|gpu| gpu.preemptions),
-        }
-    }
+/// Begin and end of a copy, as the GPU wrote them.
+fn times(staging: &Staging, at: usize) -> Result<[u64; 2], Error> {
+    let mut times = [[0; size_of::<u64>()]; 2];
+    staging.mapping.read(at, times.as_flattened_mut())?;
+    Ok(times.map(u64::from_le_bytes))
 }
 
 impl Meter {
-    fn copied(&mut self, started: Ticks, bytes: usize) {
-        self.memcpy_seconds += self.clock.nanoseconds(started, clock::now()) / 1e9;
-        self.memcpy_bytes += bytes as u64;
-    }
-
     /// Notes a submission from the end of its recording until now.
     fn submitted(&mut self, recorded: Ticks) {
         self.submit.record(self.clock.nanoseconds(recorded, clock::now()));
     }
-}
-
-/// Megabytes (10^6 bytes) a second.
-fn rate(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::stages::Roofline;
 use crate::table::{grouped, render};
 use testbed::setup::Drivers;
 
@@ -15,8 +16,15 @@ pub struct Report {
     pub files: Vec<FileReport>,
     /// How the queues submitted at the end, and why; a sentence for each different reason.
     pub submission: Vec<String>,
+    /// Time that each stage was busy.
+    pub roofline: Roofline,
     /// Figures over all of them.
     pub totals: Totals,
+}
+
+/// Megabytes (10^6 bytes) a second.
+pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 }
 }
 
 /// One file.
@@ -99,6 +107,8 @@ impl Report {
             text.push_str("\n\n");
         }
         text.push_str(&render(&["", ""], &self.totals.rows()));
+        text.push_str("\n\n");
+        text.push_str(&self.roofline.to_table());
         text.push('\n');
         for reason in &self.submission {
             text.push_str(&format!("\nsubmission: {reason}"));
@@ -146,6 +156,7 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::stages::Stages;
 
     fn report() -> Report {
         Report {
@@ -163,6 +174,7 @@ mod tests {
                 mismatch: None,
             }],
             submission: vec!["user mode rings".to_owned()],
+            roofline: Stages::new(1).roofline(0.0),
             totals: Totals { bytes: 5, ..Totals::default() },
         }
     }
@@ -171,7 +183,12 @@ mod tests {
     fn json_has_exactly_the_promised_keys() {
         let value: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["driver", "files", "special_pool", "submission", "totals", "user_mode_driver"]);
+        assert_eq!(
+            keys(&value),
+            ["driver", "files", "roofline", "special_pool", "submission", "totals", "user_mode_driver"]
+        );
+        assert_eq!(keys(&value["roofline"]), ["slowest", "stages", "times_slowest"]);
+        assert_eq!(keys(&value["roofline"]["stages"][0]), ["by", "mb_s", "name", "seconds"]);
         assert_eq!(keys(&value["files"][0]), ["bytes", "path", "sha256", "verified"]);
         let mut expected = [
             "bytes",
