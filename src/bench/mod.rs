@@ -5,8 +5,10 @@
 //! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
 mod c1_matmul;
+mod c2_kernels;
 mod compare;
 mod compute;
+mod kernel;
 mod log_cost;
 mod p1_submit;
 mod p2_fence;
@@ -162,6 +164,17 @@ pub const ROWS: &[&Row] = &[
     &p6_idle_queues::THOUSAND,
     &p6_idle_queues::TEN_THOUSAND,
     &c1_matmul::ROW,
+    &c2_kernels::ALL,
+    &c2_kernels::SAXPY,
+    &c2_kernels::REDUCTION,
+    &c2_kernels::SCAN,
+    &c2_kernels::HISTOGRAM,
+    &c2_kernels::STENCIL,
+    &c2_kernels::N_BODY,
+    &c2_kernels::MANDELBROT,
+    &c2_kernels::CHACHA20,
+    &c2_kernels::BLAKE3,
+    &c2_kernels::SORT,
     &compute::EMPTY,
     &compute::LEAVE,
     &power::F1,
