@@ -133,7 +133,7 @@ const KERNEL: Row = Row {
 /// All of them: each sample is the geometric mean of one run of each.
 pub(super) const ALL: Row = Row {
     id: "C2",
-    what: "geometric mean of ten kernels, C2A to C2J",
+    what: "geometric mean of the ten kernels below",
     aim: "at least 1.5 times the rate of lavapipe",
     met: |_, ratio| ratio.p50 * 1.5 <= 1.0,
     prepare: |place, effort| prepare(place, effort, &CASES),
