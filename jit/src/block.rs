@@ -29,6 +29,7 @@ fn is_plain(instruction: &Instruction, has_fma: bool) -> bool {
     let float = matches!(instruction.ty, Type::F32 | Type::F64);
     let integer = matches!(instruction.ty, Type::I32 | Type::I64);
     match instruction.op {
+        Op::System => instruction.system().is_some(),
         Op::Arguments | Op::Index | Op::Pack | Op::WidenS | Op::WidenU | Op::Narrow => true,
         Op::Mov | Op::Select => instruction.ty != Type::F16,
         Op::Cmp | Op::Add | Op::Sub | Op::Mul | Op::Neg | Op::Abs | Op::Min | Op::Max => integer || float,

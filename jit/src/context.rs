@@ -17,6 +17,8 @@ pub(crate) struct Context {
     /// For every instruction the number of its entry, or [`NO_ENTRY`].
     pub(crate) entries: *const u32,
     pub(crate) arguments: u64,
+    /// Places in the workgroup of the lanes, a dimension after the other.
+    pub(crate) local: *const u32,
     pub(crate) budget: u64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
@@ -24,6 +26,10 @@ pub(crate) struct Context {
     pub(crate) pc: u32,
     pub(crate) active: u32,
     pub(crate) depth: u32,
+    /// Place of the workgroup in the grid, workgroups of the grid, and number of the subgroup.
+    pub(crate) workgroup: [u32; 3],
+    pub(crate) count: [u32; 3],
+    pub(crate) subgroup: u32,
 }
 
 /// The instruction is no entry.

@@ -29,6 +29,7 @@ mod memory;
 mod pages;
 mod program;
 mod segment;
+mod system;
 
 use campanile_hw::isa::LANES;
 use campanile_shader::{Code, GlobalMemory, Kernel, State};
@@ -203,6 +204,7 @@ impl<M: Paged> Code<M> for Compiled {
             pages: memory.pages().first(),
             entries: self.entries.numbers.as_ptr(),
             arguments: state.arguments,
+            local: state.place.local.as_flattened().as_ptr(),
             budget: *state.budget,
             loads: 0,
             stores: 0,
@@ -210,6 +212,9 @@ impl<M: Paged> Code<M> for Compiled {
             pc: *state.pc,
             active: *state.active,
             depth: *state.depth,
+            workgroup: state.place.workgroup,
+            count: state.place.count,
+            subgroup: state.place.subgroup,
         };
         // SAFETY: the code was made for registers, frames and memory of these sizes, which the slices have, and for this table of entries; it keeps the depth of frames within them,
         // writes only kinds of frames that exist, and reaches memory of the process otherwise only in pages of which `Pages::insert` was promised that this is right.

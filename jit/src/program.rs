@@ -61,6 +61,8 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
         doubles: pointer(offset_of!(Context, doubles)),
         predicates: pointer(offset_of!(Context, predicates)),
         arguments: pointer(offset_of!(Context, arguments)),
+        local: pointer(offset_of!(Context, local)),
+        context,
     };
     let shared = pointer(offset_of!(Context, shared));
     let scratch = pointer(offset_of!(Context, scratch));
@@ -110,7 +112,7 @@ impl Emitter<'_, '_> {
         if !own.is_empty() {
             let active = self.field(ACTIVE);
             let kept = self.b.ins().stack_addr(I64, self.kept, 0);
-            plain(&mut self.b, (self.files, kept), active, own);
+            plain(&mut self.b, (self.files, kept, self.kernel.header()), active, own);
         }
         match (segment.tail, code.get(end as usize)) {
             (Some(Kind::Memory), Some(instruction)) => self.memory(end, instruction),

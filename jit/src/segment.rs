@@ -1,8 +1,8 @@
 //! The code of the plain instructions of a segment.
 
 use crate::lanes::{Lanes, mask_of_bits, narrow, registers, splat, widen_signed, widen_unsigned};
-use crate::{convert, float, integer};
-use campanile_hw::isa::{Instruction, LANES, Op, Operand, Type};
+use crate::{convert, float, integer, system};
+use campanile_hw::isa::{Instruction, LANES, Op, Operand, ProgramHeader, Type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -54,14 +54,15 @@ fn takes_any_nan(op: Op) -> bool {
 }
 
 /// Four lanes on their way through a segment.
-struct Chunk {
-    /// Addresses of their first words and doubles, and of the predicates.
+struct Chunk<'k> {
+    /// Addresses of their first words and doubles.
     words: Value,
     doubles: Value,
-    predicates: Value,
-    /// Number of the first lane.
+    files: Files,
+    header: &'k ProgramHeader,
+    /// Number of the first lane, and bytes of a word of the lanes before it.
     lane: Value,
-    arguments: Value,
+    offset: Value,
     /// Registers that were read or written; a predicate is a mask of words.
     values: BTreeMap<Register, Lanes>,
     /// Those that were written.
@@ -70,7 +71,7 @@ struct Chunk {
     raw: BTreeMap<Register, Type>,
 }
 
-impl Chunk {
+impl Chunk<'_> {
     fn load(&self, b: &mut FunctionBuilder<'_>, (file, number): Register) -> Lanes {
         match file {
             File::Word => Lanes::Words(b.ins().load(I32X4, registers(), self.words, i32::from(number) * WORD)),
@@ -81,7 +82,7 @@ impl Chunk {
                 )
             }
             File::Predicate => {
-                let all = b.ins().load(I32, registers(), self.predicates, i32::from(number) * 4);
+                let all = b.ins().load(I32, registers(), self.files.predicates, i32::from(number) * 4);
                 let own = b.ins().ushr(all, self.lane);
                 Lanes::Words(mask_of_bits(b, own))
             }
@@ -152,10 +153,10 @@ impl Chunk {
         let bits = b.ins().vhigh_bits(I32, mask);
         let bits = b.ins().ishl(bits, self.lane);
         let bits = b.ins().band(bits, own);
-        let old = b.ins().load(I32, registers(), self.predicates, offset);
+        let old = b.ins().load(I32, registers(), self.files.predicates, offset);
         let kept = b.ins().band_not(old, own);
         let new = b.ins().bor(kept, bits);
-        b.ins().store(registers(), new, self.predicates, offset);
+        b.ins().store(registers(), new, self.files.predicates, offset);
     }
 
     /// Words and doubles that were written.
@@ -223,8 +224,13 @@ impl Chunk {
         let (op, ty) = (instruction.op, instruction.ty);
         match (op, sources) {
             (Op::Arguments, _) => {
-                let all = b.ins().splat(I64X2, self.arguments);
+                let all = b.ins().splat(I64X2, self.files.arguments);
                 Lanes::Doubles([all, all])
+            }
+            (Op::System, _) => {
+                let place =
+                    system::Lanes { files: &self.files, header: self.header, lane: self.lane, offset: self.offset };
+                Lanes::Words(instruction.system().map_or(self.lane, |value| place.value(b, value)))
             }
             (Op::Mov, [only]) => *only,
             (Op::Select, [yes, no, Lanes::Words(condition)]) => select(b, *condition, *yes, *no),
@@ -284,13 +290,15 @@ fn multiple(b: &mut FunctionBuilder<'_>, number: Value, by: u64) -> [Value; 2] {
     [b.ins().imul(wide[0], low), b.ins().imul(wide[1], high)]
 }
 
-/// Registers of a subgroup, by address, and the address of the argument block.
+/// Registers of a subgroup, by address, the address of the argument block, of the places of the lanes, and of the [`Context`](crate::context::Context).
 #[derive(Clone, Copy)]
 pub(crate) struct Files {
     pub(crate) words: Value,
     pub(crate) doubles: Value,
     pub(crate) predicates: Value,
     pub(crate) arguments: Value,
+    pub(crate) local: Value,
+    pub(crate) context: Value,
 }
 
 /// Blocks of the loop over lanes.
@@ -308,7 +316,12 @@ struct Loop {
 
 /// Generates a loop over the lanes that are set in `active`, four at a time, each through all of the instructions. Where only some of the four are active the others are computed too, and get back
 /// what they had. `kept` has room for four lanes of every register.
-pub(crate) fn plain(b: &mut FunctionBuilder<'_>, (files, kept): (Files, Value), active: Value, code: &[Instruction]) {
+pub(crate) fn plain(
+    b: &mut FunctionBuilder<'_>,
+    (files, kept, header): (Files, Value, &ProgramHeader),
+    active: Value,
+    code: &[Instruction],
+) {
     let [head, keep, body, mend, stored, put_back, next, exit] = [0; 8].map(|_| b.create_block());
     let blocks = Loop { keep, body, mend, stored, put_back, next };
     for cold in [keep, mend, put_back] {
@@ -335,9 +348,10 @@ pub(crate) fn plain(b: &mut FunctionBuilder<'_>, (files, kept): (Files, Value), 
     let mut chunk = Chunk {
         words,
         doubles,
-        predicates: files.predicates,
+        files,
+        header,
         lane,
-        arguments: files.arguments,
+        offset,
         values: BTreeMap::new(),
         written: Vec::new(),
         raw: BTreeMap::new(),
@@ -352,7 +366,7 @@ pub(crate) fn plain(b: &mut FunctionBuilder<'_>, (files, kept): (Files, Value), 
     b.switch_to_block(exit);
 }
 
-impl Chunk {
+impl Chunk<'_> {
     /// The instructions, in all four lanes, and the stores.
     fn run(&mut self, b: &mut FunctionBuilder<'_>, blocks: &Loop, (own, whole): (Value, Value), code: &[Instruction]) {
         b.switch_to_block(blocks.body);

@@ -4,10 +4,12 @@ mod guest;
 #[path = "../../shader/tests/random/mod.rs"]
 mod random;
 
-use campanile_hw::isa::{Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, Type};
+use campanile_hw::isa::{
+    Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, SystemValue, Type,
+};
 use campanile_isa::{Source, assemble, link};
 use campanile_jit::Compiled;
-use campanile_shader::{Cause, Code, Counters, Dispatch, Kernel, Outcome, State};
+use campanile_shader::{Cause, Code, Counters, Dispatch, Kernel, Outcome, Place, State};
 use guest::{BASE, Forbidden, Guest, PAGE};
 use proptest::prelude::*;
 use random::{REACH, choices, program};
@@ -149,7 +151,9 @@ fn instructions() -> impl Iterator<Item = Instruction> {
 fn every_plain_instruction_means_the_same_in_both_executors() {
     let mut seen = std::collections::BTreeSet::new();
     for instruction in instructions() {
-        let header = ProgramHeader { words: 8, doubles: 8, predicates: 8, ..ProgramHeader::new() };
+        let [workgroup_x, workgroup_y, workgroup_z] = SIZE;
+        let sizes = ProgramHeader { workgroup_x, workgroup_y, workgroup_z, ..ProgramHeader::new() };
+        let header = ProgramHeader { words: 8, doubles: 8, predicates: 8, ..sizes };
         let source = |instruction| Source { instruction, line: 0 };
         let code = vec![source(instruction), source(Instruction::new(Op::Exit, Type::None))];
         let kernel = kernel(&link(&header, &[code]).expect("legal"));
@@ -175,7 +179,10 @@ fn every_plain_instruction_means_the_same_in_both_executors() {
                 if instruction.constant {
                     b = instruction.immediate;
                 }
-                let result = meaning(&instruction, a, b, c);
+                let result = match instruction.system() {
+                    Some(value) => system(value, lane as u32).into(),
+                    None => meaning(&instruction, a, b, c),
+                };
                 let place = usize::from(to.1);
                 match to.0 {
                     Operand::Word => expected.0[place][lane] = result as u32,
@@ -195,6 +202,7 @@ fn every_plain_instruction_means_the_same_in_both_executors() {
                 shared: &mut [],
                 scratch: &mut [],
                 arguments: 0x1234_5678_9abc,
+                place: Place { workgroup: WORKGROUP, count: COUNT, subgroup: 1, local: kernel.local(1) },
                 budget: &mut budget,
                 counters: &mut Counters::default(),
             };
@@ -204,6 +212,35 @@ fn every_plain_instruction_means_the_same_in_both_executors() {
         }
     }
     assert!(seen.len() >= 45, "operations that are compiled: {seen:?}");
+}
+
+/// Lanes of the workgroup in which instructions are compared, its place in the grid, and the workgroups of the grid.
+const SIZE: [u32; 3] = [6, 4, 3];
+const WORKGROUP: [u32; 3] = [7, 8, 9];
+const COUNT: [u32; 3] = [10, 11, 12];
+
+/// A system value of a lane of the second subgroup.
+fn system(value: SystemValue, lane: u32) -> u32 {
+    let index = LANES as u32 + lane;
+    let local = [index % 6, index / 6 % 4, index / 24];
+    let number = value as usize;
+    match value {
+        SystemValue::LocalIdX | SystemValue::LocalIdY | SystemValue::LocalIdZ => local[number],
+        SystemValue::WorkgroupIdX | SystemValue::WorkgroupIdY | SystemValue::WorkgroupIdZ => WORKGROUP[number - 3],
+        SystemValue::GlobalIdX => 7 * 6 + local[0],
+        SystemValue::GlobalIdY => 8 * 4 + local[1],
+        SystemValue::GlobalIdZ => 9 * 3 + local[2],
+        SystemValue::WorkgroupSizeX | SystemValue::WorkgroupSizeY | SystemValue::WorkgroupSizeZ => {
+            SIZE[number - SystemValue::WorkgroupSizeX as usize]
+        }
+        SystemValue::WorkgroupCountX | SystemValue::WorkgroupCountY | SystemValue::WorkgroupCountZ => {
+            COUNT[number - SystemValue::WorkgroupCountX as usize]
+        }
+        SystemValue::LocalIndex => index,
+        SystemValue::SubgroupId => 1,
+        SystemValue::SubgroupCount => 3,
+        SystemValue::LaneId => lane,
+    }
 }
 
 /// What an instruction means for one lane, by the functions that every executor has to agree with.
@@ -343,7 +380,7 @@ fn what_lanes_do_together_is_compiled_and_means_the_same() {
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut { WHOLE }), Outcome::Done);
     assert!(memory.contents() == expected.contents(), "memory differs");
     assert_eq!(dispatch.counters(), whole.counters());
-    // The system values at the start and EXIT are the interpreter's.
+    // EXIT is the interpreter's.
     let instructions: u32 = compiled.segments().map(|(_, length)| length).sum();
-    assert_eq!(instructions as usize, kernel.code().len() - 3);
+    assert_eq!(instructions as usize, kernel.code().len() - 1);
 }

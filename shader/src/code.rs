@@ -1,6 +1,6 @@
 //! The interface to an executor that runs many instructions at once, such as code that is compiled for the host.
 
-use crate::grid::Counters;
+use crate::grid::{Counters, Place};
 use crate::subgroup::Frame;
 use campanile_hw::isa::LANES;
 
@@ -27,6 +27,8 @@ pub struct State<'a> {
     pub scratch: &'a mut [u8],
     /// Address of the argument block.
     pub arguments: u64,
+    /// Place of the subgroup in the grid.
+    pub place: Place<'a>,
     /// Instructions that may be executed; those that were are taken off.
     pub budget: &'a mut u64,
     /// Counts of loads and stores. Instructions are counted by the caller.

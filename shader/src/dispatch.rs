@@ -125,14 +125,18 @@ impl Dispatch {
                 return Outcome::Paused;
             }
             if self.group.is_none() {
-                self.counters.lanes += u64::from(kernel.header.lanes());
-                self.group = Some(Group::new(kernel, self.grid.place(self.done)));
+                self.next_group(kernel);
             }
             match self.run_group(kernel, code, memory, whole, budget) {
                 Ok(true) => {
-                    self.group = None;
                     self.done += 1;
-                    if one && self.done < self.grid.groups() {
+                    let more = self.done < self.grid.groups();
+                    if more && !one && *budget != 0 {
+                        self.next_group(kernel);
+                        continue;
+                    }
+                    self.group = None;
+                    if more && one {
                         return Outcome::Paused;
                     }
                 }
@@ -141,6 +145,16 @@ impl Dispatch {
             }
         }
         Outcome::Done
+    }
+
+    /// Begins the next workgroup, in the memory of the one that has just ended if there is one.
+    fn next_group(&mut self, kernel: &Kernel) {
+        self.counters.lanes += u64::from(kernel.header.lanes());
+        let place = self.grid.place(self.done);
+        match &mut self.group {
+            Some(ended) => ended.restart(kernel, place),
+            None => self.group = Some(Group::new(kernel, place)),
+        }
     }
 
     /// True when the workgroup has ended.
@@ -182,6 +196,7 @@ impl Dispatch {
 /// Runs the code of the stretch at which the current subgroup stands, and what follows. False if it has not executed an instruction.
 fn run_code<M>(group: &mut Group, code: &dyn Code<M>, around: &mut Surroundings<'_, M>, budget: &mut u64) -> bool {
     let before = *budget;
+    let place = around.place(group.id, group.current);
     let Some(subgroup) = group.subgroups.get_mut(group.current) else { return false };
     let Subgroup { pc, active, frames, words, doubles, predicates, scratch, .. } = subgroup;
     let state = State {
@@ -195,6 +210,7 @@ fn run_code<M>(group: &mut Group, code: &dyn Code<M>, around: &mut Surroundings<
         shared: &mut group.shared,
         scratch,
         arguments: around.grid.arguments,
+        place,
         budget,
         counters: around.counters,
     };

@@ -1,4 +1,6 @@
-//! The parameters that all workgroups of a dispatch share, and the counters of their work.
+//! The parameters that all workgroups of a dispatch share, the place of one in the grid, and the counters of their work.
+
+use campanile_hw::isa::LANES;
 
 /// Counts of the work of a dispatch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,19 @@ pub struct Counters {
     pub stores: u64,
     /// Atomic operations of lanes, on workgroup memory too.
     pub atomics: u64,
+}
+
+/// The place of a subgroup in the grid, for what a program asks of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Place of the workgroup in the grid.
+    pub workgroup: [u32; 3],
+    /// Workgroups of the grid.
+    pub count: [u32; 3],
+    /// Number of the subgroup in its workgroup.
+    pub subgroup: u32,
+    /// Place in the workgroup of each lane, a dimension after the other.
+    pub local: &'a [[u32; LANES]; 3],
 }
 
 /// Parameters that are the same for all workgroups.

@@ -1,7 +1,7 @@
 //! A running workgroup: what instructions do to registers and memory.
 
 use crate::evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
-use crate::grid::{Counters, Grid};
+use crate::grid::{Counters, Grid, Place};
 use crate::kernel::Kernel;
 use crate::memory::{Cause, GlobalMemory};
 use crate::subgroup::{Subgroup, lanes};
@@ -34,6 +34,14 @@ pub(crate) struct Surroundings<'a, M> {
     pub(crate) counters: &'a mut Counters,
 }
 
+impl<'a, M> Surroundings<'a, M> {
+    /// The place of a subgroup of a workgroup.
+    pub(crate) fn place(&self, workgroup: [u32; 3], subgroup: usize) -> Place<'a> {
+        let subgroup = subgroup as u32;
+        Place { workgroup, count: self.grid.size, subgroup, local: self.kernel.local(subgroup) }
+    }
+}
+
 /// Address space of a load or store.
 #[derive(Clone, Copy)]
 enum Space {
@@ -46,12 +54,22 @@ impl Group {
     /// A workgroup before its first instruction.
     pub(crate) fn new(kernel: &Kernel, id: [u32; 3]) -> Self {
         let header = kernel.header;
-        let subgroup = |number: u32| Subgroup::new(kernel, (header.lanes() - number * LANES as u32).min(LANES as u32));
+        let subgroup = |number: u32| Subgroup::new(kernel, header.lanes() - number * LANES as u32);
         Self {
             id,
             shared: vec![0; header.shared as usize],
             subgroups: (0..header.subgroups()).map(subgroup).collect(),
             current: 0,
+        }
+    }
+
+    /// Makes of a workgroup that has ended another one before its first instruction, of the same program.
+    pub(crate) fn restart(&mut self, kernel: &Kernel, id: [u32; 3]) {
+        self.id = id;
+        self.current = 0;
+        self.shared.fill(0);
+        for (number, subgroup) in (0..).zip(&mut self.subgroups) {
+            subgroup.restart(kernel.header.lanes() - number * LANES as u32);
         }
     }
 
@@ -94,9 +112,9 @@ impl Group {
                 Ok(())
             }
             Op::System => {
+                let place = around.place(self.id, number);
                 for lane in lanes(subgroup.active) {
-                    let index = (number * LANES + lane) as u32;
-                    let value = instruction.system().map_or(0, |value| system(value, index, self.id, around));
+                    let value = instruction.system().map_or(0, |value| system(value, lane, &place, around.kernel));
                     subgroup.write(Operand::Word, usize::from(instruction.dst), lane, u64::from(value));
                 }
                 Ok(())
@@ -186,31 +204,31 @@ fn across(subgroup: &mut Subgroup, instruction: &Instruction) {
     }
 }
 
-fn system<M>(value: SystemValue, index: u32, id: [u32; 3], around: &Surroundings<'_, M>) -> u32 {
-    let header = &around.kernel.header;
+fn system(value: SystemValue, lane: usize, place: &Place<'_>, kernel: &Kernel) -> u32 {
+    let header = &kernel.header;
     let size = [header.workgroup_x, header.workgroup_y, header.workgroup_z];
-    let local = [index % size[0], index / size[0] % size[1], index / size[0] / size[1]];
-    let global = |place: usize| id[place].wrapping_mul(size[place]).wrapping_add(local[place]);
+    let local = place.local.map(|dimension| dimension.get(lane).copied().unwrap_or(0));
+    let global = |at: usize| place.workgroup[at].wrapping_mul(size[at]).wrapping_add(local[at]);
     match value {
         SystemValue::LocalIdX => local[0],
         SystemValue::LocalIdY => local[1],
         SystemValue::LocalIdZ => local[2],
-        SystemValue::WorkgroupIdX => id[0],
-        SystemValue::WorkgroupIdY => id[1],
-        SystemValue::WorkgroupIdZ => id[2],
+        SystemValue::WorkgroupIdX => place.workgroup[0],
+        SystemValue::WorkgroupIdY => place.workgroup[1],
+        SystemValue::WorkgroupIdZ => place.workgroup[2],
         SystemValue::GlobalIdX => global(0),
         SystemValue::GlobalIdY => global(1),
         SystemValue::GlobalIdZ => global(2),
         SystemValue::WorkgroupSizeX => size[0],
         SystemValue::WorkgroupSizeY => size[1],
         SystemValue::WorkgroupSizeZ => size[2],
-        SystemValue::WorkgroupCountX => around.grid.size[0],
-        SystemValue::WorkgroupCountY => around.grid.size[1],
-        SystemValue::WorkgroupCountZ => around.grid.size[2],
-        SystemValue::LocalIndex => index,
-        SystemValue::SubgroupId => index / LANES as u32,
+        SystemValue::WorkgroupCountX => place.count[0],
+        SystemValue::WorkgroupCountY => place.count[1],
+        SystemValue::WorkgroupCountZ => place.count[2],
+        SystemValue::LocalIndex => place.subgroup * LANES as u32 + lane as u32,
+        SystemValue::SubgroupId => place.subgroup,
         SystemValue::SubgroupCount => header.subgroups(),
-        SystemValue::LaneId => index % LANES as u32,
+        SystemValue::LaneId => lane as u32,
     }
 }
 

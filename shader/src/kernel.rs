@@ -1,6 +1,6 @@
 //! A program, decoded.
 
-use campanile_hw::isa::{Instruction, Program, ProgramHeader};
+use campanile_hw::isa::{Instruction, LANES, Program, ProgramHeader};
 
 /// A valid program whose instructions are decoded.
 #[derive(Clone, Debug)]
@@ -9,6 +9,16 @@ pub struct Kernel {
     pub(crate) code: Vec<Instruction>,
     pub(crate) functions: Vec<u32>,
     pub(crate) depth: u32,
+    /// Of each subgroup the place of its lanes in the workgroup, a dimension after the other.
+    local: Vec<[[u32; LANES]; 3]>,
+}
+
+/// Places in a workgroup of the lanes of a subgroup.
+fn local(header: &ProgramHeader, subgroup: u32) -> [[u32; LANES]; 3] {
+    let [x, y] = [header.workgroup_x, header.workgroup_y].map(|size| size.max(1));
+    let index = |lane: usize| subgroup * LANES as u32 + lane as u32;
+    let each = |place: fn(u32, u32, u32) -> u32| core::array::from_fn(|lane| place(index(lane), x, y));
+    [each(|index, x, _| index % x), each(|index, x, y| index / x % y), each(|index, x, y| index / x / y)]
 }
 
 impl Kernel {
@@ -20,6 +30,7 @@ impl Kernel {
             code: (0..header.code).map_while(|index| program.instruction(index)).collect(),
             functions: (0..header.functions).map_while(|number| program.function(number)).collect(),
             depth: program.depth(),
+            local: (0..header.subgroups()).map(|subgroup| local(&header, subgroup)).collect(),
         }
     }
 
@@ -36,6 +47,11 @@ impl Kernel {
     /// Most blocks that are open at a time.
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+
+    /// Places in the workgroup of the lanes of a subgroup, a dimension after the other.
+    pub fn local(&self, subgroup: u32) -> &[[u32; LANES]; 3] {
+        self.local.get(subgroup as usize).unwrap_or(&[[0; LANES]; 3])
     }
 
     /// The header.

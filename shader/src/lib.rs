@@ -25,7 +25,7 @@ mod subgroup;
 pub use code::{Code, NoCode, State};
 pub use dispatch::{Dispatch, Outcome, Position};
 pub use evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
-pub use grid::Counters;
+pub use grid::{Counters, Place};
 pub use kernel::Kernel;
 pub use memory::{Cause, GlobalMemory, ShaderFault};
 pub use save::BadSave;

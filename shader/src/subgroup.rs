@@ -103,11 +103,16 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
 }
 
+/// A mask of the first lanes, all of them if there are more than a subgroup has.
+fn first_lanes(lanes: u32) -> u32 {
+    u32::MAX.checked_shr((LANES as u32).saturating_sub(lanes)).unwrap_or(0)
+}
+
 impl Subgroup {
-    /// A subgroup before its first instruction, with so many lanes. Everything is zero.
+    /// A subgroup before its first instruction, with as many of `lanes` as it can have. Everything is zero.
     pub(crate) fn new(kernel: &Kernel, lanes: u32) -> Self {
         let header = &kernel.header;
-        let alive = u32::MAX.checked_shr((LANES as u32).saturating_sub(lanes)).unwrap_or(0);
+        let alive = first_lanes(lanes);
         Self {
             pc: 0,
             active: alive,
@@ -119,6 +124,16 @@ impl Subgroup {
             doubles: vec![[0; LANES]; usize::from(header.doubles)],
             scratch: vec![0; header.scratch as usize * LANES],
         }
+    }
+
+    /// Makes of a subgroup that has ended a new one, as [`Subgroup::new`] does, in the same memory.
+    pub(crate) fn restart(&mut self, lanes: u32) {
+        let alive = first_lanes(lanes);
+        (self.pc, self.active, self.alive, self.waiting, self.frames.depth) = (0, alive, alive, false, 0);
+        self.predicates.fill(0);
+        self.words.fill([0; LANES]);
+        self.doubles.fill([0; LANES]);
+        self.scratch.fill(0);
     }
 
     /// The bits of a register of a file in a lane.
