@@ -329,6 +329,16 @@ impl Paged for Lanes<'_, '_> {
     fn pages(&self) -> &Pages {
         self.known.pages()
     }
+
+    fn touch(&mut self, address: u64, write: bool) -> bool {
+        let intent = if write { Intent::Write } else { Intent::Read };
+        let translation = self.tlb.translate(self.memory, self.root, address, intent);
+        let location = translation.ok().and_then(|translation| translation.location);
+        if let Some(location) = location {
+            self.known.insert(address, location, self.memory, write);
+        }
+        location.is_some()
+    }
 }
 
 /// Fetches and checks a program.

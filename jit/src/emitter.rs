@@ -40,6 +40,8 @@ pub(crate) struct Emitter<'a, 'k> {
     pub(crate) labels: BTreeMap<u32, Block>,
     /// What leaves an instruction to the interpreter, and the instruction.
     pub(crate) given_up: Vec<(Block, u32)>,
+    /// Accesses at the end of a segment, and their own entries.
+    pub(crate) accesses: Vec<(u32, Block)>,
     /// Returns, the instruction to go on with as its parameter.
     pub(crate) exit: Block,
     /// Goes on at the instruction that is its parameter.

@@ -31,7 +31,7 @@ mod program;
 mod segment;
 mod system;
 
-use campanile_hw::isa::LANES;
+use campanile_hw::isa::{Instruction, LANES, Op};
 use campanile_shader::{Code, GlobalMemory, Kernel, State};
 use context::Context;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
@@ -40,6 +40,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::Module;
+use pages::PAGE;
 pub use pages::Pages;
 use program::{Entries, program};
 use std::mem::ManuallyDrop;
@@ -48,6 +49,42 @@ use std::mem::ManuallyDrop;
 pub trait Paged: GlobalMemory {
     /// The translations at this moment. An access through them is the one that [`GlobalMemory`] would make.
     fn pages(&self) -> &Pages;
+
+    /// Adds the page of an address to the translations, for writing too if `write` is set. False if it may not be accessed so, which the interpreter then finds out.
+    fn touch(&mut self, address: u64, write: bool) -> bool;
+}
+
+/// Where an instruction finds the addresses of its access.
+#[derive(Clone, Copy)]
+struct Address {
+    /// Register of the addresses, and what is added to them.
+    register: u8,
+    offset: u64,
+    write: bool,
+}
+
+impl Address {
+    fn of(instruction: &Instruction) -> Option<Self> {
+        let write = match instruction.op {
+            Op::Load => false,
+            Op::Store | Op::Atomic => true,
+            _ => return None,
+        };
+        Some(Self { register: instruction.registers()[1].1, offset: instruction.immediate, write })
+    }
+
+    /// Adds the pages of the addresses of all active lanes to the translations. False if not a single one is there.
+    fn touch<M: Paged>(self, doubles: &[[u64; LANES]], active: u32, memory: &mut M) -> bool {
+        let Some(addresses) = doubles.get(usize::from(self.register)) else { return false };
+        let (mut last, mut found) = (None, false);
+        for address in addresses.iter().enumerate().filter(|(lane, _)| active >> lane & 1 != 0).map(|(_, at)| at) {
+            let address = address.wrapping_add(self.offset);
+            if last.replace(address / PAGE) != Some(address / PAGE) {
+                found |= memory.touch(address, self.write);
+            }
+        }
+        found
+    }
 }
 
 /// Code of a program.
@@ -79,6 +116,8 @@ pub struct Compiled {
     shared: usize,
     scratch: usize,
     depth: usize,
+    /// Of each instruction its access to memory by address, if it makes one.
+    accesses: Vec<Option<Address>>,
     module: ManuallyDrop<JITModule>,
 }
 
@@ -157,6 +196,7 @@ impl Compiled {
             shared: header.shared as usize,
             scratch: header.scratch as usize * LANES,
             depth: kernel.depth() as usize,
+            accesses: kernel.code().iter().map(Address::of).collect(),
             module: ManuallyDrop::new(module),
         })
     }
@@ -216,9 +256,22 @@ impl<M: Paged> Code<M> for Compiled {
             count: state.place.count,
             subgroup: state.place.subgroup,
         };
-        // SAFETY: the code was made for registers, frames and memory of these sizes, which the slices have, and for this table of entries; it keeps the depth of frames within them,
-        // writes only kinds of frames that exist, and reaches memory of the process otherwise only in pages of which `Pages::insert` was promised that this is right.
-        unsafe { (self.function)(&raw mut context) };
+        let mut before = None;
+        loop {
+            // SAFETY: the code was made for registers, frames and memory of these sizes, which the slices have, and for this table of entries; it keeps the depth of frames within them,
+            // writes only kinds of frames that exist, and reaches memory of the process otherwise only in pages of which `Pages::insert` was promised that this is right.
+            unsafe { (self.function)(&raw mut context) };
+            // An access that lacked a page is made again, once, when the page is there; the translations stay where they are.
+            let here = Some((context.pc, context.budget));
+            let access = self.accesses.get(context.pc as usize).copied().flatten();
+            let again = access.filter(|_| before != here && context.budget != 0);
+            if !again.is_some_and(|access| access.touch(state.doubles, context.active, memory)) {
+                break;
+            }
+            before = here;
+            context.pages = memory.pages().first();
+            context.doubles = state.doubles.as_flattened_mut().as_mut_ptr();
+        }
         (*state.pc, *state.active, *state.depth) = (context.pc, context.active, context.depth);
         *state.budget = context.budget;
         state.counters.loads += context.loads;

@@ -10,7 +10,9 @@ use campanile_hw::isa::LANES;
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{BlockCall, Function, InstBuilder, JumpTableData, StackSlotData, StackSlotKind, Value};
+use cranelift_codegen::ir::{
+    Block, BlockCall, Function, InstBuilder, JumpTableData, StackSlotData, StackSlotKind, Value,
+};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::BTreeMap;
@@ -75,7 +77,7 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
     // As many registers as a segment can write, of four lanes each.
     let kept = StackSlotData::new(StackSlotKind::ExplicitSlot, LONGEST as u32 * 32, 4);
     let kept = b.create_sized_stack_slot(kept);
-    let (labels, given_up) = (BTreeMap::new(), Vec::new());
+    let (labels, given_up, accesses) = (BTreeMap::new(), Vec::new(), Vec::new());
     Emitter {
         b,
         kernel,
@@ -90,6 +92,7 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
         kept,
         labels,
         given_up,
+        accesses,
         exit,
         anywhere,
     }
@@ -114,6 +117,9 @@ impl Emitter<'_, '_> {
             let kept = self.b.ins().stack_addr(I64, self.kept, 0);
             plain(&mut self.b, (self.files, kept, self.kernel.header()), active, own);
         }
+        if segment.plain != 0 && matches!(segment.tail, Some(Kind::Memory | Kind::Atomic)) {
+            self.enter_here(end);
+        }
         match (segment.tail, code.get(end as usize)) {
             (Some(Kind::Memory), Some(instruction)) => self.memory(end, instruction),
             (Some(Kind::Atomic), Some(instruction)) => self.atomic(end, instruction),
@@ -129,18 +135,37 @@ impl Emitter<'_, '_> {
         }
     }
 
+    /// Makes the access at the end of a segment, where the code is now, an entry too: it is made again when a page is there that it lacked.
+    fn enter_here(&mut self, at: u32) {
+        let here = self.b.create_block();
+        self.b.ins().jump(here, &[]);
+        let entry = self.b.create_block();
+        self.b.set_cold_block(entry);
+        self.b.switch_to_block(entry);
+        let budget = self.b.ins().load(I64, registers(), self.context, BUDGET);
+        let spent = self.b.ins().icmp_imm_s(IntCC::Equal, budget, 0);
+        let (pc, exit, on) = (self.word(at), self.exit, self.b.create_block());
+        self.b.ins().brif(spent, exit, &[pc.into()], on, &[]);
+        self.b.switch_to_block(on);
+        let left = self.b.ins().iadd_imm_s(budget, -1);
+        self.b.ins().store(registers(), left, self.context, BUDGET);
+        self.b.ins().jump(here, &[]);
+        self.b.switch_to_block(here);
+        self.accesses.push((at, entry));
+    }
+
     /// The jump to wherever the program is to go on, and the table for it.
     fn dispatch(&mut self, segments: &BTreeMap<u32, Segment>) -> Entries {
         let count = self.kernel.code().len();
         let mut entries = Entries { numbers: vec![NO_ENTRY; count], lengths: vec![0; count] };
-        let mut blocks = Vec::with_capacity(segments.len());
-        for (number, segment) in (0..).zip(segments.values()) {
-            let start = segment.start as usize;
-            let places = (entries.numbers.get_mut(start), entries.lengths.get_mut(start));
-            if let (Some(place), Some(length)) = places {
-                (*place, *length) = (number, segment.length());
+        let starts = segments.values().map(|segment| (segment.start, segment.length(), self.label(segment.start)));
+        let mut places: Vec<(u32, u32, Block)> = starts.collect();
+        places.extend(std::mem::take(&mut self.accesses).into_iter().map(|(at, entry)| (at, 1, entry)));
+        for (number, (start, length, _)) in (0..).zip(&places) {
+            let start = *start as usize;
+            if let (Some(place), Some(to)) = (entries.numbers.get_mut(start), entries.lengths.get_mut(start)) {
+                (*place, *to) = (number, *length);
             }
-            blocks.push(self.label(segment.start));
         }
         self.b.switch_to_block(self.anywhere);
         let pc = self.b.block_params(self.anywhere)[0];
@@ -154,7 +179,7 @@ impl Emitter<'_, '_> {
         let number = self.entry_of(pc);
         let pool = &mut self.b.func.dfg.value_lists;
         let none = BlockCall::new(outside, [], pool);
-        let calls: Vec<BlockCall> = blocks.into_iter().map(|block| BlockCall::new(block, [], pool)).collect();
+        let calls: Vec<BlockCall> = places.into_iter().map(|(.., block)| BlockCall::new(block, [], pool)).collect();
         let table = self.b.create_jump_table(JumpTableData::new(none, &calls));
         self.b.ins().br_table(number, table);
         entries

@@ -5,9 +5,9 @@ use crate::{convert, float, integer, system};
 use campanile_hw::isa::{Instruction, LANES, Op, Operand, ProgramHeader, Type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of four words.
 const CHUNK: i64 = 16;
@@ -121,15 +121,26 @@ impl Chunk<'_> {
         };
     }
 
-    /// Stores what was written, in all four lanes; of a predicate those that are set in `own`, by their numbers in the subgroup.
-    fn store(&self, b: &mut FunctionBuilder<'_>, own: Value) {
-        for register in &self.written {
-            let Some(value) = self.values.get(register) else { continue };
-            match (register.0, *value) {
-                (File::Predicate, Lanes::Words(value)) => self.store_predicate(b, register.1, value, own),
-                _ => self.put(b, *register, *value),
+    /// Stores the words and doubles that were written, in all four lanes.
+    fn store(&self, b: &mut FunctionBuilder<'_>) {
+        for register in self.vectors() {
+            if let Some(value) = self.values.get(&register) {
+                self.put(b, register, *value);
             }
         }
+    }
+
+    /// The bits of predicates in these lanes, by the numbers of lanes in the subgroup, together with those of the lanes before.
+    fn bits(&self, b: &mut FunctionBuilder<'_>, before: &[(u8, Value)]) -> Vec<BlockArg> {
+        let with = |(number, before): &(u8, Value)| {
+            let Some(Lanes::Words(mask)) = self.values.get(&(File::Predicate, *number)) else {
+                return (*before).into();
+            };
+            let bits = b.ins().vhigh_bits(I32, *mask);
+            let bits = b.ins().ishl(bits, self.lane);
+            b.ins().bor(*before, bits).into()
+        };
+        before.iter().map(with).collect()
     }
 
     /// Stores a word or double.
@@ -145,18 +156,6 @@ impl Chunk<'_> {
                 }
             }
         }
-    }
-
-    /// Stores a predicate, in the lanes of the whole subgroup that `own` names.
-    fn store_predicate(&self, b: &mut FunctionBuilder<'_>, number: u8, mask: Value, own: Value) {
-        let offset = i32::from(number) * 4;
-        let bits = b.ins().vhigh_bits(I32, mask);
-        let bits = b.ins().ishl(bits, self.lane);
-        let bits = b.ins().band(bits, own);
-        let old = b.ins().load(I32, registers(), self.files.predicates, offset);
-        let kept = b.ins().band_not(old, own);
-        let new = b.ins().bor(kept, bits);
-        b.ins().store(registers(), new, self.files.predicates, offset);
     }
 
     /// Words and doubles that were written.
@@ -301,6 +300,12 @@ pub(crate) struct Files {
     pub(crate) context: Value,
 }
 
+/// The predicates that the instructions write.
+fn predicates(code: &[Instruction]) -> BTreeSet<u8> {
+    let written = code.iter().map(|instruction| instruction.registers()[0]);
+    written.filter(|(file, ..)| *file == Operand::Predicate).map(|(_, number, _)| number).collect()
+}
+
 /// Blocks of the loop over lanes.
 struct Loop {
     /// Keeps what the registers hold in lanes that are not active.
@@ -315,7 +320,7 @@ struct Loop {
 }
 
 /// Generates a loop over the lanes that are set in `active`, four at a time, each through all of the instructions. Where only some of the four are active the others are computed too, and get back
-/// what they had. `kept` has room for four lanes of every register.
+/// what they had. `kept` has room for four lanes of every register. A predicate is put together from the lanes on the way, and stored behind the loop.
 pub(crate) fn plain(
     b: &mut FunctionBuilder<'_>,
     (files, kept, header): (Files, Value, &ProgramHeader),
@@ -328,8 +333,12 @@ pub(crate) fn plain(
         b.set_cold_block(cold);
     }
     let offset = b.append_block_param(head, I64);
-    let zero = b.ins().iconst(I64, 0);
-    b.ins().jump(head, &[zero.into()]);
+    let predicates = predicates(code);
+    let [before, after] = [head, next]
+        .map(|block| predicates.iter().map(|number| (*number, b.append_block_param(block, I32))).collect::<Vec<_>>());
+    let (zero, none) = (b.ins().iconst(I64, 0), b.ins().iconst(I32, 0));
+    let start: Vec<BlockArg> = [zero].into_iter().chain(before.iter().map(|_| none)).map(Into::into).collect();
+    b.ins().jump(head, &start);
 
     b.switch_to_block(head);
     let lane = b.ins().ushr_imm_s(offset, 2);
@@ -343,7 +352,8 @@ pub(crate) fn plain(
     let some = b.create_block();
     b.ins().brif(whole, body, &[], some, &[]);
     b.switch_to_block(some);
-    b.ins().brif(own, keep, &[], next, &[]);
+    let unchanged: Vec<BlockArg> = before.iter().map(|(_, bits)| (*bits).into()).collect();
+    b.ins().brif(own, keep, &[], next, &unchanged);
 
     let mut chunk = Chunk {
         words,
@@ -356,23 +366,37 @@ pub(crate) fn plain(
         written: Vec::new(),
         raw: BTreeMap::new(),
     };
-    chunk.run(b, &blocks, (own, whole), code);
-    chunk.keep(b, &blocks, kept, own);
+    let bits = chunk.run(b, &blocks, (&before, whole), code);
+    chunk.keep(b, &blocks, (kept, own), &bits);
 
     b.switch_to_block(next);
     let following = b.ins().iadd_imm_s(offset, CHUNK);
     let more = b.ins().icmp_imm_s(IntCC::UnsignedLessThan, following, i64::from(WORD));
-    b.ins().brif(more, head, &[following.into()], exit, &[]);
+    let on: Vec<BlockArg> =
+        [following].into_iter().chain(after.iter().map(|(_, bits)| *bits)).map(Into::into).collect();
+    b.ins().brif(more, head, &on, exit, &[]);
     b.switch_to_block(exit);
+    for (number, bits) in after {
+        let place = i32::from(number) * 4;
+        let old = b.ins().load(I32, registers(), files.predicates, place);
+        let new = b.ins().bitselect(active, bits, old);
+        b.ins().store(registers(), new, files.predicates, place);
+    }
 }
 
 impl Chunk<'_> {
-    /// The instructions, in all four lanes, and the stores.
-    fn run(&mut self, b: &mut FunctionBuilder<'_>, blocks: &Loop, (own, whole): (Value, Value), code: &[Instruction]) {
+    /// The instructions, in all four lanes, and the stores. Returns the bits of the predicates, with those `before`.
+    fn run(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        blocks: &Loop,
+        (before, whole): (&[(u8, Value)], Value),
+        code: &[Instruction],
+    ) -> Vec<BlockArg> {
         b.switch_to_block(blocks.body);
         code.iter().for_each(|instruction| self.execute(b, instruction));
-        let lanes = b.ins().ishl(own, self.lane);
-        self.store(b, lanes);
+        self.store(b);
+        let bits = self.bits(b, before);
         match self.any_nan(b) {
             Some(found) => b.ins().brif(found, blocks.mend, &[], blocks.stored, &[]),
             None => b.ins().jump(blocks.stored, &[]),
@@ -385,11 +409,12 @@ impl Chunk<'_> {
         }
         b.ins().jump(blocks.stored, &[]);
         b.switch_to_block(blocks.stored);
-        b.ins().brif(whole, blocks.next, &[], blocks.put_back, &[]);
+        b.ins().brif(whole, blocks.next, &bits, blocks.put_back, &[]);
+        bits
     }
 
     /// What happens before and behind that where not all four lanes are active.
-    fn keep(&self, b: &mut FunctionBuilder<'_>, blocks: &Loop, kept: Value, own: Value) {
+    fn keep(&self, b: &mut FunctionBuilder<'_>, blocks: &Loop, (kept, own): (Value, Value), bits: &[BlockArg]) {
         let written = self.vectors();
         let place = |index: usize| index as i32 * CHUNK as i32 * 2;
         b.switch_to_block(blocks.keep);
@@ -414,6 +439,6 @@ impl Chunk<'_> {
             });
             self.put(b, *register, all);
         }
-        b.ins().jump(blocks.next, &[]);
+        b.ins().jump(blocks.next, bits);
     }
 }

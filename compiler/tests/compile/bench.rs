@@ -20,6 +20,10 @@ impl Paged for Flat {
         static NONE: LazyLock<Pages> = LazyLock::new(Pages::default);
         &NONE
     }
+
+    fn touch(&mut self, _: u64, _: bool) -> bool {
+        false
+    }
 }
 
 static FILES: AtomicU32 = AtomicU32::new(0);

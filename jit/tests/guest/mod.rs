@@ -132,4 +132,8 @@ impl Paged for Guest {
     fn pages(&self) -> &Pages {
         &self.pages
     }
+
+    fn touch(&mut self, address: u64, write: bool) -> bool {
+        self.place(address, write).is_ok()
+    }
 }
