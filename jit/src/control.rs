@@ -75,7 +75,8 @@ impl Emitter<'_, '_> {
         self.b.ins().brif(lanes, next, &[], target, &[]);
     }
 
-    fn predicate(&mut self, number: u8) -> Value {
+    /// The bits of a predicate.
+    pub(crate) fn predicate(&mut self, number: u8) -> Value {
         self.b.ins().load(I32, registers(), self.files.predicates, i32::from(number) * 4)
     }
 

@@ -25,6 +25,7 @@ mod emitter;
 mod float;
 mod integer;
 mod lanes;
+mod masks;
 mod memory;
 mod pages;
 mod program;

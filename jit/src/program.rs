@@ -5,6 +5,7 @@ use crate::context::{Context, NO_ENTRY};
 use crate::control::Place;
 use crate::emitter::{ACTIVE, BUDGET, Emitter, PC};
 use crate::lanes::registers;
+use crate::masks::parts;
 use crate::segment::{Files, plain};
 use campanile_hw::isa::LANES;
 use campanile_shader::Kernel;
@@ -112,11 +113,14 @@ impl Emitter<'_, '_> {
         let code = self.kernel.code();
         let end = segment.start + segment.plain;
         let own = code.get(segment.start as usize..end as usize).unwrap_or(&[]);
+        let [start, own, rest] = parts(own);
+        self.masks(start);
         if !own.is_empty() {
             let active = self.field(ACTIVE);
             let kept = self.b.ins().stack_addr(I64, self.kept, 0);
             plain(&mut self.b, (self.files, kept, self.kernel.header()), active, own);
         }
+        self.masks(rest);
         if segment.plain != 0 && matches!(segment.tail, Some(Kind::Memory | Kind::Atomic)) {
             self.enter_here(end);
         }
