@@ -210,6 +210,52 @@ fn a_log_that_replaces_another_goes_on_with_what_the_contexts_do_and_a_first_one
 }
 
 #[test]
+fn a_log_may_begin_within_a_page() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.set(0, LOG + 96, 8, NEVER), CommandStatus::Done);
+    let mut queue = rig.queue(4, 3);
+    let fill = rig.fill();
+    rig.host.submit(&mut queue, &[fill]);
+    assert_eq!(rig.position().index(), 0, "nothing is written before the log");
+    rig.log = rig.log.with_address(rig.log.address() + 96);
+    assert_eq!(rig.entries(0), [(3, Running), (3, Idle)]);
+}
+
+#[test]
+fn a_log_is_found_in_the_paging_process_as_it_is_at_each_entry() {
+    let mut rig = Rig::new();
+    let other = rig.host.space();
+    let second = rig.host.map_new_ram(other, LOG, bytes_of(ENTRIES));
+    assert_eq!(rig.set(0, LOG, ENTRIES, NEVER), CommandStatus::Done);
+    let mut queue = rig.queue(4, 3);
+    let fill = rig.fill();
+    rig.host.submit(&mut queue, &[fill]);
+    rig.host.set(reg::PAGING_ROOT, 8, other.root.into_bits());
+    rig.host.submit(&mut queue, &[fill]);
+    assert_eq!(rig.entries(0), [(3, Running), (3, Idle)], "nothing more in the process that it was");
+    rig.log = second;
+    assert_eq!(rig.entries(2), [(3, Running), (3, Idle)], "the position goes on");
+}
+
+#[test]
+fn a_first_log_begins_with_the_contexts_that_run_and_that_wait_for_the_node() {
+    let mut rig = Rig::new();
+    let queues = [(4, 1), (5, 2), (6, 3)].map(|(number, context)| rig.queue(number, context));
+    let fill = rig.fill();
+    for mut queue in queues.into_iter().take(2) {
+        rig.host.write_packets(&mut queue, &[fill; 200]);
+        rig.host.ring(&queue);
+    }
+    assert!(rig.host.gpu.step());
+    assert_eq!(rig.set(0, LOG, ENTRIES, NEVER), CommandStatus::Done);
+    let mut found = rig.entries(0);
+    found.sort_by_key(|(context, _)| *context);
+    let states: Vec<_> = found.iter().map(|(_, state)| *state).collect();
+    assert_eq!(found.iter().map(|(context, _)| *context).collect::<Vec<_>>(), [1, 2], "the third has no work");
+    assert!(states == [Running, Ready] || states == [Ready, Running], "{found:?}");
+}
+
+#[test]
 fn a_log_that_cannot_be_is_refused_and_entries_without_a_page_are_dropped() {
     let mut rig = Rig::new();
     for (node, header, entries, expected) in [
