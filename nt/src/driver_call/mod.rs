@@ -48,6 +48,8 @@ use crate::seh;
 use crate::verifier::Verifier;
 use crate::watchdog;
 
+pub use crate::calls::{InService, in_service};
+
 use switch::{enter, leave};
 
 /// One driver call on a thread's stack.
@@ -303,7 +305,9 @@ fn stop_late() -> ! {
     };
     stop_with(|driver, caller| {
         if let Some(service) = caller.and_then(|caller| driver.services().name_of(caller.function)) {
-            bugcheck.reason = format!("{}: it is in {service}", bugcheck.reason);
+            if !bugcheck.reason.contains(": it is in ") {
+                bugcheck.reason = format!("{}: it is in {service}", bugcheck.reason);
+            }
         }
         bugcheck
     })
