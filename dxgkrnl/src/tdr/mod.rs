@@ -222,6 +222,10 @@ impl Recovery for Tdr {
         self.ask_engine_status(&*self.adapter().ok()?, node)
     }
 
+    fn standing(&self) -> Vec<String> {
+        self.standing_work()
+    }
+
     fn reports(&self) -> Vec<TdrReport> {
         lock(&self.reports).iter().cloned().collect()
     }
