@@ -298,12 +298,6 @@ pub(crate) const STOPPING: &[(&str, &str, &str, &[&str])] = &[
         ],
     ),
     (
-        "run-down-released-too-often",
-        "",
-        "EX_RUNDOWN_REF reference; ExInitializeRundownProtection(&reference); ExReleaseRundownProtection(&reference);",
-        &["0x18 (0x0, 0x", "ExReleaseRundownProtection of 1 instance(s)", "stop_device", "toy.c:"],
-    ),
-    (
         "event-never-initialised",
         "",
         "static KEVENT event; KeSetEvent(&event, 0, FALSE);",
@@ -336,7 +330,7 @@ pub(crate) const STOPPING: &[(&str, &str, &str, &[&str])] = &[
         "",
         "EX_RUNDOWN_REF reference; ExInitializeRundownProtection(&reference); ExReleaseRundownProtection(&reference);",
         &[
-            "0x113 (0x",
+            "0x18 (0x0, 0x",
             "ExReleaseRundownProtection of 1 instance(s) of 0x",
             "which has 0, in DxgkDdiStopDevice",
             "stop_device",

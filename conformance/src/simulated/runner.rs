@@ -165,7 +165,7 @@ fn standing(machine: &Machine, luid: LUID) -> Standing {
     Standing { bugcheck: machine.bugcheck(), waits, state: with_log(tree, &machine.debug_log()) }
 }
 
-/// What is left of a case that did not end.
+/// The machine of a case that did not end, as it was found then.
 #[derive(Default)]
 struct Standing {
     /// The bug check that timeouts led to.

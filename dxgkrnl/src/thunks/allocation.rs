@@ -24,7 +24,7 @@ pub(super) const PRIVATE_MAX: u32 = 1 << 16;
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// ExistingSection is refused: there are no section objects here, and the GPU reaches the machine's memory only, in which no file lies.
-fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
+fn check_create_arguments(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
     let flags = args.Flags;
     let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
         .with_CreateResource(true)
@@ -71,6 +71,13 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
         let why =
             format!("Flags has {:#x}, or hResource is {:#x}: neither is supported", bits & elsewhere, args.hResource);
         return Err(refused(STATUS_NOT_SUPPORTED, why));
+    }
+    if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
+        let (count, size) = (args.NumAllocations, args.PrivateDriverDataSize);
+        let why = format!(
+            "NumAllocations is {count}, and expected are 1 to {LIST_MAX}, or PrivateDriverDataSize {size:#x} is more than {PRIVATE_MAX:#x}"
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     Ok(())
 }
@@ -275,14 +282,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     let inside = power::where_needed(process, || false);
     let device = process.get_device(args.hDevice)?;
     device.check()?;
-    check_create_flags(args)?;
-    if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
-        let why = format!(
-            "NumAllocations is {}, and expected are 1 to {LIST_MAX}, or PrivateDriverDataSize {:#x} is more than {PRIVATE_MAX:#x}",
-            args.NumAllocations, args.PrivateDriverDataSize
-        );
-        return Err(refused(STATUS_INVALID_PARAMETER, why));
-    }
+    check_create_arguments(args)?;
     let backing = read_backing(args)?;
     let mut described = Described::read(at, args.NumAllocations, args.Flags)?;
     let mut whole = Whole::read(args)?;

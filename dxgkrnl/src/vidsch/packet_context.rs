@@ -102,7 +102,10 @@ impl Destroyed for PacketContext {
     }
 }
 
-/// What a context of packets may ask for.
+/// Flags and private data that a context of packets may have.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for others; STATUS_NOT_SUPPORTED for a test on an adapter without tests.
 fn check_flags(
     adapter: &RenderAdapter,
     node: u32,

@@ -304,10 +304,9 @@ fn stop_late() -> ! {
         abandon("the call was late")
     };
     stop_with(|driver, caller| {
-        if let Some(service) = caller.and_then(|caller| driver.services().name_of(caller.function)) {
-            if !bugcheck.reason.contains(": it is in ") {
-                bugcheck.reason = format!("{}: it is in {service}", bugcheck.reason);
-            }
+        let service = caller.and_then(|caller| driver.services().name_of(caller.function));
+        if let Some(service) = service.filter(|_| !bugcheck.reason.contains(": it is in ")) {
+            bugcheck.reason = format!("{}: it is in {service}", bugcheck.reason);
         }
         bugcheck
     })
