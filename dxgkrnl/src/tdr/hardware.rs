@@ -66,9 +66,11 @@ impl Tdr {
         report.responsive = self.ask_engine_status(&adapter, node);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
-        let held = held_queues(&adapter, node);
+        let mut held = held_queues(&adapter, node);
         let (works, named) = self.reset_and_resume(&adapter, node);
         if works && named.is_empty() {
+            // Work that was done before the reset came to it costs nobody anything.
+            held.retain(has_work);
             self.count_uninvalidated(node, &held);
         }
         report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
@@ -291,7 +293,12 @@ fn held_queues(adapter: &RenderAdapter, node: u32) -> Vec<Arc<HwQueue>> {
         context.node() == node && alive && !context.has_left()
     });
     let queues = contexts.flat_map(|context| context.queues());
-    queues.filter(|queue| !queue.is_destroyed() && !queue.progress().is_reached(queue.last_queued())).collect()
+    queues.filter(has_work).collect()
+}
+
+/// True for a queue that is there and whose work is not done.
+fn has_work(queue: &Arc<HwQueue>) -> bool {
+    !queue.is_destroyed() && !queue.progress().is_reached(queue.last_queued())
 }
 
 /// A queue with work that is not done, in words.
