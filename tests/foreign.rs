@@ -130,6 +130,7 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
     let run = toy.command("run", &[]);
     let told = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success() && told.contains("is started:"), "what was asked for is done: {told}");
+    assert!(told.contains("node 0: other \"toy\", hardware contexts: no"), "{told}");
     let streamed = toy.command("run", &["README.md"]);
     assert_eq!(streamed.status.code(), Some(2), "files are nothing for its packets");
     let adapter = toy.cases("WDDM32.Adapter.");
@@ -155,6 +156,32 @@ fn a_function_that_nobody_serves_is_told_once_before_the_cases() {
         assert!(told.contains("Start the server of the driver's function") && told.contains("porting.md"), "{told}");
         assert!(told.lines().count() == 1 && !told.contains("AnyDriver"), "{told}");
     }
+}
+
+/// What is looked at before the cases is what the first of them works with: a server may have one client and end.
+#[test]
+fn a_function_that_is_served_to_one_client_is_enough_for_one_case() {
+    let Some(toy) = Toy::new("one-client", "", "") else { return };
+    let once = toy.folder.join("examples/once");
+    fs::create_dir_all(&once).expect("a folder");
+    for name in ["toy.h", "toy_function.py"] {
+        let text = fs::read_to_string(toy.folder.join("examples/miniport-c").join(name)).expect("a file");
+        let text = text.replace(
+            "    while True:\n        connection, _ = listener",
+            "    for _ in range(1):\n        connection, _ = listener",
+        );
+        fs::write(once.join(name), text).expect("a file");
+    }
+    let script = fs::read_to_string(once.join("toy_function.py")).expect("the script");
+    assert!(script.contains("for _ in range(1):"), "it serves once");
+    let function = Function::start(&once, &once).expect("python3 was there before");
+    let described = toy.folder.join("examples/miniport-c/toy.cases");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+    command.arg("hlk").arg("--driver").arg(&toy.driver).arg("--bus").arg(function.bus());
+    command.args(["--filter", "AnyDriver.AdapterTellsWhatItIs", "--private-data"]).arg(described);
+    let output = command.args(["--user-mode-driver-name", "toy_umd.dll"]).output().expect("the command starts");
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && told.contains("1 passed, 0 failed"), "{told}");
 }
 
 #[test]

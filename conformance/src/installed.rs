@@ -195,18 +195,33 @@ pub(crate) fn metadata(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result
     Ok(metadata)
 }
 
+/// The type of an engine in words. [d3dkmddi: DXGK_ENGINE_TYPE]
+fn kind_of(kind: DXGK_ENGINE_TYPE) -> String {
+    const NAMES: [&str; 10] = [
+        "other",
+        "3D",
+        "video decode",
+        "video encode",
+        "video processing",
+        "scene assembly",
+        "copy",
+        "overlay",
+        "crypto",
+        "video codec",
+    ];
+    let name = usize::try_from(kind.0).ok().and_then(|number| NAMES.get(number));
+    name.map_or_else(|| format!("type {}", kind.0), |name| (*name).to_owned())
+}
+
 fn node(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<String, NTSTATUS> {
     let metadata = metadata(kmt, adapter, ordinal)?;
     let (kind, name, flags) = (metadata.NodeData.EngineType, metadata.NodeData.FriendlyName, metadata.NodeData.Flags);
     let name: Vec<u16> = name.into_iter().take_while(|unit| *unit != 0).collect();
-    let kind = match kind {
-        DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER => "other".to_owned(),
-        DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_COPY => "copy".to_owned(),
-        DXGK_ENGINE_TYPE(number) => format!("type {number}"),
-    };
+    let kind = kind_of(kind);
     let (contexts, user) = (yes(flags.ContextSchedulingSupported()), yes(flags.UserModeSubmission()));
-    let name = String::from_utf16_lossy(&name);
-    Ok(format!("node {ordinal}: {kind} \"{name}\", hardware contexts: {contexts}, user-mode submission: {user}"))
+    // Only nodes of type other have to have a name.
+    let name = if name.is_empty() { String::new() } else { format!(" \"{}\"", String::from_utf16_lossy(&name)) };
+    Ok(format!("node {ordinal}: {kind}{name}, hardware contexts: {contexts}, user-mode submission: {user}"))
 }
 
 #[cfg(all(test, feature = "inside"))]
@@ -240,6 +255,20 @@ mod tests {
         }
         assert_eq!(lines.iter().filter(|line| line.starts_with("node ")).count() as u32, NODES, "{text}");
         assert!(!text.contains("failed"), "{text}");
+    }
+
+    #[test]
+    fn engines_are_named_by_their_types() {
+        use DXGK_ENGINE_TYPE as Type;
+        for (kind, name) in [
+            (Type::DXGK_ENGINE_TYPE_OTHER, "other"),
+            (Type::DXGK_ENGINE_TYPE_3D, "3D"),
+            (Type::DXGK_ENGINE_TYPE_COPY, "copy"),
+            (Type::DXGK_ENGINE_TYPE_CRYPTO, "crypto"),
+            (DXGK_ENGINE_TYPE(99), "type 99"),
+        ] {
+            assert_eq!(kind_of(kind), name);
+        }
     }
 
     #[test]

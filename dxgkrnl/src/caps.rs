@@ -3,6 +3,9 @@
 use std::ptr::NonNull;
 
 use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::refusal::refused;
 
 /// Features that both the operating system and the driver agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +116,25 @@ impl AdapterCaps {
             0 => (self.engines == 1).then_some(0),
             _ => (affinity.is_power_of_two() && engine < self.engines).then_some(engine),
         }
+    }
+
+    /// The node that a thunk names by ordinal and affinity, and its engine.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for one that the adapter has not.
+    pub(crate) fn named_node(&self, ordinal: u32, affinity: u32) -> Result<(u32, u32), NTSTATUS> {
+        let engine = self.engine_of_affinity(affinity).ok_or_else(|| {
+            let why = format!(
+                "EngineAffinity {affinity:#x} is not the bit of one of the adapter's {} engine(s)",
+                self.engines
+            );
+            refused(STATUS_INVALID_PARAMETER, why)
+        })?;
+        let node = self.node_at(ordinal, engine).ok_or_else(|| {
+            let why = format!("NodeOrdinal {ordinal} is none of the engine's {} node(s)", self.nodes_of_engine());
+            refused(STATUS_INVALID_PARAMETER, why)
+        })?;
+        Ok((node, engine))
     }
 
     /// True if a packet on the node with this number, once begun, runs to its end: PreemptionCaps say so of every kind of work that the adapter does. They are said of

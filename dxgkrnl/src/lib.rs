@@ -42,6 +42,7 @@ mod port;
 mod process;
 mod quota;
 mod rank;
+mod refusal;
 mod registered;
 mod registration;
 mod rescue;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
-use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED, STATUS_PENDING};
 use wddm_ddi::types::*;
 
 use crate::ddi_buffer::Lent;
@@ -79,6 +79,10 @@ pub(crate) trait NotMade {
     fn failure(&self) -> Option<NTSTATUS> {
         None
     }
+    /// True for a status that says that the call is done later.
+    fn is_pending(&self) -> bool {
+        false
+    }
 }
 
 impl NotMade for NTSTATUS {
@@ -90,6 +94,9 @@ impl NotMade for NTSTATUS {
     }
     fn failure(&self) -> Option<NTSTATUS> {
         (!self.is_success()).then_some(*self)
+    }
+    fn is_pending(&self) -> bool {
+        *self == STATUS_PENDING
     }
 }
 
@@ -215,6 +222,14 @@ impl Miniport {
         let _raised = Raised::to(level);
         let (result, leftovers) = driver_call::run(&self.driver, name, call);
         leftovers.check(name, verifier);
+        if result.as_ref().is_some_and(R::is_pending) && !JUDGED_BY_CALLER.contains(&name) {
+            // NT_SUCCESS is true of it.
+            verifier.raise(Bugcheck::fatal(format!(
+                "{name} answered {STATUS_PENDING}, and expected was STATUS_SUCCESS or an error: only DxgkDdiSuspendContext has a report for what is done later \
+                 [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]"
+            )));
+            return R::stopped();
+        }
         if let Some(status) = result.as_ref().and_then(R::failure) {
             REFUSED.set(Some(Refusal { ddi: name, answer: Some(status) }));
         }
@@ -246,6 +261,19 @@ impl Miniport {
         self.call(name, DEVICE_LEVEL, call)
     }
 }
+
+/// DDIs of which STATUS_PENDING is an answer (the first), and those whose caller has the documented bug check for every wrong one.
+const JUDGED_BY_CALLER: [&str; 9] = [
+    "DxgkDdiSuspendContext",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiSubmitCommandToHwQueue",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiMapCpuHostAperture",
+    "DxgkDdiUnmapCpuHostAperture",
+    "DxgkDdiUpdateMonitoredValues",
+    "DxgkDdiUpdateCurrentValuesFromCpu",
+];
 
 /// PASSIVE-level DDIs may be called with normal kernel APCs held.
 const APC_MAX: KIRQL = wddm_ddi::nt::APC_LEVEL;

@@ -30,6 +30,7 @@ use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Quotas;
 use crate::rank;
+use crate::refusal::refused;
 use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
@@ -105,8 +106,13 @@ impl Drop for Attached {
     }
 }
 
+/// No object of this kind has the handle.
+fn unknown(handle: D3DKMT_HANDLE, kind: &str) -> NTSTATUS {
+    refused(STATUS_INVALID_HANDLE, format!("{handle:#x} is the handle of no {kind} of the process"))
+}
+
 macro_rules! getters {
-    ($($get:ident = $variant:ident($ty:ty);)*) => {
+    ($($get:ident = $variant:ident($ty:ty), $kind:literal;)*) => {
         impl Process {
             $(
                 /// The object behind a handle of this kind.
@@ -116,7 +122,7 @@ macro_rules! getters {
                 pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Arc<$ty>, NTSTATUS> {
                     match lock(&self.handles).get(handle) {
                         Some(Object::$variant(object)) => Ok(Arc::clone(object)),
-                        _ => Err(STATUS_INVALID_HANDLE),
+                        _ => Err(unknown(handle, $kind)),
                     }
                 }
             )*
@@ -126,20 +132,20 @@ macro_rules! getters {
 
 // What bears its destruction by its own locks, or is about to be destroyed.
 getters! {
-    find_hw_context = HwContext(HwContext);
-    find_hw_queue = HwQueue(HwQueue);
-    find_packet_context = PacketContext(PacketContext);
-    get_adapter = Adapter(AdapterOpen);
-    get_allocation = Allocation(Allocation);
-    get_resource = Resource(Resource);
-    get_doorbell = Doorbell(Doorbell);
-    get_sync = Sync(SyncObject);
-    get_older_sync = OlderSync(OpenOlderSync);
-    get_keyed_mutex = KeyedMutex(OpenKeyedMutex);
+    find_hw_context = HwContext(HwContext), "hardware context";
+    find_hw_queue = HwQueue(HwQueue), "hardware queue";
+    find_packet_context = PacketContext(PacketContext), "context";
+    get_adapter = Adapter(AdapterOpen), "adapter";
+    get_allocation = Allocation(Allocation), "allocation";
+    get_resource = Resource(Resource), "resource";
+    get_doorbell = Doorbell(Doorbell), "doorbell";
+    get_sync = Sync(SyncObject), "synchronization object";
+    get_older_sync = OlderSync(OpenOlderSync), "synchronization object of the older functions";
+    get_keyed_mutex = KeyedMutex(OpenKeyedMutex), "keyed mutex";
 }
 
 macro_rules! used_getters {
-    ($($get:ident = $variant:ident($ty:ty);)*) => {
+    ($($get:ident = $variant:ident($ty:ty), $kind:literal;)*) => {
         impl Process {
             $(
                 /// The object behind a handle of this kind, which is not destroyed before the answer is dropped. The caller is inside the
@@ -151,7 +157,7 @@ macro_rules! used_getters {
                 pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Used<$ty>, NTSTATUS> {
                     match lock(&self.handles).get(handle) {
                         Some(Object::$variant(object)) => Used::new(object),
-                        _ => Err(STATUS_INVALID_HANDLE),
+                        _ => Err(unknown(handle, $kind)),
                     }
                 }
             )*
@@ -160,11 +166,11 @@ macro_rules! used_getters {
 }
 
 used_getters! {
-    get_device = Device(Device);
-    get_paging_queue = PagingQueue(PagingQueue);
-    get_packet_context = PacketContext(PacketContext);
-    get_hw_context = HwContext(HwContext);
-    get_hw_queue = HwQueue(HwQueue);
+    get_device = Device(Device), "device";
+    get_paging_queue = PagingQueue(PagingQueue), "paging queue";
+    get_packet_context = PacketContext(PacketContext), "context";
+    get_hw_context = HwContext(HwContext), "hardware context";
+    get_hw_queue = HwQueue(HwQueue), "hardware queue";
 }
 
 /// An object that is out of the table, to be destroyed by who has this. Its device stays until then.

@@ -31,7 +31,8 @@ pub enum Rescue {
     /// A report of DxgkCbNotifyInterrupt outside the interrupt routine was followed by no DPC for a second; the watchdog did what DxgkCbNotifyDpc does. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
     UnansweredReport,
     /// A packet was the oldest on its node for TdrDelay and was not preempted within TdrDelay, and DxgkDdiResetEngine called nothing aborted; it was handed over again.
-    /// [d3dkmddi: DXGKARG_RESETENGINE]
+    /// Or a hardware context did not leave its engine within TdrDelay, and no context was invalidated when DxgkDdiResetHwEngine returned; it was resumed.
+    /// [d3dkmddi: DXGKARG_RESETENGINE, DXGKDDI_RESETHWENGINE]
     FruitlessReset,
     /// DxgkDdiInterruptRoutine has called DxgkCbNotifyInterrupt and answered FALSE, which is that its adapter has not interrupted. [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
     DisownedInterrupt,

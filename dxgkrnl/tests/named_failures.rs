@@ -7,8 +7,11 @@ mod minimal;
 #[allow(dead_code)]
 mod packet_engine;
 
+use std::sync::Arc;
+
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{MachineConfig, Process, StartError, TdrSettings, thunks};
+use minimal::queue::call;
 use minimal::{Bench, Mutant, SOUND, answers, driver};
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine};
@@ -16,7 +19,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 /// The reason for which a driver does not start.
 fn refused(mutant: Mutant) -> StartError {
@@ -111,28 +114,29 @@ fn what_a_driver_leaves_as_it_lies_in_its_caps_is_zero_and_with_special_pool_it_
     assert!(error.contains("DRIVERCAPS") || error.contains("WDDMVersion") || error.contains("Caps"), "{error}");
 }
 
-/// Makes a device and, if that succeeds, an allocation on it; the lines that the system logged meanwhile.
+/// A process that makes a device and, if that succeeds, an allocation on it.
+fn makes(bench: &Bench, luid: LUID) -> (Arc<Process>, NTSTATUS) {
+    let process = Process::new(&bench.machine, "user");
+    let attached = process.attach();
+    let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
+    let mut args = D3DKMT_CREATEDEVICE::zeroed();
+    args.u.hAdapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;
+    let made = call(thunks().D3DKMTCreateDevice, args).and_then(|device| {
+        let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+        let mut create = D3DKMT_CREATEALLOCATION { hDevice: device.hDevice, NumAllocations: 1, ..Zeroed::zeroed() };
+        create.u1.pAllocationInfo2 = &raw mut info;
+        call(thunks().D3DKMTCreateAllocation2, create)
+    });
+    drop(attached);
+    (process, made.err().unwrap_or(STATUS_SUCCESS))
+}
+
+/// What became of [`makes`], and the lines that the system logged meanwhile.
 fn creates(mutant: Mutant) -> (NTSTATUS, Vec<String>) {
     let bench = Bench::new(mutant).unwrap();
     let luid = bench.start().unwrap();
     let before = bench.machine.debug_log().len();
-    let process = Process::new(&bench.machine, "user");
-    let attached = process.attach();
-    let mut open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
-    // SAFETY: the structure lives across the call.
-    assert!(unsafe { (thunks().D3DKMTOpenAdapterFromLuid)(&raw mut open) }.is_success());
-    let mut device = D3DKMT_CREATEDEVICE::zeroed();
-    device.u.hAdapter = open.hAdapter;
-    // SAFETY: the structure lives across the call.
-    let mut status = unsafe { (thunks().D3DKMTCreateDevice)(&raw mut device) };
-    if status.is_success() {
-        let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
-        let mut create = D3DKMT_CREATEALLOCATION { hDevice: device.hDevice, NumAllocations: 1, ..Zeroed::zeroed() };
-        create.u1.pAllocationInfo2 = &raw mut info;
-        // SAFETY: the structure lives across the call, and so does the description in it.
-        status = unsafe { (thunks().D3DKMTCreateAllocation2)(&raw mut create) };
-    }
-    drop(attached);
+    let (process, status) = makes(&bench, luid);
     process.exit();
     let log = bench.machine.debug_log().split_off(before);
     bench.machine.remove(luid).unwrap();
@@ -244,4 +248,112 @@ fn a_packet_that_never_completes_after_any_number_of_resets_is_0x116_with_what_w
         assert!(bugcheck.reason.contains(&part), "{part:?}: {bugcheck}");
     }
     app.process.exit();
+}
+
+/// What is made later cannot be said later: no page of these functions has STATUS_PENDING among its answers, and nothing tells when they would be done.
+#[test]
+fn a_function_that_may_not_answer_status_pending_and_does_stops_the_machine_by_name() {
+    unsafe extern "win64" fn device_later(context: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
+        // SAFETY: the system passes the structure.
+        let wanted = unsafe { args.read() };
+        // SAFETY: both arms of the union are the same 32 bits.
+        let system = unsafe { wanted.u.Flags }.SystemDevice();
+        // SAFETY: the arguments are the system's.
+        let status = unsafe { driver::create_device(context, args) };
+        if system { status } else { STATUS_PENDING }
+    }
+    unsafe extern "win64" fn allocation_later(_: HANDLE, _: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS {
+        STATUS_PENDING
+    }
+    type Change = fn(&mut DRIVER_INITIALIZATION_DATA);
+    let rows: [(Change, &str); 2] = [
+        (|table| table.DxgkDdiCreateDevice = Some(device_later), "DxgkDdiCreateDevice"),
+        (|table| table.DxgkDdiCreateAllocation = Some(allocation_later), "DxgkDdiCreateAllocation"),
+    ];
+    for (table, ddi) in rows {
+        let bench = Bench::new(Mutant { table, ..SOUND }).unwrap();
+        let luid = bench.start().unwrap();
+        let (process, status) = makes(&bench, luid);
+        assert_eq!(status, STATUS_DEVICE_REMOVED);
+        process.exit();
+        let bugcheck = bench.machine.bugcheck().expect("the machine stops");
+        assert_eq!(bugcheck.code, 0x113, "{bugcheck}");
+        let told = format!("{ddi} answered {STATUS_PENDING}, and expected was STATUS_SUCCESS or an error");
+        assert!(
+            bugcheck.reason.contains(&told) && bugcheck.reason.contains("only DxgkDdiSuspendContext"),
+            "{bugcheck}"
+        );
+    }
+}
+
+/// A request that is refused, the status, and what the log says of it.
+type Refused = (Box<dyn Fn() -> Option<NTSTATUS>>, NTSTATUS, &'static [&'static str]);
+
+/// Requests with one wrong field each.
+fn refusals(adapter: D3DKMT_HANDLE, device: D3DKMT_HANDLE) -> [Refused; 5] {
+    let context = D3DKMT_CREATECONTEXTVIRTUAL { hDevice: device, EngineAffinity: 1, ..Zeroed::zeroed() };
+    let create = |args: D3DKMT_CREATECONTEXTVIRTUAL| -> Box<dyn Fn() -> Option<NTSTATUS>> {
+        Box::new(move || call(thunks().D3DKMTCreateContextVirtual, args).err())
+    };
+    let hardware = D3DDDI_CREATECONTEXTFLAGS::new().with_HwQueueSupported(true);
+    let mut legacy = D3DKMT_CREATEDEVICE::zeroed();
+    legacy.u.hAdapter = adapter;
+    legacy.Flags = legacy.Flags.with_LegacyMode(true);
+    let nowhere = D3DKMT_CREATEHWCONTEXT { hDevice: 0x4444, EngineAffinity: 1, ..Zeroed::zeroed() };
+    [
+        (
+            create(D3DKMT_CREATECONTEXTVIRTUAL { Flags: hardware, ..context }),
+            STATUS_INVALID_PARAMETER,
+            &[
+                "D3DKMTCreateContextVirtual fails with STATUS_INVALID_PARAMETER",
+                "Flags.HwQueueSupported",
+                "D3DKMTCreateHwContext",
+            ],
+        ),
+        (
+            create(D3DKMT_CREATECONTEXTVIRTUAL { NodeOrdinal: 77, ..context }),
+            STATUS_INVALID_PARAMETER,
+            &["D3DKMTCreateContextVirtual fails with", "NodeOrdinal 77"],
+        ),
+        (
+            create(D3DKMT_CREATECONTEXTVIRTUAL { EngineAffinity: 6, ..context }),
+            STATUS_INVALID_PARAMETER,
+            &["D3DKMTCreateContextVirtual fails with", "EngineAffinity 0x6"],
+        ),
+        (
+            Box::new(move || call(thunks().D3DKMTCreateDevice, legacy).err()),
+            STATUS_NOT_SUPPORTED,
+            &["D3DKMTCreateDevice fails with STATUS_NOT_SUPPORTED", "Flags.LegacyMode"],
+        ),
+        (
+            Box::new(move || call(thunks().D3DKMTCreateHwContext, nowhere).err()),
+            STATUS_INVALID_HANDLE,
+            &["D3DKMTCreateHwContext fails with", "0x4444 is the handle of no device"],
+        ),
+    ]
+}
+
+/// The log has thunk, field, value and rule.
+#[test]
+fn a_thunk_that_is_refused_for_an_argument_names_field_and_rule_in_the_log() {
+    let bench = Bench::new(SOUND).unwrap();
+    let luid = bench.start().unwrap();
+    let process = Process::new(&bench.machine, "user");
+    let attached = process.attach();
+    let args = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
+    let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, args).unwrap().hAdapter;
+    let mut args = D3DKMT_CREATEDEVICE::zeroed();
+    args.u.hAdapter = adapter;
+    let device = call(thunks().D3DKMTCreateDevice, args).unwrap().hDevice;
+    for (request, status, parts) in refusals(adapter, device) {
+        let before = bench.machine.debug_log().len();
+        assert_eq!(request(), Some(status), "{parts:?}");
+        let log = bench.machine.debug_log().split_off(before);
+        let [line] = log.as_slice() else { panic!("{parts:?}: {log:?}") };
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?}: {line}");
+    }
+    drop(attached);
+    process.exit();
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
 }

@@ -67,6 +67,8 @@ impl Bugcheck {
     pub const IRQL_NOT_LESS_OR_EQUAL: u32 = 0xa;
     /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
     pub const MAXIMUM_WAIT_OBJECTS_EXCEEDED: u32 = 0xc;
+    /// REFERENCE_BY_POINTER: type of the object, told as 0, and the object; the other two are reserved. [debugger: 0x18]
+    pub const REFERENCE_BY_POINTER: u32 = 0x18;
     /// SPIN_LOCK_ALREADY_OWNED. [debugger: 0xf]
     pub const SPIN_LOCK_ALREADY_OWNED: u32 = 0xf;
     /// SPIN_LOCK_NOT_OWNED. [debugger: 0x10]
@@ -135,9 +137,9 @@ impl Bugcheck {
         Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
     }
 
-    /// As [`Bugcheck::fatal`], of an object that was misused: its address, and two numbers that the reason has in words.
-    pub fn fatal_of(object: usize, [second, third]: [u64; 2], reason: impl Into<String>) -> Self {
-        Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [object as u64, second, third, 0], reason)
+    /// As [`Bugcheck::fatal`], of an object that was misused: its address.
+    pub fn fatal_of(object: usize, reason: impl Into<String>) -> Self {
+        Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [object as u64, 0, 0, 0], reason)
     }
 
     /// VIDEO_MEMORY_MANAGEMENT_INTERNAL with its subcode as parameter 1.

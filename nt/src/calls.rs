@@ -10,6 +10,7 @@
 //! the image. A driver that is linked into the process cannot be interrupted, since its code may have locks of this process' libraries. If
 //! a late call does not return within the grace period, the process ends.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,16 +32,73 @@ pub(crate) const GRACE: u32 = 10_000;
 /// Looks at a late call of an image until the machine stops without knowing where the image is.
 const CHANCES: u32 = 2_000;
 
+/// Looks that find a call which is slow enough to be told of: a second.
+const SLOW: u32 = 10;
+
 /// State of a thread that the watchdog and the thread's signal handler share.
 struct Seat {
     /// Number of the innermost call of the thread.
     inside: AtomicU64,
     /// Number of the call that is to end.
     ending: AtomicU64,
+    /// The callback or the service, in which it may wait, that the innermost call is in.
+    service: Service,
+}
+
+/// The name of a service or none, which another thread may read at any moment: address and length in one word.
+struct Service(AtomicU64);
+
+impl Service {
+    /// Bits of the length; those of an address in user space are the others.
+    const LENGTH: u32 = 16;
+
+    fn replace(&self, name: Option<&'static str>) -> Option<&'static str> {
+        let word = name
+            .filter(|name| name.len() < 1 << Self::LENGTH)
+            .map_or(0, |name| (name.as_ptr().expose_provenance() as u64) << Self::LENGTH | name.len() as u64);
+        Self::name(self.0.swap(word, Ordering::Relaxed))
+    }
+
+    fn get(&self) -> Option<&'static str> {
+        Self::name(self.0.load(Ordering::Relaxed))
+    }
+
+    fn name(word: u64) -> Option<&'static str> {
+        if word == 0 {
+            return None;
+        }
+        let start = std::ptr::with_exposed_provenance::<u8>((word >> Self::LENGTH) as usize);
+        let length = (word & ((1 << Self::LENGTH) - 1)) as usize;
+        // SAFETY: only `replace` makes such a word, of address and length of a text that stays as long as the process; addresses of user space have 47 bits.
+        let bytes = unsafe { std::slice::from_raw_parts(start, length) };
+        std::str::from_utf8(bytes).ok()
+    }
 }
 
 thread_local! {
-    static SEAT: Seat = const { Seat { inside: AtomicU64::new(0), ending: AtomicU64::new(0) } };
+    static SEAT: Seat = const {
+        Seat { inside: AtomicU64::new(0), ending: AtomicU64::new(0), service: Service(AtomicU64::new(0)) }
+    };
+}
+
+/// The innermost call of a thread is in a callback or a service until this is dropped.
+#[must_use = "the call is in the service until this is dropped"]
+pub struct InService {
+    outer: Option<&'static str>,
+    /// Belongs to the thread that is in it.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Notes for reports of calls that do not return that the innermost call of this thread is in a callback, or in a service that may wait.
+pub fn in_service(name: &'static str) -> InService {
+    let outer = SEAT.with(|seat| seat.service.replace(Some(name)));
+    InService { outer, _thread: std::marker::PhantomData }
+}
+
+impl Drop for InService {
+    fn drop(&mut self) {
+        SEAT.with(|seat| seat.service.replace(self.outer));
+    }
 }
 
 /// True if the innermost call of this thread is to end. May be asked in a signal handler.
@@ -98,6 +156,21 @@ impl Call {
         level.load(Ordering::Relaxed)
     }
 
+    /// How long it has not returned, and the callback or service that it is in.
+    fn describe(&self, looks: u32, what: &str) -> String {
+        let seconds = f64::from(looks) * LOOK.as_secs_f64();
+        let (name, driver, level) = (self.name, &self.driver, self.level());
+        // SAFETY: the thread lives, because it has still to take this out of the list.
+        let seat = unsafe { &*self.seat };
+        let innermost = seat.inside.load(Ordering::Relaxed) == self.number;
+        let service = seat
+            .service
+            .get()
+            .filter(|_| innermost)
+            .map_or_else(String::new, |service| format!(": it is in {service}"));
+        format!("{name} of driver {driver} has not returned {what}for {seconds:.1} s, at IRQL {level}{service}")
+    }
+
     fn count(&mut self) {
         self.looks += 1;
         self.raised = if self.level() >= DISPATCH_LEVEL { self.raised + 1 } else { 0 };
@@ -105,21 +178,16 @@ impl Call {
 
     /// The bug check of a call that was found more often than it may be. [debugger: 0x133, 0xea]
     fn verdict(&self, allotment: Allotment) -> Option<Bugcheck> {
-        let reason = |looks: u32, what: &str| {
-            let seconds = f64::from(looks) * LOOK.as_secs_f64();
-            let (name, driver, level) = (self.name, &self.driver, self.level());
-            format!("{name} of driver {driver} has not returned {what}for {seconds:.1} s, at IRQL {level}")
-        };
         if self.raised >= allotment.raised {
             let (looks, allowed) = (self.raised.into(), allotment.raised.into());
             let (parameters, what) = match self.entered_at >= DISPATCH_LEVEL {
                 true => ([0, looks, allowed, 0], ""),
                 false => ([1, allowed, 0, 0], "to a level below DISPATCH_LEVEL "),
             };
-            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, reason(self.raised, what)))
+            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, self.describe(self.raised, what)))
         } else if self.looks >= allotment.passive {
             let parameters = [self.id.cast_unsigned().into(), 0, 0, 1];
-            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, reason(self.looks, "")))
+            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, self.describe(self.looks, "")))
         } else {
             None
         }
@@ -155,6 +223,8 @@ struct State {
     /// In the order in which they were entered.
     calls: Vec<Call>,
     late: Option<Late>,
+    /// Calls that returned after a second or more, by function: how many, and the looks that found the longest.
+    slow: BTreeMap<&'static str, (u32, u32)>,
 }
 
 /// A call is registered until this is dropped, by the thread that made it.
@@ -162,8 +232,9 @@ struct State {
 pub struct UnderWay<'a> {
     calls: &'a Calls,
     number: u64,
-    /// The call that this one is inside of, or 0.
+    /// The call that this one is inside of, or 0, and the callback that it is in.
     outer: u64,
+    service: Option<&'static str>,
     /// Belongs to the thread that made the call.
     _thread: std::marker::PhantomData<*const ()>,
 }
@@ -201,8 +272,9 @@ impl Calls {
             raised: 0,
         };
         lock(&self.0).calls.push(call);
-        let outer = SEAT.with(|seat| seat.inside.swap(number, Ordering::Relaxed));
-        UnderWay { calls: self, number, outer, _thread: std::marker::PhantomData }
+        let (outer, service) =
+            SEAT.with(|seat| (seat.inside.swap(number, Ordering::Relaxed), seat.service.replace(None)));
+        UnderWay { calls: self, number, outer, service, _thread: std::marker::PhantomData }
     }
 
     /// The bug check of the call that is late.
@@ -210,10 +282,21 @@ impl Calls {
         lock(&self.0).late.as_ref().map(|late| late.bugcheck.clone())
     }
 
+    /// Calls that have not returned for a second, and functions that took a second or longer before, in words.
+    pub fn slow(&self) -> Vec<String> {
+        let state = lock(&self.0);
+        let under_way = state.calls.iter().filter(|call| call.looks >= SLOW).map(|call| call.describe(call.looks, ""));
+        let returned = state.slow.iter().map(|(name, (times, looks))| {
+            let seconds = f64::from(*looks) * LOOK.as_secs_f64();
+            format!("{name} took a second or longer {times} times, the longest time {seconds:.1} s")
+        });
+        under_way.chain(returned).collect()
+    }
+
     /// Looks once at every call, or at the one that is late until it has returned.
     pub fn look(&self, allotment: Allotment) -> Next {
         let mut state = lock(&self.0);
-        let State { calls, late } = &mut *state;
+        let State { calls, late, .. } = &mut *state;
         if late.as_ref().is_some_and(|late| !calls.iter().any(|call| call.number == late.number)) {
             *late = None;
         }
@@ -238,10 +321,17 @@ impl Calls {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        SEAT.with(|seat| seat.inside.store(self.outer, Ordering::Relaxed));
+        SEAT.with(|seat| {
+            seat.inside.store(self.outer, Ordering::Relaxed);
+            seat.service.replace(self.service);
+        });
         let mut state = lock(&self.calls.0);
         let place = state.calls.iter().rposition(|call| call.number == self.number);
         let call = place.map(|place| state.calls.remove(place));
+        if let Some(call) = call.as_ref().filter(|call| call.looks >= SLOW) {
+            let (times, most) = state.slow.entry(call.name).or_default();
+            (*times, *most) = (*times + 1, call.looks.max(*most));
+        }
         drop(state);
         drop(call);
     }
@@ -301,6 +391,27 @@ mod tests {
         assert_eq!((bugcheck.code, bugcheck.parameters), (0xea, [thread_id() as u64, 0, 0, 1]));
         assert_eq!(bugcheck.reason, "DxgkDdiStartDevice of driver late has not returned for 1.0 s, at IRQL 0");
         drop(call);
+    }
+
+    #[test]
+    fn calls_of_a_second_are_told_with_the_callback_that_they_are_in_and_after_their_return() {
+        let driver = Driver::for_tests("slow");
+        let calls = driver.verifier().calls();
+        let outer = enter(&driver, "DxgkDdiStartDevice");
+        let inside = in_service("DxgkCbSynchronizeExecution");
+        look(&driver, 9);
+        assert_eq!(calls.slow(), [""; 0], "not yet a second");
+        let inner = enter(&driver, "DxgkDdiDpcRoutine");
+        let waits = in_service("KeStallExecutionProcessor");
+        (0..3).for_each(|_| drop(calls.look(Allotment::new(Duration::from_secs(60)))));
+        let told = ["DxgkDdiStartDevice of driver slow has not returned for 1.2 s, at IRQL 0"];
+        assert_eq!(calls.slow(), told, "what it is in is what the inner call belongs to");
+        drop(waits);
+        drop(inner);
+        assert_eq!(calls.slow(), [format!("{}: it is in DxgkCbSynchronizeExecution", told[0])]);
+        drop(inside);
+        drop(outer);
+        assert_eq!(calls.slow(), ["DxgkDdiStartDevice took a second or longer 1 times, the longest time 1.2 s"]);
     }
 
     #[test]

@@ -40,26 +40,31 @@ impl KeyRights {
 
 /// The keys that a driver has open, by handle.
 #[derive(Default)]
-pub struct OpenKeys(Mutex<BTreeMap<usize, (RegistryKey, KeyRights)>>);
+pub struct OpenKeys(Mutex<BTreeMap<usize, (RegistryKey, KeyRights, usize)>>);
 
 impl OpenKeys {
-    /// A handle to a key, to be closed by whoever asked for it. No two drivers get the same.
-    pub fn open(&self, key: RegistryKey, rights: KeyRights) -> usize {
+    /// A handle to a key, to be closed by whoever asked for it at the instruction `from`. No two drivers get the same.
+    pub fn open(&self, key: RegistryKey, rights: KeyRights, from: usize) -> usize {
         // Kernel handles have the uppermost bits set, and the lowest two belong to the caller.
         static NEXT: AtomicUsize = AtomicUsize::new(0xffff_ffff_8000_1000);
         let handle = NEXT.fetch_add(4, Ordering::Relaxed);
-        lock(&self.0).insert(handle, (key, rights));
+        lock(&self.0).insert(handle, (key, rights, from));
         handle
     }
 
     /// The key of a handle that is open, and the rights of the handle.
     pub fn get(&self, handle: usize) -> Option<(RegistryKey, KeyRights)> {
-        lock(&self.0).get(&handle).cloned()
+        lock(&self.0).get(&handle).map(|(key, rights, _)| (key.clone(), *rights))
     }
 
     /// True if the handle was open, which it is no more.
     pub fn close(&self, handle: usize) -> bool {
         lock(&self.0).remove(&handle).is_some()
+    }
+
+    /// The key that was opened first of those that are open, and the instruction that asked for it.
+    pub fn first(&self) -> Option<(RegistryKey, usize)> {
+        lock(&self.0).first_key_value().map(|(_, (key, _, from))| (key.clone(), *from))
     }
 
     /// The number of open handles.
@@ -447,8 +452,9 @@ mod tests {
     fn a_key_is_open_until_its_handle_is_closed() {
         let key = RegistryKey::default().with_text("Name", "text");
         let keys = OpenKeys::default();
-        let handle = keys.open(key.clone(), KeyRights::default());
+        let handle = keys.open(key.clone(), KeyRights::default(), 0x40);
         assert_eq!((keys.get(handle), keys.count()), (Some((key, KeyRights::default())), 1));
+        assert_eq!(keys.first().map(|(_, from)| from), Some(0x40));
         assert!(keys.close(handle));
         assert_eq!((keys.get(handle), keys.count()), (None, 0));
         assert!(!keys.close(handle), "a handle is closed once");

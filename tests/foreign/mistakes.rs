@@ -193,6 +193,47 @@ pub(crate) const BROKEN: &[Broken] = &[
             "DxgkDdiCreateContext answered STATUS_NO_MEMORY",
         ],
     },
+    Broken {
+        name: "device-later",
+        old: "    args->hDevice = device;\n    return STATUS_SUCCESS;",
+        new: "    args->hDevice = device;\n    return args->Flags.SystemDevice ? STATUS_SUCCESS : STATUS_PENDING;",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &[
+            "0x113",
+            "DxgkDdiCreateDevice answered STATUS_PENDING (0x00000103), and expected was STATUS_SUCCESS or an error",
+        ],
+    },
+    Broken {
+        name: "id-never-submitted",
+        old: "data.DmaCompleted.SubmissionFenceId = number;",
+        new: "data.DmaCompleted.SubmissionFenceId = number + 99;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &[
+            "0x119 (0x1, 0x",
+            "DxgkCbNotifyInterrupt: DMA_COMPLETED",
+            "node 0",
+            ", in DxgkDdiInterruptRoutine in toy",
+            "toy.c:",
+        ],
+    },
+    Broken {
+        name: "paging-buffer-overflows",
+        old: "    args->pDmaBuffer = command + 1;",
+        new: "    args->pDmaBuffer = command + 100000;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &[
+            "0x10E (0x12, 0x",
+            "DxgkDdiBuildPagingBuffer for DXGK_OPERATION_",
+            " on the paging node of engine 0 wrote beyond the 0x",
+        ],
+    },
+    Broken {
+        name: "slow-submissions",
+        old: "    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
+        new: "    KeReleaseSpinLock(&adapter->submission, irql);\n    KeStallExecutionProcessor(4000000);\n    return STATUS_SUCCESS;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["did not end within 30 s", "DxgkDdiSubmitCommandVirtual", "KeStallExecutionProcessor"],
+    },
 ];
 
 /// What DxgkDdiStopDevice does at its beginning, with what it needs before it, and what is told of it by `campanile run`.
@@ -246,6 +287,17 @@ pub(crate) const STOPPING: &[(&str, &str, &str, &[&str])] = &[
         &["0xC4 (0xD2, 0x", "which contains executive resource", "in DxgkDdiStopDevice"],
     ),
     (
+        "registry-key-left",
+        "",
+        "HANDLE key; UNICODE_STRING name; OBJECT_ATTRIBUTES attributes; RtlInitUnicodeString(&name, u\"\\\\Registry\\\\Machine\\\\System\"); InitializeObjectAttributes(&attributes, &name, OBJ_KERNEL_HANDLE, NULL, NULL); ZwOpenKey(&key, KEY_READ, &attributes);",
+        &[
+            "0xC4 (0x62, 0x",
+            "1 key(s) of the registry open, of which 'System' was opened in toy",
+            "stop_device",
+            "toy.c:",
+        ],
+    ),
+    (
         "event-never-initialised",
         "",
         "static KEVENT event; KeSetEvent(&event, 0, FALSE);",
@@ -278,7 +330,7 @@ pub(crate) const STOPPING: &[(&str, &str, &str, &[&str])] = &[
         "",
         "EX_RUNDOWN_REF reference; ExInitializeRundownProtection(&reference); ExReleaseRundownProtection(&reference);",
         &[
-            "0x113 (0x",
+            "0x18 (0x0, 0x",
             "ExReleaseRundownProtection of 1 instance(s) of 0x",
             "which has 0, in DxgkDdiStopDevice",
             "stop_device",

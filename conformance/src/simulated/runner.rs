@@ -147,7 +147,8 @@ const INSPECTION: Duration = Duration::from_secs(10);
 
 /// What is left of a case that did not end: the bug check that timeouts led to, and what stands still. The clock of its machine, which only the case moves, goes on for a
 /// while, for a driver whose packets never complete is found by timeouts. Nobody waits for long: what the case waits for may stop whoever looks at it, too.
-fn standing(machine: &Machine, luid: LUID) -> (Option<Bugcheck>, Option<String>) {
+fn standing(machine: &Machine, luid: LUID) -> Standing {
+    let calls = machine.slow_calls();
     let (sender, receiver) = mpsc::channel();
     let looked_at = machine.clone();
     let look = move || {
@@ -156,11 +157,23 @@ fn standing(machine: &Machine, luid: LUID) -> (Option<Bugcheck>, Option<String>)
             looked_at.advance(10 * POLL_INTERVAL);
             std::thread::sleep(POLL_INTERVAL);
         }
-        let _ = sender.send(looked_at.inspect(luid).map(|tree| tree.to_string()));
+        let _ = sender.send((looked_at.inspect(luid).map(|tree| tree.to_string()), looked_at.standing_work(luid)));
     };
     let started = std::thread::Builder::new().name("standing".to_owned()).spawn(look);
-    let tree = started.ok().and_then(|_| receiver.recv_timeout(INSPECTION).ok()).flatten();
-    (machine.bugcheck(), with_log(tree, &machine.debug_log()))
+    let (tree, work) = started.ok().and_then(|_| receiver.recv_timeout(INSPECTION).ok()).unwrap_or_default();
+    let waits = calls.into_iter().chain(work).collect();
+    Standing { bugcheck: machine.bugcheck(), waits, state: with_log(tree, &machine.debug_log()) }
+}
+
+/// The machine of a case that did not end, as it was found then.
+#[derive(Default)]
+struct Standing {
+    /// The bug check that timeouts led to.
+    bugcheck: Option<Bugcheck>,
+    /// Calls into the driver that do not return, and work that the driver does not end, in words.
+    waits: Vec<String>,
+    /// State and log of the machine.
+    state: Option<String>,
 }
 
 /// Message of a case's thread to the one that waits for it.
@@ -192,7 +205,11 @@ fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<C
         };
         // What the case found explains more than that its end was not the last.
         let mut text = found.map_or_else(|| text.clone(), |found| format!("{found}; then it {text}"));
-        let (bugcheck, state) = booted.map_or((None, None), |(machine, luid)| standing(&machine, luid));
+        let Standing { bugcheck, waits, state } =
+            booted.map_or_else(Standing::default, |(machine, luid)| standing(&machine, luid));
+        for wait in waits {
+            text = format!("{text}; {wait}");
+        }
         if let Some(bugcheck) = bugcheck {
             text = format!("{text}; the machine stopped: {bugcheck}");
         }

@@ -72,7 +72,7 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
         }
         adapter.miniport.events().note(adapter.context(), || told);
         match adapter.scheduler() {
-            Some(scheduler) => scheduler.notify_interrupt(&data),
+            Some(scheduler) => scheduler.notify_interrupt(&data)?,
             None if data.InterruptType == DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
                 // SAFETY: the type selects this arm, and any bytes are numbers.
                 let state = unsafe { data.u.EngineStateChange };

@@ -111,6 +111,7 @@ fn attempt<R>(
         let reason = format!("{name} called at IRQL {at}; {rule} is required");
         return Err(Some(Bugcheck::new(Bugcheck::DRIVER_IRQL_NOT_LESS_OR_EQUAL, [0, at, 0, 0], reason)));
     }
+    let _inside = driver_call::in_service(name);
     let result = match catch_unwind(AssertUnwindSafe(|| body(&driver))) {
         Ok(result) => result.map_err(Some)?,
         Err(_) => return Err(Some(Bugcheck::fatal(format!("internal error in {name}")))),

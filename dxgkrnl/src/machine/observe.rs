@@ -46,6 +46,18 @@ impl Machine {
         self.0.rescues.take()
     }
 
+    /// Calls into drivers that have not returned for a second, and functions of drivers that took a second or longer, each in words: what a machine that stands still may wait for.
+    pub fn slow_calls(&self) -> Vec<String> {
+        self.0.verifier.calls().slow()
+    }
+
+    /// Work on an adapter that stands still, in words: since when, by which DDI the driver got it, and what is expected of the driver.
+    pub fn standing_work(&self, luid: LUID) -> Vec<String> {
+        let adapter = self.adapter(luid);
+        let scheduler = adapter.as_ref().and_then(|adapter| adapter.scheduler());
+        scheduler.map_or_else(Vec::new, |scheduler| scheduler.recovery().standing())
+    }
+
     /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
     pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
         self.0.ddi_calls.take(DDIS)

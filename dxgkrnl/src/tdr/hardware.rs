@@ -2,22 +2,31 @@
 //! DXGKARG_RESUMEHWENGINE]
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nt::lock::lock;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::rescue::Rescue;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-use crate::vidsch::{Complaint, Device, DeviceError, HwContext, RenderAdapter, Subject, Suspects};
+use crate::vidsch::{Complaint, Device, DeviceError, HwContext, HwQueue, RenderAdapter, Subject, Suspects};
 
 use super::watch::put_back;
 use super::{Aftermath, InDriver, Invalidated, Tdr};
 
 /// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
 pub(super) const ENGINE_TIMEOUT: u32 = 0x141;
+
+/// A queue of a context that did not leave its engine before a reset after which no context was invalidated.
+pub(super) struct Uninvalidated {
+    queue: Weak<HwQueue>,
+    /// Its progress at the first such reset, and the time of that.
+    progress: u64,
+    since: Duration,
+}
 
 impl Tdr {
     /// Resets an engine, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
@@ -57,7 +66,13 @@ impl Tdr {
         report.responsive = self.ask_engine_status(&adapter, node);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
+        let mut held = held_queues(&adapter, node);
         let (works, named) = self.reset_and_resume(&adapter, node);
+        if works && named.is_empty() {
+            // Work that was done before the reset came to it costs nobody anything.
+            held.retain(has_work);
+            self.count_uninvalidated(node, &held);
+        }
         report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
         let lost = self.judge(&mut report, &named);
         self.tell(report);
@@ -161,6 +176,65 @@ impl Tdr {
         (works, lock(&self.named).take().unwrap_or_default())
     }
 
+    /// Counts a reset after which no context was invalidated although one was held by the engine. More than TdrLimitCount of them on a node within TdrLimitTime are a
+    /// driver that does not invalidate what its resets cost. [d3dkmddi: DXGKDDI_RESETHWENGINE]
+    fn count_uninvalidated(&self, node: u32, held: &[Arc<HwQueue>]) {
+        let Some(first) = held.first() else { return };
+        self.rescued(Rescue::FruitlessReset, 1);
+        self.verifier.log(format!(
+            "DxgkDdiResetHwEngine of node {node} answered STATUS_SUCCESS, DxgkCbInvalidateHwContext was called for no context, and expected was a call with hHwContext {:p}, which did \
+             not leave the engine before: {} [d3dkmddi: DXGKDDI_RESETHWENGINE]",
+            first.context().handles().0.raw(),
+            standing(first)
+        ));
+        let now = self.clock.now();
+        for queue in held {
+            let progress = queue.progress().current();
+            let same =
+                |it: &Uninvalidated| it.progress == progress && std::ptr::eq(it.queue.as_ptr(), &raw const **queue);
+            let mut known = lock(&self.uninvalidated);
+            if !known.iter().any(same) {
+                known.push(Uninvalidated { queue: Arc::downgrade(queue), progress, since: now });
+            }
+        }
+        let count = self.count_in(lock(&self.fruitless).entry(node).or_default(), now);
+        if count > self.settings.limit_count {
+            self.fail_uninvalidated(first, &format!("{count} times within TdrLimitTime"));
+        }
+    }
+
+    /// Stops the machine for a queue that has not gone on for TdrLimitCount times TdrDelay since a reset after which no context was invalidated: it would wait for ever.
+    pub(super) fn look_at_uninvalidated(&self) {
+        let limit = self.settings.delay * self.settings.limit_count;
+        let now = self.clock.now();
+        let known = core::mem::take(&mut *lock(&self.uninvalidated));
+        let (mut still, mut late) = (Vec::new(), None);
+        for it in known {
+            let Some(queue) = it.queue.upgrade() else { continue };
+            let lost = queue.is_destroyed() || queue.context().device().error().is_some();
+            if lost || queue.progress().current() != it.progress {
+                continue;
+            }
+            if now.saturating_sub(it.since) > limit {
+                late = Some(queue);
+            }
+            still.push(it);
+        }
+        lock(&self.uninvalidated).extend(still);
+        if let Some(queue) = late {
+            self.fail_uninvalidated(&queue, "and the queue has not gone on since for TdrLimitCount times TdrDelay");
+        }
+    }
+
+    fn fail_uninvalidated(&self, queue: &HwQueue, how: &str) {
+        let node = queue.context().node();
+        let reason = format!(
+            "a hardware queue never goes on: DxgkDdiResetHwEngine of node {node} has answered STATUS_SUCCESS and invalidated no context with DxgkCbInvalidateHwContext, {how}; {}",
+            standing(queue)
+        );
+        self.fail(STATUS_TIMEOUT, reason);
+    }
+
     /// Writes down who lost what, and returns the devices that are lost by it.
     pub(super) fn judge(&self, report: &mut TdrReport, named: &[Invalidated]) -> Vec<(Arc<Device>, DeviceError)> {
         let mut lost = Vec::new();
@@ -187,7 +261,19 @@ impl Tdr {
     pub(super) fn invalidate(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
         // The driver names contexts by the handle that it was given. [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]
         let Ok(adapter) = self.adapter() else { return STATUS_INVALID_PARAMETER };
-        let Some(context) = adapter.vidsch().hw_context_of(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
+        let Some(context) = adapter.vidsch().hw_context_of(args.hHwContext) else {
+            let contexts = adapter.vidsch().hw_contexts();
+            let of_driver = contexts.iter().find(|context| context.handles().1.raw() == args.hHwContext);
+            let hint = of_driver
+                .map(|context| format!(", which is {:p} for this one of the driver's own", context.handles().0.raw()));
+            self.verifier.log(format!(
+                "DxgkCbInvalidateHwContext answers {STATUS_INVALID_PARAMETER}: hHwContext {:p} is no hardware context of the adapter; expected is the handle of the system, which \
+                 hHwContext had when DxgkDdiCreateHwContext was called{} [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]",
+                args.hHwContext,
+                hint.unwrap_or_default()
+            ));
+            return STATUS_INVALID_PARAMETER;
+        };
         let collateral = args.Flags.CollateralDamage();
         let error = if collateral { DeviceError::Reset } else { DeviceError::Hung };
         let device = Arc::clone(context.device());
@@ -198,4 +284,30 @@ impl Tdr {
         }
         STATUS_SUCCESS
     }
+}
+
+/// The queues with work of a node whose contexts were asked off their engine and have not left it.
+fn held_queues(adapter: &RenderAdapter, node: u32) -> Vec<Arc<HwQueue>> {
+    let contexts = adapter.vidsch().hw_contexts().into_iter().filter(|context| {
+        let alive = !context.is_destroyed() && context.device().error().is_none();
+        context.node() == node && alive && !context.has_left()
+    });
+    let queues = contexts.flat_map(|context| context.queues());
+    queues.filter(has_work).collect()
+}
+
+/// True for a queue that is there and whose work is not done.
+fn has_work(queue: &Arc<HwQueue>) -> bool {
+    !queue.is_destroyed() && !queue.progress().is_reached(queue.last_queued())
+}
+
+/// A queue with work that is not done, in words.
+fn standing(queue: &HwQueue) -> String {
+    format!(
+        "the queue {:#x} of {} has work, its progress fence has {:#x}, and expected is {:#x}",
+        queue.user_handle().load(Ordering::Acquire),
+        queue.context().device().process.owner(),
+        queue.progress().current(),
+        queue.last_queued()
+    )
 }

@@ -35,6 +35,7 @@ use nt::clock::Clock;
 use nt::irql::Raised;
 use nt::verifier::Verifier;
 
+use hardware::Uninvalidated;
 use watch::{SuspensionProbe, TimeoutWatch};
 
 /// Reports that are kept, newest last.
@@ -64,6 +65,8 @@ pub(crate) struct Tdr {
     resets: Mutex<VecDeque<Duration>>,
     /// Times of the resets of each node that gave nothing up, so that everything came again.
     fruitless: Mutex<HashMap<u32, VecDeque<Duration>>>,
+    /// Queues that hardware resets have left as they were.
+    uninvalidated: Mutex<Vec<Uninvalidated>>,
     /// Times of the resets of engines that each process caused.
     offences: Mutex<HashMap<String, VecDeque<Duration>>, rank::Offences>,
     /// Processes that may not use the adapter any more.
@@ -118,6 +121,7 @@ impl Tdr {
             inside: Mutex::new(None),
             resets: Mutex::default(),
             fruitless: Mutex::default(),
+            uninvalidated: Mutex::default(),
             offences: Mutex::default(),
             blocked: Mutex::default(),
             devices: Mutex::default(),
@@ -218,6 +222,10 @@ impl Recovery for Tdr {
         self.ask_engine_status(&*self.adapter().ok()?, node)
     }
 
+    fn standing(&self) -> Vec<String> {
+        self.standing_work()
+    }
+
     fn reports(&self) -> Vec<TdrReport> {
         lock(&self.reports).iter().cloned().collect()
     }
@@ -250,6 +258,7 @@ impl Tdr {
             Some(resets) => self.reset(TdrReason::FunctionReset, resets),
             None => self.recover_from(&hung),
         });
+        self.look_at_uninvalidated();
         adapter.vidsch().make_good_unreported_signals();
         self.answer_report(&adapter);
         if let Some(memory) = adapter.memory_manager() {

@@ -26,8 +26,8 @@ const AT_ONCE: Duration = Duration::from_millis(5);
 /// State of the earlier checks for timeouts.
 #[derive(Default)]
 pub(super) struct TimeoutWatch {
-    /// Queues with work, by the system's handle: progress, and since when it stands.
-    stands: HashMap<usize, (u64, Since)>,
+    /// Queues with work, by the system's handle: progress, since when its time counts, and since when it stands.
+    stands: HashMap<usize, (u64, Since, Duration)>,
     /// Some work has stood still for TdrDelay at the last look.
     stalled: bool,
     /// Nodes with packets or a preemption: the oldest packet on the hardware, how often what was there came back, and since when it is.
@@ -133,14 +133,14 @@ impl Tdr {
         for queue in adapter.vidsch().hw_queues().iter().filter(|queue| is_watched(queue)) {
             let key = queue.handles().0.raw().addr();
             let progress = queue.progress().current();
-            let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
+            let known = watch.stands.get(&key).copied().filter(|(before, ..)| *before == progress);
             let fresh = Since { clock: now, host: Instant::now() };
-            let since = known.map_or(fresh, |(_, since)| since);
+            let (since, begun) = known.map_or((fresh, now), |(_, since, begun)| (since, begun));
             let stood = now.saturating_sub(since.clock) >= self.settings.delay;
             watch.stalled |= stood;
             let probed = self.is_probed(queue.context()) || suspects.iter().any(is_of(queue.context()));
             // A context that was suspended and was not hung is given TdrDelay anew.
-            stands.insert(key, (progress, if stood && !probed { fresh } else { since }));
+            stands.insert(key, (progress, if stood && !probed { fresh } else { since }, begun));
             if stood && !probed {
                 suspects.push(Suspect::new(adapter.vidsch(), queue.context(), since.host));
             }
@@ -186,6 +186,44 @@ impl Tdr {
             }
         }
         hung
+    }
+
+    /// Packets and queues that have stood still for a second at the last look, in words.
+    pub(super) fn standing_work(&self) -> Vec<String> {
+        const LONG: Duration = Duration::from_secs(1);
+        let (Ok(adapter), Some(watch)) = (self.adapter(), self.watch.try_lock()) else { return Vec::new() };
+        let now = self.clock.now();
+        let stood = |since: Duration| Some(now.saturating_sub(since)).filter(|stood| *stood >= LONG);
+        let mut told = Vec::new();
+        for (number, node) in (0..).zip(adapter.vidsch().nodes()) {
+            let Some(((oldest, _), since)) = watch.packets.get(&number) else { continue };
+            let (Some(id), Some(stood)) = (oldest, stood(*since)) else { continue };
+            let (last, stood) = (node.state().last_completed(), stood.as_secs_f64());
+            told.push(format!(
+                "node {number}: packet {id:#x}, which DxgkDdiSubmitCommandVirtual was given, is the oldest there for {stood:.1} s; expected is DXGK_INTERRUPT_DMA_COMPLETED with \
+                 {id:#x}, and the last one that was reported is {last:#x}"
+            ));
+        }
+        for queue in adapter.vidsch().hw_queues().iter().filter(|queue| is_watched(queue)) {
+            let Some((progress, _, begun)) = watch.stands.get(&queue.handles().0.raw().addr()) else { continue };
+            let Some(stood) = stood(*begun) else { continue };
+            let ddi = match queue.flags().UserModeSubmission() {
+                true => "the doorbell of DxgkDdiCreateDoorbell",
+                false => "DxgkDdiSubmitCommandToHwQueue",
+            };
+            let (asked, answered) = queue.context().suspensions();
+            told.push(format!(
+                "node {}: queue {:#x} of {}, which got its work by {ddi}, has done nothing for {:.1} s; its progress fence has {progress:#x}, and expected is {:#x}; {} submissions wait in the system; DxgkDdiSuspendContext \
+                 of its context was called {asked} times, of which the last one that was reported as complete is number {answered}",
+                queue.context().node(),
+                queue.user_handle().load(Ordering::Acquire),
+                queue.context().device().process.owner(),
+                stood.as_secs_f64(),
+                queue.last_queued(),
+                queue.held()
+            ));
+        }
+        told
     }
 
     /// True if work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked

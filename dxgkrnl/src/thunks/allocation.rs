@@ -10,6 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::process::{Object, Process};
+use crate::refusal::refused;
 use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData, VidMm};
 use crate::vidsch::Device;
 use nt::ram::PAGE_SIZE;
@@ -23,7 +24,7 @@ pub(super) const PRIVATE_MAX: u32 = 1 << 16;
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// ExistingSection is refused: there are no section objects here, and the GPU reaches the machine's memory only, in which no file lies.
-fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
+fn check_create_arguments(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
     let flags = args.Flags;
     let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
         .with_CreateResource(true)
@@ -60,10 +61,23 @@ fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
     let unshared =
         flags.CreateShared() && !flags.CreateResource() || flags.NtSecuritySharing() && !flags.CreateShared();
     if bits & !(hints | elsewhere) != 0 || both_cachings || unshared || of_nothing || args.hGlobalShare != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!(
+            "Flags {bits:#x} or hGlobalShare {:#x}: unknown flags, two kinds of caching, sharing without a resource, or StandardAllocation without ExistingSysMem",
+            args.hGlobalShare
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     if bits & elsewhere != 0 || args.hResource != 0 {
-        return Err(STATUS_NOT_SUPPORTED);
+        let why =
+            format!("Flags has {:#x}, or hResource is {:#x}: neither is supported", bits & elsewhere, args.hResource);
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
+    }
+    if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
+        let (count, size) = (args.NumAllocations, args.PrivateDriverDataSize);
+        let why = format!(
+            "NumAllocations is {count}, and expected are 1 to {LIST_MAX}, or PrivateDriverDataSize {size:#x} is more than {PRIVATE_MAX:#x}"
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     Ok(())
 }
@@ -91,7 +105,9 @@ impl Form for D3DDDI_ALLOCATIONINFO {
     }
 
     fn priority(&self) -> Result<Option<u32>, NTSTATUS> {
-        if self.Flags.into_bits() == 0 { Ok(None) } else { Err(STATUS_INVALID_PARAMETER) }
+        let displays =
+            || refused(STATUS_INVALID_PARAMETER, "Flags of an allocation is not 0, and the adapter has no display");
+        if self.Flags.into_bits() == 0 { Ok(None) } else { Err(displays()) }
     }
 
     fn set_handle(&mut self, handle: D3DKMT_HANDLE) {
@@ -111,13 +127,13 @@ impl Form for D3DDDI_ALLOCATIONINFO2 {
 
     fn priority(&self) -> Result<Option<u32>, NTSTATUS> {
         if self.Flags.with_OverridePriority(false).into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "Flags of an allocation has more than OverridePriority"));
         }
         // SAFETY: both arms of the union are numbers, and the whole union was read.
         let priority = unsafe { self.u1.Priority };
         match (self.Flags.OverridePriority(), priority) {
             (false, _) => Ok(None),
-            (true, 0) => Err(STATUS_INVALID_PARAMETER),
+            (true, 0) => Err(refused(STATUS_INVALID_PARAMETER, "Flags.OverridePriority is set, and Priority is 0")),
             (true, priority) => Ok(Some(priority)),
         }
     }
@@ -144,7 +160,10 @@ impl<F: Form> Described<F> {
             let info: F = user::read(at.wrapping_add(place))?;
             let (private, size) = info.private();
             if size > PRIVATE_MAX || info.existing().is_null() == flags.ExistingSysMem() {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = format!(
+                    "pAllocationInfo[{place}]: PrivateDriverDataSize {size:#x} is more than {PRIVATE_MAX:#x}, or pSystemMem is not there exactly with Flags.ExistingSysMem"
+                );
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             priorities.push(info.priority()?);
             // A standard allocation is described by the driver.
@@ -242,7 +261,8 @@ fn read_backing(args: &D3DKMT_CREATEALLOCATION) -> Result<Backing, NTSTATUS> {
         return Ok(if args.Flags.ExistingSysMem() { Backing::Program } else { Backing::New });
     }
     if args.NumAllocations != 1 || args.PrivateDriverDataSize != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "NumAllocations is not 1 or PrivateDriverDataSize not 0 for a standard allocation";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     // SAFETY: both arms of the union are pointers; with StandardAllocation it is a description.
     let standard: D3DKMT_CREATESTANDARDALLOCATION = user::read(unsafe { args.u.pStandardAllocation })?;
@@ -262,10 +282,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     let inside = power::where_needed(process, || false);
     let device = process.get_device(args.hDevice)?;
     device.check()?;
-    check_create_flags(args)?;
-    if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
+    check_create_arguments(args)?;
     let backing = read_backing(args)?;
     let mut described = Described::read(at, args.NumAllocations, args.Flags)?;
     let mut whole = Whole::read(args)?;
@@ -379,21 +396,23 @@ fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<N
     let known =
         D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
     if args.Flags.into_bits() & !known != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "Flags has more than AssumeNotInUse and SynchronousDestroy";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let handles = if args.hResource == 0 {
         read_handles(args.phAllocationList, args.AllocationCount)?
     } else {
         let resource = process.get_resource(args.hResource)?;
         if args.AllocationCount != 0 || resource.device() != device.id() {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "AllocationCount is not 0 beside hResource, or the resource is of another device";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         // Members that were destroyed one by one have stale handles by now.
         resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok()).collect()
     };
     let list = allocations(process, &device, &handles)?;
     if has_duplicates(&handles) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "phAllocationList names an allocation twice"));
     }
     if list.iter().any(|allocation| allocation.is_referenced()) {
         return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);

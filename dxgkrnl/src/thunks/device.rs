@@ -4,6 +4,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
+use crate::refusal::refused;
 use crate::vidsch::DeviceError;
 
 use super::{enter, enter_read_only, power};
@@ -16,12 +17,17 @@ pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE
             .with_RequestVSync(true)
             .with_DisableGpuTimeout(true)
             .with_TestDevice(true);
-        if args.Flags.into_bits() & !known.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+        let other = args.Flags.into_bits() & !known.into_bits();
+        if other != 0 {
+            return Err(refused(
+                STATUS_INVALID_PARAMETER,
+                format!("Flags has bits that no flag of devices has: {other:#x}"),
+            ));
         }
         // Nothing of the first model (patch lists, presents) exists for a device of this adapter.
         if args.Flags.LegacyMode() || args.Flags.RequestVSync() {
-            return Err(STATUS_NOT_SUPPORTED);
+            let why = "Flags.LegacyMode or Flags.RequestVSync is set, and nothing of the first driver model is here";
+            return Err(refused(STATUS_NOT_SUPPORTED, why));
         }
         // SAFETY: user mode gives a handle; the other arm is for callers inside the kernel.
         let adapter = unsafe { args.u.hAdapter };
@@ -62,7 +68,12 @@ pub(super) unsafe extern "win64" fn get_device_state(args: *mut D3DKMT_GETDEVICE
             D3DKMT_DEVICESTATE_TYPE::D3DKMT_DEVICESTATE_PAGE_FAULT => {
                 D3DKMT_GETDEVICESTATE_Union { PageFaultState: page_fault(error) }
             }
-            _ => return Err(STATUS_INVALID_PARAMETER),
+            other => {
+                return Err(refused(
+                    STATUS_INVALID_PARAMETER,
+                    format!("StateType {} is none of a compute device", other.0),
+                ));
+            }
         };
         Ok(STATUS_SUCCESS)
     })

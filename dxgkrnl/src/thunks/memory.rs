@@ -9,6 +9,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::paging_queue::PagingQueue;
 use crate::process::{Object, Process};
+use crate::refusal::refused;
 use crate::vidmm::{Allocation, IdlePoint, MapRequest, REGION_ALIGN, Shows};
 use crate::vidsch::{Device, FenceOptions};
 
@@ -24,7 +25,12 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
         device.check()?;
         let engine = args.PhysicalAdapterIndex;
         if engine >= device.adapter.caps().engines || !(-1..=1).contains(&args.Priority.0) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "PhysicalAdapterIndex is {engine}, and expected is less than {}, or Priority is {}, and expected is -1 to 1",
+                device.adapter.caps().engines,
+                args.Priority.0
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let fence = device
             .adapter
@@ -78,14 +84,16 @@ pub(super) fn allocations(
 ) -> Result<Vec<Arc<Allocation>>, NTSTATUS> {
     let one = |handle: &D3DKMT_HANDLE| {
         let allocation = process.get_allocation(*handle)?;
-        if allocation.device() == device.id() { Ok(allocation) } else { Err(STATUS_INVALID_PARAMETER) }
+        let foreign = || refused(STATUS_INVALID_PARAMETER, format!("allocation {handle:#x} is of another device"));
+        if allocation.device() == device.id() { Ok(allocation) } else { Err(foreign()) }
     };
     handles.iter().map(one).collect()
 }
 
 pub(super) fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
     if count == 0 || count > LIST_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("a list has {count} allocations, and expected are 1 to {LIST_MAX}");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     user::read_array(at, count)
 }
@@ -107,13 +115,14 @@ pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT
         let flags = args.Flags;
         // Only who has given back everything else may insist.
         if flags.into_bits() & !known != 0 || (flags.MustSucceed() && !flags.CantTrimFurther()) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "Flags has more than CantTrimFurther and MustSucceed, or MustSucceed without CantTrimFurther";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let handles = read_handles(args.AllocationList, args.NumAllocations)?;
         if !args.PriorityList.is_null() {
             let priorities = user::read_array(args.PriorityList.cast_const(), args.NumAllocations)?;
             if priorities.contains(&0) {
-                return Err(STATUS_INVALID_PARAMETER);
+                return Err(refused(STATUS_INVALID_PARAMETER, "PriorityList has a priority of 0"));
             }
         }
         let list = allocations(process, device, &handles)?;
@@ -141,7 +150,8 @@ pub(super) unsafe extern "win64" fn evict(args: *mut D3DKMT_EVICT) -> NTSTATUS {
         let device = process.get_device(args.hDevice)?;
         let known = D3DDDI_EVICT_FLAGS::new().with_EvictOnlyIfNecessary(true).with_NotWrittenTo(true).into_bits();
         if args.Flags.into_bits() & !known != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "Flags has more than EvictOnlyIfNecessary and NotWrittenTo";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let handles = read_handles(args.AllocationList, args.NumAllocations)?;
         let list = allocations(process, &device, &handles)?;
@@ -162,7 +172,7 @@ pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
         let zero = match kind {
             Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS | Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT => false,
             Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO => true,
-            _ => return Err(STATUS_INVALID_PARAMETER),
+            other => return Err(refused(STATUS_INVALID_PARAMETER, format!("ReservationType is {}", other.0))),
         };
         // SAFETY: both arms of the union are handles.
         let owner = unsafe { args.u.hAdapter };
@@ -176,7 +186,8 @@ pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
             Err(_) => Arc::clone(&process.on_adapter(&process.get_adapter(owner)?.adapter)?.space),
         };
         if !args.Size.is_multiple_of(REGION_ALIGN) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("Size is {:#x}, which is no multiple of {REGION_ALIGN:#x}", args.Size);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         args.VirtualAddress =
             space.reserve(args.BaseAddress, args.MinimumAddress, args.MaximumAddress, args.Size, zero)?;
@@ -202,14 +213,22 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
         let without = protection.Zero() || protection.NoAccess();
         let contradictory = protection.Zero() && protection.NoAccess();
         if protection.into_bits() & !known != 0 || contradictory || without == (args.hAllocation != 0) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "Protection is {:#x} and hAllocation {:#x}: expected are Write and Execute with an allocation, or Zero or NoAccess without one",
+                protection.into_bits(),
+                args.hAllocation
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let allocation = match args.hAllocation {
             0 => None,
             handle => allocations(process, device, &[handle])?.pop(),
         };
         if protection.Write() && allocation.as_ref().is_some_and(|allocation| allocation.is_read_only()) {
-            return Err(STATUS_ACCESS_DENIED);
+            return Err(refused(
+                STATUS_ACCESS_DENIED,
+                "Protection.Write is set, and the allocation of hAllocation is read-only",
+            ));
         }
         let shows = match &allocation {
             Some(allocation) => Shows::Allocation(allocation, args.OffsetInPages),

@@ -43,6 +43,7 @@ use wddm_ddi::status::*;
 
 use crate::miniport::{Refusal, take_refusal};
 use crate::process::Process;
+use crate::refusal::take_reason;
 use nt::bugcheck::Bugcheck;
 use power::Powered;
 
@@ -209,6 +210,13 @@ pub(crate) fn enter_read_only<A: Copy + Zeroed>(
     guarded(name, |process| body(process, &user::read(args)?))
 }
 
+/// Why the thunk of the calling thread fails with `status`: the driver's answer, or the field and the rule.
+fn why(status: NTSTATUS) -> Option<String> {
+    let is_why = |refusal: &Refusal| refusal.status() == status && !refusal.is_of_question();
+    let answer = take_refusal().filter(is_why).map(|refusal| refusal.to_string());
+    answer.or_else(|| take_reason().filter(|(noted, _)| *noted == status).map(|(_, why)| why))
+}
+
 fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, NTSTATUS>) -> NTSTATUS {
     let Some(process) = Process::current() else { return STATUS_ACCESS_DENIED };
     let Some(_inside) = process.enter() else { return STATUS_ACCESS_DENIED };
@@ -220,13 +228,13 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
         let _powered = Powered::enter(&process, name);
         body(&process)
     };
-    let _earlier = take_refusal();
+    let _earlier = (take_refusal(), take_reason());
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(status) | Err(status)) => {
-            let is_why =
-                |refusal: &Refusal| !status.is_success() && refusal.status() == status && !refusal.is_of_question();
-            if let Some(refusal) = take_refusal().filter(is_why) {
-                verifier.log(format!("{name} fails with {status}: {refusal}"));
+            if !status.is_success()
+                && let Some(why) = why(status)
+            {
+                verifier.log(format!("{name} fails with {status}: {why}"));
             }
             status
         }

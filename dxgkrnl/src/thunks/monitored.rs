@@ -11,6 +11,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::fence::Rights;
 use crate::process::Process;
+use crate::refusal::refused;
 use crate::rundown::Used;
 use crate::vidsch::Device;
 use crate::vidsch::{self, FenceOptions, HwQueue, Objects, OpenOlderSync, PacketContext};
@@ -35,7 +36,12 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         if !(Type::D3DDDI_SYNCHRONIZATION_MUTEX.0..Type::D3DDDI_SYNCHRONIZATION_TYPE_LIMIT.0).contains(&info.Type.0)
             || info.Flags.into_bits() & !KNOWN != 0
         {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "Info.Type is {} or Info.Flags {:#x}, which no synchronization object has",
+                info.Type.0,
+                info.Flags.into_bits()
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         if info.Type != Type::D3DDDI_MONITORED_FENCE {
             args.hSyncObject = older_sync::create(process, &device, info)?;
@@ -47,10 +53,14 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         // A signal may come when the commands before it were taken in, and need not: here it comes when they are done, with TopOfPipeline as without.
         let rest = sync::check_sharing(info.Flags.with_NoGPUAccess(false).with_TopOfPipeline(false))?;
         if !device.adapter.caps().has_engines(made.EngineAffinity) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "MonitoredFence.EngineAffinity {:#x} names an engine that the adapter has not",
+                made.EngineAffinity
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         if rest != 0 {
-            return Err(STATUS_NOT_SUPPORTED);
+            return Err(refused(STATUS_NOT_SUPPORTED, format!("Info.Flags has {rest:#x}, which is not supported")));
         }
         let options = FenceOptions {
             initial: made.InitialFenceValue,
@@ -88,7 +98,13 @@ impl Target {
         }
         match process.get_hw_context(context)?.queues().as_slice() {
             [queue] => Used::new(queue).map(Self::Queue),
-            _ => Err(STATUS_INVALID_PARAMETER),
+            queues => {
+                let why = format!(
+                    "{context:#x} is a hardware context of {} queues, and stands for its queue where it has one",
+                    queues.len()
+                );
+                Err(refused(STATUS_INVALID_PARAMETER, why))
+            }
         }
     }
 
@@ -109,7 +125,8 @@ impl Target {
         self.device().check()?;
         let (count, handles, values) = objects;
         if count == 0 || count > sync::OBJECTS_MAX {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("ObjectCount is {count}, and expected are 1 to {}", sync::OBJECTS_MAX);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let handles = user::read_array(handles.cast_const(), count)?;
         let is_older = |handle: &D3DKMT_HANDLE| process.get_older_sync(*handle).is_ok();
@@ -152,7 +169,7 @@ fn wait(process: &Process, target: &Target, objects: Listed) -> Result<NTSTATUS,
 /// Work that is submitted to `target` from now on waits for these.
 pub(super) fn wait_for(target: &Target, conditions: Objects) -> Result<NTSTATUS, NTSTATUS> {
     if conditions.fences.iter().any(|(fence, _)| !fence.rights().wait) {
-        return Err(STATUS_ACCESS_DENIED);
+        return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoWait"));
     }
     vidsch::check_waits(&conditions.fences)?;
     match target {
@@ -172,7 +189,7 @@ fn signal(
     // The values of a queue may go back as those of a GPU may, so that there is nothing to allow.
     let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
     if rest.into_bits() != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than SignalAtSubmission and AllowFenceRewind"));
     }
     let mut signals = Objects::default();
     for (handle, value) in target.read_pairs(process, objects)? {
@@ -187,13 +204,14 @@ fn signal(
 /// STATUS_INVALID_PARAMETER for queues of several devices; as for one queue. A signal that some of them have refused has no effect.
 pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
     if !targets.windows(2).all(|pair| matches!(pair, [one, other] if Arc::ptr_eq(one.device(), other.device()))) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "the contexts or queues are of several devices"));
     }
     if signals.fences.iter().any(|(fence, _)| fence.is_of_queue()) {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "a progress fence of a queue is signalled by its queue alone";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     if signals.fences.iter().any(|(fence, _)| !fence.rights().signal) {
-        return Err(STATUS_ACCESS_DENIED);
+        return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoSignal"));
     }
     vidsch::check_signals(&signals.fences)?;
     let signals = signals.together(targets.len());
@@ -213,7 +231,8 @@ pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: b
 /// STATUS_INVALID_PARAMETER for none, or too many.
 fn broadcast(count: u32, handles: *mut D3DKMT_HANDLE) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
     if count == 0 || count > BROADCAST_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("{count} contexts or queues signal together, and expected are 1 to {BROADCAST_MAX}");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     user::read_array(handles.cast_const(), count)
 }

@@ -8,11 +8,12 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::process::Object;
+use crate::refusal::refused;
 use crate::rundown::Destroyed;
 use crate::vidsch::{PRIVATE_DATA_MAX, PacketCommands};
 
 use super::control::finish_work;
-use super::queue::Private;
+use super::queue::{Private, too_much_private_data};
 use super::{enter, enter_read_only, user};
 
 /// [d3dkmthk: D3DKMTCreateContextVirtual]
@@ -48,7 +49,7 @@ pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCON
         let _powered = finish_work(process, context.device(), || context.is_done())?;
         if context.device().error().is_none() && context.owns_mutex() {
             context.reopen();
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "the context of hContext owns a keyed mutex"));
         }
         process.take_if(args.hContext, |object| matches!(object, Object::PacketContext(_)))?.destroy();
         Ok(STATUS_SUCCESS)
@@ -62,22 +63,32 @@ pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCON
 pub(super) unsafe extern "win64" fn submit_command(args: *mut D3DKMT_SUBMITCOMMAND) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitCommand", args, |process, args| {
         let contexts = args.BroadcastContext.get(..args.BroadcastContextCount as usize);
-        let contexts = contexts.ok_or(STATUS_INVALID_PARAMETER)?.iter();
+        let count = || {
+            let why = format!(
+                "BroadcastContextCount is {}, and expected are 1 to {}",
+                args.BroadcastContextCount,
+                args.BroadcastContext.len()
+            );
+            refused(STATUS_INVALID_PARAMETER, why)
+        };
+        let contexts = contexts.ok_or_else(count)?.iter();
         let contexts: Vec<_> =
             contexts.map(|context| process.get_packet_context(*context)).collect::<Result<_, _>>()?;
-        let device = contexts.first().ok_or(STATUS_INVALID_PARAMETER)?.device();
+        let device = contexts.first().ok_or_else(count)?.device();
         device.check()?;
         if contexts.iter().any(|context| !Arc::ptr_eq(context.device(), device)) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "BroadcastContext has contexts of several devices"));
         }
         let known = D3DKMT_SUBMITCOMMANDFLAGS::new().with_NullRendering(true);
         // Primaries and presents are for displays, history buffers for engines with contexts of graphics.
         let displays = args.NumPrimaries != 0 || args.PresentHistoryToken != 0 || args.NumHistoryBuffers != 0;
         if displays || args.Flags.into_bits() & !known.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why =
+                "NumPrimaries, PresentHistoryToken or NumHistoryBuffers is not 0, or Flags has more than NullRendering";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         if args.PrivateDriverDataSize > PRIVATE_DATA_MAX {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(too_much_private_data(args.PrivateDriverDataSize, PRIVATE_DATA_MAX));
         }
         let private = user::read_array(args.pPrivateDriverData.cast::<u8>().cast_const(), args.PrivateDriverDataSize)?;
         let null = args.Flags.NullRendering();

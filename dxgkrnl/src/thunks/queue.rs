@@ -9,6 +9,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::process::{Object, Process};
+use crate::refusal::refused;
 use crate::rundown::Destroyed;
 use crate::vidsch::{Commands, Device, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
@@ -25,10 +26,24 @@ pub(super) struct Private {
     pub(super) data: Vec<u8>,
 }
 
+/// A thunk was given more private data than it hands through.
+pub(super) fn too_much_private_data(size: u32, most: u32) -> NTSTATUS {
+    refused(
+        STATUS_INVALID_PARAMETER,
+        format!("PrivateDriverDataSize is {size:#x} bytes, and at most {most:#x} are handed through"),
+    )
+}
+
+/// Flags of a thunk that has none here.
+fn no_flags(flags: u32) -> Result<(), NTSTATUS> {
+    let why = || refused(STATUS_INVALID_PARAMETER, format!("Flags is {flags:#x}, and expected is 0"));
+    if flags == 0 { Ok(()) } else { Err(why()) }
+}
+
 impl Private {
     pub(super) fn read(user: *mut core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
         if size > most {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(too_much_private_data(size, most));
         }
         let user = user.cast::<u8>();
         let data = user::read_array(user.cast_const(), size)?;
@@ -50,9 +65,7 @@ pub(super) unsafe extern "win64" fn create_hw_context(args: *mut D3DKMT_CREATEHW
     enter("D3DKMTCreateHwContext", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        if args.Flags.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
+        no_flags(args.Flags.into_bits())?;
         let mut private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?;
         let sch = device.adapter.vidsch();
         let context = sch.create_hw_context(&device, args.NodeOrdinal, args.EngineAffinity, &mut private.data)?;
@@ -82,7 +95,10 @@ pub(super) unsafe extern "win64" fn destroy_hw_context(args: *mut D3DKMT_DESTROY
         let context = process.find_hw_context(args.hHwContext)?;
         let rundown = context.rundown();
         if !rundown.close_if(|| context.queues().is_empty()) && !rundown.is_closed() {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(
+                STATUS_INVALID_PARAMETER,
+                "the context of hHwContext has queues, which are destroyed first",
+            ));
         }
         let _powered = finish_work(process, context.device(), || context.updates().is_done())?;
         process.take_if(args.hHwContext, |object| matches!(object, Object::HwContext(_)))?.destroy();
@@ -138,7 +154,10 @@ pub(super) unsafe extern "win64" fn destroy_hw_queue(args: *mut D3DKMT_DESTROYHW
         let queue = process.find_hw_queue(args.hHwQueue)?;
         let rundown = queue.rundown();
         if !rundown.close_if(|| queue.doorbell().is_none()) && !rundown.is_closed() {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(
+                STATUS_INVALID_PARAMETER,
+                "the queue of hHwQueue has a doorbell, which is destroyed first",
+            ));
         }
         // What user mode submits by itself the kernel does not see: such a queue has TdrDelay for what its user-mode driver says to be queued.
         let is_done = || queue.flags().UserModeSubmission() || queue.is_done();
@@ -156,7 +175,8 @@ pub(super) unsafe extern "win64" fn submit_command_to_hw_queue(args: *mut D3DKMT
         queue.context().device().check()?;
         // Primaries are what displays show; a compute-only adapter has none.
         if args.NumPrimaries != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("NumPrimaries is {}, and the adapter has no display", args.NumPrimaries);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?.data;
         let (progress, address, size) = (args.HwQueueProgressFenceId, args.CommandBuffer, args.CommandLength);
@@ -173,7 +193,8 @@ pub(super) unsafe extern "win64" fn create_doorbell(args: *mut D3DKMT_CREATE_DOO
         let device = queue.context().device();
         device.check()?;
         if args.Flags.into_bits() & !KNOWN != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "Flags has more than RequireSecondaryCpuVA and ResizeRingBufferOperation";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let mut private = Private::read(args.PrivateDriverData, args.PrivateDriverDataSize, DOORBELL_DATA_MAX)?;
         let request = DoorbellRequest {
@@ -215,9 +236,7 @@ fn when_lost(device: &Device, answer: Result<(), NTSTATUS>) -> Result<NTSTATUS, 
 /// [d3dkmthk: D3DKMTConnectDoorbell]
 pub(super) unsafe extern "win64" fn connect_doorbell(args: *mut D3DKMT_CONNECT_DOORBELL) -> NTSTATUS {
     enter_read_only("D3DKMTConnectDoorbell", args, |process, args| {
-        if args.Flags.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
+        no_flags(args.Flags.into_bits())?;
         let doorbell = process.get_doorbell(args.hDoorbell)?;
         let context = doorbell.queue().context();
         context.device().check()?;
@@ -237,9 +256,7 @@ pub(super) unsafe extern "win64" fn destroy_doorbell(args: *mut D3DKMT_DESTROY_D
 /// [d3dkmthk: D3DKMTNotifyWorkSubmission]
 pub(super) unsafe extern "win64" fn notify_work_submission(args: *mut D3DKMT_NOTIFY_WORK_SUBMISSION) -> NTSTATUS {
     enter_read_only("D3DKMTNotifyWorkSubmission", args, |process, args| {
-        if args.Flags.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
+        no_flags(args.Flags.into_bits())?;
         let doorbell = process.get_doorbell(args.hDoorbell)?;
         let device = doorbell.queue().context().device();
         device.check()?;
@@ -250,8 +267,9 @@ pub(super) unsafe extern "win64" fn notify_work_submission(args: *mut D3DKMT_NOT
 /// Says where the logs of a queue are; zero for one that has none. [d3dkmthk: D3DKMTGetNativeFenceLogDetail]
 pub(super) unsafe extern "win64" fn get_native_fence_log_detail(args: *mut D3DKMT_GETNATIVEFENCELOGDETAIL) -> NTSTATUS {
     enter("D3DKMTGetNativeFenceLogDetail", args, |process, args| {
-        if args.Flags.into_bits() != 0 || args.Reserved != [0; 64] {
-            return Err(STATUS_INVALID_PARAMETER);
+        no_flags(args.Flags.into_bits())?;
+        if args.Reserved != [0; 64] {
+            return Err(refused(STATUS_INVALID_PARAMETER, "Reserved is not zero"));
         }
         let queue = process.get_hw_queue(args.hHwQueue)?;
         let device = queue.context().device();

@@ -9,6 +9,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::fence::{Event, Rights};
 use crate::process::{Object, Process};
+use crate::refusal::refused;
 use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, SyncObject};
 
 use super::{enter, enter_read_only, power, user};
@@ -71,24 +72,28 @@ fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Resul
         || reserved
         || !adapter.caps().has_engines(info.EngineAffinity)
     {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "Flags, Info.Flags or a reserved member has what no native fence may have, or Info.EngineAffinity names an engine that the adapter has not";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let others = check_sharing(info.Flags)?;
     // What only notifications of the processor, and only monitored fences, may have. [d3dukmdt: D3DDDI_CPU_NOTIFICATION,
     // D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS]
     if info.Flags.SignalByKmd() || info.Flags.TopOfPipeline() {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "Info.Flags.SignalByKmd or TopOfPipeline is set for a native fence";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let intra_gpu = match info.Type {
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT => false,
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => true,
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        other => return Err(refused(STATUS_INVALID_PARAMETER, format!("Info.Type is {}", other.0))),
     };
     // The engines of several GPUs are not one GPU's.
     if intra_gpu && info.Flags.CrossAdapter() {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "Info.Flags.CrossAdapter is set for a fence of the type INTRA_GPU";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
-    if others == 0 { Ok(intra_gpu) } else { Err(STATUS_NOT_SUPPORTED) }
+    let unsupported = || refused(STATUS_NOT_SUPPORTED, format!("Info.Flags has {others:#x}, which is not supported"));
+    if others == 0 { Ok(intra_gpu) } else { Err(unsupported()) }
 }
 
 /// Flags that say who may use a fence and what becomes of its value; the answer is the flags beside them.
@@ -98,7 +103,8 @@ fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Resul
 /// shared.
 pub(super) fn check_sharing(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<u32, NTSTATUS> {
     if flags.Shared() != flags.NtSecuritySharing() || (flags.CrossAdapter() && !flags.Shared()) {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "Flags.Shared and NtSecuritySharing are not set together, or CrossAdapter is set without them";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let rest = flags.with_Shared(false).with_NtSecuritySharing(false).with_CrossAdapter(false);
     let rest = rest.with_NoSignalMaxValueOnTdr(false).with_UnwaitCpuWaitersOnlyOnDestroy(false);
@@ -111,7 +117,8 @@ pub(super) unsafe extern "win64" fn destroy_synchronization_object(
 ) -> NTSTATUS {
     enter_read_only("D3DKMTDestroySynchronizationObject", args, |process, args| {
         if process.get_sync(args.hSyncObject).is_ok_and(|fence| fence.is_of_queue()) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("{:#x} is the progress fence of a queue, which ends with the queue", args.hSyncObject);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let wanted = |object: &Object| matches!(object, Object::Sync(_) | Object::OlderSync(_));
         process.take_if(args.hSyncObject, wanted)?.destroy();
@@ -128,7 +135,8 @@ pub(super) fn read_pairs(
     values: *const u64,
 ) -> Result<Vec<(Arc<SyncObject>, u64)>, NTSTATUS> {
     if count == 0 || count > OBJECTS_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("ObjectCount is {count}, and expected are 1 to {OBJECTS_MAX}");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let handles = user::read_array(handles, count)?;
     let values = user::read_array(values, count)?;
@@ -138,7 +146,9 @@ pub(super) fn read_pairs(
         .map(|(handle, value)| Ok((process.get_sync(handle)?, value)))
         .collect::<Result<_, NTSTATUS>>()?;
     let usable = |fence: &SyncObject| Arc::ptr_eq(fence.adapter(), &device.adapter) && fence.fence().is_for_cpu();
-    if pairs.iter().all(|(fence, _)| usable(fence)) { Ok(pairs) } else { Err(STATUS_INVALID_PARAMETER) }
+    let why = "a fence is of another adapter than the device, or one that no processor waits for";
+    let all = pairs.iter().all(|(fence, _)| usable(fence));
+    if all { Ok(pairs) } else { Err(refused(STATUS_INVALID_PARAMETER, why)) }
 }
 
 /// Blocks, or signals an event later: `hAsyncEvent` is the number of an eventfd here. [d3dkmthk:
@@ -152,12 +162,12 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
         let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
         if args.Flags.into_bits() & !KNOWN != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than WaitAny"));
         }
         let (handles, values) = (args.ObjectHandleArray.cast_const(), args.FenceValueArray.cast_const());
         let conditions = read_pairs(process, &device, args.ObjectCount, handles, values)?;
         if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
-            return Err(STATUS_ACCESS_DENIED);
+            return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoWait"));
         }
         vidsch::check_waits(&conditions)?;
         let sch = device.adapter.vidsch();
@@ -179,15 +189,16 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
         device.check()?;
         let rewind = args.Flags.AllowFenceRewind();
         if args.Flags.with_AllowFenceRewind(false).into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than AllowFenceRewind"));
         }
         let (handles, values) = (args.ObjectHandleArray.cast_const(), args.FenceValueArray.cast_const());
         let signals = read_pairs(process, &device, args.ObjectCount, handles, values)?;
         if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "a progress fence of a queue is signalled by its queue alone";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         if signals.iter().any(|(fence, _)| !fence.rights().signal) {
-            return Err(STATUS_ACCESS_DENIED);
+            return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoSignal"));
         }
         vidsch::check_signals(&signals)?;
         // Unfinished work of the device may wait for one of them.

@@ -8,6 +8,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::status::{NTSTATUS, STATUS_ACCESS_DENIED, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
 
 use crate::process::Process;
+use crate::refusal::refused;
 
 /// Most elements of an array argument, and most bytes of private data.
 pub(crate) const COUNT_MAX: u32 = 1 << 16;
@@ -17,7 +18,7 @@ fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<()
         return Ok(());
     }
     if user.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, format!("a pointer to {len} bytes is NULL")));
     }
     let moved = Process::in_user_space(|process| {
         if write {
@@ -28,7 +29,10 @@ fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<()
             process.read(user.addr(), unsafe { std::slice::from_raw_parts_mut(local, len) })
         }
     });
-    moved.ok_or(STATUS_ACCESS_DENIED)?.map_err(|_| STATUS_ACCESS_VIOLATION)
+    moved.ok_or(STATUS_ACCESS_DENIED)?.map_err(|_| {
+        let way = if write { "written" } else { "read" };
+        refused(STATUS_ACCESS_VIOLATION, format!("{len} bytes at {user:p} cannot be {way}"))
+    })
 }
 
 /// Copies a structure in. Interface structures hold integers and raw pointers only, so that any bytes are a value.
@@ -74,7 +78,8 @@ impl Element for u64 {
 /// be read.
 pub(crate) fn read_array<T: Element>(user: *const T, count: u32) -> Result<Vec<T>, NTSTATUS> {
     if count > COUNT_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("an array has {count:#x} elements, and at most {COUNT_MAX:#x} are taken");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let mut values = vec![T::BLANK; count as usize];
     transfer(values.as_mut_ptr().cast(), user.cast_mut().cast(), count as usize * size_of::<T>(), false)?;

@@ -43,6 +43,37 @@ pub(crate) struct Driver {
 /// Paging operations by name. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION]
 pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
+/// DxgkDdiBuildPagingBuffer of an operation on an engine, in words.
+pub(crate) fn building(engine: u32, operation: Operation) -> String {
+    const NAMES: [&str; 23] = [
+        "TRANSFER",
+        "FILL",
+        "DISCARD_CONTENT",
+        "READ_PHYSICAL",
+        "WRITE_PHYSICAL",
+        "MAP_APERTURE_SEGMENT",
+        "UNMAP_APERTURE_SEGMENT",
+        "SPECIAL_LOCK_TRANSFER",
+        "VIRTUAL_TRANSFER",
+        "VIRTUAL_FILL",
+        "INIT_CONTEXT_RESOURCE",
+        "UPDATE_PAGE_TABLE",
+        "FLUSH_TLB",
+        "UPDATE_CONTEXT_ALLOCATION",
+        "COPY_PAGE_TABLE_ENTRIES",
+        "NOTIFY_RESIDENCY",
+        "SIGNAL_MONITORED_FENCE",
+        "MAP_APERTURE_SEGMENT2",
+        "NOTIFY_FENCE_RESIDENCY",
+        "MAP_MMU",
+        "UNMAP_MMU",
+        "NOTIFY_RESIDENCY2",
+        "NOTIFY_ALLOC",
+    ];
+    let name = usize::try_from(operation.0).ok().and_then(|number| NAMES.get(number)).unwrap_or(&"?");
+    format!("DxgkDdiBuildPagingBuffer for DXGK_OPERATION_{name} on the paging node of engine {engine}")
+}
+
 /// Bytes that an operation moves or fills.
 fn bytes_of(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
     match operation {
@@ -121,8 +152,10 @@ impl Driver {
         if legal.contains(&status) || self.verifier.is_stopped() {
             return status;
         }
-        let reason =
-            format!("BuildPagingBuffer returned {status} for operation {}, which is not a legal result", operation.0);
+        let reason = format!(
+            "{} answered {status}, and expected is STATUS_SUCCESS, STATUS_GRAPHICS_ALLOCATION_BUSY or STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER",
+            building(engine, operation)
+        );
         let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
         self.verifier.raise(Bugcheck::memory(0xb, parameters.0, parameters.1, 0, reason));
         STATUS_DEVICE_REMOVED
@@ -144,8 +177,10 @@ impl Driver {
         }
         if !self.verifier.is_stopped() {
             // Nothing was under way that the driver could be waiting for, so a second try would end the same.
-            let reason =
-                format!("BuildPagingBuffer returned {status} for operation {}, which takes no buffer", operation.0);
+            let reason = format!(
+                "{} answered {status}, and expected is STATUS_SUCCESS, for it takes no buffer",
+                building(engine, operation)
+            );
             let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
             self.verifier.raise(Bugcheck::memory(0x30, parameters.0, parameters.1, 0, reason));
         }

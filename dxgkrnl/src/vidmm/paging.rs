@@ -15,7 +15,7 @@ use wddm_ddi::status::*;
 use crate::ddi_buffer::DdiBuffer;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::cpu_cache::SharedPages;
-use crate::vidmm::driver::Operation;
+use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::mapping::Shown;
 use crate::vidmm::memory::{Location, Memory, SpaceId};
 use crate::vidmm::reclaim::MemoryRequest;
@@ -266,7 +266,7 @@ impl Memory {
             args.MultipassOffset = multipass;
             args.u = u;
             let status = driver.build(engine, &mut args);
-            let advanced = match batch.take_back(&args, size) {
+            let advanced = match batch.take_back(engine, &args, size) {
                 Ok(advanced) => advanced,
                 Err(bugcheck) => {
                     driver.verifier.raise(bugcheck);
@@ -278,8 +278,8 @@ impl Memory {
                 STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER => {
                     if fresh && !advanced && args.MultipassOffset == multipass {
                         let reason = format!(
-                            "BuildPagingBuffer made no progress on operation {} in an empty buffer",
-                            operation.0
+                            "{} answered {status} for an empty buffer of {size:#x} bytes and made no progress",
+                            building(engine, operation)
                         );
                         driver.verifier.raise(Bugcheck::memory(
                             0xb,
@@ -300,7 +300,10 @@ impl Memory {
                 }
                 // Nothing is under way that it could be busy with.
                 STATUS_GRAPHICS_ALLOCATION_BUSY if leaves(operation, &u) => {
-                    let reason = "BuildPagingBuffer called an allocation busy that is to leave its segment, with nothing under way";
+                    let reason = format!(
+                        "{} answered {status} for an allocation that is to leave its segment, with nothing under way",
+                        building(engine, operation)
+                    );
                     let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
                     driver.verifier.raise(Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason));
                     return Err(STATUS_DEVICE_REMOVED);
@@ -557,17 +560,23 @@ impl Batch {
     }
 
     /// Takes over how far the driver came. [debugger: 0x10e, subcodes 0x12 and 0x13]
-    fn take_back(&mut self, args: &DXGKARG_BUILDPAGINGBUFFER, size: u32) -> Result<bool, Bugcheck> {
+    fn take_back(&mut self, engine: u32, args: &DXGKARG_BUILDPAGINGBUFFER, size: u32) -> Result<bool, Bugcheck> {
         let start = self.buffer.pages.seen().kernel_address().as_ptr().addr();
         let used = args.pDmaBuffer.addr().wrapping_sub(start);
         if used < self.used as usize || used > size as usize || !self.buffer.guard_is_intact(u64::from(size)) {
-            let reason = format!("BuildPagingBuffer wrote beyond the {} bytes left in the buffer", size - self.used);
+            let (call, left) = (building(engine, args.Operation), size - self.used);
+            let reason = format!(
+                "{call} wrote beyond the {left:#x} bytes left in the buffer: pDmaBuffer is {used:#x} bytes behind its start"
+            );
             return Err(Bugcheck::memory(0x12, used as u64, u64::from(size), 0, reason));
         }
         let private = args.pDmaBufferPrivateData.addr().wrapping_sub(self.buffer.private.address().addr());
         let intact = self.buffer.private.is_intact();
         if private < self.private_used as usize || private > self.buffer.private.len() || !intact {
-            let reason = "BuildPagingBuffer wrote beyond the private data of the buffer";
+            let (call, most) = (building(engine, args.Operation), self.buffer.private.len());
+            let reason = format!(
+                "{call} wrote beyond the {most:#x} bytes of private data of the buffer: pDmaBufferPrivateData is {private:#x} bytes behind its start"
+            );
             return Err(Bugcheck::memory(0x13, private as u64, self.buffer.private.len() as u64, 0, reason));
         }
         let advanced = used > self.used as usize;

@@ -13,7 +13,7 @@ use wddm_ddi::status::*;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::driver::Operation;
+use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::memory::{AllocationState, Location, Memory};
 use nt::bugcheck::Bugcheck;
 
@@ -64,7 +64,7 @@ impl Memory {
             return Ok(());
         }
         if !self.driver.verifier.is_stopped() {
-            let reason = format!("BuildPagingBuffer answered an eviction of 0 bytes with {status}");
+            let reason = format!("{} answered an eviction of 0 bytes with {status}", building(engine, operation));
             let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
             self.driver.verifier.raise(Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason));
         }

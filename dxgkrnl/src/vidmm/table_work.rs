@@ -11,7 +11,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::driver::Operation;
+use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::memory::Memory;
 use crate::vidmm::segment::Table;
 use nt::bugcheck::Bugcheck;
@@ -166,7 +166,7 @@ impl Memory {
         self.emit(engine, operation, u).map_err(|status| {
             if status == STATUS_GRAPHICS_ALLOCATION_BUSY && !self.driver.verifier.is_stopped() {
                 // It was asked a second time when nothing was under way that it could be waiting for.
-                let reason = format!("BuildPagingBuffer put off operation {} with nothing under way", operation.0);
+                let reason = format!("{} answered {status} with nothing under way", building(engine, operation));
                 let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
                 self.driver.verifier.raise(Bugcheck::memory(0x30, parameters.0, parameters.1, 0, reason));
                 return STATUS_DEVICE_REMOVED;

@@ -1,5 +1,6 @@
 //! User devices: the unit that owns allocations, contexts and queues, and that fails as a whole.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -36,6 +37,21 @@ pub(crate) enum DeviceError {
     OutOfMemory,
     /// The adapter is gone or stopped.
     Stopped,
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PageFault { address, flags, code } => {
+                write!(f, "page fault at {address:#x}, flags {:#x}, error {:#x}", flags.0, code.into_bits())
+            }
+            Self::Refused => f.write_str("the driver refused a packet"),
+            Self::Hung => f.write_str("it hung"),
+            Self::Reset => f.write_str("reset with others"),
+            Self::OutOfMemory => f.write_str("its residency list does not fit into memory"),
+            Self::Stopped => f.write_str("the adapter is gone or stopped"),
+        }
+    }
 }
 
 impl DeviceError {

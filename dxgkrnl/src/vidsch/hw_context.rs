@@ -11,6 +11,7 @@ use wddm_ddi::status::*;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::refused;
 use crate::rescue::Rescue;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
@@ -91,12 +92,17 @@ impl VidSch {
         let adapter = &device.adapter;
         let caps = adapter.caps();
         if !caps.features.hardware_scheduling {
-            return Err(STATUS_NOT_SUPPORTED);
+            return Err(refused(
+                STATUS_NOT_SUPPORTED,
+                "the adapter is without DXGK_FEATURE_HWSCH, hardware scheduling",
+            ));
         }
-        let engine = caps.engine_of_affinity(engine_affinity).ok_or(STATUS_INVALID_PARAMETER)?;
-        let node = caps.node_at(node_ordinal, engine).ok_or(STATUS_INVALID_PARAMETER)?;
+        let (node, engine) = caps.named_node(node_ordinal, engine_affinity)?;
         if !caps.nodes.get(node as usize).is_some_and(|node| node.context_scheduling) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "NodeOrdinal {node_ordinal} is a node without ContextSchedulingSupported [d3dkmddi: DXGK_NODEMETADATA_FLAGS]"
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         self.setup_priority_bands(adapter)?;
         let system = self.contexts.reserve();
@@ -350,7 +356,7 @@ impl HwContext {
     }
 
     /// True if the last suspension that was asked for is complete.
-    pub(super) fn has_left(&self) -> bool {
+    pub(crate) fn has_left(&self) -> bool {
         let suspension = lock(&self.suspension);
         suspension.answered() >= suspension.issued
     }

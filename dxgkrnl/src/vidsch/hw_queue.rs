@@ -12,6 +12,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::refused;
 use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
@@ -78,30 +79,39 @@ impl VidSch {
         const KNOWN: u32 = 0x7f;
         let caps = context.adapter().caps();
         let node = caps.nodes.get(context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        if flags.into_bits() & !KNOWN != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        if flags.NativeProgressFence() && !caps.features.native_fence {
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        if flags.UserModeSubmission() {
-            if !caps.features.user_mode_submission || caps.user_mode_submission.is_none() {
-                return Err(STATUS_NOT_SUPPORTED);
+        let (invalid, unsupported) = (STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED);
+        let refusal = match flags {
+            _ if flags.into_bits() & !KNOWN != 0 => (invalid, "Flags has bits that no flag of queues has"),
+            _ if flags.NativeProgressFence() && !caps.features.native_fence => {
+                (unsupported, "Flags.NativeProgressFence is set, and the adapter is without DXGK_FEATURE_NATIVE_FENCE")
             }
-            // The GPU itself must be able to wait for such a queue, so its progress must be a native fence.
-            if !node.user_mode_submission || !flags.NativeProgressFence() {
-                return Err(STATUS_INVALID_PARAMETER);
+            _ if flags.UserModeSubmission()
+                && (!caps.features.user_mode_submission || caps.user_mode_submission.is_none()) =>
+            {
+                (
+                    unsupported,
+                    "Flags.UserModeSubmission is set, and the adapter is without DXGK_FEATURE_USER_MODE_SUBMISSION",
+                )
             }
-        }
-        if flags.TestQueue() {
-            if !caps.features.kernel_mode_testing {
-                return Err(STATUS_NOT_SUPPORTED);
+            _ if flags.UserModeSubmission() && !node.user_mode_submission => {
+                (invalid, "Flags.UserModeSubmission is set, and the node is without UserModeSubmissionSupported")
             }
-            if private_size != 0 || flags.UserModeSubmission() {
-                return Err(STATUS_INVALID_PARAMETER);
+            // The GPU itself must be able to wait for such a queue.
+            _ if flags.UserModeSubmission() && !flags.NativeProgressFence() => {
+                (invalid, "Flags.UserModeSubmission is set without NativeProgressFence")
             }
-        }
-        Ok(())
+            _ if flags.TestQueue() && !caps.features.kernel_mode_testing => {
+                (unsupported, "Flags.TestQueue is set, and the adapter is without DXGK_FEATURE_KERNEL_MODE_TESTING")
+            }
+            _ if flags.TestQueue() && private_size != 0 => {
+                (invalid, "PrivateDriverDataSize is not 0, and a queue with Flags.TestQueue has no private data")
+            }
+            _ if flags.TestQueue() && flags.UserModeSubmission() => {
+                (invalid, "Flags.TestQueue and UserModeSubmission are set together")
+            }
+            _ => return Ok(()),
+        };
+        Err(refused(refusal.0, refusal.1))
     }
 
     /// Creates the progress fence of a queue with `flags`.
@@ -293,6 +303,11 @@ impl HwQueue {
         } else {
             self.last_submitted.load(Ordering::Acquire)
         }
+    }
+
+    /// Submissions that the system has still to hand over, because they wait.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Acquire)
     }
 
     /// True if nothing is under way or held.

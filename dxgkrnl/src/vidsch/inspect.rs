@@ -132,7 +132,7 @@ impl VidSch {
         let contexts = self.contexts.all();
         let contexts = contexts.iter().map(|context| {
             let (issued, completed) = context.suspensions();
-            let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error:?}"));
+            let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error}"));
             Tree::new(
                 format!("context on node {}: suspended {completed} of {issued}{error}", context.node()),
                 context.queues().iter().map(|queue| inspect_queue(queue)).collect(),
@@ -140,7 +140,7 @@ impl VidSch {
         });
         let packet_contexts = self.packet_contexts.all();
         let packet_contexts = packet_contexts.iter().map(|context| {
-            let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error:?}"));
+            let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error}"));
             let (node, last, held) = (context.node(), context.last_submitted(), context.held());
             Tree::new(format!("context of packets on node {node}: {last} submitted, {held} held{error}"), Vec::new())
         });

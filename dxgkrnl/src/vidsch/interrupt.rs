@@ -94,9 +94,11 @@ impl VidSch {
         drop((aside, pending, acting));
     }
 
-    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported; a broken rule is a
-    /// bugcheck.
-    pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported.
+    ///
+    /// # Errors
+    /// The bug check of a broken rule, which names the callback.
+    pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<(), Bugcheck> {
         // SAFETY: the driver filled the arm of its type and keeps the array during the call, as the contract asks.
         let read = unsafe { report::read(data, self.limits) };
         let read = self.check_silence(data).and(read);
@@ -104,9 +106,13 @@ impl VidSch {
             Some(node) => self.set_aside(node, &report),
             None => self.note(&report),
         });
-        if let Err(bugcheck) = noted {
-            self.verifier.raise(bugcheck);
-        }
+        noted.map_err(|mut bugcheck| {
+            const NAME: &str = "DxgkCbNotifyInterrupt";
+            if !bugcheck.reason.contains(NAME) {
+                bugcheck.reason = format!("{NAME}: {}", bugcheck.reason);
+            }
+            bugcheck
+        })
     }
 
     fn note(&self, report: &Report<'_>) -> Result<(), Bugcheck> {

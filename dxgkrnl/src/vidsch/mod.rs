@@ -300,7 +300,8 @@ impl VidSch {
     /// hardware any more.
     fn must_succeed(&self, status: NTSTATUS, bugcheck: impl FnOnce() -> Bugcheck) {
         let gone = || self.adapter.upgrade().is_some_and(|adapter| adapter.is_gone());
-        if !status.is_success() && !self.verifier.is_stopped() && !gone() {
+        let failed = !status.is_success() || status == STATUS_PENDING;
+        if failed && !self.verifier.is_stopped() && !gone() {
             self.verifier.raise(bugcheck());
         }
     }

@@ -21,6 +21,7 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::refused;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
 
@@ -101,6 +102,51 @@ impl Destroyed for PacketContext {
     }
 }
 
+/// Flags and private data that a context of packets may have.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for others; STATUS_NOT_SUPPORTED for a test on an adapter without tests.
+fn check_flags(
+    adapter: &RenderAdapter,
+    node: u32,
+    flags: D3DDDI_CREATECONTEXTFLAGS,
+    private: &[u8],
+) -> Result<(), NTSTATUS> {
+    let known = D3DDDI_CREATECONTEXTFLAGS::new()
+        .with_NullRendering(true)
+        .with_InitialData(true)
+        .with_DisableGpuTimeout(true)
+        .with_SynchronizationOnly(true)
+        .with_TestContext(true);
+    if flags.HwQueueSupported() {
+        let has_queues = adapter.caps().nodes.get(node as usize).is_some_and(|node| node.context_scheduling);
+        let has = if has_queues { "D3DKMTCreateHwContext makes it" } else { "the node has none" };
+        let why = format!(
+            "Flags.HwQueueSupported asks for a context of hardware queues on node {node}, and this thunk makes contexts of packets: {has}"
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
+    }
+    let other = flags.into_bits() & !known.into_bits();
+    if other != 0 {
+        let known = "NullRendering, InitialData, DisableGpuTimeout, SynchronizationOnly and TestContext";
+        let why = format!("Flags has {other:#x} besides {known}, which a context with virtual addresses may have here");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
+    }
+    if flags.TestContext() && !adapter.caps().features.kernel_mode_testing {
+        let why = "Flags.TestContext is set, and the adapter is without DXGK_FEATURE_KERNEL_MODE_TESTING";
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
+    }
+    // Whoever tests without knowing the driver has nothing private to say.
+    if flags.TestContext() && !private.is_empty() {
+        let why = format!(
+            "PrivateDriverDataSize is {}, and a context with Flags.TestContext has no private data",
+            private.len()
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
+    }
+    Ok(())
+}
+
 impl VidSch {
     /// Creates a context on a node of the engine that an affinity means, with the page tables of the device's process and normal priority.
     /// [d3dkmddi: DXGKARG_CREATECONTEXT]
@@ -119,25 +165,8 @@ impl VidSch {
         let _running = self.enter()?;
         let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
-        let known = D3DDDI_CREATECONTEXTFLAGS::new()
-            .with_NullRendering(true)
-            .with_InitialData(true)
-            .with_DisableGpuTimeout(true)
-            .with_SynchronizationOnly(true)
-            .with_TestContext(true);
-        let unknown = flags.into_bits() & !known.into_bits() != 0;
-        let engine = adapter.caps().engine_of_affinity(engine_affinity).filter(|_| !unknown);
-        let node = engine.and_then(|engine| adapter.caps().node_at(node_ordinal, engine));
-        let (Some(node), Some(engine)) = (node, engine) else { return Err(STATUS_INVALID_PARAMETER) };
-        if flags.TestContext() {
-            if !adapter.caps().features.kernel_mode_testing {
-                return Err(STATUS_NOT_SUPPORTED);
-            }
-            // Whoever tests without knowing the driver has nothing private to say.
-            if !private.is_empty() {
-                return Err(STATUS_INVALID_PARAMETER);
-            }
-        }
+        let (node, engine) = adapter.caps().named_node(node_ordinal, engine_affinity)?;
+        check_flags(adapter, node, flags, private)?;
         let system = self.packet_contexts.reserve();
         let mut args = DXGKARG_CREATECONTEXT::zeroed();
         args.hContext = system.raw();

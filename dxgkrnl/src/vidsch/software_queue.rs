@@ -265,7 +265,7 @@ impl HwQueue {
         let _working = adapter.use_node(self.context().node());
         let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
         lent.end(adapter.machine.verifier(), "DxgkDdiSubmitCommandToHwQueue", "pDmaBufferPrivateData");
-        if status.is_success() {
+        if status.is_success() && status != STATUS_PENDING {
             return Ok(());
         }
         self.sch().must_succeed(status, || {

@@ -67,6 +67,9 @@ pub(crate) trait Recovery: Send + Sync {
     /// True if the driver says that the engine of `node` makes progress; `None` if it does not say.
     fn query_engine_status(&self, node: u32) -> Option<bool>;
 
+    /// Work that stands still, in words: since when, by which DDI the driver got it, and what is expected of the driver.
+    fn standing(&self) -> Vec<String>;
+
     /// Reports of the recoveries so far, oldest first; the last few hundred are kept.
     fn reports(&self) -> Vec<TdrReport>;
 }

@@ -37,6 +37,14 @@ const KERNEL: &[Kernel] = &[
         &[(["spin lock", "0", "0", "0"], "a thread releases a spin lock that it does not hold")],
     ),
     (
+        0x18,
+        "REFERENCE_BY_POINTER",
+        &[(
+            ["0", "EX_RUNDOWN_REF", "0", "0"],
+            "run-down protection is released more often than acquired, or initialised anew without having been run down",
+        )],
+    ),
+    (
         0x19,
         "BAD_POOL_HEADER",
         &[
@@ -284,10 +292,6 @@ const KERNEL: &[Kernel] = &[
             (
                 ["0", "0", "0", "0"],
                 "a rule of a DDI or of a service is broken that has no documented bug check: the text names the function, the value and the rule",
-            ),
-            (
-                ["EX_RUNDOWN_REF", "instances of protection", "its word, or the instances released", "0"],
-                "run-down protection is released more often than acquired, or initialised anew without having been run down",
             ),
             (
                 ["push lock", "0", "0", "0"],

@@ -125,7 +125,7 @@ impl Driver {
             self.left(code, [address as u64, READ, address as u64, 0], address, &what);
         }
         if handles != 0 {
-            self.leaked(handles as u64, &format!("{handles} handle(s) of threads open"));
+            self.leaked(handles as u64, 0, &format!("{handles} handle(s) of threads open"));
         }
     }
 
@@ -160,15 +160,20 @@ impl Driver {
         }
     }
 
-    /// Memory that devices reach, and handles of the registry: how many, without a place.
+    /// Memory that devices reach, and handles of the registry.
     fn check_counted(&self) {
         let contiguous = self.contiguous_blocks();
         if contiguous != 0 {
-            self.leaked(contiguous as u64, &format!("{contiguous} block(s) of contiguous memory"));
+            self.leaked(contiguous as u64, 0, &format!("{contiguous} block(s) of contiguous memory"));
         }
         let keys = self.keys().count();
-        if keys != 0 {
-            self.leaked(keys as u64, &format!("{keys} key(s) of the registry open"));
+        if let Some((key, from)) = self.keys().first() {
+            let name = key.name();
+            self.leaked(
+                keys as u64,
+                from,
+                &format!("{keys} key(s) of the registry open, of which '{name}' was opened"),
+            );
         }
     }
 
@@ -193,9 +198,9 @@ impl Driver {
         self.left(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, from, &what);
     }
 
-    /// So many of what is left.
-    fn leaked(&self, count: u64, what: &str) {
+    /// So many of what is left, of which one was begun at an instruction.
+    fn leaked(&self, count: u64, from: usize, what: &str) {
         let parameters = [POOL_LEFT, self.name_address(), 0, count];
-        self.left(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, 0, what);
+        self.left(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, from, what);
     }
 }

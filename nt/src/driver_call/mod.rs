@@ -48,6 +48,8 @@ use crate::seh;
 use crate::verifier::Verifier;
 use crate::watchdog;
 
+pub use crate::calls::{InService, in_service};
+
 use switch::{enter, leave};
 
 /// One driver call on a thread's stack.
@@ -302,7 +304,8 @@ fn stop_late() -> ! {
         abandon("the call was late")
     };
     stop_with(|driver, caller| {
-        if let Some(service) = caller.and_then(|caller| driver.services().name_of(caller.function)) {
+        let service = caller.and_then(|caller| driver.services().name_of(caller.function));
+        if let Some(service) = service.filter(|_| !bugcheck.reason.contains(": it is in ")) {
             bugcheck.reason = format!("{}: it is in {service}", bugcheck.reason);
         }
         bugcheck

@@ -19,7 +19,7 @@ use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
 use crate::driver::Export;
-use crate::driver_call::{on_host_stack, stop};
+use crate::driver_call::{in_service, on_host_stack, stop};
 use crate::fault::Fault;
 use crate::lock::{Condvar, Mutex, lock};
 use crate::unwind::{CallSite, with_call_site};
@@ -345,6 +345,7 @@ fn wait(service: &'static str, objects: &[*mut c_void], all: bool, deadline: Opt
     let now = Instant::now();
     require_at_most(service, if deadline.is_some_and(|end| end <= now) { DISPATCH_LEVEL } else { APC_LEVEL });
     let me = ke_get_current_thread().addr();
+    let _waits = in_service(service);
     loop {
         let outcome = on_host_stack(|| {
             let dispatcher = lock(&DISPATCHER);
@@ -413,6 +414,7 @@ extern "win64" fn ke_delay_execution_thread(_mode: i8, _alertable: u8, interval:
     const NAME: &str = "KeDelayExecutionThread";
     require_at_most(NAME, APC_LEVEL);
     let end = moment(get(NAME, interval).QuadPart);
+    let _waits = in_service(NAME);
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -426,6 +428,7 @@ extern "win64" fn ke_delay_execution_thread(_mode: i8, _alertable: u8, interval:
 /// Longer than this a driver should wait instead. [wdm: KeStallExecutionProcessor]
 extern "win64" fn ke_stall_execution_processor(microseconds: u32) {
     let end = nanoseconds() + u64::from(microseconds) * 1000;
+    let _waits = in_service("KeStallExecutionProcessor");
     while nanoseconds() < end {
         std::hint::spin_loop();
         check_stopped();

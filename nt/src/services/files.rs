@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn every_path_of_a_file_leads_nowhere_and_no_handle_is_one_of_a_file() {
         let driver = Driver::for_tests("writer");
-        let key = driver.keys().open(crate::registry::RegistryKey::default(), crate::registry::KeyRights::default());
+        let key = driver.keys().open(crate::registry::RegistryKey::default(), crate::registry::KeyRights::default(), 0);
         let told = run(&driver, || {
             let created = [
                 create(0, "\\??\\C:\\log.txt", 48),

@@ -39,11 +39,7 @@ pub(super) unsafe extern "win64" fn ex_acquire_push_lock_exclusive_ex(lock: *mut
         stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
     }
     if driver_call::holds_push_lock(lock.addr()) {
-        stop(Bugcheck::fatal_of(
-            lock.addr(),
-            [0; 2],
-            format!("push lock {lock:p} acquired by the thread that holds it"),
-        ));
+        stop(Bugcheck::fatal_of(lock.addr(), format!("push lock {lock:p} acquired by the thread that holds it")));
     }
     let state = push_lock_state("ExAcquirePushLockExclusiveEx", lock);
     if state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -61,7 +57,7 @@ pub(super) unsafe extern "win64" fn ex_release_push_lock_exclusive_ex(lock: *mut
     }
     if !driver_call::drop_push_lock(lock.addr()) {
         let reason = format!("push lock {lock:p} released by a thread that does not hold it");
-        stop(Bugcheck::fatal_of(lock.addr(), [0; 2], reason));
+        stop(Bugcheck::fatal_of(lock.addr(), reason));
     }
     let state = push_lock_state("ExReleasePushLockExclusiveEx", lock);
     if state.swap(FREE, Ordering::Release) == WAITED_FOR {

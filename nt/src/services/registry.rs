@@ -19,7 +19,7 @@ use super::{good, passive_caller, text_of};
 use crate::bugcheck::Bugcheck;
 use crate::device_object;
 use crate::driver::{Driver, Export};
-use crate::driver_call::{on_host_stack, stop};
+use crate::driver_call::{calling_instruction, on_host_stack, stop};
 use crate::fault::guarded;
 use crate::registry::{KeyRights, RegistryKey, RegistryValue};
 
@@ -100,7 +100,8 @@ fn place(service: &'static str, driver: &Driver, attributes: *mut c_void) -> Ans
 
 /// Gives the driver a handle of a key.
 fn give(service: &'static str, driver: &Driver, opened: *mut HANDLE, key: RegistryKey, access: u32) {
-    let handle = on_host_stack(|| driver.keys().open(key, KeyRights::of(access)));
+    let from = calling_instruction();
+    let handle = on_host_stack(|| driver.keys().open(key, KeyRights::of(access), from));
     // SAFETY: a place for a handle, which the driver passes.
     good(service, unsafe { guarded::write(opened, std::ptr::without_provenance_mut(handle)) });
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Driver, Export};
-use crate::driver_call::{self, calling_instruction, on_host_stack, stop};
+use crate::driver_call::{self, calling_instruction, in_service, on_host_stack, stop};
 use crate::irql;
 use crate::resource::{Acquired, ThreadToken, Wanted};
 
@@ -128,6 +128,7 @@ extern "win64" fn ex_delete_resource(resource: *mut c_void) -> NTSTATUS {
 fn acquire(service: &'static str, resource: *mut c_void, wanted: Wanted, wait: u8) -> u8 {
     let driver = checked(service, resource, ACQUIRED_WITH_APCS);
     let (resources, me) = (driver.resources(), thread_token());
+    let _waits = in_service(service);
     loop {
         let acquired = on_host_stack(|| match wait {
             0 => resources.try_acquire(resource.addr(), wanted, me),

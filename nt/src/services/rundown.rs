@@ -9,7 +9,7 @@ use super::push_lock::{low_half, wait_on, wake};
 use super::{check_stopped, require_at_most, word};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
-use crate::driver_call::stop;
+use crate::driver_call::{in_service, stop};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("ExInitializeRundownProtection", || ex_initialize as *const () as usize),
@@ -33,6 +33,11 @@ extern "win64" fn ex_initialize(reference: *mut usize) {
     word(NAME, reference).store(0, Ordering::Release);
 }
 
+/// The count of protection of an object is none that it can have. [debugger: 0x18]
+fn illegal_count(reference: *mut usize, reason: String) -> Bugcheck {
+    Bugcheck::new(Bugcheck::REFERENCE_BY_POINTER, [0, reference.addr() as u64, 0, 0], reason)
+}
+
 /// Stops the machine unless the object was run down: "On entry, the status information in the EX_RUNDOWN_REF structure must indicate that the old object was run
 /// down." [wdm: ExReInitializeRundownProtection, ExRundownCompleted]
 fn after_run_down<'a>(service: &'static str, reference: *mut usize) -> &'a AtomicUsize {
@@ -43,7 +48,7 @@ fn after_run_down<'a>(service: &'static str, reference: *mut usize) -> &'a Atomi
         let (count, begun) = (found / ONE, found & RUN_DOWN != 0);
         let told = if begun { "whose run down waits for" } else { "which was not run down, with" };
         let reason = format!("{service} of {reference:p}, {told} {count} instance(s) of protection");
-        stop(Bugcheck::fatal_of(reference.addr(), [count as u64, found as u64], reason));
+        stop(illegal_count(reference, reason));
     }
     state
 }
@@ -85,7 +90,7 @@ fn release(service: &'static str, reference: *mut usize, count: usize) {
         Err(found) => {
             let held = found / ONE;
             let reason = format!("{service} of {count} instance(s) of {reference:p}, which has {held}");
-            stop(Bugcheck::fatal_of(reference.addr(), [held as u64, count as u64], reason));
+            stop(illegal_count(reference, reason));
         }
     }
 }
@@ -104,6 +109,7 @@ extern "win64" fn ex_wait(reference: *mut usize) {
     const NAME: &str = "ExWaitForRundownProtectionRelease";
     require_at_most(NAME, APC_LEVEL);
     let state = word(NAME, reference);
+    let _waits = in_service(NAME);
     let mut found = state.fetch_or(RUN_DOWN, Ordering::AcqRel) | RUN_DOWN;
     while found != RUN_DOWN {
         wait_on(low_half(state), found as u32);
@@ -191,12 +197,16 @@ mod tests {
             ),
             (|_| ex_initialize(std::ptr::null_mut()), "ExInitializeRundownProtection with a"),
         ];
-        for (misuse, told) in misuses {
+        for (number, (misuse, told)) in misuses.into_iter().enumerate() {
             let driver = Driver::for_tests("misuse");
             let mut word = 0;
             assert_eq!(run(&driver, || misuse(&raw mut word)), None);
             let bugcheck = driver.verifier().bugcheck().unwrap();
             assert!(bugcheck.reason.contains(told), "{bugcheck}");
+            if [0, 1, 2].contains(&number) {
+                let place = (&raw const word).addr() as u64;
+                assert_eq!((bugcheck.code, bugcheck.parameters), (0x18, [0, place, 0, 0]), "{bugcheck}");
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{check_stopped, ke_release_spin_lock, thread_token, word};
 use crate::bugcheck::Bugcheck;
 use crate::calls;
 use crate::driver::Export;
-use crate::driver_call::{self, on_host_stack, stop};
+use crate::driver_call::{self, in_service, on_host_stack, stop};
 use crate::irql;
 use crate::lock::delays;
 use crate::unwind::{CallSite, with_call_site};
@@ -83,7 +83,7 @@ pub(super) fn acquire(service: &'static str, lock: *mut usize) {
 fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
     let owner = word(service, lock);
     let me = thread_token();
-    let mut spins = 0_u32;
+    let (mut spins, mut waits) = (0_u32, None);
     delays::place();
     while let Err(holder) = owner.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
         if holder == me {
@@ -92,6 +92,7 @@ fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
         }
         spins = spins.wrapping_add(1);
         if spins.is_multiple_of(64) {
+            waits.get_or_insert_with(|| in_service(service));
             check_stopped();
             check_late(service, lock);
             std::thread::yield_now();

@@ -412,10 +412,21 @@ fn set_timer_flag(service: &'static str, timer: *mut c_void, set: bool) -> u8 {
     before
 }
 
-/// TRUE if the timer was set.
+/// TRUE if the timer was set. The page wants an initialised timer, and has no operation performed for one that is in no queue; memory that is all zero is in none, so that this goes
+/// well on Windows, and is told here. [wdm: KeCancelTimer]
 extern "win64" fn ke_cancel_timer(timer: *mut c_void) -> u8 {
     const NAME: &str = "KeCancelTimer";
     let driver = caller(NAME);
+    if get::<u64>(NAME, timer.cast()) == 0 {
+        let (from, within) = (calling_instruction(), driver_call::current_name().unwrap_or_default());
+        on_host_stack(|| {
+            let place = driver.place(from).map_or_else(String::new, |place| format!(" in {place}"));
+            driver.verifier().log(format!(
+                "{NAME} of {timer:p}, which is zero and which KeInitializeTimer has not initialised, in {within}{place}: nothing is done [wdm: KeCancelTimer]"
+            ));
+        });
+        return 0;
+    }
     require_timer(NAME, timer);
     let was_set = on_host_stack(|| driver.deferred().lock().timers.remove(&timer.addr()).is_some());
     set_timer_flag(NAME, timer, false);

@@ -244,6 +244,20 @@ fn pool_is_not_freed_while_a_timer_a_dpc_or_a_work_item_in_it_is_under_way() {
     assert!(freed.is_ok(), "a timer that is cancelled is none any more");
 }
 
+/// "Pointer to an initialized timer object", and for one that is in no queue "no operation is performed": zeros are in no queue. [wdm: KeCancelTimer]
+#[test]
+fn a_timer_of_zeros_is_not_cancelled_and_that_is_told() {
+    let driver = Driver::for_tests("zeros");
+    let object: *mut c_void = Box::into_raw(Box::new(Object([0; 64]))).cast();
+    let (answer, _) = driver_call::run(&driver, "DxgkDdiStopDevice", || ke_cancel_timer(object));
+    assert_eq!((answer, driver.verifier().bugcheck()), (Some(0), None));
+    let told = driver.verifier().log_lines().join("\n");
+    for part in [&format!("KeCancelTimer of {object:p}"), "KeInitializeTimer has not initialised", "DxgkDdiStopDevice"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
 #[test]
 fn timers_and_dpcs_that_were_never_initialised_stop_the_machine() {
     type Use = fn(*mut c_void);
@@ -260,6 +274,10 @@ fn timers_and_dpcs_that_were_never_initialised_stop_the_machine() {
     ];
     for (number, misuse) in uses.into_iter().enumerate() {
         for fill in [0, 0xcc] {
+            // In no queue, and nothing else is asked of KeCancelTimer.
+            if (number, fill) == (1, 0) {
+                continue;
+            }
             let driver = Driver::for_tests("never");
             let object: *mut c_void = Box::into_raw(Box::new(Object([fill; 64]))).cast();
             driver_call::run(&driver, "a function", || misuse(object));

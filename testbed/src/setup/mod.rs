@@ -94,7 +94,7 @@ pub fn check_drivers() -> Result<(), SetupError> {
     machine.unload(driver).map_err(|e| SetupError::step("The driver could not be unloaded cleanly", &e))
 }
 
-/// Reaches the GPUs that others serve once, and lets them go, to find out whether there is anything to start a machine with.
+/// Reaches the GPUs that others serve, to find out whether there is anything to start a machine with; the first machine goes on with the connections.
 ///
 /// # Errors
 /// As [`System::boot`], as far as it is about these GPUs.
@@ -107,7 +107,7 @@ pub fn check_bus(options: &SystemOptions) -> Result<(), SetupError> {
     };
     let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
     let slot = Slot { bus: choice.clone(), threads: options.threads, options: first };
-    (0..places).try_for_each(|place| Function::attach(place, &slot).map(drop))
+    (0..places).try_for_each(|place| Function::reach(place, &slot))
 }
 
 /// The bus of a machine.

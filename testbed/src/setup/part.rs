@@ -1,6 +1,6 @@
 //! An adapter of a system with its GPUs: plugged in, started, pulled out, removed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dxgkrnl::bus::Bus;
 use dxgkrnl::{DeviceId, DriverId, Machine, PnpError};
@@ -224,9 +224,26 @@ impl Part {
     }
 }
 
+/// Functions that others serve and that were reached to find out whether they are there, by bus and place: the machine that comes first goes on with the connection, for a server
+/// may have one client and end.
+static REACHED: Mutex<Vec<(String, usize, Attached)>> = Mutex::new(Vec::new());
+
 impl Function {
+    /// Reaches function number `place` of a bus of functions that others serve, for whoever attaches it first.
+    pub(super) fn reach(place: usize, slot: &Slot) -> Result<(), SetupError> {
+        let (_, attached) = Self::attach(place, slot)?;
+        REACHED.lock().unwrap_or_else(PoisonError::into_inner).push((slot.bus.to_string(), place, attached));
+        Ok(())
+    }
+
     /// Makes or reaches function number `place` of a system.
     pub(super) fn attach(place: usize, slot: &Slot) -> Result<(usize, Attached), SetupError> {
+        let mut reached = REACHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let bus = slot.bus.to_string();
+        if let Some(found) = reached.iter().position(|(of, at, _)| (of, *at) == (&bus, place)) {
+            return Ok((place, reached.swap_remove(found).2));
+        }
+        drop(reached);
         let attached = Attached::new(&slot.bus, place, &slot.options.variant, slot.threads);
         Ok((place, attached.map_err(|e| attach_error(&slot.bus, e))?))
     }
