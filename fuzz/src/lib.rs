@@ -21,6 +21,7 @@ pub struct Target {
 /// Every target.
 pub const TARGETS: &[Target] = &[
     Target { name: "assembly", changes: 3_000, run: targets::assembly },
+    Target { name: "executors", changes: 300, run: targets::executors },
     Target { name: "inf", changes: 3_000, run: targets::inf },
     Target { name: "packets", changes: 3_000, run: targets::packets },
     Target { name: "pe", changes: 3_000, run: targets::pe },

@@ -1,9 +1,11 @@
 //! The targets. Each says what must hold whatever the input is.
 
+mod executors;
 mod package;
 mod program;
 mod rings;
 
+pub(crate) use executors::executors;
 pub(crate) use package::{inf, pe};
 pub(crate) use program::{assembly, packets, programs, spirv};
 pub(crate) use rings::rings;
