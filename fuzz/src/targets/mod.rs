@@ -4,11 +4,13 @@ mod executors;
 mod package;
 mod program;
 mod rings;
+mod walks;
 
 pub(crate) use executors::executors;
 pub(crate) use package::{inf, pe};
 pub(crate) use program::{assembly, packets, programs, spirv};
 pub(crate) use rings::rings;
+pub(crate) use walks::walks;
 
 /// Inputs that begin with the word FAIL do not hold, so that it can be seen whether an engine finds an input and what it reports then.
 pub(crate) fn planted(data: &[u8]) {
