@@ -4,12 +4,14 @@ mod executors;
 mod package;
 mod program;
 mod rings;
+mod vfio_user;
 mod walks;
 
 pub(crate) use executors::executors;
 pub(crate) use package::{inf, pe};
 pub(crate) use program::{assembly, packets, programs, spirv};
 pub(crate) use rings::rings;
+pub(crate) use vfio_user::vfio_user;
 pub(crate) use walks::walks;
 
 /// Inputs that begin with the word FAIL do not hold, so that it can be seen whether an engine finds an input and what it reports then.
