@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "programs", changes: 3_000, run: targets::programs },
     Target { name: "rings", changes: 300, run: targets::rings },
     Target { name: "spirv", changes: 3_000, run: targets::spirv },
+    Target { name: "thunks", changes: 300, run: targets::thunks },
     Target { name: "vfio_user", changes: 1_000, run: targets::vfio_user },
     Target { name: "walks", changes: 500, run: targets::walks },
 ];

@@ -1,9 +1,11 @@
 //! The targets. Each says what must hold whatever the input is.
 
 mod executors;
+mod machine;
 mod package;
 mod program;
 mod rings;
+mod thunks;
 mod vfio_user;
 mod walks;
 
@@ -11,6 +13,7 @@ pub(crate) use executors::executors;
 pub(crate) use package::{inf, pe};
 pub(crate) use program::{assembly, packets, programs, spirv};
 pub(crate) use rings::rings;
+pub(crate) use thunks::thunks;
 pub(crate) use vfio_user::vfio_user;
 pub(crate) use walks::walks;
 
