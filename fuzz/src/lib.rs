@@ -26,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "packets", changes: 3_000, run: targets::packets },
     Target { name: "pe", changes: 3_000, run: targets::pe },
     Target { name: "planted", changes: 3_000, run: targets::planted },
+    Target { name: "private", changes: 100, run: targets::private },
     Target { name: "programs", changes: 3_000, run: targets::programs },
     Target { name: "rings", changes: 300, run: targets::rings },
     Target { name: "spirv", changes: 3_000, run: targets::spirv },

@@ -3,6 +3,7 @@
 mod executors;
 mod machine;
 mod package;
+mod private;
 mod program;
 mod rings;
 mod thunks;
@@ -11,6 +12,7 @@ mod walks;
 
 pub(crate) use executors::executors;
 pub(crate) use package::{inf, pe};
+pub(crate) use private::private;
 pub(crate) use program::{assembly, packets, programs, spirv};
 pub(crate) use rings::rings;
 pub(crate) use thunks::thunks;
