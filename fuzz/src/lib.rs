@@ -23,6 +23,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "assembly", changes: 3_000, run: targets::assembly },
     Target { name: "executors", changes: 300, run: targets::executors },
     Target { name: "inf", changes: 3_000, run: targets::inf },
+    Target { name: "machine_messages", changes: 3_000, run: targets::machine_messages },
     Target { name: "packets", changes: 3_000, run: targets::packets },
     Target { name: "pe", changes: 3_000, run: targets::pe },
     Target { name: "planted", changes: 3_000, run: targets::planted },

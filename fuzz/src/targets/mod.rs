@@ -2,6 +2,7 @@
 
 mod executors;
 mod machine;
+mod machine_messages;
 mod package;
 mod private;
 mod program;
@@ -11,6 +12,7 @@ mod vfio_user;
 mod walks;
 
 pub(crate) use executors::executors;
+pub(crate) use machine_messages::machine_messages;
 pub(crate) use package::{inf, pe};
 pub(crate) use private::private;
 pub(crate) use program::{assembly, packets, programs, spirv};
