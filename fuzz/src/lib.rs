@@ -21,6 +21,7 @@ pub struct Target {
 /// Every target.
 pub const TARGETS: &[Target] = &[
     Target { name: "assembly", changes: 3_000, run: targets::assembly },
+    Target { name: "debug_data", changes: 3_000, run: targets::debug_data },
     Target { name: "executors", changes: 300, run: targets::executors },
     Target { name: "inf", changes: 3_000, run: targets::inf },
     Target { name: "machine_messages", changes: 3_000, run: targets::machine_messages },

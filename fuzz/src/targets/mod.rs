@@ -1,5 +1,6 @@
 //! The targets. Each says what must hold whatever the input is.
 
+mod debug_data;
 mod executors;
 mod machine;
 mod machine_messages;
@@ -11,6 +12,7 @@ mod thunks;
 mod vfio_user;
 mod walks;
 
+pub(crate) use debug_data::debug_data;
 pub(crate) use executors::executors;
 pub(crate) use machine_messages::machine_messages;
 pub(crate) use package::{inf, pe};
