@@ -25,5 +25,7 @@ pub(crate) use walks::walks;
 
 /// Inputs that begin with the word FAIL do not hold, so that it can be seen whether an engine finds an input and what it reports then.
 pub(crate) fn planted(data: &[u8]) {
-    assert!(!data.starts_with(b"FAIL"), "the input begins with FAIL");
+    // Letter by letter, so that an engine that is told of branches sees that it comes nearer.
+    let equal = |(byte, letter): &(&u8, &u8)| std::hint::black_box(*byte) == *letter;
+    assert!(data.iter().zip(b"FAIL").take_while(equal).count() < 4, "the input begins with FAIL");
 }
