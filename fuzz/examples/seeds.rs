@@ -78,9 +78,14 @@ const RINGS: [(&str, &[u8]); 7] = [
 ];
 
 /// Messages of a vfio-user client: number, flags, descriptors, fields.
-const MESSAGES: [(&str, &[u8]); 5] = [
+const MESSAGES: [(&str, &[u8]); 6] = [
     // DMA_MAP with memory, one that overlaps it, DMA_UNMAP of a part and of all of it.
     ("ranges", &[2, 0, 2, 0, 3, 0, 16, 2, 0, 2, 0, 0, 3, 17, 1, 0, 3, 0, 0, 0, 17, 1, 0, 3, 0, 0, 0, 16, 2, 0]),
+    // The last bytes of the smallest region, which is read and not written, and the interrupt that has one vector and is never sent.
+    (
+        "edges",
+        &[9, 0, 0, 0, 0, 9, 8, 0, 10, 0, 0, 0, 0, 9, 8, 0, 1, 0, 8, 0, 2, 2, 36, 3, 0, 1, 0, 9, 0, 0, 0, 7, 9, 1, 0],
+    ),
     ("unmap_all", &[2, 0, 0, 1, 0, 8, 8, 0, 2, 0, 0, 1, 0, 32, 8, 0, 3, 0, 0, 2, 0, 0, 0]),
     // DEVICE_SET_IRQS with two eventfds, then without.
     ("vectors", &[8, 0, 4, 2, 2, 36, 2, 1, 2, 0, 8, 0, 0, 33, 2, 0, 0, 0]),
@@ -89,7 +94,7 @@ const MESSAGES: [(&str, &[u8]); 5] = [
 ];
 
 /// Entries of page tables and accesses by them.
-const WALKS: [(&str, &[u8]); 4] = [
+const WALKS: [(&str, &[u8]); 5] = [
     // A page of VRAM and one of system memory, which are written and read, the second one read-only after that.
     (
         "small",
@@ -109,6 +114,14 @@ const WALKS: [(&str, &[u8]); 4] = [
         &[
             0, 1, 0, 4, 0, 0x41, 0, 1, 5, 5, 0, 9, 1, 0, 1, 0, 5, 0, 0x43, 0, 1, 0, 5, 1, 9, 1, 0, 2, 0, 1, 1, 0x41, 0,
             1, 0, 6, 0, 9, 1, 0, 3, 0, 1, 3, 0x41, 0, 1, 5, 7, 0, 9, 1,
+        ],
+    ),
+    // After a fault, whose event is the first word of system memory, a page of 1 GiB and reads behind its first 2 MiB.
+    (
+        "gigabyte",
+        &[
+            1, 5, 7, 0, 0, 0, 0, 2, 0, 0, 1, 0x41, 0, 1, 0, 3, 0, 0, 0, 1, 0, 3, 0, 0, 1, 1, 0, 3, 0, 0, 2, 1, 0, 4, 0,
+            1, 3,
         ],
     ),
     ("directories", &[0, 1, 0, 3, 2, 1, 0, 1, 0, 2, 0, 2, 2, 1, 0, 1, 1, 0, 3, 0, 1, 2, 1, 0, 1, 1, 5, 7, 0, 3, 2]),
