@@ -5,6 +5,7 @@ use std::path::Path;
 
 use campanile_compiler::{Options, compile};
 use campanile_hw::debug::{self, Section};
+use campanile_hw::isa::{FORMS, Op};
 use campanile_hw::packet::PACKETS;
 use campanile_isa::assemble;
 use naga::back::spv;
@@ -14,6 +15,10 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 #[allow(dead_code)] // the tests change more of it than this program does
 #[path = "../../dxgkrnl/tests/hostile/minimal.rs"]
 mod minimal;
+
+/// Legal instructions, for the choices of programs.
+#[path = "../../hw/tests/kit/drawn.rs"]
+mod drawn;
 
 /// Programs of the compute engine as text.
 const TEXTS: [(&str, &str); 2] = [
@@ -202,22 +207,35 @@ fn debug_data(sections: &[(Section, usize)]) -> Vec<u8> {
 }
 
 /// Choices for programs of the executors: grid, argument block, eight budgets, from choices, and then 18 bytes for each instruction.
-fn choices() -> [(&'static str, Vec<u8>); 3] {
+fn choices() -> Vec<(String, Vec<u8>)> {
     let begin = |kind: u8| [1, 1, 0, 1, 20, 3, 200, 7, 90, 2, 30, kind];
-    // Every row of the table of instructions with types and registers by turns, between the kinds that open and close blocks.
-    let straight = (0..100_u8)
-        .flat_map(|row| [11, row, row % 7, row, 0, row, row / 2, row / 3, row / 5, 1, row, 0, 0, 0, 0, 0, 0, 0]);
+    let choice = |kind: u8, row: u8, numbers: [u8; 8]| [&[kind, row][..], &numbers, &5_u64.to_le_bytes()].concat();
+    // Every row of the table of instructions with each type that it has, with registers and with a constant.
+    let numbers = |ty: u8, constant: u8| [ty, 0, 0, 3, 1, 2, 0, constant];
+    let rows = (0..FORMS.len() as u8).flat_map(|row| (0..7).flat_map(move |ty| [(row, ty, 0), (row, ty, 1)]));
+    let is_legal = |&(row, ty, constant): &(u8, u8, u8)| {
+        drawn::instruction(row.into(), numbers(ty, constant), 5, 3, |offset| offset % 4 * 16).is_some()
+    };
+    let legal: Vec<Vec<u8>> =
+        rows.filter(is_legal).map(|(row, ty, constant)| choice(11, row, numbers(ty, constant))).collect();
+    // Registers begin as zeros; the instructions before load some of memory, where every word has another value.
+    let load = FORMS.iter().position(|form| form.op == Op::Load).expect("an instruction that loads") as u8;
+    let loads = (0..7_u8)
+        .flat_map(|ty| (0..19_u8).flat_map(move |format| (0..4_u8).map(move |dst| [ty, format, 0, dst, 0, 0, 1, 0])));
+    let loads = loads.filter(|numbers| drawn::instruction(load.into(), *numbers, 0, 3, |offset| offset).is_some());
+    let loads: Vec<u8> = loads.flat_map(|numbers| choice(11, load, numbers)).take(40 * 18).collect();
     let blocks = [0_u8, 11, 1, 11, 5, 2, 11, 0, 3, 5, 4, 5, 5].into_iter().enumerate();
-    let blocks = blocks.flat_map(|(row, kind)| {
-        let row = row as u8 * 7 + 20;
-        [kind, row, 2, 0, 0, row, row / 2, 0, 1, 1, 3, 0, 0, 0, 0, 0, 0, 0]
-    });
+    let blocks = blocks.flat_map(|(row, kind)| choice(kind, row as u8 * 7 + 20, numbers(2, 1)));
     let whole = assemble(include_str!("../src/targets/rings.asm")).expect("a program");
-    [
-        ("straight", begin(0).into_iter().chain(straight).collect()),
-        ("blocks", begin(1).into_iter().chain(blocks).collect()),
-        ("whole", begin(3).into_iter().chain(whole).collect()),
-    ]
+    let straight = legal
+        .chunks(100)
+        .enumerate()
+        .map(|(part, list)| (format!("instructions{part}"), [&begin(0)[..], &loads, &list.concat()].concat()));
+    let further = [
+        ("blocks".to_owned(), begin(1).into_iter().chain(blocks).collect()),
+        ("whole".to_owned(), begin(3).into_iter().chain(whole).collect()),
+    ];
+    straight.chain(further).collect()
 }
 
 fn main() {
@@ -239,7 +257,7 @@ fn main() {
         write("walks", name, bytes);
     }
     for (name, bytes) in choices() {
-        write("executors", name, &bytes);
+        write("executors", &name, &bytes);
     }
     for (name, bytes) in MESSAGES {
         write("vfio_user", name, bytes);

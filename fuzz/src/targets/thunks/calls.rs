@@ -381,7 +381,7 @@ fn create_doorbell(user: &User, model: &mut Model, input: &mut Input<'_>) {
     {
         return;
     }
-    let addresses = found.clone().map(|ring| ring.map_or(0, |ring| ring.value));
+    let addresses = found.map(|ring| ring.map_or(0, |ring| ring.value));
     let mut data = DoorbellData { ring: addresses[0], control: addresses[1] }.to_bytes();
     let mut arguments = D3DKMT_CREATE_DOORBELL::zeroed();
     (arguments.hHwQueue, arguments.hRingBuffer, arguments.hRingBufferControl) = (queue, rings[0], rings[1]);
