@@ -16,6 +16,8 @@ use crate::{Failure, granted};
 
 /// A thunk.
 type Thunk<T> = unsafe extern "win64" fn(*mut T) -> NTSTATUS;
+/// A thunk that only reads its arguments.
+type ReadOnlyThunk<T> = unsafe extern "win64" fn(*const T) -> NTSTATUS;
 
 /// Statuses for a handle that does not exist, or does not exist in this process.
 pub const BAD_HANDLE: &[NTSTATUS] = &[STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER];
@@ -72,6 +74,12 @@ impl Kmt {
 
     /// Calls a thunk.
     pub fn call<T>(self, thunk: Thunk<T>, arguments: &mut T) -> NTSTATUS {
+        // SAFETY: `arguments` is a valid structure of the thunk's type; thunks check every pointer inside it themselves.
+        unsafe { thunk(arguments) }
+    }
+
+    /// Calls a thunk that only reads its arguments.
+    pub fn call_read_only<T>(self, thunk: ReadOnlyThunk<T>, arguments: &T) -> NTSTATUS {
         // SAFETY: `arguments` is a valid structure of the thunk's type; thunks check every pointer inside it themselves.
         unsafe { thunk(arguments) }
     }

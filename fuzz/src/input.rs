@@ -20,6 +20,11 @@ impl<'a> Input<'a> {
         bytes
     }
 
+    /// The bytes that were not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     pub(crate) fn u8(&mut self) -> u8 {
         self.bytes::<1>()[0]
     }

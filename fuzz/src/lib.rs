@@ -7,13 +7,11 @@
 mod input;
 mod targets;
 
-/// One target.
+/// One target. `targets.toml` says what it reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of its folders in `corpus` and `regressions`.
     pub name: &'static str,
-    /// The formats and the readers that take the input, for `--list`.
-    pub reads: &'static str,
     /// Changes of its corpus that the tests give it, as many as take about a second.
     pub changes: u64,
     /// Takes one input. A panic is a finding.
@@ -22,33 +20,21 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
-    Target { name: "pe", reads: "PE images: the loader of driver images", changes: 3_000, run: targets::pe },
-    Target {
-        name: "inf",
-        reads: "INF files: the reader, and expansion of their strings",
-        changes: 3_000,
-        run: targets::inf,
-    },
-    Target { name: "packets", reads: "GPU packets in a command buffer", changes: 3_000, run: targets::packets },
-    Target {
-        name: "programs",
-        reads: "programs of the compute engine: validation and disassembly",
-        changes: 3_000,
-        run: targets::programs,
-    },
-    Target {
-        name: "assembly",
-        reads: "programs of the compute engine as text: the assembler",
-        changes: 3_000,
-        run: targets::assembly,
-    },
-    Target { name: "spirv", reads: "SPIR-V modules: the compiler", changes: 3_000, run: targets::spirv },
-    Target {
-        name: "rings",
-        reads: "queues of the GPU: page tables, ring, command buffers and write pointer",
-        changes: 300,
-        run: targets::rings,
-    },
+    Target { name: "assembly", changes: 3_000, run: targets::assembly },
+    Target { name: "debug_data", changes: 3_000, run: targets::debug_data },
+    Target { name: "executors", changes: 300, run: targets::executors },
+    Target { name: "inf", changes: 3_000, run: targets::inf },
+    Target { name: "machine_messages", changes: 3_000, run: targets::machine_messages },
+    Target { name: "packets", changes: 3_000, run: targets::packets },
+    Target { name: "pe", changes: 3_000, run: targets::pe },
+    Target { name: "planted", changes: 3_000, run: targets::planted },
+    Target { name: "private", changes: 100, run: targets::private },
+    Target { name: "programs", changes: 3_000, run: targets::programs },
+    Target { name: "rings", changes: 300, run: targets::rings },
+    Target { name: "spirv", changes: 3_000, run: targets::spirv },
+    Target { name: "thunks", changes: 300, run: targets::thunks },
+    Target { name: "vfio_user", changes: 1_000, run: targets::vfio_user },
+    Target { name: "walks", changes: 500, run: targets::walks },
 ];
 
 /// The target of that name.

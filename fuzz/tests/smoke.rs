@@ -85,3 +85,10 @@ fn folders_of_files_are_those_of_targets() {
         }
     }
 }
+
+#[test]
+fn the_table_of_names_that_the_command_reads_has_each_target_and_no_other() {
+    let table: toml::Table = include_str!("../targets.toml").parse().expect("a table");
+    let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    assert_eq!(table.keys().map(String::as_str).collect::<Vec<_>>(), names);
+}

@@ -1,5 +1,6 @@
 //! `cargo xtask fuzz`: a fuzz target under libFuzzer. docs/fuzzing.md is about it.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ const EXIT_INPUT: u8 = 2;
 
 /// The host; naming it keeps the flags from build scripts and procedural macros.
 const HOST: &str = "x86_64-unknown-linux-gnu";
+/// What each target reads, by its name: the package's own table, because asking the package itself would compile the GPU and the compiler of programs here.
+const TARGETS: &str = include_str!("../../fuzz/targets.toml");
 /// The compiler's instrumentation, as cargo-fuzz asks for it, without what takes a nightly toolchain.
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
@@ -91,22 +94,27 @@ pub(crate) fn fuzz(root: &Path, options: &Options) -> u8 {
 }
 
 fn run(root: &Path, options: &Options) -> Result<u8, String> {
-    let targets = campanile_fuzz::TARGETS;
+    let targets: BTreeMap<String, String> = toml::from_str(TARGETS).map_err(|error| format!("the targets: {error}"))?;
     let Some(name) = &options.target else {
-        for target in targets {
-            println!("{:<12} {}", target.name, target.reads);
+        for (name, reads) in targets {
+            println!("{name:<12} {reads}");
         }
         return Ok(EXIT_OK);
     };
-    if campanile_fuzz::target(name).is_none() {
-        let known: Vec<&str> = targets.iter().map(|target| target.name).collect();
+    if !targets.contains_key(name) {
+        let known: Vec<&str> = targets.keys().map(String::as_str).collect();
         return Err(format!("there is no fuzz target {name}; there are {}", known.join(", ")));
     }
+    let engine = build(root)?;
+    work(root, &engine, name, options)
+}
+
+/// Has the engine work on a target, and returns the exit code.
+fn work(root: &Path, engine: &Path, name: &str, options: &Options) -> Result<u8, String> {
     let folders = Folders::new(root, name);
     for folder in [&folders.working, &folders.findings] {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let engine = build(root)?;
     let mut command = Command::new(engine);
     command.env("CAMPANILE_FUZZ_TARGET", name).env("RUST_BACKTRACE", "1");
     command.arg(format!("-artifact_prefix={}/", folders.findings.display()));
@@ -117,7 +125,7 @@ fn run(root: &Path, options: &Options) -> Result<u8, String> {
     // With several jobs libFuzzer writes their logs to the folder in which it works.
     let status = command.current_dir(root.join("target/fuzz")).status();
     let status = status.map_err(|error| format!("the engine does not start: {error}"))?;
-    conclude(name, &folders, status)
+    conclude(name, &folders, options, status)
 }
 
 /// The options of libFuzzer: time in seconds, inputs of at most 4 KiB, 20 seconds for each.
@@ -146,30 +154,37 @@ fn build(root: &Path) -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let folder = root.join("target/fuzz");
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--target", HOST]).current_dir(root.join("fuzz/engine"));
+    command.args(["build", "--profile", "fuzz", "--locked", "--target", HOST]);
+    command.args(["--package", "campanile-fuzz", "--bin", "campanile-fuzz-engine", "--features", "engine"]);
+    command.current_dir(root);
     command.env("CARGO_TARGET_DIR", &folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
     let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
     if !status.success() {
         return Err(format!("the engine does not compile: {status}"));
     }
-    Ok(folder.join(HOST).join("release/campanile-fuzz-engine"))
+    Ok(folder.join(HOST).join("fuzz/campanile-fuzz-engine"))
 }
 
 /// Says what was found, and where a finding goes.
-fn conclude(name: &str, folders: &Folders, status: ExitStatus) -> Result<u8, String> {
-    if status.success() {
-        let inputs = fs::read_dir(&folders.working).map(Iterator::count).unwrap_or_default();
-        println!("{name}: nothing found; {inputs} inputs in the working corpus {}", folders.working.display());
-        return Ok(EXIT_OK);
-    }
+fn conclude(name: &str, folders: &Folders, options: &Options, status: ExitStatus) -> Result<u8, String> {
     // The engine ends with 2 where it was told no target, which is no finding.
     if status.code() == Some(2) {
         return Err(format!("the engine did not run: {status}"));
     }
-    println!("{name}: an input does not hold ({status}); inputs that were found are in {}", folders.findings.display());
-    println!("run one again with: cargo xtask fuzz {name} --replay FILE");
-    println!("when it is mended, keep it as a regression in {}", folders.regressions.display());
-    Ok(EXIT_FINDING)
+    match (&options.replay, status.success()) {
+        (Some(file), true) => println!("{name}: {} holds", file.display()),
+        (Some(file), false) => println!("{name}: {} does not hold ({status})", file.display()),
+        (None, true) => {
+            let inputs = fs::read_dir(&folders.working).map(Iterator::count).unwrap_or_default();
+            println!("{name}: nothing found; {inputs} inputs in the working corpus {}", folders.working.display());
+        }
+        (None, false) => {
+            println!("{name}: an input does not hold ({status}); what was found is in {}", folders.findings.display());
+            println!("run one again with: cargo xtask fuzz {name} --replay FILE");
+            println!("when it is mended, keep it as a regression in {}", folders.regressions.display());
+        }
+    }
+    Ok(if status.success() { EXIT_OK } else { EXIT_FINDING })
 }
 
 #[cfg(test)]
@@ -185,10 +200,60 @@ mod tests {
         }
     }
 
+    fn options(target: &str, jobs: u32, replay: Option<PathBuf>) -> Options {
+        Options { target: Some(target.into()), time: Duration(7), jobs, replay, list: false }
+    }
+
     #[test]
     fn an_unknown_target_is_refused_before_anything_is_built() {
-        let options = Options { target: Some("nothing".into()), time: Duration(1), jobs: 1, replay: None, list: false };
-        let refusal = run(Path::new("."), &options).expect_err("refused");
-        assert!(refusal.starts_with("there is no fuzz target nothing; there are pe, inf"), "{refusal}");
+        let refusal = run(Path::new("."), &options("nothing", 1, None)).expect_err("refused");
+        assert!(refusal.starts_with("there is no fuzz target nothing; there are assembly, "), "{refusal}");
+    }
+
+    /// The exit code with an engine that ends as the target's name says, and the arguments that the engine got.
+    fn worked(target: &str, jobs: u32, replay: Option<&str>) -> (Result<u8, String>, String) {
+        let root = env::temp_dir().join(format!("xtask-fuzz-{target}-{jobs}-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("a folder");
+        fs::write(root.join("file"), "FAIL").expect("a file");
+        let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine.sh");
+        let code = work(&root, &engine, target, &options(target, jobs, replay.map(|file| root.join(file))));
+        let arguments = fs::read_to_string(root.join("target/fuzz/ran")).unwrap_or_default();
+        fs::remove_dir_all(&root).expect("removed");
+        (code, arguments.replace(&format!("{}/", root.display()), "").trim_end().to_owned())
+    }
+
+    #[test]
+    fn an_engine_that_finds_nothing_is_the_exit_code_0_and_gets_time_and_both_corpora() {
+        let (code, arguments) = worked("exit-0", 1, None);
+        assert_eq!(code, Ok(EXIT_OK));
+        assert_eq!(
+            arguments,
+            "-artifact_prefix=target/fuzz/findings/exit-0/ -max_total_time=7 -max_len=4096 -timeout=20 -print_final_stats=1 \
+             target/fuzz/corpus/exit-0 fuzz/corpus/exit-0"
+        );
+    }
+
+    #[test]
+    fn jobs_are_processes_and_what_one_of_them_finds_is_the_exit_code_1() {
+        let (code, arguments) = worked("exit-1", 3, None);
+        assert_eq!(code, Ok(EXIT_FINDING));
+        assert!(arguments.contains(" -jobs=3 -workers=3 "), "{arguments}");
+    }
+
+    #[test]
+    fn a_replayed_file_that_does_not_hold_is_the_exit_code_1_and_no_file_none_at_all() {
+        let (code, arguments) = worked("exit-77", 1, Some("file"));
+        assert_eq!(code, Ok(EXIT_FINDING));
+        assert_eq!(arguments, "-artifact_prefix=target/fuzz/findings/exit-77/ file");
+        let (refusal, arguments) = worked("exit-77", 1, Some("nothing"));
+        assert!(refusal.expect_err("no file").contains("/nothing: "));
+        assert_eq!(arguments, "", "the engine ran");
+    }
+
+    #[test]
+    fn an_engine_that_is_killed_is_a_finding_and_one_that_knows_no_target_is_none() {
+        assert_eq!(worked("killed", 1, None).0, Ok(EXIT_FINDING));
+        let (refusal, _) = worked("exit-2", 1, None);
+        assert!(refusal.expect_err("nothing can be said").starts_with("the engine did not run"));
     }
 }

@@ -82,8 +82,7 @@ pub fn escape_at(rig: &Rig, request: usize) -> NTSTATUS {
     arguments.Flags = D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true);
     arguments.pPrivateDriverData = std::ptr::with_exposed_provenance_mut(request);
     arguments.PrivateDriverDataSize = size_of::<Request>() as u32;
-    // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer.
-    unsafe { (rig.kmt.further().D3DKMTEscape)(&raw const arguments) }
+    rig.kmt.call_read_only(rig.kmt.further().D3DKMTEscape, &arguments)
 }
 
 /// The buffer that the driver builds: it says how long it will be, and is.

@@ -96,8 +96,7 @@ impl Rig {
 
     /// Status of D3DKMTUpdateGpuVirtualAddress for a request.
     pub fn update(&self, request: &D3DKMT_UPDATEGPUVIRTUALADDRESS) -> NTSTATUS {
-        // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer inside it.
-        unsafe { (self.kmt.further().D3DKMTUpdateGpuVirtualAddress)(&raw const *request) }
+        self.kmt.call_read_only(self.kmt.further().D3DKMTUpdateGpuVirtualAddress, request)
     }
 
     /// Status of D3DKMTUpdateGpuVirtualAddress for a null pointer.

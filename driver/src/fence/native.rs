@@ -26,6 +26,9 @@ use crate::refusal::{Reason, Refused, refused};
 /// Value of a fence that satisfies every wait from now on.
 const ALWAYS: u64 = u64::MAX;
 
+/// Bytes of [`FenceData`] that its fields take.
+const FENCE_DATA_FIELDS: usize = 8;
+
 /// A fence of the adapter.
 pub(crate) struct NativeFence {
     /// The operating system's handle: what interrupts report.
@@ -156,7 +159,10 @@ pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNAT
     let process = device.process.into_bits();
     adapter.trace.note(Component::Fence, &Event::FenceOpened { open: handle.into_bits(), process, current });
     if let Some(data) = data_of(&args.pPrivateDriverData) {
-        args.pPrivateDriverData = FenceData { purpose: fence.purpose, ..data }.to_bytes();
+        let answer = FenceData { purpose: fence.purpose, ..data }.to_bytes();
+        // What lies behind the fields stays as user mode wrote it.
+        let places = args.pPrivateDriverData.iter_mut().zip(answer);
+        places.take(FENCE_DATA_FIELDS).for_each(|(place, byte)| *place = byte);
     }
     args.hLocalNativeFence = handle.raw();
     Ok(())

@@ -11,7 +11,7 @@ use campanile_hw::registers::{Command, NODE_COMPUTE, NODE_COPY};
 use crate::input::Input;
 
 /// Address that the tables of the input begin at, in the second entry of the root.
-const DATA: u64 = 1 << 39;
+pub(super) const DATA: u64 = 1 << 39;
 /// Pages of the memory that entries of the input may name, and as many behind them that no 4-KiB or 64-KiB page reaches.
 const PAGES: u64 = 16;
 /// Address of the program that dispatches run.
@@ -125,6 +125,13 @@ impl Arena {
             self.set_entry(self.tables[0][0], page, entry(PAGE_2M + page * PAGE_4K), 0);
         }
         self.set_entry(self.tables[0][0], 8, entry(self.memory[1].address()).with_system(true), 0);
+        // The last page that may be written, and no address behind it.
+        self.set_entry(self.tables[0][0], 12, entry(PAGE_2M + (PAGES - 1) * PAGE_4K), 0);
+        // Their memory is no page's that may be written, so that it must never change.
+        for page in 9..12 {
+            let behind = PAGE_2M + (PAGES + page) * PAGE_4K;
+            self.set_entry(self.tables[0][0], page, entry(behind).with_read_only(true), 0);
+        }
         self.set_entry(self.tables[0][1], 1, entry(self.memory[1].address()).with_system(true), 0);
         self.set_entry(self.tables[1][0], 2, Pte::new().with_valid(true).with_large(true).with_zero(true), 1);
     }
@@ -258,7 +265,7 @@ impl Arena {
 }
 
 /// Tables for the input, reached from the second entry of the root.
-fn tables(host: &mut Host, space: Space) -> [Vec<u64>; 4] {
+pub(super) fn tables(host: &mut Host, space: Space) -> [Vec<u64>; 4] {
     let small = host.leaf(space, DATA, PAGE_4K).address();
     let medium = host.leaf(space, DATA + PAGE_2M, PAGE_64K).address();
     let large = host.leaf(space, DATA, PAGE_2M).address();

@@ -151,7 +151,7 @@ fn walk(file: &Path, folder: &Path, place: &mut TokenPosition<'_>) -> Result<(),
 fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut TokenPosition<'_>) -> Result<(), String> {
     for item in list {
         match item {
-            Item::Mod(module) if is_test(&module.attrs) => {}
+            Item::Mod(module) if is_test(&module.attrs) || is_elsewhere(&module.attrs) => {}
             Item::Mod(module) => {
                 let name = module.ident.to_string();
                 place.depth += 1;
@@ -252,6 +252,11 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
+/// True if the module names its file: one that several crates share, and which imports nothing of any of them.
+fn is_elsewhere(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("path"))
+}
+
 /// The syntax tree of a file.
 pub(super) fn parse(path: &Path) -> Result<syn::File, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -296,6 +301,11 @@ mod tests {
         }
         let shown: Vec<_> = shown.iter().map(|(name, module)| (name.as_str(), module.as_str())).collect();
         assert_eq!(shown, [("B", "a"), ("E", "a"), ("G", "f"), ("fmt", "std")]);
+    }
+
+    #[test]
+    fn a_file_that_crates_share_is_not_looked_for_among_those_of_one() {
+        assert_eq!(imported("#[allow(dead_code)] #[path = \"../../kit.rs\"] mod kit; use crate::a;", 0), ["a"]);
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! Programs that end, from choices that are random or a fuzzer's.
+
+#[path = "../../../hw/tests/kit/drawn.rs"]
+mod drawn;
+
+use campanile_hw::isa::{Instruction, Op, ProgramHeader, Type};
+use campanile_isa::{Source, link};
+
+/// What chooses an instruction: its kind, its row in the table, numbers of registers and modifiers, and an immediate.
+pub(crate) type Choice = (u8, usize, [u8; 8], u64);
+
+/// A program: straight instructions between blocks whose nesting is right, loops that end.
+pub(crate) fn program(choices: &[Choice]) -> Vec<u8> {
+    let source = |instruction| Source { instruction, line: 0 };
+    let plain = |op| Instruction::new(op, Type::None);
+    let mut code = Vec::new();
+    let mut open: Vec<Op> = Vec::new();
+    for lane in [0u8, 1] {
+        code.push(source(Instruction { dst: lane, modifier: 18, ..plain(Op::System) }));
+    }
+    code.extend(places().map(source));
+    for (kind, row, numbers, immediate) in choices {
+        let predicate = numbers[3] % 4;
+        match kind % 12 {
+            0 if open.len() < 6 => {
+                code.push(source(Instruction { a: predicate, ..plain(Op::If) }));
+                open.push(Op::If);
+            }
+            1 if open.last() == Some(&Op::If) => {
+                code.push(source(plain(Op::Else)));
+                open.pop();
+                open.push(Op::Else);
+            }
+            2 if open.iter().filter(|op| **op == Op::Loop).count() < 2 && open.len() < 6 => {
+                code.push(source(plain(Op::Loop)));
+                open.push(Op::Loop);
+            }
+            3 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::BreakIf) })),
+            4 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::ContinueIf) })),
+            5 => close(&mut code, &mut open),
+            _ => code.extend(straight(*row, *numbers, *immediate).map(source)),
+        }
+    }
+    while !open.is_empty() {
+        close(&mut code, &mut open);
+    }
+    // What the registers hold at the end counts: each lane stores some of it.
+    for register in 0..8 {
+        code.push(source(Instruction {
+            a: 8,
+            c: register,
+            modifier: 4,
+            immediate: u64::from(register) * 4,
+            ..plain(Op::Store)
+        }));
+    }
+    code.push(source(plain(Op::Exit)));
+    let header = ProgramHeader {
+        words: 12,
+        doubles: 9,
+        predicates: 4,
+        workgroup_x: 40,
+        shared: 1024,
+        scratch: 16,
+        ..ProgramHeader::new()
+    };
+    link(&header, &[code]).expect("legal")
+}
+
+/// Bytes that the programs of a workgroup use from the argument block on.
+pub(crate) const REACH: usize = 40 * 32;
+
+/// What addresses are made of: double 7 is the argument block, doubles 4, 6, 5 and 8 are places in it of the own lane, 4, 8, 16 and 32 bytes apart, words 13 and 14 places in workgroup memory
+/// 8 and 16 bytes apart.
+fn places() -> impl Iterator<Item = Instruction> {
+    let plain = |op| Instruction::new(op, Type::None);
+    let index = move |dst, stride| Instruction { dst, a: 7, b: 12, immediate: stride, ..plain(Op::Index) };
+    let shift =
+        |dst, by| Instruction { dst, a: 12, constant: true, immediate: by, ..Instruction::new(Op::Shl, Type::I32) };
+    let block = Instruction { dst: 7, ..plain(Op::Arguments) };
+    let lane = Instruction { dst: 12, modifier: 15, ..plain(Op::System) };
+    [block, lane, index(4, 4), index(6, 8), index(5, 16), index(8, 32), shift(13, 3), shift(14, 4)].into_iter()
+}
+
+fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
+    let source = |instruction| Source { instruction, line: 0 };
+    match open.pop() {
+        Some(Op::Loop) => {
+            // Word 15 counts the turns of all loops, so that they end.
+            code.push(source(Instruction {
+                dst: 15,
+                a: 15,
+                constant: true,
+                immediate: 1,
+                ..Instruction::new(Op::Add, Type::I32)
+            }));
+            let compare = Instruction::new(Op::Cmp, Type::I32);
+            code.push(source(Instruction { dst: 5, a: 15, constant: true, immediate: 9, modifier: 9, ..compare }));
+            code.push(source(Instruction::new(Op::Continuing, Type::None)));
+            code.push(source(Instruction {
+                dst: 15,
+                a: 15,
+                constant: true,
+                immediate: 1,
+                ..Instruction::new(Op::Add, Type::I32)
+            }));
+            code.push(source(Instruction { dst: 5, a: 15, constant: true, immediate: 9, modifier: 9, ..compare }));
+            code.push(source(Instruction { a: 5, ..Instruction::new(Op::BreakIf, Type::None) }));
+            code.push(source(Instruction::new(Op::EndLoop, Type::None)));
+        }
+        Some(_) => code.push(source(Instruction::new(Op::EndIf, Type::None))),
+        None => {}
+    }
+}
+
+/// An instruction without control flow that does not fault.
+fn straight(row: usize, numbers: [u8; 8], immediate: u64) -> Option<Instruction> {
+    let mut instruction = drawn::instruction(row, numbers, immediate, 0x3, |offset| offset % 4 * 16)?;
+    let choice = usize::from(numbers[4] >> 4);
+    let wide = instruction.memory().is_none_or(|format| format.element() == 8);
+    match instruction.op {
+        Op::Load | Op::Store | Op::Atomic if wide => instruction.a = [7, 5, 6][choice % 3],
+        Op::Load | Op::Store | Op::Atomic => instruction.a = [7, 4, 5, 6][choice % 4],
+        // Word 11 is zero, so that the offset alone counts; scratch memory has only 16 bytes.
+        Op::LoadShared | Op::StoreShared | Op::AtomicShared => instruction.a = [11, 13, 14][choice % 3],
+        Op::LoadScratch | Op::StoreScratch => (instruction.a, instruction.immediate) = (11, 0),
+        _ => {}
+    }
+    instruction.check().is_ok().then_some(instruction)
+}
