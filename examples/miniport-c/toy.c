@@ -4,7 +4,8 @@
  * where DXGKDDI_INTERFACE_VERSION is one of these.
  *
  * The order of the file is that in which a driver comes to life: registration, plug and play, answers about the adapter, objects, memory, packets,
- * interrupts, timeouts. Entry points that have nothing to do here say why.
+ * interrupts, timeouts. Entry points that have nothing to do here say why. Hardware scheduling, which is left out unless TOY_HARDWARE_QUEUES is defined, is
+ * in toy_queues.c.
  */
 #define INITGUID
 #include <ntddk.h>
@@ -191,6 +192,10 @@ static NTSTATUS query_device_descriptor(PVOID context, ULONG child, DXGK_DEVICE_
     return STATUS_NOT_SUPPORTED;
 }
 
+#ifdef TOY_HARDWARE_QUEUES
+#include "toy_queues.c"
+#endif
+
 /* ---- What the adapter can do ---- */
 
 static VOID driver_caps(DXGK_DRIVERCAPS *caps)
@@ -212,6 +217,9 @@ static VOID driver_caps(DXGK_DRIVERCAPS *caps)
     caps->MemoryManagementCaps.PagingNode = 0;
     caps->SupportPerEngineTDR = 1;
     caps->SupportSurpriseRemoval = 1;
+#ifdef TOY_HARDWARE_QUEUES
+    caps->SupportRuntimePowerManagement = 1;
+#endif
     caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
 }
 
@@ -247,6 +255,9 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
     case DXGKQAITYPE_QUERYSEGMENT4: need = sizeof(DXGK_QUERYSEGMENTOUT4); break;
     case DXGKQAITYPE_HISTORYBUFFERPRECISION: need = sizeof(DXGKARG_HISTORYBUFFERPRECISION); break;
     case DXGKQAITYPE_NUMPOWERCOMPONENTS: need = sizeof(UINT); break;
+#ifdef TOY_HARDWARE_QUEUES
+    case DXGKQAITYPE_POWERCOMPONENTINFO: need = sizeof(DXGK_POWER_RUNTIME_COMPONENT); break;
+#endif
     default: return STATUS_NOT_SUPPORTED;
     }
     if (args->OutputDataSize < need)
@@ -276,6 +287,12 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
         level->PageTableAlignmentInBytes = PAGE_SIZE;
     } else if (args->Type == DXGKQAITYPE_HISTORYBUFFERPRECISION) {
         ((DXGKARG_HISTORYBUFFERPRECISION *)args->pOutputData)->PrecisionBits = 64;
+#ifdef TOY_HARDWARE_QUEUES
+    } else if (args->Type == DXGKQAITYPE_NUMPOWERCOMPONENTS) {
+        *(UINT *)args->pOutputData = 1;
+    } else if (args->Type == DXGKQAITYPE_POWERCOMPONENTINFO) {
+        describe_engine(args->pOutputData);
+#endif
     }
     return STATUS_SUCCESS;
 }
@@ -291,6 +308,11 @@ static NTSTATUS get_node_metadata(HANDLE handle, UINT node, DXGK_NODEMETADATA *m
     metadata->FriendlyName[1] = 'o';
     metadata->FriendlyName[2] = 'y';
     metadata->GpuMmuSupported = TRUE;
+#ifdef TOY_HARDWARE_QUEUES
+    metadata->Flags.ContextSchedulingSupported = 1;
+    metadata->Flags.RingBufferFenceRelease = 1;
+    metadata->Flags.MaxInFlightHwQueueBuffers = 8;
+#endif
     return STATUS_SUCCESS;
 }
 
@@ -496,6 +518,7 @@ static SIZE_T get_root_page_table_size(HANDLE handle, DXGKARG_GETROOTPAGETABLESI
     return PAGE_SIZE;
 }
 
+/* Of a context, or of a hardware context, which begins with one. */
 static VOID set_root_page_table(HANDLE handle, const DXGKARG_SETROOTPAGETABLE *args)
 {
     UNREFERENCED_PARAMETER(handle);
@@ -562,6 +585,10 @@ static BOOLEAN interrupt_routine(PVOID context, ULONG message)
             data.InterruptType = DXGK_INTERRUPT_DMA_PREEMPTED;
             data.DmaPreempted.PreemptionFenceId = number;
             data.DmaPreempted.LastCompletedFenceId = read_register(adapter, TOY_COMPLETED);
+#ifdef TOY_HARDWARE_QUEUES
+        } else if (report_of_queues(adapter, kind, number, &data)) {
+            ; /* that is all of it */
+#endif
         } else {
             fault_of(adapter, number, &data);
         }
@@ -608,12 +635,13 @@ static NTSTATUS reset_engine(HANDLE handle, DXGKARG_RESETENGINE *args)
 static NTSTATUS reset_from_timeout(HANDLE handle)
 {
     write_register(handle, TOY_RESET, 1);
+    write_register(handle, TOY_STOP, 1);
     return STATUS_SUCCESS;
 }
 
 static NTSTATUS restart_from_timeout(HANDLE handle)
 {
-    UNREFERENCED_PARAMETER(handle);
+    write_register(handle, TOY_GO, 1);
     return STATUS_SUCCESS;
 }
 
@@ -755,6 +783,9 @@ NTSTATUS DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath)
     data.DxgkDdiNotifyAcpiEvent = notify_acpi_event;
     data.DxgkDdiQueryInterface = query_interface;
     data.DxgkDdiControlEtwLogging = control_etw_logging;
+#endif
+#ifdef TOY_HARDWARE_QUEUES
+    register_queues(&data);
 #endif
     return DxgkInitialize(DriverObject, RegistryPath, &data);
 }
