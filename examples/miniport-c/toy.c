@@ -217,9 +217,6 @@ static VOID driver_caps(DXGK_DRIVERCAPS *caps)
     caps->MemoryManagementCaps.PagingNode = 0;
     caps->SupportPerEngineTDR = 1;
     caps->SupportSurpriseRemoval = 1;
-#ifdef TOY_HARDWARE_QUEUES
-    caps->SupportRuntimePowerManagement = 1;
-#endif
     caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
 }
 
@@ -255,9 +252,6 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
     case DXGKQAITYPE_QUERYSEGMENT4: need = sizeof(DXGK_QUERYSEGMENTOUT4); break;
     case DXGKQAITYPE_HISTORYBUFFERPRECISION: need = sizeof(DXGKARG_HISTORYBUFFERPRECISION); break;
     case DXGKQAITYPE_NUMPOWERCOMPONENTS: need = sizeof(UINT); break;
-#ifdef TOY_HARDWARE_QUEUES
-    case DXGKQAITYPE_POWERCOMPONENTINFO: need = sizeof(DXGK_POWER_RUNTIME_COMPONENT); break;
-#endif
     default: return STATUS_NOT_SUPPORTED;
     }
     if (args->OutputDataSize < need)
@@ -287,12 +281,6 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
         level->PageTableAlignmentInBytes = PAGE_SIZE;
     } else if (args->Type == DXGKQAITYPE_HISTORYBUFFERPRECISION) {
         ((DXGKARG_HISTORYBUFFERPRECISION *)args->pOutputData)->PrecisionBits = 64;
-#ifdef TOY_HARDWARE_QUEUES
-    } else if (args->Type == DXGKQAITYPE_NUMPOWERCOMPONENTS) {
-        *(UINT *)args->pOutputData = 1;
-    } else if (args->Type == DXGKQAITYPE_POWERCOMPONENTINFO) {
-        describe_engine(args->pOutputData);
-#endif
     }
     return STATUS_SUCCESS;
 }

@@ -209,40 +209,6 @@ static BOOLEAN report_of_queues(struct adapter *adapter, ULONG kind, ULONG numbe
     return TRUE;
 }
 
-/* The engine is a power component, which has nothing to do in F1 and comes back at once. */
-static VOID describe_engine(DXGK_POWER_RUNTIME_COMPONENT *component)
-{
-    component->StateCount = 2;
-    component->States[0].NominalPower = DXGK_FSTATE_UNKNOWN_POWER;
-    component->States[1].NominalPower = DXGK_FSTATE_UNKNOWN_POWER;
-    component->States[1].TransitionLatency = 1000;
-    component->States[1].ResidencyRequirement = 10000;
-    component->ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_ENGINE;
-    component->ComponentGuid.Data1 = 0x746f7900;
-    component->ComponentName[0] = 't';
-}
-
-static NTSTATUS set_power_component_fstate(PVOID handle, UINT component, UINT state)
-{
-    struct adapter *adapter = handle;
-    UNREFERENCED_PARAMETER(state);
-    adapter->interface.DxgkCbCompleteFStateTransition(adapter->handle, component);
-    return STATUS_SUCCESS;
-}
-
-/* Requests of a power engine plug-in, of which the toy knows none. */
-static NTSTATUS power_runtime_control_request(PVOID handle, const GUID *code, PVOID in, SIZE_T in_size, PVOID out, SIZE_T out_size, SIZE_T *written)
-{
-    UNREFERENCED_PARAMETER(handle);
-    UNREFERENCED_PARAMETER(code);
-    UNREFERENCED_PARAMETER(in);
-    UNREFERENCED_PARAMETER(in_size);
-    UNREFERENCED_PARAMETER(out);
-    UNREFERENCED_PARAMETER(out_size);
-    UNREFERENCED_PARAMETER(written);
-    return STATUS_NOT_SUPPORTED;
-}
-
 static VOID register_queues(DRIVER_INITIALIZATION_DATA *data)
 {
     data->DxgkDdiCreateHwContext = create_hw_context;
@@ -261,6 +227,4 @@ static VOID register_queues(DRIVER_INITIALIZATION_DATA *data)
     data->DxgkDdiSetContextSchedulingProperties = set_context_scheduling_properties;
     data->DxgkDdiSignalMonitoredFence = signal_monitored_fence;
     data->DxgkDdiPresentToHwQueue = present_to_hw_queue;
-    data->DxgkDdiPowerRuntimeControlRequest = power_runtime_control_request;
-    data->DxgkDdiSetPowerComponentFState = set_power_component_fstate;
 }

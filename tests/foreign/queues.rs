@@ -46,13 +46,6 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         ],
     },
     Broken {
-        name: "progress-never",
-        old: "                self.store(root, fence, struct.pack(\"<Q\", value))\n",
-        new: "",
-        case: "AnyDriver.HardwareQueueProgressIsWhatIsDone",
-        told: &["the progress fence of a hardware queue stays at 0x0 before 0x1", "DxgkDdiSubmitCommandToHwQueue"],
-    },
-    Broken {
         name: "progress-of-its-own",
         old: "(ULONG)args->HwQueueProgressFenceId);",
         new: "(ULONG)args->HwQueueProgressFenceId + 1);",
@@ -68,13 +61,6 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
             "beside a queue that waits, the progress fence of a hardware queue stays at 0x0 before 0x1",
             "waits for earlier work of its own queue alone [dxgkddi_submitcommandtohwqueue]",
         ],
-    },
-    Broken {
-        name: "progress-unreported",
-        old: "            self.report(TOY_REPORT_PROGRESS, context)\n",
-        new: "",
-        case: "AnyDriver.HardwareQueuesWaitForFencesOfEachOther",
-        told: &["unreported-", "DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED"],
     },
     Broken {
         name: "eviction-beside-queues-loses",

@@ -215,7 +215,7 @@ impl Lab {
     }
 
     /// Bytes of the memory that the GPU has of its own, or that it has for both kinds if it has none.
-    fn sizes(&self) -> Result<D3DKMT_SEGMENTSIZEINFO, Failure> {
+    pub fn sizes(&self) -> Result<D3DKMT_SEGMENTSIZEINFO, Failure> {
         let mut sizes = D3DKMT_SEGMENTSIZEINFO::zeroed();
         let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_GETSEGMENTSIZE;
         granted(self.rig.kmt.ask(self.rig.adapter, kind, &mut sizes), "KMTQAITYPE_GETSEGMENTSIZE")?;

@@ -380,38 +380,45 @@ fn chain(case: &Case) -> Result<(), Failure> {
 }
 
 fn memory_moves(case: &Case) -> Result<(), Failure> {
+    const PARTS: u32 = 24;
     let lab = lab(case)?;
+    let own = lab.sizes()?.DedicatedVideoMemorySize;
     let nodes = lab.scheduled()?;
-    for local in lab.kinds() {
-        let busy = lab.memory(SIZE, local)?;
-        let moved = lab.memory(SIZE, local)?;
-        let (busy_view, mut pattern) = (lab.rig.view(busy)?, 0);
-        let mut queues = nodes.iter().map(|node| lab.queue(*node)).collect::<Result<Vec<_>, Failure>>()?;
-        let mut filler = lab.queue(nodes[0])?;
-        for round in 1..=6_u32 {
-            // Only the last node's queue is the last to fill, so that the rest is known of its own part.
-            for _ in 0..QUEUED - 1 {
-                pattern += 1;
-                for (part, queue) in (0..).zip(&mut queues) {
-                    let size = SIZE / nodes.len() as u64 / STEP * STEP;
-                    lab.queue_fill(queue, busy.address + part * size, size, pattern)?;
-                }
-            }
-            lab.queue_fill(&mut filler, moved.address, SIZE, 0x3c3c_0000 | round)?;
-            lab.queue_wait_for(&filler)?;
-            granted(lab.rig.evict(moved.handle), "evicting beside busy hardware queues")?;
-            lab.rig.make_resident(moved.handle)?;
-            let view = lab.rig.view(moved)?;
-            holds(&view, 0, SIZE, 0x3c3c_0000 | round, "memory that came back while hardware queues worked")?;
-            granted(lab.rig.unlock(moved.handle), "unlocking")?;
-            for (part, queue) in (0..).zip(&queues) {
-                lab.queue_wait_for(queue)?;
-                let size = SIZE / nodes.len() as u64 / STEP * STEP;
-                holds(&busy_view, part * size, size, pattern, "memory that a busy hardware queue filled last")?;
-            }
+    let mut filler = lab.queue(nodes[0])?;
+    let mut queues = nodes.iter().map(|node| lab.queue(*node)).collect::<Result<Vec<_>, Failure>>()?;
+    let busy = lab.memory(SIZE * nodes.len() as u64, false)?;
+    let busy_view = lab.rig.view(busy)?;
+    let mut pattern = 0;
+    let mut keep_busy = |queues: &mut [Queue]| {
+        pattern += 1;
+        for (place, queue) in (0..).zip(queues) {
+            lab.queue_fill(queue, busy.address + place * SIZE, SIZE, pattern)?;
         }
-        for queue in queues.iter().chain([&filler]) {
-            lab.queue_destroy(queue)?;
+        Ok::<_, Failure>(pattern)
+    };
+    for local in lab.kinds() {
+        let word = |number: u32| if local { 0x3c3c_0000 | number } else { 0x2d2d_0000 | number };
+        // Half as much again as the GPU has of its own, so that a third of the parts has to lie elsewhere.
+        let part = if local { (own / 16).max(1 << 16).next_multiple_of(1 << 16) } else { 1 << 20 };
+        let mut parts = Vec::new();
+        for number in 0..PARTS {
+            keep_busy(&mut queues)?;
+            let memory = lab.memory(part, local)?;
+            lab.queue_fill(&mut filler, memory.address, part, word(number))?;
+            lab.queue_wait_for(&filler)?;
+            granted(lab.rig.evict(memory.handle), "evicting beside busy hardware queues")?;
+            parts.push(memory);
+        }
+        for (number, memory) in (0..).zip(&parts) {
+            let last = keep_busy(&mut queues)?;
+            lab.rig.make_resident(memory.handle)?;
+            let view = lab.rig.view(*memory)?;
+            holds(&view, 0, part, word(number), "memory that came back while hardware queues worked")?;
+            granted(lab.rig.destroy_allocation(memory.handle), "destroying a part")?;
+            for (place, queue) in (0..).zip(&queues) {
+                lab.queue_wait_for(queue)?;
+                holds(&busy_view, place * SIZE, SIZE, last, "memory that a busy hardware queue filled last")?;
+            }
         }
     }
     Ok(())
@@ -436,7 +443,9 @@ pub fn queue_costs_its_device(
         lab.queue_submit_as(&mut queue, &commands, value)?;
         for pattern in 1..QUEUED {
             for other_queue in &mut others {
-                other.queue_fill(other_queue, memory.address, SIZE, 0x0e00 | pattern)?;
+                let told =
+                    |failure| Failure::new(format!("a device without fault beside one in error: {failure}; {rule}"));
+                other.queue_fill(other_queue, memory.address, SIZE, 0x0e00 | pattern).map_err(told)?;
             }
         }
         let lost = wait_until("an error of the device", || lab.is_active().is_ok_and(|active| !active));

@@ -1,14 +1,9 @@
 //! Cases for the driver of any GPU that stop, start and power it.
 
-use std::time::Duration;
-
 use crate::cases::any_driver::{Lab, holds};
-use crate::rig::wait_until;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use dxgkrnl::verifier::LowResources;
-use dxgkrnl::{Clock, PowerSettings};
-use testbed::setup::SystemOptions;
 use wddm_ddi::kmt::{D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_WDDM_2_0_CAPS, KMTQUERYADAPTERINFOTYPE};
 
 cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the adapter, or ends processes";
@@ -33,9 +28,6 @@ cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the ada
     "AnyDriver.HardwareQueuesSurviveD3" needs HardwareScheduling on Boot::Fresh, "set_power_state":
         "Hardware queues are there when the adapter was in D3 and has come back to D0: progress stands where it stood, and what is submitted brings the adapter back and is done."
         => queues_in_d3;
-    "AnyDriver.HardwareQueuesWakeTheirEngine" needs HardwareScheduling on Boot::With(idle_engines), "dxgkddisetpowercomponentfstate":
-        "An engine that is a power component enters F1 when its hardware queues had no work for its idle time, and what is submitted to one of them brings it to F0 and is done."
-        => queues_in_f1;
     "AnyDriver.ProcessesEndWithHardwareQueuesBusy" needs HardwareScheduling on Boot::Fresh, "dxgkddi_destroyhwqueue":
         "Processes that end while their hardware queues work and wait leave nothing behind, and those after them work."
         => queue_exits;
@@ -134,45 +126,6 @@ fn queues_in_d3(case: &mut Case<'_>) -> Result<(), Failure> {
         }
     }
     lab.queue_work()
-}
-
-fn idle_engines() -> SystemOptions {
-    let power = PowerSettings { device_idle_time: None, ..PowerSettings::in_use() };
-    SystemOptions { clock: Clock::manual(), power, ..SystemOptions::default() }
-}
-
-fn queues_in_f1(case: &mut Case<'_>) -> Result<(), Failure> {
-    const SIZE: u64 = 64 << 10;
-    let (machine, luid) = (case.system.machine(), case.system.luid());
-    let lab = Lab::new(case.rig()?)?;
-    let memory = lab.memory(SIZE, false)?;
-    let view = lab.rig.view(memory)?;
-    let mut found = false;
-    for node in lab.scheduled()? {
-        let component = || machine.power_components(luid).into_iter().find(|component| component.node == Some(node));
-        let Some(first) = component() else { continue };
-        found = true;
-        let mut queue = lab.queue(node)?;
-        for round in 1..=3 {
-            lab.queue_fill(&mut queue, memory.address, SIZE, round)?;
-            lab.queue_wait_for(&queue)?;
-            wait_until("F1 (DxgkDdiSetPowerComponentFState, DxgkCbCompleteFStateTransition)", || {
-                machine.advance(Duration::from_secs(1));
-                component().is_some_and(|component| component.fstate == 1)
-            })?;
-            let in_f1 = component().map(|component| component.wakes);
-            lab.queue_fill(&mut queue, memory.address, SIZE, 0x0f00 | round)?;
-            lab.queue_wait_for(&queue)?;
-            holds(&view, 0, SIZE, 0x0f00 | round, "memory that a hardware queue of an engine in F1 filled")?;
-            ensure!(component().map(|component| component.wakes) > in_f1, "work was done without a way from F1 to F0");
-        }
-        ensure!(component().is_some_and(|now| now.left_f0 >= first.left_f0 + 3), "ways to F1 of node {node}");
-    }
-    if found {
-        Ok(())
-    } else {
-        Err(Failure::NotApplicable("no power component of the driver is an engine with hardware queues".to_owned()))
-    }
 }
 
 fn exits(case: &mut Case<'_>) -> Result<(), Failure> {
