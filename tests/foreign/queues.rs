@@ -46,6 +46,13 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         ],
     },
     Broken {
+        name: "progress-never",
+        old: "                self.store(root, fence, struct.pack(\"<Q\", value))\n",
+        new: "",
+        case: "AnyDriver.HardwareQueueProgressIsWhatIsDone",
+        told: &["the progress fence of a hardware queue stays at 0x0 before 0x1", "DxgkDdiSubmitCommandToHwQueue"],
+    },
+    Broken {
         name: "progress-of-its-own",
         old: "(ULONG)args->HwQueueProgressFenceId);",
         new: "(ULONG)args->HwQueueProgressFenceId + 1);",

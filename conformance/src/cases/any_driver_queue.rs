@@ -60,6 +60,12 @@ pub fn node_flags(lab: &Lab, node: u32) -> Option<DXGK_NODEMETADATA_FLAGS> {
 }
 
 impl Lab {
+    /// Submissions that a hardware queue of a node takes without a wait for the oldest, but no more than `QUEUED`. (MaxInFlightHwQueueBuffers)
+    fn depth(&self, node: u32) -> u32 {
+        let most = node_flags(self, node).map_or(0, |flags| u32::from(flags.MaxInFlightHwQueueBuffers()));
+        if most == 0 { QUEUED } else { most.min(QUEUED) }
+    }
+
     /// The nodes that take the commands and have hardware contexts.
     pub fn scheduled(&self) -> Result<Vec<u32>, Failure> {
         let is_scheduled = |node: u32| node_flags(self, node).is_some_and(|flags| flags.ContextSchedulingSupported());
@@ -259,14 +265,15 @@ fn come_and_go(case: &Case) -> Result<(), Failure> {
 fn progress(case: &Case) -> Result<(), Failure> {
     let lab = lab(case)?;
     for node in lab.scheduled()? {
-        let memory = lab.memory(u64::from(QUEUED) * STEP, false)?;
+        let depth = lab.depth(node);
+        let memory = lab.memory(u64::from(depth) * STEP, false)?;
         let view = lab.rig.view(memory)?;
         let mut queue = lab.queue(node)?;
         for round in 1..=4_u32 {
             let pattern = |number: u32| 0x4000_0000 | node << 16 | round << 8 | number;
             let mut values = Vec::new();
-            for number in 0..QUEUED {
-                let size = u64::from(QUEUED - number) * STEP;
+            for number in 0..depth {
+                let size = u64::from(depth - number) * STEP;
                 let commands = lab.opaque.fill(Values {
                     size,
                     target: memory.address,
@@ -279,7 +286,7 @@ fn progress(case: &Case) -> Result<(), Failure> {
                 values.push(value);
             }
             let mut known = queue.progress.load();
-            for (number, value) in (0..QUEUED).zip(&values) {
+            for (number, value) in (0..depth).zip(&values) {
                 reaches(&queue, *value)?;
                 let found = queue.progress.load();
                 ensure!(found >= known, "the progress fence went from {known:#x} to {found:#x}: {PROGRESS}");
@@ -289,7 +296,7 @@ fn progress(case: &Case) -> Result<(), Failure> {
                 );
                 known = found;
                 let what = format!("memory of a submission whose progress value {value:#x} is reached ({PROGRESS})");
-                holds(&view, u64::from(QUEUED - 1 - number) * STEP, STEP, pattern(number), &what)?;
+                holds(&view, u64::from(depth - 1 - number) * STEP, STEP, pattern(number), &what)?;
             }
             lab.queue_wait_for(&queue)?;
         }
@@ -441,7 +448,9 @@ pub fn queue_costs_its_device(
         let commands = commands(&lab)?;
         let value = queue.submitted + 1;
         lab.queue_submit_as(&mut queue, &commands, value)?;
-        for pattern in 1..QUEUED {
+        // No more than what is taken without a wait, which would not end where the other queues stand still.
+        let depth = nodes.iter().map(|node| other.depth(*node)).min().unwrap_or(1);
+        for pattern in 1..=depth {
             for other_queue in &mut others {
                 let told =
                     |failure| Failure::new(format!("a device without fault beside one in error: {failure}; {rule}"));
@@ -455,7 +464,7 @@ pub fn queue_costs_its_device(
             let told = |failure| Failure::new(format!("a device without fault beside one in error: {failure}; {rule}"));
             other.queue_wait_for(other_queue).map_err(told)?;
         }
-        holds(&view, 0, SIZE, 0x0e00 | (QUEUED - 1), "memory that queues of a device without fault filled")?;
+        holds(&view, 0, SIZE, 0x0e00 | depth, "memory that queues of a device without fault filled")?;
         other.queue_work()?;
         granted(lab.rig.destroy(), "destroying the device in error")?;
         other.queue_work()?;
