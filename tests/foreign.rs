@@ -7,11 +7,15 @@ mod toy;
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
 
+#[path = "foreign/queues.rs"]
+mod queues;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, thread};
 
-use mistakes::{BROKEN, REFUSED, STOPPING};
+use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
+use queues::{BROKEN_QUEUES, WITH_QUEUES};
 use serde_json::Value;
 use toy::{Function, build};
 
@@ -75,12 +79,16 @@ impl Toy {
         // The script takes the headers from beside the example.
         fs::create_dir_all(folder.join("kmt")).expect("a folder");
         std::os::unix::fs::symlink(root().join("kmt/include"), folder.join("kmt/include")).expect("a link");
-        let mut source = fs::read_to_string(example.join("toy.c")).expect("the source");
+        let paths = ["toy.c", "toy_queues.c", "toy_function.py"].map(|file| example.join(file));
+        let mut sources = paths.each_ref().map(|path| fs::read_to_string(path).expect("the source"));
         for (old, new) in changes {
-            assert_eq!(source.matches(old).count(), 1, "{name}: {old:?} does not stand once in toy.c");
-            source = source.replace(old, new);
+            let places: usize = sources.iter().map(|source| source.matches(old).count()).sum();
+            assert_eq!(places, 1, "{name}: {old:?} does not stand once in the driver and its function");
+            sources = sources.map(|source| source.replace(old, new));
         }
-        fs::write(example.join("toy.c"), source).expect("the source with a mistake");
+        for (path, source) in paths.iter().zip(sources) {
+            fs::write(path, source).expect("the source with a mistake");
+        }
         let made = build(&example, &folder, "clang", version)
             .and_then(|driver| Ok((driver, Function::start(&example, &folder)?)));
         match made {
@@ -116,12 +124,31 @@ impl Toy {
     }
 }
 
+/// Holds that nothing failed, and that nothing was skipped but what needs hardware scheduling.
+fn passes_but_for_hardware_queues(report: &Value, version: &str) {
+    assert_eq!(report["failed"], 0, "{version}: {report}");
+    assert!(report["passed"].as_u64() >= Some(25), "{version}: {report}");
+    for case in report["cases"].as_array().expect("cases") {
+        let reason = case["reason"].as_str().unwrap_or("hardware scheduling");
+        assert!(reason.contains("hardware scheduling"), "{version}: {case}");
+    }
+}
+
+#[test]
+fn the_driver_in_c_with_hardware_queues_passes_every_case_for_any_driver_and_none_is_skipped() {
+    let Some(toy) = Toy::of_version_with_changes(queues::VERSION, "queues", &[WITH_QUEUES]) else { return };
+    let report = toy.cases("AnyDriver.");
+    assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report}");
+    let cases = report["cases"].as_array().expect("cases");
+    let of_queues = cases.iter().filter(|case| case.to_string().contains("DxgkDdiSubmitCommandToHwQueue")).count();
+    assert!(report["passed"] == report["total"] && of_queues >= 11, "{of_queues}: {report}");
+}
+
 #[test]
 fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_with_a_reason() {
     let Some(toy) = Toy::new("good", "", "") else { return };
     let report = toy.cases("AnyDriver.");
-    assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report}");
-    assert!(report["passed"] == report["total"] && report["passed"].as_u64() >= Some(18), "{report}");
+    passes_but_for_hardware_queues(&report, "WDDM3_2");
     let machine = &report["cases"][0]["machine"];
     assert!(
         machine["bus"].is_string() && machine["variant"].is_null(),
@@ -252,9 +279,7 @@ fn the_driver_in_c_of_every_older_version_passes_the_cases_for_any_driver() {
         let output = toy.command("run", &[]);
         let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(told.contains(&model), "{version}: {told}");
-        let report = toy.cases("AnyDriver.");
-        assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{version}: {report}");
-        assert!(report["passed"] == report["total"] && report["passed"].as_u64() >= Some(18), "{version}: {report}");
+        passes_but_for_hardware_queues(&toy.cases("AnyDriver."), version);
     });
 }
 
@@ -283,16 +308,30 @@ fn what_a_driver_leaves_behind_or_uses_too_early_has_the_documented_bug_check_an
     });
 }
 
+/// Holds that the case fails which finds a broken function, and that its report says what it must.
+fn is_named(toy: &Toy, broken: &Broken, timeout: &str) {
+    let report = toy.cases_within(broken.case, timeout);
+    assert_eq!((&report["failed"], &report["passed"]), (&1.into(), &0.into()), "{}: {report}", broken.name);
+    let case = report["cases"][0].to_string();
+    for part in broken.told {
+        assert!(case.contains(part), "{}: {part:?} is not in {case}", broken.name);
+    }
+}
+
 #[test]
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
     some_at_a_time(BROKEN, |broken| {
         let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
-        let report = toy.cases_within(broken.case, "30");
-        assert_eq!((&report["failed"], &report["passed"]), (&1.into(), &0.into()), "{}: {report}", broken.name);
-        let case = report["cases"][0].to_string();
-        for part in broken.told {
-            assert!(case.contains(part), "{}: {part:?} is not in {case}", broken.name);
-        }
+        is_named(&toy, broken, "30");
+    });
+}
+
+#[test]
+fn a_broken_function_of_hardware_queues_is_named_with_its_rule() {
+    some_at_a_time(BROKEN_QUEUES, |broken| {
+        let changes = [WITH_QUEUES, (broken.old, broken.new)];
+        let Some(toy) = Toy::of_version_with_changes(queues::VERSION, broken.name, &changes) else { return };
+        is_named(&toy, broken, "60");
     });
 }
 

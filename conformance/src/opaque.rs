@@ -1,23 +1,28 @@
 //! What a driver wants of user mode that the cases cannot know: private data and commands of a GPU, described by a file of a few lines.
 //!
 //! A line is a key and fields. A field is a width and a value, `u32:1`, in little-endian order; the value is a number, or the name of something that a
-//! case puts there: `size` in bytes, `target`, the GPU virtual address of memory of that size, `pattern`, a word of 32 bits.
+//! case puts there: `size` in bytes, `target`, the GPU virtual address of memory of that size, `pattern`, a word of 32 bits, `value`, the value of a
+//! progress fence, `control`, the GPU virtual address of the pointers of a ring.
 //!
 //! | key | what the fields are |
 //! | --- | --- |
 //! | `allocation` | private data of an allocation of `size` bytes in system memory, which the processor can map |
 //! | `local` | the same in the GPU's own memory; without the line there is none |
-//! | `context` | private data of a context; without the line none is passed |
+//! | `context` | private data of a context and of a hardware context; without the line none is passed |
+//! | `queue` | private data of a hardware queue; likewise |
 //! | `submission` | private data of a submission; likewise |
 //! | `fill` | commands that fill `size` bytes at `target` with `pattern` |
 //! | `hang` | commands that do not end; without the line no case hangs anything |
-//! | `node` | one field: the node that takes the commands; without the line 0 |
+//! | `progress` | commands that store `value` at `target`, the progress fence of a hardware queue; without the line the driver does that (RingBufferFenceRelease) |
+//! | `doorbell` | private data of a doorbell, for a ring of `size` bytes at `target` with its pointers at `control`; without the line none is passed |
+//! | `node` | the nodes that take the commands, a field each; the first takes packets, and without the line it is 0 |
 
 use std::path::Path;
 use std::sync::OnceLock;
 
-use campanile_hw::private::{AllocationData, MAGIC, Placement};
-use campanile_hw::registers::NODE_COPY;
+use campanile_hw::packet::{self, Packet};
+use campanile_hw::private::{AllocationData, DoorbellData, MAGIC, Placement};
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use crate::rig::fill;
 
@@ -35,6 +40,10 @@ pub struct Values {
     pub target: u64,
     /// A word that memory is filled with.
     pub pattern: u32,
+    /// Value of a progress fence.
+    pub value: u64,
+    /// GPU virtual address of the pointers of a ring.
+    pub control: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +52,8 @@ enum Value {
     Size,
     Target,
     Pattern,
+    Value,
+    Control,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +71,12 @@ pub struct Described {
     local: Option<Fields>,
     context: Fields,
     submission: Fields,
+    queue: Fields,
     fill: Fields,
     hang: Option<Fields>,
-    node: u32,
+    progress: Fields,
+    doorbell: Fields,
+    nodes: Vec<u32>,
 }
 
 /// Private data and commands of a driver.
@@ -122,13 +136,10 @@ fn parse(text: &str) -> Result<Described, String> {
             "submission" => described.submission = fields,
             "fill" => described.fill = fields,
             "hang" => described.hang = Some(fields),
-            "node" => match fields[..] {
-                [Field { value: Value::Number(node), .. }] => {
-                    described.node =
-                        u32::try_from(node).map_err(|_| format!("line {number}: there is no node {node}"))?;
-                }
-                _ => return Err(format!("line {number}: node takes one number")),
-            },
+            "queue" => described.queue = fields,
+            "progress" => described.progress = fields,
+            "doorbell" => described.doorbell = fields,
+            "node" => described.nodes = nodes(&fields).map_err(|told| format!("line {number}: {told}"))?,
             _ => return Err(format!("line {number}: there is no key `{key}`")),
         }
     }
@@ -138,9 +149,22 @@ fn parse(text: &str) -> Result<Described, String> {
     Ok(described)
 }
 
+fn nodes(fields: &[Field]) -> Result<Vec<u32>, String> {
+    if fields.is_empty() {
+        return Err("node takes numbers".to_owned());
+    }
+    let node = |field: &Field| match field.value {
+        Value::Number(node) => u32::try_from(node).map_err(|_| format!("there is no node {node}")),
+        _ => Err("node takes numbers".to_owned()),
+    };
+    fields.iter().map(node).collect()
+}
+
 fn field(word: &str) -> Result<Field, String> {
     let wrong = || {
-        format!("`{word}` is no field, which is u8, u16, u32 or u64, a colon, and a number, size, target or pattern")
+        format!(
+            "`{word}` is no field, which is u8, u16, u32 or u64, a colon, and a number, size, target, pattern, value or control"
+        )
     };
     let (width, value) = word.split_once(':').ok_or_else(wrong)?;
     let bytes = match width {
@@ -154,6 +178,8 @@ fn field(word: &str) -> Result<Field, String> {
         "size" => Value::Size,
         "target" => Value::Target,
         "pattern" => Value::Pattern,
+        "value" => Value::Value,
+        "control" => Value::Control,
         _ => match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => value.parse(),
@@ -177,6 +203,8 @@ fn bytes(fields: &[Field], values: Values) -> Vec<u8> {
             Value::Size => values.size,
             Value::Target => values.target,
             Value::Pattern => values.pattern.into(),
+            Value::Value => values.value,
+            Value::Control => values.control,
         };
         all.extend(number.to_le_bytes().into_iter().take(field.bytes));
     }
@@ -233,12 +261,45 @@ impl Opaque {
         }
     }
 
-    /// The node that takes the commands.
-    pub fn node(&self) -> u32 {
+    /// Private data of a hardware queue.
+    pub fn queue(&self) -> Vec<u8> {
         match self {
-            Self::Campanile => NODE_COPY,
-            Self::Described(described) => described.node,
+            Self::Campanile => Vec::new(),
+            Self::Described(described) => bytes(&described.queue, Values::default()),
         }
+    }
+
+    /// Commands that store the value of the progress fence at the end of commands for a hardware queue; none where the driver does that.
+    pub fn progress(&self, values: Values) -> Vec<u8> {
+        match self {
+            Self::Campanile => {
+                let packet = Packet::Progress(packet::Progress { handle: 0, value: values.value });
+                packet.encode().get(..packet.size()).unwrap_or_default().to_vec()
+            }
+            Self::Described(described) => bytes(&described.progress, values),
+        }
+    }
+
+    /// Private data of a doorbell.
+    pub fn doorbell(&self, values: Values) -> Vec<u8> {
+        match self {
+            Self::Campanile => DoorbellData { ring: values.target, control: values.control }.to_bytes().to_vec(),
+            Self::Described(described) => bytes(&described.doorbell, values),
+        }
+    }
+
+    /// The nodes that take the commands.
+    pub fn nodes(&self) -> &[u32] {
+        match self {
+            Self::Campanile => &[NODE_COPY, NODE_COMPUTE],
+            Self::Described(described) if described.nodes.is_empty() => &[0],
+            Self::Described(described) => &described.nodes,
+        }
+    }
+
+    /// The node that takes packets.
+    pub fn node(&self) -> u32 {
+        self.nodes().first().copied().unwrap_or_default()
     }
 }
 
@@ -246,8 +307,7 @@ impl Opaque {
 mod tests {
     use super::*;
 
-    const TEXT: &str =
-        "# a GPU\nallocation u64:size u32:0 u8:0xff\n\nfill u16:1 u32:pattern u64:target # commands\nnode u32:2\n";
+    const TEXT: &str = "# a GPU\nallocation u64:size u32:0 u8:0xff\n\nfill u16:1 u32:pattern u64:target # commands\nprogress u16:4 u64:value\nnode u32:2 u32:0\n";
 
     #[test]
     fn fields_become_bytes_with_what_the_case_puts_there() {
@@ -255,7 +315,9 @@ mod tests {
         let allocation = [0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff];
         assert_eq!(opaque.allocation(4096, false).as_deref(), Some(&allocation[..]));
         assert_eq!((opaque.allocation(4096, true), opaque.hang(), opaque.node()), (None, None, 2));
-        let fill = opaque.fill(Values { size: 1, target: 0x0102_0304, pattern: 0xaabb_ccdd });
+        assert_eq!(opaque.nodes(), [2, 0]);
+        assert_eq!(opaque.progress(Values { value: 0x0506, ..Values::default() }), [4, 0, 6, 5, 0, 0, 0, 0, 0, 0]);
+        let fill = opaque.fill(Values { size: 1, target: 0x0102_0304, pattern: 0xaabb_ccdd, ..Values::default() });
         assert_eq!(fill, [1, 0, 0xdd, 0xcc, 0xbb, 0xaa, 4, 3, 2, 1, 0, 0, 0, 0]);
     }
 
@@ -266,7 +328,8 @@ mod tests {
             ("allocation u64:size\nfill u24:1", "line 2: `u24:1` is no field"),
             ("colour u8:1", "line 1: there is no key `colour`"),
             ("allocation u8:x", "line 1: `u8:x` is no field"),
-            ("node u8:1 u8:2", "line 1: node takes one number"),
+            ("node u8:1 u8:size", "line 1: node takes numbers"),
+            ("node", "line 1: node takes numbers"),
         ] {
             assert!(parse(text).unwrap_err().contains(part), "{text}");
         }

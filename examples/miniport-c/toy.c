@@ -4,7 +4,8 @@
  * where DXGKDDI_INTERFACE_VERSION is one of these.
  *
  * The order of the file is that in which a driver comes to life: registration, plug and play, answers about the adapter, objects, memory, packets,
- * interrupts, timeouts. Entry points that have nothing to do here say why.
+ * interrupts, timeouts. Entry points that have nothing to do here say why. Hardware scheduling, which is left out unless TOY_HARDWARE_QUEUES is defined, is
+ * in toy_queues.c.
  */
 #define INITGUID
 #include <ntddk.h>
@@ -191,6 +192,10 @@ static NTSTATUS query_device_descriptor(PVOID context, ULONG child, DXGK_DEVICE_
     return STATUS_NOT_SUPPORTED;
 }
 
+#ifdef TOY_HARDWARE_QUEUES
+#include "toy_queues.c"
+#endif
+
 /* ---- What the adapter can do ---- */
 
 static VOID driver_caps(DXGK_DRIVERCAPS *caps)
@@ -291,6 +296,11 @@ static NTSTATUS get_node_metadata(HANDLE handle, UINT node, DXGK_NODEMETADATA *m
     metadata->FriendlyName[1] = 'o';
     metadata->FriendlyName[2] = 'y';
     metadata->GpuMmuSupported = TRUE;
+#ifdef TOY_HARDWARE_QUEUES
+    metadata->Flags.ContextSchedulingSupported = 1;
+    metadata->Flags.RingBufferFenceRelease = 1;
+    metadata->Flags.MaxInFlightHwQueueBuffers = 8;
+#endif
     return STATUS_SUCCESS;
 }
 
@@ -496,6 +506,7 @@ static SIZE_T get_root_page_table_size(HANDLE handle, DXGKARG_GETROOTPAGETABLESI
     return PAGE_SIZE;
 }
 
+/* Of a context, or of a hardware context, which begins with one. */
 static VOID set_root_page_table(HANDLE handle, const DXGKARG_SETROOTPAGETABLE *args)
 {
     UNREFERENCED_PARAMETER(handle);
@@ -562,6 +573,10 @@ static BOOLEAN interrupt_routine(PVOID context, ULONG message)
             data.InterruptType = DXGK_INTERRUPT_DMA_PREEMPTED;
             data.DmaPreempted.PreemptionFenceId = number;
             data.DmaPreempted.LastCompletedFenceId = read_register(adapter, TOY_COMPLETED);
+#ifdef TOY_HARDWARE_QUEUES
+        } else if (report_of_queues(adapter, kind, number, &data)) {
+            ; /* that is all of it */
+#endif
         } else {
             fault_of(adapter, number, &data);
         }
@@ -608,12 +623,13 @@ static NTSTATUS reset_engine(HANDLE handle, DXGKARG_RESETENGINE *args)
 static NTSTATUS reset_from_timeout(HANDLE handle)
 {
     write_register(handle, TOY_RESET, 1);
+    write_register(handle, TOY_STOP, 1);
     return STATUS_SUCCESS;
 }
 
 static NTSTATUS restart_from_timeout(HANDLE handle)
 {
-    UNREFERENCED_PARAMETER(handle);
+    write_register(handle, TOY_GO, 1);
     return STATUS_SUCCESS;
 }
 
@@ -755,6 +771,9 @@ NTSTATUS DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath)
     data.DxgkDdiNotifyAcpiEvent = notify_acpi_event;
     data.DxgkDdiQueryInterface = query_interface;
     data.DxgkDdiControlEtwLogging = control_etw_logging;
+#endif
+#ifdef TOY_HARDWARE_QUEUES
+    register_queues(&data);
 #endif
     return DxgkInitialize(DriverObject, RegistryPath, &data);
 }

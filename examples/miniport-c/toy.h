@@ -20,12 +20,26 @@
 #define TOY_RESET 0x20          /* written: stops, forgets everything; reads the number of what was stopped last, 0 if nothing was */
 #define TOY_REPORT 0x24         /* kind of the first report, 0 without one */
 #define TOY_REPORT_NUMBER 0x28  /* its number */
-#define TOY_REPORT_LOW 0x2c     /* its address, of a page fault */
+#define TOY_REPORT_LOW 0x2c     /* its address */
 #define TOY_REPORT_HIGH 0x30
 #define TOY_REPORT_TAKE 0x34    /* written: drops the first report */
 #define TOY_COMPLETED 0x38      /* number of the commands completed last */
 #define TOY_BUSY 0x3c           /* 1 while commands run or wait */
 #define TOY_REGISTERS 0x1000
+
+/* Hardware queues: the toy takes the commands of a hardware context in their order, and those of several contexts in turn. */
+#define TOY_FENCE_LOW 0x40      /* GPU virtual address of the progress fence */
+#define TOY_FENCE_HIGH 0x44
+#define TOY_VALUE_LOW 0x48      /* its value when the commands are done; the value that SUSPEND reports */
+#define TOY_VALUE_HIGH 0x4c
+#define TOY_SUBMIT_QUEUE 0x50   /* written: queues the commands to the hardware context of this number, which is not 0 */
+#define TOY_SUSPEND 0x54        /* written: the context of this number begins no commands any more, which is reported when none of them runs */
+#define TOY_RESUME 0x58         /* written: it begins commands again */
+#define TOY_FORGET 0x5c         /* written: forgets the context of this number with everything of it */
+#define TOY_STOP 0x60           /* written: ends commands that do not end, forgets those of their context and begins none; reads its number, 0 if nothing hung */
+#define TOY_GO 0x64             /* written: begins commands again after STOP */
+#define TOY_HUNG 0x68           /* number of the context whose commands do not end, 0 without one */
+#define TOY_CONTEXTS 256        /* numbers are 1 to this */
 
 #define TOY_ID_VALUE 0x31594f54
 
@@ -33,6 +47,9 @@
 #define TOY_REPORT_COMPLETED 1
 #define TOY_REPORT_PREEMPTED 2
 #define TOY_REPORT_FAULT 3
+#define TOY_REPORT_PROGRESS 4     /* of a hardware context: a progress fence has a new value */
+#define TOY_REPORT_QUEUE_FAULT 5  /* of a hardware context: a page fault */
+#define TOY_REPORT_SUSPENDED 6    /* of a hardware context: it has left the engine; the address is the value of SUSPEND */
 
 /* BAR2: memory. */
 #define TOY_MEMORY 0x800000

@@ -54,9 +54,10 @@ class Toy:
             os.close(self.trigger)
 
     def reset(self):
-        self.registers = dict.fromkeys(range(0, 0x40, 4), 0)
+        self.registers = dict.fromkeys(range(0, 0x80, 4), 0)
         self.registers[TOY_ID] = TOY_ID_VALUE
         self.queue, self.reports, self.hung = [], [], None
+        self.hardware, self.suspended, self.hung_context, self.stands = [], set(), 0, False
 
     def bar_mask(self, offset):
         """What of a word of configuration space can be written."""
@@ -74,7 +75,8 @@ class Toy:
         first = self.reports[0] if self.reports else (0, 0, 0)
         special = {
             TOY_REPORT: first[0], TOY_REPORT_NUMBER: first[1], TOY_REPORT_LOW: first[2] & 0xFFFFFFFF,
-            TOY_REPORT_HIGH: first[2] >> 32, TOY_BUSY: int(self.hung is not None),
+            TOY_REPORT_HIGH: first[2] >> 32, TOY_BUSY: int(self.hung is not None or self.hung_context != 0),
+            TOY_HUNG: self.hung_context,
         }
         return special.get(offset, self.registers.get(offset, 0))
 
@@ -91,12 +93,46 @@ class Toy:
                 self.report(TOY_REPORT_PREEMPTED, value)
         elif offset == TOY_RESET:
             stopped = max([number for number, *_ in self.queue] + [self.hung or 0])
-            self.queue, self.reports, self.hung = [], [], None
+            self.queue, self.hung = [], None
+            self.reports = [report for report in self.reports if report[0] >= TOY_REPORT_PROGRESS]
             self.registers[TOY_RESET] = stopped
         elif offset == TOY_REPORT_TAKE:
             del self.reports[:1]
-        elif offset in (TOY_ADDRESS_LOW, TOY_ADDRESS_HIGH, TOY_SIZE, TOY_ROOT_LOW, TOY_ROOT_HIGH):
+        elif offset in (TOY_ADDRESS_LOW, TOY_ADDRESS_HIGH, TOY_SIZE, TOY_ROOT_LOW, TOY_ROOT_HIGH,
+                        TOY_FENCE_LOW, TOY_FENCE_HIGH, TOY_VALUE_LOW, TOY_VALUE_HIGH):
             self.registers[offset] = value
+        else:
+            self.queues_write(offset, value)
+            self.work_of_queues()
+
+    def queues_write(self, offset, value):
+        word = self.registers
+        if offset == TOY_SUBMIT_QUEUE:
+            pairs = ((TOY_ROOT_LOW, TOY_ROOT_HIGH), (TOY_ADDRESS_LOW, TOY_ADDRESS_HIGH), (TOY_FENCE_LOW, TOY_FENCE_HIGH),
+                     (TOY_VALUE_LOW, TOY_VALUE_HIGH))
+            self.hardware.append((value, word[TOY_SIZE], *(word[low] | word[high] << 32 for low, high in pairs)))
+        elif offset == TOY_SUSPEND:
+            self.suspended.add(value)
+            if self.hung_context != value:
+                self.report(TOY_REPORT_SUSPENDED, value, word[TOY_VALUE_LOW] | word[TOY_VALUE_HIGH] << 32)
+        elif offset == TOY_RESUME:
+            self.suspended.discard(value)
+        elif offset == TOY_FORGET:
+            self.forget(value)
+            self.suspended.discard(value)
+            of_context = ((TOY_REPORT_QUEUE_FAULT, value), (TOY_REPORT_SUSPENDED, value))
+            self.reports = [report for report in self.reports if report[:2] not in of_context]
+        elif offset == TOY_STOP:
+            word[TOY_STOP] = self.hung_context
+            self.forget(self.hung_context)
+            self.stands = True
+        elif offset == TOY_GO:
+            self.stands = False
+
+    def forget(self, context):
+        self.hardware = [work for work in self.hardware if work[0] != context]
+        if self.hung_context == context:
+            self.hung_context = 0
 
     def report(self, kind, number, address=0):
         self.reports.append((kind, number, address))
@@ -120,6 +156,27 @@ class Toy:
                 continue
             self.registers[TOY_COMPLETED] = number
             self.report(TOY_REPORT_COMPLETED, number)
+
+    def work_of_queues(self):
+        while not self.stands and not self.hung_context:
+            work = next((work for work in self.hardware if work[0] not in self.suspended), None)
+            if work is None:
+                return
+            self.hardware.remove(work)
+            context, size, root, address, fence, value = work
+            try:
+                for at in range(address, address + size, 32):
+                    operation, word, to, source, count = struct.unpack("<IIQQQ", self.load(root, at, 32))
+                    if operation == TOY_HANG:
+                        self.hung_context = context
+                        return
+                    self.execute(root, operation, word, to, source, count)
+                self.store(root, fence, struct.pack("<Q", value))
+            except Fault as fault:
+                self.forget(context)
+                self.report(TOY_REPORT_QUEUE_FAULT, context, fault.args[0])
+                continue
+            self.report(TOY_REPORT_PROGRESS, context)
 
     def execute(self, root, operation, value, to, source, count):
         if operation == TOY_STORE:

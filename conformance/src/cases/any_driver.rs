@@ -57,7 +57,7 @@ cases! { neutral "AnyDriver";
 /// The first version with GPU virtual addresses. [d3dkmthk: D3DKMT_DRIVERVERSION]
 const WDDM_2_0: u32 = 2000;
 /// Packets of a context that a case submits without a wait in between.
-const QUEUED: u32 = 16;
+pub const QUEUED: u32 = 16;
 /// Bytes of the memory for the commands of a context.
 const COMMANDS: u64 = 64 << 10;
 /// Bytes of the memory that most cases work with.
@@ -199,17 +199,23 @@ impl Lab {
     #[cfg(feature = "inside")]
     pub fn leave_work(&self, worker: &mut Worker, memory: Memory) -> Result<(), Failure> {
         for pattern in 1..QUEUED {
-            let commands = self.opaque.fill(Values { size: memory.size, target: memory.address, pattern });
+            let commands =
+                self.opaque.fill(Values { size: memory.size, target: memory.address, pattern, ..Values::default() });
             self.submit(worker, &commands)?;
         }
         let never = self.rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
         granted(self.rig.context_wait(worker.context, &[(never.handle, 1)]), "the wait of a context")?;
-        let commands = self.opaque.fill(Values { size: memory.size, target: memory.address, pattern: QUEUED });
+        let commands = self.opaque.fill(Values {
+            size: memory.size,
+            target: memory.address,
+            pattern: QUEUED,
+            ..Values::default()
+        });
         self.submit(worker, &commands)
     }
 
     /// Bytes of the memory that the GPU has of its own, or that it has for both kinds if it has none.
-    fn sizes(&self) -> Result<D3DKMT_SEGMENTSIZEINFO, Failure> {
+    pub fn sizes(&self) -> Result<D3DKMT_SEGMENTSIZEINFO, Failure> {
         let mut sizes = D3DKMT_SEGMENTSIZEINFO::zeroed();
         let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_GETSEGMENTSIZE;
         granted(self.rig.kmt.ask(self.rig.adapter, kind, &mut sizes), "KMTQAITYPE_GETSEGMENTSIZE")?;
@@ -218,7 +224,7 @@ impl Lab {
 
     /// Fills part of memory with a word, and waits.
     pub fn fill(&self, worker: &mut Worker, target: u64, size: u64, pattern: u32) -> Result<(), Failure> {
-        let commands = self.opaque.fill(Values { size, target, pattern });
+        let commands = self.opaque.fill(Values { size, target, pattern, ..Values::default() });
         self.submit(worker, &commands)?;
         self.wait(worker)
     }
@@ -237,7 +243,7 @@ impl Lab {
         granted(self.rig.destroy_packet_context(worker.context), "destroying the context")
     }
 
-    fn is_active(&self) -> Result<bool, Failure> {
+    pub fn is_active(&self) -> Result<bool, Failure> {
         let state = self.rig.kmt.execution_state(self.rig.device)?;
         Ok(state == D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE)
     }
@@ -403,7 +409,8 @@ fn in_order(case: &Case) -> Result<(), Failure> {
         for packet in 0..QUEUED {
             for (half, worker) in (0..).zip(&mut workers) {
                 let (target, size) = (memory.address + half_of(half), u64::from(QUEUED - packet) * STEP);
-                let commands = lab.opaque.fill(Values { size, target, pattern: pattern(half, packet) });
+                let commands =
+                    lab.opaque.fill(Values { size, target, pattern: pattern(half, packet), ..Values::default() });
                 lab.submit(worker, &commands)?;
             }
         }
@@ -431,7 +438,8 @@ fn waits(case: &Case) -> Result<(), Failure> {
     let (mut held, mut other) = (lab.worker()?, lab.worker()?);
     for round in 1..=10_u32 {
         granted(lab.rig.context_wait(held.context, &[(gate.handle, round.into())]), "the wait of a context")?;
-        let commands = lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: round });
+        let commands =
+            lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: round, ..Values::default() });
         lab.submit(&mut held, &commands)?;
         lab.fill(&mut other, memory.address, SIZE, 0x7700)?;
         holds(&view, 0, SIZE, 0x7700, "memory while the packet waits")?;
@@ -566,7 +574,7 @@ fn fault(case: &Case) -> Result<(), Failure> {
     let memory = lab.memory(SIZE, false)?;
     let commands = || {
         granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
-        Ok(lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1 }))
+        Ok(lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1, ..Values::default() }))
     };
     costs_its_device(&lab, &other, commands, || Ok(()))
 }

@@ -92,7 +92,7 @@ fn read_only(case: &Case) -> Result<(), Failure> {
             let mut request = lab.rig.map_request(memory.handle, SIZE);
             request.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new();
             let target = lab.rig.map(request)?;
-            Ok(lab.opaque.fill(Values { size: SIZE, target, pattern: 0x2222_2222 }))
+            Ok(lab.opaque.fill(Values { size: SIZE, target, pattern: 0x2222_2222, ..Values::default() }))
         };
         let unchanged = || holds(&view, 0, SIZE, 0x1111_1111, "memory without the right to write");
         costs_its_device(&lab, &other, commands, unchanged)?;
@@ -115,10 +115,11 @@ fn priorities(case: &Case) -> Result<(), Failure> {
         for packet in 1..=8_u32 {
             // Each packet fills one step less than the one before: a step shows which was the last to fill it.
             let size = SIZE - u64::from(packet - 1) * STEP;
-            let commands = lab.opaque.fill(Values { size, target: memory.address, pattern: word(packet) });
+            let commands =
+                lab.opaque.fill(Values { size, target: memory.address, pattern: word(packet), ..Values::default() });
             lab.submit(&mut low, &commands)?;
             let target = memory.address + SIZE;
-            let commands = lab.opaque.fill(Values { size, target, pattern: !word(packet) });
+            let commands = lab.opaque.fill(Values { size, target, pattern: !word(packet), ..Values::default() });
             lab.submit(&mut high, &commands)?;
         }
         lab.wait(&high)?;

@@ -7,6 +7,8 @@ pub mod adapter_info;
 pub mod adapter_registry;
 pub mod any_driver;
 pub mod any_driver_access;
+pub mod any_driver_queue;
+pub mod any_driver_user;
 pub mod budget;
 pub mod caps;
 pub mod coherency;
@@ -120,4 +122,6 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     testing::CASES,
     any_driver::CASES,
     any_driver_access::CASES,
+    any_driver_queue::CASES,
+    any_driver_user::CASES,
 ];

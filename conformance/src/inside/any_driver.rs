@@ -25,6 +25,18 @@ cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the ada
     "AnyDriver.LowMemoryIsAnErrorAndNothingElse" on Boot::Fresh, "low-resources-simulation":
         "Allocations of the driver that fail at random while it starts, works and stops make its functions fail for want of memory; it works when memory is there again."
         => low_resources;
+    "AnyDriver.HardwareQueuesSurviveD3" needs HardwareScheduling on Boot::Fresh, "set_power_state":
+        "Hardware queues are there when the adapter was in D3 and has come back to D0: progress stands where it stood, and what is submitted brings the adapter back and is done."
+        => queues_in_d3;
+    "AnyDriver.ProcessesEndWithHardwareQueuesBusy" needs HardwareScheduling on Boot::Fresh, "dxgkddi_destroyhwqueue":
+        "Processes that end while their hardware queues work and wait leave nothing behind, and those after them work."
+        => queue_exits;
+    "AnyDriver.SurpriseRemovalEndsHardwareQueues" needs HardwareScheduling on Boot::Fresh, "dxgkddi_notify_surprise_removal":
+        "When plug and play finds the function gone while hardware queues work and wait, their device ends as lost and no queue is made any more; the function that is found next starts and works."
+        => queue_surprise;
+    "AnyDriver.LowMemoryIsAnErrorOfHardwareQueuesToo" needs HardwareScheduling on Boot::Fresh, "low-resources-simulation":
+        "Allocations of the driver that fail at random make hardware contexts and hardware queues fail for want of memory, and nothing else; they work when memory is there again."
+        => queue_low_resources;
 }
 
 /// What is told for want of memory: its statuses, and of linked adapters that a device of their chain has not started.
@@ -33,13 +45,29 @@ const NO_MEMORY: [&str; 3] = ["STATUS_NO_MEMORY", "STATUS_INSUFFICIENT_RESOURCES
 const LOW_ROUNDS: u64 = 24;
 const ONE_IN: [u32; 3] = [4, 12, 40];
 
-fn in_new_process(case: &Case<'_>) -> Result<(), Failure> {
-    case.in_other_process(|system| Lab::new(crate::rig::Rig::open(system.luid())?)?.work())
+/// What a program does on the adapter, and what work it leaves under way.
+#[derive(Clone, Copy)]
+struct Use {
+    work: fn(&Lab) -> Result<(), Failure>,
+    leave: fn(&Lab) -> Result<(), Failure>,
+}
+
+const PACKETS: Use = Use { work: Lab::work, leave: leave_packets };
+const QUEUES: Use = Use { work: Lab::queue_work, leave: Lab::leave_queue_work };
+
+fn leave_packets(lab: &Lab) -> Result<(), Failure> {
+    let memory = lab.memory(1 << 20, false)?;
+    let mut worker = lab.worker()?;
+    lab.leave_work(&mut worker, memory)
+}
+
+fn in_new_process(case: &Case<'_>, work: fn(&Lab) -> Result<(), Failure>) -> Result<(), Failure> {
+    case.in_other_process(|system| work(&Lab::new(crate::rig::Rig::open(system.luid())?)?))
 }
 
 fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
     for round in 0..4 {
-        in_new_process(case)?;
+        in_new_process(case, Lab::work)?;
         if round % 2 == 0 {
             case.system.stop()?;
         } else {
@@ -47,7 +75,15 @@ fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
         }
         case.system.start()?;
     }
-    in_new_process(case)
+    in_new_process(case, Lab::work)
+}
+
+fn power_down(case: &Case<'_>) -> Result<(), Failure> {
+    let machine = case.system.machine();
+    let down = machine.power_down(case.system.luid());
+    down.map_err(|error| Failure::new(format!("the way to D3: {error}")))?;
+    ensure!(machine.is_powered_down(case.system.luid()), "the device is not in D3");
+    Ok(())
 }
 
 fn power(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -57,10 +93,7 @@ fn power(case: &mut Case<'_>) -> Result<(), Failure> {
     let memory = lab.memory(SIZE, false)?;
     for round in 1..=3 {
         lab.fill(&mut worker, memory.address, SIZE, round)?;
-        let machine = case.system.machine();
-        let down = machine.power_down(case.system.luid());
-        down.map_err(|error| Failure::new(format!("the way to D3: {error}")))?;
-        ensure!(machine.is_powered_down(case.system.luid()), "the device is not in D3");
+        power_down(case)?;
         holds(&lab.rig.view(memory)?, 0, SIZE, round, "memory while the device is in D3")?;
         lab.work()?;
         holds(&lab.rig.view(memory)?, 0, SIZE, round, "memory after D3")?;
@@ -68,20 +101,61 @@ fn power(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+fn queues_in_d3(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let lab = Lab::new(case.rig()?)?;
+    let memory = lab.memory(SIZE, false)?;
+    let view = lab.rig.view(memory)?;
+    let mut queues = lab.scheduled()?.into_iter().map(|node| lab.queue(node)).collect::<Result<Vec<_>, Failure>>()?;
+    for round in 1..=3 {
+        for (number, queue) in (0..).zip(&mut queues) {
+            let word = |submission: u32| round << 16 | number << 8 | submission;
+            lab.queue_fill(queue, memory.address, SIZE, word(1))?;
+            lab.queue_wait_for(queue)?;
+            power_down(case)?;
+            ensure_eq!(
+                queue.progress.load(),
+                queue.submitted,
+                "progress of a hardware queue while the device is in D3"
+            );
+            holds(&view, 0, SIZE, word(1), "memory while the device is in D3")?;
+            lab.queue_fill(queue, memory.address, SIZE, word(2))?;
+            ensure!(!case.system.machine().is_powered_down(case.system.luid()), "a submission left the device in D3");
+            lab.queue_wait_for(queue)?;
+            holds(&view, 0, SIZE, word(2), "memory that a hardware queue filled after D3")?;
+        }
+    }
+    lab.queue_work()
+}
+
 fn exits(case: &mut Case<'_>) -> Result<(), Failure> {
-    for _ in 0..20 {
+    ends_of(case, 20, PACKETS)
+}
+
+fn queue_exits(case: &mut Case<'_>) -> Result<(), Failure> {
+    ends_of(case, 6, QUEUES)
+}
+
+fn ends_of(case: &Case<'_>, processes: u32, of: Use) -> Result<(), Failure> {
+    for _ in 0..processes {
         case.in_other_process(|system| {
             let lab = Lab::new(crate::rig::Rig::open(system.luid())?)?;
-            let memory = lab.memory(1 << 20, false)?;
-            lab.work()?;
-            let mut worker = lab.worker()?;
-            lab.leave_work(&mut worker, memory)
+            (of.work)(&lab)?;
+            (of.leave)(&lab)
         })?;
     }
-    in_new_process(case)
+    in_new_process(case, of.work)
 }
 
 fn surprise(case: &mut Case<'_>) -> Result<(), Failure> {
+    surprises(case, PACKETS)
+}
+
+fn queue_surprise(case: &mut Case<'_>) -> Result<(), Failure> {
+    surprises(case, QUEUES)
+}
+
+fn surprises(case: &mut Case<'_>, of: Use) -> Result<(), Failure> {
     for _ in 0..3 {
         let lab = Lab::new(case.rig()?)?;
         let caps = lab.rig.kmt.query_word(lab.rig.adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_2_0_CAPS);
@@ -89,16 +163,14 @@ fn surprise(case: &mut Case<'_>) -> Result<(), Failure> {
         if !D3DKMT_WDDM_2_0_CAPS::from_bits(caps).SupportSurpriseRemoval() {
             return Err(Failure::NotApplicable("the driver does not claim SupportSurpriseRemoval".to_owned()));
         }
-        let memory = lab.memory(64 << 10, false)?;
-        let mut worker = lab.worker()?;
-        lab.leave_work(&mut worker, memory)?;
+        (of.leave)(&lab)?;
         case.system.notice_reset(0)?;
         let state = lab.rig.kmt.execution_state(lab.rig.device)?;
         ensure_eq!(state, D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED, "state of the device");
-        ensure!(lab.worker().is_err(), "a context was made on an adapter that is gone");
+        ensure!((of.work)(&lab).is_err(), "there was work on an adapter that is gone");
         granted(lab.rig.destroy(), "destroying the device")?;
         case.system.start()?;
-        in_new_process(case)?;
+        in_new_process(case, of.work)?;
     }
     Ok(())
 }
@@ -133,9 +205,17 @@ fn for_want_of_memory(what: &str, outcome: Result<(), String>) -> Result<(), Fai
 }
 
 fn low_resources(case: &mut Case<'_>) -> Result<(), Failure> {
-    in_new_process(case)?;
+    scarce(case, LOW_ROUNDS, Lab::work)
+}
+
+fn queue_low_resources(case: &mut Case<'_>) -> Result<(), Failure> {
+    scarce(case, LOW_ROUNDS / 2, Lab::queue_work)
+}
+
+fn scarce(case: &mut Case<'_>, rounds: u64, work: fn(&Lab) -> Result<(), Failure>) -> Result<(), Failure> {
+    in_new_process(case, work)?;
     let mut failed = 0;
-    for (seed, one_in) in (0..LOW_ROUNDS).zip(ONE_IN.into_iter().cycle()) {
+    for (seed, one_in) in (0..rounds).zip(ONE_IN.into_iter().cycle()) {
         // Stopped and started in low memory every other round.
         let restarts = seed % 2 == 0;
         simulate(case, Some(LowResources { one_in, seed }))?;
@@ -146,12 +226,12 @@ fn low_resources(case: &mut Case<'_>) -> Result<(), Failure> {
         let is_started = started.is_ok();
         for_want_of_memory("a start", started.map_err(|error| error.to_string()))?;
         if is_started {
-            for_want_of_memory("work", in_new_process(case).map_err(|failure| failure.to_string()))?;
+            for_want_of_memory("work", in_new_process(case, work).map_err(|failure| failure.to_string()))?;
         }
         failed += simulate(case, None)?;
         case.system.start()?;
-        in_new_process(case)?;
+        in_new_process(case, work)?;
     }
-    ensure!(failed != 0, "the driver allocates nothing in {LOW_ROUNDS} rounds");
+    ensure!(failed != 0, "the driver allocates nothing in {rounds} rounds");
     Ok(())
 }

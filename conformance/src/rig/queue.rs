@@ -82,10 +82,19 @@ fn not_connected(status: NTSTATUS) -> Failure {
 impl Rig {
     /// Creates a hardware context.
     pub fn context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        self.context_of(node, &mut [])
+    }
+
+    /// The same with private data.
+    pub fn context_of(&self, node: u32, private: &mut [u8]) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut arguments = D3DKMT_CREATEHWCONTEXT::zeroed();
         arguments.hDevice = self.device;
         arguments.NodeOrdinal = node;
         arguments.EngineAffinity = self.affinity();
+        if !private.is_empty() {
+            arguments.pPrivateDriverData = private.as_mut_ptr().cast();
+            arguments.PrivateDriverDataSize = private.len() as u32;
+        }
         self.kmt.call(self.kmt.table().D3DKMTCreateHwContext, &mut arguments).ok()?;
         Ok(arguments.hHwContext)
     }
@@ -143,18 +152,32 @@ impl Rig {
     ) -> Result<CreatedDoorbell, NTSTATUS> {
         let asked = DoorbellData { ring: ring.address, control: control.address }.to_bytes();
         let mut data = asked;
+        let arguments = self.doorbell_of(queue, [ring, control], flags, &mut data)?;
+        // Data that came back as it was is no answer: the doorbell is the queue's own.
+        let number = if data == asked { 0 } else { DoorbellAnswer::from_bytes(&data).queue };
+        Ok(CreatedDoorbell { arguments, number })
+    }
+
+    /// Creates a doorbell for a ring and its control with this private data, whatever the driver; what the thunk answered.
+    pub fn doorbell_of(
+        &self,
+        queue: D3DKMT_HANDLE,
+        [ring, control]: [Memory; 2],
+        flags: D3DKMT_CREATE_DOORBELL_FLAGS,
+        private: &mut [u8],
+    ) -> Result<D3DKMT_CREATE_DOORBELL, NTSTATUS> {
         let mut arguments = D3DKMT_CREATE_DOORBELL::zeroed();
         arguments.hHwQueue = queue;
         arguments.hRingBuffer = ring.handle;
         arguments.hRingBufferControl = control.handle;
-        arguments.PrivateDriverData = data.as_mut_ptr().cast();
-        arguments.PrivateDriverDataSize = data.len() as u32;
+        if !private.is_empty() {
+            arguments.PrivateDriverData = private.as_mut_ptr().cast();
+            arguments.PrivateDriverDataSize = private.len() as u32;
+        }
         arguments.Flags = flags;
         self.kmt.call(self.kmt.table().D3DKMTCreateDoorbell, &mut arguments).ok()?;
         arguments.PrivateDriverData = std::ptr::null_mut();
-        // Data that came back as it was is no answer: the doorbell is the queue's own.
-        let number = if data == asked { 0 } else { DoorbellAnswer::from_bytes(&data).queue };
-        Ok(CreatedDoorbell { arguments, number })
+        Ok(arguments)
     }
 
     /// A queue on `node` with the smallest ring, ready to be connected.

@@ -16,6 +16,7 @@ const PROMISES: &[(&str, &[&str])] = &[
     ("Reset", &["DxgkDdiResetEngine", "DxgkDdiResetHwEngine", "DxgkDdiResetFromTimeout"]),
     ("Submission.", WORK),
     ("HardwareQueue.", WORK),
+    ("AnyDriver.HardwareQueue", &["DxgkDdiSubmitCommandToHwQueue"]),
     ("Packet.", WORK),
     ("Scheduling.", WORK),
     ("Fault.", WORK),
