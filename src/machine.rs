@@ -21,7 +21,7 @@ use testbed::setup::{BusChoice, MachineOptions, System};
 
 use crate::control::{self, Desk};
 
-/// How long a machine may take to let its programs go.
+/// The time that a machine may take to let its programs go.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Options of `campanile machine`.

@@ -18,7 +18,7 @@ use crate::control::Connection;
 
 /// Longest trace, in seconds: what `campanile machine --record` keeps at most.
 const TRACE_SECONDS: u32 = 60;
-/// How long a look for the machine of a traced program waits for the next one.
+/// The interval at which the machine of a traced program is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 /// Environment variable of the Vulkan driver for programs that take no device without VK_QUEUE_GRAPHICS_BIT.
 const GRAPHICS_VARIABLE: &str = "CAMPANILE_VULKAN_GRAPHICS_BIT";

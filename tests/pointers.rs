@@ -16,7 +16,7 @@ fn bad_pointers_and_counts_of_a_served_program_are_answered_as_those_beside_its_
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(system.machine(), &observer));
         remote::client::connect(&socket, "bad pointers").expect("a machine");
-        campanile_conformance::provide(remote::thunks::thunks(), remote::thunks::further_thunks());
+        campanile_conformance::provide(remote::sending::thunks(), remote::sending::further_thunks());
         let answered = campanile_conformance::inside::bad_pointers::over_messages(system.machine(), system.luid());
         stop.stop();
         serving.join().expect("no panic").expect("it could wait");

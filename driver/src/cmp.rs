@@ -12,7 +12,7 @@ use crate::lock::SpinLock;
 use crate::mmio::{Mapping, Registers};
 use crate::refusal::{Reason, Refused, refused};
 
-/// Why a command had no effect.
+/// The reason why a command had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandError {
     /// The scheduler says why.
@@ -244,7 +244,7 @@ impl Cmp {
     }
 }
 
-/// What a refused command means to the caller of a DDI.
+/// The answer of a DDI whose scheduler command was refused.
 pub(crate) fn refused_command(error: CommandError) -> Refused {
     match error {
         CommandError::Lost

@@ -350,7 +350,7 @@ impl Gpu {
         }
     }
 
-    /// What connecting and disconnecting a doorbell needs.
+    /// The parts of the GPU with which a doorbell is connected and disconnected.
     pub(crate) fn scheduler(&self) -> Scheduler<'_> {
         Scheduler { dxgk: &self.dxgk, cmp: &self.cmp, running: &self.running }
     }
@@ -461,7 +461,7 @@ impl Gpu {
     }
 }
 
-/// What was taken while a device is being created.
+/// The resources that a device has while it is being created; dropping it gives them back.
 struct Undo<'a> {
     irql: &'a Passive,
     dxgk: Option<PoolBox<Dxgk>>,

@@ -3,7 +3,7 @@
 //! [`DriverEntry`] registers the table of [`SLOTS`]. The functions in `entry` decode arguments and call the modules below, each of which knows
 //! only those that stand below it: `reset`, `power` and `removal` stop the device and start it again; `interrupt` tells what happened;
 //! `paging` carries out what the memory manager asks for; `queue`, `fence` and `memory` are the objects of an adapter, and `adapter` has
-//! them; `gpu` is the started device, made of `node`, `doorbells`, `fence_index`, `vram` and `events`; `caps` and `feature` are what it claims.
+//! them in one table of handles, without knowing their types: each object names the adapter that it belongs to, so the adapter stands below its objects. `gpu` is the started device, made of `node`, `doorbells`, `fence_index`, `vram` and `events`; `caps` and `feature` are what it claims.
 //!
 //! Rules: the driver never panics and owns memory only through `pool`, where every allocation can fail. A function says by a token of
 //! `irql` at which level it may run. Handles are numbers that are looked up, never followed. What several levels share is atomic or behind

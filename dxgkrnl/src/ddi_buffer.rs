@@ -14,7 +14,7 @@ use nt::verifier::Verifier;
 
 /// Bytes behind each buffer that the driver must leave alone.
 const GUARD: usize = 4096;
-/// What bytes hold that a driver has not written.
+/// The value of bytes that a driver has not written.
 pub(crate) const PATTERN: u8 = 0xcc;
 static UNTOUCHED: [u8; GUARD] = [PATTERN; GUARD];
 

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use wddm_ddi::status::*;
 
-/// What identifies a descriptor and its copies on this host while any of them is open.
+/// A number that identifies a descriptor and its copies on this host while any of them is open.
 pub(crate) type DescriptorId = u64;
 
 /// The system's end.

@@ -28,7 +28,7 @@ const VECTORS: u32 = 8;
 /// Functions of an adapter.
 pub(crate) const FUNCTIONS: usize = (u64::BITS / VECTORS) as usize;
 
-/// What happened on an adapter since it was started.
+/// Counters of an adapter since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Calls of the driver's interrupt routine.
@@ -144,7 +144,7 @@ impl Interrupts {
         AtDeviceLevel { interrupts: self, line, _raised: raised }
     }
 
-    /// Whether the calling thread holds the interrupt lock.
+    /// True if the calling thread holds the interrupt lock.
     pub(crate) fn is_held_here(&self) -> bool {
         self.holder.load(Ordering::Relaxed) == thread_token()
     }

@@ -7,6 +7,10 @@
 //! recovers from timeouts; `vidsch`, the scheduler; `vidmm`, the memory manager; `fence`, the values of fences and who waits for them; `port`, the way to
 //! one driver; `interrupt`; `miniport`, its table of functions. A layer meets one above it as a trait that plug and play hands it: the memory manager the
 //! scheduler as `Scheduler`, the scheduler recovery as `Recovery`. `xtask/layers.toml` has the whole order, and locks have theirs in `rank`.
+//!
+//! The scheduler stands above the memory manager although both could be strangers: contexts, queues, fences and doorbells own memory in GPU address spaces, so
+//! the scheduler holds a dozen types of the memory manager, while the memory manager asks the scheduler for a handful of operations. A trait in the
+//! other direction would repeat the interface of the memory manager, with one implementation.
 
 #![recursion_limit = "256"]
 

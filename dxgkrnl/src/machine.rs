@@ -1,4 +1,7 @@
 //! The machine: physical memory, what is plugged in, which drivers are loaded, and plug and play.
+//!
+//! The functions of [`Machine`] stand in the files of this module, one for each subject, because all of them in one file would have several thousand lines.
+//! No other module has an `impl Machine`; `cargo xtask layers` sees to that.
 
 mod debug_names;
 mod descriptors;

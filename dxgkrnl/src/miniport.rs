@@ -176,7 +176,7 @@ impl Miniport {
         &self.driver
     }
 
-    /// How often each DDI was called on the machine.
+    /// The number of times that each DDI was called on the machine.
     pub(crate) fn calls(&self) -> &DdiCalls {
         &self.calls
     }

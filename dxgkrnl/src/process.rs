@@ -57,7 +57,7 @@ pub struct Process {
     adapters: Mutex<Vec<Arc<ProcessAdapter>>, rank::ProcessAdapters>,
     /// Threads in thunks; closed once the process exits.
     inside: Rundown,
-    /// Its user-mode side.
+    /// The user-mode side of the process.
     user: Arc<dyn UserSpace>,
     quotas: Quotas,
     /// May have its work go before that of others.
@@ -239,12 +239,12 @@ impl Process {
         self.increases_priority.store(true, Ordering::Release);
     }
 
-    /// Whether the process has the right to increase the priority of its work.
+    /// True if the process has the right to increase the priority of its work.
     pub(crate) fn may_increase_priority(&self) -> bool {
         self.increases_priority.load(Ordering::Acquire)
     }
 
-    /// How its contexts stand among those of others.
+    /// The scheduling priority class of its contexts.
     pub(crate) fn class(&self) -> D3DKMT_SCHEDULINGPRIORITYCLASS {
         self.class.get()
     }

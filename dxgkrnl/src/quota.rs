@@ -1,4 +1,4 @@
-//! How much of the host a process may have the system take for it.
+//! The limit of host resources that the system takes for one process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use nt::bugcheck::Bugcheck;
 use nt::device_object::{self, DeviceObject, Location};
 use nt::driver_call;
-use nt::ram::{PAGE_SIZE, Pages, Ram};
+use nt::page::PAGE_SIZE;
+use nt::ram::{Pages, Ram};
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
 
 use crate::miniport::{DDIS, Miniport};

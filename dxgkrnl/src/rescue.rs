@@ -1,4 +1,4 @@
-//! What the system made good although a driver or a device should have reported it.
+//! Rescues: events that the system made good although a driver or a device should have reported them.
 //!
 //! A machine that is used should outlast a lost interrupt; a test should not pass because of that. So each such place counts what it
 //! did, by name, and whoever tests a driver looks at the counts.
@@ -78,7 +78,7 @@ impl fmt::Display for Rescue {
     }
 }
 
-/// How often each kind happened on one machine.
+/// The number of times that each kind happened on one machine.
 #[derive(Debug, Default)]
 pub(crate) struct Rescues([AtomicU64; Rescue::ALL.len()]);
 

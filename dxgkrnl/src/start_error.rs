@@ -264,7 +264,7 @@ start_errors! {
     }, STATUS_DEVICE_CONFIGURATION_ERROR, FailedPostStart, "history buffer precision of node {} is {} bits; 32 to 64 are allowed", node, bits;
     /// A power component breaks a rule.
     PowerComponent {
-        /// Its number.
+        /// Number of the node.
         index: u32,
         /// The rule.
         rule: String,

@@ -1,4 +1,4 @@
-//! Whether the work of a process is taken off the engines of an adapter.
+//! True if the work of a process is taken off the engines of an adapter.
 //!
 //! The scheduler suspends and resumes processes; the memory manager asks for it, and keeps this with the address space of the process, whose
 //! tables the engines walk only while it is not suspended.
@@ -27,7 +27,7 @@ pub(crate) struct ProcessSuspension {
     pub(crate) suspended: RwLock<bool, rank::Suspended>,
     /// Contexts that are resumed with the process; `None` while it runs.
     to_resume: Mutex<Option<Vec<Weak<dyn SuspendedContext>>>, rank::ContextsToResume>,
-    /// What the process is entitled to since it was suspended last.
+    /// The time slice that the process is entitled to since it was suspended last.
     pub(crate) time_slice: Mutex<TimeSlice, rank::TimeSlice>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-/// Why a recovery began.
+/// The reason why a recovery began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TdrReason {
     /// Work made no progress for TdrDelay, and its context did not leave the engine in another TdrDelay.
@@ -63,9 +63,9 @@ pub enum TdrOutcome {
 /// Effect of a timeout on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TdrFate {
-    /// Its context caused the timeout.
+    /// A context of the device caused the timeout.
     Guilty,
-    /// Its context lost its state though another one caused the timeout.
+    /// A context of the device lost its state, though another one caused the timeout.
     Collateral,
     /// It goes on.
     Innocent,
@@ -97,9 +97,9 @@ impl fmt::Display for TdrKind {
 pub struct TdrQueue {
     /// The process it belongs to.
     pub process: String,
-    /// Its handle in the process.
+    /// Handle of the device in its process.
     pub handle: D3DKMT_HANDLE,
-    /// Its node.
+    /// Node ordinal.
     pub node: u32,
     /// The kind of queue.
     pub kind: TdrKind,

@@ -73,12 +73,12 @@ pub enum TraceKind {
     },
     /// An allocation came to the memory that it prefers.
     Resident {
-        /// Its size.
+        /// Size of the allocation in bytes.
         bytes: u64,
     },
     /// An allocation had to leave its segment.
     Evicted {
-        /// Its size.
+        /// Size of the allocation in bytes.
         bytes: u64,
     },
     /// User mode sees a physical doorbell.

@@ -14,7 +14,7 @@ use campanile_conformance::{About, Failure};
 
 /// Time beside a case's own limit that its process has to start and end.
 const AROUND: Duration = Duration::from_secs(30);
-/// How often the end of the process is looked for.
+/// The interval at which the end of the process is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Bytes of standard error that go into a report.
 const TOLD: usize = 2000;

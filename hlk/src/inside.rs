@@ -23,7 +23,7 @@ impl Inside {
         About { name, area, page, requirement, needs: [&[], &[], &[]], holds: &[] }
     }
 
-    /// Why it does not run here.
+    /// The reason why it does not run here.
     pub fn why(&self) -> String {
         let reason = if self.reason.is_empty() { "it looks behind the thunks" } else { self.reason };
         let machine = if self.brings_machine { ", on a machine of its own kind" } else { "" };

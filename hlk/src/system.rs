@@ -34,7 +34,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// Why no case can run.
+/// The reason why no case can run.
 #[derive(Debug)]
 #[allow(dead_code)] // each system lacks something else
 pub(crate) enum Missing {
@@ -104,7 +104,7 @@ mod os {
     /// Takes the thunks of the machine that is served at a socket for the cases, and finds the first adapter of this driver.
     pub(crate) fn find_at(machine: &Path) -> Result<Found, Missing> {
         remote::client::connect(machine, "hlk").map_err(|error| Missing::Machine(error.to_string()))?;
-        campanile_conformance::provide(remote::thunks::thunks(), remote::thunks::further_thunks());
+        campanile_conformance::provide(remote::sending::thunks(), remote::sending::further_thunks());
         first(Vec::new())
     }
 }

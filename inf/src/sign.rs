@@ -23,7 +23,7 @@ const SUBJECT: &str = "Campanile test certificate";
 /// How long before it is made the certificate becomes valid. Clocks of test machines are hours behind: those of other time zones that were never set, and
 /// those of guests that take local time for UTC.
 const BEFORE: Duration = Duration::days(2);
-/// How long after it was made the certificate stays valid.
+/// The time for which the certificate is valid after it was made.
 const AFTER: Duration = Duration::days(730);
 /// What `openssl ca` wants to know of the authority that signs: itself, with a list of one certificate.
 const AUTHORITY: &str = "[ca]

@@ -14,7 +14,7 @@ pub struct Source {
 /// The instructions of one function.
 pub type Function = Vec<Source>;
 
-/// Why functions are no program.
+/// The reason why functions are no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkError {
     /// Blocks are not nested at this instruction of this function.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 /// A page with a mark, which the kernel wipes in a child of `fork`. Null before the first call.
 static PAGE: AtomicPtr<AtomicU8> = AtomicPtr::new(null_mut());
 const MARK: u8 = 1;
+/// Bytes of a system page, the length of the mapping with the mark.
 const PAGE_SIZE: usize = 4096;
 
 /// True in the process that called this first, which is the one that boots the machine; false in its children by `fork`.

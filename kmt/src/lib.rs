@@ -28,13 +28,13 @@ trait Table: 'static {
 
 impl Table for Thunks {
     fn table() -> &'static Self {
-        if machine::is_elsewhere() { remote::thunks::thunks() } else { dxgkrnl::thunks() }
+        if machine::is_elsewhere() { remote::sending::thunks() } else { dxgkrnl::thunks() }
     }
 }
 
 impl Table for FurtherThunks {
     fn table() -> &'static Self {
-        if machine::is_elsewhere() { remote::thunks::further_thunks() } else { dxgkrnl::further_thunks() }
+        if machine::is_elsewhere() { remote::sending::further_thunks() } else { dxgkrnl::further_thunks() }
     }
 }
 

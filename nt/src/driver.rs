@@ -30,7 +30,7 @@ pub type Export = (&'static str, fn() -> usize);
 
 /// A device that drivers open by its name and send control requests to.
 pub struct ControlDevice {
-    /// Its name in the object manager's namespace.
+    /// Name of the driver in the object manager's namespace.
     pub name: &'static str,
     /// The registry key of the service that it belongs to.
     pub service: &'static str,
@@ -75,9 +75,9 @@ impl Services {
 
 /// The machine that a driver is loaded into.
 pub struct Host<'a> {
-    /// Its verifier.
+    /// The verifier of the machine.
     pub verifier: &'a Arc<Verifier>,
-    /// Its memory.
+    /// Physical memory of the machine.
     pub ram: &'a Arc<Ram>,
     /// Placement of pool blocks: in the heap, or on pages of their own.
     pub special_pool: SpecialPool,
@@ -115,7 +115,7 @@ pub trait IoSpace: Send + Sync {
     fn unmap(&self, address: usize) -> bool;
 }
 
-/// What the kernel services keep about one driver.
+/// The state that the kernel services keep of one driver.
 pub struct Driver {
     name: Arc<str>,
     services: &'static Services,
@@ -370,7 +370,7 @@ impl Driver {
         })
     }
 
-    /// Its image and pool.
+    /// The image and the pool of the driver.
     ///
     /// # Errors
     /// The process' own memory cannot be opened.

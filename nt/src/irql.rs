@@ -16,7 +16,7 @@ pub const HIGH_LEVEL: KIRQL = 15;
 thread_local! {
     /// Atomic, because the watchdog of driver calls reads the levels of other threads.
     static LEVEL: AtomicU8 = const { AtomicU8::new(PASSIVE_LEVEL) };
-    /// How often the level of the thread fell below DISPATCH_LEVEL since somebody asked for the first time.
+    /// The number of times that the level of the thread fell below DISPATCH_LEVEL since somebody asked for the first time.
     static FALLS: Arc<AtomicU64> = Arc::default();
     /// True once somebody has asked. Until then a signal handler that sets the level makes nothing.
     static FALLS_COUNT: Cell<bool> = const { Cell::new(false) };

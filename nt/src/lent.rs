@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lock::{Innermost, Mutex};
-
-const PAGE: usize = 4096;
+use crate::page::PAGE;
 
 /// Alignment of what is lent: up to seven bytes behind an odd length can be accessed.
 pub const ALIGN: usize = 8;

@@ -24,6 +24,7 @@ pub mod loader;
 pub mod lock;
 pub mod lookaside;
 mod objects;
+pub mod page;
 pub mod pci;
 pub mod pool;
 pub mod ram;

@@ -24,7 +24,7 @@ pub enum DriverImage {
         name: String,
         /// Gives the driver the kernel services; called before every load.
         bind: fn(&'static NtImports),
-        /// Its DriverEntry.
+        /// DriverEntry of the image.
         entry: PDRIVER_INITIALIZE,
     },
     /// A driver image (`.sys`).

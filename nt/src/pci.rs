@@ -122,7 +122,7 @@ impl fmt::Display for Function {
     }
 }
 
-/// What a function that left D0 is brought back to.
+/// The state to which a function that left D0 is restored.
 pub struct Sleeping {
     bars: [u32; 6],
     command: u32,

@@ -7,11 +7,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::lock::{Innermost, Mutex};
-
+use crate::page::PAGE_SIZE;
 use crate::range::RangeAllocator;
-
-/// Bytes of a page.
-pub const PAGE_SIZE: u64 = 4096;
 
 /// Physical memory. Bus addresses equal physical addresses; address 0 is never handed out.
 pub struct Ram {

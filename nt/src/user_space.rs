@@ -40,7 +40,7 @@ impl FileId {
     }
 }
 
-/// What the kernel does in the user-mode side of a process.
+/// The operations of the kernel in the user-mode side of a process.
 ///
 /// Ranges are whole pages of one reservation. A range that was reserved belongs to the kernel until it is released: user mode uses the addresses, and
 /// nobody else maps anything there.

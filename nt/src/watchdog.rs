@@ -53,7 +53,7 @@ fn stop(verifier: &Arc<Verifier>, bugcheck: &Bugcheck) {
     }
 }
 
-/// What the process still does before it ends because of a driver.
+/// Called before the process ends because of a driver, with the reason.
 static LAST_WORDS: OnceLock<fn(&str)> = OnceLock::new();
 
 /// Registers `words`, which is called with the reason, on a thread of its own, before the process ends because a call into a driver does

@@ -6,11 +6,13 @@
 //! doorbells) the program's end maps when the machine asks for it, with a descriptor of the memory. So a submission is a store to memory that both
 //! have, and takes no message.
 //!
-//! Layers, each of which uses only those after it: the program's end ([`client`]), the thunks by number ([`thunks`]), what both ends must have declared alike (`declared`), messages and the socket that carries
-//! them ([`wire`], [`channel`]).
+//! Layers, each of which uses only those after it: the thunks as functions that send a message ([`sending`]), the program's end of the connection
+//! ([`client`]), the thunks by number ([`thunks`]), what both ends must have declared alike (`declared`), and the socket that carries messages
+//! ([`channel`]), messages as words ([`wire`]).
 
 pub mod channel;
 pub mod client;
 mod declared;
+pub mod sending;
 pub mod thunks;
 pub mod wire;

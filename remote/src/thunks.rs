@@ -1,5 +1,5 @@
 // UNSAFETY: thunks take any arguments.
-//! The thunks by number, made from the one list of them: how the machine's end calls one, and tables of functions that send a message.
+//! The thunks by number, made from the one list of them, and how the machine's end calls one.
 
 use core::ffi::c_void;
 
@@ -8,12 +8,11 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::*;
 
-use crate::client;
 use crate::declared::{hashed, with_types};
 use crate::wire::ARGUMENTS;
 
 /// An argument of a thunk, which is one word.
-trait Argument: Copy {
+pub(crate) trait Argument: Copy {
     /// Bytes of what it points at, or of the argument itself.
     const SIZE: u64;
     /// Bits of the argument.
@@ -80,8 +79,6 @@ pub struct Tables {
 
 /// A table of thunks.
 trait Table: Sized + 'static {
-    /// Functions that send a message.
-    const SENDING: Self;
     fn of(tables: &Tables) -> &'static Self;
 }
 
@@ -90,9 +87,10 @@ macro_rules! thunks_by_number {
         $(#[doc = $about:literal])*
         $table:ident { $( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ident: $ty:ty),+); )* } )* }
     )*) => {
+        /// Numbers of the thunks in a message.
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u32)]
-        enum Number { $($($($name,)*)*)* }
+        pub(crate) enum Number { $($($($name,)*)*)* }
 
         /// Names by number.
         pub const NAMES: &[&str] = &[$($($(stringify!($name),)*)*)*];
@@ -126,14 +124,6 @@ macro_rules! thunks_by_number {
 
         $(
             impl Table for $table {
-                const SENDING: Self = Self { $($($name: {
-                    #[allow(non_snake_case)]
-                    unsafe extern "win64" fn $name($($argument: $ty),+) -> NTSTATUS {
-                        client::call(Number::$name as u32, &[$($argument.to_word()),+])
-                    }
-                    $name
-                },)*)* };
-
                 fn of(tables: &Tables) -> &'static Self {
                     tables.find()
                 }
@@ -166,19 +156,6 @@ impl Find<FurtherThunks> for Tables {
     fn find(&self) -> &'static FurtherThunks {
         self.further
     }
-}
-
-static THUNKS: Thunks = <Thunks as Table>::SENDING;
-static FURTHER_THUNKS: FurtherThunks = <FurtherThunks as Table>::SENDING;
-
-/// The thunks of the machine that this program is [connected](client::connect) to; STATUS_DEVICE_REMOVED if it is to none.
-pub fn thunks() -> &'static Thunks {
-    &THUNKS
-}
-
-/// Those that the user-mode driver has no use for; as [`thunks`].
-pub fn further_thunks() -> &'static FurtherThunks {
-    &FURTHER_THUNKS
 }
 
 #[cfg(test)]

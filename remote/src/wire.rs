@@ -60,7 +60,7 @@ pub enum FromProgram {
     },
 }
 
-/// Why a machine does not serve a program.
+/// The reason why a machine does not serve a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Refusal {

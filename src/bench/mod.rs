@@ -112,7 +112,7 @@ pub struct PeerAim {
     pub peer: usize,
     /// The aim in words, for the report.
     pub aim: &'static str,
-    /// Whether our median over the peer's meets the aim.
+    /// True if our median over the peer's meets the aim.
     pub met: fn(&Ratio) -> bool,
 }
 
@@ -191,7 +191,7 @@ pub const ROWS: &[&Row] = &[
     &vulkan_rows::V6,
 ];
 
-/// Why a row could not be measured.
+/// The reason why a row could not be measured.
 #[derive(Debug)]
 pub enum BenchError {
     /// The machine could not be booted, or ended badly.

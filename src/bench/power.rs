@@ -13,7 +13,7 @@ use crate::clock::{self, Clock, Latencies, processor_time};
 use testbed::setup::{System, SystemOptions};
 use testbed::user::{Adapter, Device, Node, Queue, QueueOptions};
 
-/// How long an idle machine is watched for one sample.
+/// The time for which an idle machine is watched for one sample.
 const WATCH: Duration = Duration::from_millis(100);
 /// Until an engine that is told to sleep must have done so.
 const TIMEOUT: Duration = Duration::from_secs(10);

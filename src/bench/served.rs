@@ -157,7 +157,7 @@ struct Both {
 fn both(place: &Place<'_>, effort: Effort, idle: usize, measure: Measure) -> Result<Box<dyn Measurement>, BenchError> {
     place.served.connect()?;
     Ok(Box::new(Both {
-        outside: Side::new(&Adapter::open_by(remote::thunks::thunks())?, idle)?,
+        outside: Side::new(&Adapter::open_by(remote::sending::thunks())?, idle)?,
         // By the linked user-mode driver as outside, also where images are selected.
         inside: Side::new(&Adapter::open_by(dxgkrnl::thunks())?, idle)?,
         measure,

@@ -20,7 +20,7 @@ pub(super) struct Lavapipe {
     _instance: Instance,
 }
 
-/// Why there is no lavapipe here.
+/// The reason why there is no lavapipe here.
 #[derive(Debug)]
 pub(super) enum Absence {
     /// No libvulkan, or one that lacks entry points.

@@ -19,7 +19,7 @@ use super::recorder::Recorder;
 
 /// Longest line of a question, in bytes.
 const LINE_MAX: u64 = 4096;
-/// How long an asker may take to take an answer.
+/// The time that an asker may take to take an answer.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
 /// What is told who asks for something of an adapter that was pulled out.
 const GONE: &str = "no adapter is there; `campanile ctl plug-in` plugs one in";

@@ -43,7 +43,7 @@ pub fn machine_path(named: Option<PathBuf>) -> Result<PathBuf, String> {
     })
 }
 
-/// Why a machine did not answer.
+/// The reason why a machine did not answer.
 #[derive(Debug)]
 pub enum ControlError {
     /// Nobody is at the path, or the connection broke.

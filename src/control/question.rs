@@ -200,7 +200,7 @@ pub enum Answer {
     Done,
     /// A trace of so many bytes follows.
     Trace { bytes: u64 },
-    /// Why not.
+    /// The machine refused, for this reason.
     Refused(String),
 }
 

@@ -58,7 +58,7 @@ pub struct Field {
     pub ty: String,
 }
 
-/// Why a PDB does not tell.
+/// The reason why a PDB does not tell.
 #[derive(Debug)]
 pub enum BadTypes {
     /// It is of another build than the image.

@@ -27,7 +27,7 @@ pub(super) enum Heard {
     Signal(i32),
 }
 
-/// Why a conversation ended before its time.
+/// The reason why a conversation ended before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// Something is wrong; says what.

@@ -12,11 +12,11 @@ use super::protocol::Step;
 use campanile_conformance::report::{CaseLine, Status};
 use testbed::device::GpuHeld;
 
-/// How long what the guest's kernel does in the background may take.
+/// The time that background work of the guest's kernel may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const AREA: &str = "Qemu.Faults";
 
-/// Why a fault was not got over.
+/// The reason why a fault was not got over.
 pub(super) enum Trouble {
     /// An expectation of the case does not hold.
     Failed(String),

@@ -34,7 +34,7 @@ const D3HOT: u32 = 3;
 const EXPRESS: u32 = 0x10;
 const DEVICE_CONTROL: u16 = 8;
 const FUNCTION_LEVEL_RESET: u32 = 1 << 15;
-/// How often a function is looked at that will not answer soon.
+/// The interval at which a function is looked at that will not answer soon.
 const LOOK: Duration = Duration::from_millis(2);
 /// What is read of a function that does not answer.
 const NOBODY: u64 = u32::MAX as u64;

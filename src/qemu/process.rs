@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_parent_pro
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-/// How long a process that was asked to end may take before it is killed.
+/// The time that a process that was asked to end may take before it is killed.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How often a process is looked at that nobody tells of.
+/// The interval at which a process is looked at that nobody tells of.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A process that is killed when this is dropped, and by the system when the thread that started it is gone, however that came to pass.

@@ -202,7 +202,7 @@ pub(super) fn with_gpus<T>(
     }))
 }
 
-/// What happens while a guest runs: gives orders, and sees what comes of them.
+/// Called while a guest runs: gives it orders, and checks the results.
 pub(super) type Scenario<'a> = &'a mut dyn FnMut(&mut Guest<'_>) -> Result<(), Stop>;
 
 /// Runs a guest until the scenario is over. What is seen of it is passed to `observe` as it comes.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::guest::DEVICES;
 
-/// How long Linux may take to unplug a GPU or to set one up.
+/// The time that Linux may take to unplug a GPU or to set one up.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -39,7 +39,7 @@ pub(super) fn folder() -> PathBuf {
     std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from).join(".cache").join("campanile-qemu")
 }
 
-/// Whether this program is a QEMU that can plug in functions of vfio-user servers.
+/// True if this program is a QEMU that can plug in functions of vfio-user servers.
 fn is_usable(program: &Path) -> bool {
     // A QEMU that does not know the device ends with success too.
     let output = Command::new(program).args(["-device", "vfio-user-pci,help"]).stdin(Stdio::null()).output();

@@ -55,7 +55,7 @@ pub struct Options {
     pub machine_at: Option<PathBuf>,
 }
 
-/// Why a whole run ended early.
+/// The reason why a whole run ended early.
 #[derive(Debug)]
 pub enum RunError {
     /// The machine could not be booted, or ended badly.
@@ -229,7 +229,7 @@ fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome,
 /// Streams the files as a program of the machine that another process serves at a socket.
 fn stream_at(socket: &Path, files: &[PathBuf], options: &Options) -> Result<Outcome, RunError> {
     remote::client::connect(socket, "campanile run").map_err(|error| RunError::NoMachine(error.to_string()))?;
-    let adapter = Adapter::open_by(remote::thunks::thunks())?;
+    let adapter = Adapter::open_by(remote::sending::thunks())?;
     let streamer = Streamer::new(Pipeline::new(&adapter, None)?, files, options);
     streamer.stream(files)?.outcome(Drivers::of_machine(socket), None)
 }

@@ -28,7 +28,7 @@ fn work_is_replayed_on_the_next_machine_when_the_one_before_is_killed() {
     let machine = Machine::serve("recovery", &["--quiet"]);
     let socket = machine.socket.clone();
     remote::client::connect(&socket, "recovery").expect("a machine");
-    let adapter = Adapter::open(remote::thunks::thunks()).expect("an adapter");
+    let adapter = Adapter::open(remote::sending::thunks()).expect("an adapter");
     let mut work = Recoverable::new(&adapter, Node::Copy, RecoveryOptions::default(), make).expect("a queue");
     work.submit(|commands, target| commands.fill(target.gpu_address(), SIZE, 1)).expect("a submission");
     work.wait(None).expect("it is done");
@@ -60,7 +60,7 @@ fn a_program_goes_on_through_machines_that_are_killed_at_any_moment() {
     let kills = asked.map_or(6, |text| text.parse::<u32>().expect("CAMPANILE_MACHINE_KILLS is a number"));
     let mut machine = Machine::serve("killed-often", &["--quiet"]);
     remote::client::connect(&machine.socket, "killed-often").expect("a machine");
-    let adapter = Adapter::open(remote::thunks::thunks()).expect("an adapter");
+    let adapter = Adapter::open(remote::sending::thunks()).expect("an adapter");
     // By doorbell for good, also after many recoveries.
     let options = RecoveryOptions { kernel_after: u32::MAX, ..RecoveryOptions::default() };
     let mut work = Recoverable::new(&adapter, Node::Copy, options, make).expect("a queue");

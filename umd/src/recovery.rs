@@ -21,7 +21,7 @@ use crate::{
     thunks::invoke,
 };
 
-/// Why a device was lost.
+/// The reason why a device was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReason {
     /// Its own work made no progress, and the engine was reset.

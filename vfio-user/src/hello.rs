@@ -20,7 +20,7 @@ pub(crate) struct Limits {
     pub(crate) transfer: usize,
 }
 
-/// Why a hello is refused.
+/// The reason why a hello is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelloError {
     /// Too short, or no JSON object that ends in a zero.

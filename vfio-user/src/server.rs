@@ -13,7 +13,7 @@ use crate::event::{Event, Observer};
 use crate::session::{self, End, Function};
 use crate::wait::{Stopper, Waiter, Woken};
 
-/// Why a server cannot listen at a path.
+/// The reason why a server cannot listen at a path.
 #[derive(Debug)]
 pub enum BindError {
     /// Something other than a socket is there.

@@ -85,7 +85,7 @@ pub trait Function {
     fn reset(&self);
 }
 
-/// Why memory of a client is not taken.
+/// The reason why memory of a client is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryError {
     /// The client could make it shorter while the function uses it.
@@ -125,7 +125,7 @@ pub fn check_memory(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
     }
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The client has closed its end.

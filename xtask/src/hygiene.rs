@@ -26,7 +26,7 @@ fn sources(root: &Path) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Whether `line` names an absolute path below one of the folders where people and build machines work.
+/// True if `line` names an absolute path below one of the folders where people and build machines work.
 fn names_a_machine(line: &str) -> bool {
     ["work", "root", "farm", "opt"].iter().any(|folder| {
         let path = format!("/{folder}/");

@@ -364,7 +364,7 @@ fn fetch_actionlint(folder: &Path) -> Result<(), String> {
     fs::remove_dir_all(&downloads).map_err(said)
 }
 
-/// Whether a system has the Vulkan loader and lavapipe's entry in the loader's list of drivers.
+/// True if a system has the Vulkan loader and lavapipe's entry in the loader's list of drivers.
 fn has_lavapipe(root: &Path) -> bool {
     let driver = ["usr/share/vulkan/icd.d", "usr/local/share/vulkan/icd.d", "etc/vulkan/icd.d"]
         .iter()

@@ -25,7 +25,7 @@ cases! { thunks "Doorbell", needs HardwareScheduling;
 }
 
 const WRONG_ADDRESS: &[NTSTATUS] = &[STATUS_INVALID_PARAMETER];
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 
 fn at(memory: Memory, address: u64) -> Memory {
     Memory { address, ..memory }

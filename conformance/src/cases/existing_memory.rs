@@ -34,7 +34,7 @@ cases! { thunks "Memory";
 }
 
 const SIZE: usize = 128 << 10;
-const PAGE: usize = 4096;
+const PAGE: usize = campanile_hw::queue::SYSTEM_PAGE_SIZE as usize;
 
 /// Memory of the program that begins at a page.
 struct Own(NonNull<u8>);

@@ -192,7 +192,7 @@ fn bad_packets(case: &Case) -> Result<(), Failure> {
 }
 
 fn bad_ring_entries(case: &Case) -> Result<(), Failure> {
-    const PAGE: u64 = 4096;
+    const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
     let good = RingEntry { commands: 0, size: 16, flags: 0, tag: 0, root: 0 };

@@ -37,7 +37,7 @@ cases! { thunks "GpuAddress";
         => free_of_nothing;
 }
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 
 pub const SIZE: u64 = 16 * PAGE;
 

@@ -61,7 +61,7 @@ cases! { thunks "GpuUpdate", needs HardwareScheduling;
         => late;
 }
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 /// Bytes of a region: a unit of reservations.
 const REGION: u64 = 64 << 10;
 

@@ -69,7 +69,7 @@ fn shared_visible_vram(case: &Case) -> Result<(), Failure> {
 
 fn large_transfers(case: &Case) -> Result<(), Failure> {
     const LARGE: u64 = (33 << 20) + 8192;
-    const PAGE: u64 = 4096;
+    const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
     const PATTERN: u32 = 0x6b5a_4938;
     let rig = case.rig()?;
     let source = rig.memory(LARGE, Placement::Vram)?;

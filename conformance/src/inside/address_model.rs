@@ -30,7 +30,7 @@ use testbed::setup::{System, SystemOptions};
 #[path = "address_model_update.rs"]
 mod update;
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 const UNIT: u64 = 64 << 10;
 /// Most allocations of a sequence.
 const ALLOCATIONS: usize = 6;

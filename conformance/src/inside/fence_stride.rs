@@ -32,7 +32,7 @@ fn apart_4096() -> SystemOptions {
 }
 
 fn apart(case: &mut Case<'_>) -> Result<(), Failure> {
-    const PAGE: u64 = 4096;
+    const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
     const FENCES: usize = 64;
     // Where the hardware does not care, the system takes a cache line.
     let stride = match case.system.register(FENCE_STRIDE, 4) {

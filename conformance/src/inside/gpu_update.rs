@@ -20,7 +20,7 @@ cases! { inside "GpuUpdate", needs HardwareScheduling, behind "it reads the trac
         => copies_are_in_order;
 }
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 /// Pages of a region: more than one table maps.
 const PAGES: u64 = 1024;
 

@@ -19,7 +19,7 @@ cases! { inside "GpuAddress", needs UserModeSubmission, behind "it asks the memo
         => medium_pages;
 }
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 const MEDIUM: u64 = 64 << 10;
 const LARGE: u64 = 2 << 20;
 /// Addresses that nothing else is near.

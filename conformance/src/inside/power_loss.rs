@@ -1,4 +1,4 @@
-//! D-states: everything that the device loses in D3, and that nobody misses it.
+//! D-states: the device loses its memory and its queues in D3, and programs find both again in D0.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -10,7 +10,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 use super::Rig;
 use crate::{Failure, granted};
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 
 /// System memory that is mapped for the GPU and locked for the CPU, until dropped.
 pub struct PagedMemory {

@@ -146,7 +146,7 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// Why there is no agreement.
+/// The reason why there is no agreement.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The sides differ.

@@ -31,7 +31,7 @@ pub struct Read {
     pub files: Vec<PathBuf>,
 }
 
-/// Why there are no bindings.
+/// The reason why there are no bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// libclang, which bindgen reads C with, cannot be loaded: what the loader said.

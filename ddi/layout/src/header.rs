@@ -306,7 +306,7 @@ fn change_model<'a>(model: &mut Option<&'a str>, now: Option<&'a str>, text: &mu
     *model = now;
 }
 
-/// Whether all members of a named type lie at its start.
+/// True if all members of a named type lie at its start.
 fn is_union(fields: &[Member], of: &TypeFacts) -> bool {
     fields.len() > 1 && fields.iter().all(|field| of.row(&field.name).is_some_and(|row| row.offset == 0))
 }

@@ -169,7 +169,7 @@ pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query:
     on_adapter(Ddi::QueryInterface, context, |_, adapter| super::feature::query_interface(adapter, arguments(query)?))
 }
 
-/// What the graphics kernel's own trace wants to hear.
+/// Turns the driver's ETW events on or off with the trace of the graphics kernel.
 pub(crate) unsafe extern "win64" fn control_etw_logging(enable: BOOLEAN, flags: u32, level: u8) {
     trace::note(&Event::LoggingSwitched { flags, enabled: enable, level });
     etw::control(enable != 0, level);

@@ -51,7 +51,7 @@ pub(crate) struct Packet {
 /// A buffer that was preempted at a WAIT after a part of it had run; the rest runs when it is submitted again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PreemptedBuffer {
-    /// Its address.
+    /// GPU virtual address of the command buffer.
     pub(crate) buffer: u64,
     /// Bytes from the start of the buffer that were executed before the preemption.
     pub(crate) executed: u32,
@@ -205,7 +205,7 @@ pub(crate) struct Node {
     unreported: AtomicBool,
     /// A fault that was not reported because of that. Until it is, the queue stays as the fault left it, so there is no second one.
     unreported_fault: DeviceLock<Option<PacketFault>>,
-    /// What the node had done when it was last looked at.
+    /// The progress of the node when it was last read.
     last_look: LastLook,
 }
 

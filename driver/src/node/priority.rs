@@ -30,7 +30,7 @@ fn whole(time: u64) -> u32 {
     u32::try_from(time / PACKET_TIME).unwrap_or(u32::MAX)
 }
 
-/// How the hardware ranks the queues of a context.
+/// The rank that the hardware gives the queues of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Priority {
     pub(crate) rank: QueueRank,

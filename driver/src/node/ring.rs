@@ -22,7 +22,7 @@ const GEOMETRY: RingGeometry = match RingGeometry::new(RING_ENTRIES) {
     None => panic!("not a legal ring"),
 };
 
-/// Where the state of a DISPATCH goes while its queue has left the node.
+/// The memory for the state of a DISPATCH while its queue is off the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SaveArea {
     pub(crate) location: Location,
@@ -36,7 +36,7 @@ pub(crate) struct Ring {
     control: Mapping,
     entries: Mapping,
     location: Location,
-    /// Where the state of a DISPATCH goes that its queue has left.
+    /// The memory for the state of a DISPATCH that was preempted.
     save_area: Option<SaveArea>,
 }
 

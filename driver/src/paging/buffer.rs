@@ -3,7 +3,7 @@
 use campanile_hw::packet;
 use campanile_hw::queue::Location;
 
-/// Why an operation was not built completely.
+/// The reason why an operation was not built completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PagingError {
     /// The DMA buffer is full.

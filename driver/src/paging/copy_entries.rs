@@ -15,7 +15,7 @@ use crate::memory::page_table::{self, LeafPages};
 
 /// Bytes of an entry.
 const ENTRY: u32 = size_of::<Pte>() as u32;
-/// What a fill writes into entries so that they are invalid.
+/// The value that a fill writes into entries so that they are invalid.
 const INVALID: u32 = {
     assert!(Pte::new().into_bits() == 0);
     0

@@ -330,7 +330,7 @@ fn flush_tlb(
     Ok(())
 }
 
-/// Where the root page table at a segment address is.
+/// The location of the root page table at a segment address.
 pub(crate) fn root_location(gpu: &Gpu, address: &D3DGPU_PHYSICAL_ADDRESS) -> Option<Location> {
     let table = campanile_hw::page_table::TABLE_SIZE;
     let root = gpu.layout.locate(&gpu.aperture, address.SegmentId, address.SegmentOffset, table)?;

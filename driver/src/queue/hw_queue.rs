@@ -32,7 +32,7 @@ use crate::root_word::bits_of;
 /// Every so many entries of a kernel ring, the hardware tells that one retired, so that waiting submissions get the free entries.
 const RETIRE_EVERY: u64 = RING_ENTRIES as u64 / 4;
 
-/// Where a user-mode queue's ring lies in its process.
+/// The GPU virtual addresses of a user-mode queue's ring in its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserRing {
     pub(crate) ring: u64,
@@ -56,7 +56,7 @@ struct Submission {
     fence: u64,
 }
 
-/// Where a queue that is not mapped goes on when it is mapped again.
+/// The position at which a queue that is not mapped continues when it is mapped again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SavedPosition {
     /// At the first entry of its ring.
@@ -70,7 +70,7 @@ enum SavedPosition {
 struct HwQueueState {
     /// True while the hardware has the queue.
     mapped: bool,
-    /// How far the queue had come when the device left D0.
+    /// The position of the queue when the device left D0.
     saved: SavedPosition,
     user: Option<UserRing>,
     /// Entries written to the kernel ring since the queue was mapped.
@@ -131,7 +131,7 @@ impl HwQueue {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Where the progress fence has its current value.
+    /// GPU virtual address of the current value of the progress fence.
     pub(crate) fn progress_address(&self) -> u64 {
         self.progress.current
     }

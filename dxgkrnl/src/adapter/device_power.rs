@@ -37,7 +37,7 @@ pub(crate) struct Asleep {
     has_work: bool,
 }
 
-/// Why a device stays in D0.
+/// The reason why a device stays in D0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAsleep {
     /// Some work did not leave its engine in time.

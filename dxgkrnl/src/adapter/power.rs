@@ -1,4 +1,4 @@
-//! What start asks the driver of its power components.
+//! Reading the driver's power components when an adapter starts.
 
 use wddm_ddi::km::*;
 use wddm_ddi::types::GUID;

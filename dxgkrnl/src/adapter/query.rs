@@ -178,7 +178,7 @@ impl Adapter {
         Ok(output.value())
     }
 
-    /// Whether the driver answers a query that it should refuse.
+    /// True if the driver answers a query that it should refuse.
     pub(super) fn answers(&self, query: &Unanswered) -> bool {
         let mut input = vec![0; query.input / 4];
         let mut output = Buffer::zeroed(query.output);

@@ -7,7 +7,7 @@ use wddm_ddi::types::LARGE_INTEGER;
 
 use super::query::Array;
 use super::{Adapter, Segment, StartError};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Most ranges that a driver may name, in a segment or of physical memory; more make no sense on any hardware.
 const RANGES_MAX: u32 = 4096;

@@ -39,7 +39,7 @@ const RENDER: [&str; 28] = [
     "DxgkDdiSetRootPageTable",
 ];
 
-/// How an error names the adapters that need them.
+/// The adapters that need them, as an error names them.
 const RENDERS: &str = "a render or compute adapter with GPU virtual addresses";
 
 /// DDIs that every driver but that of a compute-only adapter has: there they are optional, or prohibited.
@@ -152,7 +152,7 @@ pub(super) fn check_slots(
     }
 }
 
-/// What the driver capabilities are held against.
+/// The facts about the adapter with which the driver capabilities are compared.
 pub(super) struct Surroundings {
     /// Bytes of physical memory.
     pub(super) memory: u64,

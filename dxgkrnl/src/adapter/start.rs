@@ -26,9 +26,9 @@ use crate::vidmm::VidMm;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
-/// What plug and play keeps of a device between AddDevice and RemoveDevice.
+/// The state that plug and play keeps of a device between AddDevice and RemoveDevice.
 pub(crate) struct DeviceStack {
     pub(crate) miniport: Arc<Miniport>,
     pub(crate) context: KmdHandle,
@@ -36,7 +36,7 @@ pub(crate) struct DeviceStack {
     pub(crate) chain: Option<LINKED_DEVICE>,
 }
 
-/// What plug and play knows of an adapter beside its functions.
+/// The settings of an adapter that do not belong to one of its functions.
 pub(crate) struct DeviceSettings {
     /// Features that the system is willing to enable.
     pub(crate) features: FeaturePolicy,
@@ -137,7 +137,7 @@ fn cut(interface: &mut DXGKRNL_INTERFACE, bytes: usize) {
     interface.Size = (size_of::<DXGKRNL_INTERFACE>() - tail) as u32;
 }
 
-/// What one physical adapter answered for itself.
+/// The capabilities that one physical adapter reported for itself.
 pub(super) struct EngineCaps {
     pub(super) nodes: Vec<NodeCaps>,
     pub(super) segments: Vec<Segment>,
@@ -488,7 +488,7 @@ impl Adapter {
         }
     }
 
-    /// Whether so many pages from a translated address are memory of this device.
+    /// True if so many pages from a translated address are memory of this device.
     fn is_window(&self, address: u64, pages: u32) -> bool {
         pages > 0 && self.kernel_view(address, u64::from(pages) * PAGE_SIZE).is_some()
     }

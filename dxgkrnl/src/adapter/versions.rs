@@ -21,7 +21,7 @@ const QUERIES_SINCE: [(Query, u32); 8] = [
     (Query::DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR, DXGKDDI_INTERFACE_VERSION_WDDM2_2),
 ];
 
-/// Whether a version of the interface has a question.
+/// True if a version of the interface has a question.
 pub(super) fn has_query(kind: Query, version: u32) -> bool {
     QUERIES_SINCE.iter().find(|(first, _)| kind.0 >= first.0).is_none_or(|(_, since)| version >= *since)
 }

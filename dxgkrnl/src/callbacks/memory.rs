@@ -14,7 +14,7 @@ use super::{Level, adapters_of, answer, argument, named_adapter, on_driver, on_l
 use crate::adapter::Adapter;
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Release handles are numbers that no address has.
 static NEXT_RELEASE: AtomicUsize = AtomicUsize::new(0xd4a0_0000_0000_0010);

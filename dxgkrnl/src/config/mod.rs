@@ -59,7 +59,7 @@ impl Default for FeaturePolicy {
 /// Gives the devices of a single-threaded machine a slice of time; false when there was nothing to do.
 pub type Idle = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// How long a call into a driver may take unless the machine says otherwise.
+/// The time that a call into a driver may take unless the machine says otherwise.
 pub const DRIVER_LIMIT: Duration = Duration::from_secs(300);
 
 /// Configuration of a machine.

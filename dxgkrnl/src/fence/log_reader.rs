@@ -170,7 +170,7 @@ impl Reader {
         u64::from(back)
     }
 
-    /// What was read since the last time this was called.
+    /// The entries that were read since the last call.
     pub(crate) fn fetch(&mut self) -> FenceLog {
         FenceLog {
             entries: std::mem::take(&mut self.kept).into(),

@@ -8,7 +8,7 @@ pub(crate) fn is_after(id: u32, other: u32) -> bool {
     (id.wrapping_sub(other) as i32) > 0
 }
 
-/// What the driver reported about ids that cannot be.
+/// Reports of the driver with fence ids that are impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidFence {
     pub(crate) reported: u32,

@@ -1,4 +1,4 @@
-//! What may be done with a fence through one opening of it.
+//! The rights that one opening of a fence gives.
 
 use wddm_ddi::kmt::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
 use wddm_ddi::status::*;

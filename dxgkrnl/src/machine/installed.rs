@@ -1,4 +1,4 @@
-//! What setup has written for the drivers of a machine.
+//! The registry values that setup has written for the drivers of a machine.
 
 use nt::lock::lock;
 

@@ -9,7 +9,7 @@ use wddm_ddi::types::LUID;
 use super::{Machine, PnpError, SystemSleep};
 use crate::adapter::{Adapter, NotAsleep, PowerAction};
 
-/// Why an engine was not sent to F1.
+/// The reason why an engine was not sent to F1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineSleepError {
     /// There is no such adapter that is started, or no such engine of it.

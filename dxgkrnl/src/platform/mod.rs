@@ -34,7 +34,7 @@ pub(crate) struct Parts {
     pub(crate) rescues: Arc<Rescues>,
     /// The power gate.
     pub(crate) gate: Arc<PowerGate>,
-    /// Its configuration.
+    /// The configuration with which the machine was made.
     pub(crate) config: MachineConfig,
     /// The callbacks of a driver for a device handle.
     pub(crate) interface: fn(HANDLE) -> DXGKRNL_INTERFACE,

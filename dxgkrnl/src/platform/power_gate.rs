@@ -11,7 +11,7 @@ use nt::lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::Platform;
 use crate::rank;
 
-/// How long putting a device to sleep waits for those who use it.
+/// The time that putting a device to sleep waits for those who use it.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Keeps the devices of a machine from changing their power state while somebody uses one. No thread enters it twice.

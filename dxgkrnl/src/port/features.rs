@@ -34,7 +34,7 @@ pub(crate) struct FeatureDecision {
     pub(crate) supported_on_current_config: bool,
 }
 
-/// What is used of the driver's DXGKDDI_FEATURE_INTERFACE.
+/// The functions of the driver's DXGKDDI_FEATURE_INTERFACE that are used.
 #[derive(Clone, Copy)]
 struct DriverInterface {
     context: KmdHandle,

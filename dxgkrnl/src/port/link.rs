@@ -63,7 +63,7 @@ impl Link {
         UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: text.cast_mut() }
     }
 
-    /// What the driver passes to DxgkCb* as device handle.
+    /// The device handle that the driver passes to DxgkCb*.
     pub(crate) fn handle(&self) -> HANDLE {
         core::ptr::without_provenance_mut(self.handle)
     }

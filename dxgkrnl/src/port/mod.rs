@@ -32,7 +32,7 @@ use crate::miniport::Miniport;
 use crate::platform::Platform;
 use crate::start_error::StartError;
 use features::Features;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Who is told that an engine has asked to enter F1 while it was used, and is not used any more.
 pub(crate) trait IdleEngines: Send + Sync {
@@ -40,7 +40,7 @@ pub(crate) trait IdleEngines: Send + Sync {
     fn note_idle(&self, node: u32);
 }
 
-/// Who brings the device of an adapter back to D0.
+/// Brings the device of an adapter back to D0; the adapter implements it.
 pub(crate) trait DevicePower: Send + Sync {
     /// D3 to D0; `between` runs before contexts that were suspended for D3 are resumed. Nothing happens to a device in D0.
     fn wake(&self, between: &mut dyn FnMut());
@@ -189,12 +189,12 @@ impl Port {
         &self.policy
     }
 
-    /// Whether driver and system have agreed on native fences.
+    /// True if driver and system have agreed on native fences.
     pub(crate) fn has_native_fences(&self) -> bool {
         self.caps().features.native_fence && self.caps().native_fence.is_some()
     }
 
-    /// Whether the GPU writes the 64 bits of a fence value at once.
+    /// True if the GPU writes the 64 bits of a fence value at once.
     pub(crate) fn has_64_bit_fences(&self) -> bool {
         !self.caps().driver.SchedulingCaps.No64BitAtomics()
     }

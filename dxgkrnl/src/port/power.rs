@@ -250,12 +250,12 @@ impl PowerComponents {
         self.list().iter().map(state).collect()
     }
 
-    /// Whether the component of `node` is in F0 and has a lower state.
+    /// True if the component of `node` is in F0 and has a lower state.
     pub(crate) fn is_in_f0(&self, node: u32) -> bool {
         self.of_node(node).is_some_and(|(_, component)| component.states > F1 && lock(&component.uses).fstate == F0)
     }
 
-    /// Whether the component of `node` is in a low state.
+    /// True if the component of `node` is in a low state.
     pub(crate) fn is_below_f0(&self, node: u32) -> bool {
         self.of_node(node).is_some_and(|(_, component)| lock(&component.uses).fstate != F0)
     }

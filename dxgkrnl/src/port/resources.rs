@@ -14,8 +14,9 @@ use crate::bar_place::BarPlace;
 use crate::rank;
 use nt::bus::Bar;
 use nt::bus::trap::{FunctionMapping, TrapRange};
+use nt::page::PAGE_SIZE;
 use nt::pci::Function;
-use nt::ram::{PAGE_SIZE, Pages, map_shared};
+use nt::ram::{Pages, map_shared};
 
 /// The kernel's mapping of a BAR that is plain memory.
 struct View {

@@ -6,7 +6,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::Process;
 
-/// How far the suspensions of a context have come.
+/// The state of the suspensions of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspensions {
     /// Number of suspensions of this context that the driver was asked for.
@@ -42,7 +42,7 @@ impl Process {
         Ok(())
     }
 
-    /// How far the suspensions of a hardware context have come.
+    /// The state of the suspensions of a hardware context.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process.

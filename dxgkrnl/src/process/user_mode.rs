@@ -11,12 +11,12 @@ use crate::quota::{EventQuota, FunctionPlace};
 use crate::vidmm::InProcess;
 
 impl Process {
-    /// Its user-mode side.
+    /// The user-mode side of the process.
     pub(crate) fn user(&self) -> &dyn UserSpace {
         &*self.user
     }
 
-    /// Its events that the system holds.
+    /// The events of the process that the system holds.
     pub(crate) fn events(&self) -> &EventQuota {
         &self.quotas.events
     }

@@ -13,14 +13,14 @@ use crate::process::{Object, Process};
 use crate::refusal::refused;
 use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData, VidMm};
 use crate::vidsch::Device;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
 use super::{enter, enter_read_only, power, resource, user};
 
 /// Most private data of one allocation or resource, in bytes.
 pub(super) const PRIVATE_MAX: u32 = 1 << 16;
-/// How long a synchronous destruction waits for queues that still use the allocation.
+/// The time that a synchronous destruction waits for queues that still use the allocation.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// ExistingSection is refused: there are no section objects here, and the GPU reaches the machine's memory only, in which no file lies.

@@ -23,7 +23,7 @@ use super::{enter, enter_read_only, process, user};
 const FEATURE_VERSION: u16 = 1;
 /// Longest name of a device interface, in units of 16 bits.
 const NAME_MAX: usize = 1024;
-/// How often somebody who waits for a device looks at it.
+/// The interval at which somebody who waits for a device looks at it.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// GUID_COMPUTE_DEVICE_ARRIVAL and GUID_DISPLAY_DEVICE_ARRIVAL, the interfaces of adapters. [ntddvdeo]

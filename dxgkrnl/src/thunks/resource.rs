@@ -42,7 +42,7 @@ pub(super) fn may_write(access: u32) -> Result<bool, NTSTATUS> {
     if rights & STANDARD_RIGHTS_READ == 0 { Err(STATUS_ACCESS_DENIED) } else { Ok(rights & WRITE != 0) }
 }
 
-/// What the creator of a resource keeps for those that open it.
+/// Reads the runtime data that the creator of a resource stores for those that open it.
 pub(super) fn read_runtime_data(args: &D3DKMT_CREATEALLOCATION) -> Result<Vec<u8>, NTSTATUS> {
     if args.PrivateRuntimeDataSize > PRIVATE_MAX {
         return Err(STATUS_INVALID_PARAMETER);

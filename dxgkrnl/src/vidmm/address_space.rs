@@ -12,7 +12,8 @@ use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::update::{Change, Update};
 use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
 use crate::vidmm::{ResidencyQueue, VidMm};
-use nt::ram::{PAGE_SIZE, Pages};
+use nt::page::PAGE_SIZE;
+use nt::ram::Pages;
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
 const ZERO_MAX: u64 = 1 << 30;

@@ -21,7 +21,7 @@ use crate::vidmm::{Global, Kept, VidMm, placement};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AllocationId(pub(crate) u64);
 
-/// How the driver lets the CPU at an allocation.
+/// The access of the CPU to an allocation that the driver allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuAccess {
     /// Not at all, except in system memory.
@@ -53,7 +53,7 @@ pub(crate) struct Allocation {
     placements: Arc<Mutex<[u8; 32], Innermost>>,
     cpu_access: CpuAccess,
     resource: Option<Arc<Resource>>,
-    /// Where its user address goes when the adapter stops.
+    /// Takes over the user address when the adapter stops.
     kept: Arc<Kept>,
     /// Of a shared allocation who has it open, and which of them this is; 0 for the memory manager's own.
     pub(super) sharing: Option<(Arc<Sharing>, u64)>,
@@ -518,7 +518,7 @@ impl Allocation {
             kmd_device: KmdHandle::NULL,
             owner,
             size,
-            alignment: nt::ram::PAGE_SIZE,
+            alignment: nt::page::PAGE_SIZE,
             allowed: placements,
             placements: Arc::new(Mutex::new(placements)),
             cpu_access,

@@ -6,7 +6,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::CpuAccess;
 use crate::vidmm::placement;
 use crate::vidmm::segment::Segments;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Memory behind new allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

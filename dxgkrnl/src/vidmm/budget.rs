@@ -81,7 +81,7 @@ pub(crate) struct MemoryInfo {
 }
 
 impl Memory {
-    /// What an allocation on a residency list counts for.
+    /// The segment group whose budget an allocation on a residency list uses; `None` if it uses none.
     fn group_of(&self, state: &AllocationState) -> Option<Group> {
         let of_segment = |segment: u32| match self.segments.memory(segment) {
             Some(memory) => memory.group,

@@ -8,7 +8,7 @@ use crate::vidmm::mapping::Shown;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::page_table::Effects;
 use crate::vidmm::segment::Table;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Tables begin at multiples of this in the paging process. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPY_RANGE]
 const TABLE_ALIGN: u64 = 64 << 10;

@@ -12,13 +12,14 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::segment::SystemMemory;
 use crate::vidmm::user_mapping::UserMapping;
-use nt::ram::{PAGE_SIZE, Pages, Ram};
+use nt::page::PAGE_SIZE;
+use nt::ram::{Pages, Ram};
 
 /// Bytes of a cache line: what is written back and invalidated at least.
 const LINE: u64 = 64;
 type CacheLine = [u8; LINE as usize];
 
-/// How the processor reaches memory that it shares with a device.
+/// The cache policy of the processor for memory that it shares with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryType {
     /// Through its caches: for memory that the device snoops.

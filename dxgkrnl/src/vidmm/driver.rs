@@ -15,7 +15,8 @@ use crate::vidmm::scheduler::Scheduler;
 use crate::vidmm::segment::{Segments, Table};
 use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
 use nt::bugcheck::Bugcheck;
-use nt::ram::{PAGE_SIZE, Ram};
+use nt::page::PAGE_SIZE;
+use nt::ram::Ram;
 use nt::verifier::Verifier;
 
 /// The driver as the memory manager calls it, and what it said about its page tables.

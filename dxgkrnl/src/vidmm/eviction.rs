@@ -20,7 +20,7 @@ use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::request_queue::{QueuePlace, RequestQueue};
 use crate::vidmm::scheduler::{Scheduler, SuspendOutcome};
 
-/// How far the eviction for one request has come.
+/// The progress of the eviction for one request.
 #[derive(Default)]
 pub(crate) struct EvictionSearch {
     /// Its place in the queue of requests that have processes with work suspended; `None` until it needs one.
@@ -35,7 +35,7 @@ pub(crate) struct EvictionSearch {
     never_suspends: bool,
 }
 
-/// What a request that found no memory does next.
+/// The next step of a request that found no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Try once more.

@@ -10,7 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use nt::lock::lock;
-use nt::ram::{PAGE_SIZE, Ram};
+use nt::page::PAGE_SIZE;
+use nt::ram::Ram;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;

@@ -24,7 +24,8 @@ use crate::vidmm::page_table::Shape;
 use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::segment::Segments;
 use nt::driver::Driver as LoadedDriver;
-use nt::ram::{PAGE_SIZE, Ram, map_shared};
+use nt::page::PAGE_SIZE;
+use nt::ram::{Ram, map_shared};
 
 nt::ranks! {
     pub(super) from 0x9000;

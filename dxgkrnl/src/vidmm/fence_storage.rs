@@ -22,7 +22,8 @@ use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
 use crate::vidmm::{VidMm, placement};
-use nt::ram::{PAGE_SIZE, Pages};
+use nt::page::PAGE_SIZE;
+use nt::ram::Pages;
 
 /// Which value of fences a page is for.
 pub(crate) type FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE;
@@ -49,7 +50,7 @@ impl MovablePage {
         Arc::new(Self { address: AtomicPtr::new(address.as_ptr()), moving: RwLock::new(()) })
     }
 
-    /// Where the page is until the answer is dropped.
+    /// The address of the page, which stays there until the answer is dropped.
     pub(crate) fn pin(&self) -> (*mut u8, PagePin<'_>) {
         let guard = self.moving.read();
         (self.address.load(Ordering::Acquire), PagePin { _guard: guard })

@@ -13,7 +13,7 @@ use crate::vidmm::lock::BarFiles;
 use crate::vidmm::memory::{Location, Memory};
 use crate::vidmm::user_mapping::UserMapping;
 use nt::bugcheck::Bugcheck;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// The pages of a segment's window that nobody uses.
 pub(crate) struct HostAperture {

@@ -31,9 +31,9 @@ use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
 use crate::vidmm::user_mapping::{Kept, UserMapping};
 use crate::vidmm::{VidMm, residency};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
-/// What a bus address of a BAR shows at the moment.
+/// Finds the file behind a bus address of a BAR as it is mapped now.
 pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;
 
 /// The address at which one process sees a locked allocation, and how often the process has locked it.
@@ -73,7 +73,7 @@ impl Lock {
     }
 }
 
-/// How the CPU reaches memory of a segment on behalf of an allocation.
+/// The path of the CPU to memory of a segment, for one allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Direct,
@@ -171,7 +171,7 @@ impl Memory {
         Ok(())
     }
 
-    /// How often a device has locked an allocation for its process.
+    /// Number of locks that a device holds on an allocation for its process.
     pub(crate) fn locks(&mut self, allocation: &Allocation) -> u32 {
         if let Some((sharing, user)) = allocation.sharing() {
             return sharing.locks(user);

@@ -19,7 +19,7 @@ use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency::ResidencyCounts;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Source of the pages of a mapping.
 pub(crate) enum Shown<'a> {
@@ -110,7 +110,8 @@ impl Memory {
         let (shown, subject) = shown_by(allocations, fence_pages, at, mapping);
         let pages = mapping.pages;
         let range = Range { at, pages };
-        let shown = write_entries(driver, segments, space, range, &shown, (mapping.access, subject), counts);
+        let leaves = Leaves { shown: &shown, access: mapping.access };
+        let shown = write_entries(driver, segments, space, range, leaves, subject, counts);
         self.write_tables().and(shown)
     }
 
@@ -119,7 +120,8 @@ impl Memory {
         let Self { driver, segments, spaces, counts, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
         let range = Range { at, pages };
-        write_entries(driver, segments, space, range, shown, (Access::WRITE, Subject::NONE), counts)
+        let leaves = Leaves { shown, access: Access::WRITE };
+        write_entries(driver, segments, space, range, leaves, Subject::NONE, counts)
     }
 
     /// Makes page-table entries invalid; when the call returns, the GPU does not use them any more, or where it writes page tables itself
@@ -334,13 +336,21 @@ pub(super) fn settle(
     tables.free_dead(effects.dead, writer)
 }
 
+/// The contents of the leaf entries of a range: the memory that they show, and the accesses that they allow.
+#[derive(Clone, Copy)]
+struct Leaves<'a> {
+    shown: &'a Shown<'a>,
+    access: Access,
+}
+
+/// Writes the page tables of a range; `subject` is the allocation that traces name.
 fn write_entries(
     driver: &Driver,
     segments: &mut Segments,
     space: &mut Space,
     range: Range,
-    shown: &Shown<'_>,
-    (access, subject): (Access, Subject),
+    Leaves { shown, access }: Leaves<'_>,
+    subject: Subject,
     counts: &mut ResidencyCounts,
 ) -> Result<(), NTSTATUS> {
     if matches!(shown, Shown::Nothing) {

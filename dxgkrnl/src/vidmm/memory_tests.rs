@@ -18,7 +18,7 @@ use crate::vidmm::allocation::CpuAccess;
 use crate::vidmm::residency;
 use crate::vidmm::user_mapping::Kept;
 use crate::vidmm::va_space::{Access, Mapping, Source};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 use std::time::Duration;
 
 const PAGES: u64 = PAGE_SIZE;

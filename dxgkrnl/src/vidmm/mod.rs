@@ -105,7 +105,7 @@ pub(crate) struct VidMm {
     known: Mutex<Known>,
     /// Held for reading around DDIs that are called without the memory lock; true once the adapter has stopped. Never taken twice by a thread.
     stopped: RwLock<bool, rank::MemoryStopped>,
-    /// Who wants to be asked when memory should be given back.
+    /// The registrations that are called when memory is to be trimmed.
     trims: Mutex<Vec<Weak<TrimRegistration>>>,
     /// Registrations that are told when budgets change.
     budget_listeners: Mutex<Vec<budget_change::Listener>, rank::BudgetListeners>,
@@ -117,7 +117,7 @@ pub(crate) struct VidMm {
     driver_range: (u64, u64),
 }
 
-/// What the driver was told of and must be told the end of.
+/// Objects that the driver created and has to destroy.
 #[derive(Default)]
 struct Known {
     devices: BTreeMap<u64, KmdHandle>,

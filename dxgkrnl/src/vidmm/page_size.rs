@@ -10,7 +10,7 @@ use crate::vidmm::driver::Driver;
 use crate::vidmm::mapping::Shown;
 use crate::vidmm::page_table::{Fit, MEDIUM};
 use crate::vidmm::segment::Segments;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Facts that decide on the page size of a whole mapping.
 #[derive(Clone, Copy)]

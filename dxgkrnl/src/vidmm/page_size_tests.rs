@@ -5,7 +5,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::fake_gpu::LARGE;
 use super::*;
 
-/// What is done, to which allocation and page, and a value.
+/// A random step: the operation, the index of the allocation, the page in it, and the value that the operation uses.
 type Step = (u8, usize, u64, u8);
 
 impl World {

@@ -139,7 +139,7 @@ pub(crate) enum Phase {
     Initial,
     /// It is in use.
     InUse,
-    /// Its memory is about to be used for something else.
+    /// The memory is about to be used for another allocation.
     Eviction,
 }
 

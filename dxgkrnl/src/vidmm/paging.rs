@@ -22,7 +22,7 @@ use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::{SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Source};
 use nt::bugcheck::Bugcheck;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 use nt::range::RangeAllocator;
 
 /// Addresses of the paging process through which memory is moved; their page tables always exist.
@@ -37,7 +37,7 @@ const BUFFERS: usize = 4;
 pub(crate) struct PagingFence {
     /// The engine whose node runs it.
     pub(crate) engine: u32,
-    /// Its fence there.
+    /// Id of the paging fence of the submission.
     pub(crate) fence: u32,
 }
 

@@ -18,11 +18,11 @@ use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::user_mapping::LockedBy;
 use nt::bugcheck::Bugcheck;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Parameter 1 of VIDEO_MEMORY_MANAGEMENT_INTERNAL: a command of the system failed. [debugger: 0x10e]
 const SYSTEM_COMMAND_FAILED: u64 = 0x17;
-/// How long a device that has nothing to give back waits for those who are above their budgets.
+/// The time that a device that has nothing to give back waits for those who are above their budgets.
 const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]

@@ -4,7 +4,7 @@ use wddm_ddi::km::DXGK_ALLOCATIONINFO;
 
 use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::segment::Segments;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Bytes of a 64-KiB page.
 pub(super) const MEDIUM_SIZE: u64 = MEDIUM * PAGE_SIZE;

@@ -51,7 +51,7 @@ impl Total {
     }
 }
 
-/// What became of allocations since the adapter started.
+/// Counters of allocations since the adapter started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) created: Total,
@@ -131,7 +131,7 @@ impl VidMm {
         lock(&self.memory).figures(segment, process)
     }
 
-    /// What became of allocations since the adapter started.
+    /// Counters of allocations since the adapter started.
     pub(crate) fn totals(&self) -> Totals {
         // What is destroyed and used by nobody any more is gone.
         self.collect();

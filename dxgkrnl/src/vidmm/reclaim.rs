@@ -15,7 +15,7 @@ use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
 use crate::vidmm::residency;
 
-/// How long a request waits for queues to go idle before it is told that memory is short.
+/// The time that a request waits for queues to go idle before it is told that memory is short.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request that may need memory: what may be done to free some, and what was found out when that was not enough. It is an argument of

@@ -1,4 +1,4 @@
-//! What a reset of the adapter does to its memory.
+//! The memory manager after a reset of the adapter.
 //!
 //! Whatever lay in a segment is lost with DxgkDdiResetFromTimeout. Until DxgkDdiRestartFromTimeout the driver is told of each allocation that
 //! it leaves its segment, as of any eviction, with nothing to move: 0 bytes, no addresses and no buffer for commands, because the GPU may

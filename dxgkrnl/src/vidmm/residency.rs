@@ -11,7 +11,7 @@ use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// What became of allocations when memory was short, since the adapter started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use crate::rank;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::user_mapping::Kept;
 
-/// What became of an attempt to suspend a process.
+/// The result of an attempt to suspend a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SuspendOutcome {
     /// The process is suspended.
     Suspended,
-    /// Its time slice is not over.
+    /// The process is not suspended: its time slice is not over.
     HasTimeSlice,
     /// Another thread is just giving it work, resuming it or suspending it.
     Locked,

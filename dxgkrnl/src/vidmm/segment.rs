@@ -9,7 +9,8 @@ use crate::caps::Segment;
 use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
 use crate::vidmm::table_work::TableWork;
-use nt::ram::{PAGE_SIZE, Pages, Ram};
+use nt::page::PAGE_SIZE;
+use nt::ram::{Pages, Ram};
 use nt::range::RangeAllocator;
 
 /// Largest piece that system memory is first asked for.

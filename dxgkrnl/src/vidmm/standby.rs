@@ -16,7 +16,7 @@ use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
 use crate::vidmm::user_mapping::{Frozen, UserMapping};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// An allocation on its way.
 pub(super) struct Moving {

@@ -22,9 +22,9 @@ use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::scheduler::{PagingContext, Scheduler};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::VaSpace;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
-/// How long a kernel thread sleeps between looks at queues of user mode.
+/// The time that a kernel thread sleeps between looks at queues of user mode.
 const PAUSE: Duration = Duration::from_micros(200);
 /// Most characters of a process name that the driver is told.
 const NAME_MAX: usize = 260;

@@ -15,7 +15,7 @@ use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::memory::Memory;
 use crate::vidmm::segment::Table;
 use nt::bugcheck::Bugcheck;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// What is to be done about page tables, in order.
 pub(crate) enum TableWork {

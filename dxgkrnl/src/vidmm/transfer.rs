@@ -9,7 +9,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::mapping::Shown;
 use crate::vidmm::memory::{Location, Memory};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Largest part of an allocation that one window shows.
 const WINDOW_MAX: u64 = 8 << 20;

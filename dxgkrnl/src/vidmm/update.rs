@@ -18,7 +18,7 @@ use crate::vidmm::page_table::{Effects, Fit};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 /// Most pages that one request changes: each costs a page-table entry.
 const PAGES_MAX: u64 = (1 << 30) / PAGE_SIZE;

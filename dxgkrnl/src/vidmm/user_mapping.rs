@@ -9,7 +9,8 @@ use nt::lock::{Mutex, lock};
 
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;
-use nt::ram::{PAGE_SIZE, Pages};
+use nt::page::PAGE_SIZE;
+use nt::ram::Pages;
 use nt::user_space::{FileId, ThisProcess, UserSpace};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 

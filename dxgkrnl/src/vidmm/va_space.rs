@@ -9,10 +9,9 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::fence_storage::FencePageId;
+use nt::page::PAGE_SIZE;
 use nt::range::RangeAllocator;
 
-/// Bytes of a page.
-pub(crate) const PAGE: u64 = 4096;
 /// Regions start at multiples of this and take whole multiples. [device-paging-queues: 64 KB reservations]
 pub(crate) const REGION_ALIGN: u64 = 64 << 10;
 
@@ -103,7 +102,7 @@ struct Region {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionName(u64);
 
-/// Why a range was refused.
+/// The reason why a range was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// Not aligned, empty, or outside the address space.
@@ -172,7 +171,7 @@ impl VaSpace {
     }
 
     fn take_region(&mut self, base: u64, min: u64, max: u64, len: u64, automatic: bool) -> Result<u64, Refused> {
-        if len == 0 || !len.is_multiple_of(PAGE) || !base.is_multiple_of(REGION_ALIGN) || len > self.end {
+        if len == 0 || !len.is_multiple_of(PAGE_SIZE) || !base.is_multiple_of(REGION_ALIGN) || len > self.end {
             return Err(Refused::Invalid);
         }
         let whole = len.checked_next_multiple_of(REGION_ALIGN).ok_or(Refused::Invalid)?;
@@ -224,7 +223,7 @@ impl VaSpace {
             Some(region) if region.len == len => {}
             _ => return Err(Refused::NoRegion),
         }
-        let removed = self.remove(base, len / PAGE);
+        let removed = self.remove(base, len / PAGE_SIZE);
         self.give_back(base);
         Ok(removed)
     }
@@ -242,7 +241,7 @@ impl VaSpace {
 
     /// Maps pages at `at`, which lie in a region; what was there is replaced.
     pub(crate) fn map(&mut self, at: u64, mapping: Mapping) {
-        debug_assert!(self.in_region(at, mapping.pages * PAGE));
+        debug_assert!(self.in_region(at, mapping.pages * PAGE_SIZE));
         self.remove(at, mapping.pages);
         self.insert(at, mapping);
     }
@@ -269,36 +268,36 @@ impl VaSpace {
 
     /// Unmaps pages, cutting mappings that reach beyond; the answer is the parts taken away.
     pub(crate) fn remove(&mut self, at: u64, pages: u64) -> Vec<(u64, Mapping)> {
-        let end = at + pages * PAGE;
-        let first = self.mappings.range(..at).next_back().filter(|(start, old)| **start + old.pages * PAGE > at);
+        let end = at + pages * PAGE_SIZE;
+        let first = self.mappings.range(..at).next_back().filter(|(start, old)| **start + old.pages * PAGE_SIZE > at);
         let first = first.map_or(at, |(&start, _)| start);
         let touched: Vec<u64> = self.mappings.range(first..end).map(|(&start, _)| start).collect();
         let mut removed = Vec::with_capacity(touched.len());
         for start in touched {
             let Some(old) = self.take(start) else { continue };
-            let old_end = start + old.pages * PAGE;
+            let old_end = start + old.pages * PAGE_SIZE;
             let (cut_start, cut_end) = (start.max(at), old_end.min(end));
             if start < cut_start {
-                self.insert(start, Mapping { pages: (cut_start - start) / PAGE, ..old });
+                self.insert(start, Mapping { pages: (cut_start - start) / PAGE_SIZE, ..old });
             }
             if cut_end < old_end {
-                let source = old.source.advanced((cut_end - start) / PAGE);
-                self.insert(cut_end, Mapping { pages: (old_end - cut_end) / PAGE, source, ..old });
+                let source = old.source.advanced((cut_end - start) / PAGE_SIZE);
+                self.insert(cut_end, Mapping { pages: (old_end - cut_end) / PAGE_SIZE, source, ..old });
             }
-            let source = old.source.advanced((cut_start - start) / PAGE);
-            removed.push((cut_start, Mapping { pages: (cut_end - cut_start) / PAGE, source, ..old }));
+            let source = old.source.advanced((cut_start - start) / PAGE_SIZE);
+            removed.push((cut_start, Mapping { pages: (cut_end - cut_start) / PAGE_SIZE, source, ..old }));
         }
         removed
     }
 
     /// The parts of mappings that lie in a range of whole pages.
     pub(crate) fn within(&self, at: u64, pages: u64) -> Vec<(u64, Mapping)> {
-        let end = at + pages * PAGE;
+        let end = at + pages * PAGE_SIZE;
         let first = self.mappings.range(..at).next_back().map_or(at, |(&start, _)| start);
         let part = |(&start, mapping): (&u64, &Mapping)| {
-            let (from, to) = (start.max(at), (start + mapping.pages * PAGE).min(end));
-            let source = mapping.source.advanced((from - start) / PAGE);
-            (from < to).then(|| (from, Mapping { pages: (to - from) / PAGE, source, ..*mapping }))
+            let (from, to) = (start.max(at), (start + mapping.pages * PAGE_SIZE).min(end));
+            let source = mapping.source.advanced((from - start) / PAGE_SIZE);
+            (from < to).then(|| (from, Mapping { pages: (to - from) / PAGE_SIZE, source, ..*mapping }))
         };
         self.mappings.range(first..end).filter_map(part).collect()
     }
@@ -351,13 +350,13 @@ mod tests {
     #[test]
     fn regions_never_overlap_and_come_back_whole() {
         let mut space = VaSpace::new(32, (0, 0));
-        let a = space.reserve(0, 0, 0, 3 * PAGE).unwrap();
-        let b = space.reserve(0, 0, 0, REGION_ALIGN + PAGE).unwrap();
+        let a = space.reserve(0, 0, 0, 3 * PAGE_SIZE).unwrap();
+        let b = space.reserve(0, 0, 0, REGION_ALIGN + PAGE_SIZE).unwrap();
         assert_eq!((a, b), (BASE, BASE + REGION_ALIGN));
-        assert_eq!(space.reserve(b + REGION_ALIGN, 0, 0, PAGE), Err(Refused::NoRoom));
-        assert_eq!(space.release(a, PAGE), Err(Refused::NoRegion));
-        assert_eq!(space.release(a + PAGE, PAGE), Err(Refused::NoRegion));
-        assert_eq!(space.release(a, 3 * PAGE), Ok(vec![]));
+        assert_eq!(space.reserve(b + REGION_ALIGN, 0, 0, PAGE_SIZE), Err(Refused::NoRoom));
+        assert_eq!(space.release(a, PAGE_SIZE), Err(Refused::NoRegion));
+        assert_eq!(space.release(a + PAGE_SIZE, PAGE_SIZE), Err(Refused::NoRegion));
+        assert_eq!(space.release(a, 3 * PAGE_SIZE), Ok(vec![]));
         assert_eq!(space.reserve(a, 0, 0, REGION_ALIGN), Ok(a));
     }
 
@@ -367,13 +366,13 @@ mod tests {
         for (base, min, max, len) in [
             (0, 0, 0, 0),
             (0, 0, 0, 1),
-            (PAGE, 0, 0, PAGE),
-            (0, 0, 0, !(PAGE - 1)),
-            (1 << 32, 0, 0, PAGE),
+            (PAGE_SIZE, 0, 0, PAGE_SIZE),
+            (0, 0, 0, !(PAGE_SIZE - 1)),
+            (1 << 32, 0, 0, PAGE_SIZE),
             ((1 << 32) - REGION_ALIGN, 0, 0, 2 * REGION_ALIGN),
-            (!(REGION_ALIGN - 1), 0, 0, PAGE),
-            (0, 1 << 33, 0, PAGE),
-            (0, 0x20_0000, 0x10_0000, PAGE),
+            (!(REGION_ALIGN - 1), 0, 0, PAGE_SIZE),
+            (0, 1 << 33, 0, PAGE_SIZE),
+            (0, 0x20_0000, 0x10_0000, PAGE_SIZE),
         ] {
             assert_eq!(
                 space.reserve(base, min, max, len),
@@ -381,26 +380,30 @@ mod tests {
                 "{base:#x} {min:#x} {max:#x} {len:#x}"
             );
         }
-        assert_eq!(space.reserve(0, 0x20_0000, 0x20_0000 + PAGE, 2 * PAGE), Err(Refused::NoRoom));
-        assert_eq!(space.reserve(REGION_ALIGN, 0, 0, PAGE), Err(Refused::NoRoom), "the first megabyte stays empty");
+        assert_eq!(space.reserve(0, 0x20_0000, 0x20_0000 + PAGE_SIZE, 2 * PAGE_SIZE), Err(Refused::NoRoom));
+        assert_eq!(
+            space.reserve(REGION_ALIGN, 0, 0, PAGE_SIZE),
+            Err(Refused::NoRoom),
+            "the first megabyte stays empty"
+        );
     }
 
     #[test]
     fn the_drivers_own_range_is_never_given_out() {
         let mut space = VaSpace::new(32, (BASE, BASE + 5 * REGION_ALIGN + 1));
-        assert_eq!(space.reserve(0, 0, 0, PAGE), Ok(BASE + 6 * REGION_ALIGN));
+        assert_eq!(space.reserve(0, 0, 0, PAGE_SIZE), Ok(BASE + 6 * REGION_ALIGN));
     }
 
     #[test]
     fn an_automatic_region_goes_with_its_allocation_and_a_reserved_one_stays() {
         let mut space = VaSpace::new(32, (0, 0));
-        let automatic = space.reserve_automatic(0, 0, 0, PAGE).unwrap();
-        let reserved = space.reserve(0, 0, 0, 2 * PAGE).unwrap();
+        let automatic = space.reserve_automatic(0, 0, 0, PAGE_SIZE).unwrap();
+        let reserved = space.reserve(0, 0, 0, 2 * PAGE_SIZE).unwrap();
         space.map(automatic, mapping(1, 7, 0));
-        space.map(reserved + PAGE, mapping(1, 7, 3));
-        assert_eq!(space.remove_allocation(AllocationId(7), None), [(automatic, PAGE)]);
-        assert_eq!(space.release(automatic, PAGE), Ok(vec![]));
-        assert_eq!(space.release(reserved, 2 * PAGE), Ok(vec![]));
+        space.map(reserved + PAGE_SIZE, mapping(1, 7, 3));
+        assert_eq!(space.remove_allocation(AllocationId(7), None), [(automatic, PAGE_SIZE)]);
+        assert_eq!(space.release(automatic, PAGE_SIZE), Ok(vec![]));
+        assert_eq!(space.release(reserved, 2 * PAGE_SIZE), Ok(vec![]));
     }
 
     #[derive(Clone, Debug)]
@@ -422,18 +425,18 @@ mod tests {
         #[test]
         fn every_page_shows_what_was_mapped_there_last(steps in prop::collection::vec(step(), 1..60)) {
             let mut space = VaSpace::new(32, (0, 0));
-            let base = space.reserve(0, 0, 0, 80 * PAGE).unwrap();
+            let base = space.reserve(0, 0, 0, 80 * PAGE_SIZE).unwrap();
             let mut model: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
             for step in steps {
                 match step {
                     Step::Map(at, pages, id, first) => {
-                        space.map(base + at * PAGE, mapping(pages, id, first));
+                        space.map(base + at * PAGE_SIZE, mapping(pages, id, first));
                         for page in 0..pages {
                             model.insert(at + page, (id, first + page));
                         }
                     }
                     Step::Remove(at, pages) => {
-                        let removed: u64 = space.remove(base + at * PAGE, pages).iter().map(|(_, m)| m.pages).sum();
+                        let removed: u64 = space.remove(base + at * PAGE_SIZE, pages).iter().map(|(_, m)| m.pages).sum();
                         let expected = (at..at + pages).filter(|page| model.remove(page).is_some()).count();
                         prop_assert_eq!(removed, expected as u64);
                     }
@@ -446,7 +449,7 @@ mod tests {
                 for (at, mapping) in space.mappings() {
                     for page in 0..mapping.pages {
                         let Source::Allocation { id, first, .. } = mapping.source else { unreachable!() };
-                        let old = seen.insert((at - base) / PAGE + page, (id.0, first + page));
+                        let old = seen.insert((at - base) / PAGE_SIZE + page, (id.0, first + page));
                         prop_assert_eq!(old, None, "mappings overlap");
                     }
                     let Source::Allocation { id, .. } = mapping.source else { unreachable!() };

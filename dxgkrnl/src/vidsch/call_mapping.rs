@@ -11,7 +11,7 @@ use nt::lock::{Mutex, lock};
 
 use crate::vidmm::UserMapping;
 use crate::vidsch::RenderAdapter;
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 use nt::user_space::{ThisProcess, UserSpace};
 
 use super::VidSch;

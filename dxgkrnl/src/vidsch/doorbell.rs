@@ -27,7 +27,7 @@ use crate::rank;
 use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 use crate::vidsch::RenderAdapter;
-use nt::ram::{PAGE_SIZE, Pages};
+use nt::{page::PAGE_SIZE, ram::Pages};
 
 /// How often a connection that is taken away at once is tried again before user mode is told to.
 const ATTEMPTS: u32 = 4;

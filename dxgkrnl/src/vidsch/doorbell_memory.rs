@@ -8,7 +8,8 @@ use wddm_ddi::status::*;
 use crate::bar_place::BarPlace;
 use crate::vidmm::{Allocation, UserMapping};
 use crate::vidsch::ProcessAdapter;
-use nt::ram::{PAGE_SIZE, Pages};
+use nt::page::PAGE_SIZE;
+use nt::ram::Pages;
 
 /// A user range that shows a physical doorbell or the dummy page.
 pub(super) struct DoorbellWindow {

@@ -18,7 +18,8 @@ use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::{AddressSpace, Protection, SharedPages};
 use crate::vidsch::{Device, RenderAdapter};
-use nt::ram::{PAGE_SIZE, Pages};
+use nt::page::PAGE_SIZE;
+use nt::ram::Pages;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;

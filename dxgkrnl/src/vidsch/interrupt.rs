@@ -1,4 +1,4 @@
-//! From the driver's reports to what they change.
+//! Interrupt reports of the driver: they are checked, and change the state of the scheduler.
 
 use std::sync::Arc;
 

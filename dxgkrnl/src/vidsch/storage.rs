@@ -17,7 +17,7 @@ use crate::config::FeaturePolicy;
 use crate::rank;
 use crate::vidmm::{AddressSpace, FencePage, FencePageAccess, FenceValueKind, PagePin, Protection, UserMapping};
 use crate::vidsch::{ProcessAdapter, RenderAdapter};
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 
 use crate::fence::UNMONITORED;
 

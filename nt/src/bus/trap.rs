@@ -23,13 +23,13 @@ use super::emulate::{Outcome, Registers, emulate};
 use crate::fault::guarded;
 use crate::fault::signal::{self, Claim, Site};
 use crate::lock::{Mutex, lock};
+use crate::page::PAGE_SIZE;
 use crate::range::RangeAllocator;
 
 /// Address space for all trapped ranges of the process.
 const ARENA_SIZE: usize = 1 << 36;
 /// Distance between ranges, so that running over the end of one never reaches another.
 const GUARD: u64 = 1 << 16;
-const PAGE_SIZE: u64 = 4096;
 /// Longest x86 instruction.
 const LONGEST: usize = 15;
 

@@ -57,7 +57,7 @@ struct Frame {
     driver: Arc<Driver>,
     /// The function of the driver.
     name: &'static str,
-    /// Where [`enter`] stored the stack pointer to go back to.
+    /// Address at which [`enter`] stored the stack pointer of the host.
     stack: *const usize,
     /// Depth of critical regions at entry.
     critical_regions: u32,
@@ -66,7 +66,7 @@ struct Frame {
 /// How to end the call of a driver image that runs on its kernel stack at the moment.
 #[derive(Clone, Copy)]
 struct Landing {
-    /// Where [`enter`] stored the stack pointer to go back to.
+    /// Address at which [`enter`] stored the stack pointer of the host.
     host: *const usize,
     stack: Layout,
     /// First address of the image and the one behind it.

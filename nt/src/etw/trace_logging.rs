@@ -31,9 +31,9 @@ pub enum TraceLoggingValue {
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLoggingField {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Its value.
+    /// Value of the field.
     pub value: TraceLoggingValue,
 }
 
@@ -44,7 +44,7 @@ pub struct TraceLoggingEvent {
     pub provider: String,
     /// Name of the event.
     pub name: String,
-    /// Its fields.
+    /// The fields of the event, in their order.
     pub fields: Vec<TraceLoggingField>,
 }
 
@@ -59,7 +59,7 @@ impl TraceLoggingEvent {
     }
 }
 
-/// Why an event cannot be understood.
+/// The reason why an event cannot be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadTraceLogging {
     /// It is on another channel.

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 
 use super::Fault;
 use super::signal::{self, Claim, Registers, Site};
+use crate::page::PAGE;
 
 core::arch::global_asm!(
     ".pushsection .text.nt_guarded,\"ax\",@progbits",
@@ -96,7 +97,7 @@ fn prepare() {
     signal::ensure_installed();
 }
 
-/// What the last access of this thread that did not succeed ran into.
+/// The fault of the last access of this thread if it failed.
 fn outcome(failed: bool) -> Result<(), Fault> {
     let fault = FAULT.take();
     if failed { Err(fault.unwrap_or_else(Fault::unknown)) } else { Ok(()) }
@@ -150,7 +151,6 @@ pub unsafe fn write_bytes(to: *mut u8, from: &[u8]) -> Result<(), Fault> {
 
 /// The bytes of a NUL-terminated text, at most `limit` of them.
 pub fn read_text(from: *const u8, limit: usize) -> Result<Vec<u8>, Fault> {
-    const PAGE: usize = 4096;
     let mut text = Vec::new();
     while text.len() < limit {
         let at = from.wrapping_add(text.len());
@@ -170,7 +170,6 @@ pub fn read_text(from: *const u8, limit: usize) -> Result<Vec<u8>, Fault> {
 
 /// Checks that `bytes` bytes can be read.
 pub fn probe(from: *const u8, bytes: usize) -> Result<(), Fault> {
-    const PAGE: usize = 4096;
     let mut byte = [0];
     let mut at = 0;
     while at < bytes {

@@ -15,7 +15,7 @@ pub enum Access {
     Execute,
 }
 
-/// Why the processor raised an exception.
+/// The reason why the processor raised an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Nothing is at the address, or (`mapped`) what is there may not be accessed so.

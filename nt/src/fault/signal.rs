@@ -59,10 +59,10 @@ pub(crate) enum Interrupted {
     Lands((usize, usize)),
 }
 
-/// What the signal handler asks of the module that calls drivers.
+/// Functions of the module that calls drivers, which the signal handler calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
-    /// Where a thread goes on that [`INTERRUPT`] interrupted at this instruction.
+    /// Decides at which address a thread continues that [`INTERRUPT`] interrupted at this instruction.
     pub(crate) interrupted: fn(usize) -> Interrupted,
     /// Writes what is known of the driver call in which a fault happened that no module handles; returns the number of bytes. It allocates no memory, because the fault may be inside the allocator.
     pub(crate) describe: fn(&Site, &mut [u8]) -> usize,

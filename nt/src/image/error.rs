@@ -1,4 +1,4 @@
-//! Why an image is refused.
+//! The reason why an image is refused.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub enum ImageKind {
     Dll,
 }
 
-/// Why an image was refused.
+/// The reason why an image was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageError {
     /// The file is larger than [`Image::FILE_MAX`](super::Image::FILE_MAX); its size in bytes.

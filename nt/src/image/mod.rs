@@ -15,12 +15,14 @@ use object::LittleEndian as LE;
 use object::pe;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
 
+use crate::page::PAGE_SIZE;
+
 use allowance::Allowance;
 pub use error::{ImageError, ImageKind};
 
 /// Largest image accepted, in bytes of address space.
 const SPACE_MAX: u32 = 64 << 20;
-const PAGE: u32 = 4096;
+const PAGE: u32 = PAGE_SIZE as u32;
 /// Unresolved imports that are named; of more, only their number is told.
 const NAMED_MAX: usize = 32;
 
@@ -44,7 +46,7 @@ pub struct Image {
 pub(crate) struct RuntimeFunction {
     pub(crate) begin: u32,
     pub(crate) end: u32,
-    /// Its unwind data.
+    /// Relative address of the unwind data of the function.
     pub(crate) unwind: u32,
 }
 

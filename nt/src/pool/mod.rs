@@ -18,11 +18,11 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_UNINITIALIZED};
 
 use crate::bugcheck::Bugcheck;
 use crate::irql;
+use crate::page::PAGE;
 use special::{Arena, Span};
 
 /// POOL_FLAG_PAGED. [wdm: POOL_FLAG_PAGED]
 const POOL_FLAG_PAGED: u64 = 0x100;
-const PAGE: usize = 4096;
 /// Bytes before (at least) and behind each ordinary block that must not be written.
 const GUARD: usize = 16;
 const FRESH: u8 = 0xa5;

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{SLOP, SpecialPool, first_other};
+use crate::page::PAGE;
 use crate::range::RangeAllocator;
 
-const PAGE: usize = 4096;
 /// Address space of one pool.
 const ARENA: usize = 1 << 34;
 /// Freed blocks that are remembered.

@@ -10,7 +10,7 @@ use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
 use crate::driver_call::stop;
 
-/// What the functions that find bits answer if there are none.
+/// The answer of the functions that find bits if there are none.
 const NONE: u32 = u32::MAX;
 
 pub(super) const EXPORTS: &[Export] = &[

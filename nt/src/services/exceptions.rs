@@ -13,6 +13,7 @@ use crate::driver_call::{raise, stop, unwind_to};
 use crate::exception::HIGHEST_USER_ADDRESS;
 use crate::fault::guarded;
 use crate::irql;
+use crate::page::PAGE;
 use crate::seh::{CONTINUE_EXECUTION, CONTINUE_SEARCH, Dispatcher, Place, TARGET_UNWIND, UNWINDING};
 use crate::unwind::{CallSite, Context, with_call_site};
 
@@ -27,7 +28,6 @@ pub(super) const EXPORTS: &[Export] = &[
 
 pub(super) const STATUS_ACCESS_VIOLATION: u32 = 0xc000_0005;
 const STATUS_DATATYPE_MISALIGNMENT: u32 = 0x8000_0002;
-const PAGE: usize = 4096;
 
 /// Raises what a service was asked to raise, or found.
 pub(super) fn raise_status(service: &'static str, site: *const CallSite, status: u32, arguments: &[usize]) -> ! {

@@ -17,7 +17,8 @@ use crate::driver::Export;
 use crate::driver_call::{bad_pointer, on_host_stack, raise, stop};
 use crate::fault::guarded;
 use crate::irql;
-use crate::ram::{PAGE_SIZE, Pages};
+use crate::page::PAGE_SIZE;
+use crate::ram::Pages;
 use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[

@@ -28,7 +28,7 @@ unsafe impl<T> Plain for *const T {}
 // SAFETY: any bytes are so many values that any bytes are.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// What is at an address that the driver passed to `service`.
+/// Reads a value at an address that the driver passed to `service`.
 pub(super) fn get<T: Plain>(service: &'static str, from: *const T) -> T {
     // SAFETY: any bytes are such a value.
     good(service, unsafe { guarded::read(from) })

@@ -90,7 +90,7 @@ pub const fn services(
     Services { imports: Some(imports), not_exported, exports: EXPORTS, device: Some(device) }
 }
 
-/// What code of the WDK reads without a call of these services.
+/// Kernel data that inline functions of the WDK read without a call.
 pub(crate) const INLINE: inline::Kernel = inline::Kernel {
     current_thread: || dispatcher::ke_get_current_thread().addr(),
     interrupt_time: dispatcher::interrupt_time,
@@ -129,7 +129,7 @@ const EXPORTS: &[&[Export]] = &[
 
 /// KeQueryPerformanceCounter ticks a second, as on current Windows.
 const FREQUENCY: i64 = 10_000_000;
-/// How long a waiter sleeps before it looks whether the machine has stopped.
+/// The time that a waiter sleeps before it looks whether the machine has stopped.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
 /// Stops the machine if the driver's pointer was bad.

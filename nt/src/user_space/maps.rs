@@ -63,7 +63,7 @@ impl Maps {
         })
     }
 
-    /// Whether a range is memory that this process may read and write and that nobody else sees.
+    /// True if a range is memory that this process may read and write and that nobody else sees.
     ///
     /// # Errors
     /// EFAULT, EOPNOTSUPP, as [`super::UserSpace::adopt`].

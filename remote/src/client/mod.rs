@@ -26,7 +26,7 @@ pub use signals::SignalsHeld;
 /// Environment variable that names the socket of a machine.
 pub const VARIABLE: &str = "CAMPANILE_MACHINE";
 
-/// Why a program is not connected to a machine.
+/// The reason why a program is not connected to a machine.
 #[derive(Debug)]
 pub enum ConnectError {
     /// The socket cannot be connected to.

@@ -9,7 +9,7 @@ use super::proto::{DebugAnnotation, INSTANT, PerfettoTrace, SLICE_BEGIN, SLICE_E
 use super::{AMOUNT, DETAIL, ENGINES, FENCE, KIND, LANES, NAME, OBSERVED, PROCESSES, TRACKS, VALUE, lane_name};
 use crate::trace::{Event, EventKind, FenceValue, Parts, Trace, code};
 
-/// Why a file cannot be shown.
+/// The reason why a file cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// The file has no bytes.

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nt::ram::PAGE_SIZE;
+use nt::page::PAGE_SIZE;
 use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};

@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, Item, Type, UseTree};
+use syn::visit::{self, Visit};
+use syn::{
+    Attribute, Expr, Ident, Item, ItemEnum, ItemExternCrate, ItemImpl, ItemMod, ItemStruct, ItemTrait, ItemType,
+    ItemUnion, Lit, Meta, Type, UseRename, UseTree,
+};
 
 /// A path in one module of a crate that begins with another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +28,24 @@ impl fmt::Display for Import {
     }
 }
 
-/// An `impl` block of a type itself, not of a trait.
+/// A path that names the root of a crate as a whole, so that the modules behind it cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WholeRoot {
+    pub(super) file: PathBuf,
+    pub(super) line: usize,
+}
+
+impl fmt::Display for WholeRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line } = self;
+        write!(f, "{}:{line}: the root of the crate is imported as a whole; name the module", file.display())
+    }
+}
+
+/// An `impl` block of a type itself, or of a trait for it.
+#[derive(Debug)]
 pub(super) struct Methods {
-    /// Name of the type.
+    /// Name of the type, as the block has it.
     pub(super) item: String,
     /// The module of the crate's root that the block is in.
     pub(super) module: String,
@@ -48,7 +67,34 @@ pub(super) struct Imports {
     pub(super) list: Vec<Import>,
     /// The types of the crate by name, and the modules of its root that have one of that name.
     pub(super) types: BTreeMap<String, BTreeSet<String>>,
+    /// Other names of types: those of `type` items and of imports with `as`, and what they stand for.
+    pub(super) aliases: BTreeMap<String, BTreeSet<String>>,
     pub(super) impls: Vec<Methods>,
+    /// Blocks of traits that the module of the block declares.
+    pub(super) extensions: Vec<Methods>,
+    pub(super) roots: Vec<WholeRoot>,
+}
+
+impl Imports {
+    /// The types of the crate that a name in a module may stand for: the module's own of that name, or else whatever its aliases lead to.
+    pub(super) fn named(&self, name: &str, module: &str) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut left = vec![name];
+        while let Some(name) = left.pop() {
+            if !seen.insert(name) {
+                continue;
+            }
+            if let Some((name, homes)) = self.types.get_key_value(name) {
+                found.insert(name.as_str());
+                if homes.contains(module) {
+                    continue;
+                }
+            }
+            left.extend(self.aliases.get(name).into_iter().flatten().map(String::as_str));
+        }
+        found
+    }
 }
 
 /// The imports between the modules of the crate whose sources are in a folder, with `lib.rs` or `main.rs` as its root.
@@ -58,6 +104,7 @@ pub(super) struct Imports {
 pub(super) fn of(sources: &Path) -> Result<Imports, String> {
     let mut modules = BTreeSet::new();
     let mut shown = BTreeMap::new();
+    let mut found = Found::default();
     for root in ["lib.rs", "main.rs"].map(|name| sources.join(name)).iter().filter(|path| path.exists()) {
         for item in parse(root)?.items {
             if let Item::Mod(module) = &item
@@ -69,9 +116,9 @@ pub(super) fn of(sources: &Path) -> Result<Imports, String> {
             if let Item::Use(item) = &item {
                 reexports(&item.tree, None, &mut shown);
             }
+            found.note(&item, "", root);
         }
     }
-    let mut found = Found::default();
     for module in &modules {
         let file = sources.join(format!("{module}.rs"));
         let folder = sources.join(module);
@@ -84,8 +131,7 @@ pub(super) fn of(sources: &Path) -> Result<Imports, String> {
             import.to.clone_from(module);
         }
     }
-    let Found { list, types, impls } = found;
-    Ok(Imports { modules, list, types, impls })
+    Ok(found.imports(modules))
 }
 
 /// The names that a `use` of the root brings in, and the first name of their paths.
@@ -108,28 +154,101 @@ fn reexports(tree: &UseTree, first: Option<&str>, shown: &mut BTreeMap<String, S
 struct Found {
     list: Vec<Import>,
     types: BTreeMap<String, BTreeSet<String>>,
+    aliases: BTreeMap<String, BTreeSet<String>>,
     impls: Vec<Methods>,
+    /// The traits of the crate by name, as its types.
+    traits: BTreeMap<String, BTreeSet<String>>,
+    /// Blocks of traits, with the name of the trait.
+    trait_impls: Vec<(String, Methods)>,
+    roots: Vec<WholeRoot>,
 }
 
 impl Found {
-    /// Notes a type, or a block with functions of one.
+    fn imports(self, modules: BTreeSet<String>) -> Imports {
+        let Self { list, types, aliases, impls, traits, trait_impls, roots } = self;
+        let declares = |name: &str, module: &str| traits.get(name).is_some_and(|homes| homes.contains(module));
+        let own = trait_impls.into_iter().filter(|(name, block)| declares(name, &block.module));
+        let extensions = own.map(|(_, block)| block).collect();
+        Imports { modules, list, types, aliases, impls, extensions, roots }
+    }
+
+    /// Notes types, their other names and the blocks with functions of one, also those in the bodies of functions.
     fn note(&mut self, item: &Item, module: &str, file: &Path) {
-        let name = match item {
-            Item::Struct(item) => &item.ident,
-            Item::Enum(item) => &item.ident,
-            Item::Union(item) => &item.ident,
-            Item::Impl(block) if block.trait_.is_none() => {
-                if let Type::Path(path) = &*block.self_ty
-                    && let Some(name) = path.path.get_ident().or(path.path.segments.last().map(|last| &last.ident))
-                {
-                    let (item, line) = (name.to_string(), name.span().start().line);
-                    self.impls.push(Methods { item, module: module.to_owned(), file: file.to_owned(), line });
-                }
-                return;
+        if !matches!(item, Item::Mod(_)) {
+            Types { module, file, found: self }.visit_item(item);
+        }
+    }
+}
+
+/// Visits an item of a module for [`Found::note`].
+struct Types<'a> {
+    module: &'a str,
+    file: &'a Path,
+    found: &'a mut Found,
+}
+
+impl Types<'_> {
+    fn declared(&mut self, name: &Ident) {
+        self.found.types.entry(name.to_string()).or_default().insert(self.module.to_owned());
+    }
+}
+
+impl<'ast> Visit<'ast> for Types<'_> {
+    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+        self.declared(&item.ident);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
+        self.declared(&item.ident);
+    }
+
+    fn visit_item_union(&mut self, item: &'ast ItemUnion) {
+        self.declared(&item.ident);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        self.found.traits.entry(item.ident.to_string()).or_default().insert(self.module.to_owned());
+        visit::visit_item_trait(self, item);
+    }
+
+    fn visit_item_impl(&mut self, block: &'ast ItemImpl) {
+        if let Some(name) = last_name(&block.self_ty) {
+            let (item, line) = (name.to_string(), name.span().start().line);
+            let methods = Methods { item, module: self.module.to_owned(), file: self.file.to_owned(), line };
+            match block.trait_.as_ref().map(|(_, path, _)| path.segments.last()) {
+                None => self.found.impls.push(methods),
+                Some(Some(last)) => self.found.trait_impls.push((last.ident.to_string(), methods)),
+                Some(None) => {}
             }
-            _ => return,
-        };
-        self.types.entry(name.to_string()).or_default().insert(module.to_owned());
+        }
+        visit::visit_item_impl(self, block);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast ItemType) {
+        if let Some(name) = last_name(&item.ty) {
+            self.found.aliases.entry(item.ident.to_string()).or_default().insert(name.to_string());
+        }
+    }
+
+    fn visit_use_rename(&mut self, rename: &'ast UseRename) {
+        self.found.aliases.entry(rename.rename.to_string()).or_default().insert(rename.ident.to_string());
+    }
+
+    fn visit_item_extern_crate(&mut self, item: &'ast ItemExternCrate) {
+        if item.ident == "self" {
+            let line = item.ident.span().start().line;
+            self.found.roots.push(WholeRoot { file: self.file.to_owned(), line });
+        }
+    }
+}
+
+/// The last name of the path of a type; none if it is no path.
+fn last_name(ty: &Type) -> Option<&Ident> {
+    match ty {
+        Type::Path(path) => path.path.segments.last().map(|last| &last.ident),
+        Type::Paren(inner) => last_name(&inner.elem),
+        Type::Group(inner) => last_name(&inner.elem),
+        _ => None,
     }
 }
 
@@ -159,8 +278,7 @@ fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut TokenPositio
                 match &module.content {
                     Some((_, content)) => items(content, (file, &below), place)?,
                     None => {
-                        let path = folder.join(format!("{name}.rs"));
-                        let path = if path.exists() { path } else { below.join("mod.rs") };
+                        let (path, below) = located(module, file, folder);
                         walk(&path, &below, place)?;
                     }
                 }
@@ -174,6 +292,30 @@ fn items(list: &[Item], (file, folder): (&Path, &Path), place: &mut TokenPositio
         }
     }
     Ok(())
+}
+
+/// The file of a module, and the folder of those below it.
+fn located(module: &ItemMod, file: &Path, folder: &Path) -> (PathBuf, PathBuf) {
+    let named = module.attrs.iter().find_map(|attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Str(text) => Some(text.value()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    });
+    let name = module.ident.to_string();
+    let below = folder.join(&name);
+    if let Some(named) = named {
+        let path = file.with_file_name(named);
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        return (path, folder);
+    }
+    let path = folder.join(format!("{name}.rs"));
+    let path = if path.exists() { path } else { below.join("mod.rs") };
+    (path, below)
 }
 
 /// Notes paths that begin with `crate` or leave the module by `super`.
@@ -210,7 +352,12 @@ fn follows(tokens: &[TokenTree], at: usize) -> bool {
 
 /// Notes what stands behind the root of the crate, one name or several in braces.
 fn note(tokens: &[TokenTree], at: usize, file: &Path, place: &mut TokenPosition<'_>) {
+    let line = at.checked_sub(1).and_then(|root| tokens.get(root)).map_or(0, |root| root.span().start().line);
+    let mut whole = || place.found.roots.push(WholeRoot { file: file.to_owned(), line });
     if !follows(tokens, at) {
+        if matches!(tokens.get(at), Some(TokenTree::Ident(word)) if word == "as") {
+            whole();
+        }
         return;
     }
     let names: Vec<(String, usize)> = match tokens.get(at + 2) {
@@ -220,8 +367,13 @@ fn note(tokens: &[TokenTree], at: usize, file: &Path, place: &mut TokenPosition<
         }
         Some(TokenTree::Ident(name)) => vec![(name.to_string(), name.span().start().line)],
         Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => firsts(group.stream()),
+        Some(TokenTree::Punct(star)) if star.as_char() == '*' => vec![("*".to_owned(), line)],
         _ => Vec::new(),
     };
+    if names.iter().any(|(name, _)| name == "*" || name == "self") {
+        whole();
+    }
+    let names = names.into_iter().filter(|(name, _)| name != "*" && name != "self");
     for (to, line) in names {
         place.found.list.push(Import { from: place.top.to_owned(), to, file: file.to_owned(), line });
     }
@@ -236,6 +388,13 @@ fn firsts(stream: TokenStream) -> Vec<(String, usize)> {
             TokenTree::Ident(name) if first => {
                 names.push((name.to_string(), name.span().start().line));
                 first = false;
+            }
+            TokenTree::Punct(punct) if punct.as_char() == '*' && first => {
+                names.push(("*".to_owned(), punct.span().start().line));
+                first = false;
+            }
+            TokenTree::Group(group) if first && group.delimiter() == Delimiter::Brace => {
+                names.extend(firsts(group.stream()));
             }
             TokenTree::Punct(punct) if punct.as_char() == ',' => first = true,
             _ => {}
@@ -274,6 +433,52 @@ mod tests {
         let path = Path::new("a.rs");
         items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, found: &mut found }).unwrap();
         found.list.into_iter().map(|import| import.to).collect()
+    }
+
+    /// The lines of a source that name the root of the crate as a whole.
+    fn roots(source: &str, depth: usize) -> Vec<usize> {
+        let mut found = Found::default();
+        let parsed = syn::parse_file(source).unwrap();
+        let path = Path::new("a.rs");
+        items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, found: &mut found }).unwrap();
+        found.roots.into_iter().map(|root| root.line).collect()
+    }
+
+    #[test]
+    fn the_root_is_not_imported_as_a_whole() {
+        assert_eq!(roots("use crate as whole;", 0), [1]);
+        assert_eq!(roots("use crate::*;", 1), [1]);
+        assert_eq!(roots("use crate::{self as whole, a};", 1), [1]);
+        assert_eq!(roots("use crate::{a, *};", 1), [1]);
+        assert_eq!(roots("use {crate as whole, std::fmt};", 1), [1]);
+        assert_eq!(roots("use super::*;", 0), [1]);
+        assert_eq!(roots("use super as whole;", 0), [1]);
+        assert_eq!(roots("use super::super as whole;", 1), [1]);
+        assert_eq!(roots("fn f() {\nuse crate as whole;\n}", 0), [2]);
+        assert_eq!(roots("extern crate self as dxgkrnl;", 0), [1]);
+        assert_eq!(roots("use super::*; use crate::a::*; use crate::b::{self, c}; extern crate alloc;", 1), [0; 0]);
+    }
+
+    #[test]
+    fn other_names_of_a_type_lead_to_it() {
+        let mut found = Found::default();
+        for (top, source) in [
+            ("vidsch", "struct VidSch; struct Own; trait Low {}"),
+            (
+                "adapter",
+                "type M = V; use crate::vidsch::VidSch as V; type Own = VidSch; fn f() { impl M {} } trait Ext {} impl Ext for V {} impl Low for V {}",
+            ),
+        ] {
+            let parsed = syn::parse_file(source).unwrap();
+            let path = Path::new("a.rs");
+            items(&parsed.items, (path, path), &mut TokenPosition { top, depth: 0, found: &mut found }).unwrap();
+        }
+        let imports = found.imports(BTreeSet::new());
+        assert_eq!(imports.impls.iter().map(|block| block.item.as_str()).collect::<Vec<_>>(), ["M"]);
+        let extensions: Vec<_> = imports.extensions.iter().map(|block| block.item.as_str()).collect();
+        assert_eq!(extensions, ["V"], "Ext, but not the trait of the lower module");
+        assert_eq!(imports.named("M", "adapter"), BTreeSet::from(["VidSch"]));
+        assert_eq!(imports.named("Own", "vidsch"), BTreeSet::from(["Own"]), "a module's own type is no alias");
     }
 
     #[test]

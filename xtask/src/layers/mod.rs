@@ -61,7 +61,9 @@ pub(crate) fn layers(root: &Path) -> Result<(), String> {
         imports_seen += imports.list.len();
         wrong.extend(known.check(&imports.modules, &imports.list));
         wrong.extend(known.strayed(&imports));
+        wrong.extend(imports.roots.iter().map(ToString::to_string));
     }
+    wrong.extend(unlisted(root, &table.crates)?);
     let measured = sizes::measure(root)?;
     wrong.extend(table.sizes.check(&measured, &table.exceptions));
     if wrong.is_empty() {
@@ -75,6 +77,34 @@ pub(crate) fn layers(root: &Path) -> Result<(), String> {
     }
     wrong.sort();
     Err(format!("{}\n{} rules broken; xtask/layers.toml has them", wrong.join("\n"), wrong.len()))
+}
+
+/// The part of `Cargo.toml` that names the crates.
+#[derive(Deserialize)]
+struct Manifest {
+    workspace: Workspace,
+}
+
+#[derive(Deserialize)]
+struct Workspace {
+    members: Vec<String>,
+}
+
+/// Crates of the workspace that have modules and are not in the table.
+fn unlisted(root: &Path, listed: &[Crate]) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(root.join("Cargo.toml")).map_err(|error| format!("Cargo.toml: {error}"))?;
+    let manifest: Manifest = toml::from_str(&text).map_err(|error| format!("Cargo.toml: {error}"))?;
+    let mut wrong = Vec::new();
+    // The images that tests load are data of the tests.
+    for member in manifest.workspace.members.iter().filter(|member| !member.starts_with("tests/")) {
+        let sources = format!("{member}/src");
+        if !listed.iter().any(|known| known.sources == sources)
+            && !imports::of(&root.join(&sources))?.modules.is_empty()
+        {
+            wrong.push(format!("{sources}: the crate has modules and is not in the table"));
+        }
+    }
+    Ok(wrong)
 }
 
 impl Crate {
@@ -118,20 +148,20 @@ impl Crate {
 
     /// The `impl` blocks that stand outside the module of their type, unless the table says why those of the type may.
     fn strayed(&self, imports: &Imports) -> Vec<String> {
-        let is_spread = |name: &str| self.spread.iter().any(|spread| spread.item == name);
+        let strays = |methods: &Methods| {
+            let named = imports.named(&methods.item, &methods.module);
+            let away = |name: &&str| imports.types.get(*name).is_some_and(|homes| !homes.contains(&methods.module));
+            named.into_iter().filter(away).collect::<Vec<_>>()
+        };
         let mut wrong: Vec<String> = Vec::new();
-        for methods in &imports.impls {
-            let Some(homes) = imports.types.get(&methods.item) else { continue };
-            if !homes.contains(&methods.module) && !is_spread(&methods.item) {
+        for methods in imports.impls.iter().chain(&imports.extensions) {
+            if strays(methods).into_iter().any(|name| !self.spread.iter().any(|spread| spread.item == name)) {
                 wrong.push(format!("{methods}, which is a type of another module"));
             }
         }
         for spread in &self.spread {
-            let strays = |methods: &Methods| {
-                methods.item == spread.item
-                    && imports.types.get(&methods.item).is_some_and(|homes| !homes.contains(&methods.module))
-            };
-            if !imports.impls.iter().any(strays) {
+            let strays = |methods: &Methods| strays(methods).contains(&spread.item.as_str());
+            if !imports.impls.iter().chain(&imports.extensions).any(strays) {
                 wrong.push(format!(
                     "{}: every impl of {} is in its module, take it off `spread`",
                     self.sources, spread.item
@@ -187,7 +217,8 @@ mod tests {
         let strayed = |module: &str, spread: Vec<Spread>| {
             let types = BTreeMap::from([("Machine".to_owned(), BTreeSet::from(["machine".to_owned()]))]);
             let impls = vec![methods("Machine", module), methods("u32", "machine")];
-            let imports = Imports { modules: BTreeSet::new(), list: Vec::new(), types, impls };
+            let (modules, list, aliases, extensions, roots) = Default::default();
+            let imports = Imports { modules, list, types, aliases, impls, extensions, roots };
             Crate { sources: "x".to_owned(), layers: Vec::new(), spread }.strayed(&imports)
         };
         assert!(strayed("machine", Vec::new()).is_empty());
@@ -196,6 +227,33 @@ mod tests {
         assert!(strayed("adapter", vec![spread("Machine")]).is_empty());
         let needless = "x: every impl of Machine is in its module, take it off `spread`";
         assert_eq!(strayed("machine", vec![spread("Machine")]), [needless]);
+    }
+
+    #[test]
+    fn another_name_of_a_type_is_no_way_round() {
+        let methods = Methods { item: "M".to_owned(), module: "adapter".to_owned(), file: "a.rs".into(), line: 1 };
+        let set = |name: &str| BTreeSet::from([name.to_owned()]);
+        let imports = Imports {
+            modules: BTreeSet::new(),
+            list: Vec::new(),
+            types: BTreeMap::from([("VidSch".to_owned(), set("vidsch"))]),
+            aliases: BTreeMap::from([("M".to_owned(), set("V")), ("V".to_owned(), set("VidSch"))]),
+            impls: vec![methods],
+            extensions: Vec::new(),
+            roots: Vec::new(),
+        };
+        let known = Crate { sources: "x".to_owned(), layers: Vec::new(), spread: Vec::new() };
+        let wrong = ["a.rs:1: adapter has an impl of M, which is a type of another module"];
+        assert_eq!(known.strayed(&imports), wrong);
+        let imports = Imports { extensions: imports.impls, impls: Vec::new(), ..imports };
+        assert_eq!(known.strayed(&imports), wrong, "nor is a trait that the other module declares for it");
+    }
+
+    #[test]
+    fn a_crate_with_modules_is_in_the_table() {
+        let wrong = unlisted(&crate::root(), &[]).unwrap();
+        assert!(wrong.contains(&"remote/src: the crate has modules and is not in the table".to_owned()), "{wrong:?}");
+        assert!(!wrong.iter().any(|line| line.starts_with("crt/")), "a crate of one file needs no layers: {wrong:?}");
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use serde::Deserialize;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Block, FnArg, ImplItemFn, ItemFn, Signature, TraitItemFn};
+use syn::{Block, ExprClosure, FnArg, ImplItemFn, ItemFn, Macro, Signature, TraitItemFn, Type};
 
 use super::imports;
 
@@ -19,7 +20,7 @@ pub(super) struct Limits {
     file: usize,
     /// Lines of the body of a function.
     function: usize,
-    /// Parameters of a function, without `self`.
+    /// Parameters of a function, without `self`. One whose type is a tuple counts as the members of the tuple.
     parameters: usize,
 }
 
@@ -70,12 +71,8 @@ pub(super) fn measure(root: &Path) -> Result<Measured, String> {
     for name in names.split('\0').filter(|name| !name.is_empty()) {
         let path = root.join(name);
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        // Who writes a file by a program does not read it.
-        if text.lines().take(3).any(|line| line.contains("@generated")) {
-            continue;
-        }
         measured.files.push((name.to_owned(), text.lines().count()));
-        let mut visitor = Functions { file: name, found: &mut measured.functions };
+        let mut visitor = Functions { file: name, found: &mut measured.functions, inside: false };
         visitor.visit_file(&imports::parse(&path)?);
     }
     Ok(measured)
@@ -84,39 +81,120 @@ pub(super) fn measure(root: &Path) -> Result<Measured, String> {
 struct Functions<'a> {
     file: &'a str,
     found: &'a mut Vec<Function>,
+    /// True in the body of a function: its closures and macros are a part of it.
+    inside: bool,
+}
+
+/// The lines between the braces of a body.
+fn lines_between(span: Span) -> usize {
+    span.end().line.saturating_sub(span.start().line + 1)
+}
+
+/// What a parameter of a type counts for: a tuple, or a reference to one, for its members.
+fn count(ty: &Type) -> usize {
+    match ty {
+        Type::Tuple(tuple) if !tuple.elems.is_empty() => tuple.elems.iter().map(count).sum(),
+        Type::Reference(reference) => count(&reference.elem),
+        Type::Paren(inner) => count(&inner.elem),
+        _ => 1,
+    }
 }
 
 impl Functions<'_> {
     fn note(&mut self, signature: &Signature, body: Option<&Block>) {
-        let lines = body.map_or(0, |body| {
-            let (start, end) = (body.span().start().line, body.span().end().line);
-            // The lines between the braces.
-            end.saturating_sub(start + 1)
-        });
-        // The interface of a foreign function is not ours to choose.
-        let parameters = match signature.abi {
-            Some(_) => 0,
-            None => signature.inputs.iter().filter(|input| matches!(input, FnArg::Typed(_))).count(),
+        let lines = body.map_or(0, |body| lines_between(body.span()));
+        let of = |input: &FnArg| match input {
+            FnArg::Typed(typed) => count(&typed.ty),
+            FnArg::Receiver(_) => 0,
         };
-        let (file, name) = (self.file.to_owned(), signature.ident.to_string());
-        self.found.push(Function { file, name, lines, parameters });
+        let parameters = signature.inputs.iter().map(of).sum();
+        self.push(signature.ident.to_string(), lines, parameters);
     }
+
+    fn push(&mut self, name: String, lines: usize, parameters: usize) {
+        self.found.push(Function { file: self.file.to_owned(), name, lines, parameters });
+    }
+
+    /// Visits the body of a function.
+    fn within(&mut self, visit: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.inside, true);
+        visit(self);
+        self.inside = before;
+    }
+
+    /// Notes the functions in the tokens of a macro: `fn`, a name or a variable of the macro, parameters, and a body.
+    fn tokens(&mut self, stream: TokenStream) {
+        let tokens: Vec<TokenTree> = stream.into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            if let TokenTree::Group(group) = token {
+                self.tokens(group.stream());
+            }
+            let is_fn = matches!(token, TokenTree::Ident(word) if word == "fn");
+            let behind = tokens.get(at + 1..).unwrap_or_default();
+            let name = behind.iter().take(2).find_map(|token| match token {
+                TokenTree::Ident(name) => Some(name.to_string()),
+                _ => None,
+            });
+            let (true, Some(name)) = (is_fn, name) else { continue };
+            let signature =
+                behind.iter().take_while(|token| !matches!(token, TokenTree::Punct(end) if end.as_char() == ';'));
+            let groups = signature.filter_map(|token| match token {
+                TokenTree::Group(group) => Some(group),
+                _ => None,
+            });
+            let groups: Vec<_> = groups.collect();
+            let delimited = |by: Delimiter| groups.iter().find(|group| group.delimiter() == by);
+            let (Some(list), Some(body)) = (delimited(Delimiter::Parenthesis), delimited(Delimiter::Brace)) else {
+                continue;
+            };
+            self.push(name, lines_between(body.span()), parameters_in(list.stream()));
+        }
+    }
+}
+
+/// The parameters in a list of tokens: colons that are no part of a path.
+fn parameters_in(list: TokenStream) -> usize {
+    let mut joined = false;
+    let mut found = 0;
+    for token in list {
+        let TokenTree::Punct(punct) = token else {
+            joined = false;
+            continue;
+        };
+        let joins = punct.spacing() == Spacing::Joint;
+        found += usize::from(punct.as_char() == ':' && !joined && !joins);
+        joined = joins && punct.as_char() == ':';
+    }
+    found
 }
 
 impl<'ast> Visit<'ast> for Functions<'_> {
     fn visit_item_fn(&mut self, function: &'ast ItemFn) {
         self.note(&function.sig, Some(&function.block));
-        visit::visit_item_fn(self, function);
+        self.within(|inner| visit::visit_item_fn(inner, function));
     }
 
     fn visit_impl_item_fn(&mut self, function: &'ast ImplItemFn) {
         self.note(&function.sig, Some(&function.block));
-        visit::visit_impl_item_fn(self, function);
+        self.within(|inner| visit::visit_impl_item_fn(inner, function));
     }
 
     fn visit_trait_item_fn(&mut self, function: &'ast TraitItemFn) {
         self.note(&function.sig, function.default.as_ref());
-        visit::visit_trait_item_fn(self, function);
+        self.within(|inner| visit::visit_trait_item_fn(inner, function));
+    }
+
+    fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
+        if !self.inside {
+            self.push("a closure".to_owned(), lines_between(closure.body.span()), closure.inputs.len());
+        }
+        self.within(|inner| visit::visit_expr_closure(inner, closure));
+    }
+
+    fn visit_macro(&mut self, call: &'ast Macro) {
+        if !self.inside {
+            self.tokens(call.tokens.clone());
+        }
     }
 }
 
@@ -169,7 +247,7 @@ mod tests {
 
     fn functions(source: &str) -> Vec<Function> {
         let mut found = Vec::new();
-        Functions { file: "a.rs", found: &mut found }.visit_file(&syn::parse_file(source).unwrap());
+        Functions { file: "a.rs", found: &mut found, inside: false }.visit_file(&syn::parse_file(source).unwrap());
         found
     }
 
@@ -184,7 +262,49 @@ mod tests {
             lines,
             parameters,
         };
-        assert_eq!(found, [is("f", 2, 2), is("g", 0, 0), is("h", 0, 0)]);
+        assert_eq!(found, [is("f", 2, 2), is("g", 0, 0), is("h", 0, 1)]);
+    }
+
+    /// Names, lines and parameters of the functions of a source.
+    fn sizes(source: &str) -> Vec<(String, usize, usize)> {
+        functions(source).into_iter().map(|function| (function.name, function.lines, function.parameters)).collect()
+    }
+
+    #[test]
+    fn an_interface_in_c_counts_its_parameters() {
+        let found = sizes("extern \"C\" fn f(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8, j: u8) {}");
+        assert_eq!(found, [("f".to_owned(), 0, 10)]);
+    }
+
+    #[test]
+    fn a_tuple_counts_as_its_members() {
+        let found = sizes("fn f((a, b): (u8, (u16, u32)), c: &(u8, u8), d: ()) {}");
+        assert_eq!(found, [("f".to_owned(), 0, 6)]);
+    }
+
+    #[test]
+    fn closures_outside_functions_have_a_length() {
+        let found = sizes("static S: L = L::new(|| {\n1;\n2;\n3;\n4;\n});\nfn f() {\n|| {\n1;\n};\n}");
+        assert_eq!(found, [("a closure".to_owned(), 4, 0), ("f".to_owned(), 3, 0)]);
+    }
+
+    #[test]
+    fn functions_in_macros_are_measured() {
+        let source = "macro_rules! m { ($n:ident) => {\nfn $n(&self, a: a::B, b: u8) -> u8 {\n1;\n2;\n3;\n4;\n}\n}; }\n\
+                      proptest! { fn g(a in 0..1) {\n1;\n} }\nm! { x: fn(u8), y; }";
+        assert_eq!(sizes(source), [("n".to_owned(), 4, 2), ("g".to_owned(), 1, 0)]);
+    }
+
+    #[test]
+    fn no_comment_hides_a_file() {
+        let root = std::env::temp_dir().join(format!("layers-sizes-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        std::fs::write(root.join("a.rs"), "// not @generated\nfn f() {}\n").unwrap();
+        let git = Command::new("git").args(["init", "--quiet"]).current_dir(&root).status().unwrap();
+        let measured = measure(&root).map(|measured| measured.files);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert!(git.success());
+        assert_eq!(measured, Ok(vec![("a.rs".to_owned(), 2)]));
     }
 
     #[test]

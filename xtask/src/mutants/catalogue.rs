@@ -35,7 +35,7 @@ pub(super) struct Mutant {
     /// Only the text itself is compiled twice, which is then an expression; otherwise its whole function.
     #[serde(default)]
     pub(super) expression: bool,
-    /// Why no case notices.
+    /// The reason why no case notices.
     pub(super) survives: Option<String>,
 }
 

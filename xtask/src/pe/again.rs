@@ -1,4 +1,4 @@
-//! Whether the images are the same bytes when they are built in another folder.
+//! Checks whether the images are the same bytes when they are built in another folder.
 
 use std::fs;
 use std::path::Path;

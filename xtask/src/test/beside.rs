@@ -15,7 +15,7 @@ pub(super) struct Step {
     pub(super) took: Duration,
     /// What it printed, kept until nothing else prints.
     pub(super) output: String,
-    /// Why it failed.
+    /// The reason why the part failed.
     pub(super) note: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use std::ptr::without_provenance_mut;
 
 use crate::Failure;
 
-const PAGE: usize = 4096;
+const PAGE: usize = campanile_hw::queue::SYSTEM_PAGE_SIZE as usize;
 /// Pages that blocks are taken from.
 const ROOM: usize = 48;
 

@@ -5,7 +5,7 @@ use wddm_ddi::kmt::{D3DDDICB_LOCKFLAGS, D3DKMT_OFFER_PRIORITY};
 
 use super::table::Member;
 
-/// A word that a thunk is told.
+/// The value of one member of an argument, as a table names it.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     Number(u64),

@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 
 /// Work that a reset of the engine gave up.
 pub(crate) enum Aborted {
-    /// Nothing: what is on the hardware is handed over again.
+    /// Nothing is given up: the packet on the hardware is submitted again after the reset.
     Nothing,
     /// A packet of this context.
     Render(Arc<PacketContext>),

@@ -111,7 +111,7 @@ pub(super) struct Alive {
     /// True if the changed code behaves as before.
     #[serde(default)]
     pub(super) equivalent: bool,
-    /// Why no test notices.
+    /// The reason why no test notices.
     #[cfg_attr(not(test), expect(dead_code, reason = "for readers"))]
     reason: String,
 }
