@@ -52,7 +52,7 @@ enum Value {
     Size,
     Target,
     Pattern,
-    Value,
+    Progress,
     Control,
 }
 
@@ -85,7 +85,7 @@ pub enum Opaque {
     /// This project's.
     Campanile,
     /// Another one's.
-    Described(Described),
+    Described(Box<Described>),
 }
 
 static FILE: OnceLock<Result<Option<Described>, String>> = OnceLock::new();
@@ -178,7 +178,7 @@ fn field(word: &str) -> Result<Field, String> {
         "size" => Value::Size,
         "target" => Value::Target,
         "pattern" => Value::Pattern,
-        "value" => Value::Value,
+        "value" => Value::Progress,
         "control" => Value::Control,
         _ => match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
@@ -203,7 +203,7 @@ fn bytes(fields: &[Field], values: Values) -> Vec<u8> {
             Value::Size => values.size,
             Value::Target => values.target,
             Value::Pattern => values.pattern.into(),
-            Value::Value => values.value,
+            Value::Progress => values.value,
             Value::Control => values.control,
         };
         all.extend(number.to_le_bytes().into_iter().take(field.bytes));
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn fields_become_bytes_with_what_the_case_puts_there() {
-        let opaque = Opaque::Described(parse(TEXT).unwrap());
+        let opaque = Opaque::Described(Box::new(parse(TEXT).unwrap()));
         let allocation = [0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff];
         assert_eq!(opaque.allocation(4096, false).as_deref(), Some(&allocation[..]));
         assert_eq!((opaque.allocation(4096, true), opaque.hang(), opaque.node()), (None, None, 2));

@@ -1,8 +1,8 @@
 //! Votes, ballots and broadcasts: what looks at the lanes of the subgroup as a mask, or at one of them.
 
 use crate::emitter::{ACTIVE, Emitter};
+use crate::files::{DOUBLE, WORD};
 use crate::lanes::{mask_of_bits, registers, widen_signed};
-use crate::segment::{DOUBLE, WORD};
 use campanile_hw::isa::{Instruction, LANES, Op, Operand};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};

@@ -1,9 +1,9 @@
 //! Atomic operations: of the active lanes one after the other, upwards, once all of their addresses are translated. Floating-point sums stay with the interpreter.
 
 use crate::emitter::{ACTIVE, ATOMICS, Emitter};
+use crate::files::{DOUBLE, WORD};
 use crate::lanes::registers;
 use crate::memory::Access;
-use crate::segment::{DOUBLE, WORD};
 use campanile_hw::isa::{AtomicOperation, Instruction, Op};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};

@@ -1,8 +1,8 @@
 //! What the parts of a program's code have in common: where things lie, and how the code ends.
 
 use crate::context::Context;
+use crate::files::Files;
 use crate::lanes::registers;
-use crate::segment::Files;
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::types::{I32, I64};

@@ -22,6 +22,7 @@ mod context;
 mod control;
 mod convert;
 mod emitter;
+mod files;
 mod float;
 mod integer;
 mod lanes;

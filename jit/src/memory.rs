@@ -3,9 +3,9 @@
 
 use crate::block::extent;
 use crate::emitter::{ACTIVE, Emitter, LOADS, STORES};
+use crate::files::{DOUBLE, WORD};
 use crate::lanes::{cast, registers, shuffle_words};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
-use crate::segment::{DOUBLE, WORD};
 use campanile_hw::isa::{Instruction, LANES, MemoryFormat, Op};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Imm64;

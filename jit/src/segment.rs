@@ -1,8 +1,9 @@
 //! The code of the plain instructions of a segment.
 
+use crate::files::{DOUBLE, Files, WORD};
 use crate::lanes::{Lanes, mask_of_bits, narrow, registers, splat, widen_signed, widen_unsigned};
 use crate::{convert, float, integer, system};
-use campanile_hw::isa::{Instruction, LANES, Op, Operand, ProgramHeader, Type};
+use campanile_hw::isa::{Instruction, Op, Operand, ProgramHeader, Type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
@@ -11,10 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of four words.
 const CHUNK: i64 = 16;
-/// Bytes of a word of all lanes.
-pub(crate) const WORD: i32 = LANES as i32 * 4;
-/// Bytes of a double of all lanes.
-pub(crate) const DOUBLE: i32 = LANES as i32 * 8;
 
 /// The file of the registers for which a constant stands.
 fn constant_file(instruction: &Instruction) -> File {
@@ -287,17 +284,6 @@ fn multiple(b: &mut FunctionBuilder<'_>, number: Value, by: u64) -> [Value; 2] {
     let by = splat(b, I32X4, by);
     let [low, high] = widen_unsigned(b, by);
     [b.ins().imul(wide[0], low), b.ins().imul(wide[1], high)]
-}
-
-/// Registers of a subgroup, by address, the address of the argument block, of the places of the lanes, and of the [`Context`](crate::context::Context).
-#[derive(Clone, Copy)]
-pub(crate) struct Files {
-    pub(crate) words: Value,
-    pub(crate) doubles: Value,
-    pub(crate) predicates: Value,
-    pub(crate) arguments: Value,
-    pub(crate) local: Value,
-    pub(crate) context: Value,
 }
 
 /// The predicates that the instructions write.

@@ -1,8 +1,8 @@
 //! SYSTEM: places of lanes, workgroups and subgroups, and their numbers.
 
 use crate::context::Context;
+use crate::files::{Files, WORD};
 use crate::lanes::{registers, splat, words};
-use crate::segment::{Files, WORD};
 use campanile_hw::isa::{LANES, ProgramHeader, SystemValue};
 use cranelift_codegen::ir::types::{I32, I32X4};
 use cranelift_codegen::ir::{InstBuilder, Value};

@@ -147,16 +147,21 @@ fn instructions() -> impl Iterator<Item = Instruction> {
     })
 }
 
+/// A program of one instruction.
+fn alone(instruction: Instruction) -> Kernel {
+    let [workgroup_x, workgroup_y, workgroup_z] = SIZE;
+    let sizes = ProgramHeader { workgroup_x, workgroup_y, workgroup_z, ..ProgramHeader::new() };
+    let header = ProgramHeader { words: 8, doubles: 8, predicates: 8, ..sizes };
+    let source = |instruction| Source { instruction, line: 0 };
+    let code = vec![source(instruction), source(Instruction::new(Op::Exit, Type::None))];
+    kernel(&link(&header, &[code]).expect("legal"))
+}
+
 #[test]
 fn every_plain_instruction_means_the_same_in_both_executors() {
     let mut seen = std::collections::BTreeSet::new();
     for instruction in instructions() {
-        let [workgroup_x, workgroup_y, workgroup_z] = SIZE;
-        let sizes = ProgramHeader { workgroup_x, workgroup_y, workgroup_z, ..ProgramHeader::new() };
-        let header = ProgramHeader { words: 8, doubles: 8, predicates: 8, ..sizes };
-        let source = |instruction| Source { instruction, line: 0 };
-        let code = vec![source(instruction), source(Instruction::new(Op::Exit, Type::None))];
-        let kernel = kernel(&link(&header, &[code]).expect("legal"));
+        let kernel = alone(instruction);
         let compiled = Compiled::new(&kernel).expect("compiled");
         // What reaches memory or other lanes has tests of its own.
         if Code::<Guest>::length(&compiled, 0) == 0 || instruction.op as u8 >= Op::Load as u8 {
@@ -169,10 +174,10 @@ fn every_plain_instruction_means_the_same_in_both_executors() {
             let [to, sources @ ..] = instruction.registers();
             let mut expected = (words.clone(), doubles.clone(), predicates.clone());
             for lane in (0..LANES).filter(|lane| active >> lane & 1 != 0) {
-                let read = |(file, register, _): (Operand, u8, u32)| match file {
-                    Operand::Word => u64::from(words[usize::from(register)][lane]),
-                    Operand::Double => doubles[usize::from(register)][lane],
-                    Operand::Predicate => u64::from(predicates[usize::from(register)] >> lane & 1),
+                let read = |(file, register, _): (Operand, u8, u32)| match (file, usize::from(register)) {
+                    (Operand::Word, register) => u64::from(words[register][lane]),
+                    (Operand::Double, register) => doubles[register][lane],
+                    (Operand::Predicate, register) => u64::from(predicates[register] >> lane & 1),
                     _ => 0,
                 };
                 let [a, mut b, c] = sources.map(read);

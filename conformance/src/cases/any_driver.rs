@@ -95,7 +95,7 @@ impl Lab {
             Opaque::Campanile
         } else {
             let file = described().map_err(Failure::new)?;
-            Opaque::Described(file.ok_or_else(|| Failure::NotApplicable(NONE.to_owned()))?)
+            Opaque::Described(Box::new(file.ok_or_else(|| Failure::NotApplicable(NONE.to_owned()))?))
         };
         Ok(Self { rig, opaque })
     }
