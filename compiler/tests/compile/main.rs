@@ -8,4 +8,5 @@ mod language;
 mod limits;
 mod mutations;
 mod parts;
+mod registers;
 mod sampling;
