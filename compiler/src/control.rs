@@ -181,7 +181,10 @@ impl<'m> Lower<'m> {
                 *source = self.ir.read(*class, register)?;
             }
         }
-        copies.into_iter().try_for_each(|(register, class, source)| self.ir.copy(register, class, source))
+        copies.into_iter().try_for_each(|(register, class, source)| {
+            self.ir.add_source(register, source);
+            self.ir.copy(register, class, source)
+        })
     }
 
     fn exit(frame: &Frame<'m>, to: u32) -> Option<Exit> {

@@ -37,11 +37,16 @@ impl<'m> Lower<'m> {
             let Some(entry) = self.ir.registers.get(register as usize).filter(|_| seen.len() <= SOURCES_MAX) else {
                 return Vec::new();
             };
-            match entry.sources {
-                Some(sources) => open.extend(sources.into_iter().flatten()),
-                None => match self.around.iter().rev().find(|around| {
-                    around.writes.contains(&register) || register >= around.first && entry.mutable && !entry.settled
-                }) {
+            let written = self.around.iter().rev().find(|around| around.writes.contains(&register));
+            // Variables of functions that are called in a loop are new in each turn.
+            let own = || {
+                let variable = entry.mutable && !entry.settled;
+                self.around.last().filter(|around| variable && register >= around.first)
+            };
+            match (written, entry.sources) {
+                (Some(around), _) => loops.push(around.header),
+                (None, Some(sources)) => open.extend(sources.into_iter().flatten()),
+                (None, None) => match own() {
                     Some(around) => loops.push(around.header),
                     None => return Vec::new(),
                 },
