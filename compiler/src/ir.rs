@@ -170,13 +170,15 @@ pub(crate) struct Builder {
     pub(crate) line: u32,
     /// What registers hold here.
     pub(crate) held: Known,
+    /// Results of shifts by a constant: which, of what and by how many bits.
+    shifts: HashMap<V, (Op, V, u64)>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
         let (open, known) = (vec![Vec::new()], vec![HashMap::new()]);
         let (registers, labels, nodes, ceiling, line) = (Vec::new(), 0, 0, NODES_MAX, 0);
-        Self { open, known, registers, labels, nodes, ceiling, line, held: Known::new() }
+        Self { open, known, registers, labels, nodes, ceiling, line, held: Known::new(), shifts: HashMap::new() }
     }
 
     /// The number of nodes.
@@ -356,6 +358,9 @@ impl Builder {
         if shared && let Some(scope) = self.known.last_mut() {
             scope.insert(inst.key(), dst);
         }
+        if shared && let (Op::Shl | Op::ShrU, Some(a), Some(Src::Const(by))) = (inst.op, inst.a, inst.b) {
+            self.shifts.insert(dst, (inst.op, a, by));
+        }
         Ok(dst)
     }
 
@@ -457,8 +462,22 @@ impl Builder {
         if let Some(same) = b.constant().and_then(|b| with_constant(op, ty, a, b)) {
             return Ok(same);
         }
+        if let Some((a, by)) = self.rotation(op, ty, a, b) {
+            let inst = Inst { a: Some(a), b: Some(Src::Const(by)), ..Inst::new(Op::Rotl, ty) };
+            return self.define(inst, Class::of(ty)).map(Src::Reg);
+        }
         let a = Some(self.reg(ty, a)?);
         self.define(Inst { a, b: Some(b), ..Inst::new(op, ty) }, Class::of(ty)).map(Src::Reg)
+    }
+
+    /// What is rotated to the left and by how many bits, where an operation puts the two shifts of a rotation together.
+    fn rotation(&self, op: Op, ty: Type, a: Src, b: Src) -> Option<(V, u64)> {
+        let (Op::Or | Op::Xor | Op::Add, Src::Reg(a), Src::Reg(b)) = (op, a, b) else { return None };
+        let (one, other) = (self.shifts.get(&a)?, self.shifts.get(&b)?);
+        let (left, right) = if one.0 == Op::Shl { (one, other) } else { (other, one) };
+        let fits = (left.0, right.0) == (Op::Shl, Op::ShrU) && left.1 == right.1;
+        (fits && left.2 != 0 && right.2 != 0 && left.2.checked_add(right.2) == Some(u64::from(ty.bits())))
+            .then_some((left.1, left.2))
     }
 
     /// `a * b + c`, rounded once.

@@ -289,12 +289,12 @@ fn loops_that_are_left_and_continued_where_lanes_differ() {
             if i % 13 == k + 5 {
                 return 5000 + a[at];
             }
-            for j in 0..at {
-                if a[j] > 60 {
+            for word in &mut a[..at] {
+                if *word > 60 {
                     break;
                 }
-                a[j] += 2;
-                if a[j] & 1 != 0 {
+                *word += 2;
+                if *word & 1 != 0 {
                     r += 1;
                 }
             }
@@ -464,4 +464,17 @@ fn an_index_behind_the_end_is_no_error_of_the_module() {
         "uint a[4]; for (uint k = 0u; k < 4u; k++) a[k] = i; for (uint k = 0u; k < 5u; k++) if (k < 4u) a[k] += k; o[i] = a[3];",
     );
     expect(&module, |i| i + 3);
+}
+
+#[test]
+fn two_shifts_that_make_a_rotation_are_one() {
+    let module = in_wgsl(
+        "",
+        "let x = i * 0x01234567u + 5u; o[i] = ((x << 7u) | (x >> 25u)) + ((x >> 3u) ^ (x << 29u)) + ((x << 7u) | (x >> 24u));",
+    );
+    assert_eq!((count(&module, &[Op::Rotl]), count(&module, &[Op::Shl, Op::ShrU])), (2, 2));
+    expect(&module, |i| {
+        let x = i.wrapping_mul(0x0123_4567) + 5;
+        x.rotate_left(7).wrapping_add(x.rotate_right(3)).wrapping_add(x << 7 | x >> 24)
+    });
 }
