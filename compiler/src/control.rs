@@ -32,6 +32,14 @@ pub(crate) struct Frame<'m> {
     pub(crate) reached: HashSet<u32>,
 }
 
+impl Frame<'_> {
+    /// The blocks of a loop.
+    pub(crate) fn blocks_of(&self, header: u32, exit: u32) -> HashSet<u32> {
+        let ends = self.targets.iter().map(|target| target.0).chain([exit]).collect();
+        self.function.inside(header, &ends)
+    }
+}
+
 /// Most targets of a switch. [SPIR-V: Universal Limits]
 const CASES_MAX: usize = 16_383;
 /// Most cases of a switch that others fall into, each of which has a predicate for as long as the switch lasts.

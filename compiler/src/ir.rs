@@ -168,7 +168,7 @@ pub(crate) struct Builder {
     /// The number of nodes that there may be.
     ceiling: usize,
     pub(crate) line: u32,
-    /// What registers hold here.
+    /// Constants that registers hold at the place where nodes are appended.
     pub(crate) held: Known,
     /// Results of shifts by a constant: which, of what and by how many bits.
     shifts: HashMap<V, (Op, V, u64)>,

@@ -9,7 +9,7 @@ const WRITES_MAX: usize = 512;
 /// Scopes that are looked through, the innermost ones.
 const SCOPES_MAX: usize = 64;
 
-/// What was written in a scope.
+/// The writes of a scope so far, in no order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     /// Registers that were written, with the constants that they hold at the end if those are known.
@@ -61,7 +61,7 @@ impl Scope {
 struct Block {
     /// The number of its scope.
     depth: usize,
-    /// What is known at the jumps to its end.
+    /// Writes from its beginning to each jump to its end, joined; none if there was no jump.
     jumps: Option<Scope>,
 }
 

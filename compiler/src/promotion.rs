@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::module::Module;
 
-/// What a module is lowered with.
+/// Choices with which a module is lowered once.
 #[derive(Clone, Default)]
 pub(crate) struct Attempt {
     /// Variables that lie in memory.
@@ -21,7 +21,7 @@ pub(crate) struct Attempt {
     pub(crate) is_plain: bool,
 }
 
-/// What an attempt found.
+/// Reasons for which an attempt fails; without `dynamic` its program is used.
 #[derive(Default)]
 pub(crate) struct Findings {
     /// Tentative variables with an index that is not constant, and the loops that count what it is made of.

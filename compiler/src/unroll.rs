@@ -220,17 +220,9 @@ impl<'m> Lower<'m> {
     }
 }
 
-impl Frame<'_> {
-    /// The blocks of a loop.
-    pub(crate) fn blocks_of(&self, header: u32, exit: u32) -> HashSet<u32> {
-        let ends = self.targets.iter().map(|target| target.0).chain([exit]).collect();
-        self.function.inside(header, &ends)
-    }
-}
-
 impl Function {
     /// The blocks that control comes to from one on before it comes to an end.
-    fn inside(&self, header: u32, ends: &HashSet<u32>) -> HashSet<u32> {
+    pub(crate) fn inside(&self, header: u32, ends: &HashSet<u32>) -> HashSet<u32> {
         let (mut open, mut all) = (vec![header], HashSet::new());
         while let Some(block) = open.pop() {
             if ends.contains(&block) || !all.insert(block) {

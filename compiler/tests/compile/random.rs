@@ -27,7 +27,7 @@ enum Statement {
     Leave(Jump, Expression),
 }
 
-/// How control goes on behind a statement.
+/// The way that control leaves a statement; `None` if it comes to the next one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Jump {
     None,
@@ -248,7 +248,7 @@ impl Lane {
     }
 }
 
-/// What a lane leaves.
+/// The word that lane `i` stores.
 fn on_the_host(program: &[Statement], i: u32) -> u32 {
     let arrays = core::array::from_fn(|n| core::array::from_fn(|k| i + n as u32 * 4 + k as u32));
     let mut lane = Lane { variables: [i, 1, 2], arrays, counters: [0; DEPTH] };
