@@ -7,15 +7,15 @@ use rspirv::spirv::Op;
 
 use crate::error::{Error, Result, limit, malformed, unsupported};
 use crate::ir::{Class, Inst as Ir, Label, Node, Src, V};
-use crate::lower::Lower;
+use crate::known::Scope;
+use crate::lower::{Around, Lower};
 use crate::module::Function;
 use crate::read::Inst;
 use crate::types::Scalar;
-use crate::value::Value;
 
 /// What a branch to a block becomes that does not simply come next.
 #[derive(Clone, Copy, Debug)]
-enum Exit {
+pub(crate) enum Exit {
     Break(Label),
     Continue(Label),
     /// The case of a switch that comes later: sets its predicate and leaves the own case.
@@ -24,12 +24,20 @@ enum Exit {
 
 /// A function as it is put in place.
 pub(crate) struct Frame<'m> {
-    function: &'m Function,
+    pub(crate) function: &'m Function,
     /// Registers of the result, and the block to leave on return; none in the entry point, whose lanes end.
     result: Option<(Vec<V>, Label)>,
-    targets: Vec<(u32, Exit)>,
-    visited: HashSet<u32>,
-    reached: HashSet<u32>,
+    pub(crate) targets: Vec<(u32, Exit)>,
+    pub(crate) visited: HashSet<u32>,
+    pub(crate) reached: HashSet<u32>,
+}
+
+impl Frame<'_> {
+    /// The blocks of a loop.
+    pub(crate) fn blocks_of(&self, header: u32, exit: u32) -> HashSet<u32> {
+        let ends = self.targets.iter().map(|target| target.0).chain([exit]).collect();
+        self.function.inside(header, &ends)
+    }
 }
 
 /// Most targets of a switch. [SPIR-V: Universal Limits]
@@ -80,23 +88,19 @@ impl<'m> Lower<'m> {
         let registers: Vec<V> = scalars.iter().map(|scalar| self.ir.variable(scalar.class())).collect();
         let label = self.ir.label();
         self.calls.push(callee);
-        let (line, scratch) = (self.ir.line, self.scratch);
-        self.ir.open()?;
+        let (line, scratch, tentative) = (self.ir.line, self.scratch, self.tentative);
+        self.ir.open_block(label)?;
         self.body(function, Some((registers.clone(), label)))?;
-        let body = self.ir.close();
         // Variables of the function end with it: the next call has their memory.
-        (self.ir.line, self.scratch) = (line, scratch);
+        (self.ir.line, self.scratch, self.tentative) = (line, scratch, tentative);
         self.calls.pop();
-        self.ir.push(Node::Block { label, body })?;
-        for register in &registers {
-            self.ir.settle(*register);
-        }
-        self.values.insert(inst.id, Value::Data(registers.into_iter().map(Src::Reg).collect()));
+        self.ir.close_block(label)?;
+        self.set_registers(inst.id, &registers);
         Ok(())
     }
 
     /// Puts blocks in place from one on, until control leaves them or comes to `end`.
-    fn walk(&mut self, frame: &mut Frame<'m>, start: u32, end: Option<u32>) -> Result<()> {
+    pub(crate) fn walk(&mut self, frame: &mut Frame<'m>, start: u32, end: Option<u32>) -> Result<()> {
         let mut block = start;
         loop {
             let function = frame.function;
@@ -125,16 +129,14 @@ impl<'m> Lower<'m> {
     }
 
     /// The instructions of a block but the last.
-    fn straight(&mut self, block: u32, instructions: &[Inst]) -> Result<()> {
+    pub(crate) fn straight(&mut self, block: u32, instructions: &[Inst]) -> Result<()> {
+        self.count_work(instructions.len())?;
         for inst in instructions {
             match inst.op {
                 Op::Phi => {
                     self.ids.insert(inst.id, inst.ty);
                     let registers = self.phi(inst)?;
-                    for register in &registers {
-                        self.ir.settle(*register);
-                    }
-                    self.values.insert(inst.id, Value::Data(registers.into_iter().map(Src::Reg).collect()));
+                    self.set_registers(inst.id, &registers);
                 }
                 Op::SelectionMerge | Op::LoopMerge => {}
                 Op::Line => self.ir.line = inst.arg(1)?,
@@ -187,7 +189,10 @@ impl<'m> Lower<'m> {
                 *source = self.ir.read(*class, register)?;
             }
         }
-        copies.into_iter().try_for_each(|(register, class, source)| self.ir.copy(register, class, source))
+        copies.into_iter().try_for_each(|(register, class, source)| {
+            self.ir.add_source(register, source);
+            self.ir.copy(register, class, source)
+        })
     }
 
     fn exit(frame: &Frame<'m>, to: u32) -> Option<Exit> {
@@ -217,16 +222,16 @@ impl<'m> Lower<'m> {
         Ok(None)
     }
 
-    /// One side of a conditional branch, as the nodes of a block.
-    fn arm(&mut self, frame: &mut Frame<'m>, from: u32, to: u32, end: Option<u32>) -> Result<Vec<Node>> {
+    /// One side of a conditional branch, as the nodes of a block, and what is known at its end.
+    fn arm(&mut self, frame: &mut Frame<'m>, from: u32, to: u32, end: Option<u32>) -> Result<(Vec<Node>, Scope)> {
         self.ir.open()?;
         if let Some(next) = self.goto(frame, from, to, end)? {
             self.walk(frame, next, end)?;
         }
-        Ok(self.ir.close())
+        Ok(self.ir.close_arm())
     }
 
-    fn terminate(
+    pub(crate) fn terminate(
         &mut self,
         frame: &mut Frame<'m>,
         block: u32,
@@ -257,6 +262,7 @@ impl<'m> Lower<'m> {
                     Some((registers, label)) => {
                         for (register, source) in registers.iter().zip(data) {
                             let class = self.ir.class(*register);
+                            self.ir.add_source(*register, source);
                             self.ir.copy(*register, class, source)?;
                         }
                         self.ir.push(Node::Break(label))?;
@@ -282,7 +288,7 @@ impl<'m> Lower<'m> {
     ) -> Result<Option<u32>> {
         let label = self.ir.label();
         frame.targets.push((merge, Exit::Break(label)));
-        self.ir.open()?;
+        self.ir.open_block(label)?;
         match cond {
             Src::Const(bits) => {
                 let taken = if bits != 0 { yes } else { no };
@@ -293,11 +299,10 @@ impl<'m> Lower<'m> {
             Src::Reg(cond) => {
                 let then = self.arm(frame, block, yes, Some(merge))?;
                 let otherwise = self.arm(frame, block, no, Some(merge))?;
-                self.ir.push(Node::If { cond, then, otherwise })?;
+                self.ir.branch(cond, then, otherwise)?;
             }
         }
-        let body = self.ir.close();
-        self.ir.push(Node::Block { label, body })?;
+        self.ir.close_block(label)?;
         frame.targets.pop();
         Ok(frame.reached.contains(&merge).then_some(merge))
     }
@@ -320,49 +325,59 @@ impl<'m> Lower<'m> {
         let leaves = |frame: &Frame<'m>, to: u32| Some(to) != end && Self::exit(frame, to).is_some();
         if leaves(frame, yes) {
             let then = self.arm(frame, block, yes, end)?;
-            self.ir.push(Node::If { cond, then, otherwise: Vec::new() })?;
+            self.ir.branch(cond, then, Default::default())?;
             return self.goto(frame, block, no, end);
         }
         if leaves(frame, no) {
             let inverse = self.ir.not(Src::Reg(cond))?;
             let cond = self.ir.reg(T::B1, inverse)?;
             let then = self.arm(frame, block, no, end)?;
-            self.ir.push(Node::If { cond, then, otherwise: Vec::new() })?;
+            self.ir.branch(cond, then, Default::default())?;
             return self.goto(frame, block, yes, end);
         }
         let then = self.arm(frame, block, yes, end)?;
         let otherwise = self.arm(frame, block, no, end)?;
-        self.ir.push(Node::If { cond, then, otherwise })?;
+        self.ir.branch(cond, then, otherwise)?;
         Ok(None)
     }
 
     /// A loop, from its header on.
     fn looping(&mut self, frame: &mut Frame<'m>, header: u32, merge: &Inst) -> Result<Option<u32>> {
+        if let Some(next) = self.unrolled(frame, header, merge)? {
+            return Ok(next);
+        }
         let (exit, next) = (merge.arg(0)?, merge.arg(1)?);
         let function = frame.function;
+        let writes = self.written(function, &frame.blocks_of(header, exit));
+        writes.iter().for_each(|register| self.ir.held.set(*register, None));
+        self.around.push(Around { header, writes, first: self.ir.registers.len() as V });
         let instructions = function.blocks.get(&header).map(Vec::as_slice).unwrap_or_default();
         let (last, rest) = instructions.split_last().ok_or_else(|| malformed("an empty block"))?;
         let label = self.ir.label();
         let depth = frame.targets.len();
         frame.targets.push((exit, Exit::Break(label)));
         frame.targets.push((next, Exit::Continue(label)));
+        self.ir.held.open_block(label);
         self.ir.open()?;
         self.straight(header, rest)?;
         let reached = frame.reached.remove(&next);
         if let Some(inner) = self.terminate(frame, header, last, None, Some(next))? {
             self.walk(frame, inner, Some(next))?;
         }
-        let body = self.ir.close();
+        let body = self.ir.close_turn();
         frame.targets.truncate(depth + 1);
         self.ir.open()?;
         if next != header && frame.reached.contains(&next) {
             self.walk(frame, next, Some(header))?;
         }
-        let continuing = self.ir.close();
+        let continuing = self.ir.close_turn();
         if reached {
             frame.reached.insert(next);
         }
         frame.targets.truncate(depth);
+        let scope = self.ir.held.close_block(label);
+        self.ir.held.after_some(&scope, true);
+        self.around.pop();
         self.ir.push(Node::Loop { label, body, continuing })?;
         Ok(frame.reached.contains(&exit).then_some(exit))
     }
@@ -414,7 +429,7 @@ impl<'m> Lower<'m> {
             self.edge(frame, block, *target)?;
         }
         let mut predicates = self.predicates(&cases, &entered, default, (scalar, selector))?;
-        self.ir.open()?;
+        self.ir.open_block(whole)?;
         for (target, literals) in &cases {
             if *target == merge {
                 continue;
@@ -430,15 +445,15 @@ impl<'m> Lower<'m> {
             for (later, predicate) in &predicates {
                 frame.targets.push((*later, Exit::Case(*predicate, own)));
             }
-            self.ir.open()?;
+            self.ir.open_block(own)?;
             self.walk(frame, *target, Some(merge))?;
-            let then = self.ir.close();
+            let (then, scope) = self.ir.close_block_arm(own);
             frame.targets.truncate(depth + 1);
+            self.ir.held.after_either(scope, Scope::default());
             self.ir.push(Node::Block { label: own, body: vec![Node::If { cond, then, otherwise: Vec::new() }] })?;
         }
-        let body = self.ir.close();
         frame.targets.truncate(depth);
-        self.ir.push(Node::Block { label: whole, body })?;
+        self.ir.close_block(whole)?;
         Ok(frame.reached.contains(&merge).then_some(merge))
     }
 

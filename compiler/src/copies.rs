@@ -124,7 +124,8 @@ mod tests {
     }
 
     fn without_copies(mut code: Vec<Inst>) -> Vec<Inst> {
-        let alone = |number| Register { class: Class::Word, mutable: true, settled: false, group: (number, 1) };
+        let alone =
+            |number| Register { class: Class::Word, mutable: true, settled: false, group: (number, 1), sources: None };
         remove_copies(&mut code, &(0..10).map(alone).collect::<Vec<_>>());
         code
     }

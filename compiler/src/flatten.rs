@@ -458,8 +458,7 @@ impl Flattener<'_> {
             ([], _) => {
                 let inverse = self.ir.register(Class::Predicate);
                 self.predicate(I::Not, inverse, Some(cond), None);
-                self.enter(I::If, Some(inverse))?;
-                self.nodes(otherwise)?;
+                return self.conditional(inverse, otherwise, &[]);
             }
             _ => {
                 self.enter(I::If, Some(cond))?;

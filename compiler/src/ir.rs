@@ -6,6 +6,7 @@ use campanile_hw::isa::{Comparison, Op, OrderWord, Type};
 
 use crate::error::{Result, limit};
 use crate::fold;
+use crate::known::{Known, Scope};
 
 /// A virtual register.
 pub(crate) type V = u32;
@@ -145,25 +146,65 @@ pub(crate) struct Register {
     pub(crate) settled: bool,
     /// First register and length of the group of consecutive registers that it belongs to.
     pub(crate) group: (V, u32),
+    /// For the result of a pure instruction that was written once, the registers that it was computed from.
+    pub(crate) sources: Option<[Option<V>; 3]>,
+}
+
+/// A place of the tree to come back to.
+pub(crate) struct Checkpoint {
+    open: usize,
+    length: usize,
+    nodes: usize,
+    scopes: usize,
 }
 
 /// Builds the tree.
-#[derive(Default)]
 pub(crate) struct Builder {
     open: Vec<Vec<Node>>,
     known: Vec<HashMap<Key, V>>,
     pub(crate) registers: Vec<Register>,
     labels: Label,
     nodes: usize,
+    /// The number of nodes that there may be.
+    ceiling: usize,
     pub(crate) line: u32,
+    /// Constants that registers hold at the place where nodes are appended.
+    pub(crate) held: Known,
+    /// Results of shifts by a constant: which, of what and by how many bits.
+    shifts: HashMap<V, (Op, V, u64)>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let mut builder = Self::default();
-        builder.open.push(Vec::new());
-        builder.known.push(HashMap::new());
-        builder
+        let (open, known) = (vec![Vec::new()], vec![HashMap::new()]);
+        let (registers, labels, nodes, ceiling, line) = (Vec::new(), 0, 0, NODES_MAX, 0);
+        Self { open, known, registers, labels, nodes, ceiling, line, held: Known::new(), shifts: HashMap::new() }
+    }
+
+    /// The number of nodes.
+    pub(crate) const fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Bounds the number of nodes; returns the bound before.
+    pub(crate) fn limit(&mut self, ceiling: usize) -> usize {
+        core::mem::replace(&mut self.ceiling, ceiling)
+    }
+
+    pub(crate) fn checkpoint(&self) -> Checkpoint {
+        let length = self.open.last().map_or(0, Vec::len);
+        Checkpoint { open: self.open.len(), length, nodes: self.nodes, scopes: self.held.depth() }
+    }
+
+    /// Takes back all nodes since a place; blocks that were open there are open still.
+    pub(crate) fn return_to(&mut self, place: &Checkpoint) {
+        self.open.truncate(place.open);
+        self.known.truncate(place.open);
+        self.held.truncate(place.scopes);
+        if let Some(block) = self.open.last_mut() {
+            block.truncate(place.length);
+        }
+        self.nodes = place.nodes;
     }
 
     pub(crate) fn label(&mut self) -> Label {
@@ -175,7 +216,13 @@ impl Builder {
     pub(crate) fn group(&mut self, class: Class, count: u32) -> V {
         let first = self.registers.len() as V;
         for _ in 0..count {
-            self.registers.push(Register { class, mutable: false, settled: false, group: (first, count) });
+            self.registers.push(Register {
+                class,
+                mutable: false,
+                settled: false,
+                group: (first, count),
+                sources: None,
+            });
         }
         first
     }
@@ -215,8 +262,13 @@ impl Builder {
 
     pub(crate) fn push(&mut self, node: Node) -> Result<()> {
         self.nodes += 1;
-        if self.nodes > NODES_MAX {
-            return Err(limit(format!("more than {NODES_MAX} instructions with all functions in place")));
+        if self.nodes > self.ceiling {
+            return Err(limit(format!("more than {} instructions with all functions in place", self.ceiling)));
+        }
+        match &node {
+            Node::Break(label) | Node::Continue(label) => self.held.jump(*label),
+            Node::Inst(Inst { op: Op::Exit, .. }) => self.held.end(),
+            _ => {}
         }
         if let Some(block) = self.open.last_mut() {
             block.push(node);
@@ -231,18 +283,63 @@ impl Builder {
         }
         self.open.push(Vec::new());
         self.known.push(HashMap::new());
+        self.held.open();
         Ok(())
     }
 
-    /// Ends a nested block.
+    /// Ends a nested block that may run or not.
     pub(crate) fn close(&mut self) -> Vec<Node> {
+        let (nodes, scope) = self.close_arm();
+        self.held.after_some(&scope, false);
+        nodes
+    }
+
+    /// Ends a nested block, for what is known behind it to be joined with what is known elsewhere.
+    pub(crate) fn close_arm(&mut self) -> (Vec<Node>, Scope) {
         self.known.pop();
-        self.open.pop().unwrap_or_default()
+        (self.open.pop().unwrap_or_default(), self.held.close())
+    }
+
+    /// Ends a part of a loop that may run any number of times.
+    pub(crate) fn close_turn(&mut self) -> Vec<Node> {
+        let (nodes, scope) = self.close_arm();
+        self.held.after_some(&scope, true);
+        nodes
+    }
+
+    /// Begins a block that jumps name.
+    pub(crate) fn open_block(&mut self, label: Label) -> Result<()> {
+        self.open()?;
+        self.held.close();
+        self.held.open_block(label);
+        Ok(())
+    }
+
+    /// Ends a block that jumps name, without a decision about what is known behind it.
+    pub(crate) fn close_block_arm(&mut self, label: Label) -> (Vec<Node>, Scope) {
+        self.known.pop();
+        (self.open.pop().unwrap_or_default(), self.held.close_block(label))
+    }
+
+    /// Ends a block that jumps name, and puts it in its place.
+    pub(crate) fn close_block(&mut self, label: Label) -> Result<()> {
+        let (body, scope) = self.close_block_arm(label);
+        self.held.after(&scope);
+        self.push(Node::Block { label, body })
+    }
+
+    /// Nodes of which either the first or the second run.
+    pub(crate) fn branch(&mut self, cond: V, then: (Vec<Node>, Scope), otherwise: (Vec<Node>, Scope)) -> Result<()> {
+        self.held.after_either(then.1, otherwise.1);
+        self.push(Node::If { cond, then: then.0, otherwise: otherwise.0 })
     }
 
     /// Appends an instruction with effects, or one that defines a register that is already there.
     pub(crate) fn emit(&mut self, inst: Inst) -> Result<()> {
         let line = self.line;
+        if let Some(dst) = inst.dst.filter(|dst| self.registers.get(*dst as usize).is_some_and(|entry| entry.mutable)) {
+            self.held.set(dst, None);
+        }
         self.push(Node::Inst(Inst { line, ..inst }))
     }
 
@@ -254,9 +351,15 @@ impl Builder {
             return Ok(*known);
         }
         let dst = self.register(class);
+        if inst.is_pure() {
+            self.note_sources(dst, &inst);
+        }
         self.emit(Inst { dst: Some(dst), ..inst })?;
         if shared && let Some(scope) = self.known.last_mut() {
             scope.insert(inst.key(), dst);
+        }
+        if shared && let (Op::Shl | Op::ShrU, Some(a), Some(Src::Const(by))) = (inst.op, inst.a, inst.b) {
+            self.shifts.insert(dst, (inst.op, a, by));
         }
         Ok(dst)
     }
@@ -277,13 +380,46 @@ impl Builder {
         if from == Src::Reg(to) {
             return Ok(());
         }
-        self.emit(Inst { dst: Some(to), b: Some(from), ..Inst::new(Op::Mov, class.ty()) })
+        self.emit(Inst { dst: Some(to), b: Some(from), ..Inst::new(Op::Mov, class.ty()) })?;
+        self.held.set(to, from.constant());
+        Ok(())
+    }
+
+    fn note_sources(&mut self, register: V, inst: &Inst) {
+        let mut sources = inst.sources();
+        if let Some(entry) = self.registers.get_mut(register as usize) {
+            entry.sources = Some(core::array::from_fn(|_| sources.next()));
+        }
+    }
+
+    /// Says that a register written at several places has a value of another one, for whoever looks for what values are made of.
+    pub(crate) fn add_source(&mut self, register: V, source: Src) {
+        if let (Some(entry), Src::Reg(source)) = (self.registers.get_mut(register as usize), source)
+            && let Some(free) = entry.sources.get_or_insert_default().iter_mut().find(|source| source.is_none())
+        {
+            *free = Some(source);
+        }
+    }
+
+    /// What a register is: itself, or the constant that it holds.
+    pub(crate) fn held(&self, register: V) -> Src {
+        self.held.get(register).map_or(Src::Reg(register), Src::Const)
+    }
+
+    /// The value of a mutable register as it is now, which may be a constant that is known.
+    pub(crate) fn value(&mut self, class: Class, from: V) -> Result<Src> {
+        match self.held(from) {
+            Src::Reg(from) => self.read(class, from),
+            constant => Ok(constant),
+        }
     }
 
     /// The value of a mutable register as it is now.
     pub(crate) fn read(&mut self, class: Class, from: V) -> Result<Src> {
         let to = self.register(class);
-        self.copy(to, class, Src::Reg(from))?;
+        let inst = Inst { dst: Some(to), b: Some(Src::Reg(from)), ..Inst::new(Op::Mov, class.ty()) };
+        self.note_sources(to, &inst);
+        self.emit(inst)?;
         Ok(Src::Reg(to))
     }
 
@@ -326,8 +462,22 @@ impl Builder {
         if let Some(same) = b.constant().and_then(|b| with_constant(op, ty, a, b)) {
             return Ok(same);
         }
+        if let Some((a, by)) = self.rotation(op, ty, a, b) {
+            let inst = Inst { a: Some(a), b: Some(Src::Const(by)), ..Inst::new(Op::Rotl, ty) };
+            return self.define(inst, Class::of(ty)).map(Src::Reg);
+        }
         let a = Some(self.reg(ty, a)?);
         self.define(Inst { a, b: Some(b), ..Inst::new(op, ty) }, Class::of(ty)).map(Src::Reg)
+    }
+
+    /// What is rotated to the left and by how many bits, where an operation puts the two shifts of a rotation together.
+    fn rotation(&self, op: Op, ty: Type, a: Src, b: Src) -> Option<(V, u64)> {
+        let (Op::Or | Op::Xor | Op::Add, Src::Reg(a), Src::Reg(b)) = (op, a, b) else { return None };
+        let (one, other) = (self.shifts.get(&a)?, self.shifts.get(&b)?);
+        let (left, right) = if one.0 == Op::Shl { (one, other) } else { (other, one) };
+        let fits = (left.0, right.0) == (Op::Shl, Op::ShrU) && left.1 == right.1;
+        (fits && left.2 != 0 && right.2 != 0 && left.2.checked_add(right.2) == Some(u64::from(ty.bits())))
+            .then_some((left.1, left.2))
     }
 
     /// `a * b + c`, rounded once.

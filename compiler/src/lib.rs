@@ -14,10 +14,12 @@
 
 mod allocate;
 mod arith;
+mod bound;
 mod constant;
 mod control;
 mod convert;
 mod copies;
+mod dead;
 mod dots;
 mod encode;
 mod error;
@@ -28,6 +30,7 @@ mod grammar;
 mod group;
 mod image;
 mod ir;
+mod known;
 mod layout;
 mod lower;
 mod memory;
@@ -35,11 +38,13 @@ mod module;
 mod nesting;
 mod options;
 mod parts;
+mod promotion;
 mod read;
 pub mod record;
 mod sample;
 mod texel;
 mod types;
+mod unroll;
 mod value;
 
 pub use error::Error;
@@ -48,6 +53,8 @@ pub use options::{ArgumentLayout, Binding, Descriptor, Options};
 /// The stack on which a module is compiled. Control flow is walked by recursion, as deep as [`ir::NESTING_MAX`] lets it nest, which the stack of the thread
 /// that asks need not bear.
 const STACK_SIZE: usize = 128 << 20;
+/// Most attempts to keep variables in registers whose indices are no constants of the module.
+const ATTEMPTS_MAX: usize = 8;
 
 /// A compiled module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,17 +85,60 @@ fn compile_here(words: &[u32], options: &Options) -> Result<Compiled, Error> {
     let values = layout::declare(&mut module, options)?;
     let workgroup = layout::workgroup(&module, &values)?;
     let arguments = layout::arguments(&module, options)?;
-    let mut lower = lower::Lower::new(&module, &module.types, options, &arguments);
-    lower.prologue()?;
-    for inst in &module.globals {
-        lower.global(inst)?;
-    }
-    lower.entry()?;
-    let (shared, scratch) = (lower.shared, lower.scratch_most);
-    let nodes = lower.ir.finish();
-    let mut code = flatten::flatten(nodes, &mut lower.ir)?;
-    copies::remove_copies(&mut code, &lower.ir.registers);
-    let allocated = allocate::allocate(code, &lower.ir.registers, scratch)?;
-    let program = encode::encode(allocated, workgroup, shared)?;
+    module.endless = bound::endless(&module);
+    let target = Target { module: &module, options, workgroup, arguments: &arguments };
+    let mut attempt = promotion::Attempt::first(&module);
+    let program = (0..ATTEMPTS_MAX).find_map(|_| {
+        let (program, findings, is_wrong) = target.attempt(&attempt);
+        if findings.dynamic.is_empty() || is_wrong {
+            return Some(program.ok().filter(|_| !is_wrong));
+        }
+        attempt = core::mem::take(&mut attempt).next(findings);
+        None
+    });
+    let program = match program.flatten() {
+        Some(program) => program,
+        // What was tried may be too large where the module as it is is not.
+        None => target.attempt(&promotion::Attempt::plain(&module)).0?,
+    };
     Ok(Compiled { program, workgroup, arguments })
+}
+
+/// A module that is read, and what is asked of it.
+struct Target<'m> {
+    module: &'m module::Module,
+    options: &'m Options,
+    workgroup: [u32; 3],
+    arguments: &'m ArgumentLayout,
+}
+
+impl Target<'_> {
+    /// Makes the program. With it comes what the attempt found, and whether it took something for known that is not.
+    fn attempt(&self, attempt: &promotion::Attempt) -> (Result<Vec<u8>, Error>, promotion::Findings, bool) {
+        let mut lower = lower::Lower::new(self.module, self.options, self.arguments, attempt);
+        let lowered = self.lower(&mut lower);
+        let (findings, is_wrong) = (core::mem::take(&mut lower.findings), lower.ir.held.is_wrong);
+        // Only a module that is not valid, such as one that declares a variable in a loop, has loops that write what was taken for constant in them.
+        if !findings.dynamic.is_empty() || is_wrong {
+            return (Err(Error::Limit("an attempt".into())), findings, is_wrong);
+        }
+        let program = lowered.and_then(|()| self.program(lower));
+        (program, findings, is_wrong)
+    }
+
+    fn lower<'m>(&'m self, lower: &mut lower::Lower<'m>) -> Result<(), Error> {
+        lower.prologue()?;
+        self.module.globals.iter().try_for_each(|inst| lower.global(inst))?;
+        lower.entry()
+    }
+
+    fn program(&self, mut lower: lower::Lower<'_>) -> Result<Vec<u8>, Error> {
+        let (shared, scratch) = (lower.shared, lower.scratch_most);
+        let mut nodes = lower.ir.finish();
+        dead::remove_overwritten(&mut nodes, &lower.ir.registers);
+        let mut code = flatten::flatten(nodes, &mut lower.ir)?;
+        copies::remove_copies(&mut code, &lower.ir.registers);
+        let allocated = allocate::allocate(code, &lower.ir.registers, scratch)?;
+        encode::encode(allocated, self.workgroup, shared)
+    }
 }

@@ -10,16 +10,32 @@ use crate::error::{Error, Result, limit, malformed, unsupported_form};
 use crate::ir::{Builder, Class, Inst as Ir, Src, V};
 use crate::module::{Module, storage_class};
 use crate::options::{ArgumentLayout, Options};
+use crate::promotion::{Attempt, Findings};
 use crate::read::Inst;
 use crate::types::{Scalar, Type, Types};
 use crate::value::{Place, Pointer, Value};
 
 /// Most scalars of a variable in registers.
 const PROMOTED_MAX: u32 = 64;
+/// Most scalars that variables have in registers at once whose indices are constant only after calls are put in place and loops are unrolled: half of a file,
+/// so that values have the other half.
+const TENTATIVE_MAX: u32 = 128;
 
 /// A variable in registers.
 pub(crate) struct Variable {
+    id: u32,
     registers: Vec<(V, Class)>,
+    /// True if it lies in memory should an index turn out not to be constant.
+    is_tentative: bool,
+}
+
+/// A loop around the instruction that is lowered, which is not unrolled.
+pub(crate) struct Around {
+    pub(crate) header: u32,
+    /// Registers that it may write, of those that were there before.
+    pub(crate) writes: HashSet<V>,
+    /// The first register that was not.
+    pub(crate) first: V,
 }
 
 /// A module on its way into the tree.
@@ -39,7 +55,18 @@ pub(crate) struct Lower<'m> {
     /// Place of the first workgroup, where that is not 0.
     pub(crate) workgroup_base: Option<V>,
     variables: Vec<Variable>,
-    in_memory: HashSet<u32>,
+    pub(crate) attempt: &'m Attempt,
+    pub(crate) findings: Findings,
+    /// Loops around the place that is lowered, the innermost last.
+    pub(crate) around: Vec<Around>,
+    /// Scalars of variables in registers for as long as their indices are found to be constant.
+    pub(crate) tentative: u32,
+    /// Loops to be unrolled around the place that is lowered, the work that went into such, and the nodes of those that are.
+    pub(crate) turning: u32,
+    pub(crate) work: usize,
+    pub(crate) unrolled_nodes: usize,
+    /// Variables of the module in registers.
+    pub(crate) private: Vec<usize>,
     pub(crate) shared: u32,
     /// Bytes of scratch memory that variables have at this place.
     pub(crate) scratch: u32,
@@ -48,13 +75,20 @@ pub(crate) struct Lower<'m> {
 }
 
 impl<'m> Lower<'m> {
-    pub(crate) fn new(module: &'m Module, types: &'m Types, options: &'m Options, layout: &'m ArgumentLayout) -> Self {
+    pub(crate) fn new(
+        module: &'m Module,
+        options: &'m Options,
+        layout: &'m ArgumentLayout,
+        attempt: &'m Attempt,
+    ) -> Self {
+        let mut ir = Builder::new();
+        ir.held.is_off = attempt.is_plain;
         Self {
             module,
-            types,
+            types: &module.types,
             options,
             layout,
-            ir: Builder::new(),
+            ir,
             values: HashMap::new(),
             ids: HashMap::new(),
             phis: HashMap::new(),
@@ -62,7 +96,14 @@ impl<'m> Lower<'m> {
             descriptors: HashMap::new(),
             workgroup_base: None,
             variables: Vec::new(),
-            in_memory: module.in_memory(),
+            attempt,
+            findings: Findings::default(),
+            around: Vec::new(),
+            tentative: 0,
+            turning: 0,
+            work: 0,
+            unrolled_nodes: 0,
+            private: Vec::new(),
             shared: 0,
             scratch: 0,
             scratch_most: 0,
@@ -147,13 +188,41 @@ impl<'m> Lower<'m> {
                 inst.op, inst.id
             )));
         }
+        self.count_work(data.len())?;
         self.values.insert(inst.id, Value::Data(data));
         Ok(())
+    }
+
+    /// Registers as a value that is read here.
+    pub(crate) fn set_registers(&mut self, id: u32, registers: &[V]) {
+        let read = |register: &V| {
+            self.ir.settle(*register);
+            self.ir.held(*register)
+        };
+        let data = registers.iter().map(read).collect();
+        self.values.insert(id, Value::Data(data));
     }
 
     pub(crate) fn variable_register(&self, variable: usize, index: u32) -> Result<(V, Class)> {
         let variable = self.variables.get(variable).and_then(|variable| variable.registers.get(index as usize));
         variable.copied().ok_or_else(|| malformed("an access behind a variable"))
+    }
+
+    /// All registers of a variable.
+    pub(crate) fn variable_registers(&self, variable: usize) -> impl Iterator<Item = V> {
+        self.variables.get(variable).into_iter().flat_map(|variable| &variable.registers).map(|register| register.0)
+    }
+
+    /// True if a variable lies in registers only for as long as all indices into it are found to be constant.
+    pub(crate) fn is_tentative(&self, variable: usize) -> bool {
+        self.variables.get(variable).is_some_and(|variable| variable.is_tentative)
+    }
+
+    /// Notes an index into a variable in registers that is not constant, and which loops may make it so when they are unrolled.
+    pub(crate) fn found_dynamic(&mut self, variable: usize, index: Src) {
+        let loops = self.counting(index);
+        let id = self.variables.get(variable).map(|variable| variable.id);
+        self.findings.dynamic.extend(id.map(|id| (id, loops)));
     }
 
     /// A constant, type or variable of the module.
@@ -201,7 +270,11 @@ impl<'m> Lower<'m> {
                 self.shared = start.checked_add(size).ok_or_else(|| limit("workgroup memory"))?;
                 Pointer::new(Place::Shared(Src::Const(0), start), to, false)
             }
-            StorageClass::Private => return self.local_variable(inst),
+            StorageClass::Private => {
+                let known = self.variables.len();
+                self.private.push(known);
+                return self.local_variable(inst);
+            }
             StorageClass::Input => {
                 match self.types.decoration(inst.id, Decoration::BuiltIn).and_then(BuiltIn::from_u32) {
                     Some(which) => Pointer::new(Place::BuiltIn(which, None), to, false),
@@ -223,7 +296,14 @@ impl<'m> Lower<'m> {
         let Type::Pointer { to, .. } = *self.types.get(inst.ty)? else {
             return Err(malformed(format!("the variable %{} is not a pointer", inst.id)));
         };
-        let place = if self.in_memory.contains(&inst.id) || self.types.count(to)? > PROMOTED_MAX {
+        let is_tentative = self.attempt.tentative.contains(&inst.id);
+        let in_memory = if is_tentative {
+            let most = PROMOTED_MAX.min(TENTATIVE_MAX.saturating_sub(self.tentative));
+            self.types.count(to).map_or(true, |count| count > most)
+        } else {
+            self.attempt.in_memory.contains(&inst.id) || self.types.count(to)? > PROMOTED_MAX
+        };
+        let place = if in_memory {
             let (align, size) = self.types.natural(to)?;
             let start = self.scratch.next_multiple_of(align.max(4));
             self.scratch = start.checked_add(size).ok_or_else(|| limit("4 GiB of private memory of a lane"))?;
@@ -232,7 +312,10 @@ impl<'m> Lower<'m> {
         } else {
             let scalars = self.types.scalars(to)?.to_vec();
             let registers = scalars.iter().map(|scalar| (self.ir.variable(scalar.class()), scalar.class())).collect();
-            self.variables.push(Variable { registers });
+            if is_tentative {
+                self.tentative += scalars.len() as u32;
+            }
+            self.variables.push(Variable { id: inst.id, registers, is_tentative });
             Place::Registers { first: 0, variable: self.variables.len() - 1 }
         };
         let pointer = Pointer::new(place, to, false);
@@ -263,6 +346,7 @@ impl<'m> Lower<'m> {
             self.ids.insert(inst.id, inst.ty);
         }
         match inst.op {
+            Op::Load | Op::Store if self.module.endless.contains(&inst.arg(0)?) => self.endless(inst),
             Op::Nop | Op::Name | Op::AssumeTrueKHR => Ok(()),
             Op::Undef => {
                 let count = self.types.count(inst.ty)? as usize;
@@ -315,6 +399,14 @@ impl<'m> Lower<'m> {
             Op::ControlBarrier | Op::MemoryBarrier => self.barrier(inst),
             op if format!("{op:?}").contains("Image") => self.image_instruction(inst),
             _ => self.composite(inst),
+        }
+    }
+
+    /// A load from or store to a count of turns that never ends: it is what it was at the beginning.
+    fn endless(&mut self, inst: &Inst) -> Result<()> {
+        match inst.op {
+            Op::Load => self.set(inst, vec![Src::Const(u64::from(u32::MAX)); 2]),
+            _ => Ok(()),
         }
     }
 

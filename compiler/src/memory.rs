@@ -103,6 +103,12 @@ impl Lower<'_> {
             return Ok(next);
         }
         if let Place::Registers { first, variable } = pointer.place {
+            let inside = known.filter(|known| self.types.part(ty, *known).is_ok());
+            if inside.is_none() && self.is_tentative(variable) {
+                self.found_dynamic(variable, index);
+                next.place = Place::Scratch(Src::Const(0), 0);
+                return Ok(next);
+            }
             let known = known.ok_or_else(|| malformed("an index into registers that is not constant"))?;
             self.types.part(ty, known)?;
             next.place = Place::Registers { first: first + self.types.before(ty, known)?, variable };
@@ -195,7 +201,7 @@ impl Lower<'_> {
             let mut all = Vec::new();
             for index in 0..self.types.count(pointer.ty)? {
                 let (register, class) = self.variable_register(variable, first + index)?;
-                all.push(self.ir.read(class, register)?);
+                all.push(self.ir.value(class, register)?);
             }
             return Ok(all);
         }

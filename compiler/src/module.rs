@@ -38,6 +38,10 @@ pub(crate) struct Module {
     pub(crate) entry: u32,
     /// Operands of the execution modes of the entry point: mode, then operands.
     pub(crate) modes: Vec<Inst>,
+    /// For each pointer to a part of something the pointer that it was made from.
+    pub(crate) bases: HashMap<u32, u32>,
+    /// Variables that count turns down from 2^64, so that they are never seen to have come to zero.
+    pub(crate) endless: HashSet<u32>,
 }
 
 impl Module {
@@ -51,6 +55,9 @@ impl Module {
         let mut block: Option<(u32, Vec<Inst>)> = None;
         let mut modes = Vec::new();
         for inst in instructions {
+            if matches!(inst.op, Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject) {
+                module.bases.insert(inst.id, inst.arg(0)?);
+            }
             match inst.op {
                 Op::Function => {
                     let fresh = Function { result: inst.ty, ..Function::default() };
@@ -122,18 +129,19 @@ impl Module {
         Ok(())
     }
 
-    /// Variables that have to lie in memory: an index into them is not constant, or pointers to them are chosen at run time.
-    pub(crate) fn in_memory(&self) -> HashSet<u32> {
+    /// Variables that have to lie in memory: pointers to them are chosen at run time, or, for `indexed`, an index into them is no constant of the module.
+    pub(crate) fn in_memory(&self, indexed: bool) -> HashSet<u32> {
         let constant: HashSet<u32> = self
             .globals
             .iter()
             .filter(|inst| !matches!(inst.op, Op::Variable | Op::Undef) && inst.id != 0)
             .map(|inst| inst.id)
             .collect();
+        let constant = indexed.then_some(constant);
         let mut marked = Vec::new();
         let mut roots: HashMap<u32, Vec<u32>> = HashMap::new();
         for inst in self.functions.values().flat_map(|function| function.blocks.values().flatten()) {
-            self.trace(inst, &constant, &mut marked, &mut roots);
+            self.trace(inst, constant.as_ref(), &mut marked, &mut roots);
         }
         let mut all = HashSet::new();
         while let Some(id) = marked.pop() {
@@ -144,13 +152,19 @@ impl Module {
         all
     }
 
-    fn trace(&self, inst: &Inst, constant: &HashSet<u32>, marked: &mut Vec<u32>, roots: &mut HashMap<u32, Vec<u32>>) {
+    fn trace(
+        &self,
+        inst: &Inst,
+        constant: Option<&HashSet<u32>>,
+        marked: &mut Vec<u32>,
+        roots: &mut HashMap<u32, Vec<u32>>,
+    ) {
         let args = &inst.args;
         let first = args.first().copied().unwrap_or(0);
         match inst.op {
             Op::AccessChain | Op::InBoundsAccessChain => {
                 roots.entry(inst.id).or_default().push(first);
-                if args.iter().skip(1).any(|index| !constant.contains(index)) {
+                if constant.is_some_and(|constant| args.iter().skip(1).any(|index| !constant.contains(index))) {
                     marked.push(first);
                 }
             }

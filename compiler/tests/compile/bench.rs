@@ -83,6 +83,21 @@ pub(crate) fn assemble(text: &str) -> Vec<u32> {
     module
 }
 
+/// A module as an optimizer leaves it: calls in their places, and values with phis instead of variables.
+pub(crate) fn in_ssa_form(module: &[u32]) -> Vec<u32> {
+    let (from, to) = (file("spv"), file("spv"));
+    let bytes: Vec<u8> = module.iter().flat_map(|word| word.to_le_bytes()).collect();
+    std::fs::write(&from, bytes).expect("written");
+    let passes = ["--inline-entry-points-exhaustive", "--ssa-rewrite", "--eliminate-dead-code-aggressive"];
+    let arguments = [&passes[..], &["--target-env=vulkan1.3", "-o", &to, &from]].concat();
+    let (made, said) = run_tool("spirv-opt", "spirv-tools", &arguments);
+    assert!(made, "{said}");
+    let module = words(&std::fs::read(&to).expect("read"));
+    [from, to].iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
+    validate(&module);
+    module
+}
+
 /// The module of the one entry point of a WGSL shader.
 pub(crate) fn wgsl(source: &str) -> Vec<u32> {
     let module =

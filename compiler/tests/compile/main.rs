@@ -8,4 +8,6 @@ mod language;
 mod limits;
 mod mutations;
 mod parts;
+mod random;
+mod registers;
 mod sampling;
