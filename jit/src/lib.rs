@@ -56,7 +56,7 @@ pub trait Paged: GlobalMemory {
     fn touch(&mut self, address: u64, write: bool) -> bool;
 }
 
-/// Where an instruction finds the addresses of its access.
+/// The addresses of an instruction's access.
 #[derive(Clone, Copy)]
 struct Address {
     /// Register of the addresses, and what is added to them.

@@ -56,7 +56,7 @@ impl User {
     }
 }
 
-/// What the machine has of objects that belong to processes.
+/// Counts of the machine's objects that belong to processes.
 fn holdings() -> Holdings {
     let holdings = SYSTEM.machine().holdings(SYSTEM.luid()).expect("a started adapter");
     Holdings { pool_blocks: 0, memory: 0, ..holdings }

@@ -46,7 +46,7 @@ pub(super) struct Object {
     pub(super) parent: D3DKMT_HANDLE,
     /// Current value of a fence, address of an allocation in the process of the GPU.
     pub(super) value: u64,
-    /// How often an allocation is in the device's residency list.
+    /// Number of times that an allocation is in the device's residency list.
     pub(super) listed: u32,
     pub(super) locks: u32,
     /// Ring and ring control of a doorbell.
