@@ -515,7 +515,8 @@ fn hlk_command(arguments: HlkArguments) -> u8 {
         let timeout = arguments.timeout.unwrap_or(campanile_hlk::command::TIMEOUT);
         let (junit, repeat, seed) = (arguments.junit, arguments.repeat, arguments.seed);
         let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed };
-        return campanile_hlk::command::on_machine(&socket, &selection, arguments.case.as_deref());
+        let counting = || crate::control::counts(&socket);
+        return campanile_hlk::command::on_machine(&socket, &selection, arguments.case.as_deref(), &counting);
     }
     hlk::command(&hlk::Options {
         list,

@@ -87,7 +87,7 @@ fn text(answer: &Answer) -> String {
         Answer::Look(look) => tables(look),
         Answer::Text(text) => text.trim_end().to_owned(),
         Answer::Faults(faults) => fault_table(faults),
-        Answer::Done | Answer::Trace { .. } => "done".to_owned(),
+        Answer::Done | Answer::Trace { .. } | Answer::Counts(_) => "done".to_owned(),
         Answer::Refused(why) => why.clone(),
     }
 }

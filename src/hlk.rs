@@ -94,8 +94,7 @@ pub fn command(options: &Options) -> u8 {
             }
         };
     }
-    let wanted = options.filter.as_deref().unwrap_or_default().to_lowercase();
-    let selected: Vec<&'static CaseInfo> = cases().filter(|case| case.matches(&wanted)).collect();
+    let selected = selected(options.filter.as_deref());
     if selected.is_empty() {
         testbed::complain!(
             "campanile: no case matches the filter; `campanile hlk --list` shows all {}",
@@ -132,42 +131,54 @@ pub fn command(options: &Options) -> u8 {
     }
 }
 
-/// Runs the cases of this part of the run on each machine, and tells each outcome as soon as it is there. Of several machines
-/// the first has the cases that bring their own; with `--profiles`, where machines differ by features alone, only those that choose the features are there alone.
-fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
-    let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
-    options.set_for_the_process();
-    let rounds = options.repeat.max(1);
-    let run_info = RunInfo {
-        filter: options.filter.clone(),
-        options: options.command_line.clone(),
-        rounds,
-        shard: options.shard,
-        ..RunInfo::default()
-    };
+fn selected(filter: Option<&str>) -> Vec<&'static CaseInfo> {
+    let wanted = filter.unwrap_or_default().to_lowercase();
+    cases().filter(|case| case.matches(&wanted)).collect()
+}
+
+/// The cases of a whole run in their order, each with the number of its machine. Of several machines the first has the cases that bring their own; with
+/// `--profiles`, where machines differ by features alone, only those that choose the features are there alone.
+fn whole_run(run: &RunInfo, selected: &[&'static CaseInfo]) -> Vec<(usize, &'static CaseInfo)> {
     let run_there = |number: usize, case: &CaseInfo| {
         let boot = case.boot;
-        number == 0 || boot.takes_any_machine() || options.profiles && !boot.chooses_features()
+        number == 0 || boot.takes_any_machine() || run.profiles && !boot.chooses_features()
     };
-    let on = |(number, machine)| {
+    let on = |number: usize| {
         let mut cases: Vec<_> = selected.iter().filter(|case| run_there(number, case)).copied().collect();
         // So that a shard has other cases on each machine.
         let first = number % cases.len().max(1);
         cases.rotate_left(first);
-        cases.into_iter().map(move |case| (machine, case))
+        cases.into_iter().map(move |case| (number, case))
     };
-    let all = (0..rounds).flat_map(|_| machines.iter().enumerate().flat_map(on)).enumerate();
-    let mine: Vec<_> = all.filter(|(position, _)| options.shard.is_none_or(|shard| shard.takes(*position))).collect();
+    (0..run.rounds).flat_map(|_| (0..run.machines).flat_map(on)).collect()
+}
+
+/// Runs the cases of this part of the run on each machine, and tells each outcome as soon as it is there.
+fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
+    let limit = options.timeout.or_else(|| options.hangs.map(|hangs| STORM_LIMIT + Duration::from_secs(hangs)));
+    options.set_for_the_process();
+    let run_info = RunInfo {
+        filter: options.filter.clone(),
+        options: options.command_line.clone(),
+        rounds: options.repeat.max(1),
+        machines: machines.len(),
+        profiles: options.profiles,
+        shard: options.shard,
+        ..RunInfo::default()
+    };
+    let all = whole_run(&run_info, selected).into_iter().enumerate();
+    let mine = all.filter(|(position, _)| options.shard.is_none_or(|shard| shard.takes(*position)));
+    let mine: Vec<_> = mine.filter_map(|(_, (number, case))| Some((machines.get(number)?, case))).collect();
     let progress = progress(options, mine.len());
     let under_way = UnderWay::begin(options, Report::new(Drivers::selected(), run_info));
     let add = |outcome: CaseReport| {
         progress.suspend(|| tell(options, &outcome));
         under_way.add(outcome);
     };
-    for part in mine.chunk_by(|(_, (one, _)), (_, (other, _))| std::ptr::eq(*one, *other)) {
+    for part in mine.chunk_by(|(one, _), (other, _)| std::ptr::eq(*one, *other)) {
         let next = AtomicUsize::new(0);
         let work = || {
-            while let Some((_, (machine, case))) = part.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some((machine, case)) = part.get(next.fetch_add(1, Ordering::Relaxed)) {
                 progress.set_message(case.name);
                 let again = replay(&[&machine.words[..], &options.command_line].concat(), case);
                 under_way.next(case.about(), again.clone());
@@ -216,7 +227,11 @@ fn merged(files: &[PathBuf]) -> Result<Report, String> {
             .map_err(|error| format!("{name} is not a report of `campanile hlk --json`: {error}"))?;
         Ok((name, report))
     };
-    merge(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?)
+    let names = |run: &RunInfo| {
+        let whole = whole_run(run, &selected(run.filter.as_deref()));
+        whole.into_iter().map(|(_, case)| case.name).collect()
+    };
+    merge(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?, names)
 }
 
 /// A line of progress on a terminal, nothing elsewhere.

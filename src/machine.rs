@@ -95,7 +95,7 @@ pub fn command(options: &Options) -> u8 {
         }
     };
     let machine = system.machine().clone();
-    let desk = match Desk::new(system, server.pids(), options.record) {
+    let desk = match Desk::new(system, options.machine.clone(), server.pids(), options.record) {
         Ok(desk) => desk,
         Err(error) => {
             testbed::complain!("campanile machine: {error}");

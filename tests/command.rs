@@ -337,10 +337,8 @@ fn a_run_is_shared_by_parts_and_put_together_again() {
     let listed = json(&campanile(&["hlk", "--list", "--json", "--filter", filter]));
     let mut wanted: Vec<String> =
         listed.as_array().unwrap().iter().map(|case| case["name"].as_str().unwrap().to_owned()).collect();
-    let mut found = names(&merged);
+    assert_eq!(names(&merged), wanted, "every case once, in the order of a whole run");
     wanted.sort();
-    found.sort();
-    assert_eq!(found, wanted, "every case once");
     assert_eq!((&merged["seed"], &merged["shard"]), (&7.into(), &Value::Null));
     let missing = campanile(&["hlk", "--merge", &parts[0]]);
     assert_eq!(missing.status.code(), Some(2));
@@ -348,6 +346,13 @@ fn a_run_is_shared_by_parts_and_put_together_again() {
     let other = campanile(&["hlk", "--merge", &parts[0], &part("2/2", "8")]);
     assert!(text(&other.stderr).contains("not of one run"), "{}", text(&other.stderr));
     assert_eq!(campanile(&["hlk", "--shard", "3/2"]).status.code(), Some(2));
+    let mut renamed: Value = serde_json::from_slice(&fs::read(&parts[0]).unwrap()).unwrap();
+    renamed["cases"][0]["name"] = "Device.Graphics.WDDM32.Capabilities.NoSuchCase".into();
+    let changed = scratch.0.join("changed.json");
+    fs::write(&changed, renamed.to_string()).unwrap();
+    let refused = campanile(&["hlk", "--merge", changed.to_str().unwrap(), &parts[1]]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("has the case Device.Graphics.WDDM32.Capabilities.NoSuchCase"));
     let at_once = json(&campanile(&["hlk", "--filter", filter, "--json", "--jobs", "3", "--repeat", "2"]));
     let mut found = names(&at_once);
     found.sort();
@@ -359,17 +364,18 @@ fn a_run_is_shared_by_parts_and_put_together_again() {
 #[test]
 fn a_failed_case_of_a_part_fails_the_whole() {
     let scratch = Scratch::new("failed-shard");
-    let case =
-        r#"{"name": "A.B", "area": "A", "page": "p", "status": "failed", "ms": 1, "reason": "found 0, expected 1"}"#;
+    let name = "Device.Graphics.WDDM32.NativeFence.EventIsSetWhenTheValueComes";
+    let about = r#""area": "A", "page": "p", "status": "failed", "ms": 1, "reason": "found 0, expected 1""#;
+    let case = format!(r#"{{"name": "{name}", {about}}}"#);
     let drivers = r#""driver": "linked", "user_mode_driver": "linked", "special_pool": "off""#;
-    let run = r#""seed": 1, "rounds": 1, "shard": {"index": 1, "of": 1}"#;
+    let run = format!(r#""seed": 1, "filter": "{name}", "rounds": 1, "shard": {{"index": 1, "of": 1}}"#);
     let sums = r#""total": 1, "passed": 0, "failed": 1, "skipped": 0"#;
     let file = scratch.0.join("part.json");
     fs::write(&file, format!("{{{drivers}, {run}, {sums}, \"cases\": [{case}]}}")).unwrap();
     let output = campanile(&["hlk", "--merge", file.to_str().unwrap()]);
     let lines = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(lines.contains("FAIL  A.B") && lines.contains("found 0, expected 1"), "{lines}");
+    assert!(lines.contains(&format!("FAIL  {name}")) && lines.contains("found 0, expected 1"), "{lines}");
     assert!(lines.trim_end().ends_with("0 passed, 1 failed, 0 skipped"), "{lines}");
 }
 

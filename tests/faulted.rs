@@ -46,6 +46,7 @@ fn missed_rings_turn_the_race_red_although_the_watchdog_revives_the_queues() {
     assert!(case["rescues"]["missed-wake-up"].as_u64() > Some(0), "{case}");
 }
 
+/// The contract allows these: a fence has its value before the message is sent, and who gets one reads the value. Only a loss needs a rescue.
 #[test]
 fn late_doubled_and_reordered_interrupts_lose_nobody() {
     for fault in ["late-interrupts=5%", "doubled-interrupts=20%", "reordered-interrupts=5%"] {
@@ -78,4 +79,17 @@ fn a_report_says_of_each_case_what_it_ran_on_and_what_it_called() {
     assert_eq!((&machine["faults"][0], &machine["scheduling"]), (&"late-interrupts=1%".into(), &"hardware".into()));
     assert!(machine["driver"].is_string() && machine["bus"].is_string(), "{machine}");
     assert!(calls["DxgkDdiCreateNativeFence"].as_u64() > Some(0), "{calls}");
+    assert!(machine["interrupts"].as_u64() > Some(0) && machine["interrupts"] == calls["DxgkDdiInterruptRoutine"]);
+}
+
+#[test]
+fn a_report_tells_machines_apart_that_withhold_features_and_of_skipped_cases_too() {
+    let machine = |options: &[&str]| case("NativeFence.EveryWatchedSignalWakes", options)["cases"][0].clone();
+    let local = machine(&["--fence-storage", "local", "--without", "user-mode-submission"]);
+    let told = |machine: &Value| (machine["fence_storage"].clone(), machine["without"].clone());
+    assert_eq!(told(&local["machine"]), ("local".into(), "user-mode-submission".into()), "{local}");
+    let skipped = machine(&["--without", "native-fence,user-mode-submission"]);
+    assert_eq!(skipped["status"], "skipped", "{skipped}");
+    assert_eq!(told(&skipped["machine"]), ("system".into(), "native-fence,user-mode-submission".into()), "{skipped}");
+    assert_eq!(told(&machine(&[])["machine"]), ("system".into(), "".into()));
 }

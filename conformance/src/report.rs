@@ -119,6 +119,27 @@ impl CaseLine {
     }
 }
 
+/// Why a case fails on a system that made something good: who relies on the driver would have waited in vain.
+pub fn made_good<'r>(rescues: impl IntoIterator<Item = (&'r str, u64)>) -> Option<String> {
+    let rescues = rescues.into_iter().map(|(rescue, count)| format!("{rescue} {count} times"));
+    let rescues: Vec<String> = rescues.collect();
+    (!rescues.is_empty())
+        .then(|| format!("the system made good what the driver left out or did wrong: {}", rescues.join(", ")))
+}
+
+/// What a machine that another process serves kept count of while a case ran as a program of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// What the system made good, by name.
+    pub rescues: BTreeMap<Cow<'static, str>, u64>,
+    /// The number of calls of each DDI.
+    pub calls: BTreeMap<Cow<'static, str>, u64>,
+    /// The machine: GPU, driver, bus and faults.
+    pub machine: BTreeMap<Cow<'static, str>, Value>,
+}
+
+const OF_SHARED: &str = "Device.Graphics.WDDM32.Lifecycle.SharedSystemLeavesNothingBehind";
+
 impl CaseReport {
     /// The outcome without what only a whole report has.
     fn brief(&self) -> CaseLine {
@@ -144,10 +165,35 @@ impl CaseReport {
         Self { name, area, page, status, ms: 0, reason: None, state: None, rescues, machine, calls, replay: None }
     }
 
+    /// The outcome with what the machine counted, or why it did not tell. A case over thunks alone announces no rescue, so each fails it; and so does a
+    /// machine that does not tell.
+    #[must_use]
+    pub fn counted(self, counts: Result<Counts, String>) -> Self {
+        let (counts, wrong) = match counts {
+            Ok(counts) => {
+                let wrong = made_good(counts.rescues.iter().map(|(rescue, count)| (rescue.as_ref(), *count)));
+                (counts, wrong)
+            }
+            Err(error) => (Counts::default(), Some(format!("the machine does not tell what it made good: {error}"))),
+        };
+        let Counts { rescues, calls, machine } = counts;
+        let counted = Self { rescues, calls, machine, ..self };
+        match wrong {
+            Some(reason) if counted.status == Status::Passed => {
+                Self { status: Status::Failed, reason: Some(reason), ..counted }
+            }
+            _ => counted,
+        }
+    }
+
     /// The failure to take the shared system down, as if it were a case.
     pub fn of_shared(error: String) -> Self {
-        let name = "Device.Graphics.WDDM32.Lifecycle.SharedSystemLeavesNothingBehind";
-        Self { reason: Some(error), ..Self::named(name, "Lifecycle", "add_device", Status::Failed) }
+        Self { reason: Some(error), ..Self::named(OF_SHARED, "Lifecycle", "add_device", Status::Failed) }
+    }
+
+    /// True for what [`CaseReport::of_shared`] made.
+    pub(crate) fn is_of_shared(&self) -> bool {
+        self.name == OF_SHARED && self.status == Status::Failed
     }
 
     /// The outcome for a build server.
@@ -171,6 +217,14 @@ impl CaseReport {
     }
 }
 
+fn one() -> usize {
+    1
+}
+
+fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
 /// Which cases a run has, and how they run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
@@ -184,6 +238,12 @@ pub struct RunInfo {
     pub options: Vec<String>,
     /// Number of times that each case ran.
     pub rounds: u32,
+    /// Number of machines of the matrix or of the profiles that the cases ran on.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub machines: usize,
+    /// The machines were those of the profiles.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub profiles: bool,
     /// The part of the run that this is, if several machines shared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
@@ -192,7 +252,15 @@ pub struct RunInfo {
 impl Default for RunInfo {
     /// Every case once, with the seed of this process.
     fn default() -> Self {
-        Self { seed: seed::get(), filter: None, options: Vec::new(), rounds: 1, shard: None }
+        Self {
+            seed: seed::get(),
+            filter: None,
+            options: Vec::new(),
+            rounds: 1,
+            machines: 1,
+            profiles: false,
+            shard: None,
+        }
     }
 }
 
@@ -305,6 +373,18 @@ mod tests {
 
     fn case(status: Status) -> CaseReport {
         CaseReport { ms: 1, ..CaseReport::named("a", "b", "c", status) }
+    }
+
+    #[test]
+    fn a_rescue_of_a_served_machine_fails_a_case_that_passed_and_so_does_a_machine_that_does_not_tell() {
+        let rescues = BTreeMap::from([("unreported-signal".into(), 3)]);
+        let counts = || Counts { rescues: rescues.clone(), ..Counts::default() };
+        let healed = case(Status::Passed).counted(Ok(counts()));
+        assert_eq!((healed.status, &healed.rescues), (Status::Failed, &rescues));
+        assert!(healed.reason.is_some_and(|reason| reason.contains("unreported-signal 3 times")));
+        assert_eq!(case(Status::Passed).counted(Ok(Counts::default())).status, Status::Passed);
+        assert_eq!(case(Status::Skipped).counted(Ok(counts())).status, Status::Skipped);
+        assert_eq!(case(Status::Passed).counted(Err("it is gone".into())).status, Status::Failed);
     }
 
     #[test]

@@ -36,11 +36,14 @@ pub enum Rescue {
     FruitlessReset,
     /// DxgkDdiInterruptRoutine has called DxgkCbNotifyInterrupt and answered FALSE, which is that its adapter has not interrupted. [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
     DisownedInterrupt,
+    /// A packet was the oldest on its node for TdrDelay and was taken off unfinished, by a driver whose PreemptionCaps do not tell whether it was long or lost; it was handed
+    /// over again.
+    RepeatedPacket,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -52,6 +55,7 @@ impl Rescue {
         Self::UnansweredReport,
         Self::FruitlessReset,
         Self::DisownedInterrupt,
+        Self::RepeatedPacket,
     ];
 
     /// The name in reports.
@@ -68,6 +72,7 @@ impl Rescue {
             Self::UnansweredReport => "unanswered-report",
             Self::FruitlessReset => "fruitless-reset",
             Self::DisownedInterrupt => "disowned-interrupt",
+            Self::RepeatedPacket => "repeated-packet",
         }
     }
 }

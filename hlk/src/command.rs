@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use campanile_conformance::kmt::Kmt;
-use campanile_conformance::report::{self, CaseReport, Report, RunInfo, Status};
+use campanile_conformance::report::{self, CaseReport, Counts, Report, RunInfo, Status};
 use campanile_conformance::{About, Case, CaseInfo, RunThunks, installed, junit};
 use clap::Parser;
 use serde::Serialize;
@@ -152,7 +152,7 @@ fn command(cli: &Cli) -> u8 {
             tell(&found, lines.map_err(|failure| format!("it cannot be used: {failure}")))
         }
         Ok(found) => again(&cli.selection, &[])
-            .map_or_else(|code| code, |again| run_all(&cli.selection, &selected, &found, &again)),
+            .map_or_else(|code| code, |again| run_all(&cli.selection, &selected, &found, (&again, None))),
         Err(missing) => told(&missing),
     }
 }
@@ -189,9 +189,13 @@ fn run_one(name: &str, selection: &Selection, found: &Found) -> u8 {
     EXIT_OK
 }
 
-/// Runs the cases as programs of the machine that is served at a socket, or the one of a name in this process; returns the exit code.
+/// Asks a machine what it has counted since it was asked last.
+pub type Counting<'c> = &'c dyn Fn() -> Result<Counts, String>;
+
+/// Runs the cases as programs of the machine that is served at a socket and asked by `counting` after each, or the one of a name in this process; returns the
+/// exit code.
 #[cfg(unix)]
-pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option<&str>) -> u8 {
+pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option<&str>, counting: Counting<'_>) -> u8 {
     let found = match system::find_at(machine) {
         Ok(found) => found,
         Err(missing) => return told(&missing),
@@ -200,9 +204,14 @@ pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option
         return exit_code(run_one(name, selection, &found));
     }
     let Some(selected) = selected(selection) else { return EXIT_INPUT };
+    // What was counted before is not of these cases.
+    if let Err(error) = counting() {
+        let _ = writeln!(std::io::stderr(), "hlk: the machine does not tell what it made good: {error}");
+        return EXIT_INPUT;
+    }
     let command = ["hlk".into(), "--machine".into(), machine.into()];
-    let code =
-        again(selection, &command).map_or_else(|code| code, |again| run_all(selection, &selected, &found, &again));
+    let code = again(selection, &command)
+        .map_or_else(|code| code, |again| run_all(selection, &selected, &found, (&again, Some(counting))));
     exit_code(code)
 }
 
@@ -262,7 +271,12 @@ fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
     }
 }
 
-fn run_all(selection: &Selection, selected: &[Listed], found: &Found, again: &Again) -> u8 {
+fn run_all(
+    selection: &Selection,
+    selected: &[Listed],
+    found: &Found,
+    (again, counting): (&Again, Option<Counting<'_>>),
+) -> u8 {
     let run_info = RunInfo { filter: selection.filter.clone(), rounds: selection.repeat, ..RunInfo::default() };
     let mut done = Report::new(Driver { driver: found.to_string() }, run_info);
     let rounds = selection.repeat as usize;
@@ -273,7 +287,13 @@ fn run_all(selection: &Selection, selected: &[Listed], found: &Found, again: &Ag
             eprint!("\r\x1b[K{} of {}  {}", number + 1, selected.len() * rounds, about.name);
         }
         let mut outcome = match case {
-            Listed::Thunks(..) => apart::run(&about, again, Duration::from_secs(selection.timeout)),
+            Listed::Thunks(..) => {
+                let outcome = apart::run(&about, again, Duration::from_secs(selection.timeout));
+                match counting {
+                    Some(counting) => outcome.counted(counting()),
+                    None => outcome,
+                }
+            }
             Listed::Inside(case) => CaseReport::new(&about, Status::Skipped, Duration::ZERO, Some(case.why())),
         };
         if outcome.status == Status::Failed {

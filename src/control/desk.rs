@@ -1,16 +1,19 @@
 //! The machine's end of its control connections.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
+use campanile_conformance::report::Counts;
+use campanile_conformance::simulated::describe;
 use campanile_device::FaultId;
 use dxgkrnl::{Machine, SystemSleep};
 use testbed::programs::{Pids, PrivateListener, Stop};
 use testbed::sandbox;
-use testbed::setup::{FaultOption, System};
+use testbed::setup::{FaultOption, MachineOptions, System};
 use wddm_ddi::types::LUID;
 
 use super::askers::{ASKERS_MAX, Askers, Place};
@@ -32,16 +35,24 @@ pub struct Desk {
     /// Faults that were injected, with their text; `None` for those that were taken away.
     faults: Mutex<Vec<Option<(String, FaultId)>>>,
     recorder: Recorder,
+    options: MachineOptions,
 }
 
 impl Desk {
-    /// With a window the machine is traced from now on, see `campanile machine --record`.
+    /// For a system that was booted with `options`. With a window the machine is traced from now on, see `campanile machine --record`.
     ///
     /// # Errors
     /// A text for people: the adapter cannot be traced.
-    pub fn new(system: System, pids: Pids, window: Option<Duration>) -> Result<Self, String> {
+    pub fn new(system: System, options: MachineOptions, pids: Pids, window: Option<Duration>) -> Result<Self, String> {
         let recorder = Recorder::new(system.machine(), system.luid(), window)?;
-        Ok(Self { system: RwLock::new(system), pids, began: Instant::now(), faults: Mutex::default(), recorder })
+        Ok(Self {
+            system: RwLock::new(system),
+            pids,
+            began: Instant::now(),
+            faults: Mutex::default(),
+            recorder,
+            options,
+        })
     }
 
     fn system(&self) -> RwLockReadGuard<'_, System> {
@@ -93,6 +104,21 @@ impl Desk {
             fired: system.gpu().faults().fired(*id),
         };
         Answer::Faults(known.map(state).collect())
+    }
+
+    /// What the machine counted since this was asked last, and what it is: with the faults of its start and those that were injected.
+    fn take_counts(&self) -> Counts {
+        let (machine, _) = self.adapter();
+        let mut told = describe(&self.options.system(), &self.options);
+        let injected = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let injected = injected.iter().flatten().map(|(text, _)| text.clone());
+        let faults: Vec<String> = self.options.faults.iter().map(ToString::to_string).chain(injected).collect();
+        told.insert("faults".into(), faults.into());
+        let calls: BTreeMap<_, _> =
+            machine.take_ddi_calls().into_iter().map(|(ddi, count)| (ddi.into(), count)).collect();
+        told.extend(calls.get("DxgkDdiInterruptRoutine").map(|count| ("interrupts".into(), (*count).into())));
+        let rescues = machine.take_rescues().into_iter().map(|(rescue, count)| (rescue.name().into(), count));
+        Counts { rescues: rescues.collect(), calls, machine: told }
     }
 
     fn withdraw(&self, number: usize) -> Result<Answer, String> {
@@ -167,6 +193,7 @@ impl Desk {
             Question::Log => Answer::Text(self.adapter().0.debug_log().join("\n")),
             Question::Inject { fault, seed } => self.inject(&fault, seed)?,
             Question::Faults => self.faults(),
+            Question::TakeCounts => Answer::Counts(self.take_counts()),
             Question::Withdraw { number } => self.withdraw(number)?,
             Question::Power { state } => self.power(state)?,
             Question::SleepEngine { node, physical_adapter } => self.sleep_engine(node, physical_adapter)?,

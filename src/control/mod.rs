@@ -13,6 +13,7 @@ pub use question::{
     Answer, Engine, FaultState, Look, LookAt, PowerState, Process, Question, Segment, WAITED_TITLES, WaitedFence,
 };
 
+use campanile_conformance::report::Counts;
 use std::env;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -41,6 +42,18 @@ pub fn machine_path(named: Option<PathBuf>) -> Result<PathBuf, String> {
     path.ok_or_else(|| {
         "no machine is named: name the socket of one that `campanile machine --socket PATH` serves, with --machine PATH or CAMPANILE_MACHINE".to_owned()
     })
+}
+
+/// What the machine that serves programs at `machine` has counted since it was asked last.
+///
+/// # Errors
+/// A text for people: as for [`Connection::ask`].
+pub fn counts(machine: &Path) -> Result<Counts, String> {
+    let answer = Connection::open(machine).and_then(|mut machine| machine.ask(&Question::TakeCounts));
+    match answer.map_err(|error| error.to_string())? {
+        Answer::Counts(counts) => Ok(counts),
+        _ => Err("the machine answered with something other than its counts".to_owned()),
+    }
 }
 
 /// The reason why a machine did not answer.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use campanile_conformance::report::Counts;
 use dxgkrnl::{Overview, ProcessOverview};
 use serde::{Deserialize, Serialize};
 use testbed::programs::Pids;
@@ -50,6 +51,8 @@ pub enum Question {
     PullOut,
     /// Plugs another adapter in where one was pulled out.
     PlugIn,
+    /// What the machine has made good, and which DDIs it has called, since this was asked last.
+    TakeCounts,
     /// A trace of the last `seconds`, 1 to 60.
     Record { seconds: u32 },
 }
@@ -196,6 +199,8 @@ pub enum Answer {
     Text(String),
     /// To [`Question::Inject`], [`Question::Withdraw`] and [`Question::Faults`].
     Faults(Vec<FaultState>),
+    /// To [`Question::TakeCounts`].
+    Counts(Counts),
     /// The order was carried out.
     Done,
     /// A trace of so many bytes follows.

@@ -54,6 +54,8 @@ struct Sentence {
     remark: Option<String>,
     /// Why no case holds it.
     no_case: Option<String>,
+    /// Why every mutant that breaks it lives.
+    mutants_live: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -119,20 +121,27 @@ fn map(name: &str, mutants: &[Mutant]) -> String {
             let names = names.chain(sentence.tests.iter().map(String::as_str)).map(|name| format!("`{name}`"));
             let no_case = sentence.no_case.as_ref().map(|reason| format!("no case: {reason}"));
             let held: Vec<String> = names.chain(sentence.remark.clone()).chain(no_case).collect();
-            let fate = fate(name, &sentence.says, mutants);
+            let why = sentence.mutants_live.iter().map(|reason| format!(": {reason}"));
+            let fate = fate(name, &sentence.says, mutants) + &why.collect::<String>();
             let _ = writeln!(out, "| {} | {} | {} | {fate} |", sentence.number, sentence.says, held.join(", "));
         }
     }
     out
 }
 
-/// What became of the mutants that break a sentence.
-fn fate(page: &str, says: &str, mutants: &[Mutant]) -> String {
+/// The number of mutants that break a sentence and are killed, and of those that live.
+fn killed_and_alive(page: &str, says: &str, mutants: &[Mutant]) -> (usize, usize) {
     let of_sentence = |mutant: &&Mutant| mutant.page == page && says.contains(mutant.breaks.trim_end_matches('.'));
     let (alive, killed): (Vec<_>, Vec<_>) =
         mutants.iter().filter(of_sentence).partition(|mutant| mutant.survives.is_some());
-    let killed = (!killed.is_empty()).then(|| format!("{} killed", killed.len()));
-    let alive = (!alive.is_empty()).then(|| format!("**{} alive**", alive.len()));
+    (killed.len(), alive.len())
+}
+
+/// What became of the mutants that break a sentence.
+fn fate(page: &str, says: &str, mutants: &[Mutant]) -> String {
+    let (killed, alive) = killed_and_alive(page, says, mutants);
+    let killed = (killed != 0).then(|| format!("{killed} killed"));
+    let alive = (alive != 0).then(|| format!("**{alive} alive**"));
     killed.into_iter().chain(alive).collect::<Vec<_>>().join(", ")
 }
 
@@ -149,6 +158,30 @@ fn the_document_says_what_the_table_says() {
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(text == fresh, "docs/{file} is stale: run `cargo xtask docs`");
+    }
+}
+
+/// Sentences of a page whose mutants all live without a reason, or that have a reason although they do not.
+fn live_mistakes(name: &str, page: &Page, mutants: &[Mutant]) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    for Sentence { number, says, mutants_live, .. } in sentences(page) {
+        let all_live = matches!(killed_and_alive(name, says, mutants), (0, 1..));
+        match mutants_live {
+            None if all_live => mistakes.push(format!("{number}, {says} All its mutants live, and nothing says why.")),
+            Some(_) if !all_live => mistakes.push(format!("{number}, {says} A reason says why all its mutants live.")),
+            Some(why) if !why.ends_with('.') => mistakes.push(format!("{number}, {says} The reason is no sentence.")),
+            _ => (),
+        }
+    }
+    mistakes
+}
+
+#[test]
+fn a_sentence_whose_mutants_all_live_says_why() {
+    let mutants = mutants();
+    for (name, _) in MAPS {
+        let mistakes = live_mistakes(name, &page(name), &mutants);
+        assert!(mistakes.is_empty(), "{name}:\n{}", mistakes.join("\n"));
     }
 }
 
@@ -231,4 +264,11 @@ fn mutants_are_counted_by_the_sentence_that_they_break() {
     assert_eq!(fate("context-monitoring", "A value grows. That is our rule.", &mutants), "1 killed, **1 alive**");
     assert_eq!(fate("context-monitoring", "It shrinks.", &mutants), "**1 alive**");
     assert_eq!(fate("native-gpu-fence-objects", "It shrinks.", &mutants), "");
+    let text = "title = 'A'\nabout = ''\n[[chapter]]\ntitle = 'B'\n[[chapter.claim]]\nnumber = 1\nsays = 'A value grows.'\n\
+                mutants_live = 'They do not.'\n[[chapter.claim]]\nnumber = 2\nsays = 'It shrinks.'\n";
+    let page: Page = toml::from_str(text).expect("a page");
+    let found = live_mistakes("context-monitoring", &page, &mutants);
+    let parts = ["A reason says why all its mutants live", "All its mutants live, and nothing says why"];
+    assert_eq!(found.len(), parts.len(), "{found:?}");
+    assert!(found.iter().zip(parts).all(|(mistake, part)| mistake.contains(part)), "{found:?}");
 }

@@ -48,6 +48,26 @@ fn a_program_is_seen_by_its_number_and_name_with_what_it_uses_and_is_gone_afterw
 }
 
 #[test]
+fn cases_on_a_served_machine_show_what_it_is_and_fail_on_what_it_makes_good() {
+    let machine = Machine::serve("rescues", &["--quiet", "--device-variant", "doorbells=3"]);
+    let run = || {
+        let output = machine.tool(&["hlk", "--json", "--filter", "NativeFence.EventIsSetWhenTheValueComes"]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), report["cases"][0].clone())
+    };
+    let (code, sound) = run();
+    assert_eq!((code, &sound["status"], &sound["rescues"]), (Some(0), &"passed".into(), &Value::Null), "{sound}");
+    assert_eq!(sound["machine"]["variant"]["doorbells"], 3, "{sound}");
+    assert!(sound["calls"]["DxgkDdiCreateNativeFence"].as_u64() > Some(0), "{sound}");
+    assert!(sound["machine"]["interrupts"].as_u64() > Some(0), "{sound}");
+    machine.printed(&["ctl", "fault", "lost-interrupts=5%"]);
+    let (code, healed) = run();
+    assert_eq!((code, &healed["status"]), (Some(1), &"failed".into()), "{healed}");
+    assert!(healed["rescues"]["unreported-signal"].as_u64() > Some(0), "{healed}");
+    assert_eq!(healed["machine"]["faults"][0], "lost-interrupts=5%", "{healed}");
+}
+
+#[test]
 fn top_prints_a_line_of_json_for_each_look_with_rates_from_the_second_on() {
     let machine = Machine::serve("top", &["--quiet"]);
     let printed = machine.printed(&["top", "--json", "--count", "3", "--interval", "0.02"]);

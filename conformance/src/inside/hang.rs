@@ -164,8 +164,10 @@ pub(super) fn doomed(
     };
     process.exit();
     let bugcheck = system.machine().bugcheck();
+    let rescues = system.machine().take_rescues();
     let ended = system.shutdown();
     outcome?;
+    ensure!(rescues.is_empty(), "the machine made good what it was not to: {rescues:?}");
     match (bugcheck, ended) {
         (Some(bugcheck), _) => Ok(bugcheck),
         (None, Err(error)) => Err(error.into()),

@@ -22,6 +22,7 @@ mod doorbell_churn;
 mod doorbell_fallback;
 mod doorbell_resize;
 mod driver_queue;
+mod dynamic_buffer;
 mod event_ring;
 mod exit;
 mod fault;
@@ -110,6 +111,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     caps::CASES,
     memory::CASES,
     lock::CASES,
+    dynamic_buffer::CASES,
     host_aperture::CASES,
     lock_moves::CASES,
     lock_removal::CASES,

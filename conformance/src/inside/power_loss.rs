@@ -238,7 +238,8 @@ fn stores_race(case: &mut Case<'_>) -> Result<(), Failure> {
     let end = AtomicBool::new(false);
     let lost = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            // SAFETY: locked while the case runs, page-aligned, and accessed as 64 bits at once.
+            // SAFETY: the view stays mapped and takes stores until its process ends, also when the machine stops, and the scope ends this thread before; it is
+            // page-aligned, and accessed as 64 bits at once.
             let word = unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(start)) };
             (1..).take_while(|_| !end.load(Ordering::Relaxed)).find(|value| {
                 word.store(*value, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use campanile_device::FaultRule;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use dxgkrnl::{TdrOutcome, TdrSettings};
+use dxgkrnl::{Rescue, TdrOutcome, TdrSettings};
 
 use super::hang::{ACTIVE, FATAL, HUNG, arm, by_hand, reports, state, time_out_packets, wait_watched};
 use crate::rig::{PacketQueue, Rig, wait_until};
@@ -52,6 +52,8 @@ fn hang(system: &System, rig: &Rig, node: u32) -> Result<(), Failure> {
 }
 
 fn behind_an_engine_reset(case: &mut Case<'_>) -> Result<(), Failure> {
+    // A packet that waits, or that a stopped engine keeps, is long for the system, which cannot tell it from a lost one.
+    case.announce(Rescue::RepeatedPacket);
     for node in [NODE_COMPUTE, NODE_COPY] {
         let (guilty, innocent) = (case.rig()?, case.rig()?);
         let mut queue = innocent.packet_queue(node)?;
@@ -67,6 +69,8 @@ fn behind_an_engine_reset(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn behind_an_adapter_reset(case: &mut Case<'_>) -> Result<(), Failure> {
+    // A packet that waits, or that a stopped engine keeps, is long for the system, which cannot tell it from a lost one.
+    case.announce(Rescue::RepeatedPacket);
     let guilty = case.rig()?;
     hang(case.system, &guilty, NODE_COMPUTE)?;
     case.system.gpu().faults().inject(FaultRule::ResetFails { node: NODE_COMPUTE });

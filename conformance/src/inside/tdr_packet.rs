@@ -3,7 +3,7 @@
 use campanile_device::{FaultRule, HangAt};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{CONTROL, NODE_COMPUTE, NODE_COPY, NODE_PAGING};
-use dxgkrnl::{TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrReason, TdrSettings};
+use dxgkrnl::{Rescue, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrReason, TdrSettings};
 
 use super::hang::{
     ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, hold_reset, only_report, reports, state,
@@ -328,6 +328,8 @@ fn preemptions(system: &System, node: u32) -> Result<(u32, u64), Failure> {
 }
 
 fn blocked_packet(case: &mut Case<'_>) -> Result<(), Failure> {
+    // A packet that waits, or that a stopped engine keeps, is long for the system, which cannot tell it from a lost one.
+    case.announce(Rescue::RepeatedPacket);
     let rig = case.rig()?;
     let (gate, count) = (rig.fence(0)?, rig.fence(0)?);
     for node in NODES {
@@ -597,6 +599,8 @@ fn reported_hang(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn told_apart(case: &mut Case<'_>) -> Result<(), Failure> {
+    // A packet that waits, or that a stopped engine keeps, is long for the system, which cannot tell it from a lost one.
+    case.announce(Rescue::RepeatedPacket);
     for reported in [false, true] {
         for packets_hang in [false, true] {
             let (first, second) = (case.rig()?, case.rig()?);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use campanile_device::{FaultRule, HangAt};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
-use dxgkrnl::{Holdings, Process, TdrFate, TdrOutcome};
+use dxgkrnl::{Holdings, Process, Rescue, TdrFate, TdrOutcome};
 use fastrand::Rng;
 
 use super::hang::{ACTIVE, by_hand, time_out_packets, wait_watched};
@@ -177,6 +177,8 @@ fn end(system: &System, workers: Vec<Worker>) -> Result<Option<Holdings>, Failur
 }
 
 fn storm(case: &mut Case<'_>) -> Result<(), Failure> {
+    // A packet that waits, or that a stopped engine keeps, is long for the system, which cannot tell it from a lost one.
+    case.announce(Rescue::RepeatedPacket);
     let Storm { hangs } = STORM.get().copied().unwrap_or(Storm { hangs: HANGS });
     let seed = crate::seed::get();
     let mut random = Rng::with_seed(seed);

@@ -5,4 +5,4 @@ mod runner;
 
 pub use crate::behind::Case;
 pub(crate) use crate::behind::{on_thread, one_doorbell, with_gpu};
-pub use runner::{release_shared, run, run_within};
+pub use runner::{describe, release_shared, run, run_within};

@@ -14,10 +14,12 @@ use serde_json::Value;
 use wddm_ddi::types::LUID;
 
 use super::did;
-use crate::report::{CaseReport, Status};
+use crate::report::{CaseReport, Status, made_good};
 use crate::simulated::Case;
 use crate::{Boot, CaseInfo, Failure, Need, Run, seed, wait};
-use testbed::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
+use testbed::setup::{
+    BusChoice, Drivers, Feature, FenceStorage, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions,
+};
 
 /// Events of the driver that the state of a failed case shows.
 const EVENTS: u32 = 100;
@@ -48,6 +50,8 @@ struct Counted {
     rescues: Vec<(Rescue, u64)>,
     /// DDIs that were called.
     calls: Vec<(&'static str, u64)>,
+    /// Rescues that the case has announced.
+    announced: Vec<Rescue>,
 }
 
 /// Why a case did not pass, and what its adapter looked like then.
@@ -103,28 +107,42 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     let (status, reason, state, counted) = match outcome {
         Ok(counted) => (Status::Passed, None, None, counted),
         Err(Ended { failure: Failure::Unmet(text), state, counted }) => (Status::Failed, Some(text), state, counted),
-        Err(Ended { failure: Failure::NotApplicable(text), .. }) => {
-            return CaseReport::new(&case.about(), Status::Skipped, started.elapsed(), Some(text));
+        Err(Ended { failure: Failure::NotApplicable(text), counted, .. }) => {
+            (Status::Skipped, Some(text), None, counted)
         }
     };
     let report = CaseReport::new(&case.about(), status, started.elapsed(), reason);
     let rescues = counted.rescues.into_iter().map(|(rescue, count)| (rescue.name().into(), count)).collect();
     let calls = counted.calls.into_iter().map(|(ddi, count)| (ddi.into(), count)).collect();
-    CaseReport { state, rescues, calls, machine: ran_on(case, machine), ..report }
+    let machine = ran_on(case, machine, &calls);
+    CaseReport { state, rescues, calls, machine, ..report }
 }
 
 /// Names a mutant of this program, if it was built with some; see docs/mutation.md.
 const MUTANT: &str = "CAMPANILE_MUTANT";
 
-/// Configuration of the machine that a case ran on, for its report.
-fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
-    let options = case.boot.options(machine);
+/// Configuration of the machine that a case ran on or was for, and how often it interrupted, for its report.
+fn ran_on(
+    case: &CaseInfo,
+    machine: &MachineOptions,
+    calls: &BTreeMap<Cow<'static, str>, u64>,
+) -> BTreeMap<Cow<'static, str>, Value> {
+    let mut ran_on = describe(&case.boot.options(machine), machine);
+    ran_on.insert("seed".into(), seed::get().into());
+    ran_on.extend(calls.get("DxgkDdiInterruptRoutine").map(|count| ("interrupts".into(), (*count).into())));
+    ran_on
+}
+
+/// Configuration of a machine that is booted with `options`, which were chosen as `machine`.
+pub fn describe(options: &SystemOptions, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
     let bus = options.bus.as_ref().map_or_else(|| BusChoice::selected(), Ok);
     // Of a function that others serve nothing is known.
     let is_foreign = bus.as_ref().is_ok_and(|bus| bus.is_elsewhere());
     let variant = (!is_foreign).then_some(&options.variant);
     let bus = bus.map_or_else(|error| error, ToString::to_string);
     let scheduling = if options.features.hardware_scheduling { "hardware" } else { "packet" };
+    let without = Feature::names(&Feature::withheld(options.features));
+    let fences = FenceStorage::of(options.features).name();
     let faults: Vec<String> = machine.faults.iter().map(ToString::to_string).collect();
     let drivers = Drivers::selected();
     let mut ran_on = BTreeMap::from([
@@ -132,8 +150,9 @@ fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, st
         ("driver", drivers.driver.into()),
         ("driver_sha256", drivers.driver_sha256.into()),
         ("special_pool", drivers.special_pool.into()),
-        ("seed", seed::get().into()),
         ("scheduling", scheduling.into()),
+        ("without", without.into()),
+        ("fence_storage", fences.into()),
         ("bus", bus.into()),
         ("faults", faults.into()),
         ("mutant", std::env::var(MUTANT).ok().filter(|number| number != "0").into()),
@@ -292,7 +311,8 @@ fn boot_and_run(
     let remains = system.machine().remains();
     let outcome = in_process(case, &mut system, told);
     // What the case found explains more than what it leaves behind.
-    let left = system.shutdown().map_err(Ended::from);
+    let announced = outcome.as_ref().map(|counted| counted.announced.clone()).unwrap_or_default();
+    let left = system.shutdown_with(&announced).map_err(Ended::from);
     let counted = outcome.and_then(|counted| left.map(|()| counted))?;
     if is_all_gone(&remains) { Ok(counted) } else { Err(Failure::new("an adapter outlives its machine").into()) }
 }
@@ -373,10 +393,11 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         });
     }
     process.exit();
-    let counted = Counted { rescues: system.machine().take_rescues(), calls: system.machine().take_ddi_calls() };
+    let (rescues, calls) = (system.machine().take_rescues(), system.machine().take_ddi_calls());
+    let counted = Counted { rescues, calls, announced };
     let failure = match (system.machine().bugcheck(), outcome) {
         (None, Ok(())) => {
-            let wrong = unannounced(&counted.rescues, &announced);
+            let wrong = unannounced(&counted.rescues, &counted.announced);
             match wrong.or_else(|| did::nothing(case, &counted.calls).map(Failure::new)) {
                 None => return Ok(counted),
                 Some(failure) => failure,
@@ -402,13 +423,10 @@ fn with_log(state: Option<String>, log: &[String]) -> Option<String> {
     Some(format!("{}debug log{earlier}\n  {}", state.map(|state| state + "\n").unwrap_or_default(), shown.join("\n  ")))
 }
 
-/// A failure if the system made something good that the case did not announce: who relies on the driver would have waited in vain.
+/// A failure if the system made something good that the case did not announce.
 fn unannounced(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Option<Failure> {
     let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
-    let silent: Vec<String> = silent.map(|(rescue, count)| format!("{rescue} {count} times")).collect();
-    (!silent.is_empty()).then(|| {
-        Failure::new(format!("the system made good what the driver left out or did wrong: {}", silent.join(", ")))
-    })
+    made_good(silent.map(|(rescue, count)| (rescue.name(), *count))).map(Failure::new)
 }
 
 #[cfg(test)]

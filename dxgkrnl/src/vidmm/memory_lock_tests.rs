@@ -1,6 +1,7 @@
 //! Locked allocations of the memory manager, by way of the host aperture too.
 
 use super::*;
+use nt::user_space::{ThisProcess, UserSpace};
 
 #[test]
 fn a_lock_keeps_its_address_while_the_bytes_move() {
@@ -81,4 +82,42 @@ fn a_driver_short_of_memory_for_the_aperture_is_not_at_fault_and_any_other_refus
     assert!(world.lock(a).is_err());
     let bugcheck = world.memory.driver.verifier.bugcheck().unwrap();
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x2d));
+}
+
+/// Two allocations that are locked in VRAM, and a driver whose answer to the next paging operation is yes for the first of them only.
+fn locked_in_vram() -> (World, Vec<usize>) {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let all: Vec<usize> = (0..2).map(|_| world.create(4, &[2], CpuAccess::Visible)).collect();
+    for index in &all {
+        world.map(*index).unwrap();
+        world.make_resident(*index).unwrap();
+        world.lock(*index).unwrap();
+        world.cpu_write(*index, 1, 11);
+    }
+    (world, all)
+}
+
+/// Stores to every lock as user mode does, but with an error where user mode would end with a fault.
+fn assert_locks_take_stores(world: &World, all: &[usize]) {
+    for index in all {
+        let at = world.models[*index].locked[0];
+        let mut seen = [0];
+        ThisProcess.read(at + PAGES as usize, &mut seen).unwrap();
+        assert_eq!(seen, [11], "what the lock {index} shows");
+        ThisProcess.write(at, &[12]).unwrap_or_else(|error| panic!("a store to the lock {index}: {error}"));
+    }
+}
+
+#[test]
+fn a_lock_takes_stores_after_memory_could_not_leave_the_device_or_come_back() {
+    for way_back in [false, true] {
+        let (mut world, all) = locked_in_vram();
+        if way_back {
+            world.memory.park(false).unwrap();
+        }
+        lock(&world.fake).refuse.extend([STATUS_SUCCESS, STATUS_UNSUCCESSFUL]);
+        let moved = if way_back { world.memory.unpark(true) } else { world.memory.park(false) };
+        assert!(moved.is_err() && world.memory.driver.verifier.bugcheck().is_some(), "{way_back}");
+        assert_locks_take_stores(&world, &all);
+    }
 }

@@ -53,6 +53,9 @@ impl Memory {
         });
         let left = left.and_then(|()| self.finish_moves());
         let left = left.and_then(|()| moving.iter().try_for_each(|moved| self.show_parked(moved.id)));
+        if left.is_err() {
+            moving.iter().for_each(|moved| self.keep_lock(moved.id));
+        }
         drop(moving);
         if let Err(status) = left {
             // What has left comes back; nothing was lost yet.
@@ -90,17 +93,33 @@ impl Memory {
         self.return_fence_pages();
         let parked = self.allocations.iter().filter(|(_, state)| state.parked.is_some());
         let parked: Vec<AllocationId> = parked.map(|(id, _)| *id).collect();
-        let (mut moving, mut shown) = (Vec::with_capacity(parked.len()), Ok(()));
-        for id in &parked {
-            moving.push((self.freeze(*id)?, self.come_back(*id)?));
-        }
-        self.finish_moves()?;
-        for id in parked {
-            shown = shown.and(self.show_in_place(id));
-        }
+        let (mut moving, mut left) = (Vec::with_capacity(parked.len()), Vec::with_capacity(parked.len()));
+        let back = parked.into_iter().try_for_each(|id| {
+            moving.push(self.freeze(id)?);
+            self.come_back(id, &mut left)
+        });
+        let back = match back.and_then(|()| self.finish_moves()) {
+            Ok(()) => moving.iter().fold(Ok(()), |shown, moved| shown.and(self.show_in_place(moved.id))),
+            Err(status) => {
+                moving.iter().for_each(|moved| self.give_lock_away(moved.id));
+                Err(status)
+            }
+        };
         // Until here addresses of locks showed what is freed now.
-        drop(moving);
-        shown
+        drop((moving, left));
+        back
+    }
+
+    /// The bytes of a frozen allocation did not come back to the device, and what its addresses show is about to be freed: they show a copy, which is
+    /// the process' own. A thread that stores there loses nothing, and reaches nobody else's memory.
+    fn give_lock_away(&self, id: AllocationId) {
+        let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
+        for mapping in lock.into_iter().flat_map(Lock::mappings) {
+            if mapping.detach(true).is_err() {
+                // The host has no memory. What is shown is somebody else's next: better a fault than their bytes.
+                let _ = mapping.hide(0, mapping.len());
+            }
+        }
     }
 
     /// Keeps user mode from storing to an allocation that is about to move: who does waits until the answer is dropped.
@@ -131,15 +150,17 @@ impl Memory {
         moved
     }
 
-    /// The answer is what the bytes are copied from, for which nobody else has a use.
-    fn come_back(&mut self, id: AllocationId) -> Result<Location, NTSTATUS> {
-        let Some(state) = self.allocations.get_mut(&id) else { return Ok(Location::Uncommitted) };
+    /// What the bytes are copied from is put into `left`; nobody else has a use for it.
+    fn come_back(&mut self, id: AllocationId, left: &mut Vec<Location>) -> Result<(), NTSTATUS> {
+        let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
         let (Location::Local { segment, offset }, Some(memory)) = (&state.place, state.parked.take()) else {
-            return Ok(Location::Uncommitted);
+            return Ok(());
         };
         let (from, to) = (Location::System(memory), Location::Local { segment: *segment, offset: *offset });
-        self.transfer(kmd, &from, &to, size).map(|()| from)
+        let moved = self.transfer(kmd, &from, &to, size);
+        left.push(from);
+        moved
     }
 
     /// The address of a locked allocation shows where its bytes are now; a window onto the device is closed.

@@ -231,6 +231,7 @@ impl VidSch {
         );
         let lost = match verdict {
             Verdict::Unknown => {
+                self.rescued(Rescue::RepeatedPacket, 1);
                 if times == 1 {
                     self.verifier.log(format!(
                         "{found}: it is long or lost, and nothing tells which, because PreemptionCaps do not say that a packet of this node runs \

@@ -60,11 +60,12 @@ fn is_store_to_repeat(site: &Site) -> bool {
 /// In the handler of a fault at `address`: waits while its range is frozen. True if the access is to be made again.
 fn wait(address: usize) -> bool {
     let mut waited = false;
+    // Read first: the store may fault anew because of a freezing that begins from here on, which is not this one.
+    let freezings = FREEZINGS.load(Ordering::SeqCst);
     while state_of(address) == Some(true) {
         waited = true;
         std::thread::yield_now();
     }
-    let freezings = FREEZINGS.load(Ordering::SeqCst);
     waited || (state_of(address).is_some() && FORGIVEN.replace(freezings) != freezings)
 }
 

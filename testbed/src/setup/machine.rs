@@ -15,6 +15,18 @@ pub enum FenceStorage {
     Local,
 }
 
+impl FenceStorage {
+    /// The one that features mean.
+    pub fn of(features: FeaturePolicy) -> Self {
+        if features.optimized_default_fences && features.intra_gpu_fences { Self::Local } else { Self::System }
+    }
+
+    /// The name as the command line has it.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
 /// A feature that the operating system or its registry may refuse although driver and GPU support it.
 /// [querying-wddm-feature-support-and-enablement]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -28,6 +40,19 @@ pub enum Feature {
 }
 
 impl Feature {
+    /// Those that are not enabled.
+    pub fn withheld(mut features: FeaturePolicy) -> Vec<Self> {
+        Self::value_variants().iter().copied().filter(|feature| !*feature.switch(&mut features)).collect()
+    }
+
+    fn switch(self, features: &mut FeaturePolicy) -> &mut bool {
+        match self {
+            Self::HardwareScheduling => &mut features.hardware_scheduling,
+            Self::NativeFence => &mut features.native_fence,
+            Self::UserModeSubmission => &mut features.user_mode_submission,
+        }
+    }
+
     /// The names of features as the command line has them, separated by commas.
     pub fn names(features: &[Self]) -> String {
         let name = |feature: &Self| feature.to_possible_value().map(|value| value.get_name().to_owned());
@@ -82,12 +107,7 @@ impl MachineOptions {
     /// Takes the withheld features from those that an operating-system side enables.
     pub fn withhold(&self, features: &mut FeaturePolicy) {
         for feature in &self.without {
-            let enabled = match feature {
-                Feature::HardwareScheduling => &mut features.hardware_scheduling,
-                Feature::NativeFence => &mut features.native_fence,
-                Feature::UserModeSubmission => &mut features.user_mode_submission,
-            };
-            *enabled = false;
+            *feature.switch(features) = false;
         }
     }
 }

@@ -18,6 +18,7 @@ mod msix;
 mod options;
 mod part;
 mod process;
+mod rescues;
 mod special_pool;
 mod user_mode_name;
 mod variant;
@@ -40,7 +41,7 @@ pub use direct_bus::DirectBus;
 pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
 pub use drivers::Drivers;
 pub use error::SetupError;
-use error::{ADVICE_BUS, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_RULE, ADVICE_VARIABLE};
+use error::{ADVICE_BUS, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_VARIABLE};
 pub use fault::{FaultOption, help as fault_help};
 pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use lock_delays::LockDelays;
@@ -249,12 +250,20 @@ impl System {
     /// Stops, removes, unloads, and looks for leaks.
     ///
     /// # Errors
-    /// The first of: a step failed, the driver left something behind, the machine had stopped with a bugcheck.
-    pub fn shutdown(mut self) -> Result<(), SetupError> {
-        self.take_down()
+    /// The first of: a step failed, the machine made good what the driver left out or did wrong, the machine had stopped with a bugcheck.
+    pub fn shutdown(self) -> Result<(), SetupError> {
+        self.shutdown_with(&[])
     }
 
-    fn take_down(&mut self) -> Result<(), SetupError> {
+    /// As [`System::shutdown`], for who breaks something that the machine makes good in the `announced` ways.
+    ///
+    /// # Errors
+    /// As there, but for what was announced.
+    pub fn shutdown_with(mut self, announced: &[Rescue]) -> Result<(), SetupError> {
+        self.take_down(announced)
+    }
+
+    fn take_down(&mut self, announced: &[Rescue]) -> Result<(), SetupError> {
         let mut outcome = self.remove();
         if self.loaded {
             self.loaded = false;
@@ -267,18 +276,7 @@ impl System {
         for part in &mut self.parts {
             outcome = outcome.and(part.end_keepers());
         }
-        let rescues = self.machine.take_rescues();
-        if rescues.iter().any(|(rescue, _)| *rescue == Rescue::FailedStop) {
-            let cause = "DxgkDdiStopDevice answered an error, which the log has [dispmprt: DXGKDDI_STOP_DEVICE]";
-            outcome = outcome.and(Err(SetupError::new("The driver did not stop its device", cause, ADVICE_RULE)));
-        }
-        if let Some((_, count)) = rescues.iter().find(|(rescue, _)| *rescue == Rescue::LeftBehind) {
-            let cause = format!(
-                "{count} mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData were left when DxgkDdiStopDevice \
-                 returned [dispmprt: DXGKDDI_STOP_DEVICE]"
-            );
-            outcome = outcome.and(Err(SetupError::new("The driver left something behind", cause, "")));
-        }
+        outcome = outcome.and(rescues::check(&self.machine.take_rescues(), announced));
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
             None => outcome,
@@ -371,7 +369,7 @@ impl Drop for System {
         if !self.loaded {
             return;
         }
-        if let Err(error) = self.take_down() {
+        if let Err(error) = self.take_down(&[]) {
             crate::complain!("campanile: {error}");
         }
     }

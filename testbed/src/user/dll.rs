@@ -15,6 +15,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
 use super::error::{Error, Result};
 use super::library::{self, Library};
+pub(super) use dynamic::{DynamicBuffer, DynamicMapping};
 pub(super) use program::Program;
 
 /// Calls a function of the DLL; a status other than 0 becomes an error with the function's name.
@@ -54,6 +55,7 @@ macro_rules! owner {
     };
 }
 
+mod dynamic;
 mod program;
 
 owner!(OwnedAdapter, AdapterHandle, campanile_adapter_close);

@@ -22,6 +22,8 @@ pub enum Error {
     RingFull,
     /// Command memory is in use (only from submissions that do not wait).
     CommandMemoryFull,
+    /// Queued work still uses the buffer (only from maps that do not wait).
+    WasStillDrawing,
     /// Another refusal of the driver that is linked into this program.
     Linked(campanile_umd::Error),
     /// Another refusal of the DLL: the function that refused, and the status it returned.
@@ -46,11 +48,13 @@ impl Error {
         const TIMEOUT: i32 = Status::Timeout as i32;
         const RING_FULL: i32 = Status::RingFull as i32;
         const COMMAND_MEMORY_FULL: i32 = Status::CommandMemoryFull as i32;
+        const WAS_STILL_DRAWING: i32 = Status::WasStillDrawing as i32;
         match status {
             DEVICE_LOST => Self::DeviceLost,
             TIMEOUT => Self::Timeout,
             RING_FULL => Self::RingFull,
             COMMAND_MEMORY_FULL => Self::CommandMemoryFull,
+            WAS_STILL_DRAWING => Self::WasStillDrawing,
             _ => Self::Dll { function, status, text },
         }
     }
@@ -63,6 +67,7 @@ impl From<campanile_umd::Error> for Error {
             campanile_umd::Error::Timeout => Self::Timeout,
             campanile_umd::Error::RingFull => Self::RingFull,
             campanile_umd::Error::CommandMemoryFull => Self::CommandMemoryFull,
+            campanile_umd::Error::WasStillDrawing => Self::WasStillDrawing,
             other => Self::Linked(other),
         }
     }
@@ -75,6 +80,7 @@ impl fmt::Display for Error {
             Self::Timeout => campanile_umd::Error::Timeout.fmt(f),
             Self::RingFull => campanile_umd::Error::RingFull.fmt(f),
             Self::CommandMemoryFull => campanile_umd::Error::CommandMemoryFull.fmt(f),
+            Self::WasStillDrawing => campanile_umd::Error::WasStillDrawing.fmt(f),
             Self::Linked(error) => error.fmt(f),
             Self::Dll { function, status, text } if *status < 0 => {
                 write!(f, "{function}: {text}: {}", NTSTATUS(*status))
@@ -99,6 +105,7 @@ mod tests {
             (Status::Timeout, campanile_umd::Error::Timeout),
             (Status::RingFull, campanile_umd::Error::RingFull),
             (Status::CommandMemoryFull, campanile_umd::Error::CommandMemoryFull),
+            (Status::WasStillDrawing, campanile_umd::Error::WasStillDrawing),
         ] {
             assert_eq!(Error::of_status("f", status as i32, "text"), Error::from(linked));
         }

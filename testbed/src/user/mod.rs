@@ -19,6 +19,7 @@ pub use campanile_umd::{
     Access, CopyRows, Dispatch, DispatchReport, FenceKind, FenceOptions, LossReason, Node, OfferPriority, Placement,
     QueueOptions, QueueStats, Reclaimed, Sharing, SubmissionModel, Unfinished,
 };
+pub use dynamic::{DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
 pub use program::Program;
@@ -50,6 +51,7 @@ macro_rules! on {
     };
 }
 
+mod dynamic;
 mod program;
 
 either! {

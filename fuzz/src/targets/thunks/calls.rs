@@ -278,7 +278,7 @@ fn evict(user: &User, model: &mut Model, input: &mut Input<'_>) {
     }
 }
 
-/// Whether memory for the GPU alone can be locked while it is somewhere else is not foreseen.
+/// Locks an allocation, but not memory for the GPU alone, of which the model does not know where it is.
 fn lock(user: &User, model: &mut Model, input: &mut Input<'_>) {
     let (device, allocation) = (model.pick(input, Kind::Device), model.pick(input, Kind::ALLOCATION));
     let mut arguments = D3DKMT_LOCK2::zeroed();

@@ -1,0 +1,51 @@
+//! What the machine made good until it was taken down.
+
+use dxgkrnl::Rescue;
+
+use super::SetupError;
+use super::error::ADVICE_RULE;
+
+/// Looks at the rescues of a machine that nobody has looked at before.
+///
+/// # Errors
+/// One was not announced: who relies on the driver would have waited in vain.
+pub(super) fn check(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Result<(), SetupError> {
+    let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
+    silent.fold(Ok(()), |before, (rescue, count)| before.and(Err(error_of(*rescue, *count))))
+}
+
+fn error_of(rescue: Rescue, count: u64) -> SetupError {
+    match rescue {
+        Rescue::FailedStop => {
+            let cause = "DxgkDdiStopDevice answered an error, which the log has [dispmprt: DXGKDDI_STOP_DEVICE]";
+            SetupError::new("The driver did not stop its device", cause, ADVICE_RULE)
+        }
+        Rescue::LeftBehind => {
+            let cause = format!(
+                "{count} mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData were left when DxgkDdiStopDevice \
+                 returned [dispmprt: DXGKDDI_STOP_DEVICE]"
+            );
+            SetupError::new("The driver left something behind", cause, "")
+        }
+        other => {
+            let cause = format!("{other} {count} times");
+            SetupError::new("The machine made good what the driver left out or did wrong", cause, ADVICE_RULE)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_that_was_not_announced_fails_the_end_of_the_machine() {
+        for rescue in Rescue::ALL {
+            let counted = [(rescue, 3)];
+            assert!(check(&counted, &[]).is_err(), "{rescue}");
+            assert!(check(&counted, &[rescue]).is_ok(), "{rescue}");
+        }
+        let silent = check(&[(Rescue::MissedWakeUp, 2), (Rescue::LostPacket, 1)], &[Rescue::LostPacket]).unwrap_err();
+        assert!(silent.to_string().contains("missed-wake-up 2 times"), "{silent}");
+    }
+}
