@@ -58,12 +58,12 @@ struct Counted {
 struct Ended {
     failure: Failure,
     state: Option<String>,
-    counted: Counted,
+    counted: Box<Counted>,
 }
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        Self { failure, state: None, counted: Counted::default() }
+        Self { failure, state: None, counted: Box::default() }
     }
 }
 
@@ -106,9 +106,9 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     };
     let (status, reason, state, counted) = match outcome {
         Ok(counted) => (Status::Passed, None, None, counted),
-        Err(Ended { failure: Failure::Unmet(text), state, counted }) => (Status::Failed, Some(text), state, counted),
+        Err(Ended { failure: Failure::Unmet(text), state, counted }) => (Status::Failed, Some(text), state, *counted),
         Err(Ended { failure: Failure::NotApplicable(text), counted, .. }) => {
-            (Status::Skipped, Some(text), None, counted)
+            (Status::Skipped, Some(text), None, *counted)
         }
     };
     let report = CaseReport::new(&case.about(), status, started.elapsed(), reason);
@@ -232,7 +232,7 @@ fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<C
         if let Some(bugcheck) = bugcheck {
             text = format!("{text}; the machine stopped: {bugcheck}");
         }
-        return (Err(Ended { failure: Failure::new(text), state, counted: Counted::default() }), false);
+        return (Err(Ended { failure: Failure::new(text), state, counted: Box::default() }), false);
     }
 }
 
@@ -408,7 +408,7 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         (None, Err(failure)) => failure,
     };
     let state = with_log(state, &system.machine().debug_log());
-    Err(Ended { failure, state, counted })
+    Err(Ended { failure, state, counted: Box::new(counted) })
 }
 
 /// The state of a failed case, and what driver and system said last.

@@ -99,7 +99,12 @@ impl Memory {
             self.come_back(id, &mut left)
         });
         let back = match back.and_then(|()| self.finish_moves()) {
-            Ok(()) => moving.iter().fold(Ok(()), |shown, moved| shown.and(self.show_in_place(moved.id))),
+            Ok(()) => {
+                // All of them, and the first error.
+                let mut shown = Ok(());
+                moving.iter().for_each(|moved| shown = shown.and(self.show_in_place(moved.id)));
+                shown
+            }
             Err(status) => {
                 moving.iter().for_each(|moved| self.give_lock_away(moved.id));
                 Err(status)

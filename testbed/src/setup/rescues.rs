@@ -10,8 +10,8 @@ use super::error::ADVICE_RULE;
 /// # Errors
 /// One was not announced: who relies on the driver would have waited in vain.
 pub(super) fn check(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Result<(), SetupError> {
-    let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
-    silent.fold(Ok(()), |before, (rescue, count)| before.and(Err(error_of(*rescue, *count))))
+    let silent = rescues.iter().find(|(rescue, _)| !announced.contains(rescue));
+    silent.map_or(Ok(()), |(rescue, count)| Err(error_of(*rescue, *count)))
 }
 
 fn error_of(rescue: Rescue, count: u64) -> SetupError {
