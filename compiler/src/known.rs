@@ -41,7 +41,7 @@ impl Scope {
         later.writes.iter().for_each(|(register, constant)| self.set(*register, *constant));
     }
 
-    /// What is known where control comes from the end of one of two scopes.
+    /// Constants that are known where control comes from the end of one of two scopes.
     fn or(self, other: Self) -> Self {
         match (self.is_over, other.is_over) {
             (true, _) => return other,

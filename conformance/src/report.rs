@@ -26,7 +26,7 @@ pub struct About {
     pub page: &'static str,
     /// The requirement.
     pub requirement: &'static str,
-    /// What the adapter must have for the case to run there.
+    /// Properties that the adapter must have for the case to run there.
     #[serde(serialize_with = "listed", skip_serializing_if = "is_without_needs")]
     pub needs: Needs,
     /// Sentences of the specification pages that it holds.
@@ -63,7 +63,7 @@ pub struct CaseReport {
     pub status: Status,
     /// Milliseconds it took, with boot and shutdown.
     pub ms: u64,
-    /// Why it did not pass.
+    /// The reason why it did not pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Queues, fences and doorbells of the adapter when it failed.
@@ -94,7 +94,7 @@ pub struct CaseLine {
     pub status: Status,
     /// Milliseconds it took, with boot and shutdown.
     pub ms: u64,
-    /// Why it did not pass.
+    /// The reason why it did not pass.
     pub reason: Option<String>,
 }
 
@@ -127,10 +127,10 @@ pub fn made_good<'r>(rescues: impl IntoIterator<Item = (&'r str, u64)>) -> Optio
         .then(|| format!("the system made good what the driver left out or did wrong: {}", rescues.join(", ")))
 }
 
-/// What a machine that another process serves kept count of while a case ran as a program of it.
+/// Counts of a machine that another process serves, from while a case ran as a program of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// What the system made good, by name.
+    /// Number of times that the system made something good, by the name of the rescue.
     pub rescues: BTreeMap<Cow<'static, str>, u64>,
     /// The number of calls of each DDI.
     pub calls: BTreeMap<Cow<'static, str>, u64>,

@@ -26,7 +26,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Longest line of an answer, in bytes.
 const LINE_MAX: u64 = 64 << 20;
 
-/// Where a machine that serves programs at a path is controlled.
+/// The path of the socket by which a machine is controlled that serves programs at another one.
 pub fn path_of(machine: &Path) -> PathBuf {
     let mut path = machine.as_os_str().to_owned();
     path.push(".control");
@@ -44,7 +44,7 @@ pub fn machine_path(named: Option<PathBuf>) -> Result<PathBuf, String> {
     })
 }
 
-/// What the machine that serves programs at `machine` has counted since it was asked last.
+/// Counts of the machine that serves programs at `machine`, since it was asked last.
 ///
 /// # Errors
 /// A text for people: as for [`Connection::ask`].

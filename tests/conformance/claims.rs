@@ -52,9 +52,9 @@ struct Sentence {
     #[serde(default)]
     tests: Vec<String>,
     remark: Option<String>,
-    /// Why no case holds it.
+    /// The reason why no case holds it.
     no_case: Option<String>,
-    /// Why every mutant that breaks it lives.
+    /// The reason why every mutant that breaks it lives.
     mutants_live: Option<String>,
 }
 
@@ -137,7 +137,7 @@ fn killed_and_alive(page: &str, says: &str, mutants: &[Mutant]) -> (usize, usize
     (killed.len(), alive.len())
 }
 
-/// What became of the mutants that break a sentence.
+/// The fate of the mutants that break a sentence.
 fn fate(page: &str, says: &str, mutants: &[Mutant]) -> String {
     let (killed, alive) = killed_and_alive(page, says, mutants);
     let killed = (killed != 0).then(|| format!("{killed} killed"));

@@ -1,4 +1,4 @@
-//! What the machine made good until it was taken down.
+//! Rescues: work of the driver that the machine made good until it was taken down.
 
 use dxgkrnl::Rescue;
 
