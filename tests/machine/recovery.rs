@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use campanile_umd::{Adapter, Buffer, Device, Error, LossReason, Node, Placement, Recoverable, RecoveryOptions};
+use campanile_umd::{Adapter, Buffer, Device, Error, Fence, LossReason, Node, Placement, Recoverable, RecoveryOptions};
 
 use crate::served::Machine;
 
@@ -99,5 +99,30 @@ fn a_program_goes_on_through_machines_that_are_killed_at_any_moment() {
     }
     println!("{kills} machines were killed: {done} submissions done, {replayed} done again");
     drop((work, adapter));
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
+/// A wait with a time limit, and one for several fences, is a wait for an event that the machine sets: such waits end with the machine, too.
+#[test]
+fn waits_for_events_end_when_the_machine_is_killed() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut machine, hour) = (Machine::serve("killed-events", &["--quiet"]), Duration::from_secs(3600));
+    remote::client::connect(&machine.socket, "killed-events").expect("a machine");
+    for moment in [0, 200, 20_000, 100_000].map(Duration::from_micros) {
+        let adapter = Adapter::open(remote::sending::thunks()).expect("an adapter");
+        let device = Device::new(&adapter).expect("a device");
+        let fences = [0; 3].map(|value| Fence::new(&device, value).expect("a fence"));
+        let [one, two, three] = &fences;
+        let any = [(two.clone(), 1), (three.clone(), 1)];
+        let ended = std::thread::scope(|scope| {
+            let limited = scope.spawn(|| one.wait(1, Some(hour)));
+            let unlimited = scope.spawn(|| Fence::wait_any(&any, None));
+            std::thread::sleep(moment);
+            machine.kill();
+            [limited, unlimited].map(|waiting| waiting.join().expect("no panic"))
+        });
+        assert_eq!(ended, [Err(Error::DeviceLost), Err(Error::DeviceLost)], "killed after {moment:?}");
+        machine = Machine::serve("killed-events", &["--quiet"]);
+    }
     assert_eq!(machine.stop(), (Some(0), String::new()));
 }

@@ -4,6 +4,7 @@
 //! library receives: it hands answers to those who wait, and does what the machine asks for in this program (`perform`). It takes no lock that a
 //! thread holds while it waits for the machine, so the machine never waits for itself.
 
+mod events;
 mod perform;
 mod signals;
 
@@ -21,6 +22,7 @@ use crate::channel::{Channel, Received};
 use crate::thunks::{DECLARATIONS, NAMES};
 use crate::wire::{ARGUMENTS, Call, FromMachine, FromProgram, Hello, Refusal, VERSION, name_bytes};
 
+use events::Events;
 pub use signals::SignalsHeld;
 
 /// Environment variable that names the socket of a machine.
@@ -92,6 +94,8 @@ struct Connection {
     channel: Channel,
     next: AtomicU64,
     waiters: Mutex<HashMap<u64, Arc<Waiter>>>,
+    /// Events that the machine is to set.
+    events: Events,
     /// The machine is gone. Written with `waiters` locked, so that nobody waits after that.
     lost: AtomicBool,
 }
@@ -165,6 +169,7 @@ fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, C
         channel,
         next: AtomicU64::new(1),
         waiters: Mutex::default(),
+        events: Events::default(),
         lost: AtomicBool::new(false),
     });
     let of_thread = Arc::clone(&connection);
@@ -208,6 +213,9 @@ fn receive(channel: &Channel) -> Option<(FromMachine, Option<std::os::fd::OwnedF
 
 impl Connection {
     fn call(&self, thunk: u32, arguments: [u64; ARGUMENTS]) -> NTSTATUS {
+        if let Err(status) = self.events.keep(thunk, arguments[0]) {
+            return status;
+        }
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let waiter = Arc::new(Waiter::default());
         {
@@ -242,5 +250,8 @@ impl Connection {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         self.lost.store(true, Ordering::Release);
         waiters.drain().for_each(|(_, waiter)| waiter.wake(STATUS_DEVICE_REMOVED));
+        drop(waiters);
+        // A call that has given the machine an event since then is told that the machine is gone.
+        self.events.set();
     }
 }
