@@ -124,6 +124,12 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("AnyDriver.AdapterTellsWhatItIs", ANSWERS),
     ("AnyDriver.CapabilitiesAgreeWithEachOther", ANSWERS),
     ("AnyDriver.DevicesAndContextsComeAndGo", NO_WORK),
+    (
+        "AnyDriver.NativeFencesAreAsTheCapabilitiesSay",
+        "It submits nothing, and on adapters without native fences finds that they are refused.",
+    ),
+    ("CrossAdapterFence.IsOfTheDefaultTypeAndShared", PLAIN),
+    ("CrossAdapterFence.OutlivesItsInstances", PLAIN),
     ("Destruction.ReservedFlagsAreRefused", REFUSED),
     ("FenceRights.FlagsOfOtherObjectsAreRefused", REFUSED),
     ("Inside.RefusalIsNamedAndCounted", REFUSED),
@@ -152,6 +158,8 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("Statistics.BadQuestionsAreRefused", REFUSED),
 ];
 
+const PLAIN: &str =
+    "On adapters without native fences its fences are monitored ones, which the system keeps by itself.";
 const ANSWERS: &str = "It compares answers about the adapter.";
 const NO_WORK: &str = "It makes objects and starts adapters, and submits nothing.";
 const MONITORED: &str = "The system keeps such objects by itself.";
