@@ -105,8 +105,8 @@ pub(crate) const BROKEN: &[Broken] = &[
     },
     Broken {
         name: "spin-lock-kept",
-        old: "    KeReleaseSpinLock(&adapter->submission, irql);",
-        new: "    (void)irql;",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);",
+        new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    (void)irql;",
         case: "AnyDriver.CommandsRunInTheirOrder",
         told: &["returned", "with spin lock 0x", "has acquired in toy", "toy.c:", "and not released"],
     },
@@ -229,8 +229,8 @@ pub(crate) const BROKEN: &[Broken] = &[
     },
     Broken {
         name: "slow-submissions",
-        old: "    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
-        new: "    KeReleaseSpinLock(&adapter->submission, irql);\n    KeStallExecutionProcessor(4000000);\n    return STATUS_SUCCESS;",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
+        new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    KeStallExecutionProcessor(4000000);\n    return STATUS_SUCCESS;",
         case: "AnyDriver.CommandsRunInTheirOrder",
         told: &["did not end within 30 s", "DxgkDdiSubmitCommandVirtual", "KeStallExecutionProcessor"],
     },

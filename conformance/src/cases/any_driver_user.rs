@@ -19,9 +19,11 @@ cases! { neutral "AnyDriver";
         => hang;
     "AnyDriver.NativeFencesAreAsTheCapabilitiesSay" on Boot::Shared, "native-gpu-fence-objects":
         "Where NativeGpuFenceSupported is told, native fences are made with their first value, signalled and waited for by the processor, and destroyed, time after time; elsewhere they are not supported."
+        holds [NativeFence 1, NativeFence 2, NativeFence 4, NativeFence 33]
         => native_fences;
     "AnyDriver.DoorbellsAreAsTheNodesSay" on Boot::Shared, "user-mode-work-submission":
         "On nodes that say UserModeSubmission, doorbells of hardware queues are created disconnected, connected, and destroyed before their queue, time after time; elsewhere a queue for user-mode submission is refused."
+        holds [UserModeSubmission 8, UserModeSubmission 12, UserModeSubmission 13, UserModeSubmission 14]
         => doorbells;
 }
 

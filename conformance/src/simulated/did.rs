@@ -126,7 +126,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("AnyDriver.DevicesAndContextsComeAndGo", NO_WORK),
     (
         "AnyDriver.NativeFencesAreAsTheCapabilitiesSay",
-        "It submits nothing, and on adapters without native fences finds that they are refused.",
+        "Where there are no native fences it finds that they are refused, and submits nothing.",
     ),
     ("CrossAdapterFence.IsOfTheDefaultTypeAndShared", PLAIN),
     ("CrossAdapterFence.OutlivesItsInstances", PLAIN),

@@ -10,8 +10,10 @@ use super::error::ADVICE_RULE;
 /// # Errors
 /// One was not announced: who relies on the driver would have waited in vain.
 pub(super) fn check(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Result<(), SetupError> {
-    let silent = rescues.iter().find(|(rescue, _)| !announced.contains(rescue));
-    silent.map_or(Ok(()), |(rescue, count)| Err(error_of(*rescue, *count)))
+    let silent = || rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
+    // What a driver leaves behind is told by its answer already, if that was an error.
+    let first = silent().find(|(rescue, _)| *rescue == Rescue::FailedStop).or_else(|| silent().next());
+    first.map_or(Ok(()), |(rescue, count)| Err(error_of(*rescue, *count)))
 }
 
 fn error_of(rescue: Rescue, count: u64) -> SetupError {
