@@ -494,7 +494,7 @@ mod tests {
         }
         assert_eq!(calls.look(ALLOTMENT), Next::End(bugcheck));
         drop(call);
-        assert_eq!(calls.look(ALLOTMENT), Next::Look, "who returned late is not looked at");
+        assert_eq!(calls.look(ALLOTMENT), Next::Look, "a call that returned late is not looked at");
     }
 
     #[test]
@@ -516,7 +516,7 @@ mod tests {
             });
             assert_eq!(after_inner, 1);
             assert_eq!(result, (!ends).then(|| stopped(&driver)).flatten());
-            assert!(!is_ending(), "who comes next on this thread is no part of it");
+            assert!(!is_ending(), "a call that comes next on this thread is no part of it");
         }
     }
 

@@ -98,7 +98,7 @@ impl Deferred {
         self.changed.wait_timeout(guard, timeout)
     }
 
-    /// Wakes all who wait for a change.
+    /// Wakes all waiting threads for a change.
     pub fn notify(&self) {
         self.changed.notify_all();
     }

@@ -71,7 +71,7 @@ pub enum PciError {
         adaptor: Option<u64>,
     },
     /// No address range is free for a BAR.
-    NoRoom(u8),
+    NoAddressSpace(u8),
 }
 
 impl fmt::Display for PciError {
@@ -83,7 +83,7 @@ impl fmt::Display for PciError {
             Self::BarSize { bar, configured, adaptor } => {
                 write!(f, "BAR{bar} is 0x{configured:x} bytes in configuration space and {adaptor:x?} in the adaptor")
             }
-            Self::NoRoom(bar) => write!(f, "no address space left for BAR{bar}"),
+            Self::NoAddressSpace(bar) => write!(f, "no address space left for BAR{bar}"),
         }
     }
 }
@@ -165,14 +165,14 @@ impl Function {
         let command = bus.config_read(COMMAND, 2) & !(COMMAND_MEMORY | COMMAND_MASTER);
         bus.config_write(COMMAND, 2, command);
         let bars = place_bars(&*bus, addresses)?;
-        let room = DESCRIPTORS.saturating_sub(bars.len()) as u16;
+        let capacity = DESCRIPTORS.saturating_sub(bars.len()) as u16;
         Ok(Self {
             vendor,
             device: bus.config_read(DEVICE, 2) as u16,
             class: bus.config_read(CLASS, 4) >> 8,
             revision: bus.config_read(REVISION, 1) as u8,
             subsystem: bus.config_read(SUBSYSTEM, 4),
-            vectors: message_count(&*bus).min(room),
+            vectors: message_count(&*bus).min(capacity),
             bars,
             bus,
             slot,
@@ -348,7 +348,7 @@ fn place_bars(bus: &dyn Bus, addresses: &mut BusAddresses) -> Result<Vec<BarWind
             return Err(PciError::BarSize { bar: index, configured: size, adaptor });
         };
         let space = if wide { &mut addresses.high } else { &mut addresses.low };
-        let address = space.allocate(size, size.max(4096)).ok_or(PciError::NoRoom(index))?;
+        let address = space.allocate(size, size.max(4096)).ok_or(PciError::NoAddressSpace(index))?;
         bus.config_write(register, 4, address as u32);
         if wide {
             bus.config_write(register + 4, 4, (address >> 32) as u32);
@@ -395,8 +395,8 @@ fn message_count(bus: &dyn Bus) -> u16 {
 mod tests {
     use super::*;
     use crate::bus::InterruptSink;
+    use crate::ram::Ram;
     use std::collections::BTreeMap;
-    use std::fs::File;
     use std::io;
     use std::sync::Mutex;
 
@@ -458,10 +458,10 @@ mod tests {
             Ok(())
         }
         fn disconnect_interrupts(&self) {}
-        fn map_memory(&self, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
+        fn map_memory(&self, _: &Arc<Ram>) -> io::Result<()> {
             Ok(())
         }
-        fn unmap_memory(&self, _: u64, _: u64) {}
+        fn unmap_memory(&self, _: &Ram) {}
     }
 
     #[test]

@@ -21,9 +21,9 @@ pub struct Resources {
 pub enum Wanted {
     /// Alone.
     Exclusive,
-    /// With others, behind those who wait to have it alone.
+    /// With others, behind threads that wait to have it alone.
     Shared,
-    /// With others, before those who wait to have it alone.
+    /// With others, before threads that wait to have it alone.
     SharedFirst,
 }
 
@@ -149,7 +149,7 @@ impl Resources {
         released
     }
 
-    /// Who has the resource alone shares it from now on, as often; false if the thread does not have it alone.
+    /// A thread that has the resource alone shares it from now on, as often; false if the thread does not have it alone.
     pub fn convert_to_shared(&self, address: usize, thread: ThreadToken) -> bool {
         let mut all = self.all.lock();
         let Some(resource) = all.get_mut(&address) else { return false };
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(
             resources.try_acquire(AT, Wanted::Shared, 1),
             Acquired::Yes,
-            "who has it alone may share it with itself"
+            "a thread that has it alone may share it with itself"
         );
         assert_eq!(resources.try_acquire(AT, Wanted::Shared, 2), Acquired::NotNow);
         assert_eq!((resources.held_by(AT, 1), resources.held_by(AT, 2)), (Some((3, 3)), Some((0, 0))));
@@ -227,7 +227,11 @@ mod tests {
                 std::thread::yield_now();
             }
             assert_eq!(resources.try_acquire(AT, Wanted::Shared, 3), Acquired::NotNow);
-            assert_eq!(resources.try_acquire(AT, Wanted::Shared, 1), Acquired::Yes, "who shares it already goes on");
+            assert_eq!(
+                resources.try_acquire(AT, Wanted::Shared, 1),
+                Acquired::Yes,
+                "a thread that shares it already goes on"
+            );
             assert_eq!(resources.try_acquire(AT, Wanted::SharedFirst, 4), Acquired::Yes);
             for thread in [1, 1, 4] {
                 assert!(resources.release(AT, thread));

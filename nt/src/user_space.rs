@@ -45,6 +45,12 @@ impl FileId {
 /// Ranges are whole pages of one reservation. A range that was reserved belongs to the kernel until it is released: user mode uses the addresses, and
 /// nobody else maps anything there.
 pub trait UserSpace: Send + Sync {
+    /// True if the process itself does what is asked here, and may take its time: nobody asks who holds a lock that other processes need. False for one that
+    /// is gone, or whose operations end by themselves.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Copies bytes of the process' memory in.
     ///
     /// # Errors
@@ -72,7 +78,7 @@ pub trait UserSpace: Send + Sync {
     /// Takes `len` bytes of addresses that show nothing: any access faults.
     ///
     /// # Errors
-    /// The process has no room.
+    /// The process has no free range of addresses.
     fn reserve(&self, len: usize) -> io::Result<usize>;
 
     /// Makes a range show `file` from `offset`, in one step for those who access it.

@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use crate::ram::Ram;
+
 /// Kind of the CPU's access to a BAR.
 pub enum Bar {
     /// Each access is a call; the machine maps no memory, traps the driver's loads and stores and forwards them.
@@ -69,6 +71,16 @@ pub trait Bus: Send + Sync {
         Some(page)
     }
 
+    /// Has `count` pages of the file behind a mapped BAR, from page `first` of the BAR on, lie in another file, at the offset that they have in the BAR, in one
+    /// step for the function. What they held stays in the file before.
+    ///
+    /// # Errors
+    /// Unsupported where the pages have one file for good, or are for all processes; the host refuses.
+    fn show_bar_pages(&self, bar: u8, first: u64, count: u64, file: &Arc<File>) -> io::Result<()> {
+        let _ = (bar, first, count, file);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Reads `size` (1, 2, 4 or 8) bytes of a trapped BAR.
     fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64;
 
@@ -93,12 +105,12 @@ pub trait Bus: Send + Sync {
     /// as after power-on. A bus that cannot do that leaves it in D3hot.
     fn cut_power(&self) {}
 
-    /// Lets the function reach `len` bytes of `file` from `offset` at bus address `address` (all page multiples).
+    /// Lets the function reach the machine's memory, at bus addresses that are its physical addresses.
     ///
     /// # Errors
-    /// The range overlaps another, or the adaptor cannot map it.
-    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()>;
+    /// The function reaches memory already; the adaptor cannot map it, such as one whose device is given a file once, where owners of memory have a file each.
+    fn map_memory(&self, memory: &Arc<Ram>) -> io::Result<()>;
 
-    /// Takes a range of [`Bus::map_memory`] away; when the call returns, no access to it is under way.
-    fn unmap_memory(&self, address: u64, len: u64);
+    /// Takes the memory of [`Bus::map_memory`] away; when the call returns, no access to it is under way.
+    fn unmap_memory(&self, memory: &Ram);
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Bar, Bus, InterruptSink};
+use crate::ram::Ram;
 
 /// A function in a slot.
 pub(crate) struct Removable {
@@ -90,11 +91,15 @@ impl Bus for Removable {
         self.there().into_iter().for_each(|bus| bus.cut_power());
     }
 
-    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        self.bus.map_memory(address, file, offset, len)
+    fn show_bar_pages(&self, bar: u8, first: u64, count: u64, file: &Arc<File>) -> io::Result<()> {
+        self.bus.show_bar_pages(bar, first, count, file)
     }
 
-    fn unmap_memory(&self, address: u64, len: u64) {
-        self.bus.unmap_memory(address, len);
+    fn map_memory(&self, memory: &Arc<Ram>) -> io::Result<()> {
+        self.bus.map_memory(memory)
+    }
+
+    fn unmap_memory(&self, memory: &Ram) {
+        self.bus.unmap_memory(memory);
     }
 }

@@ -248,6 +248,7 @@ fn decode_bytes(rip: u64, len: usize) -> Option<Instruction> {
 mod tests {
     use super::*;
     use crate::bus::{Bar, InterruptSink};
+    use crate::ram::Ram;
     use std::fs::File;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
@@ -283,10 +284,10 @@ mod tests {
             Ok(())
         }
         fn disconnect_interrupts(&self) {}
-        fn map_memory(&self, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
+        fn map_memory(&self, _: &Arc<Ram>) -> io::Result<()> {
             Ok(())
         }
-        fn unmap_memory(&self, _: u64, _: u64) {}
+        fn unmap_memory(&self, _: &Ram) {}
     }
 
     fn device() -> (Arc<Device>, TrapRange) {

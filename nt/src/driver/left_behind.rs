@@ -31,7 +31,7 @@ impl Driver {
         self.pool().free(block, tag)
     }
 
-    /// What is wrong with a block of pool that is about to be freed.
+    /// Fails with a bug check if the block of pool that is about to be freed contains an object that the kernel still uses.
     fn check_freed(&self, range: &Range<usize>) -> Result<(), Bugcheck> {
         let [start, end, size] = [range.start, range.end, range.len()].map(|number| number as u64);
         let of = |what: &str| format!("pool block {start:#x} of {size} bytes is freed, which contains {what}");

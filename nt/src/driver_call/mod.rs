@@ -63,7 +63,7 @@ struct Frame {
     critical_regions: u32,
 }
 
-/// How to end the call of a driver image that runs on its kernel stack at the moment.
+/// State by which the current call into a driver image is ended from its kernel stack.
 #[derive(Clone, Copy)]
 struct Landing {
     /// Address at which [`enter`] stored the stack pointer of the host.

@@ -4,7 +4,7 @@
 use super::*;
 use crate::bus::trap::TrapRange;
 use crate::bus::{Bar, Bus, InterruptSink};
-use std::fs::File;
+use crate::ram::Ram;
 
 /// A function that answers nothing.
 struct NoFunction;
@@ -28,10 +28,10 @@ impl Bus for NoFunction {
         Ok(())
     }
     fn disconnect_interrupts(&self) {}
-    fn map_memory(&self, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
+    fn map_memory(&self, _: &Arc<Ram>) -> io::Result<()> {
         Ok(())
     }
-    fn unmap_memory(&self, _: u64, _: u64) {}
+    fn unmap_memory(&self, _: &Ram) {}
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) fn freeze(start: usize, len: usize) {
     FREEZINGS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Those who wait for the range make their stores.
+/// Threads that wait for the range make their stores.
 pub(crate) fn thaw(start: usize) {
     if let Some((_, frozen)) = ranges().get_mut(&start) {
         *frozen = false;

@@ -54,7 +54,7 @@ fn who_reads_what_is_only_tried_for_writing_is_in_nobodys_way() {
     let writing = entry::<Gate>(0, Way::Alone);
     assert!(!writing.allows(&entry::<Outer>(0, Way::Alone)));
     assert!(!writing.allows(&reading));
-    assert!(!entry::<Inner>(0, Way::Alone).allows(&reading), "who writes may want what this thread has");
+    assert!(!entry::<Inner>(0, Way::Alone).allows(&reading), "a thread that writes may want what this thread has");
 }
 
 #[test]

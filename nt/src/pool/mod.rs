@@ -115,7 +115,7 @@ enum Home {
     Special(Span),
 }
 
-/// What an address is that lies near a block and in none.
+/// The nearest block of pool to an address that lies in no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owned {
     /// A block was here.

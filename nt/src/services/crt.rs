@@ -154,14 +154,14 @@ fn copy_safe<U: Unit>(name: &'static str, to: *mut U, size: usize, from: *const 
     }
     let present = if behind { units(name, to, size).len() } else { 0 };
     let mut text = units(name, from, count.min(size.saturating_add(1)));
-    let room = size.saturating_sub(present + 1);
+    let capacity = size.saturating_sub(present + 1);
     let mut answer = 0;
-    if present >= size || text.len() > room {
+    if present >= size || text.len() > capacity {
         if count != TRUNCATE {
             put(name, to, U::default());
             return if present >= size { EINVAL } else { ERANGE };
         }
-        text.truncate(room);
+        text.truncate(capacity);
         answer = STRUNCATE;
     }
     put_units(name, to.wrapping_add(present), &text);
@@ -292,7 +292,7 @@ extern "win64" fn isprint(unit: i32) -> i32 {
     is(unit, |unit| matches!(unit, 32..=126))
 }
 
-/// Formats into `count` units: -1 if it does not fit, without an end mark if there is no room for one. [msvc: _vsnprintf]
+/// Formats into `count` units: -1 if it does not fit, without an end mark if there is no space for one. [msvc: _vsnprintf]
 fn print<U: Unit>(name: &'static str, to: *mut U, count: usize, text: *const U, list: *const u64) -> i32 {
     let text = format(name, &units(name, text, LONGEST), Arguments::new(name, list));
     if to.is_null() && count == 0 {
@@ -318,9 +318,9 @@ fn print_safe<U: Unit>(
         return -1;
     }
     let mut text = format(name, &units(name, text, LONGEST), Arguments::new(name, list));
-    let room = if count == TRUNCATE { size - 1 } else { count };
-    let truncated = text.len() > room;
-    text.truncate(room);
+    let capacity = if count == TRUNCATE { size - 1 } else { count };
+    let truncated = text.len() > capacity;
+    text.truncate(capacity);
     if text.len() >= size {
         put(name, to, U::default());
         return -1;

@@ -53,7 +53,7 @@ fn value_of(service: &str, object: *mut c_void, number: i32) -> Result<RegistryV
     found.unwrap_or_else(|| stop(Bugcheck::fatal(format!("{service} of {object:p}, which is no device object"))))
 }
 
-/// Writes a value and its length, or only the length if there is no room for the value.
+/// Writes a value and its length, or only the length if there is no space for the value.
 fn tell(service: &'static str, value: &[u8], length: u32, buffer: *mut c_void, needed: *mut u32) -> NTSTATUS {
     put(service, needed, value.len() as u32);
     if value.len() > length as usize {

@@ -1,7 +1,7 @@
 // UNSAFETY: functions that keep the registers of their caller, and calls of them.
 //! Objects that threads wait for: events, semaphores, mutexes, timers and threads, in the layout of DISPATCHER_HEADER in the driver's memory; and waiting.
 //!
-//! One lock covers all of them, as in a kernel with one dispatcher lock, and one condition variable wakes all who wait. [wdm: KeWaitForSingleObject]
+//! One lock covers all of them, as in a kernel with one dispatcher lock, and one condition variable wakes all waiting threads. [wdm: KeWaitForSingleObject]
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -97,7 +97,7 @@ pub(super) extern "win64" fn ke_get_current_thread() -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address)
 }
 
-/// Changes objects as one step, and wakes all who wait. Takes no lock of the driver's stack.
+/// Changes objects as one step, and wakes all waiting threads. Takes no lock of the driver's stack.
 pub(super) fn change<R>(service: &'static str, change: impl FnOnce() -> Result<R, Fault>) -> R {
     let result = on_host_stack(|| {
         let _dispatcher = lock(&DISPATCHER);
@@ -189,7 +189,7 @@ extern "win64" fn ke_clear_event(event: *mut c_void) {
     set_state("KeClearEvent", event, 0);
 }
 
-/// Who does not wait at this moment does not see it; here nobody is sure to, as the documentation of the user-mode function warns too.
+/// A thread that does not wait at this moment does not see it; here nobody is sure to, as the documentation of the user-mode function warns too.
 extern "win64" fn ke_pulse_event(event: *mut c_void, _increment: i32, _wait: u8) -> i32 {
     require_event("KePulseEvent", event);
     let before = set_state("KePulseEvent", event, 1);

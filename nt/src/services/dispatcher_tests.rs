@@ -4,7 +4,7 @@ use super::*;
 use crate::driver::Driver;
 use crate::{driver_call, irql};
 
-/// Room for any of the objects.
+/// Space for any of the objects.
 #[repr(C, align(8))]
 struct Object([u8; 64]);
 

@@ -161,8 +161,8 @@ unsafe extern "win64" fn io_build_device_io_control_request(
     let number = driver_call::on_host_stack(|| {
         let mut requests = lock(&REQUESTS);
         let number = NEXT_REQUEST.fetch_add(0x10, Ordering::Relaxed);
-        let room = requests.len() < REQUESTS_MAX;
-        room.then(|| requests.insert(number, request)).map_or(0, |_| number)
+        let fits = requests.len() < REQUESTS_MAX;
+        fits.then(|| requests.insert(number, request)).map_or(0, |_| number)
     });
     core::ptr::without_provenance_mut(number)
 }

@@ -6,6 +6,7 @@
 mod bitmap;
 mod bug_checks;
 mod cm;
+mod conversions;
 mod crt;
 mod debug;
 mod device_properties;
@@ -121,6 +122,7 @@ const EXPORTS: &[&[Export]] = &[
     rundown::EXPORTS,
     spin::EXPORTS,
     strings::EXPORTS,
+    conversions::EXPORTS,
     threads::EXPORTS,
     time_fields::EXPORTS,
     version::EXPORTS,

@@ -185,10 +185,10 @@ extern "win64" fn zw_flush_key(handle: HANDLE) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-/// Writes what is told of a key or a value: all of it, or what has room behind the head; the length that all of it has is told in any case.
+/// Writes what is told of a key or a value: all of it, or what fits behind the head; the length that all of it has is told in any case.
 ///
 /// # Errors
-/// STATUS_BUFFER_TOO_SMALL if not even the head has room; STATUS_BUFFER_OVERFLOW if not all has.
+/// STATUS_BUFFER_TOO_SMALL if not even the head fits; STATUS_BUFFER_OVERFLOW if not all fits.
 fn tell(
     service: &'static str,
     (told, least): (Vec<u8>, usize),

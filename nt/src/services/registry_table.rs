@@ -259,15 +259,15 @@ impl Query<'_> {
             word.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
             // A number of another size than its type says does not reach behind the caller's variable.
             let length = if kind == REG_DWORD { 4 } else { data.len() };
-            // SAFETY: the caller has room for a value of up to 32 bits.
+            // SAFETY: the caller has space for a value of up to 32 bits.
             good(self.service, unsafe { guarded::write_bytes(to.cast(), word.get(..length).unwrap_or(&word)) });
             return Ok(());
         }
         // The first word is the size of the buffer, negated; without that sign, of what is behind two words for size and type.
         let size: i32 = get(self.service, to.cast_const().cast());
-        let (to, room) =
+        let (to, capacity) =
             if size < 0 { (to, size.unsigned_abs()) } else { (to.wrapping_byte_add(8), size.unsigned_abs()) };
-        if (room as usize) < data.len() {
+        if (capacity as usize) < data.len() {
             return Err(STATUS_BUFFER_TOO_SMALL);
         }
         if size >= 0 {
@@ -282,8 +282,8 @@ impl Query<'_> {
         let mut string = get(self.service, to.cast_const());
         let size = u16::try_from(data.len()).map_err(|_| STATUS_BUFFER_TOO_SMALL)?;
         if string.Buffer.is_null() {
-            let room = usize::from(size).max(2);
-            let allocated = on_host_stack(|| self.driver.pool().allocate(POOL_FLAG_PAGED, room, TAG));
+            let capacity = usize::from(size).max(2);
+            let allocated = on_host_stack(|| self.driver.pool().allocate(POOL_FLAG_PAGED, capacity, TAG));
             let buffer = allocated.unwrap_or_else(|bugcheck| stop(bugcheck));
             if buffer.is_null() {
                 return Err(STATUS_NO_MEMORY);

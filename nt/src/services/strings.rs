@@ -25,6 +25,7 @@ pub(super) const EXPORTS: &[Export] = &[
     ("RtlUnicodeStringToAnsiString", || rtl_unicode_string_to_ansi_string as *const () as usize),
     ("RtlFreeUnicodeString", || rtl_free_string as *const () as usize),
     ("RtlFreeAnsiString", || rtl_free_string as *const () as usize),
+    ("RtlInt64ToUnicodeString", || rtl_int64_to_unicode_string as *const () as usize),
     ("RtlIntegerToUnicodeString", || rtl_integer_to_unicode_string as *const () as usize),
     ("RtlUnicodeStringToInteger", || rtl_unicode_string_to_integer as *const () as usize),
     ("RtlCompareMemory", || rtl_compare_memory as *const () as usize),
@@ -66,7 +67,7 @@ fn contents(service: &'static str, string: *const UNICODE_STRING) -> Vec<u16> {
     bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect()
 }
 
-/// Writes units behind the first `kept` of a string, with an end mark if there is room.
+/// Writes units behind the first `kept` of a string, with an end mark if there is space.
 fn write(service: &'static str, string: String16, kept: usize, text: &[u16]) {
     let mut header = get(service, string.cast_const());
     put_units(service, header.Buffer.wrapping_add(kept), text);
@@ -82,8 +83,8 @@ fn write(service: &'static str, string: String16, kept: usize, text: &[u16]) {
 extern "win64" fn rtl_copy_unicode_string(to: String16, from: *const UNICODE_STRING) {
     const NAME: &str = "RtlCopyUnicodeString";
     let text = if from.is_null() { Vec::new() } else { contents(NAME, from) };
-    let room = usize::from(get(NAME, to.cast_const()).MaximumLength / 2);
-    write(NAME, to, 0, text.get(..room).unwrap_or(&text));
+    let capacity = usize::from(get(NAME, to.cast_const()).MaximumLength / 2);
+    write(NAME, to, 0, text.get(..capacity).unwrap_or(&text));
 }
 
 fn append(service: &'static str, to: String16, text: &[u16]) -> NTSTATUS {
@@ -131,7 +132,7 @@ extern "win64" fn rtl_prefix_unicode_string(a: *const UNICODE_STRING, b: *const 
 }
 
 /// Gives the target a buffer of its own, or sees that the one that it has is large enough.
-fn make_room(service: &'static str, to: String16, bytes: usize, allocate: u8) -> Result<UNICODE_STRING, NTSTATUS> {
+fn target_buffer(service: &'static str, to: String16, bytes: usize, allocate: u8) -> Result<UNICODE_STRING, NTSTATUS> {
     let size = u16::try_from(bytes).map_err(|_| STATUS_INVALID_PARAMETER)?;
     if allocate == 0 {
         let header = get(service, to.cast_const());
@@ -146,6 +147,19 @@ fn make_room(service: &'static str, to: String16, bytes: usize, allocate: u8) ->
     Ok(UNICODE_STRING { Length: 0, MaximumLength: size, Buffer: buffer.cast() })
 }
 
+/// Gives a string a buffer of its own with a text in it.
+pub(super) fn write_new(service: &'static str, to: String16, text: &str) -> NTSTATUS {
+    let text: Vec<u16> = text.encode_utf16().collect();
+    match target_buffer(service, to, (text.len() + 1) * 2, 1) {
+        Ok(header) => {
+            put(service, to, header);
+            write(service, to, 0, &text);
+            STATUS_SUCCESS
+        }
+        Err(status) => status,
+    }
+}
+
 /// The machine's ANSI code page is Latin-1.
 extern "win64" fn rtl_ansi_string_to_unicode_string(
     to: String16,
@@ -156,7 +170,7 @@ extern "win64" fn rtl_ansi_string_to_unicode_string(
     require_passive(NAME);
     let from = get(NAME, from);
     let text: Vec<u16> = bytes(NAME, from.Buffer.cast(), from.Length.into()).into_iter().map(u16::from).collect();
-    let header = match make_room(NAME, to, (text.len() + 1) * 2, allocate) {
+    let header = match target_buffer(NAME, to, (text.len() + 1) * 2, allocate) {
         Ok(header) => header,
         Err(status) => return status,
     };
@@ -173,7 +187,7 @@ extern "win64" fn rtl_unicode_string_to_ansi_string(
     const NAME: &str = "RtlUnicodeStringToAnsiString";
     require_passive(NAME);
     let text: Vec<u8> = contents(NAME, from).into_iter().map(|unit| u8::try_from(unit).unwrap_or(b'?')).collect();
-    let mut header = match make_room(NAME, to, text.len() + 1, allocate) {
+    let mut header = match target_buffer(NAME, to, text.len() + 1, allocate) {
         Ok(header) => header,
         Err(status) => return status,
     };
@@ -185,7 +199,7 @@ extern "win64" fn rtl_unicode_string_to_ansi_string(
     STATUS_SUCCESS
 }
 
-extern "win64" fn rtl_free_string(string: String16) {
+pub(super) extern "win64" fn rtl_free_string(string: String16) {
     const NAME: &str = "RtlFreeUnicodeString";
     require_at_most(NAME, APC_LEVEL);
     let header = get(NAME, string.cast_const());
@@ -197,8 +211,15 @@ extern "win64" fn rtl_free_string(string: String16) {
 }
 
 extern "win64" fn rtl_integer_to_unicode_string(value: u32, base: u32, string: String16) -> NTSTATUS {
-    const NAME: &str = "RtlIntegerToUnicodeString";
-    require_passive(NAME);
+    number_to_string("RtlIntegerToUnicodeString", value.into(), base, string)
+}
+
+extern "win64" fn rtl_int64_to_unicode_string(value: u64, base: u32, string: String16) -> NTSTATUS {
+    number_to_string("RtlInt64ToUnicodeString", value, base, string)
+}
+
+fn number_to_string(service: &'static str, value: u64, base: u32, string: String16) -> NTSTATUS {
+    require_passive(service);
     let text = match base {
         0 | 10 => value.to_string(),
         2 => format!("{value:b}"),
@@ -208,10 +229,10 @@ extern "win64" fn rtl_integer_to_unicode_string(value: u32, base: u32, string: S
     };
     let text: Vec<u16> = text.encode_utf16().collect();
     // The result ends with a zero.
-    if (text.len() + 1) * 2 > usize::from(get(NAME, string.cast_const()).MaximumLength) {
+    if (text.len() + 1) * 2 > usize::from(get(service, string.cast_const()).MaximumLength) {
         return STATUS_BUFFER_OVERFLOW;
     }
-    write(NAME, string, 0, &text);
+    write(service, string, 0, &text);
     STATUS_SUCCESS
 }
 
@@ -266,25 +287,30 @@ mod tests {
 
     #[test]
     fn strings_are_initialized_copied_appended_and_compared() {
-        let (mut name, mut other, mut room) = (wide("Name"), wide("nAME"), [0xffff_u16; 6]);
+        let (mut name, mut other, mut buffer) = (wide("Name"), wide("nAME"), [0xffff_u16; 6]);
         let (name, other) = (string(&mut name), string(&mut other));
         assert_eq!((name.Length, name.MaximumLength), (8, 10));
         assert_eq!(rtl_equal_unicode_string(&raw const name, &raw const other, 0), 0);
         assert_eq!(rtl_equal_unicode_string(&raw const name, &raw const other, 1), 1);
-        let mut to = UNICODE_STRING { Length: 0, MaximumLength: 12, Buffer: room.as_mut_ptr() };
+        let mut to = UNICODE_STRING { Length: 0, MaximumLength: 12, Buffer: buffer.as_mut_ptr() };
         rtl_copy_unicode_string(&raw mut to, &raw const name);
-        assert_eq!((to.Length, room[4]), (8, 0));
+        assert_eq!((to.Length, buffer[4]), (8, 0));
         assert_eq!(rtl_append_unicode_string(&raw mut to, &raw const name), STATUS_BUFFER_TOO_SMALL);
         assert_eq!(rtl_append_unicode(&raw mut to, wide("45").as_ptr()), STATUS_SUCCESS);
-        assert_eq!(String::from_utf16_lossy(&room), "Name45");
+        assert_eq!(String::from_utf16_lossy(&buffer), "Name45");
         assert_eq!(rtl_prefix_unicode_string(&raw const name, &raw const to, 0), 1);
         assert_eq!(rtl_integer_to_unicode_string(0xbeef, 16, &raw mut to), STATUS_SUCCESS);
         assert_eq!(contents("a test", &raw const to), "BEEF".encode_utf16().collect::<Vec<_>>());
+        let mut long = [0_u16; 21];
+        let mut number = UNICODE_STRING { Length: 0, MaximumLength: 42, Buffer: long.as_mut_ptr() };
+        assert_eq!(rtl_int64_to_unicode_string(u64::MAX, 0, &raw mut number), STATUS_SUCCESS);
+        assert_eq!(String::from_utf16_lossy(&long), "18446744073709551615\0");
+        assert_eq!(rtl_int64_to_unicode_string(1, 7, &raw mut number), STATUS_INVALID_PARAMETER);
         to.MaximumLength = 8;
         assert_eq!(
             rtl_integer_to_unicode_string(0xbeef, 16, &raw mut to),
             STATUS_BUFFER_OVERFLOW,
-            "no room for the zero"
+            "no space for the zero"
         );
         let (mut empty, mut value) = (wide(""), 7);
         let empty = string(&mut empty);

@@ -17,6 +17,12 @@ pub(super) const EXPORTS: &[Export] = &[
     ("VerSetConditionMask", || ver_set_condition_mask as *const () as usize),
     ("KeGetProcessorIndexFromNumber", || ke_get_processor_index_from_number as *const () as usize),
     ("KeGetProcessorNumberFromIndex", || ke_get_processor_number_from_index as *const () as usize),
+    ("KeQueryActiveProcessors", || ke_query_active_processors as *const () as usize),
+    ("KeQueryMaximumProcessorCount", || processors_at_most as *const () as usize),
+    ("KeQueryActiveGroupCount", || ke_query_group_count as *const () as usize),
+    ("KeQueryMaximumGroupCount", || ke_query_group_count as *const () as usize),
+    ("KeSetTargetProcessorDpc", || ke_set_target_processor_dpc as *const () as usize),
+    ("KeSetTargetProcessorDpcEx", || ke_set_target_processor_dpc_ex as *const () as usize),
     ("RtlRandomEx", || rtl_random_ex as *const () as usize),
 ];
 
@@ -32,6 +38,8 @@ const SERVICE_PACK_MAJOR: u32 = 5;
 const SUITE: u32 = 6;
 const PRODUCT_TYPE: u32 = 7;
 const BITS_OF_CONDITION: u32 = 3;
+/// Offset of the processor in a KDPC. [wdm: KDPC]
+const DPC_NUMBER: usize = 2;
 
 /// The condition takes the place of the highest type in the mask. [wdm: VerSetConditionMask]
 extern "win64" fn ver_set_condition_mask(mask: u64, kinds: u32, condition: u8) -> u64 {
@@ -128,6 +136,39 @@ extern "win64" fn ke_get_processor_number_from_index(index: u32, number: *mut c_
     STATUS_SUCCESS
 }
 
+/// A bit for each processor, which only their number is to be taken from.
+extern "win64" fn ke_query_active_processors() -> usize {
+    usize::MAX >> usize::BITS.saturating_sub(processors()).min(usize::BITS - 1)
+}
+
+/// No processor comes later.
+extern "win64" fn processors_at_most() -> u32 {
+    processors()
+}
+
+/// All processors are of one group.
+extern "win64" fn ke_query_group_count() -> u16 {
+    1
+}
+
+/// Keeps the number, as far as there is such a processor. All DPCs of a driver run on one thread, whatever processor that is on.
+extern "win64" fn ke_set_target_processor_dpc(dpc: *mut c_void, number: i8) {
+    if u32::try_from(number).is_ok_and(|number| number < processors()) {
+        put("KeSetTargetProcessorDpc", field(dpc, DPC_NUMBER), number as u16);
+    }
+}
+
+/// As [`ke_set_target_processor_dpc`].
+extern "win64" fn ke_set_target_processor_dpc_ex(dpc: *mut c_void, number: *mut c_void) -> NTSTATUS {
+    match u16::try_from(ke_get_processor_index_from_number(number)) {
+        Ok(index) => {
+            put("KeSetTargetProcessorDpcEx", field(dpc, DPC_NUMBER), index);
+            STATUS_SUCCESS
+        }
+        Err(_) => STATUS_INVALID_PARAMETER,
+    }
+}
+
 /// A number from 0 to the greatest LONG less 1, and the seed of the next one. The sequence is not that of Windows, which no page gives.
 extern "win64" fn rtl_random_ex(seed: *mut u32) -> u32 {
     const NAME: &str = "RtlRandomEx";
@@ -199,7 +240,19 @@ mod tests {
             assert_eq!(ke_get_processor_index_from_number(place), last);
             assert_eq!(ke_get_processor_number_from_index(processors(), place), STATUS_INVALID_PARAMETER);
             let mut elsewhere = [1_u8, 0, 0, 0];
-            assert_eq!(ke_get_processor_index_from_number(elsewhere.as_mut_ptr().cast()), u32::MAX);
+            let elsewhere: *mut c_void = elsewhere.as_mut_ptr().cast();
+            assert_eq!(ke_get_processor_index_from_number(elsewhere), u32::MAX);
+            assert_eq!((ke_query_group_count(), processors_at_most()), (1, processors()));
+            assert_eq!(ke_query_active_processors().count_ones(), processors().min(64));
+            let mut dpc = [0_u8; 64];
+            let dpc_place: *mut c_void = dpc.as_mut_ptr().cast();
+            ke_set_target_processor_dpc(dpc_place, -1);
+            assert_eq!(dpc, [0; 64], "there is no such processor");
+            assert_eq!(ke_set_target_processor_dpc_ex(dpc_place, elsewhere), STATUS_INVALID_PARAMETER);
+            assert_eq!(ke_set_target_processor_dpc_ex(dpc_place, place), STATUS_SUCCESS);
+            assert_eq!(dpc[2..4], (last as u16).to_le_bytes());
+            ke_set_target_processor_dpc(dpc_place, 0);
+            assert_eq!(dpc, [0; 64]);
         });
     }
 
