@@ -92,7 +92,7 @@ impl Lower<'_> {
         self.set(inst, all)
     }
 
-    /// What is neither control flow nor memory nor a composite.
+    /// Translates an instruction that computes components one by one, such as an addition, a comparison or a conversion.
     pub(crate) fn arithmetic(&mut self, inst: &Inst) -> Result<()> {
         if let Some((op, signed)) = binary(inst.op) {
             return self.each2(inst, 0, |s, scalar, a, b| {

@@ -1,4 +1,4 @@
-//! The bounds of loops that naga writes: each loop counts its turns down from 2^64 - 1 in two words, and ends at zero.
+//! The bounds of loops that naga writes: each loop counts its iterations down from 2^64 - 1 in two words, and ends at zero.
 //!
 //! No program runs that long: what is read from the variable is taken for what it begins with. Only a variable that is used in this way alone counts.
 
@@ -9,7 +9,7 @@ use rspirv::spirv::Op;
 use crate::module::{Function, Module};
 use crate::read::Inst;
 
-/// The variables of a module that count turns down and end at zero.
+/// The variables of a module that count iterations down and end at zero.
 pub(crate) fn endless(module: &Module) -> HashSet<u32> {
     let globals: HashMap<u32, &Inst> = module.globals.iter().map(|inst| (inst.id, inst)).collect();
     let mut all = HashSet::new();

@@ -13,7 +13,7 @@ use crate::module::Function;
 use crate::read::Inst;
 use crate::types::Scalar;
 
-/// What a branch to a block becomes that does not simply come next.
+/// The form that a branch gets when its target is not the block that is placed next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Exit {
     Break(Label),

@@ -73,7 +73,7 @@ impl Lower<'_> {
         let (ty, bits) = (scalar.isa(), scalar.bits());
         let greatest = u64::MAX >> (64 - bits + u32::from(signed));
         if bits < 32 {
-            // The word has room for the sum.
+            // The word has space for the sum.
             let (a, b) = if signed { (self.signed(scalar, a)?, self.signed(scalar, b)?) } else { (a, b) };
             let sum = self.ir.op2(I::Add, ty, a, b)?;
             let sum = self.ir.op2(if signed { I::Min } else { I::MinU }, ty, sum, Src::Const(greatest))?;

@@ -1,4 +1,4 @@
-//! Why a module is not compiled.
+//! Reasons for which a SPIR-V module is refused.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use rspirv::spirv;
 
 use crate::grammar::class;
 
-/// Why a module is not compiled.
+/// The reason for which a SPIR-V module is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The words are not a valid module; the sentence says what is wrong with them.

@@ -435,7 +435,7 @@ impl Flattener<'_> {
         Ok(())
     }
 
-    /// True if a selection has room on the stack of masks inside of one more IF, and nothing in it clears a mask that is a predicate.
+    /// True if a selection fits on the stack of masks inside of one more IF, and nothing in it clears a mask that is a predicate.
     fn fits_under(&self, node: &Node) -> bool {
         let Place { height, outermost } = self.nesting.place(node);
         let masked = self.open.iter().rposition(|open| open.mask.is_some());

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use rspirv::grammar::{INSTRUCTION_TABLE, Instruction};
 
-/// What the grammar of Khronos says of an instruction.
+/// Operands of an instruction by its opcode, from Khronos' grammar; `None` for an opcode that the grammar does not have.
 pub(crate) fn class(number: u32) -> Option<&'static Instruction<'static>> {
     static CLASSES: LazyLock<HashMap<u32, &'static Instruction<'static>>> =
         LazyLock::new(|| INSTRUCTION_TABLE.iter().map(|class| (class.opcode as u32, class)).collect());

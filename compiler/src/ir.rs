@@ -545,7 +545,7 @@ impl Builder {
     }
 }
 
-/// What an operation with a constant on its right gives without being done.
+/// The result of an operation with the constant `b` on its right if no instruction is needed for it: `a` itself, or 0. `None` if the instruction is needed.
 fn with_constant(op: Op, ty: Type, a: Src, b: u64) -> Option<Src> {
     if ty.is_float() {
         return None;

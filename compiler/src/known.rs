@@ -165,7 +165,7 @@ impl Known {
         }
     }
 
-    /// A jump to the end of a block, or to the part of a loop that runs between two turns.
+    /// A jump to the end of a block, or to the part of a loop that runs between two iterations.
     pub(crate) fn jump(&mut self, label: u32) {
         if let Some(block) = self.blocks.get_mut(&label) {
             let mut here = Scope::default();

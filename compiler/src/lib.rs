@@ -63,7 +63,7 @@ pub struct Compiled {
     pub program: Vec<u8>,
     /// Lanes of a workgroup in each dimension.
     pub workgroup: [u32; 3],
-    /// What the program expects in the argument block.
+    /// Layout of the argument block that every dispatch of the program has to provide.
     pub arguments: ArgumentLayout,
 }
 

@@ -402,7 +402,7 @@ impl<'m> Lower<'m> {
         }
     }
 
-    /// A load from or store to a count of turns that never ends: it is what it was at the beginning.
+    /// A load from or store to a count of iterations that never ends: it is what it was at the beginning.
     fn endless(&mut self, inst: &Inst) -> Result<()> {
         match inst.op {
             Op::Load => self.set(inst, vec![Src::Const(u64::from(u32::MAX)); 2]),

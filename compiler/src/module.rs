@@ -40,7 +40,7 @@ pub(crate) struct Module {
     pub(crate) modes: Vec<Inst>,
     /// For each pointer to a part of something the pointer that it was made from.
     pub(crate) bases: HashMap<u32, u32>,
-    /// Variables that count turns down from 2^64, so that they are never seen to have come to zero.
+    /// Variables that count iterations down from 2^64, so that they are never seen to have come to zero.
     pub(crate) endless: HashSet<u32>,
 }
 

@@ -10,11 +10,11 @@ pub struct Options {
     pub entry_point: String,
     /// Bits of specialization constants, by SpecId; what is not named keeps its default. A Boolean is true unless its bits are 0.
     pub specialization: HashMap<u32, u64>,
-    /// Where push constants begin in the argument block.
+    /// Byte offset of the push constants in the argument block.
     pub push_constant_offset: u32,
     /// Places of the first descriptors of bindings. A binding that is not named comes behind everything that is, by set and binding.
     pub bindings: Vec<Binding>,
-    /// Whether accesses to buffers are checked against their sizes.
+    /// True if every access to a buffer is checked against the buffer's size: a load that does not lie wholly inside gives zeros, and such a store does nothing.
     pub robust: bool,
     /// Where in the argument block the place of the first workgroup lies, three words, a multiple of 4; without it workgroups are counted from 0 on.
     pub workgroup_base: Option<u32>,
@@ -34,7 +34,7 @@ impl Default for Options {
     }
 }
 
-/// Where the descriptors of a binding are to lie.
+/// Place of the descriptors of one binding in the argument block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// Descriptor set.
@@ -62,7 +62,7 @@ pub struct Descriptor {
     pub variable: u32,
 }
 
-/// What a program expects in the argument block.
+/// Layout of the argument block that a program reads: push constants, descriptors and the first workgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgumentLayout {
     /// Bytes of the block.

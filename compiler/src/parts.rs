@@ -9,7 +9,7 @@ use crate::lower::Lower;
 use crate::read::Inst;
 use crate::types::Scalar;
 
-/// Where the parts of a floating-point type lie in its bits.
+/// Positions of sign, exponent and significand in the bits of a floating-point type.
 #[derive(Clone, Copy)]
 struct Parts {
     /// The integer type of its bits.

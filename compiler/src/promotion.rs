@@ -13,7 +13,7 @@ use crate::module::Module;
 pub(crate) struct Attempt {
     /// Variables that lie in memory.
     pub(crate) in_memory: HashSet<u32>,
-    /// Variables that lie in registers if there is room, and if all indices into them are found to be constant.
+    /// Variables that lie in registers if there are enough registers, and if all indices into them are found to be constant.
     pub(crate) tentative: HashSet<u32>,
     /// Header blocks of the loops that are to be unrolled, each with the variables that it is unrolled for.
     pub(crate) unrolled: HashMap<u32, HashSet<u32>>,

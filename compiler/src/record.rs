@@ -194,7 +194,7 @@ pub struct LevelRecord {
     pub extent: [u32; 3],
 }
 
-/// What a program reads of an image view or a view of a texel buffer.
+/// The record in memory from which a program reads an image view or a view of a texel buffer: format, and address and extent of each level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageRecord {
     /// The texels.

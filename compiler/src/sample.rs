@@ -13,7 +13,7 @@ use crate::texel::{Format, float, word};
 use crate::types::{ImageType, Scalar};
 use crate::value::Opaque;
 
-/// What an instruction does with the texels that it finds.
+/// Use that an instruction makes of the texels that it finds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// Interpolates them.
@@ -65,7 +65,7 @@ struct Detail {
 struct Axis {
     along_z: Src,
     y_above_x: Src,
-    /// Whether each component of the direction is negative.
+    /// Predicates that are true for negative components of the direction: x, y, z.
     minus: [Src; 3],
 }
 

@@ -1,4 +1,4 @@
-//! Loops that are written once for each of their turns, for the sake of indices that are constant then.
+//! Loops that are written once for each of their iterations, for the sake of indices that are constant then.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::module::Function;
 use crate::read::Inst;
 use crate::value::{Place, Value};
 
-/// Most turns of a loop that is unrolled.
+/// Most iterations of a loop that is unrolled.
 const TURNS_MAX: usize = 128;
 /// Most nodes of a loop that is unrolled, with the loops in it.
 const NODES_MAX: usize = 4096;
@@ -38,7 +38,7 @@ impl<'m> Lower<'m> {
                 return Vec::new();
             };
             let written = self.around.iter().rev().find(|around| around.writes.contains(&register));
-            // Variables of functions that are called in a loop are new in each turn.
+            // Variables of functions that are called in a loop are new in each iteration.
             let own = || {
                 let variable = entry.mutable && !entry.settled;
                 self.around.last().filter(|around| variable && register >= around.first)
@@ -98,7 +98,7 @@ impl<'m> Lower<'m> {
         }
     }
 
-    /// A loop as its turns one after the other; nothing if it is not to be unrolled, or if that would be too much.
+    /// A loop as its iterations one after the other; nothing if it is not to be unrolled, or if that would be too much.
     pub(crate) fn unrolled(&mut self, frame: &mut Frame<'m>, header: u32, merge: &Inst) -> Result<Option<Option<u32>>> {
         if !self.attempt.unrolled.contains_key(&header) || self.findings.failed.contains(&header) {
             return Ok(None);
@@ -143,7 +143,7 @@ impl<'m> Lower<'m> {
         phis.filter_map(|id| Some((id, self.phis.remove(&id)?))).collect()
     }
 
-    /// All turns of a loop; an error if they do not end.
+    /// All iterations of a loop; an error if they do not end.
     fn turns(
         &mut self,
         frame: &mut Frame<'m>,
@@ -173,7 +173,7 @@ impl<'m> Lower<'m> {
                 return Err(limit(format!("more than {TURNS_MAX} turns of a loop to be unrolled")));
             }
         };
-        // What is used behind the loop are the values of the last turn: no other may be left then.
+        // What is used behind the loop are the values of the last iteration: no other may be left then.
         if leaves_early && frame.function.is_used_outside(blocks, exit) {
             return Err(limit("values of a loop to be unrolled that are used behind it"));
         }
@@ -183,7 +183,7 @@ impl<'m> Lower<'m> {
         Ok(frame.reached.contains(&exit).then_some(exit))
     }
 
-    /// One turn of a loop; true if there may be another one.
+    /// One iteration of a loop; true if there may be another one.
     fn turn(&mut self, frame: &mut Frame<'m>, header: u32, merge: &Inst, blocks: &HashSet<u32>) -> Result<bool> {
         let next = merge.arg(1)?;
         let function = frame.function;
@@ -197,7 +197,7 @@ impl<'m> Lower<'m> {
         frame.targets.push((next, Exit::Break(own)));
         self.ir.open_block(own)?;
         self.straight(header, rest)?;
-        // The values for the next turn come into registers of their own.
+        // The values for the next iteration come into registers of their own.
         self.take_phis(function, blocks);
         if let Some(inner) = self.terminate(frame, header, last, None, Some(next))? {
             self.walk(frame, inner, Some(next))?;

@@ -309,8 +309,11 @@ record! {
     pub struct DispatchReport[96] {
         /// 1 if all workgroups have ended, 2 if the program faulted.
         0x00 state: u32,
-        /// A `FaultKind` number if it faulted; instruction, lane and workgroup then say where, and are zero otherwise.
-        0x04 fault: u32,
+        /// A `FaultKind` number if it faulted; instruction, lane and workgroup then say where, and are zero otherwise. It is `Reset` if its engine was reset while the dispatch ran: the
+        /// lane is the first one that was to run next.
+        0x04 fault: u16,
+        /// 1 if the access that faulted was a write, otherwise 0.
+        0x06 write: u16,
         /// The instruction.
         0x08 instruction: u32,
         /// Line of the source that the program names for it, 0 for none.

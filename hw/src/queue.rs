@@ -99,7 +99,7 @@ word! {
         1 faulted: bool,
         /// The buffer ends by raising the progress fence to `tag`.
         1 write_progress: bool,
-        /// Its packets may be privileged.
+        /// Packets of the buffer may be privileged.
         1 privileged: bool,
         reserved 27 as u32,
     }

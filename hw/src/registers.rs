@@ -152,7 +152,7 @@ pub const NODE_COPY: u32 = 1;
 pub const NODE_PAGING: u32 = 2;
 
 word! {
-    /// What this variant of the function can do (register CAPS).
+    /// Features of this variant of the function (register CAPS).
     pub struct Caps: u32 {
         /// One doorbell page for all queues; the value written names the queue. Clear: one page a connection.
         1 global_doorbell: bool,
@@ -223,7 +223,7 @@ numbers! {
         ResumeQueue = 4,
         /// Looks at the write pointer of queue ARG0; one that cannot be read faults the queue. A suspended queue is looked at when it is resumed.
         KickQueue = 5,
-        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell page and looks at the write pointer. With a global doorbell, ARG0 is 0, the queue may be rung from then on, and the page is cleared for the first queue only. NoRoom if the function has no doorbell to give.
+        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell page and looks at the write pointer. With a global doorbell, ARG0 is 0, the queue may be rung from then on, and the page is cleared for the first queue only. TableFull if the function has no doorbell to give.
         ConnectDoorbell = 6,
         /// Disconnects doorbell ARG0 from queue ARG1, looking at the queue's write pointer a last time as KickQueue does, so that a store made before this command counts. Later stores to the page are ignored.
         DisconnectDoorbell = 7,
@@ -243,7 +243,7 @@ numbers! {
         SetFenceLog = 14,
         /// Completes what queue ARG0 has logged: every entry before the positions that the headers show is in memory. Needed where CAPS.LOG_FLUSH says so.
         FlushFenceLogs = 15,
-        /// Adds a fence to the scheduler's table: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BadState if PAGING_ROOT is 0 or the table has the fence already, NoRoom if FENCE_LIMIT is reached. Only with CAPS.SYSTEM_PROCESS_FENCES.
+        /// Adds a fence to the scheduler's table: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BadState if PAGING_ROOT is 0 or the table has the fence already, TableFull if FENCE_LIMIT is reached. Only with CAPS.SYSTEM_PROCESS_FENCES.
         MapFence = 16,
         /// Removes from the table the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU accesses neither of its values. BadArgument if the table does not have it. Only with CAPS.SYSTEM_PROCESS_FENCES.
         UnmapFence = 17,
@@ -295,7 +295,7 @@ numbers! {
         /// The queue, or what else the command concerns, is not in the state that it needs.
         BadState = 8,
         /// A table of the function is full.
-        NoRoom = 9,
+        TableFull = 9,
         /// The command is not done yet.
         Busy = 10,
     }
@@ -308,14 +308,14 @@ impl Command {
     /// The statuses with which this command may be refused while the scheduler runs. A number that is no command is refused as `UnknownCommand`.
     pub const fn refusals(self) -> &'static [CommandStatus] {
         use CommandStatus::{
-            BadArgument, BadDescriptor, BadDoorbell, BadQueue, BadState, NoRoom, PageFault, UnknownCommand,
+            BadArgument, BadDescriptor, BadDoorbell, BadQueue, BadState, PageFault, TableFull, UnknownCommand,
         };
         match self {
             Self::MapQueue => &[BadQueue, BadDescriptor, PageFault, BadState],
             Self::SuspendQueue | Self::ResumeQueue | Self::KickQueue => &[BadQueue, BadState],
             Self::UnmapQueue | Self::QueryQueue | Self::FlushFenceLogs => &[BadQueue],
             Self::PreemptQueue => &[BadQueue, PageFault, BadState],
-            Self::ConnectDoorbell => &[BadQueue, BadDoorbell, PageFault, BadState, NoRoom],
+            Self::ConnectDoorbell => &[BadQueue, BadDoorbell, PageFault, BadState, TableFull],
             Self::DisconnectDoorbell => &[BadQueue, BadDoorbell],
             Self::FenceChanged => &[BadArgument, PageFault],
             Self::RescanWaits => &[],
@@ -324,7 +324,7 @@ impl Command {
             Self::DiscardQueue | Self::SetFenceLog | Self::SaveQueue | Self::RestoreQueue | Self::QueryDispatch => {
                 &[BadQueue, BadArgument, PageFault, BadState]
             }
-            Self::MapFence => &[UnknownCommand, BadArgument, BadState, NoRoom],
+            Self::MapFence => &[UnknownCommand, BadArgument, BadState, TableFull],
             Self::UnmapFence => &[UnknownCommand, BadArgument],
             Self::SetQueuePriority => &[BadQueue, BadArgument],
             Self::SetQueueRoot => &[BadQueue, BadArgument, BadState],

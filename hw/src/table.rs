@@ -101,6 +101,8 @@ macro_rules! record {
         impl $name {
             /// Size in bytes.
             pub const SIZE: usize = $size;
+            /// The record with zero in every field.
+            pub const ZERO: Self = Self { $( $field: 0, )* };
             /// Description of the record, for the manual.
             pub const DOC: &'static str = concat!($($sdoc, "\n"),*);
             /// The fields in order, for the manual.

@@ -253,8 +253,8 @@ fn words_of_debug_information_are_as_many_as_its_sections_say() {
 
 #[test]
 fn a_command_may_answer_what_the_manual_names_for_it_and_nothing_else() {
-    use CommandStatus::{BadArgument, BadDoorbell, BadQueue, BadState, Done, NoRoom, PageFault, UnknownCommand};
-    let all = [BadArgument, BadDoorbell, BadQueue, BadState, NoRoom, PageFault, UnknownCommand];
+    use CommandStatus::{BadArgument, BadDoorbell, BadQueue, BadState, Done, PageFault, TableFull, UnknownCommand};
+    let all = [BadArgument, BadDoorbell, BadQueue, BadState, TableFull, PageFault, UnknownCommand];
     for (command, refusals) in [
         (Command::RescanWaits, &[][..]),
         (Command::DisconnectDoorbell, &[BadDoorbell, BadQueue]),

@@ -47,6 +47,11 @@ fn is_plain(instruction: &Instruction, has_fma: bool) -> bool {
     }
 }
 
+/// True for an operation whose sources and result are predicates or constants.
+pub(crate) fn is_of_masks(instruction: &Instruction) -> bool {
+    instruction.ty == Type::B1 && matches!(instruction.op, Op::Mov | Op::And | Op::Or | Op::Xor | Op::Not)
+}
+
 fn kind(instruction: &Instruction, has_fma: bool) -> Kind {
     match instruction.op {
         Op::Load | Op::Store | Op::LoadShared | Op::StoreShared | Op::LoadScratch | Op::StoreScratch => Kind::Memory,

@@ -1,5 +1,6 @@
 //! Structured control flow on the lanes of a subgroup.
 
+use crate::context::{BACK, KIND, MASK, OTHER};
 use crate::emitter::{ACTIVE, DEPTH, Emitter};
 use crate::lanes::registers;
 use campanile_hw::isa::{Instruction, Op};
@@ -7,12 +8,6 @@ use campanile_shader::{Frame, FrameKind};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
-use std::mem::offset_of;
-
-const KIND: i32 = offset_of!(Frame, kind) as i32;
-const MASK: i32 = offset_of!(Frame, mask) as i32;
-const OTHER: i32 = offset_of!(Frame, other) as i32;
-const BACK: i32 = offset_of!(Frame, back) as i32;
 
 /// An instruction of control flow, and where it stands.
 pub(crate) struct Place<'a> {

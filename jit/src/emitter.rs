@@ -1,13 +1,15 @@
 //! What the parts of a program's code have in common: where things lie, and how the code ends.
 
+pub(crate) use crate::context::ACTIVE;
 use crate::context::Context;
 use crate::files::Files;
 use crate::lanes::registers;
+use crate::wide::Wide;
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value};
-use cranelift_frontend::FunctionBuilder;
+use cranelift_codegen::ir::{Block, InstBuilder, SigRef, StackSlot, Value};
+use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
@@ -17,8 +19,11 @@ pub(crate) const LOADS: i32 = offset_of!(Context, loads) as i32;
 pub(crate) const STORES: i32 = offset_of!(Context, stores) as i32;
 pub(crate) const ATOMICS: i32 = offset_of!(Context, atomics) as i32;
 pub(crate) const PC: i32 = offset_of!(Context, pc) as i32;
-pub(crate) const ACTIVE: i32 = offset_of!(Context, active) as i32;
+pub(crate) const WIDE: i32 = offset_of!(Context, wide) as i32;
 pub(crate) const DEPTH: i32 = offset_of!(Context, depth) as i32;
+
+/// Fields of the context that are also kept in registers of the host, because nothing else changes them meanwhile.
+pub(crate) const KEPT: [i32; 3] = [BUDGET, ACTIVE, DEPTH];
 
 /// The code of a program while it is made.
 pub(crate) struct Emitter<'a, 'k> {
@@ -32,10 +37,16 @@ pub(crate) struct Emitter<'a, 'k> {
     pub(crate) frames: Value,
     pub(crate) pages: Value,
     pub(crate) entries: Value,
-    /// Room for the addresses in the host of an access of each lane: one for all instructions, so that a long program takes no more stack.
+    /// Space for the addresses in the host of an access of each lane: one for all instructions, so that a long program takes no more stack.
     pub(crate) places: StackSlot,
-    /// Room for the registers of lanes that are not active in a segment, likewise.
+    /// Space for the registers of lanes that are not active in a segment, likewise.
     pub(crate) kept: StackSlot,
+    /// Functions with wider vectors, if the processor has such.
+    pub(crate) wide: Option<Wide>,
+    /// The types of those of plain instructions, and of accesses.
+    pub(crate) wide_signatures: [SigRef; 2],
+    /// Budget, active lanes and number of open blocks: the fields of the context at [`KEPT`], which are also stored there whenever they change.
+    pub(crate) changing: [Variable; 3],
     /// The code of instructions that can be jumped to.
     pub(crate) labels: BTreeMap<u32, Block>,
     /// What leaves an instruction to the interpreter, and the instruction.
@@ -59,20 +70,42 @@ impl Emitter<'_, '_> {
         self.b.ins().iconst(I32, Imm64::new(i64::from(number)))
     }
 
-    /// A word of the context.
+    /// The variable of a field, if it has one.
+    fn variable(&self, offset: i32) -> Option<Variable> {
+        let place = KEPT.iter().position(|kept| *kept == offset)?;
+        self.changing.get(place).copied()
+    }
+
+    /// A number of the context: a double if it counts something, otherwise a word.
     pub(crate) fn field(&mut self, offset: i32) -> Value {
-        self.b.ins().load(I32, registers(), self.context, offset)
+        match self.variable(offset) {
+            Some(variable) => self.b.use_var(variable),
+            None => self.b.ins().load(I64, registers(), self.context, offset),
+        }
     }
 
     pub(crate) fn set_field(&mut self, offset: i32, value: Value) {
         self.b.ins().store(registers(), value, self.context, offset);
+        if let Some(variable) = self.variable(offset) {
+            self.b.def_var(variable, value);
+        }
+    }
+
+    /// Calls a function of [`Wide`] by its place: one of plain instructions, or of an access with the addresses of its registers and its offset. The latter returns something.
+    pub(crate) fn call_wide(&mut self, place: usize, access: Option<[Value; 3]>) -> Option<Value> {
+        let functions = self.b.ins().load(I64, registers(), self.context, WIDE);
+        let function = self.b.ins().iadd_imm_s(functions, place as i64);
+        let signature = self.wide_signatures[usize::from(access.is_some())];
+        let arguments: Vec<Value> = [self.context].into_iter().chain(access.into_iter().flatten()).collect();
+        let call = self.b.ins().call_indirect(signature, function, &arguments);
+        self.b.inst_results(call).first().copied()
     }
 
     /// Adds to a number of the context.
     pub(crate) fn add_to(&mut self, offset: i32, value: Value) {
-        let old = self.b.ins().load(I64, registers(), self.context, offset);
+        let old = self.field(offset);
         let new = self.b.ins().iadd(old, value);
-        self.b.ins().store(registers(), new, self.context, offset);
+        self.set_field(offset, new);
     }
 
     /// Goes on in a new block unless `condition` is set, in which case it goes to `other`.

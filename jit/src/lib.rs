@@ -7,8 +7,8 @@
 //! access that the [`Pages`] do not have, which the interpreter then makes through the page tables, or faults at. So a program that is stopped, saved and restored is in the same state
 //! whichever executor ran it, and a fault is the same one.
 //!
-//! Plain instructions are executed for four lanes at a time; registers are loaded at their first use and stored at the end of the segment, lanes that are not active keeping their values. A NaN
-//! becomes the canonical one there, or where its bits are used. Loads and stores move all lanes at once if their addresses follow one another.
+//! Plain instructions are executed for four lanes at a time, or for sixteen where the processor has vectors of 512 bits ([`Vectors::Wide`]); registers are loaded at their first use and stored at the end of the segment, lanes that are not active keeping their values. A NaN
+//! becomes the canonical one there, or where its bits are used. The vectors of 512 bits keep the words of an innermost loop over its turns, if all of them fit. Loads and stores move all lanes at once if their addresses follow one another.
 //!
 //! What generated code can reach: the registers and frames that it is given, by numbers that were checked when the program was validated (the depth of frames, which a restored state also has a part in, is
 //! checked where it is used); workgroup and scratch memory, by addresses that are compared with their sizes; and whole pages that [`Pages`] has, by addresses whose page number is compared.
@@ -32,20 +32,22 @@ mod pages;
 mod program;
 mod segment;
 mod system;
+mod wide;
 
 use campanile_hw::isa::{Instruction, LANES, Op};
 use campanile_shader::{Code, GlobalMemory, Kernel, State};
-use context::Context;
+use context::{Context, OfLanes};
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::Module;
+use cranelift_module::{FuncId, Module};
 use pages::PAGE;
 pub use pages::Pages;
 use program::{Entries, program};
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use wide::Wide;
 
 /// Memory some of whose pages compiled code reaches by itself.
 pub trait Paged: GlobalMemory {
@@ -120,7 +122,18 @@ pub struct Compiled {
     depth: usize,
     /// Of each instruction its access to memory by address, if it makes one.
     accesses: Vec<Option<Address>>,
+    /// Functions with wider vectors, which live as long as the module; null if there are none.
+    wide: *const u8,
     module: ManuallyDrop<JITModule>,
+}
+
+/// The vectors that compiled code uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vectors {
+    /// Those of the code generator, of 128 bits.
+    Narrow,
+    /// Of 512 bits, where the processor has those.
+    Wide,
 }
 
 impl std::fmt::Debug for Compiled {
@@ -169,23 +182,43 @@ fn has_fma() -> bool {
     is_x86_feature_detected!("fma") && is_x86_feature_detected!("avx")
 }
 
+/// Adds code as a function.
+fn define(module: &mut JITModule, code: &[u8]) -> Result<FuncId, NotCompiled> {
+    let signature = Signature::new(CallConv::SystemV);
+    let id = module.declare_anonymous_function(&signature).map_err(failed)?;
+    module.define_function_bytes(id, 64, code, &[]).map_err(failed)?;
+    Ok(id)
+}
+
 impl Compiled {
     /// Compiles a program.
     ///
     /// # Errors
     /// [`NotCompiled`]: the processor lacks SSE 4.2, or the host gives no memory for code.
     pub fn new(kernel: &Kernel) -> Result<Self, NotCompiled> {
+        Self::with(kernel, Vectors::Wide)
+    }
+
+    /// Compiles a program for these vectors.
+    ///
+    /// # Errors
+    /// As [`Compiled::new`].
+    pub fn with(kernel: &Kernel, vectors: Vectors) -> Result<Self, NotCompiled> {
         let isa = host()?;
         let mut module = JITModule::new(JITBuilder::with_isa(isa, cranelift_module::default_libcall_names()));
         let mut context = module.make_context();
         context.func.signature = Signature::new(CallConv::SystemV);
         context.func.signature.params.push(AbiParam::new(types::I64));
         let mut builder = FunctionBuilderContext::new();
-        let entries = program(module.isa(), &mut context.func, &mut builder, (kernel, has_fma()));
+        let wide = (vectors == Vectors::Wide && wide::is_there()).then(Wide::default);
+        let (entries, wide) = program(module.isa(), &mut context.func, &mut builder, (kernel, has_fma(), wide));
         let id = module.declare_anonymous_function(&context.func.signature).map_err(failed)?;
         module.define_function(id, &mut context).map_err(failed)?;
+        let wide = wide.map(Wide::finish).transpose().map_err(NotCompiled)?.filter(|code| !code.is_empty());
+        let wide = wide.map(|code| define(&mut module, &code)).transpose()?;
         module.finalize_definitions().map_err(failed)?;
         let address = module.get_finalized_function(id);
+        let wide = wide.map_or(std::ptr::null(), |id| module.get_finalized_function(id));
         // SAFETY: the address is that of a function of this signature and calling convention, which was made just now.
         let function = unsafe { std::mem::transmute::<*const u8, Function>(address) };
         let header = kernel.header();
@@ -199,6 +232,7 @@ impl Compiled {
             scratch: header.scratch as usize * LANES,
             depth: kernel.depth() as usize,
             accesses: kernel.code().iter().map(Address::of).collect(),
+            wide,
             module: ManuallyDrop::new(module),
         })
     }
@@ -245,6 +279,7 @@ impl<M: Paged> Code<M> for Compiled {
             frames: state.frames.as_mut_ptr(),
             pages: memory.pages().first(),
             entries: self.entries.numbers.as_ptr(),
+            wide: self.wide,
             arguments: state.arguments,
             local: state.place.local.as_flattened().as_ptr(),
             budget: *state.budget,
@@ -257,6 +292,9 @@ impl<M: Paged> Code<M> for Compiled {
             workgroup: state.place.workgroup,
             count: state.place.count,
             subgroup: state.place.subgroup,
+            last: 0,
+            last_pages: OfLanes([const { MaybeUninit::uninit() }; LANES]),
+            last_places: OfLanes([const { MaybeUninit::uninit() }; LANES]),
         };
         let mut before = None;
         loop {
@@ -272,6 +310,7 @@ impl<M: Paged> Code<M> for Compiled {
             }
             before = here;
             context.pages = memory.pages().first();
+            context.last = 0;
             context.doubles = state.doubles.as_flattened_mut().as_mut_ptr();
         }
         (*state.pc, *state.active, *state.depth) = (context.pc, context.active, context.depth);

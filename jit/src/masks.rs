@@ -1,14 +1,10 @@
 //! Operations on predicates alone: a predicate is a word with a bit for each lane, so that one operation does for all lanes what a loop would do for four.
 
+use crate::block::is_of_masks;
 use crate::emitter::{ACTIVE, Emitter};
 use crate::lanes::registers;
-use campanile_hw::isa::{Instruction, Op, Type};
+use campanile_hw::isa::{Instruction, Op};
 use cranelift_codegen::ir::{InstBuilder, Value};
-
-/// True for an operation whose sources and result are predicates or constants.
-pub(crate) fn is_of_masks(instruction: &Instruction) -> bool {
-    instruction.ty == Type::B1 && matches!(instruction.op, Op::Mov | Op::And | Op::Or | Op::Xor | Op::Not)
-}
 
 /// The instructions of a segment in three parts: those of masks at its start, the others, and those of masks at its end.
 pub(crate) fn parts(code: &[Instruction]) -> [&[Instruction]; 3] {

@@ -6,20 +6,13 @@ use crate::emitter::{ACTIVE, Emitter, LOADS, STORES};
 use crate::files::{DOUBLE, WORD};
 use crate::lanes::{cast, registers, shuffle_words};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
+use crate::wide::{self, Space};
 use campanile_hw::isa::{Instruction, LANES, MemoryFormat, Op};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::types::{I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use std::mem::offset_of;
-
-/// Address space of a load or store; of workgroup and scratch memory the size.
-#[derive(Clone, Copy)]
-enum Space {
-    Global,
-    Shared(u64),
-    Scratch(u64),
-}
 
 /// A load or store.
 #[derive(Clone, Copy)]
@@ -70,8 +63,13 @@ impl Emitter<'_, '_> {
         let give_up = self.give_up(at);
         let active = self.field(ACTIVE);
         let (done, apart) = (self.b.create_block(), self.b.create_block());
+        let of_wide = wide::Access { space: access.space, store: access.store, format: access.format };
+        let place = self.wide.as_mut().filter(|_| of_wide.has_code()).map(|wide| wide.access(of_wide));
         let row = matches!(access.format.bytes(), 4 | 8 | 16);
-        if !matches!(access.space, Space::Scratch(_)) {
+        if let Some(place) = place {
+            self.at_once(&access, place, give_up);
+            return self.count_access(&access, active, next);
+        } else if !matches!(access.space, Space::Scratch(_)) {
             let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, active, -1);
             self.unless(some, apart);
             let first = self.lane_address(&access, 0);
@@ -105,12 +103,29 @@ impl Emitter<'_, '_> {
         self.apart(&access, active, give_up);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
+        self.count_access(&access, active, next);
+    }
+
+    /// Counts an access that was made, and goes on.
+    fn count_access(&mut self, access: &Access, active: Value, next: Block) {
         if matches!(access.space, Space::Global) {
             let count = self.b.ins().popcnt(active);
             let count = self.b.ins().uextend(I64, count);
             self.add_to(if access.store { STORES } else { LOADS }, count);
         }
         self.b.ins().jump(next, &[]);
+    }
+
+    /// Makes the access by the function for wider vectors at this place.
+    fn at_once(&mut self, access: &Access, place: usize, give_up: Block) {
+        let file = if matches!(access.space, Space::Global) { self.files.doubles } else { self.files.words };
+        let addresses = self.b.ins().iadd_imm_s(file, i64::from(access.address));
+        let file = if access.format.is_double() { self.files.doubles } else { self.files.words };
+        let data = self.b.ins().iadd_imm_s(file, i64::from(access.data));
+        let offset = self.b.ins().iconst(I64, access.offset);
+        if let Some(failed) = self.call_wide(place, Some([addresses, data, offset])) {
+            self.unless(failed, give_up);
+        }
     }
 
     /// The address that a register has, extended, without the offset, of the lane with a constant number.

@@ -3,19 +3,20 @@
 use crate::block::{Kind, LONGEST, Segment, open_in_loop, segments};
 use crate::context::{Context, NO_ENTRY};
 use crate::control::Place;
-use crate::emitter::{ACTIVE, BUDGET, Emitter, PC};
+use crate::emitter::{ACTIVE, BUDGET, Emitter, KEPT, PC};
 use crate::files::Files;
 use crate::lanes::registers;
 use crate::masks::parts;
 use crate::segment::plain;
-use campanile_hw::isa::LANES;
+use crate::wide::{self, Loop, Wide};
+use campanile_hw::isa::{Instruction, LANES};
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{
-    Block, BlockCall, Function, InstBuilder, JumpTableData, StackSlotData, StackSlotKind, Value,
+    AbiParam, Block, BlockCall, Function, InstBuilder, JumpTableData, Signature, StackSlotData, StackSlotKind, Value,
 };
-use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -33,26 +34,28 @@ pub(crate) fn program(
     target: &dyn TargetIsa,
     function: &mut Function,
     context: &mut FunctionBuilderContext,
-    (kernel, has_fma): (&Kernel, bool),
-) -> Entries {
+    (kernel, has_fma, wide): (&Kernel, bool, Option<Wide>),
+) -> (Entries, Option<Wide>) {
     let segments = segments(kernel, has_fma);
-    let mut emitter = begin(FunctionBuilder::new(function, context), kernel);
+    let mut emitter = begin(FunctionBuilder::new(function, context), kernel, wide);
     let open = open_in_loop(kernel.code());
     for segment in segments.values() {
         let label = emitter.label(segment.start);
         emitter.b.switch_to_block(label);
+        emitter.turns(&segments, segment.start);
         emitter.segment(segment, &open);
     }
     let entries = emitter.dispatch(&segments);
     emitter.give_ups();
     emitter.leave(&segments);
     emitter.b.seal_all_blocks();
+    let wide = emitter.wide.take();
     emitter.b.finalize(target.frontend_config());
-    entries
+    (entries, wide)
 }
 
 /// The beginning of the function.
-fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 'k> {
+fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel, wide: Option<Wide>) -> Emitter<'a, 'k> {
     let [entry, exit, anywhere] = [0; 3].map(|_| b.create_block());
     b.append_block_params_for_function_params(entry);
     b.append_block_param(exit, I32);
@@ -73,12 +76,23 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
     let frames = pointer(offset_of!(Context, frames));
     let pages = pointer(offset_of!(Context, pages));
     let entries = pointer(offset_of!(Context, entries));
+    let changing = [I64, I32, I32].map(|ty| b.declare_var(ty));
+    for ((variable, ty), offset) in changing.into_iter().zip([I64, I32, I32]).zip(KEPT) {
+        let value = b.ins().load(ty, registers(), context, offset);
+        b.def_var(variable, value);
+    }
     let pc = b.ins().load(I32, registers(), context, PC);
     b.ins().jump(anywhere, &[pc.into()]);
     let places = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, LANES as u32 * 8, 3));
     // As many registers as a segment can write, of four lanes each.
     let kept = StackSlotData::new(StackSlotKind::ExplicitSlot, LONGEST as u32 * 32, 4);
     let kept = b.create_sized_stack_slot(kept);
+    let mut plain = Signature::new(CallConv::SystemV);
+    plain.params.push(AbiParam::new(I64));
+    let mut access = plain.clone();
+    access.params.extend([AbiParam::new(I64); 3]);
+    access.returns.push(AbiParam::new(I32));
+    let wide_signatures = [plain, access].map(|signature| b.import_signature(signature));
     let (labels, given_up, accesses) = (BTreeMap::new(), Vec::new(), Vec::new());
     Emitter {
         b,
@@ -92,6 +106,9 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel) -> Emitter<'a, 
         entries,
         places,
         kept,
+        wide,
+        wide_signatures,
+        changing,
         labels,
         given_up,
         accesses,
@@ -104,23 +121,19 @@ impl Emitter<'_, '_> {
     /// The code of a segment: it runs if the budget allows all of it.
     fn segment(&mut self, segment: &Segment, open: &[u32]) {
         let length = i64::from(segment.length());
-        let budget = self.b.ins().load(I64, registers(), self.context, BUDGET);
+        let budget = self.field(BUDGET);
         let spent = self.b.ins().icmp_imm_s(IntCC::UnsignedLessThan, budget, length);
         let (at, exit, on) = (self.word(segment.start), self.exit, self.b.create_block());
         self.b.ins().brif(spent, exit, &[at.into()], on, &[]);
         self.b.switch_to_block(on);
         let left = self.b.ins().iadd_imm_s(budget, -length);
-        self.b.ins().store(registers(), left, self.context, BUDGET);
+        self.set_field(BUDGET, left);
         let code = self.kernel.code();
         let end = segment.start + segment.plain;
         let own = code.get(segment.start as usize..end as usize).unwrap_or(&[]);
         let [start, own, rest] = parts(own);
         self.masks(start);
-        if !own.is_empty() {
-            let active = self.field(ACTIVE);
-            let kept = self.b.ins().stack_addr(I64, self.kept, 0);
-            plain(&mut self.b, (self.files, kept, self.kernel.header()), active, own);
-        }
+        self.plain(own);
         self.masks(rest);
         if segment.plain != 0 && matches!(segment.tail, Some(Kind::Memory | Kind::Atomic)) {
             self.enter_here(end);
@@ -140,6 +153,42 @@ impl Emitter<'_, '_> {
         }
     }
 
+    /// At the start of a loop that has code for wider vectors: runs that, and goes on where it returns. Where it has done nothing the segment is next.
+    fn turns(&mut self, segments: &BTreeMap<u32, Segment>, start: u32) {
+        let kernel = self.kernel;
+        let Some(wide) = self.wide.as_mut() else { return };
+        let Some(found) = Loop::at(kernel, segments, start) else { return };
+        let place = wide.turns(kernel, &found);
+        let before = self.field(BUDGET);
+        self.call_wide(place, None);
+        for (place, (ty, offset)) in [I64, I32, I32].into_iter().zip(KEPT).enumerate() {
+            let value = self.b.ins().load(ty, registers(), self.context, offset);
+            self.b.def_var(self.changing[place], value);
+        }
+        let after = self.field(BUDGET);
+        let pc = self.b.ins().load(I32, registers(), self.context, PC);
+        let same = self.b.ins().icmp(IntCC::Equal, before, after);
+        let (segment, anywhere) = (self.b.create_block(), self.anywhere);
+        self.b.ins().brif(same, segment, &[], anywhere, &[pc.into()]);
+        self.b.switch_to_block(segment);
+    }
+
+    /// Executes plain instructions: those with code for wider vectors by that.
+    fn plain(&mut self, code: &[Instruction]) {
+        let header = self.kernel.header();
+        let is_wide = |instruction: &Instruction| wide::has_code(instruction);
+        for run in code.chunk_by(|one, next| is_wide(one) == is_wide(next)) {
+            if let Some(wide) = self.wide.as_mut().filter(|_| run.first().is_some_and(is_wide)) {
+                let place = wide.plain(header, run);
+                self.call_wide(place, None);
+            } else {
+                let active = self.field(ACTIVE);
+                let kept = self.b.ins().stack_addr(I64, self.kept, 0);
+                plain(&mut self.b, (self.files, kept, header), active, run);
+            }
+        }
+    }
+
     /// Makes the access at the end of a segment, where the code is now, an entry too: it is made again when a page is there that it lacked.
     fn enter_here(&mut self, at: u32) {
         let here = self.b.create_block();
@@ -147,13 +196,13 @@ impl Emitter<'_, '_> {
         let entry = self.b.create_block();
         self.b.set_cold_block(entry);
         self.b.switch_to_block(entry);
-        let budget = self.b.ins().load(I64, registers(), self.context, BUDGET);
+        let budget = self.field(BUDGET);
         let spent = self.b.ins().icmp_imm_s(IntCC::Equal, budget, 0);
         let (pc, exit, on) = (self.word(at), self.exit, self.b.create_block());
         self.b.ins().brif(spent, exit, &[pc.into()], on, &[]);
         self.b.switch_to_block(on);
         let left = self.b.ins().iadd_imm_s(budget, -1);
-        self.b.ins().store(registers(), left, self.context, BUDGET);
+        self.set_field(BUDGET, left);
         self.b.ins().jump(here, &[]);
         self.b.switch_to_block(here);
         self.accesses.push((at, entry));

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const CHUNK: i64 = 16;
 
 /// The file of the registers for which a constant stands.
-fn constant_file(instruction: &Instruction) -> File {
+pub(crate) fn constant_file(instruction: &Instruction) -> File {
     match (instruction.op.form().operands[2], instruction.ty) {
         (Operand::WordOrConstant, _) => File::Word,
         (_, Type::B1) => File::Predicate,
@@ -26,15 +26,15 @@ fn constant_file(instruction: &Instruction) -> File {
 /// A register: its file and number.
 type Register = (File, u8);
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum File {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum File {
     Predicate,
     Word,
     Double,
 }
 
 impl File {
-    fn of(operand: Operand) -> Option<Self> {
+    pub(crate) fn of(operand: Operand) -> Option<Self> {
         match operand {
             Operand::Predicate => Some(Self::Predicate),
             Operand::Word => Some(Self::Word),
@@ -45,7 +45,7 @@ impl File {
 }
 
 /// True for an operation whose result is the same for every NaN that it is given, and which gives the canonical one.
-fn takes_any_nan(op: Op) -> bool {
+pub(crate) fn takes_any_nan(op: Op) -> bool {
     let arithmetic = matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Fma | Op::Min | Op::Max | Op::Sqrt);
     arithmetic || matches!(op, Op::Floor | Op::Ceil | Op::Trunc | Op::RoundEven | Op::Cmp)
 }
@@ -306,7 +306,7 @@ struct Loop {
 }
 
 /// Generates a loop over the lanes that are set in `active`, four at a time, each through all of the instructions. Where only some of the four are active the others are computed too, and get back
-/// what they had. `kept` has room for four lanes of every register. A predicate is put together from the lanes on the way, and stored behind the loop.
+/// what they had. `kept` has space for four lanes of every register. A predicate is put together from the lanes on the way, and stored behind the loop.
 pub(crate) fn plain(
     b: &mut FunctionBuilder<'_>,
     (files, kept, header): (Files, Value, &ProgramHeader),
@@ -399,7 +399,7 @@ impl Chunk<'_> {
         bits
     }
 
-    /// What happens before and behind that where not all four lanes are active.
+    /// Saves the registers before the code is executed for four lanes of which some are inactive, and afterwards restores those of the inactive lanes.
     fn keep(&self, b: &mut FunctionBuilder<'_>, blocks: &Loop, (kept, own): (Value, Value), bits: &[BlockArg]) {
         let written = self.vectors();
         let place = |index: usize| index as i32 * CHUNK as i32 * 2;

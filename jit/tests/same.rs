@@ -8,7 +8,7 @@ use campanile_hw::isa::{
     Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, SystemValue, Type,
 };
 use campanile_isa::{Source, assemble, link};
-use campanile_jit::Compiled;
+use campanile_jit::{Compiled, Vectors};
 use campanile_shader::{Cause, Code, Counters, Dispatch, Kernel, Outcome, Place, State};
 use guest::{BASE, Forbidden, Guest, PAGE};
 use proptest::prelude::*;
@@ -17,6 +17,9 @@ use random::{REACH, choices, program};
 fn kernel(bytes: &[u8]) -> Kernel {
     Kernel::new(&Program::validate(bytes).expect("valid"))
 }
+
+/// What programs are compiled for; where the processor has no wide vectors both are the same.
+const VECTORS: [Vectors; 2] = [Vectors::Narrow, Vectors::Wide];
 
 /// Runs that end without an outcome are so long.
 const WHOLE: u64 = 10_000_000;
@@ -36,14 +39,15 @@ fn blocks() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn a_compiled_program_does_the_same_wherever_it_is_stopped(
-        choices in choices(), block in blocks(), budgets in prop::collection::vec(1u64..300, 1..40)
+        choices in choices(), block in blocks(), budgets in prop::collection::vec(1u64..300, 1..40),
+        vectors in prop::sample::select(&VECTORS)
     ) {
         let kernel = kernel(&program(&choices));
-        let compiled = Compiled::new(&kernel).expect("compiled");
+        let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         let grid = [2, 2, 1];
         let (mut expected, mut whole) = (Guest::new(), Dispatch::new(grid, block));
         let end = whole.run(&kernel, &mut expected, &mut { WHOLE });
@@ -160,9 +164,9 @@ fn alone(instruction: Instruction) -> Kernel {
 #[test]
 fn every_plain_instruction_means_the_same_in_both_executors() {
     let mut seen = std::collections::BTreeSet::new();
-    for instruction in instructions() {
+    for (instruction, vectors) in instructions().flat_map(|instruction| VECTORS.map(|vectors| (instruction, vectors))) {
         let kernel = alone(instruction);
-        let compiled = Compiled::new(&kernel).expect("compiled");
+        let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         // What reaches memory or other lanes has tests of its own.
         if Code::<Guest>::length(&compiled, 0) == 0 || instruction.op as u8 >= Op::Load as u8 {
             continue;
@@ -213,7 +217,7 @@ fn every_plain_instruction_means_the_same_in_both_executors() {
             };
             compiled.run(state, &mut Guest::new());
             assert_eq!((pc, lanes, budget), (1, active, 0));
-            assert_eq!((words, doubles, predicates), expected, "{instruction:?} with {active:#x}, registers {seed}");
+            assert_eq!((words, doubles, predicates), expected, "{instruction:?}, {active:#x}, {seed}, {vectors:?}");
         }
     }
     assert!(seen.len() >= 45, "operations that are compiled: {seen:?}");

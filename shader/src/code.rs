@@ -11,7 +11,7 @@ pub struct State<'a> {
     pub pc: &'a mut u32,
     /// Lanes that execute; registers of the others keep their values.
     pub active: &'a mut u32,
-    /// Room for the open blocks, as many as the program can nest.
+    /// Space for the open blocks, as many as the program can nest.
     pub frames: &'a mut [Frame],
     /// Blocks that are open.
     pub depth: &'a mut u32,

@@ -26,7 +26,7 @@ pub struct Position {
     pub workgroup: [u32; 3],
     /// Number in its workgroup of the subgroup that runs.
     pub subgroup: u32,
-    /// Its next instruction.
+    /// Index of the instruction that the subgroup executes next.
     pub instruction: u32,
     /// Lanes of it that execute, a bit each.
     pub active: u32,

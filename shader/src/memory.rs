@@ -4,7 +4,7 @@ use campanile_hw::isa::{Order, Scope};
 
 /// Memory by GPU virtual address. Addresses are aligned to the size of the element that is accessed.
 pub trait GlobalMemory {
-    /// Why an access cannot be made.
+    /// The reason why an access cannot be made.
     type Fault: Copy + core::fmt::Debug + PartialEq;
 
     /// Reads elements of `element` bytes: 1, 2, 4 or 8. Each is read as one.
@@ -35,7 +35,7 @@ pub trait GlobalMemory {
     fn fence(&mut self, scope: Scope, order: Order);
 }
 
-/// Why a program does not run on.
+/// The reason why a program was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause<F> {
     /// Memory could not be accessed.

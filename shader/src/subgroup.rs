@@ -29,7 +29,7 @@ pub struct Frame {
     pub back: u32,
 }
 
-/// The open blocks of a subgroup, and room for as many as the program can nest.
+/// The open blocks of a subgroup, and space for as many as the program can nest.
 #[derive(Clone, Debug)]
 pub(crate) struct Frames {
     pub(crate) all: Box<[Frame]>,
@@ -54,7 +54,7 @@ impl Frames {
     /// Opens a block.
     ///
     /// # Errors
-    /// [`NoFrame`]: there is no room, because the program does not nest so deep.
+    /// [`NoFrame`]: there is no space, because the program does not nest so deep.
     pub(crate) fn push(&mut self, frame: Frame) -> Result<(), NoFrame> {
         *self.all.get_mut(self.depth as usize).ok_or(NoFrame)? = frame;
         self.depth += 1;
@@ -196,7 +196,7 @@ impl Subgroup {
         outer.last_mut().ok_or(NoFrame)
     }
 
-    /// Where lanes go on that do not all leave by a conditional BREAK or CONTINUE.
+    /// Next instruction after a conditional BREAK or CONTINUE: `target` if all lanes have left, otherwise the following one.
     fn after(&self, target: u32) -> u32 {
         if self.active == 0 { target } else { self.pc + 1 }
     }

@@ -302,7 +302,7 @@ fn loops_that_are_left_and_continued_where_lanes_differ() {
         }
         a.iter().rev().fold(r, |r, word| r.wrapping_mul(3).wrapping_add(*word))
     };
-    // In SSA form values of the loop are used behind it, of whichever turn was the last: it stays a loop.
+    // In SSA form values of the loop are used behind it, of whichever iteration was the last: it stays a loop.
     assert_eq!(scratch_accesses(&module), 0);
     expect(&module, |i| f(i).wrapping_add(f(i * 3).wrapping_mul(7)));
 }
@@ -386,7 +386,7 @@ fn constants_of_variables_end_where_loops_calls_switches_and_other_lanes_write_t
     });
 }
 
-/// A value of a loop is that of the turn in which the lane left it.
+/// A value of a loop is that of the iteration in which the lane left it.
 #[test]
 fn what_is_used_behind_a_loop_is_of_the_turn_that_was_the_last() {
     let module = in_glsl(

@@ -2,7 +2,7 @@
 
 use super::modifier::{Type, Types};
 
-/// What an operand field of an instruction names.
+/// Meaning of an operand field of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// Nothing; the field is zero.
@@ -25,7 +25,7 @@ pub enum Operand {
     Data,
 }
 
-/// What the modifier field of an instruction holds.
+/// Meaning of the modifier field of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModifierKind {
     /// Nothing; the field is zero.
@@ -46,7 +46,7 @@ pub enum ModifierKind {
     System,
 }
 
-/// What the constant half of an instruction holds.
+/// Meaning of the constant half of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Immediate {
     /// The constant operand if the instruction has one, otherwise zero.
@@ -66,7 +66,7 @@ pub enum Immediate {
 pub struct Form {
     /// The operation.
     pub op: Op,
-    /// Its name as in the code.
+    /// Name of the operation, written as its variant of [`Op`].
     pub name: &'static str,
     /// Types that it may have.
     pub types: Types,

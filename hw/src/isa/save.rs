@@ -113,7 +113,7 @@ record! {
         0x28 program: u64,
         /// The instruction as it lies in the program, its first half.
         0x30 code_low: u64,
-        /// Its second half.
+        /// The second half of the instruction.
         0x38 code_high: u64,
         /// Workgroups that have ended.
         0x40 done: u64,

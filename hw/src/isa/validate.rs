@@ -257,7 +257,7 @@ impl<'a> Program<'a> {
 }
 
 impl ProgramHeader {
-    /// Where the parts of a program with this header lie.
+    /// Byte ranges of the parts of a program with this header.
     ///
     /// # Errors
     /// The rule that the sizes in the header break.

@@ -46,7 +46,7 @@ pub struct Read {
     pub moment: Moment,
     /// Number of the event's kind.
     pub event: u16,
-    /// Its fields.
+    /// Fields of the event, one after the other in the order of [`EventInfo::fields`](super::event::EventInfo).
     pub arguments: [u64; ARGUMENTS],
 }
 

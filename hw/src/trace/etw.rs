@@ -18,7 +18,7 @@ pub const PREFIX: &[FieldInfo] = &[
 pub const PREFIX_SIZE: usize = 17;
 
 /// Bytes for the longest description.
-const ROOM: usize = 128;
+const CAPACITY: usize = 128;
 
 /// The type of a value, and its format, 0 for the one that goes without saying.
 const fn types(kind: FieldKind) -> (u8, u8) {
@@ -37,13 +37,13 @@ const fn types(kind: FieldKind) -> (u8, u8) {
 /// A description.
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
-    bytes: [u8; ROOM],
+    bytes: [u8; CAPACITY],
     len: usize,
 }
 
 impl Metadata {
     const fn new() -> Self {
-        Self { bytes: [0; ROOM], len: 2 }
+        Self { bytes: [0; CAPACITY], len: 2 }
     }
 
     const fn byte(&mut self, byte: u8) {
@@ -96,7 +96,7 @@ impl Metadata {
         metadata.finish()
     }
 
-    /// Its bytes.
+    /// The metadata as bytes: its length, then names and types.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }

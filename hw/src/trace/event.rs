@@ -39,7 +39,7 @@ impl FieldKind {
         }
     }
 
-    /// Its name.
+    /// Name of the kind in the manual.
     pub const fn name(self) -> &'static str {
         match self {
             Self::U64 => "u64",
@@ -58,18 +58,16 @@ impl FieldKind {
 /// A field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldInfo {
-    /// Its name.
     pub name: &'static str,
-    /// Its kind.
+    /// Kind of the field, which says how its bits are read and printed.
     pub kind: FieldKind,
 }
 
 /// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventInfo {
-    /// Its number.
+    /// Number of the event in ring entries and in the manifest.
     pub id: u16,
-    /// Its name.
     pub name: &'static str,
     /// Meaning of the event, a sentence for the manual and for the manifest.
     pub meaning: &'static str,
@@ -79,7 +77,7 @@ pub struct EventInfo {
     pub level: Level,
     /// ETW keywords besides that of the component.
     pub keywords: u64,
-    /// Its fields.
+    /// Fields, in the order in which an entry has them.
     pub fields: &'static [FieldInfo],
 }
 
@@ -221,7 +219,7 @@ macro_rules! events {
         )*];
 
         impl Event {
-            /// Its number.
+            /// Number of the event.
             pub const fn id(&self) -> EventId {
                 match self {
                     $( Self::$name { .. } => EventId::$name, )*
@@ -237,7 +235,7 @@ macro_rules! events {
                 }
             }
 
-            /// Its fields as an entry's arguments.
+            /// The fields, packed as the arguments of an entry.
             pub fn arguments(&self) -> [u64; ARGUMENTS] {
                 #[allow(unused_mut, reason = "some have no fields")]
                 let mut packer = Packer { words: [0; ARGUMENTS], at: 0 };

@@ -55,7 +55,7 @@ impl Component {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Its name.
+    /// Name of the component in reports and in the manual.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Driver => "driver",
@@ -95,7 +95,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name.
+    /// Name of the level in reports and in the manual.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Error => "error",

@@ -13,7 +13,7 @@ macro_rules! reasons {
             /// Every reason, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Its name.
+            /// Name of the reason in reports, as in the code.
             pub const fn name(self) -> &'static str {
                 match self {
                     $( Self::$name => stringify!($name), )*
@@ -51,7 +51,7 @@ reasons! {
     8 DeviceDead,
     /// The scheduler refused a command.
     9 CommandRefused,
-    /// The scheduler has no room.
+    /// A table of the scheduler is full.
     10 SchedulerFull,
     /// A physical adapter, node or engine that does not exist.
     11 NoSuchNode,

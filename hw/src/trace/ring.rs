@@ -36,7 +36,7 @@ pub struct TraceHeader {
     pub adapter: AtomicU64,
     /// Events that were ever to be written: the number of the next one.
     pub written: AtomicU64,
-    /// How many of them found their entry in another writer's hands.
+    /// Events of those that were dropped because another writer was writing the same entry.
     pub dropped: AtomicU64,
     reserved3: u64,
 }

@@ -3,7 +3,7 @@
 #[path = "../../../hw/tests/kit/drawn.rs"]
 mod drawn;
 
-use campanile_hw::isa::{Instruction, Op, ProgramHeader, Type};
+use campanile_hw::isa::{Instruction, Op, Operand, ProgramHeader, Type};
 use campanile_isa::{Source, link};
 
 /// What chooses an instruction: its kind, its row in the table, numbers of registers and modifiers, and an immediate.
@@ -15,12 +15,15 @@ pub(crate) fn program(choices: &[Choice]) -> Vec<u8> {
     let plain = |op| Instruction::new(op, Type::None);
     let mut code = Vec::new();
     let mut open: Vec<Op> = Vec::new();
+    // In some loops there are instructions on words and predicates alone, which executors may keep in registers of the host.
+    let mut on_words = false;
     for lane in [0u8, 1] {
         code.push(source(Instruction { dst: lane, modifier: 18, ..plain(Op::System) }));
     }
     code.extend(places().map(source));
     for (kind, row, numbers, immediate) in choices {
         let predicate = numbers[3] % 4;
+        on_words &= open.contains(&Op::Loop);
         match kind % 12 {
             0 if open.len() < 6 => {
                 code.push(source(Instruction { a: predicate, ..plain(Op::If) }));
@@ -34,11 +37,13 @@ pub(crate) fn program(choices: &[Choice]) -> Vec<u8> {
             2 if open.iter().filter(|op| **op == Op::Loop).count() < 2 && open.len() < 6 => {
                 code.push(source(plain(Op::Loop)));
                 open.push(Op::Loop);
+                on_words = numbers[5] % 2 == 0;
             }
             3 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::BreakIf) })),
             4 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::ContinueIf) })),
             5 => close(&mut code, &mut open),
-            _ => code.extend(straight(*row, *numbers, *immediate).map(source)),
+            _ => code
+                .extend(straight(*row, *numbers, *immediate).filter(|one| !on_words || is_on_words(one)).map(source)),
         }
     }
     while !open.is_empty() {
@@ -67,6 +72,12 @@ pub(crate) fn program(choices: &[Choice]) -> Vec<u8> {
     link(&header, &[code]).expect("legal")
 }
 
+/// True for an instruction that uses words and predicates of its lane alone.
+fn is_on_words(instruction: &Instruction) -> bool {
+    let has_doubles = instruction.registers().iter().any(|(file, ..)| *file == Operand::Double);
+    (instruction.op as u8) < Op::Load as u8 && instruction.ty.bits() < 64 && !has_doubles
+}
+
 /// Bytes that the programs of a workgroup use from the argument block on.
 pub(crate) const REACH: usize = 40 * 32;
 
@@ -86,7 +97,7 @@ fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
     let source = |instruction| Source { instruction, line: 0 };
     match open.pop() {
         Some(Op::Loop) => {
-            // Word 15 counts the turns of all loops, so that they end.
+            // Word 15 counts the iterations of all loops, so that they end.
             code.push(source(Instruction {
                 dst: 15,
                 a: 15,

@@ -1,0 +1,374 @@
+//! Loads and stores whose addresses do not follow one another, for eight lanes at a time: every address is translated before a register or a byte of memory changes.
+
+use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::opcodes;
+use super::registers::FREE;
+use crate::context::{ACTIVE, Context};
+use crate::files::{DOUBLE, WORD};
+use crate::pages::{COUNT, FOLDS, PAGE, Page};
+use campanile_hw::isa::{Comparison, MemoryFormat, Op};
+use iced_x86::Code;
+use std::mem::offset_of;
+
+/// Address space of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Global,
+    /// Workgroup memory, of this size.
+    Shared(u64),
+    /// Scratch memory, of this size in each lane.
+    Scratch(u64),
+}
+
+/// A load or store, but for its registers and offset. Its function gets the addresses of the registers of addresses and data, and the offset, behind that of the context; it returns 0 if the
+/// access was made, and has done nothing otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) space: Space,
+    pub(crate) store: bool,
+    pub(crate) format: MemoryFormat,
+}
+
+/// Lanes of a group.
+const GROUP: u8 = 8;
+/// Groups of a subgroup, and where in vectors the places in the host of each are kept.
+const GROUPS: u8 = 4;
+const PLACES: u8 = 16;
+/// Vectors with a number of all lanes: the offset, what is added to an address, and the number of the page of the first lane.
+const OFFSET: u8 = 20;
+const BASE: u8 = 21;
+const FIRST_PAGE: u8 = 22;
+/// Masks: the lanes of a group that are active, those that are still to be moved, what was found last, whether an address is wrong, and whether one is of another page than the first.
+const LANES: u8 = 1;
+const MOVED: u8 = 2;
+const FOUND: u8 = 3;
+const WRONG: u8 = 4;
+const ELSEWHERE: u8 = 5;
+
+/// Places of the fields of a context about the pages that the lanes used last.
+const LAST: i32 = offset_of!(Context, last) as i32;
+const LAST_PAGES: i32 = offset_of!(Context, last_pages) as i32;
+const LAST_PLACES: i32 = offset_of!(Context, last_places) as i32;
+
+impl Access {
+    /// True if there is code for it. A store of several elements goes lane by lane, because lanes may overlap.
+    pub(crate) fn has_code(&self) -> bool {
+        let fits = match self.space {
+            Space::Global => true,
+            Space::Shared(size) | Space::Scratch(size) => size >= u64::from(self.format.bytes()),
+        };
+        fits && self.format.element() >= 4 && !(self.store && self.format.registers() != 1)
+    }
+
+    /// Generates the function.
+    pub(crate) fn generate(&self, code: &mut Bytes) {
+        let (wrong, ready, done) = (code.label(), code.label(), code.label());
+        self.in_order(code);
+        code.load(false, RAX, RDI, ACTIVE);
+        code.test(32);
+        code.jump_if(true, done);
+        code.masks(MaskOp::Xor, WRONG, WRONG, WRONG);
+        code.vector(opcodes::SPREAD_GENERAL, [OFFSET, 0], Source::Register(RCX), With::default());
+        match self.space {
+            Space::Global => self.global(code, ready),
+            Space::Shared(size) => self.inside(code, offset_of!(Context, shared), size, 0),
+            Space::Scratch(size) => self.inside(code, offset_of!(Context, scratch), size, size),
+        }
+        code.place(ready);
+        code.test_mask(WRONG);
+        code.jump_if(false, wrong);
+        if self.store {
+            self.scatter(code)
+        } else {
+            self.gather(code)
+        }
+        code.place(done);
+        code.set(RAX, 0);
+        code.end();
+        code.place(wrong);
+        code.set(RAX, 1);
+        code.end();
+    }
+
+    /// Takes the lanes from this one on as the mask of lanes, and goes to `none` if of so many none is active.
+    fn lanes_or(code: &mut Bytes, first: u8, (count, none): (u8, Label)) {
+        code.load(false, RAX, RDI, ACTIVE);
+        if first != 0 {
+            code.shift(false, RAX, first);
+        }
+        code.test(count);
+        code.jump_if(true, none);
+        code.mask_of(LANES, RAX);
+    }
+
+    /// Takes the lanes from this one on as the mask of lanes.
+    fn lanes(code: &mut Bytes, first: u8) {
+        code.load(false, RAX, RDI, ACTIVE);
+        if first != 0 {
+            code.shift(false, RAX, first);
+        }
+        code.mask_of(LANES, RAX);
+    }
+
+    /// The addresses of a group, and a look at each by itself; to `none` without active lanes.
+    fn addresses(&self, code: &mut Bytes, group: u8, none: Label) -> u8 {
+        let (place, at) = (PLACES + group, i32::from(group) * 64);
+        Self::lanes_or(code, group * GROUP, (GROUP, none));
+        match self.space {
+            Space::Global => code.vector(opcodes::LOAD, [place, 0], Source::At(RSI, at), With::default()),
+            _ => code.vector(opcodes::UNSIGNED, [place, 0], Source::Element(RSI, at / 2), With::default()),
+        }
+        code.vector(opcodes::add(true), [place, place], Source::Register(OFFSET), With::default());
+        let low = number(code, u64::from(self.format.element()) - 1);
+        code.vector(opcodes::test(true, false), [FOUND, place], low, With::mask(LANES));
+        code.masks(MaskOp::Or, WRONG, WRONG, FOUND);
+        place
+    }
+
+    /// Adds the active lanes whose number in a vector is greater than this one to those that are wrong.
+    fn limit(code: &mut Bytes, vector: u8, most: u64) {
+        let (opcode, relation) = opcodes::compare(Comparison::GtU, true);
+        let most = number(code, most);
+        code.vector(opcode, [FOUND, vector], most, With { mask: LANES, ..With::immediate(relation) });
+        code.masks(MaskOp::Or, WRONG, WRONG, FOUND);
+    }
+
+    /// Workgroup or scratch memory, of which each lane has `apart` bytes.
+    fn inside(&self, code: &mut Bytes, base: usize, size: u64, apart: u64) {
+        code.vector(opcodes::SPREAD_DOUBLE, [BASE, 0], Source::Element(RDI, base as i32), With::default());
+        for group in 0..GROUPS {
+            let next = code.label();
+            let place = self.addresses(code, group, next);
+            Self::limit(code, place, size.saturating_sub(self.format.bytes().into()));
+            code.vector(opcodes::add(true), [place, place], Source::Register(BASE), With::default());
+            if apart != 0 {
+                let first = u64::from(group * GROUP);
+                let own: Vec<u8> = (first..first + 8).flat_map(|lane| (lane * apart).to_le_bytes()).collect();
+                let own = Source::Constant(code.constant(&own));
+                code.vector(opcodes::add(true), [place, place], own, With::default());
+            }
+            code.place(next);
+        }
+    }
+
+    /// Memory behind page tables: by the page of the first lane if it is that of all, otherwise each lane by its own.
+    fn global(&self, code: &mut Bytes, ready: Label) {
+        let apart = code.label();
+        self.first_page(code, apart);
+        code.masks(MaskOp::Xor, ELSEWHERE, ELSEWHERE, ELSEWHERE);
+        for group in 0..GROUPS {
+            let next = code.label();
+            let [place, page] = self.pages_of(code, group, next);
+            differs(code, page, FIRST_PAGE);
+            code.masks(MaskOp::Or, ELSEWHERE, ELSEWHERE, FOUND);
+            code.vector(opcodes::add(true), [place, place], Source::Register(BASE), With::default());
+            code.place(next);
+        }
+        code.test_mask(ELSEWHERE);
+        code.jump_if(true, ready);
+        code.place(apart);
+        self.last_pages(code, ready);
+        code.vector(
+            opcodes::SPREAD_DOUBLE,
+            [BASE, 0],
+            Source::Element(RDI, offset_of!(Context, pages) as i32),
+            With::default(),
+        );
+        for group in 0..GROUPS {
+            self.own_pages(code, group);
+        }
+        let incomplete = code.label();
+        code.test_mask(WRONG);
+        code.jump_if(false, incomplete);
+        code.load(false, RAX, RDI, ACTIVE);
+        code.compare(RAX, -1);
+        code.jump_if(false, incomplete);
+        code.memory_number(Code::Mov_rm32_imm32, RDI, LAST, self.kind());
+        code.place(incomplete);
+    }
+
+    /// The addresses of a group of lanes, and their pages; goes to `next` if none of them is active. What crosses a page is noted.
+    fn pages_of(&self, code: &mut Bytes, group: u8, next: Label) -> [u8; 2] {
+        let (place, page) = (self.addresses(code, group, next), FREE[0]);
+        self.crossing(code, place);
+        shift_down(code, page, place, PAGE.trailing_zeros());
+        [place, page]
+    }
+
+    /// What [`Context::last`] is after an access of this kind.
+    fn kind(&self) -> u32 {
+        1 + u32::from(self.store)
+    }
+
+    /// Translates the addresses by the pages that the lanes used last; goes to `ready` if they still do.
+    fn last_pages(&self, code: &mut Bytes, ready: Label) {
+        let others = code.label();
+        code.memory_number(Code::Cmp_rm32_imm32, RDI, LAST, self.kind());
+        code.memory_number(Code::Mov_rm32_imm32, RDI, LAST, 0);
+        code.jump_if(false, others);
+        code.masks(MaskOp::Xor, ELSEWHERE, ELSEWHERE, ELSEWHERE);
+        for group in 0..GROUPS {
+            let next = code.label();
+            let [place, page] = self.pages_of(code, group, next);
+            let (opcode, relation) = opcodes::compare(Comparison::Ne, true);
+            let with = With { mask: LANES, ..With::immediate(relation) };
+            code.vector(opcode, [FOUND, page], last(LAST_PAGES, group), with);
+            code.masks(MaskOp::Or, ELSEWHERE, ELSEWHERE, FOUND);
+            code.vector(opcodes::add(true), [place, place], last(LAST_PLACES, group), With::default());
+            code.place(next);
+        }
+        code.test_mask(ELSEWHERE);
+        code.jump_if(false, others);
+        code.memory_number(Code::Mov_rm32_imm32, RDI, LAST, self.kind());
+        code.jump(ready);
+        code.place(others);
+    }
+
+    /// Offset in an entry of the page number that an address is compared with.
+    pub(crate) fn tag(&self) -> i32 {
+        if self.store { offset_of!(Page, write) as i32 } else { offset_of!(Page, read) as i32 }
+    }
+
+    /// An access of several elements may leave its page.
+    fn crossing(&self, code: &mut Bytes, address: u8) {
+        if self.format.registers() != 1 {
+            let offset = FREE[0];
+            let bits = number(code, PAGE - 1);
+            code.vector(opcodes::and(true), [offset, address], bits, With::default());
+            Self::limit(code, offset, PAGE - u64::from(self.format.bytes()));
+        }
+    }
+
+    /// The page of the first active lane, and what is added to an address in it; to `apart` if it is not known.
+    fn first_page(&self, code: &mut Bytes, apart: Label) {
+        let [page, entry, folded] = [R8, R8 + 1, R8 + 2];
+        code.lowest(folded, RAX);
+        code.load_numbered(page, RSI, folded);
+        code.add(page, RCX);
+        Self::entry(code, [page, entry, folded]);
+        code.compare_with(page, entry, self.tag());
+        code.jump_if(false, apart);
+        // Mostly the last lane is the one that is farthest away.
+        code.two(Code::Bsr_r32_rm32, folded, RAX);
+        code.load_numbered(folded, RSI, folded);
+        code.add(folded, RCX);
+        code.shift_double(folded, false, PAGE.trailing_zeros() as u8);
+        code.two(Code::Cmp_r64_rm64, folded, page);
+        code.jump_if(false, apart);
+        code.vector(opcodes::SPREAD_GENERAL, [FIRST_PAGE, 0], Source::Register(page), With::default());
+        code.vector(
+            opcodes::SPREAD_DOUBLE,
+            [BASE, 0],
+            Source::Element(entry, offset_of!(Page, place) as i32),
+            With::default(),
+        );
+    }
+
+    /// Translates the addresses of a group, each by its own page.
+    fn own_pages(&self, code: &mut Bytes, group: u8) {
+        let next = code.label();
+        let place = self.addresses(code, group, next);
+        self.crossing(code, place);
+        let [page, entry, other] = FREE;
+        shift_down(code, page, place, PAGE.trailing_zeros());
+        let mut folded = page;
+        for by in FOLDS {
+            shift_down(code, other, page, by);
+            code.vector(opcodes::xor(true), [entry, folded], Source::Register(other), With::default());
+            folded = entry;
+        }
+        let bits = number(code, COUNT as u64 - 1);
+        code.vector(opcodes::and(true), [entry, entry], bits, With::default());
+        let opcode = opcodes::shift(Op::Shl, true);
+        let by = With::immediate(size_of::<Page>().trailing_zeros() as u8);
+        code.vector(opcode, [0, entry], Source::Register(entry), by);
+        code.vector(opcodes::add(true), [entry, entry], Source::Register(BASE), With::default());
+        code.copy_mask(MOVED, LANES);
+        code.vector(opcodes::GATHER_DOUBLES, [other, 0], Source::Each(entry, self.tag()), With::mask(MOVED));
+        differs(code, page, other);
+        code.masks(MaskOp::Or, WRONG, WRONG, FOUND);
+        code.vector(opcodes::STORE, [page, 0], last(LAST_PAGES, group), With::default());
+        code.copy_mask(MOVED, LANES);
+        let at = offset_of!(Page, place) as i32;
+        code.vector(opcodes::GATHER_DOUBLES, [other, 0], Source::Each(entry, at), With::mask(MOVED));
+        code.vector(opcodes::STORE, [other, 0], last(LAST_PLACES, group), With::default());
+        code.vector(opcodes::add(true), [place, place], Source::Register(other), With::default());
+        code.place(next);
+    }
+
+    /// Loads from the places.
+    fn gather(&self, code: &mut Bytes) {
+        let double = self.format.is_double();
+        for element in 0..self.format.registers() as i32 {
+            let offset = element * self.format.element() as i32;
+            let get = |code: &mut Bytes, to: u8, group: u8| {
+                Self::lanes(code, group * GROUP);
+                code.copy_mask(MOVED, LANES);
+                let opcode = if double { opcodes::GATHER_DOUBLES } else { opcodes::GATHER };
+                code.vector(opcode, [to, 0], Source::Each(PLACES + group, offset), With::mask(MOVED));
+            };
+            for group in (0..GROUPS).filter(|group| double || group % 2 == 0) {
+                let [low, high, _] = FREE;
+                let next = code.label();
+                Self::lanes_or(code, group * GROUP, (if double { GROUP } else { 2 * GROUP }, next));
+                get(code, low, group);
+                let stride = if double { DOUBLE } else { WORD };
+                let at = element * stride + i32::from(group) * if double { 64 } else { 32 };
+                if double {
+                    code.vector(opcodes::STORE_DOUBLES, [low, 0], Source::At(RDX, at), With::mask(LANES));
+                } else {
+                    get(code, high, group + 1);
+                    code.vector(opcodes::PUT_UPPER, [low, low], Source::Register(high), With::immediate(1));
+                    Self::lanes(code, group * GROUP);
+                    code.vector(opcodes::STORE, [low, 0], Source::At(RDX, at), With::mask(LANES));
+                }
+                code.place(next);
+            }
+        }
+    }
+
+    /// Stores to the places, those of later lanes last.
+    fn scatter(&self, code: &mut Bytes) {
+        let double = self.format.is_double();
+        let [low, high, _] = FREE;
+        let put = |code: &mut Bytes, from: u8, group: u8| {
+            let next = code.label();
+            Self::lanes_or(code, group * GROUP, (GROUP, next));
+            let opcode = if double { opcodes::SCATTER_DOUBLES } else { opcodes::SCATTER };
+            code.vector(opcode, [from, 0], Source::Each(PLACES + group, 0), With::mask(LANES));
+            code.place(next);
+        };
+        for group in (0..GROUPS).filter(|group| double || group % 2 == 0) {
+            let at = i32::from(group) * if double { 64 } else { 32 };
+            code.vector(opcodes::LOAD, [low, 0], Source::At(RDX, at), With::default());
+            if !double {
+                code.vector(opcodes::TAKE_UPPER, [low, 0], Source::Register(high), With::immediate(1));
+            }
+            put(code, low, group);
+            if !double {
+                put(code, high, group + 1);
+            }
+        }
+    }
+}
+
+/// The part of a group of lanes in an array of the context about the pages that they used last.
+fn last(array: i32, group: u8) -> Source {
+    Source::At(RDI, array + i32::from(group) * 64)
+}
+
+/// A number in all elements.
+fn number(code: &mut Bytes, number: u64) -> Source {
+    Source::Spread(code.constant(&number.to_le_bytes()))
+}
+
+fn shift_down(code: &mut Bytes, to: u8, from: u8, by: u32) {
+    let opcode = opcodes::shift(Op::ShrU, true);
+    code.vector(opcode, [0, to], Source::Register(from), With::immediate(by as u8));
+}
+
+/// Finds the active lanes whose numbers differ.
+fn differs(code: &mut Bytes, one: u8, other: u8) {
+    let (opcode, relation) = opcodes::compare(Comparison::Ne, true);
+    code.vector(opcode, [FOUND, one], Source::Register(other), With { mask: LANES, ..With::immediate(relation) });
+}
