@@ -16,7 +16,7 @@ pub(crate) const HZ: u64 = 1_000_000_000;
 const CALIBRATION: Duration = Duration::from_millis(4);
 /// Pairs of readings of both clocks; the pair that was taken in the shortest time counts.
 const READINGS: u32 = 16;
-/// Where the kernel lists the clocks that it finds usable.
+/// File in which Linux lists the clock sources that it finds usable on this host.
 const KERNEL_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 /// Largest difference between the rates of two halves of the calibration, as a part of the rate.
 const STEADY: u64 = 1 << 10;

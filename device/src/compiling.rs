@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_for_which_there_is_no_room_is_compiled_when_it_is_asked_for_again() {
+    fn a_program_that_does_not_fit_is_compiled_when_it_is_asked_for_again() {
         let compiling = Arc::new(Compiling::default());
         let programs: Vec<_> = (0..=WAITING_MOST).map(|_| program()).collect();
         programs.iter().for_each(|program| compiling.ask(program));

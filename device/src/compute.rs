@@ -12,7 +12,8 @@ use crate::translations::Translations;
 use crate::variant::Preemption;
 use campanile_hw::event::FaultKind;
 use campanile_hw::isa::{
-    DispatchPosition, GRID_MAX, INSTRUCTION_SIZE, Instruction, NO_INSTRUCTION, Order, Program, SavedDispatch, Scope,
+    DispatchPosition, GRID_MAX, INSTRUCTION_SIZE, Instruction, LANES, NO_INSTRUCTION, Order, Program, SavedDispatch,
+    Scope,
 };
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
@@ -25,10 +26,10 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// Instructions of subgroups that one slice interprets: so long a command may have to wait for the node.
 const SLICE_INSTRUCTIONS: u64 = 256;
 /// The same for a program that is compiled, whose instructions take a fraction of the time.
-const SLICE_COMPILED: u64 = 1024;
+const SLICE_COMPILED: u64 = 2048;
 /// Instructions of subgroups after which a program is worth compiling.
 const COMPILED_AFTER: u64 = 4096;
-/// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each.
+/// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each, where the host has vectors of 512 bits a tenth of that.
 const COMPILED_MOST: usize = 2048;
 /// Most programs in a node's cache. A network has a few hundred, and one that is not there is interpreted until it is compiled again.
 const PROGRAMS: usize = 512;
@@ -41,6 +42,9 @@ pub(crate) struct Running {
     program: Arc<Fetched>,
     /// GPU virtual address of the program.
     address: u64,
+    /// GPU virtual address of the report, 0 for none, in the space with this root.
+    report: u64,
+    root: Location,
     dispatch: Dispatch,
     begun: u64,
 }
@@ -66,7 +70,7 @@ impl Running {
             done: self.dispatch.workgroups_done(),
             instructions: self.dispatch.counters().instructions,
             begun: self.begun,
-            ..DispatchPosition::from_bytes(&[0; DispatchPosition::SIZE])
+            ..DispatchPosition::ZERO
         };
         let Some(at) = self.dispatch.position() else { return plain };
         let [workgroup_x, workgroup_y, workgroup_z] = at.workgroup;
@@ -89,7 +93,7 @@ impl Running {
     }
 }
 
-/// What a queue knows of the dispatch that its buffer is at.
+/// State that a queue keeps for the DISPATCH at which its command buffer has arrived.
 pub(crate) struct State<'a> {
     /// The dispatch while the queue has the node.
     pub(crate) running: &'a mut Option<Box<Running>>,
@@ -163,9 +167,8 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Programs {
-    /// The program with these bytes, if it is in the cache.
-    fn find(&mut self, bytes: &[u8]) -> Option<Arc<Fetched>> {
-        let digest = digest(bytes);
+    /// The program with these bytes, whose digest this is, if it is in the cache.
+    fn find(&mut self, digest: u64, bytes: &[u8]) -> Option<Arc<Fetched>> {
         let place = self.recent.iter().position(|(known, program)| *known == digest && program.bytes == bytes)?;
         let found = self.recent.remove(place)?;
         let program = found.1.clone();
@@ -173,10 +176,10 @@ impl Programs {
         Some(program)
     }
 
-    /// Adds a program, and takes out those that were not used for the longest time if that makes too many.
-    fn remember(&mut self, program: Arc<Fetched>) {
+    /// Adds a program with its digest, and takes out those that were not used for the longest time if that makes too many.
+    fn remember(&mut self, digest: u64, program: Arc<Fetched>) {
         self.bytes += program.bytes.len();
-        self.recent.push_front((digest(&program.bytes), program));
+        self.recent.push_front((digest, program));
         while self.recent.len() > PROGRAMS || self.bytes > PROGRAM_BYTES && self.recent.len() > 1 {
             let Some((_, last)) = self.recent.pop_back() else { return };
             self.bytes -= last.bytes.len();
@@ -345,7 +348,8 @@ impl Paged for Lanes<'_, '_> {
 fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<Arc<Fetched>, Fault> {
     let mut bytes = vec![0; packet.program_size as usize];
     lanes.read(packet.program, &mut bytes, Intent::Execute)?;
-    if let Some(known) = programs.find(&bytes) {
+    let digest = digest(&bytes);
+    if let Some(known) = programs.find(digest, &bytes) {
         return Ok(known);
     }
     let kernel = Program::validate(&bytes).map(|program| Kernel::new(&program)).map_err(|bad| {
@@ -359,7 +363,7 @@ fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Di
     })?;
     let code = Arc::new(HostCode::new(kernel));
     let fetched = Arc::new(Fetched { bytes, code, interpreted: AtomicU64::new(0) });
-    programs.remember(fetched.clone());
+    programs.remember(digest, fetched.clone());
     Ok(fetched)
 }
 
@@ -396,7 +400,7 @@ fn begin(
         0 => (Dispatch::new(grid(lanes, packet)?, packet.arguments), context.clock.now()),
         _ => resume(&program.code.kernel, lanes.memory, packet, &state.save_area)?,
     };
-    Ok(Running { program, address: packet.program, dispatch, begun })
+    Ok(Running { program, address: packet.program, report: packet.report, root: lanes.root, dispatch, begun })
 }
 
 /// A dispatch as its save area has it. The bytes need not be those that were written: they are checked whole before an instruction runs.
@@ -463,7 +467,8 @@ pub(crate) fn dispatch(
             let [workgroup_x, workgroup_y, workgroup_z] = place.workgroup;
             let faulted = DispatchReport {
                 state: DISPATCH_FAULTED,
-                fault: fault.kind as u32,
+                fault: fault.kind as u16,
+                write: fault.write.into(),
                 instruction: place.instruction,
                 line: current.program.line(place.instruction),
                 lane: place.lane,
@@ -479,18 +484,29 @@ pub(crate) fn dispatch(
     }
 }
 
+/// The engine is reset, and with it a dispatch ends: its report says at which lane. The report is dropped if it cannot be written.
+pub(crate) fn report_reset((tlb, known): (&mut Tlb, &mut Translations), running: &Running, context: &Context<'_>) {
+    known.renew(tlb, context.memory, running.root);
+    let mut lanes = Lanes { tlb, known, memory: context.memory, root: running.root, near: None };
+    let at = running.position();
+    let next = at.active.trailing_zeros() % LANES as u32;
+    let ended = DispatchReport {
+        state: DISPATCH_FAULTED,
+        fault: FaultKind::Reset as u16,
+        instruction: at.instruction,
+        line: at.line,
+        lane: at.subgroup * LANES as u32 + next,
+        workgroup_x: at.workgroup_x,
+        workgroup_y: at.workgroup_y,
+        workgroup_z: at.workgroup_z,
+        ..report(running, context)
+    };
+    lanes.report_fault(running.report, &ended);
+}
+
 fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
     let counters = running.dispatch.counters();
     DispatchReport {
-        state: 0,
-        fault: 0,
-        instruction: 0,
-        line: 0,
-        lane: 0,
-        workgroup_x: 0,
-        workgroup_y: 0,
-        workgroup_z: 0,
-        address: 0,
         instructions: counters.instructions,
         lanes: counters.lanes,
         loads: counters.loads,
@@ -498,14 +514,15 @@ fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
         atomics: counters.atomics,
         begun: running.begun,
         ended: context.clock.now(),
+        ..DispatchReport::ZERO
     }
 }
 
 /// The report of a dispatch whose program or grid is not valid, so that no lane was started.
 fn not_begun(fault: &Fault, begun: u64, context: &Context<'_>) -> DispatchReport {
-    let (state, address) = (DISPATCH_FAULTED, fault.address);
-    let ended = context.clock.now();
-    DispatchReport { state, fault: fault.kind as u32, address, begun, ended, ..DispatchReport::from_bytes(&[0; 96]) }
+    let (state, address, ended) = (DISPATCH_FAULTED, fault.address, context.clock.now());
+    let (fault, write) = (fault.kind as u16, fault.write.into());
+    DispatchReport { state, fault, write, address, begun, ended, ..DispatchReport::ZERO }
 }
 
 impl Lanes<'_, '_> {
@@ -539,27 +556,31 @@ mod tests {
         Arc::new(Fetched { bytes, code, interpreted: AtomicU64::new(0) })
     }
 
+    fn find(programs: &mut Programs, program: &Fetched) -> Option<Arc<Fetched>> {
+        programs.find(digest(&program.bytes), &program.bytes)
+    }
+
     #[test]
     fn as_many_programs_are_kept_as_a_network_has_and_the_oldest_go_first() {
         let mut programs = Programs::default();
         let all: Vec<_> = (0..PROGRAMS as u32 + 1).map(|number| fetched(number, 1)).collect();
-        all.iter().take(PROGRAMS).for_each(|program| programs.remember(program.clone()));
-        let first = programs.find(&all[0].bytes).expect("the first is kept");
+        all.iter().take(PROGRAMS).for_each(|program| programs.remember(digest(&program.bytes), program.clone()));
+        let first = find(&mut programs, &all[0]).expect("the first is kept");
         assert!(Arc::ptr_eq(&first, &all[0]));
-        programs.remember(all[PROGRAMS].clone());
-        assert!(programs.find(&all[1].bytes).is_none(), "the one that was not used for the longest time");
-        assert!(all.iter().skip(2).all(|program| programs.find(&program.bytes).is_some()));
-        assert!(programs.find(&all[0].bytes).is_some());
+        programs.remember(digest(&all[PROGRAMS].bytes), all[PROGRAMS].clone());
+        assert!(find(&mut programs, &all[1]).is_none(), "the one that was not used for the longest time");
+        assert!(all.iter().skip(2).all(|program| find(&mut programs, program).is_some()));
+        assert!(find(&mut programs, &all[0]).is_some());
     }
 
     #[test]
     fn long_programs_are_kept_up_to_a_number_of_bytes() {
         let mut programs = Programs::default();
         let all: Vec<_> = (0..6).map(|number| fetched(number, 60_000)).collect();
-        all.iter().for_each(|program| programs.remember(program.clone()));
+        all.iter().for_each(|program| programs.remember(digest(&program.bytes), program.clone()));
         let kept = programs.recent.iter().map(|(_, program)| program.bytes.len()).sum::<usize>();
         assert_eq!(kept, programs.bytes);
         assert!(kept <= PROGRAM_BYTES && kept + all[0].bytes.len() > PROGRAM_BYTES);
-        assert!(programs.find(&all[5].bytes).is_some() && programs.find(&all[0].bytes).is_none());
+        assert!(find(&mut programs, &all[5]).is_some() && find(&mut programs, &all[0]).is_none());
     }
 }

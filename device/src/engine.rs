@@ -463,6 +463,11 @@ impl Engine {
         }
     }
 
+    /// Reports that a dispatch has ended because this engine was reset.
+    pub(crate) fn report_reset(&mut self, running: &compute::Running, context: &Context<'_>) {
+        compute::report_reset((&mut self.tlb, &mut self.known), running, context);
+    }
+
     /// Writes the progress fence of a queue, logs that under a handle and tells of it; `None` if it has none.
     fn progress(
         &mut self,

@@ -57,12 +57,14 @@ pub enum FaultRule {
     LostLogEntry,
     /// The scheduler sees a store to a doorbell, and ignores it.
     MissedRing,
+    /// A queue that was asked to stop by SuspendQueue has stopped, and neither an event nor an interrupt says so.
+    LostSuspension,
     /// ResetNode is refused with BadState; nothing happens.
     ResetFails {
         /// The node.
         node: u32,
     },
-    /// ConnectDoorbell for a queue of the node is refused with NoRoom; nothing happens.
+    /// ConnectDoorbell for a queue of the node is refused with TableFull; nothing happens.
     ConnectFails {
         /// The node.
         node: u32,
@@ -88,7 +90,7 @@ pub enum FaultRule {
     },
     /// A register reads as another value.
     Register {
-        /// Its offset in BAR0.
+        /// Byte offset of the register in BAR0.
         offset: u64,
         /// Value that it reads as.
         value: u64,
@@ -201,7 +203,7 @@ impl Faults {
         lock(&self.rules).iter().find(|armed| armed.id == id.0).map_or(0, |armed| armed.fired)
     }
 
-    /// How often the rules that are armed have applied.
+    /// Sum of the times that the armed rules have applied.
     pub fn total_fired(&self) -> u64 {
         lock(&self.rules).iter().map(|armed| armed.fired).sum()
     }
@@ -275,6 +277,10 @@ impl Faults {
         self.apply(|armed| armed.rule == FaultRule::MissedRing).is_some()
     }
 
+    pub(crate) fn loses_suspension(&self) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::LostSuspension).is_some()
+    }
+
     pub(crate) fn stuck_suspend(&self, node: u32) -> bool {
         self.apply(|armed| armed.rule == FaultRule::StuckSuspend { node }).is_some()
     }
@@ -327,7 +333,7 @@ impl Faults {
         }
     }
 
-    /// What becomes of the message of `vector` in step `step`.
+    /// Delivery of the interrupt message of `vector` that is sent in step `step`: at once unless an armed rule delays, doubles, reorders or drops it.
     pub(crate) fn delivery(&self, vector: u16, step: u64) -> Delivery {
         let rule = self.apply(|armed| {
             use FaultRule::{DoubledInterrupt, LateInterrupt, LostInterrupt, ReorderedInterrupt};

@@ -3,13 +3,14 @@
 mod access;
 mod posted;
 
+use crate::bar_memory::BarMemory;
 use crate::cmp::power::NextLook;
 use crate::cmp::{Activity, Cmp, Doorbells};
 use crate::context::Features;
 use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
 use crate::lock::lock;
-use crate::memory::{self, HostMapping, Memory};
+use crate::memory::{HostMapping, LentMemory, Memory};
 use crate::msix::MsiX;
 use crate::pci::{ConfigSpace, Effects};
 use crate::registers::RegisterFile;
@@ -41,8 +42,8 @@ pub struct Gpu {
     pub(crate) memory: Memory,
     pub(crate) cmp: Cmp,
     bar_sizes: [u64; 6],
-    doorbell_file: Arc<File>,
-    vram_file: Arc<File>,
+    doorbell_memory: Arc<BarMemory>,
+    vram: Arc<BarMemory>,
     pub(crate) config: Mutex<ConfigSpace>,
     pub(crate) msix: Mutex<MsiX>,
     listener: Mutex<Option<Arc<dyn Interrupts>>>,
@@ -89,10 +90,10 @@ impl Gpu {
                 *slot = size;
             }
         }
-        let vram_file = memory::shared_file(c"campanile-vram", variant.vram_size)?;
-        let doorbell_file = memory::shared_file(c"campanile-doorbells", doorbells_size)?;
-        let vram = HostMapping::new(&vram_file, 0, variant.vram_size, true)?;
-        let pages = HostMapping::new(&doorbell_file, 0, doorbells_size, true)?;
+        let vram = BarMemory::new(c"campanile-vram", variant.vram_size)?;
+        let doorbell_memory = BarMemory::new(c"campanile-doorbells", doorbells_size)?;
+        let lend = |memory: &Arc<BarMemory>| HostMapping::lent(Arc::<BarMemory>::clone(memory));
+        let pages = lend(&doorbell_memory);
         let doorbells = Doorbells::new(pages, variant.doorbell_count(), variant.global_doorbell);
         let doorbells = if variant.notify_doorbells { doorbells.unpolled() } else { doorbells };
         let features = Features {
@@ -109,11 +110,11 @@ impl Gpu {
             preemption: variant.preemption,
         };
         Ok(Arc::new(Self {
-            memory: Memory::new(vram).on_host(variant.cached_host),
+            memory: Memory::new(lend(&vram)).on_host(variant.cached_host),
             cmp: Cmp::new(features, variant.queue_limit, doorbells),
             bar_sizes,
-            doorbell_file: Arc::new(doorbell_file),
-            vram_file: Arc::new(vram_file),
+            doorbell_memory,
+            vram,
             config: Mutex::new(ConfigSpace::new(bar_sizes, variant.linked, variant.atomics64)),
             msix: Mutex::new(MsiX::new()),
             listener: Mutex::new(None),
@@ -162,11 +163,34 @@ impl Gpu {
     /// The file whose first [`Gpu::bar_size`] bytes are the BAR, except where [`Gpu::bar_page`] says otherwise; `None` for the
     /// registers, which have effects.
     pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
+        self.bar_memory(bar).map(|memory| Arc::clone(memory.file()))
+    }
+
+    fn bar_memory(&self, bar: u8) -> Option<&BarMemory> {
         match bar {
-            pci::BAR_DOORBELLS => Some(self.doorbell_file.clone()),
-            pci::BAR_VRAM => Some(self.vram_file.clone()),
+            pci::BAR_DOORBELLS => Some(&self.doorbell_memory),
+            pci::BAR_VRAM => Some(&self.vram),
             _ => None,
         }
+    }
+
+    /// Has `count` pages of [`Gpu::bar_file`] from page `first` on lie in another file, at the same offset, in one step for the engines. The file must not
+    /// shrink. What the pages held stays in the file before, and what they hold in `file` is there.
+    ///
+    /// # Errors
+    /// `Unsupported` for registers, and for the doorbell that all queues ring; `InvalidInput` for pages that are not there, or not in the file; otherwise
+    /// what the system says about mapping the file.
+    pub fn show_bar_pages(&self, bar: u8, first: u64, count: u64, file: &Arc<File>) -> io::Result<()> {
+        let shared = bar == pci::BAR_DOORBELLS && self.variant.global_doorbell;
+        self.bar_memory(bar).filter(|_| !shared).ok_or(io::ErrorKind::Unsupported)?.show(first, count, file)
+    }
+
+    /// Copies bytes of what [`Gpu::bar_file`] and [`Gpu::show_bar_pages`] name.
+    ///
+    /// # Errors
+    /// `Unsupported` for registers; `InvalidInput` for bytes that are not there.
+    pub fn read_bar(&self, bar: u8, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.bar_memory(bar).ok_or(io::ErrorKind::Unsupported)?.read(offset, bytes)
     }
 
     /// Makes `len` bytes of `file` from `offset` visible to the function at bus address `iova`. The file must not shrink as long
@@ -177,6 +201,14 @@ impl Gpu {
     /// if it overlaps another; otherwise what the system says about mapping the file.
     pub fn map_dma(&self, iova: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
         self.memory.map(iova, file, offset, len, writable)
+    }
+
+    /// Makes memory of this process visible to the function, from bus address `iova` on.
+    ///
+    /// # Errors
+    /// As [`Gpu::map_dma`].
+    pub fn map_lent(&self, iova: u64, memory: Arc<dyn LentMemory>) -> io::Result<()> {
+        self.memory.map_lent(iova, memory)
     }
 
     /// Takes bus addresses away, whole ranges or parts of them. When it returns, no access to them is under way.
@@ -253,8 +285,8 @@ impl Gpu {
         drop(config);
         // Waits for a message under way.
         self.sending.settle();
-        for file in [&self.vram_file, &self.doorbell_file] {
-            if let Err(error) = memory::overwrite(file, u8::MAX) {
+        for memory in [&self.vram, &self.doorbell_memory] {
+            if let Err(error) = memory.overwrite(u8::MAX) {
                 let _ = writeln!(
                     io::stderr(),
                     "memory of a function that was pulled out could not be overwritten: {error}"
@@ -289,7 +321,7 @@ impl Gpu {
 
     /// The contents of VRAM are lost.
     fn lose_vram(&self) {
-        if let Err(error) = memory::overwrite(&self.vram_file, LOST) {
+        if let Err(error) = self.vram.overwrite(LOST) {
             // The host's memory is exhausted, or worse; the old contents of VRAM stay where they are.
             let _ = writeln!(
                 io::stderr(),

@@ -17,6 +17,8 @@
 
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod bar_memory;
 mod clock;
 mod cmp;
 mod compiling;
@@ -52,5 +54,6 @@ pub use cmp::Activity;
 pub use fault::{FaultId, FaultRule, Faults, HangAt, Often};
 pub use gpu::{Gpu, Interrupts};
 pub use held::Held;
+pub use memory::LentMemory;
 pub use runner::Runner;
 pub use variant::{PageTableUpdates, Preemption, Variant};

@@ -24,7 +24,7 @@ const ENTRY: u64 = LogEntry::SIZE as u64;
 pub(crate) struct Logs {
     waits: Option<Log>,
     signals: Option<Log>,
-    /// When the WAIT in progress began to hold the queue; 0 when none does.
+    /// When the WAIT in progress began to block the queue; 0 when none does.
     observed: u64,
 }
 
@@ -72,7 +72,7 @@ impl Pages {
     }
 }
 
-/// Why a log cannot be given to a queue.
+/// Error of a command that gives a log to a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BadLog {
     /// The address or the number of entries is out of range.
@@ -139,9 +139,9 @@ impl Writer<'_> {
 impl LogWriter for Writer<'_> {
     #[inline]
     fn entry(&mut self, index: u32, entry: &LogEntry) {
-        let room = self.words.get(entry_offset(index) as usize / 8..).and_then(<[_]>::first_chunk);
-        match room.filter(|_| self.held.is_none()) {
-            Some(room) => memory::store_all(room, words_of(entry)),
+        let place = self.words.get(entry_offset(index) as usize / 8..).and_then(<[_]>::first_chunk);
+        match place.filter(|_| self.held.is_none()) {
+            Some(place) => memory::store_all(place, words_of(entry)),
             None => {
                 // Field by field: an entry that may be looked at by its address goes through the stack.
                 let LogEntry { value, handle, operation, observed, end } = *entry;
@@ -311,7 +311,7 @@ impl Logs {
         Ok((!logs.is_empty()).then(|| Box::new(logs)))
     }
 
-    /// When the WAIT in progress began to hold the queue; 0 when none does.
+    /// When the WAIT in progress began to block the queue; 0 when none does.
     pub(crate) fn observed(&self) -> u64 {
         self.observed
     }

@@ -11,11 +11,13 @@
 
 mod held;
 mod kept;
+mod lent;
 mod small;
 mod stream;
 
 use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 pub(crate) use kept::KeptWords;
+pub use lent::LentMemory;
 use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::cell::Cell;
@@ -23,7 +25,7 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -52,38 +54,6 @@ pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> 
     Ok(file)
 }
 
-/// Writes `byte` over every page of a file of [`shared_file`] that was ever written. Pages that were never touched have no contents to
-/// lose.
-pub(crate) fn overwrite(file: &File, byte: u8) -> io::Result<()> {
-    let block = vec![byte; 1 << 16];
-    let mut at = 0;
-    while let Some((start, end)) = next_data(file, at)? {
-        let mut offset = start;
-        while offset < end {
-            let len = (end - offset).min(block.len() as u64);
-            file.write_all_at(block.get(..len as usize).unwrap_or(&block), offset)?;
-            offset += len;
-        }
-        at = end;
-    }
-    Ok(())
-}
-
-/// The next stretch of a file, from `at` on, for which the system has memory.
-fn next_data(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
-    let seek = |from: u64, whence: libc::c_int| {
-        let from = libc::off_t::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: seeking touches no memory, and no code uses the position of the file.
-        let found = unsafe { libc::lseek(file.as_raw_fd(), from, whence) };
-        u64::try_from(found).map_err(|_| io::Error::last_os_error())
-    };
-    match seek(at, libc::SEEK_DATA) {
-        Ok(start) => Ok(Some((start, seek(start, libc::SEEK_HOLE)?))),
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// A part of a shared file mapped into this process.
 #[derive(Debug)]
 pub(crate) struct HostMapping {
@@ -92,6 +62,8 @@ pub(crate) struct HostMapping {
     writable: bool,
     /// The memory that accesses reach which do not snoop the host's caches; `None` if it is the same memory.
     behind_caches: Option<Box<Self>>,
+    /// Whose mapping it is, if it is not its own.
+    lender: Option<Arc<dyn LentMemory>>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is accessed through atomics and raw copies only.
@@ -115,7 +87,7 @@ impl HostMapping {
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: the range is the mapping just made; advice changes no contents, and a refusal is of no importance.
         unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
-        Ok(Self { base, len, writable, behind_caches: None })
+        Ok(Self { base, len, writable, behind_caches: None, lender: None })
     }
 
     /// The mapping on a simulated host whose caches never write it back.
@@ -166,6 +138,9 @@ impl HostMapping {
 
 impl Drop for HostMapping {
     fn drop(&mut self) {
+        if self.lender.is_some() {
+            return;
+        }
         // SAFETY: base and len are what mmap returned, and spans cannot outlive the mapping.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
@@ -552,6 +527,15 @@ impl SystemMemory {
     }
 }
 
+/// The end of `len` bytes of bus addresses from `start` on, which show a file from `offset` on.
+fn end_of(start: u64, offset: u64, len: u64) -> io::Result<u64> {
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+    if len == 0 || !(start | offset | len).is_multiple_of(SYSTEM_PAGE_SIZE) {
+        return Err(invalid("system memory is mapped in whole pages"));
+    }
+    start.checked_add(len).filter(|end| *end <= 1 << 52).ok_or(invalid("beyond 52-bit bus addresses"))
+}
+
 /// Everything that the GPU can address by locations: VRAM and system memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -580,11 +564,7 @@ impl Memory {
 
     /// Makes `len` bytes of `file` from `offset` visible at bus address `start`.
     pub(crate) fn map(&self, start: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
-        let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        if len == 0 || !(start | offset | len).is_multiple_of(SYSTEM_PAGE_SIZE) {
-            return Err(invalid("system memory is mapped in whole pages"));
-        }
-        let end = start.checked_add(len).filter(|end| *end <= 1 << 52).ok_or(invalid("beyond 52-bit bus addresses"))?;
+        let end = end_of(start, offset, len)?;
         let mut system = self.change();
         let (mapping, offset) = system.mapping_for(file, offset, len, writable)?;
         system.insert(Range { start, end, mapping, offset, writable })

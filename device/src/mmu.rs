@@ -23,7 +23,7 @@ pub(crate) enum Intent {
     Execute,
 }
 
-/// Why an access cannot be made.
+/// A fault: the address that an access cannot reach, or the packet that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Reason why the address does not translate.

@@ -337,23 +337,13 @@ impl Host {
             ring,
             control,
             root: space.root.into_bits(),
-            progress_current: 0,
-            progress_monitored: 0,
             ring_entries: entries,
             flags: QueueFlags::new().into_bits(),
             node: reg::NODE_COMPUTE,
             rank: 1,
-            quantum: 0,
-            wait_log: 0,
-            signal_log: 0,
-            wait_log_entries: 0,
-            signal_log_entries: 0,
-            process: 0,
-            grace_same: 0,
-            grace_lower: 0,
-            context: 0,
             save_area: queue.save_area.map_or(0, Location::into_bits),
             save_size: queue.save_area.map_or(0, |_| SAVE_AREA as u32),
+            ..QueueDescriptor::ZERO
         };
         (queue, descriptor)
     }

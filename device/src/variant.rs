@@ -55,7 +55,7 @@ pub struct Variant {
     pub fence_stride: u32,
     /// True if VRAM keeps its contents in D3hot. Otherwise they are lost there.
     pub vram_kept_in_d3: bool,
-    /// How the memory manager should have page tables written.
+    /// The unit that should write page tables, which CAPS tells the driver.
     pub page_table_updates: PageTableUpdates,
     /// True for one of the two functions of a linked adapter. Each looks again and again at the fences in system memory that its queues
     /// wait for, as the other may write them.
@@ -64,7 +64,7 @@ pub struct Variant {
     pub posted_writes: bool,
     /// True if programs are interpreted only. Otherwise those that run long are compiled for the host's processor.
     pub interpreter: bool,
-    /// Where a queue that has begun a DISPATCH can be stopped.
+    /// Granularity of preemption: the points at which a queue that has begun a DISPATCH can leave the node.
     pub preemption: Preemption,
     /// Ticks (nanoseconds) after which a node without work reports that it is idle; 0 for a function that never does.
     pub idle_ticks: u64,

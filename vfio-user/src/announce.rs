@@ -1,5 +1,5 @@
 // UNSAFETY: asynchronous I/O of the kernel has no safe binding.
-//! Counts eventfds up without ever waiting for who else has them.
+//! Counts eventfds up without ever waiting for their other owners.
 //!
 //! A write to an eventfd waits while its counter is full, if another holder of the descriptor has made it block. The kernel itself never
 //! waits when it counts one up to report an end of asynchronous I/O: so an operation is submitted that ends at once.
@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Reports that the kernel keeps until they are taken.
 const REPORTS: c_long = 64;
-/// Looks for room among the reports, which other threads fill too; one look mostly does.
+/// Looks for a free place among the reports, which other threads fill too; one look mostly does.
 const TRIES: u32 = 64;
 /// `IOCB_CMD_PREAD`. [aio_abi.h]
 const READ: u16 = 0;
@@ -91,12 +91,12 @@ impl Announcer {
         }
     }
 
-    /// Makes room for further reports.
+    /// Takes the reports that are complete, so that there is space for further ones.
     fn take_reports(&self) {
         let mut reports = [Report::default(); REPORTS as usize];
         let none: c_long = 0;
         let mut at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: room for as many reports as are asked for and a time, both of this frame.
+        // SAFETY: space for as many reports as are asked for and a time, both of this frame.
         unsafe {
             libc::syscall(libc::SYS_io_getevents, self.context, none, REPORTS, reports.as_mut_ptr(), &raw mut at_once)
         };

@@ -33,7 +33,7 @@ struct Partial {
     too_many_fds: bool,
 }
 
-/// One end of a connection. Nothing here waits: who has to is told.
+/// One end of a connection. Nothing here waits: a caller that has to is told.
 #[derive(Debug)]
 pub(crate) struct Channel {
     stream: UnixStream,

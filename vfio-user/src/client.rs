@@ -80,8 +80,8 @@ impl Link {
         self.next = self.next.wrapping_add(1);
         let header = Header { id, ..command };
         let Self { channel, .. } = self;
-        let mut room = || wait(channel.stream(), PollFlags::OUT, until);
-        channel.send(&header.before(body), fds, &mut room).map_err(|error| match error.kind() {
+        let mut writable = || wait(channel.stream(), PollFlags::OUT, until);
+        channel.send(&header.before(body), fds, &mut writable).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
             _ => error,
         })?;
@@ -188,8 +188,8 @@ impl Client {
     /// # Errors
     /// There is no such region, the server is gone, or what it says contradicts itself.
     pub fn region(&self, index: u32) -> io::Result<RegionInfo> {
-        let room = region_flag::SIZE + 16 + 16 * MAX_AREAS;
-        let question = Writer::default().u32(room).u32(0).u32(index).u32(0).u64(0).u64(0).done();
+        let capacity = region_flag::SIZE + 16 + 16 * MAX_AREAS;
+        let question = Writer::default().u32(capacity).u32(0).u32(index).u32(0).u64(0).u64(0).done();
         let (body, fds) = self.ask(command::DEVICE_GET_REGION_INFO, &question, &[])?;
         parse_region(&body, fds).ok_or_else(|| broken("a region that contradicts itself"))
     }
@@ -285,7 +285,7 @@ impl Client {
         Ok(())
     }
 
-    /// Holds all messages back; no eventfd is signalled after it returns.
+    /// Keeps all messages pending; no eventfd is signalled after it returns.
     ///
     /// # Errors
     /// The server is gone.

@@ -1,4 +1,4 @@
-//! What a server tells whoever runs it.
+//! Events of a server, which it passes to an [`Observer`].
 
 use std::io;
 

@@ -47,7 +47,7 @@ pub(crate) fn first() -> Vec<u8> {
     body(MINOR)
 }
 
-/// Reads the peer's. Limits that it does not name are the protocol's defaults, those it names are held against ours.
+/// Reads the peer's. Limits that it does not name are the protocol's defaults, those it names are checked against ours.
 pub(crate) fn parse(body: &[u8]) -> Result<Limits, HelloError> {
     let mut fields = Reader::new(body);
     let major = fields.u16().ok_or(HelloError::Malformed)?;

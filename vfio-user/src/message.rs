@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A writer with room.
+    /// A writer with space for `bytes` bytes, which grows beyond them.
     pub fn with_capacity(bytes: usize) -> Self {
         Self(Vec::with_capacity(bytes))
     }

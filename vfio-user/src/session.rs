@@ -78,7 +78,7 @@ pub trait Function {
     /// Takes a range of [`Function::map`] away; when it returns, no access to it is under way.
     fn unmap(&self, address: u64, len: u64);
 
-    /// Sends the messages of `vector` to a trigger from now on; `None` holds them back.
+    /// Sends the messages of `vector` to a trigger from now on; `None` keeps them pending.
     fn set_trigger(&self, vector: u16, trigger: Option<Arc<Trigger>>);
 
     /// Conventional reset. Memory and triggers stay.
@@ -90,7 +90,7 @@ pub trait Function {
 pub enum MemoryError {
     /// The client could make it shorter while the function uses it.
     CanShrink,
-    /// Its pages may be missing when they are used.
+    /// The pages are huge pages, of which one may be missing when it is used.
     HugePages,
 }
 
@@ -270,7 +270,7 @@ fn reply(channel: &Channel, waiter: &Waiter<'_>, to: Header, outcome: Result<Ans
     }
 }
 
-/// The introduction. A function is made only for who does it right.
+/// The introduction. A function is made only for a client that does it right.
 fn greet<'a>(
     channel: &mut Channel,
     waiter: &Waiter<'_>,
@@ -301,7 +301,7 @@ fn greet<'a>(
     };
     let mut body = hello::body(limits.minor);
     if body.len() > message.body.len() {
-        // There are clients that have room for no more than they sent.
+        // There are clients that have space for no more than they sent.
         body.truncate(4);
     }
     reply(channel, waiter, header, Ok(body.into()))?;
@@ -433,7 +433,9 @@ impl Session<'_> {
     }
 
     fn region_info(&self, fields: &mut Reader<'_>) -> Result<Option<Answer>, Refusal> {
-        let (Some(room), Some(_), Some(index)) = (fields.u32(), fields.u32(), fields.u32()) else { return Ok(None) };
+        let (Some(capacity), Some(_), Some(index)) = (fields.u32(), fields.u32(), fields.u32()) else {
+            return Ok(None);
+        };
         let region = self.region(index)?;
         let mut flags = 0;
         if region.size > 0 {
@@ -450,8 +452,8 @@ impl Session<'_> {
             }
             needed += 16 + 16 * count;
         }
-        // A client with too little room asks again. QEMU gives up if the place of what it has no room for is not told.
-        let whole = room >= needed;
+        // A client with too little space asks again. QEMU gives up if the place of what it has no space for is not told.
+        let whole = capacity >= needed;
         let at = if flags & region_flag::CAPS != 0 { region_flag::SIZE } else { 0 };
         let mut out = Writer::default();
         out.u32(needed).u32(flags).u32(index).u32(at).u64(region.size).u64(0);

@@ -31,7 +31,7 @@ impl Stopper {
     }
 }
 
-/// What a thread of a server waits for beside its client.
+/// File descriptors and events that end a wait of a server's thread, beside those of its client.
 pub(crate) struct Waiter<'a> {
     pub(crate) stop: &'a Stopper,
     /// Socket on which further clients connect; each is refused while one is served.
@@ -69,7 +69,7 @@ impl Waiter<'_> {
             if !seen(1).is_empty() {
                 return Ok(Woken::Stopped);
             }
-            // Who comes after the client has left is the next client.
+            // A process that connects after the client has left is the next client.
             let gone = seen(0).intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
             if !gone
                 && !seen(2).is_empty()

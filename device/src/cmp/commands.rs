@@ -300,7 +300,7 @@ impl Cmp {
         let node = self.node_of(number)?;
         self.doorbells.check(&self.mailbox, page, number)?;
         if self.faults.connect_fails(node) {
-            return Err(CommandStatus::NoRoom);
+            return Err(CommandStatus::TableFull);
         }
         self.with_queue(memory, number, |state, context| {
             let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;

@@ -31,7 +31,7 @@ const ALL_NODES: u32 = (1 << NODES) - 1;
 /// Called for each store that is found: true if an injected fault makes the scheduler ignore it.
 type Missed<'a> = &'a dyn Fn() -> bool;
 
-/// Why a doorbell cannot be connected or disconnected.
+/// Error of a command that connects or disconnects a doorbell: the page is out of range or in use, or the queue has another doorbell or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadDoorbell;
 

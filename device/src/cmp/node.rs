@@ -176,7 +176,7 @@ impl NodeState {
         }
     }
 
-    /// Resets the engine. The queue that had it faults, or if there is none the first one whose suspension was not answered; its number is
+    /// Resets the engine. The queue that had it faults, with a report of the dispatch that it was in, or if there is none the first one whose suspension was not answered; its number is
     /// returned.
     pub(crate) fn reset(&mut self, along: bool, context: &Context<'_>) -> Option<u32> {
         self.hung = false;
@@ -189,6 +189,11 @@ impl NodeState {
         let queues = self.queues.iter().flatten().map(|queue| (queue.number, queue));
         let lost: Vec<u32> = queues.filter(|(number, queue)| lost(number, queue)).map(|(number, _)| number).collect();
         for number in lost {
+            if let Some((queue, engine)) = self.queue_and_engine(number)
+                && let Some(running) = queue.dispatch.take()
+            {
+                engine.report_reset(&running, context);
+            }
             self.fault(number, &Fault::plain(FaultKind::Reset, 0), context);
         }
         self.answer(context);

@@ -60,7 +60,7 @@ impl FenceTable {
         let full = known.len() >= self.limit as usize;
         match known.entry((process.root.into_bits(), process.current)) {
             Entry::Occupied(_) => Err(CommandStatus::BadState),
-            Entry::Vacant(_) if full => Err(CommandStatus::NoRoom),
+            Entry::Vacant(_) if full => Err(CommandStatus::TableFull),
             Entry::Vacant(free) => {
                 free.insert(Known { monitored: process.monitored, place });
                 Ok(())

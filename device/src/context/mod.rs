@@ -20,7 +20,7 @@ use mailbox::Mailbox;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use waits::Waits;
 
-/// What this variant of the function implements.
+/// Optional features of this variant of the GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     pub(crate) native_fence: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Features {
     pub(crate) linked: bool,
     /// True if programs are never compiled for the host.
     pub(crate) interpreter: bool,
-    /// Where a queue that has begun a DISPATCH can be stopped.
+    /// Granularity of preemption: the points at which a queue that has begun a DISPATCH can leave the node.
     pub(crate) preemption: Preemption,
 }
 
@@ -121,6 +121,9 @@ impl Context<'_> {
 
     /// Reports an event of a queue.
     pub(crate) fn report(&self, kind: EventKind, node: u32, queue: u32, data: [u64; 2]) {
+        if kind == EventKind::Suspended && self.faults.loses_suspension() {
+            return;
+        }
         let [data0, data1] = data;
         let event = Event { kind: kind as u8, node: node as u8, queue, data0, data1, timestamp: self.clock.now() };
         self.events.push(self.memory, event);

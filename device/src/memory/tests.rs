@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 
 const PAGES: u64 = 16;
 

@@ -161,7 +161,7 @@ pub(crate) struct Queue {
     pub(crate) context: u64,
     /// True if another queue of the node had the same context.
     pub(crate) shares_context: bool,
-    /// Its state as the scheduling log has it.
+    /// State of the context that the last entry of the scheduling log gives for this queue.
     pub(crate) logged: ContextState,
 }
 
@@ -299,7 +299,7 @@ impl Queue {
         self.privileged
     }
 
-    /// Its own address space.
+    /// Root page table of the queue's own address space; `None` if it has none.
     pub(crate) fn root(&self) -> Option<Location> {
         self.root
     }

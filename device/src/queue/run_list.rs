@@ -56,7 +56,7 @@ fn band_of(class: usize) -> usize {
     class.min(BAND_REALTIME)
 }
 
-/// What decides when a queue runs and how long its time slices are.
+/// Scheduling parameters of a queue: its rank on the run list and the lengths of its time slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) rank: Rank,

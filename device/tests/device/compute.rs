@@ -210,7 +210,7 @@ fn what_a_lane_may_not_do_is_reported_with_instruction_line_and_lane() {
         let (found, _, at) = fixture.fault(dispatch);
         assert_eq!((found, at), (Some(kind), address), "{instruction}");
         let report = fixture.report();
-        assert_eq!((report.state, report.fault, report.address), (DISPATCH_FAULTED, kind as u32, address));
+        assert_eq!((report.state, report.fault, report.address), (DISPATCH_FAULTED, kind as u16, address));
         assert_eq!((report.instruction, report.line, report.lane), (5, 77, 37), "{instruction}");
     }
 }

@@ -138,7 +138,7 @@ fn a_queue_number_used_again_on_another_node_hears_its_doorbell() {
 
 #[test]
 fn news_that_a_queue_never_read_do_not_make_the_next_one_of_its_number_deaf() {
-    // Whether old news can do harm depends on who is asked first: doorbells or the old node.
+    // Whether old news can do harm depends on which is asked first: doorbells or the old node.
     for seed in 1..16 {
         let mut host = Host::with(&Variant { seed, ..small_variant() });
         let space = host.space();

@@ -67,7 +67,7 @@ fn other_events_wait_inside_the_device_and_arrive_in_order() {
     assert_eq!(host.events().len(), EVENTS as usize);
     let before = host.interrupts();
     host.run();
-    assert_eq!(host.interrupts(), before + 1, "announced when there was room");
+    assert_eq!(host.interrupts(), before + 1, "announced when there was a free record");
     let cookies: Vec<u64> = host.events().iter().map(|event| event.data0).collect();
     assert_eq!(cookies, [100, 101, 102, 103, 104]);
 }

@@ -171,7 +171,7 @@ fn a_connection_may_be_refused_and_changes_nothing_then() {
     let id = test.host.gpu.faults().inject_times(FaultRule::ConnectFails { node: NODE_COMPUTE }, 2);
     for _ in 0..2 {
         let refused = test.host.try_command(Command::ConnectDoorbell, 1, 1, 0);
-        assert_eq!(refused.0, CommandStatus::NoRoom);
+        assert_eq!(refused.0, CommandStatus::TableFull);
     }
     test.host.submit(&mut queue, &[signal(0, 1)]);
     assert_eq!((test.value(0), test.host.gpu.faults().fired(id)), (0, 2), "the doorbell is not connected");

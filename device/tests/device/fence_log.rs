@@ -1,4 +1,4 @@
-//! Fence logs: what is written, in which order, and what happens when the log changes or is held back.
+//! Fence logs: what is written, in which order, and what happens when the log changes or is delayed.
 
 use crate::host::{Host, Space, TestQueue, memory_file, ram, small_variant, vram};
 use campanile_device::Variant;
@@ -112,7 +112,7 @@ fn every_signal_and_every_wait_has_an_entry_with_handle_value_and_time() {
     assert_eq!((first.handle, first.value, first.operation), (0x41, 3, LogOperation::SignalExecuted as u32));
     assert_eq!((second.handle, second.value, second.observed), (0x43, 1 << 40, 0));
     assert_eq!((passed.handle, passed.value, passed.operation), (0x42, 2, LogOperation::WaitUnblocked as u32));
-    assert_eq!(passed.observed, 0, "it did not hold the queue");
+    assert_eq!(passed.observed, 0, "it did not block the queue");
     assert!(first.end != 0 && first.end <= passed.end && passed.end <= second.end);
 }
 
@@ -131,7 +131,7 @@ fn a_wait_that_held_its_queue_says_since_when() {
     let entry = log.entry(&host, 0);
     assert!(entry.observed != 0 && entry.observed <= before && entry.end >= before, "{entry:?} {before}");
     host.submit(&mut waiting, &[wait(7, 5)]);
-    assert_eq!(log.entry(&host, 1).observed, 0, "the next wait did not hold it");
+    assert_eq!(log.entry(&host, 1).observed, 0, "the next wait did not block it");
 }
 
 #[test]

@@ -297,22 +297,11 @@ fn page_tables_may_lie_in_system_memory() {
         control: control.into_bits(),
         root: space.root.into_bits(),
         progress_current: VA,
-        progress_monitored: 0,
         ring_entries: 64,
         flags: 0b11,
         node: 2,
         rank: 3,
-        quantum: 0,
-        wait_log: 0,
-        signal_log: 0,
-        wait_log_entries: 0,
-        signal_log_entries: 0,
-        process: 0,
-        grace_same: 0,
-        grace_lower: 0,
-        context: 0,
-        save_area: 0,
-        save_size: 0,
+        ..campanile_hw::queue::QueueDescriptor::ZERO
     };
     host.write_descriptor(9, &descriptor);
     host.write(

@@ -3,13 +3,13 @@
 use crate::compute::{DATA, ENDLESS, Fixture};
 use crate::host::{Host, TestQueue, small_variant};
 use campanile_device::{Preemption, Variant};
-use campanile_hw::event::{Event, EventKind};
-use campanile_hw::packet::{DISPATCH_DONE, Fill, Packet};
+use campanile_hw::event::{Event, EventKind, FaultKind};
+use campanile_hw::packet::{DISPATCH_DONE, DISPATCH_FAULTED, Fill, Packet};
 use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags};
 use campanile_hw::registers::{self, Caps, Command, CommandStatus, NODE_COMPUTE};
 
 const ALL: [Preemption; 4] = [Preemption::Buffer, Preemption::Dispatch, Preemption::Workgroup, Preemption::Instruction];
-/// Steps in which a queue of the same node would long have had its turn.
+/// Steps in which a queue of the same node would long have had its time slice.
 const STEPS: usize = 1000;
 /// State of a queue that runs, of one that is suspended, and of one that has faulted.
 const RUNNING: u64 = 2;
@@ -107,7 +107,7 @@ fn an_endless_workgroup_gives_up_the_node_between_instructions_only() {
         step(&beside.fixture.host, STEPS);
         let expected = if preemption == Preemption::Instruction { 5 } else { 0 };
         assert_eq!(beside.filled(), expected, "{preemption:?}");
-        // A word of memory ends the program, and the neighbour gets its turn.
+        // A word of memory ends the program, and the neighbour gets its time slice.
         beside.fixture.host.write(beside.fixture.data(4), &[1]);
         beside.fixture.host.run();
         assert_eq!((beside.filled(), beside.fixture.report().state), (5, DISPATCH_DONE), "{preemption:?}");
@@ -178,6 +178,24 @@ fn a_queue_that_is_resumed_before_it_could_stop_goes_on() {
     beside.fixture.host.write(beside.fixture.data(4), &[1]);
     beside.fixture.host.run();
     assert_eq!((beside.fixture.word(0x1000), beside.answers()), (7, vec![]));
+}
+
+/// What a program that hangs was doing is in the report of its dispatch, for whoever owns it. [docs/hardware.md: DispatchReport]
+#[test]
+fn a_reset_reports_where_the_dispatch_was() {
+    for preemption in ALL {
+        let beside = Beside::new(preemption, ENDLESS, 1);
+        step(&beside.fixture.host, STEPS);
+        assert_eq!(beside.fixture.report().state, 0, "{preemption:?}");
+        beside.fixture.host.command(Command::ResetNode, NODE_COMPUTE.into(), 0, 0);
+        let report = beside.fixture.report();
+        assert_eq!((report.state, report.fault, report.address), (DISPATCH_FAULTED, FaultKind::Reset as u16, 0));
+        assert!(report.instructions != 0 && report.lanes != 0, "{preemption:?}: {report:?}");
+        let loops = ENDLESS.lines().filter(|line| !line.trim_start().starts_with('.')).count() as u32;
+        assert!((1..loops).contains(&report.instruction) && report.lane < 32, "{preemption:?}: {report:?}");
+        beside.fixture.host.run();
+        assert_eq!(beside.fixture.report(), report, "{preemption:?}: nothing of it runs on");
+    }
 }
 
 #[test]

@@ -234,24 +234,11 @@ impl KernelQueue {
         let descriptor = QueueDescriptor {
             ring: ram(ring).into_bits(),
             control: ram(control).into_bits(),
-            root: 0,
-            progress_current: 0,
-            progress_monitored: 0,
             ring_entries: 128,
             flags: KERNEL,
             node,
             rank: 1,
-            quantum: 0,
-            wait_log: 0,
-            signal_log: 0,
-            wait_log_entries: 0,
-            signal_log_entries: 0,
-            process: 0,
-            grace_same: 0,
-            grace_lower: 0,
-            context: 0,
-            save_area: 0,
-            save_size: 0,
+            ..QueueDescriptor::ZERO
         };
         host.write_descriptor(number, &descriptor);
         host.command(Command::MapQueue, u64::from(number), 0, 0);
@@ -663,7 +650,7 @@ fn a_higher_band_takes_the_node_between_slices() {
 }
 
 #[test]
-fn queues_of_one_band_take_turns_of_their_quantum() {
+fn queues_of_one_band_alternate_of_their_quantum() {
     let mut host = Host::new();
     let space = host.space();
     host.map_new_ram(space, VA, 4096);

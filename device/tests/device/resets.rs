@@ -103,7 +103,7 @@ impl Busy {
         });
     }
 
-    /// What must stay as it is once the function has been reset.
+    /// The contents of memory that must not change once the function has been reset: data, fences and fence log.
     fn kept(&self) -> [Vec<u8>; 3] {
         [
             self.host.read(self.data, 2 * HALF as usize),

@@ -154,7 +154,7 @@ fn what_a_queue_has_logged_is_complete_before_its_root_goes_and_it_logs_on_at_th
         host.submit(&mut queue, &[signal(1, 11), signal(1, 12)]);
         suspend(&host, &queue);
         assert_eq!(set_root(&host, &queue, 0), CommandStatus::Done);
-        assert_eq!([0, 1].map(|index| entry(&host, index)), [11, 12], "held back: {log_flush}");
+        assert_eq!([0, 1].map(|index| entry(&host, index)), [11, 12], "delayed: {log_flush}");
         let moved = move_root(&mut host, space);
         assert_eq!(host.try_command(Command::SetFenceLog, target, LOG, 8).0, CommandStatus::BadState);
         host.command(Command::FlushFenceLogs, 4, 0, 0);

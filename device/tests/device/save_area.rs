@@ -178,7 +178,7 @@ fn a_damaged_area_is_a_fault_of_its_queue_alone() {
         assert_eq!(FaultKind::from_number(info.kind()), Some(FaultKind::SaveArea), "{what}");
         assert_eq!((address, info.write()), (place.into_bits(), false), "{what}");
         let report = fixture.report();
-        assert_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::SaveArea as u32), "{what}");
+        assert_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::SaveArea as u16), "{what}");
         assert_eq!(fixture.word(0), added, "{what}: not an instruction ran");
         let fill = campanile_hw::packet::Fill { destination: DATA, size: 4, pattern: 5 };
         fixture.host.submit(&mut neighbour, &[Packet::Fill(fill)]);
@@ -204,7 +204,7 @@ fn a_program_whose_state_does_not_fit_is_refused_before_it_starts() {
     fixture.host.submit(&mut fixture.queue, &[Packet::Dispatch(dispatch)]);
     let (address, info) = fixture.host.fault_of(&fixture.queue);
     assert_eq!((info.kind(), address), (FaultKind::SaveArea as u8, SAVE_AREA));
-    assert_eq!(fixture.report().fault, FaultKind::SaveArea as u32);
+    assert_eq!(fixture.report().fault, FaultKind::SaveArea as u16);
     // Where no workgroup is left, the state is that between two of them; where no dispatch is left, there is none.
     for preemption in [Preemption::Workgroup, Preemption::Dispatch, Preemption::Buffer] {
         let mut fixture = Fixture::with(&Variant { preemption, ..small_variant() });

@@ -27,23 +27,10 @@ fn add_idle_queues(host: &mut Host, space: Space, count: u32) {
         ring,
         control: host.take_vram(4096, 4096),
         root: space.root.into_bits(),
-        progress_current: 0,
-        progress_monitored: 0,
         ring_entries: 64,
         flags: QueueFlags::new().with_privileged(true).with_physical_ring(true).into_bits(),
-        node: 0,
         rank: 1,
-        quantum: 0,
-        wait_log: 0,
-        signal_log: 0,
-        wait_log_entries: 0,
-        signal_log_entries: 0,
-        process: 0,
-        grace_same: 0,
-        grace_lower: 0,
-        context: 0,
-        save_area: 0,
-        save_size: 0,
+        ..QueueDescriptor::ZERO
     };
     for number in 100..100 + count {
         host.write_descriptor(number, &QueueDescriptor { node: number % 2, ..descriptor });

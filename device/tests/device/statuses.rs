@@ -256,7 +256,7 @@ impl Arena {
             assert_eq!(self.host.try_command(command, queue, 0, 0).0, CommandStatus::BadState, "{command:?}");
             self.answers.insert((command as u32, CommandStatus::BadState as u32));
         }
-        // One that is taken makes room for one.
+        // One that is taken frees a record for one.
         let first = self.host.events();
         assert!(first.iter().all(|event| event.kind == EventKind::Suspended as u8));
         self.host.run();

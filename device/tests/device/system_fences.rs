@@ -26,7 +26,7 @@ struct Rig {
     space: Space,
     current: Location,
     monitored: Location,
-    /// What the process has at the address of the current value.
+    /// Page that the process has mapped at the same address at which the paging process has the current value.
     own: Location,
 }
 
@@ -304,7 +304,7 @@ fn bad_arguments_full_tables_and_a_missing_paging_process_are_refused() {
         assert_eq!(rig.host.try_map_fence(rig.space, place, SYSTEM), CommandStatus::Done);
     }
     let one_more = (PROCESS.0 + 64, PROCESS.1 + 64);
-    assert_eq!(rig.host.try_map_fence(rig.space, one_more, SYSTEM), CommandStatus::NoRoom);
+    assert_eq!(rig.host.try_map_fence(rig.space, one_more, SYSTEM), CommandStatus::TableFull);
     rig.host.command(Command::UnmapFence, rig.space.root.into_bits(), PROCESS.0, 0);
     assert_eq!(rig.host.try_map_fence(rig.space, one_more, SYSTEM), CommandStatus::Done);
     for root in [0, 0x123, 1 << 53 | 0x1000] {

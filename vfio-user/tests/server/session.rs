@@ -69,8 +69,8 @@ fn a_file_comes_only_with_the_whole_answer() {
     let mut raw = served.raw();
     raw.hello();
     // A short answer says where the rest would be, and how long the whole is.
-    for (room, size) in [(32, 32), (79, 32), (80, 80)] {
-        let question = Writer::default().u32(room).u32(0).u32(2).u32(0).u64(0).u64(0).done();
+    for (capacity, size) in [(32, 32), (79, 32), (80, 80)] {
+        let question = Writer::default().u32(capacity).u32(0).u32(2).u32(0).u64(0).u64(0).done();
         let (error, body) = raw.ask(command::DEVICE_GET_REGION_INFO, &question, &[]).unwrap();
         let mut fields = Reader::new(&body);
         assert_eq!(
@@ -212,11 +212,11 @@ fn triggers_are_eventfds_and_never_hold_the_function_up() {
     let mut count = [0; 8];
     rustix::io::read(&b, &mut count).unwrap();
     assert_eq!(u64::from_ne_bytes(count), 1);
-    // A counter at its end would hold a writer up, once the client has taken the flag away that forbids it.
+    // A counter at its end would block a writer, once the client has taken the flag away that forbids it.
     rustix::io::write(&a, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     rustix::fs::fcntl_setfl(&a, rustix::fs::OFlags::empty()).unwrap();
     trigger(1).unwrap().signal();
-    // No fds: held back again.
+    // No fds: pending again.
     assert_eq!(raw.ask(set, &irq_body(4 | 32, 2, 1, 1), &[]).unwrap().0, 0);
     assert!(trigger(1).is_none() && trigger(2).is_some());
     let (pipe, writer) = std::io::pipe().unwrap();
