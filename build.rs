@@ -4,18 +4,13 @@
 //! Elsewhere the crates are ordinary libraries and there is nothing to do.
 
 use std::env;
-use std::path::Path;
 
-// The whole of it serves the package, too.
-#[allow(dead_code, unreachable_pub)]
-#[path = "inf/src/resource.rs"]
-mod resource;
+mod linking;
 
-use resource::{Kind, Version};
+use linking::{EVERY_IMAGE, Kind};
 
 fn main() {
     println!("cargo::rerun-if-changed=../build.rs");
-    println!("cargo::rerun-if-changed=../inf/src/resource.rs");
     // Set for kits whose headers are known to differ from those that wddm-ddi is written for.
     println!("cargo::rustc-check-cfg=cfg(wdk_28000)");
     let windows = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "windows");
@@ -37,41 +32,17 @@ fn main() {
         Ok("campanile_umd") => ("campanile_umd", "campanile_umd.dll", Kind::Dll, DLL),
         other => panic!("build.rs serves campanile_kmd and campanile_umd, not {other:?}"),
     };
-    for argument in arguments.iter().chain(BOTH) {
+    for argument in arguments.iter().chain(EVERY_IMAGE).chain(&["/NODEFAULTLIB"]) {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
-    if let Err(reason) = version(file, kind).and_then(|()| kit::configure(name)) {
+    let version = linking::version(file, kind).map(|path| println!("cargo::rustc-cdylib-link-arg={path}"));
+    if let Err(reason) = version.and_then(|()| kit::configure(name)) {
         for line in reason.lines() {
             println!("cargo::error={line}");
         }
         std::process::exit(1);
     }
 }
-
-/// Links the version resource, whose number the INF has too.
-fn version(file: &str, kind: Kind) -> Result<(), String> {
-    let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
-    let number = resource::driver_version(&variable("CARGO_PKG_VERSION")?)?;
-    let description = variable("CARGO_PKG_DESCRIPTION")?;
-    let path = Path::new(&variable("OUT_DIR")?).join("version.res");
-    let bytes = resource::resource(&Version { kind, number, file, description: &description });
-    std::fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("cargo::rustc-cdylib-link-arg={}", path.display());
-    Ok(())
-}
-
-/// Arguments of both images: symbols in a PDB named without a path, unreferenced code dropped, a checksum.
-const BOTH: &[&str] = &[
-    "/NODEFAULTLIB",
-    "/DEBUG",
-    "/OPT:REF",
-    "/OPT:ICF",
-    "/RELEASE",
-    "/Brepro",
-    "/DYNAMICBASE",
-    "/HIGHENTROPYVA",
-    "/NXCOMPAT",
-];
 
 /// A native-subsystem image whose INIT section goes away after DriverEntry.
 const DRIVER: &[&str] = &[
@@ -111,7 +82,7 @@ mod kit {
     use wddm_ddi_kit::{Headers, script};
     use wdk_build::{Config, detect_wdk_build_number};
 
-    /// What decides where the kit and libclang are found.
+    /// Environment variables that decide where the kit and libclang are found. Cargo runs this script again when one of them changes.
     const VARIABLES: [&str; 5] =
         ["WDKContentRoot", "MicrosoftKitRoot", "WDKKitVersion", "Version_Number", "LIBCLANG_PATH"];
 

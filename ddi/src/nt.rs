@@ -17,9 +17,9 @@ pub const POOL_FLAG_UNINITIALIZED: u64 = 0x2;
 
 /// No restriction. [wdm: PASSIVE_LEVEL]
 pub const PASSIVE_LEVEL: KIRQL = 0;
-/// Asynchronous procedure calls are held. [wdm: APC_LEVEL]
+/// Asynchronous procedure calls are not delivered. [wdm: APC_LEVEL]
 pub const APC_LEVEL: KIRQL = 1;
-/// The scheduler is held: no waiting, no paging. [wdm: DISPATCH_LEVEL]
+/// The thread is not preempted: no waiting, no paging. [wdm: DISPATCH_LEVEL]
 pub const DISPATCH_LEVEL: KIRQL = 2;
 
 /// Component of video drivers in `DbgPrintEx`. [dpfilter: DPFLTR_VIDEO_ID]
@@ -58,7 +58,7 @@ pub const KEY_VALUE_PARTIAL_INFORMATION_CLASS: i32 = 2;
 /// Type of a value: a number of 32 bits. [wdm: REG_DWORD]
 pub const REG_DWORD: u32 = 4;
 
-/// Type and data of a value; there is room for `BYTES` bytes of data. [wdm: KEY_VALUE_PARTIAL_INFORMATION]
+/// Type and data of a value; there is space for `BYTES` bytes of data. [wdm: KEY_VALUE_PARTIAL_INFORMATION]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KEY_VALUE_PARTIAL_INFORMATION<const BYTES: usize> {

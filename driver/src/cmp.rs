@@ -282,8 +282,8 @@ mod tests {
             }
         }
         let lost = Err(CommandError::Lost);
-        let no_room = CommandStatus::NoRoom as u32;
-        assert_eq!(outcome(Command::MapFence, no_room), Err(CommandError::Refused(CommandStatus::NoRoom)));
-        assert_eq!([outcome(Command::MapQueue, no_room), outcome(Command::RescanWaits, 3)], [lost, lost]);
+        let table_is_full = CommandStatus::TableFull as u32;
+        assert_eq!(outcome(Command::MapFence, table_is_full), Err(CommandError::Refused(CommandStatus::TableFull)));
+        assert_eq!([outcome(Command::MapQueue, table_is_full), outcome(Command::RescanWaits, 3)], [lost, lost]);
     }
 }

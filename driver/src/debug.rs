@@ -33,22 +33,22 @@ const EVENTS_OTHER: usize = 16;
 /// Words to a buffer that need not be aligned, as many as fit.
 struct Writer {
     buffer: Option<NonNull<u64>>,
-    room: usize,
+    capacity: usize,
     written: usize,
     cut: bool,
 }
 
 impl Writer {
     fn put(&mut self, word: u64) {
-        if self.written < self.room {
+        if self.written < self.capacity {
             self.put_at(self.written, word);
             self.written += 1;
         }
     }
 
     fn put_at(&self, index: usize, word: u64) {
-        if let Some(buffer) = self.buffer.filter(|_| index < self.room) {
-            // SAFETY: the buffer has `room` words, and `index` is one of them.
+        if let Some(buffer) = self.buffer.filter(|_| index < self.capacity) {
+            // SAFETY: the buffer has `capacity` words, and `index` is one of them.
             let place = unsafe { buffer.add(index) };
             // SAFETY: as above; the buffer need not be aligned.
             unsafe { place.write_unaligned(word) };
@@ -58,14 +58,14 @@ impl Writer {
     /// Writes the items that `body` hands over, as many as fit into the buffer.
     fn section(&mut self, section: u16, words: usize, body: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool)) {
         let start = self.written;
-        if self.room - start <= words {
+        if self.capacity - start <= words {
             self.cut = true;
             return;
         }
         self.put(0);
         let mut count = 0u64;
         body(&mut |item| {
-            if self.room - self.written < words {
+            if self.capacity - self.written < words {
                 self.cut = true;
                 return false;
             }
@@ -85,8 +85,8 @@ impl Writer {
 /// For a timeout no object goes while it is looked at; at a level at which nothing can be waited for, the machine is about to stop.
 pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) -> u32 {
     let buffer = NonNull::new(args.pBuffer.cast::<u64>());
-    let room = if buffer.is_some() { args.BufferSize / size_of::<u64>() } else { 0 };
-    let mut writer = Writer { buffer, room, written: 0, cut: false };
+    let capacity = if buffer.is_some() { args.BufferSize / size_of::<u64>() } else { 0 };
+    let mut writer = Writer { buffer, capacity, written: 0, cut: false };
     let gpu = adapter.gpu();
     writer.put(MAGIC);
     // The number of words and the state, which are known at the end.
@@ -151,7 +151,7 @@ fn dispatches(writer: &mut Writer, adapter: &Adapter, irql: &Passive) {
     });
 }
 
-/// The dispatch in progress of one queue, of which the handle, the number and the engine are given. False if there is no room for it.
+/// The dispatch in progress of one queue, of which the handle, the number and the engine are given. False if there is no space for it.
 fn dispatch(
     item: &mut dyn FnMut(&[u64]) -> bool,
     gpu: &Gpu,
@@ -255,7 +255,7 @@ fn objects(writer: &mut Writer, adapter: &Adapter, irql: Option<&Passive>) {
 /// The last events of each ring, that of the driver and those of the adapter, in equal parts of what is left of the buffer.
 fn events(writer: &mut Writer, adapter: &Adapter, last: usize) {
     let rings = 1 + adapter.trace.rings.len();
-    let share = (writer.room.saturating_sub(writer.written) / rings).saturating_sub(1) / TraceEntry::WORDS;
+    let share = (writer.capacity.saturating_sub(writer.written) / rings).saturating_sub(1) / TraceEntry::WORDS;
     events_of(writer, &trace::DRIVER.ring, last, share);
     for ring in &adapter.trace.rings {
         events_of(writer, ring, last, share);

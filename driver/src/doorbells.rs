@@ -231,7 +231,7 @@ impl Doorbells {
         }
         let answer = scheduler.cmp.run(irql, command, &[u64::from(page), u64::from(queue)]);
         answer.map_err(|error| match error {
-            CommandError::Refused(CommandStatus::NoRoom) => refused(Reason::SchedulerFull),
+            CommandError::Refused(CommandStatus::TableFull) => refused(Reason::SchedulerFull),
             error => refused_by_queue(error),
         })
     }

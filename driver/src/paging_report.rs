@@ -43,8 +43,8 @@ impl<Print: FnMut(&CStr)> Report<Print> {
     }
 
     fn push(&mut self, text: &[u8]) {
-        let room = self.bytes.get_mut(self.used..LINE - LINE_END).unwrap_or_default();
-        for (place, byte) in room.iter_mut().zip(text) {
+        let rest = self.bytes.get_mut(self.used..LINE - LINE_END).unwrap_or_default();
+        for (place, byte) in rest.iter_mut().zip(text) {
             *place = *byte;
             self.used += 1;
         }
@@ -60,7 +60,7 @@ impl<Print: FnMut(&CStr)> Report<Print> {
         }
     }
 
-    /// A field, which goes on in another line if this one may lack room for it.
+    /// A field, which goes on in another line if this one may be too short for it.
     fn push_field(&mut self, name: &str, value: u64) {
         if self.used + 2 + name.len() + NUMBER > LINE - LINE_END {
             self.end_line();

@@ -216,7 +216,7 @@ typedef int32_t campanile_model;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Why a device was lost.
+// The reason why a device was lost.
 enum campanile_loss
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -285,7 +285,7 @@ typedef int32_t campanile_offer_priority;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What an opening of a shared fence may do with it.
+// Access that an opening of a shared fence has.
 enum campanile_access
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t

@@ -230,7 +230,7 @@ impl Adapter {
         }
     }
 
-    /// How many objects the operating system has refused to destroy since the adapter was opened.
+    /// Number of objects that the operating system has refused to destroy since the adapter was opened.
     pub fn teardown_failures(&self) -> u32 {
         self.inner.teardown.count.load(Ordering::Relaxed)
     }
@@ -269,9 +269,9 @@ fn enumerate(thunks: &'static Thunks) -> Result<Vec<(Handle, LUID)>> {
         return Ok(Vec::new());
     }
     // A few elements more, because adapters may arrive between the two calls.
-    let room = list.NumAdapters.saturating_add(4).min(ADAPTERS_MAX);
-    let mut adapters = alloc::vec![D3DKMT_ADAPTERINFO::zeroed(); room as usize];
-    list.NumAdapters = room;
+    let capacity = list.NumAdapters.saturating_add(4).min(ADAPTERS_MAX);
+    let mut adapters = alloc::vec![D3DKMT_ADAPTERINFO::zeroed(); capacity as usize];
+    list.NumAdapters = capacity;
     list.pAdapters = adapters.as_mut_ptr();
     invoke!(thunks, D3DKMTEnumAdapters3, &mut list)?;
     adapters.truncate(list.NumAdapters as usize);

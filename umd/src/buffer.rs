@@ -111,7 +111,7 @@ impl Device {
     }
 }
 
-/// What the GPU may do with a buffer besides reading it.
+/// Access of the GPU to an ordinary buffer, in addition to reading: writing.
 const WRITABLE: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE =
     D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
 
@@ -439,7 +439,7 @@ struct Resident {
 }
 
 impl Resident {
-    /// What this driver has on the list stays there, so that there is nothing to trim when memory is short: the system is told so, and makes room at the cost of
+    /// What this driver has on the list stays there, so that there is nothing to trim when memory is short: the system is told so, and frees memory at the cost of
     /// other processes, in turn with them. [driver-residency-in-wddm-2-0; d3dukmdt: D3DDDI_MAKERESIDENT_FLAGS::CantTrimFurther]
     fn new(allocation: &Allocation) -> Result<Self> {
         match Self::request(allocation, false) {

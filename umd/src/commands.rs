@@ -49,7 +49,7 @@ pub(crate) struct KernelWait {
 
 /// The part of a queue that recording works on.
 pub(crate) struct Core {
-    /// Its fence logs as of the latest submission.
+    /// The fence logs as of the latest submission.
     pub(crate) logs: Logs,
     /// The fence logs as of the submission that is being recorded.
     pub(crate) picked: Logs,
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     pub(crate) luid: LUID,
     pub(crate) progress: Progress,
     pub(crate) memory: CommandMemory,
-    /// What the last packet of a command buffer signals where that is not the progress fence of a hardware queue.
+    /// The SIGNAL packet that ends each command buffer of a packet context; `None` for a hardware queue, whose command buffers end with PROGRESS.
     pub(crate) ending: Option<packet::Signal>,
     /// True if the operating system is handed every command buffer, so that it can delay one until a fence has a value.
     pub(crate) by_kernel: bool,

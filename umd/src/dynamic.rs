@@ -90,7 +90,7 @@ impl Contents {
 enum Found {
     Ready(Arc<Contents>),
     /// Contents can be made; they are counted already.
-    Room,
+    Space,
     /// All contents are in use; this use ends first.
     Busy(Use),
     /// All contents are mapped.
@@ -136,7 +136,7 @@ impl DynamicBuffer {
             };
             match found.ok_or(Error::BadAnswer("a dynamic buffer without contents"))? {
                 Found::Ready(contents) => return Ok(DynamicMapping { contents }),
-                Found::Room => return self.make(),
+                Found::Space => return self.make(),
                 Found::Busy(use_) if wait => use_.fence.wait(use_.value, None)?,
                 Found::Busy(_) => return Err(Error::WasStillDrawing),
                 Found::Mapped => return Err(Error::AllMapped),
@@ -172,7 +172,7 @@ impl DynamicBuffer {
         }
         if pool.made < self.inner.most {
             pool.made += 1;
-            return Found::Room;
+            return Found::Space;
         }
         oldest.or(newest).map_or(Found::Mapped, Found::Busy)
     }

@@ -66,11 +66,11 @@ pub struct FenceOptions {
     pub kind: Option<FenceKind>,
     /// The other devices and processes that can have it.
     pub sharing: Sharing,
-    /// What may be done with it through this opening.
+    /// Access that this opening has: wait, signal, or both.
     pub access: Access,
     /// Keeps its value when its device is lost; the value of others becomes 2^64-1. [d3dukmdt: NoSignalMaxValueOnTdr]
     pub keeps_value: bool,
-    /// A number that every opening of a native fence tells, for who shares fences of several kinds: [`Fence::purpose`].
+    /// A number that every opening of a native fence tells, for programs that share fences of several kinds: [`Fence::purpose`].
     pub purpose: u32,
 }
 
@@ -443,7 +443,7 @@ impl Fence {
         self.inner.handle
     }
 
-    /// Its current value.
+    /// The current value, as a word that CPU and GPU share.
     pub(crate) fn word(&self) -> SharedWord {
         self.inner.value
     }

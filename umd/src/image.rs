@@ -54,12 +54,12 @@ impl ProcessHeap {
     /// A block for `layout`. One whose alignment the heap does not give lies in a larger block, whose address is stored before it.
     fn take(layout: Layout, flags: u32) -> *mut u8 {
         let (align, size) = (layout.align(), layout.size());
-        let room = if align <= HEAP_ALIGNMENT { Some(size) } else { size.checked_add(align) };
-        let Some(room) = room else { return null_mut() };
+        let capacity = if align <= HEAP_ALIGNMENT { Some(size) } else { size.checked_add(align) };
+        let Some(capacity) = capacity else { return null_mut() };
         // SAFETY: takes no arguments; every process has a heap.
         let heap = unsafe { GetProcessHeap() };
         // SAFETY: the heap is the process's own, and lives as long as it.
-        let block = unsafe { HeapAlloc(heap, flags, room) }.cast::<u8>();
+        let block = unsafe { HeapAlloc(heap, flags, capacity) }.cast::<u8>();
         if align <= HEAP_ALIGNMENT || block.is_null() {
             return block;
         }

@@ -14,7 +14,7 @@ use crate::{
     thunks::call,
 };
 
-/// What an opening of a shared fence may do with it.
+/// Access that an opening of a shared fence has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read the value and wait for it, on the CPU and on the GPU.

@@ -28,7 +28,6 @@ impl SharedWord {
         NonNull::new(address.cast::<AtomicU64>()).filter(|word| word.is_aligned()).map(Self)
     }
 
-    /// Its address.
     pub(crate) fn as_ptr(&self) -> *const u64 {
         self.0.as_ptr().cast()
     }

@@ -25,7 +25,7 @@ pub enum QueueEvent {
     },
     /// A submission was handed over; rung is false if it went through the kernel.
     Submitted {
-        /// Its value on the progress fence.
+        /// Value of the progress fence when the submission is done.
         progress: u64,
         /// True if a doorbell was rung for it.
         rung: bool,

@@ -1,4 +1,4 @@
-//! Monitored fences: signals in command buffers, and work that the operating system holds back between them.
+//! Monitored fences: signals in command buffers, and work that the operating system delays between them.
 
 mod fake;
 

@@ -19,7 +19,7 @@ fn assembled() -> Vec<u8> {
     campanile_isa::assemble(".workgroup 32, 2, 1\narguments d0\nmov.i32 w0, 7\nstore.w1 [d0], w0\nexit").unwrap()
 }
 
-/// What is found out about the allocation that is mapped to an address.
+/// The result of `find` for the allocation that is mapped to an address.
 fn mapped_to<R>(address: u64, find: impl Fn(&Allocation) -> R) -> R {
     os(|fake| {
         let at = |object: &Object| match object {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 enum Step {
     /// Submit that many packets, waiting if need be.
     Submit(u32),
-    /// Submit that many packets if there is room.
+    /// Submit that many packets if there is space.
     Try(u32),
     /// Record that many packets, then give up.
     Cancel(u32),

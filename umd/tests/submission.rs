@@ -79,7 +79,7 @@ fn work_of_every_kind_runs_and_ends_with_its_progress_value() {
         })
         .unwrap();
     os(|fake| fake.run());
-    assert_eq!((queue.progress(), value, fence.value()), (0, 1, 0), "the fence holds the queue");
+    assert_eq!((queue.progress(), value, fence.value()), (0, 1, 0), "the fence blocks the queue");
     fence.signal(5).unwrap();
     fence.wait(9, None).unwrap();
     queue.wait_progress(value).unwrap();

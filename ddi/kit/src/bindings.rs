@@ -57,7 +57,7 @@ pub(crate) enum Ty {
     /// Storage of bit fields: bytes.
     Bytes(usize),
     Named(String),
-    /// Not met in C headers; an error only for who needs its size.
+    /// Not met in C headers; an error only where its size is needed.
     Other(String),
 }
 

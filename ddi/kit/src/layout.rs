@@ -1,4 +1,4 @@
-//! Where the members of the kit's records lie.
+//! Offsets, sizes and bits of the members of the kit's records.
 
 use crate::bindings::{Bindings, Record, Ty, plain};
 

@@ -1,4 +1,4 @@
-//! What a comparison comes to.
+//! Result of comparing `wddm-ddi` with the headers of a kit: agreement, or a list of differences.
 
 use std::fmt;
 

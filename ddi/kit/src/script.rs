@@ -1,4 +1,4 @@
-//! What a build script does with an installed kit.
+//! The comparison with an installed kit, as a build script does it.
 
 use crate::compare::compare;
 use crate::declared::Declared;

@@ -56,7 +56,7 @@ pub struct Row {
     pub bits: Option<(u32, u32)>,
 }
 
-/// What is deliberately not held against the table, each with its reason.
+/// What is deliberately not compared with the table, each with its reason.
 #[derive(Clone, Debug, Default)]
 pub struct Exceptions {
     /// Types that the table does not cover.

@@ -1,4 +1,4 @@
-//! What the driver reports through `DxgkCbNotifyInterrupt`.
+//! Types of `DxgkCbNotifyInterrupt`, by which the driver reports what its device has done.
 
 use bitfield_struct::bitfield;
 

@@ -46,7 +46,7 @@ impl DOCKING_STATE {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_DEVICE_INFO {
-    /// What the driver returned from `DxgkDdiAddDevice`.
+    /// The context that the driver returned from `DxgkDdiAddDevice`.
     pub MiniportDeviceContext: *mut c_void,
     pub PhysicalDeviceObject: *mut c_void,
     /// Key of the driver's own settings.

@@ -66,7 +66,7 @@ pub struct DXGKARG_SUBMITCOMMANDVIRTUAL {
     pub pDmaBufferPrivateData: *mut c_void,
     /// Bytes of driver data in all.
     pub DmaBufferPrivateDataSize: u32,
-    /// How much of the private data came from user mode.
+    /// Bytes of the private data that came from user mode.
     pub DmaBufferUmdPrivateDataSize: u32,
     /// Reported back when the buffer is done; never decreases on a node.
     pub SubmissionFenceId: u32,

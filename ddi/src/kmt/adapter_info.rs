@@ -250,7 +250,7 @@ pub struct D3DKMT_GPUVERSION {
 }
 
 impl D3DKMT_GPUVERSION {
-    /// What a driver answered for a physical adapter.
+    /// The versions that a driver returned for the physical adapter with this index.
     pub const fn new(index: u32, version: &DXGK_GPUVERSION) -> Self {
         let (bios, architecture) = (version.BiosVersion, version.GpuArchitecture);
         Self { PhysicalAdapterIndex: index, BiosVersion: bios, GpuArchitecture: architecture }
@@ -327,7 +327,7 @@ pub struct D3DDDI_QUERYREGISTRY_INFO {
     pub ValueType: u32,
     /// In.
     pub PhysicalAdapterIndex: u32,
-    /// Bytes of the value, whether or not there was room.
+    /// Bytes of the value, whether or not it fitted.
     pub OutputValueSize: u32,
     pub Status: D3DDDI_QUERYREGISTRY_STATUS,
     pub u: D3DDDI_QUERYREGISTRY_INFO_Union,

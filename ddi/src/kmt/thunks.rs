@@ -288,7 +288,7 @@ macro_rules! for_each_thunk {
     };
 }
 
-/// What stands in a table for a thunk that the system lacks.
+/// The function that a table calls in place of a thunk that the operating system lacks.
 pub trait Absent {
     /// Called in place of the thunk `name`; gives the status that the caller gets.
     fn called(name: &'static str) -> NTSTATUS;

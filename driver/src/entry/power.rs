@@ -106,8 +106,8 @@ pub(crate) unsafe extern "win64" fn format_history_buffer(
         let out = NonNull::new(args.pFormattedBuffer.cast::<u8>()).ok_or(refused(Reason::NullPointer))?;
         let header = size_of::<DXGK_HISTORY_BUFFER_HEADER>();
         let available = (args.HistoryBufferSize as usize).saturating_sub(header) / TICK;
-        let room = args.FormattedBufferSize as usize / TICK;
-        let count = (args.NumTimestamps as usize).min(available).min(room);
+        let capacity = args.FormattedBufferSize as usize / TICK;
+        let count = (args.NumTimestamps as usize).min(available).min(capacity);
         // SAFETY: the buffer has HistoryBufferSize bytes, which is more than its header if `count` is not 0.
         let source = unsafe { buffer.cast::<u8>().add(if count == 0 { 0 } else { header }) };
         // SAFETY: `count` values lie inside both buffers, which do not overlap.

@@ -61,7 +61,7 @@ fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Add
         // The same fence, opened here on another device.
         Err(CommandError::Refused(CommandStatus::BadState)) => {}
         Err(error) if is_stopped(error) => return Ok(()),
-        Err(CommandError::Refused(CommandStatus::NoRoom)) => return Err(refused(Reason::SchedulerFull)),
+        Err(CommandError::Refused(CommandStatus::TableFull)) => return Err(refused(Reason::SchedulerFull)),
         Err(_) => return Err(refused(Reason::CommandRefused)),
     }
     open.mapped.0.store(bits, Ordering::Relaxed);

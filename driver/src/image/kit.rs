@@ -1,4 +1,4 @@
-//! What the image takes from an installed Windows Driver Kit and from windows-drivers-rs.
+//! The libraries, the allocator and the panic handler that the driver image takes from an installed Windows Driver Kit and from windows-drivers-rs.
 
 use core::ffi::CStr;
 

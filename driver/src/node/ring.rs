@@ -58,24 +58,13 @@ impl Ring {
         QueueDescriptor {
             ring: self.location.with_address(self.location.address() + CONTROL_SIZE).into_bits(),
             control: self.location.into_bits(),
-            root: 0,
-            progress_current: 0,
-            progress_monitored: 0,
             ring_entries: RING_ENTRIES,
             flags: QueueFlags::new().with_privileged(true).with_physical_ring(true).into_bits(),
             node,
             rank: Priority::normal().rank.into_bits(),
-            quantum: 0,
-            wait_log: 0,
-            signal_log: 0,
-            wait_log_entries: 0,
-            signal_log_entries: 0,
-            process: 0,
-            grace_same: 0,
-            grace_lower: 0,
-            context: 0,
             save_area: self.save_area.map_or(0, |area| area.location.into_bits()),
             save_size: self.save_area.map_or(0, |area| area.size),
+            ..QueueDescriptor::ZERO
         }
     }
 

@@ -7,7 +7,7 @@ use wddm_ddi::kmt::terminated;
 use super::Status;
 use crate::{Error, Thunks};
 
-/// Why a function of this module fails.
+/// The reason why a function of the C API fails: a status of its own, or an error of this crate.
 pub(crate) enum Fault {
     Status(Status),
     Error(Error),

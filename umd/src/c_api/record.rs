@@ -282,20 +282,20 @@ pub unsafe extern "C" fn campanile_queue_model(queue: QueueHandle, model: *mut i
     })())
 }
 
-/// Counts the bytes of a text and writes as many as have room behind `place`.
+/// Counts the bytes of a text and writes as many as fit behind `place`.
 struct Text {
     place: *mut u8,
-    room: usize,
+    capacity: usize,
     length: usize,
 }
 
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let fits = text.len().min(self.room);
-        // SAFETY: `room` bytes from `place` are the caller's to be written, and the text is nobody else's.
+        let fits = text.len().min(self.capacity);
+        // SAFETY: `capacity` bytes from `place` are the caller's to be written, and the text is nobody else's.
         unsafe { self.place.copy_from_nonoverlapping(text.as_ptr(), fits) };
         self.place = self.place.wrapping_add(fits);
-        self.room -= fits;
+        self.capacity -= fits;
         self.length += text.len();
         Ok(())
     }
@@ -320,9 +320,9 @@ pub unsafe extern "C" fn campanile_queue_model_reason(
             return Err(Status::BadPointer.into());
         }
         let reason = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.model_reason()))?;
-        let room = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(1);
-        let mut written = Text { place: text.cast(), room, length: 0 };
-        // Nothing here fails to be written: what has no room is counted.
+        let capacity = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(1);
+        let mut written = Text { place: text.cast(), capacity, length: 0 };
+        // Nothing here fails to be written: what does not fit is counted.
         let _ = write!(written, "{reason}");
         if size != 0 {
             // SAFETY: one byte of the caller's was kept for it.

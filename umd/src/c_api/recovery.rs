@@ -3,7 +3,7 @@
 use super::{CQueue, DeviceHandle, Out, QueueHandle, finish, handles, model_of};
 use crate::{Device, LossReason, c_api::handles::Object};
 
-/// Why a device was lost.
+/// The reason why a device was lost.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use super::{DeviceHandle, Fault, FenceHandle, Out, Status, finish, handles, make_fence};
 use crate::{Access, Device, Fence, c_api::handles::Object, share};
 
-/// What an opening of a shared fence may do with it.
+/// Access that an opening of a shared fence has.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceAccess {

@@ -20,7 +20,7 @@ fn model_of(queue: QueueHandle) -> i32 {
     model
 }
 
-/// The reason with room for `size` bytes, and the bytes that the whole text needs.
+/// The reason with space for `size` bytes, and the bytes that the whole text needs.
 fn reason_of(queue: QueueHandle, size: usize) -> (String, u64) {
     let (mut text, mut needed) = (vec![0x7f_i8; size + 1], 0);
     // SAFETY: `size` bytes of the text, and a variable.

@@ -40,7 +40,7 @@ impl Fake {
         }
     }
 
-    /// Runs the next entry of a ring; false if there is none or a WAIT holds it.
+    /// Runs the next entry of a ring; false if there is none or a WAIT blocks it.
     fn run_entry(&mut self, handle: u32) -> bool {
         let (queue, ring, control, read, at, last_queued) = {
             let doorbell = self.doorbell_mut(handle);
@@ -77,7 +77,7 @@ impl Fake {
         true
     }
 
-    /// Runs a command buffer from offset `at`; its progress value, or the offset of the WAIT that holds it.
+    /// Runs a command buffer from offset `at`; its progress value, or the offset of the WAIT that blocks it.
     pub(crate) fn run_commands(&mut self, queue: u32, commands: u64, size: u32, mut at: u32) -> Result<u64, u32> {
         let mut progress = None;
         while at < size {
@@ -102,7 +102,7 @@ impl Fake {
             let bytes = self.bytes(commands + u64::from(at), (size - at).min(64) as usize);
             let packet = Packet::decode(&bytes).expect("a good packet");
             assert!(!matches!(packet, Packet::Progress(_)), "a context of packets has no progress fence of its own");
-            assert!(self.run_packet(0, &packet), "a wait that holds");
+            assert!(self.run_packet(0, &packet), "a wait that blocks");
             at += packet.size() as u32;
         }
     }

@@ -5,7 +5,7 @@ use wddm_ddi::Zeroed;
 
 use super::*;
 
-/// What a queue or context that the kernel schedules does next.
+/// A submission of a queue or context that the kernel schedules.
 pub(crate) enum Item {
     /// A command buffer of a hardware queue, with its progress value.
     Buffer(u64, u32, u64),

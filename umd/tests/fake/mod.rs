@@ -188,7 +188,7 @@ pub(crate) struct Fake {
     pub(crate) fail: Option<(usize, NTSTATUS)>,
     /// Fail every call of this thunk.
     pub(crate) fail_names: Vec<(&'static str, NTSTATUS)>,
-    /// What the kernel-mode driver answers as the number of a queue with a doorbell.
+    /// Number of a queue with a doorbell that the kernel-mode driver returns in its private data.
     pub(crate) queue_number: Option<u32>,
     /// Nodes that contexts were made on, in order.
     pub(crate) nodes: Vec<u32>,
@@ -214,7 +214,7 @@ pub(crate) struct Fake {
     /// Called at every thunk, before it does anything.
     pub(crate) hook: Option<Hook>,
     armed: Vec<Armed>,
-    /// What was handed over for queues and contexts and is not done.
+    /// Submissions of queues and contexts that are not done.
     kernel_queues: BTreeMap<u32, VecDeque<kernel_queue::Item>>,
     next: u32,
     /// GPU address of the next mapping.

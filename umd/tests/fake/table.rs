@@ -484,7 +484,7 @@ fn enum_adapters(fake: &mut Fake, args: &mut D3DKMT_ENUMADAPTERS3) -> NTSTATUS {
         let mut info = D3DKMT_ADAPTERINFO::zeroed();
         info.hAdapter = fake.insert(Object::Adapter);
         info.AdapterLuid = luid;
-        // SAFETY: the caller has room for two.
+        // SAFETY: the caller has space for two.
         let slot = unsafe { args.pAdapters.add(index) };
         // SAFETY: as above.
         unsafe { slot.write(info) };
