@@ -39,7 +39,7 @@ mod os {
         /// Not set.
         ///
         /// # Errors
-        /// The system has no room for it.
+        /// The system has no resources for it.
         pub fn new() -> Result<Self, Failure> {
             // SAFETY: eventfd takes plain numbers.
             let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -61,7 +61,7 @@ mod os {
         /// The system refuses the look.
         pub fn times_set(&self) -> Result<u64, Failure> {
             let mut count = 0u64;
-            // SAFETY: there is room for the eight bytes that are read.
+            // SAFETY: there is space for the eight bytes that are read.
             let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
             if read == 8 {
                 return Ok(count);
@@ -95,7 +95,7 @@ mod os {
         /// Not set.
         ///
         /// # Errors
-        /// The system has no room for it.
+        /// The system has no resources for it.
         pub fn new() -> Result<Self, Failure> {
             // SAFETY: no attributes and no name.
             let handle = unsafe { CreateEventW(std::ptr::null(), 0, 0, std::ptr::null()) };

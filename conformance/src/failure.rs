@@ -4,7 +4,7 @@ use std::fmt;
 
 use wddm_ddi::types::NTSTATUS;
 
-/// Why a case did not pass.
+/// The reason why a case failed or was skipped.
 #[derive(Debug)]
 pub enum Failure {
     /// The requirement is not met.

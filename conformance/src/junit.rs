@@ -13,13 +13,13 @@ use crate::status::Status;
 pub struct Outcome<'a> {
     /// Name of the group of outcomes, such as an area.
     pub suite: &'a str,
-    /// Its name in that.
+    /// Name of the outcome, unique in its group.
     pub name: &'a str,
     /// Passed, failed or skipped.
     pub status: Status,
     /// Milliseconds.
     pub ms: u64,
-    /// Why it did not pass.
+    /// The reason why it failed or was skipped; `None` for a case that passed.
     pub reason: Option<&'a str>,
 }
 

@@ -195,12 +195,11 @@ impl Word {
             .ok_or_else(|| Failure::new(format!("{what} is at {address:?}, an aligned address expected")))
     }
 
-    /// Its address.
     pub fn address(self) -> *mut u64 {
         self.0.as_ptr().cast()
     }
 
-    /// Its value.
+    /// Reads the word with acquire order.
     pub fn load(self) -> u64 {
         // SAFETY: the word is mapped while its object lives, see the type.
         let word = unsafe { self.0.as_ref() };
@@ -247,7 +246,7 @@ impl Word {
 
 #[cfg(windows)]
 mod protection {
-    //! What memory of this process may be done to.
+    //! Access rights of pages of this process, asked of Windows by VirtualQuery.
 
     use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! The conformance cases: each holds the stack against one requirement of a published page.
+//! The conformance cases: each checks the stack against one requirement of a published page.
 //!
 //! One [`registry`] has them all, and one macro declares them, area by area. Those in [`cases`] need nothing but the thunks: they speak through the
 //! tables that [`provide`] was given, whoever fills them, and so run on Windows, in `hlk.exe`, as they run on the simulated

@@ -1,4 +1,4 @@
-//! What cases assume of an adapter that not every adapter has.
+//! Properties that a case needs of an adapter, and that an adapter may lack.
 
 use std::fmt;
 

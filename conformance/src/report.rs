@@ -83,7 +83,7 @@ pub struct CaseReport {
     pub replay: Option<String>,
 }
 
-/// One case's outcome as a line of JSON, for who follows a run.
+/// One case's outcome as a line of JSON, for programs that follow a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseLine {
     /// Name.
@@ -119,7 +119,7 @@ impl CaseLine {
     }
 }
 
-/// Why a case fails on a system that made something good: who relies on the driver would have waited in vain.
+/// Why a case fails on a system that made something good: a waiter that relies on the driver would have waited in vain.
 pub fn made_good<'r>(rescues: impl IntoIterator<Item = (&'r str, u64)>) -> Option<String> {
     let rescues = rescues.into_iter().map(|(rescue, count)| format!("{rescue} {count} times"));
     let rescues: Vec<String> = rescues.collect();

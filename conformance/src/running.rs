@@ -1,4 +1,4 @@
-//! What a running case over the thunks alone works with.
+//! The adapter and the process of a running case that calls thunks only.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How a case ended.
+//! Outcome of a case: passed, failed or skipped.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use crate::Failure;
 /// How long something that must happen may take, on a machine busy with other things.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How long what must happen may still take once the machine has stopped with a bug check.
+/// Time limit of a wait once the machine has stopped with a bug check, after which most of what is waited for cannot happen.
 const LIMIT_AFTER_STOP: Duration = Duration::from_secs(1);
 
 thread_local! {

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 
 /// Features that both the operating system and the driver agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl AdapterCaps {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for one that the adapter has not.
-    pub(crate) fn named_node(&self, ordinal: u32, affinity: u32) -> Result<(u32, u32), NTSTATUS> {
+    pub(crate) fn named_node(&self, ordinal: u32, affinity: u32) -> Result<(u32, u32), Failure> {
         let engine = self.engine_of_affinity(affinity).ok_or_else(|| {
             let why = format!(
                 "EngineAffinity {affinity:#x} is not the bit of one of the adapter's {} engine(s)",

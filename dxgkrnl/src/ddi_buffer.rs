@@ -168,7 +168,7 @@ impl<T: Copy> DdiArray<T> {
         const { assert!(align_of::<T>() <= 8) };
         let mut buffer = DdiBuffer::patterned(size_of_val(elements.as_slice()));
         let first = buffer.start().cast::<T>();
-        // SAFETY: the buffer has room for all of them, and is none of them.
+        // SAFETY: the buffer has space for all of them, and is none of them.
         unsafe { first.copy_from_nonoverlapping(elements.as_ptr(), elements.len()) };
         Self { buffer, elements }
     }

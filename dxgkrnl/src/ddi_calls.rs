@@ -1,4 +1,4 @@
-//! How often each DDI was called on a machine, so that who reads about a run can tell what it did.
+//! How often each DDI was called on a machine, so that readers about a run can tell what it did.
 
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering};

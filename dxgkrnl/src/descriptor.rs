@@ -48,7 +48,7 @@ pub(crate) fn id_of(descriptor: &OwnedFd) -> Result<DescriptorId, NTSTATUS> {
     let mut id: DescriptorId = 0;
     let mut len = size_of::<DescriptorId>() as libc::socklen_t;
     let number = descriptor.as_raw_fd();
-    // SAFETY: there is room for the `len` bytes of the answer.
+    // SAFETY: there is space for the `len` bytes of the answer.
     let known =
         unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_COOKIE, (&raw mut id).cast(), &raw mut len) };
     if known == 0 { Ok(id) } else { Err(STATUS_OBJECT_TYPE_MISMATCH) }
@@ -74,7 +74,7 @@ mod tests {
         assert!(!is_readable(&others));
         end.make_ready();
         let mut byte = [0u8];
-        // SAFETY: there is room for the byte that is read.
+        // SAFETY: there is space for the byte that is read.
         let read = unsafe { libc::read(copy.as_raw_fd(), byte.as_mut_ptr().cast(), 1) };
         assert_eq!(read, 0);
         assert!(is_readable(&others) && is_readable(&copy));

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::refusal::{Failure, refused};
 use nt::lock::{Condvar, Innermost, Mutex, lock};
 use wddm_ddi::status::*;
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
-/// How often somebody who waits looks whether the machine has stopped or the process ends; nothing else depends on it.
+/// Interval at which a waiting thread looks whether the machine has stopped or the process ends; nothing else depends on it.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// State that a keyed mutex hands to its next owner.
@@ -81,8 +82,9 @@ impl OpenKeyedMutex {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER unless it was created for that.
-    pub(crate) fn shareable(&self) -> Result<Arc<KeyedMutex>, NTSTATUS> {
-        if self.mutex.nt_sharing { Ok(Arc::clone(&self.mutex)) } else { Err(STATUS_INVALID_PARAMETER) }
+    pub(crate) fn shareable(&self) -> Result<Arc<KeyedMutex>, Failure> {
+        let why = || refused(STATUS_INVALID_PARAMETER, "the keyed mutex was created without NtSecuritySharing");
+        if self.mutex.nt_sharing { Ok(Arc::clone(&self.mutex)) } else { Err(why()) }
     }
 
     /// Becomes the owner: waits until the mutex was released with `key`, at most until `deadline`. `gives_up` says why nobody should wait
@@ -96,18 +98,18 @@ impl OpenKeyedMutex {
         key: u64,
         deadline: Option<Instant>,
         gives_up: impl Fn() -> Option<NTSTATUS>,
-    ) -> Result<(NTSTATUS, Kept), NTSTATUS> {
+    ) -> Result<(NTSTATUS, Kept), Failure> {
         if lock(&self.mutex.state).owner == Some(self.id) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "hKeyedMutex has acquired the mutex already"));
         }
         loop {
             // Asked without the lock: whoever answers has locks of its own.
             if let Some(status) = gives_up() {
-                return Err(status);
+                return Err(status.into());
             }
             let mut state = lock(&self.mutex.state);
             if *lock(&self.closed) {
-                return Err(STATUS_INVALID_HANDLE);
+                return Err(refused(STATUS_INVALID_HANDLE, "hKeyedMutex was destroyed meanwhile"));
             }
             if state.abandoned {
                 return Ok((STATUS_ABANDONED, state.kept.clone()));
@@ -128,10 +130,10 @@ impl OpenKeyedMutex {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for whoever is not the owner; nothing is changed.
-    pub(crate) fn release(&self, key: u64, fence: u64, data: Option<Vec<u8>>) -> Result<(), NTSTATUS> {
+    pub(crate) fn release(&self, key: u64, fence: u64, data: Option<Vec<u8>>) -> Result<(), Failure> {
         let mut state = lock(&self.mutex.state);
         if state.owner != Some(self.id) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "hKeyedMutex has not acquired the mutex"));
         }
         (state.owner, state.key, state.kept.fence) = (None, key, fence);
         if let Some(data) = data {
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     fn at_once(open: &OpenKeyedMutex, key: u64) -> NTSTATUS {
-        open.acquire(key, Some(Instant::now()), || None).map_or_else(|status| status, |(status, _)| status)
+        open.acquire(key, Some(Instant::now()), || None).map_or_else(|failure| failure.status(), |(status, _)| status)
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
         assert_eq!(at_once(&one, 5), STATUS_SUCCESS);
         assert_eq!(at_once(&one, 5), STATUS_INVALID_PARAMETER, "the owner again");
         assert_eq!(at_once(&other, 5), STATUS_TIMEOUT);
-        assert_eq!(other.release(7, 1, None), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(other.release(7, 1, None), Err(STATUS_INVALID_PARAMETER.into()));
         assert_eq!(one.release(7, 9, Some(vec![2, 3])), Ok(()));
         let taken = other.acquire(7, None, || None);
         assert_eq!(taken, Ok((STATUS_SUCCESS, Kept { fence: 9, data: vec![2, 3] })));

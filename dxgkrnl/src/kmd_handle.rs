@@ -1,7 +1,7 @@
 //! Handles of drivers and of the system as they cross the interface.
 
-use nt::verifier::Verifier;
-use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR};
+use crate::refusal::{Failure, refused};
+use wddm_ddi::status::STATUS_DRIVER_INTERNAL_ERROR;
 use wddm_ddi::types::HANDLE;
 
 /// A handle of the other side: kept and passed back, never followed.
@@ -27,22 +27,16 @@ impl KmdHandle {
     /// alone would get the system's own handle passed as its pointer later.
     ///
     /// # Errors
-    /// STATUS_DRIVER_INTERNAL_ERROR for NULL and for `given`; the log of the machine says so.
-    pub(crate) fn answered(
-        self,
-        given: HANDLE,
-        ddi: &str,
-        (structure, member): (&str, &str),
-        verifier: &Verifier,
-    ) -> Result<Self, NTSTATUS> {
+    /// STATUS_DRIVER_INTERNAL_ERROR for NULL and for `given`.
+    pub(crate) fn answered(self, given: HANDLE, ddi: &str, (structure, member): (&str, &str)) -> Result<Self, Failure> {
         if !self.is_null() && self.raw() != given {
             return Ok(self);
         }
-        verifier.log(format!(
+        let why = format!(
             "{ddi} broke a rule in {member}: it answered STATUS_SUCCESS and {:#x}, and expected is a handle of the driver's own, neither NULL \
              nor the one that it was given [d3dkmddi: {structure}]",
             self.0
-        ));
-        Err(STATUS_DRIVER_INTERNAL_ERROR)
+        );
+        Err(refused(STATUS_DRIVER_INTERNAL_ERROR, why))
     }
 }

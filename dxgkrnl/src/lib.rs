@@ -4,7 +4,7 @@
 //! functions plugged into it; [`thunks`] is what user mode calls.
 //!
 //! Layers, each of which uses only those after it: the thunks; `process`; `machine`, which is plug and play; `callbacks`, what a miniport calls; `adapter`; `tdr`, which
-//! recovers from timeouts; `vidsch`, the scheduler; `vidmm`, the memory manager; `fence`, the values of fences and who waits for them; `port`, the way to
+//! recovers from timeouts; `vidsch`, the scheduler; `vidmm`, the memory manager; `fence`, the values of fences and their waiters; `port`, the way to
 //! one driver; `interrupt`; `miniport`, its table of functions. A layer meets one above it as a trait that plug and play hands it: the memory manager the
 //! scheduler as `Scheduler`, the scheduler recovery as `Recovery`. `xtask/layers.toml` has the whole order, and locks have theirs in `rank`.
 //!
@@ -76,6 +76,7 @@ pub use nt::etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, Trac
 pub use nt::image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
 pub use nt::loader::DriverImage;
 pub use nt::pci::PciError;
+pub use nt::ram::Ram;
 pub use nt::watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};
 pub use port::PowerComponentState;
 pub use process::{Attached, Process, Suspensions};

@@ -12,7 +12,7 @@ use nt::lock::{Innermost, Mutex, lock};
 
 use crate::kmd_handle::KmdHandle;
 
-/// How long a call that is watched is held up, so that one which must not overlap it has the time to.
+/// How long a call that is watched is delayed, so that one which must not overlap it has the time to.
 const WINDOW: Duration = Duration::from_micros(100);
 /// Of these one call at a time is made about an object. [docs/threading.md: rule 7]
 const ALONE: [&str; 1] = ["DxgkDdiCreateDoorbell"];

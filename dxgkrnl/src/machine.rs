@@ -233,7 +233,8 @@ impl Machine {
     /// # Errors
     /// Physical memory cannot be reserved, or a thread not started.
     pub fn new(config: MachineConfig) -> Result<Self, Error> {
-        let ram = Ram::new(config.ram).map_err(Error::Memory)?;
+        let ram = if config.isolated_memory { Ram::new(config.ram) } else { Ram::in_one_file(config.ram) };
+        let ram = ram.map_err(Error::Memory)?;
         if config.special_pool != SpecialPool::Off {
             nt::lent::guard();
         }

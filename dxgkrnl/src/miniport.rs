@@ -4,22 +4,21 @@
 //! and has the verifier look at the level the driver returned at.
 
 use core::ffi::c_void;
-use core::fmt;
 use core::mem::offset_of;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
-use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED, STATUS_PENDING};
+use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_PENDING};
 use wddm_ddi::types::*;
 
 use crate::ddi_buffer::Lent;
 use crate::ddi_calls::{Ddi, DdiCalls};
 use crate::kmd_handle::KmdHandle;
 use crate::lifetimes::Lifetimes;
+use crate::refusal::DriverAnswer;
 use crate::registration::Registered;
 use crate::trace::{Events, TraceKind};
 use nt::bugcheck::Bugcheck;
@@ -27,101 +26,56 @@ use nt::driver::Driver;
 use nt::driver_call;
 use nt::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 
-/// Why a call into a driver did not succeed, for the log of whoever needed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    ddi: &'static str,
-    /// `None` if the slot of the DDI is NULL.
-    answer: Option<NTSTATUS>,
-}
-
-impl Refusal {
-    /// The DDI.
-    pub(crate) fn ddi(&self) -> &'static str {
-        self.ddi
-    }
-
-    /// True for a question that a driver may leave open.
-    pub(crate) fn is_of_question(&self) -> bool {
-        self.ddi == "DxgkDdiQueryAdapterInfo"
-    }
-
-    /// The status that whoever called the DDI was given.
-    pub(crate) fn status(&self) -> NTSTATUS {
-        self.answer.unwrap_or(STATUS_NOT_SUPPORTED)
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.answer {
-            Some(status) => write!(f, "{} answered {status}", self.ddi),
-            None => write!(f, "{} is NULL in the table of the driver", self.ddi),
-        }
-    }
-}
-
-thread_local! {
-    /// The last DDI that this thread called in vain.
-    static REFUSED: Cell<Option<Refusal>> = const { Cell::new(None) };
-}
-
-/// Takes what a driver has refused the calling thread last.
-pub(crate) fn take_refusal() -> Option<Refusal> {
-    REFUSED.take()
-}
-
-/// Answer of a call that was not made, because the driver has stopped or lacks the DDI.
-pub(crate) trait NotMade {
+/// What the functions of a driver return, and what stands for it where no call is made.
+pub(crate) trait Returned {
+    /// The type that the caller gets: a status comes with the name of the function.
+    type Told;
+    /// The function of this name returned it.
+    fn told(self, name: &'static str) -> Self::Told;
+    /// The driver has stopped.
     fn stopped() -> Self;
-    fn absent() -> Self;
-    /// The status of a call that failed.
-    fn failure(&self) -> Option<NTSTATUS> {
-        None
-    }
+    /// The driver lacks the function of this name.
+    fn absent(name: &'static str) -> Self::Told;
     /// True for a status that says that the call is done later.
     fn is_pending(&self) -> bool {
         false
     }
 }
 
-impl NotMade for NTSTATUS {
+impl Returned for NTSTATUS {
+    type Told = DriverAnswer;
+    fn told(self, name: &'static str) -> DriverAnswer {
+        DriverAnswer::of(name, self)
+    }
     fn stopped() -> Self {
         STATUS_DEVICE_REMOVED
     }
-    fn absent() -> Self {
-        STATUS_NOT_SUPPORTED
-    }
-    fn failure(&self) -> Option<NTSTATUS> {
-        (!self.is_success()).then_some(*self)
+    fn absent(name: &'static str) -> DriverAnswer {
+        DriverAnswer::absent(name)
     }
     fn is_pending(&self) -> bool {
         *self == STATUS_PENDING
     }
 }
 
-impl NotMade for () {
-    fn stopped() -> Self {}
-    fn absent() -> Self {}
+macro_rules! returned_as_they_are {
+    ($($ty:ty),*) => {
+        $(impl Returned for $ty {
+            type Told = Self;
+            fn told(self, _: &'static str) -> Self {
+                self
+            }
+            fn stopped() -> Self {
+                Self::default()
+            }
+            fn absent(_: &'static str) -> Self {
+                Self::default()
+            }
+        })*
+    };
 }
 
-impl NotMade for BOOLEAN {
-    fn stopped() -> Self {
-        0
-    }
-    fn absent() -> Self {
-        0
-    }
-}
-
-impl NotMade for usize {
-    fn stopped() -> Self {
-        0
-    }
-    fn absent() -> Self {
-        0
-    }
-}
+returned_as_they_are!((), BOOLEAN, usize);
 
 /// A registered driver: its table, and what the kernel services keep about it.
 pub(crate) struct Miniport {
@@ -200,17 +154,17 @@ impl Miniport {
         std::mem::take(&mut *lock(&self.trace))
     }
 
-    fn call<R: NotMade>(&self, name: &'static str, level: KIRQL, call: impl FnOnce() -> R) -> R {
+    fn call<R: Returned>(&self, name: &'static str, level: KIRQL, call: impl FnOnce() -> R) -> R::Told {
         let verifier = self.driver.verifier();
         if verifier.is_stopped() {
-            return R::stopped();
+            return R::stopped().told(name);
         }
         if level == PASSIVE_LEVEL && irql::current() > APC_MAX {
             verifier.raise(Bugcheck::fatal(format!(
                 "{name} must be called at PASSIVE_LEVEL, the caller is at {}",
                 irql::current()
             )));
-            return R::stopped();
+            return R::stopped().told(name);
         }
         if self.tracing.load(Ordering::Acquire) {
             let name = match lock(&self.detail).take() {
@@ -228,12 +182,9 @@ impl Miniport {
                 "{name} answered {STATUS_PENDING}, and expected was STATUS_SUCCESS or an error: only DxgkDdiSuspendContext has a report for what is done later \
                  [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]"
             )));
-            return R::stopped();
+            return R::stopped().told(name);
         }
-        if let Some(status) = result.as_ref().and_then(R::failure) {
-            REFUSED.set(Some(Refusal { ddi: name, answer: Some(status) }));
-        }
-        result.unwrap_or_else(R::stopped)
+        result.unwrap_or_else(R::stopped).told(name)
     }
 
     /// DxgkDdiResetDevice on a machine that has stopped: at the highest level, and whatever the driver was in the middle of elsewhere. It
@@ -252,12 +203,12 @@ impl Miniport {
     }
 
     /// Calls a function of an interface that the driver handed out, at PASSIVE_LEVEL.
-    pub(crate) fn call_interface<R: NotMade>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
+    pub(crate) fn call_interface<R: Returned>(&self, name: &'static str, call: impl FnOnce() -> R) -> R::Told {
         self.call(name, PASSIVE_LEVEL, call)
     }
 
     /// Calls a routine that the driver passed to a callback, at device level.
-    pub(crate) fn call_at_device_level<R: NotMade>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
+    pub(crate) fn call_at_device_level<R: Returned>(&self, name: &'static str, call: impl FnOnce() -> R) -> R::Told {
         self.call(name, DEVICE_LEVEL, call)
     }
 }
@@ -275,7 +226,7 @@ const JUDGED_BY_CALLER: [&str; 9] = [
     "DxgkDdiUpdateCurrentValuesFromCpu",
 ];
 
-/// PASSIVE-level DDIs may be called with normal kernel APCs held.
+/// PASSIVE-level DDIs may be called while normal kernel APCs are disabled.
 const APC_MAX: KIRQL = wddm_ddi::nt::APC_LEVEL;
 
 macro_rules! level {
@@ -304,10 +255,9 @@ macro_rules! ddis {
         impl Miniport {
             $(
                 #[allow(dead_code, unused_mut, clippy::too_many_arguments)]
-                pub(crate) fn $method(&self, $(mut $arg: $ty),*) -> $ret {
+                pub(crate) fn $method(&self, $(mut $arg: $ty),*) -> <$ret as Returned>::Told {
                     let Some(entry) = self.table.$slot else {
-                        REFUSED.set(Some(Refusal { ddi: stringify!($slot), answer: None }));
-                        return NotMade::absent();
+                        return <$ret>::absent(stringify!($slot));
                     };
                     $(self.events.note(KmdHandle::new($adapter), || $kind);)?
                     $(let _about = self.lifetimes.begin(stringify!($slot), KmdHandle::new($used), false);)?

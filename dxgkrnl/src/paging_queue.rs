@@ -50,7 +50,7 @@ impl PagingQueue {
     /// A queue of `device` on an engine whose requests are counted by `fence`, a monitored fence with this handle.
     ///
     /// # Errors
-    /// No room in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
+    /// No free range of addresses in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
     pub(crate) fn new(
         device: &Arc<Device>,
         engine: u32,

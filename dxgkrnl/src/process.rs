@@ -30,7 +30,7 @@ use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Quotas;
 use crate::rank;
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
@@ -107,8 +107,16 @@ impl Drop for Attached {
 }
 
 /// No object of this kind has the handle.
-fn unknown(handle: D3DKMT_HANDLE, kind: &str) -> NTSTATUS {
+fn unknown(handle: D3DKMT_HANDLE, kind: &str) -> Failure {
     refused(STATUS_INVALID_HANDLE, format!("{handle:#x} is the handle of no {kind} of the process"))
+}
+
+/// No object of the kind that a thunk destroys has the handle.
+fn not_wanted(handle: D3DKMT_HANDLE) -> Failure {
+    refused(
+        STATUS_INVALID_HANDLE,
+        format!("{handle:#x} is the handle of no object of the process that the thunk is for"),
+    )
 }
 
 macro_rules! getters {
@@ -119,7 +127,7 @@ macro_rules! getters {
                 ///
                 /// # Errors
                 /// STATUS_INVALID_HANDLE for a handle that is stale, unknown or of another kind.
-                pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Arc<$ty>, NTSTATUS> {
+                pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Arc<$ty>, Failure> {
                     match lock(&self.handles).get(handle) {
                         Some(Object::$variant(object)) => Ok(Arc::clone(object)),
                         _ => Err(unknown(handle, $kind)),
@@ -154,7 +162,7 @@ macro_rules! used_getters {
                 /// # Errors
                 /// STATUS_INVALID_HANDLE for a handle that is stale, unknown or of another kind, and while the object is destroyed;
                 /// STATUS_DEVICE_REMOVED for one that ended with its device.
-                pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Used<$ty>, NTSTATUS> {
+                pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Used<$ty>, Failure> {
                     match lock(&self.handles).get(handle) {
                         Some(Object::$variant(object)) => Used::new(object),
                         _ => Err(unknown(handle, $kind)),
@@ -173,7 +181,7 @@ used_getters! {
     get_hw_queue = HwQueue(HwQueue), "hardware queue";
 }
 
-/// An object that is out of the table, to be destroyed by who has this. Its device stays until then.
+/// An object that is out of the table, to be destroyed by the owner of this value. Its device stays until then.
 pub(crate) struct Taken {
     pub(crate) object: Object,
     _device: Option<Used<Device>>,
@@ -253,7 +261,7 @@ impl Process {
     ///
     /// # Errors
     /// What a driver answered; the class is what it was then.
-    pub(crate) fn set_class(&self, class: D3DKMT_SCHEDULINGPRIORITYCLASS) -> Result<(), NTSTATUS> {
+    pub(crate) fn set_class(&self, class: D3DKMT_SCHEDULINGPRIORITYCLASS) -> Result<(), Failure> {
         let _changing = lock(&self.changing_class);
         let before = self.class.set(class);
         let told = self.follow_class();
@@ -265,7 +273,7 @@ impl Process {
         told
     }
 
-    fn follow_class(&self) -> Result<(), NTSTATUS> {
+    fn follow_class(&self) -> Result<(), Failure> {
         let contexts = lock(&self.handles)
             .newest_first(|object, _| matches!(object, Object::HwContext(_) | Object::PacketContext(_)));
         let mut first = Ok(());
@@ -334,36 +342,36 @@ impl Process {
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES when the table is full, STATUS_ACCESS_DENIED when the process has exited; the object was not kept.
-    pub(crate) fn insert(&self, object: Object) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    pub(crate) fn insert(&self, object: Object) -> Result<D3DKMT_HANDLE, Failure> {
         let mut handles = lock(&self.handles);
         self.check_alive()?;
-        handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)
+        handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES.into())
     }
 
     /// Gives an object of `device` a handle; it is destroyed with the device at the latest.
     ///
     /// # Errors
     /// As [`Process::insert`]; STATUS_INVALID_HANDLE if the device is being destroyed.
-    pub(crate) fn insert_on(&self, device: &Device, object: Object) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    pub(crate) fn insert_on(&self, device: &Device, object: Object) -> Result<D3DKMT_HANDLE, Failure> {
         let owner = device.handle();
         let mut handles = lock(&self.handles);
         self.check_alive()?;
         if !matches!(handles.get(owner), Some(Object::Device(open)) if std::ptr::eq(&raw const **open, device)) {
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
-        handles.insert(object, owner).ok_or(STATUS_INSUFFICIENT_RESOURCES)
+        handles.insert(object, owner).ok_or(STATUS_INSUFFICIENT_RESOURCES.into())
     }
 
     /// Called with the handle table locked: what is inserted before [`Process::exit`] looks at the table is ended by it.
-    fn check_alive(&self) -> Result<(), NTSTATUS> {
-        if self.has_exited() { Err(STATUS_ACCESS_DENIED) } else { Ok(()) }
+    fn check_alive(&self) -> Result<(), Failure> {
+        if self.has_exited() { Err(STATUS_ACCESS_DENIED.into()) } else { Ok(()) }
     }
 
     /// Takes an object out of the table; its handle is stale from now on.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for a handle that is stale or unknown.
-    pub(crate) fn remove(&self, handle: D3DKMT_HANDLE) -> Result<Object, NTSTATUS> {
+    pub(crate) fn remove(&self, handle: D3DKMT_HANDLE) -> Result<Object, Failure> {
         self.remove_if(handle, |_| true)
     }
 
@@ -375,11 +383,11 @@ impl Process {
         &self,
         handle: D3DKMT_HANDLE,
         wanted: impl FnOnce(&Object) -> bool,
-    ) -> Result<Object, NTSTATUS> {
+    ) -> Result<Object, Failure> {
         let mut handles = lock(&self.handles);
         match handles.get(handle) {
-            Some(object) if wanted(object) => handles.remove(handle).ok_or(STATUS_INVALID_HANDLE),
-            _ => Err(STATUS_INVALID_HANDLE),
+            Some(object) if wanted(object) => handles.remove(handle).ok_or_else(|| not_wanted(handle)),
+            _ => Err(not_wanted(handle)),
         }
     }
 
@@ -387,10 +395,10 @@ impl Process {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if a handle is stale or unknown.
-    pub(crate) fn remove_all(&self, objects: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+    pub(crate) fn remove_all(&self, objects: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
         let mut handles = lock(&self.handles);
         if objects.iter().any(|handle| handles.get(*handle).is_none()) {
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
         let taken: Vec<_> = objects.iter().filter_map(|handle| handles.remove(*handle)).collect();
         drop(handles);
@@ -406,21 +414,21 @@ impl Process {
         &self,
         handle: D3DKMT_HANDLE,
         wanted: impl FnOnce(&Object) -> bool,
-    ) -> Result<Taken, NTSTATUS> {
+    ) -> Result<Taken, Failure> {
         let mut handles = lock(&self.handles);
-        let device = match handles.owner(handle).ok_or(STATUS_INVALID_HANDLE)? {
+        let device = match handles.owner(handle).ok_or_else(|| not_wanted(handle))? {
             0 => None,
             owner => match handles.get(owner) {
                 Some(Object::Device(device)) => Some(Used::new(device)?),
-                _ => return Err(STATUS_INVALID_HANDLE),
+                _ => return Err(STATUS_INVALID_HANDLE.into()),
             },
         };
         match handles.get(handle) {
             Some(object) if wanted(object) => {
-                let object = handles.remove(handle).ok_or(STATUS_INVALID_HANDLE)?;
+                let object = handles.remove(handle).ok_or_else(|| not_wanted(handle))?;
                 Ok(Taken { object, _device: device })
             }
-            _ => Err(STATUS_INVALID_HANDLE),
+            _ => Err(not_wanted(handle)),
         }
     }
 
@@ -443,14 +451,14 @@ impl Process {
     ///
     /// # Errors
     /// What the driver answered, or no memory for the page tables; STATUS_DEVICE_REMOVED for an adapter that stopped.
-    pub(crate) fn on_adapter(&self, adapter: &Arc<Adapter>) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
+    pub(crate) fn on_adapter(&self, adapter: &Arc<Adapter>) -> Result<Arc<ProcessAdapter>, Failure> {
         let mut adapters = lock(&self.adapters);
         self.check_alive()?;
         if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())) {
             return Ok(Arc::clone(known));
         }
         if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
+            return Err(STATUS_DEVICE_REMOVED.into());
         }
         let (kmd_process, space) = adapter.vidmm().create_process(self.id, &self.name)?;
         let new = Arc::new(ProcessAdapter {
@@ -461,6 +469,7 @@ impl Process {
             name: self.name.clone(),
             class: Arc::clone(&self.class),
             kept: Arc::new(Kept::new(Arc::clone(&self.user))),
+            files: self.quotas.files.clone(),
             lingering: Arc::default(),
         });
         adapter.vidsch().note_process(&new);
@@ -511,6 +520,7 @@ impl Process {
         let _powered = self.machine.gate().enter(&self.machine);
         let adapters = std::mem::take(&mut *lock(&self.adapters));
         for known in adapters.into_iter().rev() {
+            known.adapter.vidmm().wait_until_asked_nothing(Some(&known.kept));
             known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
         }
         if let Some(machine) = self.whole_machine() {

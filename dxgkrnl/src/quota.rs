@@ -27,6 +27,12 @@ pub(crate) type DataQuota = Quota<{ 64 << 20 }>;
 /// Some of these.
 pub(crate) type DataPlace = Place<{ 64 << 20 }>;
 
+/// Fences and allocations that were made to be shared: whoever sees the memory of one sees a file with nothing else in it, and so each takes a descriptor.
+pub(crate) type FileQuota = Quota<1024>;
+
+/// Some of these.
+pub(crate) type FilePlace = Place<1024>;
+
 /// Some of what a process may have, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>, usize);
@@ -37,6 +43,21 @@ pub(crate) struct Quotas {
     pub(crate) events: EventQuota,
     pub(crate) functions: FunctionQuota,
     pub(crate) shared_data: DataQuota,
+    pub(crate) files: FileQuota,
+}
+
+impl Quotas {
+    /// Takes what some allocations need that are to be shared, with so many bytes of private data.
+    ///
+    /// # Errors
+    /// As [`Quota::take_many`]; nothing is taken then.
+    pub(crate) fn take_for_sharing(
+        &self,
+        bytes: usize,
+        allocations: usize,
+    ) -> Result<(DataPlace, FilePlace), NTSTATUS> {
+        Ok((self.shared_data.take_many(bytes)?, self.files.take_many(allocations)?))
+    }
 }
 
 impl<const LIMIT: usize> Quota<LIMIT> {

@@ -1,21 +1,127 @@
-//! Why a request is refused, for the log of the thunk that answers it.
+//! Why a request fails. What refuses it answers with a [`Failure`], which its callers hand on up to the thunk, whose log has it.
 
-use std::cell::Cell;
+use core::fmt;
 
-use wddm_ddi::types::NTSTATUS;
+use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 
-thread_local! {
-    /// The last refusal of a request of this thread: its status, and field and rule in words.
-    static LAST: Cell<Option<(NTSTATUS, String)>> = const { Cell::new(None) };
+/// What a function of a driver answered, with the function's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct DriverAnswer {
+    ddi: &'static str,
+    /// `None` if the slot of the DDI is NULL.
+    status: Option<NTSTATUS>,
 }
 
-/// Notes for which field and rule a request of the calling thread is refused; the status is to be returned.
-pub(crate) fn refused(status: NTSTATUS, why: impl Into<String>) -> NTSTATUS {
-    LAST.set(Some((status, why.into())));
-    status
+impl DriverAnswer {
+    /// The function was called.
+    pub(crate) fn of(ddi: &'static str, status: NTSTATUS) -> Self {
+        Self { ddi, status: Some(status) }
+    }
+
+    /// The driver lacks the function.
+    pub(crate) fn absent(ddi: &'static str) -> Self {
+        Self { ddi, status: None }
+    }
+
+    /// The function.
+    pub(crate) fn ddi(self) -> &'static str {
+        self.ddi
+    }
+
+    /// The status that whoever called the function is given.
+    pub(crate) fn status(self) -> NTSTATUS {
+        self.status.unwrap_or(STATUS_NOT_SUPPORTED)
+    }
+
+    pub(crate) fn is_success(self) -> bool {
+        self.status().is_success()
+    }
+
+    /// The text of the bug check for a function that may not fail.
+    pub(crate) fn may_not_fail(self) -> String {
+        format!("{} may not fail, it answered {}", self.ddi, self.status())
+    }
+
+    /// # Errors
+    /// The answer, if it is an error.
+    pub(crate) fn ok(self) -> Result<(), Failure> {
+        if self.is_success() { Ok(()) } else { Err(self.into()) }
+    }
 }
 
-/// Takes the last refusal of the calling thread.
-pub(crate) fn take_reason() -> Option<(NTSTATUS, String)> {
-    LAST.take()
+impl fmt::Display for DriverAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "{} answered {status}", self.ddi),
+            None => write!(f, "{} is NULL in the table of the driver", self.ddi),
+        }
+    }
+}
+
+/// A request fails: the status that the program is given, and what the log says of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    status: NTSTATUS,
+    why: Why,
+}
+
+#[derive(Clone, Debug)]
+enum Why {
+    /// The status says it all.
+    Status,
+    /// A driver answered so.
+    Driver(DriverAnswer),
+    /// Field and rule in words.
+    Rule(Box<str>),
+}
+
+impl Failure {
+    /// The status of the thunk.
+    pub(crate) fn status(&self) -> NTSTATUS {
+        self.status
+    }
+
+    /// The answer of a driver that it comes from.
+    pub(crate) fn answer(&self) -> Option<DriverAnswer> {
+        match self.why {
+            Why::Driver(answer) => Some(answer),
+            Why::Status | Why::Rule(_) => None,
+        }
+    }
+
+    /// The reason that the log gives besides the status; `None` if the status says it all.
+    pub(crate) fn why(&self) -> Option<String> {
+        match &self.why {
+            Why::Status => None,
+            Why::Driver(answer) => Some(answer.to_string()),
+            Why::Rule(rule) => Some(rule.to_string()),
+        }
+    }
+}
+
+/// Failures are the same if a program sees no difference: by their status.
+impl PartialEq for Failure {
+    fn eq(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+}
+
+impl Eq for Failure {}
+
+impl From<NTSTATUS> for Failure {
+    fn from(status: NTSTATUS) -> Self {
+        Self { status, why: Why::Status }
+    }
+}
+
+impl From<DriverAnswer> for Failure {
+    fn from(answer: DriverAnswer) -> Self {
+        Self { status: answer.status(), why: Why::Driver(answer) }
+    }
+}
+
+/// A request fails with this status for a field and a rule.
+pub(crate) fn refused(status: NTSTATUS, why: impl Into<String>) -> Failure {
+    Failure { status, why: Why::Rule(why.into().into_boxed_str()) }
 }

@@ -39,11 +39,14 @@ pub enum Rescue {
     /// A packet was the oldest on its node for TdrDelay and was taken off unfinished, by a driver whose PreemptionCaps do not tell whether it was long or lost; it was handed
     /// over again.
     RepeatedPacket,
+    /// DxgkDdiSuspendContext answered STATUS_SUCCESS, that the context was suspended already, though its suspension had not been asked for since it was created or resumed;
+    /// it counted as off its engine. [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]
+    EarlySuspension,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -56,6 +59,7 @@ impl Rescue {
         Self::FruitlessReset,
         Self::DisownedInterrupt,
         Self::RepeatedPacket,
+        Self::EarlySuspension,
     ];
 
     /// The name in reports.
@@ -73,6 +77,7 @@ impl Rescue {
             Self::FruitlessReset => "fruitless-reset",
             Self::DisownedInterrupt => "disowned-interrupt",
             Self::RepeatedPacket => "repeated-packet",
+            Self::EarlySuspension => "early-suspension",
         }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! The pages do not let a DDI be called on an object that the driver was told the end of; the table in docs/threading.md says which calls the
 //! rule excludes. Whoever is about to call a DDI on an object uses it by a [`Used`]; whoever destroys it closes its [`Rundown`], which refuses
-//! new users, lets go of those who wait for something that will not come any more, and waits until nobody is inside before the driver is told.
+//! new users, releases the threads that wait for something that will not come any more, and waits until no thread is inside before the driver is told.
 //!
 //! A device is used by everything that is created on it or destroyed on its own, a context by whoever makes a queue, and so on down: an
-//! object is destroyed after everything below it. So who uses an object needs not use what is above it.
+//! object is destroyed after everything below it. So a thread that uses an object needs not use what is above it.
 //!
 //! [`Rundown::wait`] is called with no lock held that a user takes.
 
@@ -18,6 +18,7 @@ use nt::lock::{Condvar, Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::rank;
+use crate::refusal::Failure;
 
 thread_local! {
     /// Run-downs of the objects that this thread uses at the moment.
@@ -30,7 +31,7 @@ struct State {
     closed: bool,
 }
 
-/// Who uses an object, and whether it may still be used.
+/// Number of threads that use an object, and whether it may still be used.
 #[derive(Debug, Default)]
 pub(crate) struct Rundown {
     state: Mutex<State, rank::Rundown>,
@@ -105,7 +106,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Whether the calling thread uses an object, so that who destroys that waits for the thread.
+/// Whether the calling thread uses an object, so that its destruction waits for the thread.
 pub(crate) fn is_inside() -> bool {
     INSIDE.with_borrow(|inside| !inside.is_empty())
 }
@@ -131,9 +132,13 @@ impl<T: Destroyed> Used<T> {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for one whose destruction has begun; STATUS_DEVICE_REMOVED for one that ended with its device.
-    pub(crate) fn new(object: &Arc<T>) -> Result<Self, NTSTATUS> {
+    pub(crate) fn new(object: &Arc<T>) -> Result<Self, Failure> {
         if !object.rundown().count_in() {
-            return Err(if object.is_of_lost_device() { STATUS_DEVICE_REMOVED } else { STATUS_INVALID_HANDLE });
+            return Err(if object.is_of_lost_device() {
+                STATUS_DEVICE_REMOVED.into()
+            } else {
+                STATUS_INVALID_HANDLE.into()
+            });
         }
         INSIDE.with_borrow_mut(|inside| inside.push(object.rundown()));
         Ok(Self { object: Arc::clone(object), _thread: PhantomData })
@@ -192,7 +197,7 @@ mod tests {
         assert!(object.0.close());
         assert!(!object.0.close());
         assert!(object.0.is_closed());
-        assert_eq!(Used::new(&object).err(), Some(STATUS_INVALID_HANDLE));
+        assert_eq!(Used::new(&object).err(), Some(STATUS_INVALID_HANDLE.into()));
         drop(used);
         assert!(!is_inside());
         object.0.wait();

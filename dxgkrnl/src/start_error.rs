@@ -98,7 +98,7 @@ start_errors! {
         /// Devices that belong to it.
         expected: u32,
     }, STATUS_NO_SUCH_DEVICE, FailedStart, "chain 0x{:x} of linked adapters has {} of its {} devices", chain, found, expected;
-    /// What DxgkDdiLinkDevice or the queries of linked adapters answered makes no chain.
+    /// The answers of DxgkDdiLinkDevice, or of the queries about linked adapters, do not form a chain.
     Linked(reason: String), STATUS_INVALID_PARAMETER, FailedStart, "linked adapters: {}", reason;
     /// StartDevice failed.
     StartDevice(status: NTSTATUS), *status, FailedStart, "DxgkDdiStartDevice failed with {}", status;
@@ -108,7 +108,7 @@ start_errors! {
         sources: u32,
         /// Children that StartDevice reported.
         children: u32,
-    }, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "StartDevice reported {} sources and {} children; only render and compute adapters are supported, with 0 of each", sources, children;
+    }, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "DxgkDdiStartDevice reported {} sources and {} children; only render and compute adapters are supported, with 0 of each", sources, children;
     /// A DDI that the adapter's class needs is NULL.
     MissingDdi {
         /// Name of the slot.
@@ -124,7 +124,7 @@ start_errors! {
         query: &'static str,
         /// Status that the driver returned.
         status: NTSTATUS,
-    }, *status, FailedPostStart, "QueryAdapterInfo({}) failed with {}", query, status;
+    }, *status, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) failed with {}", query, status;
     /// A query was answered, but not all of the answer was written.
     ShortAnswer {
         /// Which query.
@@ -182,14 +182,21 @@ start_errors! {
     /// Not compute-only and no user-mode driver.
     NoUserModeDriver, STATUS_OBJECT_NAME_NOT_FOUND, FailedPostStart, "the driver's software key has no UserModeDriverName, which only compute-only adapters may lack";
     /// No or too many nodes.
-    NodeCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "{} nodes; 1 to 64 are allowed", count;
+    NodeCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "DRIVERCAPS.GpuEngineTopology.NbAsymetricProcessingNodes is {}; 1 to 64 are allowed", count;
+    /// A granularity of preemption that is none of its enumeration.
+    PreemptionGranularity {
+        /// Member of PreemptionCaps.
+        member: &'static str,
+        /// Value that the driver reported.
+        found: i32,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DRIVERCAPS.PreemptionCaps.{} is {}, which is none of its enumeration: hundreds from 0 to 500 are", member, found;
     /// GetNodeMetadata failed for a node that exists.
     NodeMetadata {
         /// The node.
         node: u32,
         /// Status that the driver returned.
         status: NTSTATUS,
-    }, *status, FailedPostStart, "GetNodeMetadata of node {} failed with {}", node, status;
+    }, *status, FailedPostStart, "DxgkDdiGetNodeMetadata of node {} failed with {}", node, status;
     /// GpuMmuSupported of the adapter and of a node disagree.
     NodeGpuMmu(node: u32), STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "GpuMmuSupported is set for the adapter but not for node {}", node;
     /// The type of a node is none of the enumeration.
@@ -224,6 +231,17 @@ start_errors! {
     NoGpuMmu, STATUS_NOT_SUPPORTED, FailedPostStart, "GpuMmuSupported is not set; adapters without GPU virtual addresses are not supported";
     /// Page-table description that makes no sense.
     PageTables(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "page tables: {}", reason;
+    /// DxgkDdiGetRootPageTableSize answered what no root page table has.
+    RootPageTableSize {
+        /// Entries that it was asked for.
+        wanted: u32,
+        /// Entries that it answered.
+        given: u32,
+        /// Bytes that it answered.
+        size: usize,
+        /// Size of the pages of the segment.
+        page: usize,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiGetRootPageTableSize was asked for NumberOfPte {} and answered {} in {} bytes; expected are at least as many entries as it was asked for, in whole pages of {} bytes", wanted, given, size, page;
     /// A member of DRIVERCAPS is not what the guidelines for compute-only adapters want.
     McdmCaps {
         /// The member.
@@ -234,7 +252,7 @@ start_errors! {
     /// A query was answered that the driver of a compute-only adapter must refuse.
     McdmQuery(query: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "the driver of a compute-only adapter answered QueryAdapterInfo({}), which it must refuse [mcdm-implementation-guidelines]", query;
     /// No segments, or too many.
-    SegmentCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "{} segments; 1 to 31 are allowed", count;
+    SegmentCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "NbSegment of DXGK_QUERYSEGMENTOUT4 is {}; 1 to 31 are allowed", count;
     /// A segment breaks a rule.
     Segment {
         /// 1-based identifier.
@@ -277,7 +295,12 @@ start_errors! {
         status: NTSTATUS,
     }, *status, FailedPostStart, "{} answered {} when memory manager and scheduler were set up [d3dkmddi: {}]", ddi, status, ddi.to_uppercase().replacen("DXGKDDI", "DXGKDDI_", 1);
     /// Memory manager or scheduler could not be set up on the adapter.
-    RenderCore(status: NTSTATUS), *status, FailedPostStart, "memory manager and scheduler could not be set up: {}", status;
+    RenderCore {
+        /// The status.
+        status: NTSTATUS,
+        /// The rule, with its page where the driver broke it; empty if the status says it all.
+        why: String,
+    }, *status, FailedPostStart, "memory manager and scheduler could not be set up: {} {}", status, why;
 }
 
 impl StartError {
@@ -292,7 +315,7 @@ impl StartError {
             | Self::Stopped(_)
             | Self::Pci(_)
             | Self::Resources(_)
-            | Self::RenderCore(_)
+            | Self::RenderCore { .. }
             | Self::Refused { .. }
             | Self::McdmCaps { .. }
             | Self::McdmQuery(_) => return None,
@@ -320,6 +343,7 @@ impl StartError {
             | Self::PagingNode(_) => "d3dkmddi: DXGK_VIDMMCAPS",
             Self::RenderOnlyOnPostDevice => "d3dkmddi: DXGK_DRIVERCAPS",
             Self::NodeCount(_) => "d3dkmddi: DXGK_GPUENGINETOPOLOGY",
+            Self::PreemptionGranularity { .. } => "d3dkmdt: D3DKMDT_PREEMPTION_CAPS",
             Self::NodeMetadata { .. }
             | Self::NodeGpuMmu(_)
             | Self::NodeIoMmu(_)
@@ -331,6 +355,7 @@ impl StartError {
             Self::UserModeSubmissionCaps(_) => "d3dkmddi: DXGK_USERMODESUBMISSION_CAPS",
             Self::PhysicalAdapterCaps(_) => "d3dkmddi: DXGK_PHYSICALADAPTERCAPS",
             Self::PageTables(_) => "d3dkmddi: DXGK_GPUMMUCAPS",
+            Self::RootPageTableSize { .. } => "d3dkmddi: DXGKDDI_GETROOTPAGETABLESIZE",
             Self::SegmentCount(_) | Self::PagingBufferSegment(_) => "d3dkmddi: DXGK_QUERYSEGMENTOUT4",
             Self::Segment { .. } => "d3dkmddi: DXGK_SEGMENTDESCRIPTOR4",
             Self::DmaBufferSegmentSet { .. } => "d3dkmddi: DXGK_CONTEXTINFO",

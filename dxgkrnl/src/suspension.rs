@@ -22,7 +22,7 @@ pub(crate) trait SuspendedContext: Send + Sync {
 /// Says of one process whether it is suspended, and what has to be resumed with it.
 #[derive(Default)]
 pub(crate) struct ProcessSuspension {
-    /// True while the process is suspended. Read by those who need the process running, written by those who suspend or resume it. A thread
+    /// True while the process is suspended. Read by threads that need the process running, written by those that suspend or resume it. A thread
     /// that already writes the one of another process may only try to lock it.
     pub(crate) suspended: RwLock<bool, rank::Suspended>,
     /// Contexts that are resumed with the process; `None` while it runs.
@@ -49,7 +49,7 @@ impl ProcessSuspension {
         self.suspended.read()
     }
 
-    /// For who suspends or resumes the process; `None` if another thread does, or needs it as it is.
+    /// For the thread that suspends or resumes the process; `None` if another thread does, or needs it as it is.
     pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, bool, rank::Suspended>> {
         self.suspended.try_write()
     }

@@ -168,7 +168,7 @@ fn no_interrupt_is_served_while_monitored_values_are_updated() {
     *bench.world.during_update.lock().unwrap() = Some(Box::new(move || {
         let thread = std::thread::spawn(move || bus.register_write(0, minimal::bus::REPORT, 4, 0));
         sender.send(thread).unwrap();
-        // Time in which an interrupt routine that nothing holds back runs.
+        // Time in which an interrupt routine that nothing delays runs.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }));
     app.wait(&[(fence.handle, 1)], false, Some(&woken)).unwrap();

@@ -44,6 +44,29 @@ fn creation_opens_in_the_creator_and_each_further_process_only_opens() {
     bench.end();
 }
 
+/// Each has a file of its own, of which the host opens no more than it allows.
+#[test]
+fn a_process_makes_as_many_fences_to_share_as_it_may_and_one_more_when_one_is_gone() {
+    const MOST: usize = 1024;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure lives on the stack and is written.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the structure lives on the stack and is read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    let bench = bench();
+    let (a, b) = (App::new(&bench), App::new(&bench));
+    let mut made: Vec<_> = (0..MOST).map(|_| a.try_shared(shared()).unwrap().hSyncObject).collect();
+    let refused = a.try_shared(shared()).err();
+    assert_eq!(refused, Some(STATUS_INSUFFICIENT_RESOURCES));
+    assert!(a.try_fence(0).is_ok(), "one that is not shared takes none");
+    assert!(b.try_shared(shared()).is_ok(), "another process has its own");
+    a.destroy_fence(made.pop().unwrap()).unwrap();
+    assert!(a.try_shared(shared()).is_ok());
+    assert_eq!(a.try_shared(shared()).err(), refused);
+    bench.end();
+}
+
 #[test]
 fn whoever_goes_first_is_closed_and_the_last_one_destroys() {
     for creator_first in [true, false] {

@@ -8,7 +8,7 @@ mod minimal;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use dxgkrnl::{Clock, MachineConfig, TdrOutcome, TdrSettings, thunks};
+use dxgkrnl::{Clock, MachineConfig, Rescue, TdrOutcome, TdrSettings, thunks};
 use minimal::queue::{Queue, call, open};
 use minimal::{Adapter, Bench, Mutant, SOUND, driver, table};
 use wddm_ddi::Zeroed;
@@ -180,11 +180,52 @@ fn a_context_that_is_off_its_engine_when_the_call_returns_is_resumed() {
             calls.truncate(rest.len());
         }
         assert_eq!(calls, [""; 0], "{}: each suspension is followed by its resumption", version.name);
+        // The driver said of a context that runs that it was suspended already.
+        let early = bench.machine.take_rescues();
+        assert!(matches!(early.as_slice(), [(Rescue::EarlySuspension, 2..)]), "{}: {early:?}", version.name);
+        let told = "DxgkDdiSuspendContext answered STATUS_SUCCESS for a context of node 0 that was not suspended";
+        assert!(bench.machine.debug_log().iter().any(|line| line.contains(told)), "{}", version.name);
         assert_eq!(bench.machine.tdr_reports(luid).len(), 0, "{}", version.name);
         queue.process.terminate();
         bench.machine.remove(luid).unwrap();
         assert_eq!(bench.machine.bugcheck(), None, "{}", version.name);
     }
+}
+
+/// The node takes one buffer at a time, and does nothing with it.
+/// [d3dkmdt: DXGK_NODEMETADATA]
+#[test]
+fn a_submission_that_waits_for_a_full_queue_longer_than_the_timeout_is_told_by_name() {
+    let config = MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() };
+    let mutant = Mutant {
+        table: |table| table.DxgkDdiSubmitCommandToHwQueue = Some(takes_long),
+        node: |node| node.Flags = { node.Flags }.with_MaxInFlightHwQueueBuffers(1),
+        in_start: offers_scheduling,
+        ..SOUND
+    };
+    let bench = Bench::with_config(mutant, config).unwrap();
+    bench.machine.set_user_mode_driver(bench.driver, "minimal_umd.dll").unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    queue.submit(1).unwrap();
+    let told = || {
+        let log = bench.machine.debug_log();
+        log.iter().filter(|line| line.contains("MaxInFlightHwQueueBuffers 1 for node 0")).count()
+    };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| queue.submit(2));
+        assert_eq!(told(), 0, "no time has passed");
+        while told() == 0 && !waits.is_finished() {
+            bench.machine.advance(TdrSettings::default().delay);
+            std::thread::yield_now();
+        }
+        (0..4).for_each(|_| bench.machine.advance(TdrSettings::default().delay));
+        assert_eq!(told(), 1, "it is told once: {:?}", bench.machine.debug_log());
+        queue.process.terminate();
+        assert!(waits.join().unwrap().is_err(), "nobody waits for a process that is gone");
+    });
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
 }
 
 unsafe extern "win64" fn another_fence(context: *mut c_void) -> BOOLEAN {

@@ -144,7 +144,7 @@ fn flip(table: &mut DRIVER_INITIALIZATION_DATA) {
     *slot = if *slot == 0 { filled as *const () as usize } else { 0 };
 }
 
-/// What a driver is told whose table differs by one slot from the sound one.
+/// The answer to loading or starting a driver whose table differs in one slot from that of the correct driver.
 fn with_flipped(name: &str) -> Result<StartError, LoadError> {
     SLOT.set(SLOT_NAMES.iter().position(|slot| *slot == name).expect("it is a slot"));
     let bench = Bench::new(Mutant { table: flip, ..SOUND })?;

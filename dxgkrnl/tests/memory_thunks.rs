@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use dxgkrnl::{Process, thunks};
+use minimal::memory::{LOCAL, ask, call};
 use minimal::{Bench, Mutant, SOUND};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -17,21 +18,6 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 /// Every allocation of the minimal miniport has this size.
 const SIZE: usize = 1 << 16;
-
-/// Calls a thunk: its status and arguments.
-fn ask<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut args: A) -> (NTSTATUS, A) {
-    // SAFETY: the structure lives across the call; the thunk checks the pointers in it.
-    let status = unsafe { thunk(&raw mut args) };
-    (status, args)
-}
-
-/// Calls a thunk that should succeed or be pending.
-#[track_caller]
-fn call<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, args: A) -> A {
-    let (status, args) = ask(thunk, args);
-    assert!(status.is_success(), "{status}");
-    args
-}
 
 fn nowhere<T>() -> *mut T {
     std::ptr::without_provenance_mut(0x1000)
@@ -141,16 +127,6 @@ impl User {
         args
     }
 }
-
-/// The driver puts allocations into VRAM where the CPU sees them.
-const LOCAL: Mutant = Mutant {
-    allocation: |info| {
-        info.SupportedWriteSegmentSet = 0b10;
-        info.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(2);
-        info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new().with_CpuVisible(true);
-    },
-    ..SOUND
-};
 
 /// The driver puts allocations into system memory that the CPU sees.
 const VISIBLE: Mutant = Mutant {

@@ -21,7 +21,7 @@ use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-/// How long something that must happen may take on a busy machine.
+/// Time limit of each wait for something that must happen, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -96,6 +96,31 @@ fn a_refused_packet_is_done_with_the_one_in_front_of_it_and_its_device_is_lost()
     until("the loss of its device", || value.load(Ordering::SeqCst) == u64::MAX);
     drop(app);
     machine.end(&other.process);
+}
+
+/// "The last completed command before preemption" is not the one that faulted. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA]
+#[test]
+fn a_preemption_behind_a_fault_names_the_packet_before_it_or_the_one_that_faulted() {
+    for (place, completed) in [(9, 0), (10, 1)] {
+        let machine = Machine::start(&MACHINES[place]);
+        let (app, other) = (App::new(&machine), App::new(&machine));
+        other.submit(other.context(), 3 << 16);
+        let innocent = machine.engine.rendered(1)[0];
+        machine.engine.complete(innocent.fence);
+        let (low, high) = (app.context(), other.context());
+        other.prioritise(high, 1);
+        app.submit(low, 1 << 16);
+        let first = machine.engine.rendered(2)[1];
+        other.submit(high, 2 << 16);
+        let preemption = machine.engine.preemptions(1)[0];
+        machine.engine.faulted(first.fence, 0xdead_0000);
+        machine.engine.preempted(preemption, first.fence - 1 + completed);
+        let next = machine.engine.rendered(3)[2];
+        assert_eq!(next.address, 2 << 16);
+        machine.engine.complete(next.fence);
+        drop(app);
+        machine.end(&other.process);
+    }
 }
 
 #[test]
@@ -256,7 +281,7 @@ fn an_interrupt_of_a_monitored_fence_alone_ends_the_waits_for_it() {
     machine.end(&app.process);
 }
 
-/// What the miniport of a test does with contexts of user mode.
+/// Answer of the test's driver to DxgkDdiCreateContext for contexts of user mode.
 #[derive(Clone, Copy, PartialEq)]
 enum Answer {
     Null,

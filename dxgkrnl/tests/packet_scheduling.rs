@@ -91,7 +91,7 @@ fn a_report_of_a_preemption_may_be_the_first_to_tell_what_completed() {
 }
 
 #[test]
-fn contexts_of_one_priority_take_turns_and_a_change_of_priority_counts_for_what_is_queued() {
+fn contexts_of_one_priority_alternate_and_a_change_of_priority_counts_for_what_is_queued() {
     let machine = Machine::start(&MACHINES[3]);
     let app = App::new(&machine);
     let (one, two) = (app.context(), app.context());
@@ -121,7 +121,7 @@ fn run_through(machine: &Machine, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn priorities_within_a_process_order_its_own_contexts_only_and_processes_take_turns() {
+fn priorities_within_a_process_order_its_own_contexts_only_and_processes_run_in_turn() {
     let machine = Machine::start(&MACHINES[22]);
     let (app, other_app) = (App::new(&machine), App::new(&machine));
     let (first, low, high) = (app.context(), app.context(), app.context());
@@ -183,7 +183,7 @@ fn waits_and_signals_keep_their_place_among_the_packets() {
     assert_eq!(all[1].address, 2 << 16);
     machine.engine.complete(all[1].fence);
     app.cpu_wait(done, 2).unwrap();
-    // Work of another context is not held.
+    // Work of another context is not blocked.
     let other = app.context();
     app.gpu_wait(context, gate, 8);
     app.submit(context, 3 << 16);

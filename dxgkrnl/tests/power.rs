@@ -33,7 +33,7 @@ fn engine() -> DXGK_POWER_RUNTIME_COMPONENT {
     info
 }
 
-/// What says by F1 that the device may leave D0.
+/// A component whose state F1 allows the device to leave D0.
 fn d3_transition() -> DXGK_POWER_RUNTIME_COMPONENT {
     let mut info = engine();
     info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_D3_TRANSITION;

@@ -1,4 +1,4 @@
-//! What a driver must be able to do about a device that is pulled out.
+//! Surprise removal: DxgkDdiNotifySurpriseRemoval, the driver that has no such entry point, and a device that does not answer any more.
 
 // Each test program uses its part of the shared miniport.
 #[allow(dead_code)]

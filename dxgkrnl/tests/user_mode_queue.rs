@@ -202,7 +202,7 @@ fn a_ring_that_ends_is_looked_at_although_its_doorbell_was_taken_away_before() {
 
 #[test]
 fn work_that_never_ends_is_cut_off_when_its_process_exits() {
-    // Nobody looks for timeouts meanwhile, who would ask the context off its engine too.
+    // Nothing looks for timeouts meanwhile, which would ask the context off its engine too.
     let tdr = TdrSettings { level: TdrLevel::Off, ..TdrSettings::default() };
     let bench = bench_with(DRIVER, MachineConfig { tdr, ..MachineConfig::default() });
     let app = App::new(&bench);

@@ -9,7 +9,7 @@ pub struct Inside {
     pub area: &'static str,
     pub page: &'static str,
     pub requirement: &'static str,
-    /// Its machine is of a kind of its own.
+    /// True if the case boots a machine with options of its own.
     pub brings_machine: bool,
     /// What the cases of its table do behind the thunks; empty where the table does not say.
     pub reason: &'static str,

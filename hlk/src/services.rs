@@ -217,11 +217,11 @@ mod os {
     }
 
     /// A request to a stand-in; as many bytes of the output as it wrote.
-    fn request(link: &str, code: u32, input: &[u8], room: usize) -> Result<Vec<u8>, String> {
+    fn request(link: &str, code: u32, input: &[u8], capacity: usize) -> Result<Vec<u8>, String> {
         let path = format!(r"\\.\{link}");
         let device: File =
             OpenOptions::new().read(true).write(true).open(&path).map_err(|error| format!("{path}: {error}"))?;
-        let mut output = vec![0; room];
+        let mut output = vec![0; capacity];
         let mut returned = 0;
         // SAFETY: an open device, and buffers of these sizes.
         let done = unsafe {
@@ -231,7 +231,7 @@ mod os {
                 input.as_ptr().cast(),
                 input.len() as u32,
                 output.as_mut_ptr().cast(),
-                room as u32,
+                capacity as u32,
                 &raw mut returned,
                 null_mut(),
             )

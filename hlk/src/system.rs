@@ -166,7 +166,7 @@ fn list(kmt: Kmt) -> Result<Vec<D3DKMT_ADAPTERINFO>, NTSTATUS> {
         pAdapters: std::ptr::null_mut(),
     };
     kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments).ok()?;
-    // Some spare room, because adapters may arrive between the two calls.
+    // Some spare capacity, because adapters may arrive between the two calls.
     let mut infos = vec![D3DKMT_ADAPTERINFO::zeroed(); arguments.NumAdapters.min(256) as usize + 4];
     arguments.NumAdapters = infos.len() as u32;
     arguments.pAdapters = infos.as_mut_ptr();

@@ -28,7 +28,7 @@ pub struct DebugDevice {
     pub queues: u32,
     /// Performance counter when the information was collected.
     pub counter: u64,
-    /// Its ticks a second.
+    /// Ticks a second of the performance counter.
     pub frequency: u64,
 }
 
@@ -67,9 +67,9 @@ pub struct DebugQueue {
     pub system: u64,
     /// The driver's handle of its context.
     pub context: u64,
-    /// Its number on the hardware.
+    /// Number of the queue on the hardware.
     pub number: u32,
-    /// Its node.
+    /// Node that executes the queue.
     pub node: u32,
     /// True if user mode writes its ring.
     pub user_mode: bool,
@@ -123,18 +123,17 @@ pub struct DebugOpenFence {
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DebugField {
-    /// Its name.
     pub name: &'static str,
-    /// Its value as bits.
+    /// The value as bits.
     pub value: u64,
-    /// Its value in words.
+    /// The value as text, according to the kind of the field.
     pub text: String,
 }
 
 /// An event of a ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DebugEvent {
-    /// Its number in the ring.
+    /// Number of the event in the ring, from 0.
     pub number: u64,
     /// Performance counter when it happened.
     pub time: u64,
@@ -144,7 +143,7 @@ pub struct DebugEvent {
     pub processor: u32,
     /// Its name, or its number if this program does not know it.
     pub event: String,
-    /// Its fields.
+    /// Fields of the event.
     pub fields: Vec<DebugField>,
 }
 
@@ -192,7 +191,7 @@ pub struct DebugInformation {
     pub rings: Vec<DebugRing>,
 }
 
-/// Why bytes cannot be decoded.
+/// The reason why bytes cannot be decoded as debug information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadDebugInformation {
     /// The first word is not that of this version.

@@ -1,4 +1,4 @@
-//! How errors of the parts fail a conformance case.
+//! Conversions of errors to failures of a conformance case.
 
 use campanile_conformance::Failure;
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// The host's reason, for example that there is no such file.
@@ -35,7 +35,7 @@ impl From<std::io::Error> for Unreadable {
     }
 }
 
-/// Reads a regular file of at most `max` bytes. Neither a pipe that nobody writes to nor a device without end can hold it up.
+/// Reads a regular file of at most `max` bytes. Neither a pipe that nobody writes to nor a device without end can block it.
 ///
 /// # Errors
 /// [`Unreadable`]; the caller adds the path.

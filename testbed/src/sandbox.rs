@@ -20,7 +20,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-/// What the process of a server has to be able to do.
+/// The task of a server's process, which decides what its sandbox allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Execute a GPU for the other end of a socket. Sockets in these folders are removed at the end.
@@ -233,7 +233,7 @@ fn refuse_calls(role: &Role) -> Result<usize, seccompiler::Error> {
     let count = rules.len() / 2;
     let refused = filter(rules, libc::EPERM)?;
     if !matches!(role, Role::Machine { starts_gpus: true }) {
-        // Its arguments are in memory, which a filter cannot read. Who hears that there is no such call takes the older one.
+        // Its arguments are in memory, which a filter cannot read. A caller that hears that there is no such call takes the older one.
         apply_filter(&filter(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?)?;
     }
     apply_filter(&refused)?;
@@ -248,7 +248,7 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::net::UnixStream;
 
-    /// What a role that this thread has taken makes of a call with zeroes as arguments.
+    /// The error number of a system call with zeroes as arguments on a thread that has taken a role; `None` if it succeeds.
     fn call(number: i64) -> Option<i32> {
         // SAFETY: all pointers are null, which the kernel checks, and no call that is tried here does anything to the process with zeroes.
         let result = unsafe { libc::syscall(number, 0, 0, 0, 0, 0, 0) };

@@ -15,9 +15,9 @@ cases! { neutral "Adapter";
     "Adapter.ListingCountsThenFills" on Boot::Shared, "d3dkmtenumadapters3":
         "A listing without an array answers with the number of adapters, and one with an array of that size fills it."
         => listing_counts_then_fills;
-    "Adapter.ListingWithoutRoomWritesNothing" on Boot::Shared, "d3dkmtenumadapters3":
+    "Adapter.ListingWithoutSpaceWritesNothing" on Boot::Shared, "d3dkmtenumadapters3":
         "A listing into an array that is too small is refused by name and leaves the array untouched."
-        => listing_without_room;
+        => listing_without_capacity;
     "Adapter.UnknownLuidIsRefused" on Boot::Shared, "d3dkmtopenadapterfromluid":
         "Opening an adapter by a locally unique identifier that nobody has is refused and gives no handle."
         => unknown_luid;
@@ -29,13 +29,13 @@ cases! { neutral "Adapter";
         => null_argument;
 }
 
-/// Lists adapters into `room` places; the number reported and the entries.
-fn list(kmt: Kmt, compute_only: bool, room: usize) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
-    let mut infos = vec![D3DKMT_ADAPTERINFO::zeroed(); room];
+/// Lists adapters into an array of `capacity` elements; the number reported and the entries.
+fn list(kmt: Kmt, compute_only: bool, capacity: usize) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
+    let mut infos = vec![D3DKMT_ADAPTERINFO::zeroed(); capacity];
     let mut arguments = D3DKMT_ENUMADAPTERS3 {
         Filter: D3DKMT_ENUMADAPTERS_FILTER::new().with_IncludeComputeOnly(compute_only),
-        NumAdapters: room as u32,
-        pAdapters: if room == 0 { std::ptr::null_mut() } else { infos.as_mut_ptr() },
+        NumAdapters: capacity as u32,
+        pAdapters: if capacity == 0 { std::ptr::null_mut() } else { infos.as_mut_ptr() },
     };
     let status = kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments);
     (status, arguments.NumAdapters, infos)
@@ -72,7 +72,7 @@ fn listing_counts_then_fills(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn listing_without_room(case: &Case) -> Result<(), Failure> {
+fn listing_without_capacity(case: &Case) -> Result<(), Failure> {
     let kmt = case.kmt();
     let mut info = D3DKMT_ADAPTERINFO::zeroed();
     let mut arguments = D3DKMT_ENUMADAPTERS3 {
@@ -82,7 +82,7 @@ fn listing_without_room(case: &Case) -> Result<(), Failure> {
     };
     let status = kmt.call(kmt.table().D3DKMTEnumAdapters3, &mut arguments);
     refused(status, &[STATUS_BUFFER_TOO_SMALL], "a listing into no places")?;
-    ensure_eq!(info.hAdapter, 0, "handle written where there was no room");
+    ensure_eq!(info.hAdapter, 0, "handle written where there was no place for one");
     Ok(())
 }
 

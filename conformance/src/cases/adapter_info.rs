@@ -275,7 +275,7 @@ fn buffers(case: &Case) -> Result<(), Failure> {
         refused(status, &allowed, &format!("query {} into {} bytes", kind.0, size - 1))?;
         ensure!(short.iter().all(|byte| *byte == 0), "query {} wrote though it was refused", kind.0);
         let mut long = [vec![0; size], vec![0xa5; 64]].concat();
-        granted(case.kmt().query(adapter(case)?, kind, &mut long), &format!("query {} into more room", kind.0))?;
+        granted(case.kmt().query(adapter(case)?, kind, &mut long), &format!("query {} into more space", kind.0))?;
         ensure!(long[size..].iter().all(|byte| *byte == 0xa5), "query {} wrote past its answer", kind.0);
     }
     Ok(())

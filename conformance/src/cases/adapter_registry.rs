@@ -1,4 +1,4 @@
-//! What D3DKMTQueryAdapterInfo tells from the registry keys of the adapter's driver.
+//! Answers of D3DKMTQueryAdapterInfo that come from the registry keys of the adapter's driver.
 
 use core::mem::offset_of;
 
@@ -25,9 +25,9 @@ cases! { thunks "AdapterRegistry";
     "AdapterRegistry.ServiceKeyIsRead" on Boot::Shared, "d3dddi_queryregistry_type":
         "A number of the service key is read: display miniports are started on demand."
         => service_key;
-    "AdapterRegistry.ValueWithoutRoomTellsItsSize" on Boot::Shared, "d3dddi_queryregistry_info":
+    "AdapterRegistry.ValueWithoutSpaceTellsItsSize" on Boot::Shared, "d3dddi_queryregistry_info":
         "A value that does not fit the buffer succeeds with the status of an overflow and its size alone; a buffer of that size gets it."
-        => without_room;
+        => with_a_short_buffer;
     "AdapterRegistry.FailedQuestionChangesNothing" on Boot::Shared, "d3dddi_queryregistry_info":
         "A question for an absent value, a value of another type, an unknown key or a physical adapter beyond the last fails and leaves everything but Status as it was."
         => failed_question;
@@ -40,11 +40,11 @@ cases! { thunks "AdapterRegistry";
 const TEXT: u32 = 1;
 const NUMBER: u32 = 4;
 
-/// A question with room for 512 bytes of value behind the structure.
+/// A question with space for 512 bytes of value behind the structure.
 #[repr(C)]
 struct Question {
     info: D3DDDI_QUERYREGISTRY_INFO,
-    room: [u8; 512],
+    buffer: [u8; 512],
 }
 
 impl Question {
@@ -54,14 +54,14 @@ impl Question {
         for (to, unit) in info.ValueName.iter_mut().zip(name.encode_utf16()) {
             *to = unit;
         }
-        Self { info, room: [0; 512] }
+        Self { info, buffer: [0; 512] }
     }
 
     /// The value, of the size that was told.
     fn value(&self) -> Vec<u8> {
         let start = std::ptr::from_ref(self).cast::<u8>().wrapping_add(offset_of!(D3DDDI_QUERYREGISTRY_INFO, u));
-        let size = (self.info.OutputValueSize as usize).min(self.room.len());
-        // SAFETY: the union is the last member of the structure at the start of the question, and the room follows it; together they are longer
+        let size = (self.info.OutputValueSize as usize).min(self.buffer.len());
+        // SAFETY: the union is the last member of the structure at the start of the question, and the space follows it; together they are longer
         // than `size`, and every byte of both is initialised.
         let value = unsafe { std::slice::from_raw_parts(start, size) };
         value.to_vec()
@@ -128,17 +128,17 @@ fn service_key(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn without_room(case: &Case) -> Result<(), Failure> {
+fn with_a_short_buffer(case: &Case) -> Result<(), Failure> {
     let mut question = Question::new(ADAPTER_KEY, "driverdesc", TEXT);
     // The structure alone has eight bytes of value.
     let status = case.kmt().ask(adapter(case)?, Kind::KMTQAITYPE_QUERYREGISTRY, &mut question.info);
-    granted(status, "a question without room for the value")?;
-    ensure_eq!(question.info.Status, OVERFLOW, "status without room");
+    granted(status, "a question without space for the value")?;
+    ensure_eq!(question.info.Status, OVERFLOW, "status without space");
     let size = question.info.OutputValueSize;
     ensure!(size > 8 && question.value().iter().all(|byte| *byte == 0), "{size} bytes are told, and some are written");
-    granted(ask(case, &mut question)?, "the same question with room")?;
-    ensure_eq!((question.info.Status, question.info.OutputValueSize), (SUCCESS, size), "status and size with room");
-    ensure!(question.value().iter().any(|byte| *byte != 0), "no value with room");
+    granted(ask(case, &mut question)?, "the same question with space")?;
+    ensure_eq!((question.info.Status, question.info.OutputValueSize), (SUCCESS, size), "status and size with space");
+    ensure!(question.value().iter().any(|byte| *byte != 0), "no value with space");
     Ok(())
 }
 
@@ -167,10 +167,10 @@ fn failed_question(case: &Case) -> Result<(), Failure> {
         (flags, BAD_ARGUMENT, "an unknown flag"),
     ] {
         question.info.OutputValueSize = 0x5a5a;
-        question.room = [0xa5; 512];
+        question.buffer = [0xa5; 512];
         refused(ask(case, &mut question)?, allowed, what)?;
         ensure_eq!(question.info.OutputValueSize, 0x5a5a, "size after {what}");
-        ensure!(question.room.iter().all(|byte| *byte == 0xa5), "{what} wrote a value");
+        ensure!(question.buffer.iter().all(|byte| *byte == 0xa5), "{what} wrote a value");
     }
     Ok(())
 }

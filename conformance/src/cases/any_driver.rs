@@ -313,6 +313,7 @@ fn capabilities(case: &Case) -> Result<(), Failure> {
         let contexts = flags.ContextSchedulingSupported();
         ensure!(contexts || !flags.UserModeSubmission(), "node {node}: user-mode submission without hardware contexts");
         scheduled += u32::from(contexts);
+        clock(&rig, node)?;
         node += 1;
     }
     ensure!(
@@ -322,6 +323,15 @@ fn capabilities(case: &Case) -> Result<(), Failure> {
     let sizes = Lab::new(case.rig()?)?.sizes()?;
     ensure!(sizes.SharedSystemMemorySize > 0, "no memory is shared with the processor: {sizes:?}");
     Ok(())
+}
+
+/// The driver tells the frequency of a node's clock, unless it has none.
+fn clock(rig: &Rig, node: u32) -> Result<(), Failure> {
+    let mut args = D3DKMT_QUERYCLOCKCALIBRATION { hAdapter: rig.adapter, NodeOrdinal: node, ..Zeroed::zeroed() };
+    match rig.kmt.call(rig.kmt.table().D3DKMTQueryClockCalibration, &mut args) {
+        STATUS_SUCCESS | STATUS_NOT_SUPPORTED => Ok(()),
+        status => Err(Failure::new(format!("D3DKMTQueryClockCalibration of node {node}: {status}"))),
+    }
 }
 
 fn come_and_go(case: &Case) -> Result<(), Failure> {
@@ -548,11 +558,13 @@ fn threads(case: &Case) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
-/// Runs commands that must cost the device, beside another device that must not notice. They are made when everything else is there; `then` is held
-/// before the device in error is destroyed.
+/// The report of commands that reach an address without memory.
+pub const PAGE_FAULT: &str = "DXGK_INTERRUPT_DMA_PAGE_FAULTED";
+
+/// Runs commands that must cost the device, `by` a report or a recovery, beside another device that must not notice. They are made when everything else is
+/// there; `then` is held before the device in error is destroyed.
 pub fn costs_its_device(
-    lab: &Lab,
-    other: &Lab,
+    (lab, other, by): (&Lab, &Lab, &str),
     commands: impl FnOnce() -> Result<Vec<u8>, Failure>,
     then: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -561,8 +573,8 @@ pub fn costs_its_device(
     let commands = commands()?;
     // Nothing is asked of the device behind that: it may be in error at once.
     lab.hand_over(&mut worker, &commands)?;
-    wait_until("an error of the device", || lab.is_active().is_ok_and(|active| !active))?;
-    ensure!(other.is_active()?, "the other device is in error too");
+    wait_until(&format!("an error of the device, by {by},"), || lab.is_active().is_ok_and(|active| !active))?;
+    ensure!(other.is_active()?, "the other device is in error too, as by a reset of the whole adapter");
     other.work()?;
     then()?;
     granted(lab.rig.destroy(), "destroying the device in error")?;
@@ -576,10 +588,11 @@ fn fault(case: &Case) -> Result<(), Failure> {
         granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
         Ok(lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1, ..Values::default() }))
     };
-    costs_its_device(&lab, &other, commands, || Ok(()))
+    costs_its_device((&lab, &other, PAGE_FAULT), commands, || Ok(()))
 }
 
 fn hang(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
-    costs_its_device(&lab, &other, || Ok(lab.opaque.hang().unwrap_or_default()), || Ok(()))
+    let by = "DxgkDdiResetEngine or DxgkDdiResetHwEngine";
+    costs_its_device((&lab, &other, by), || Ok(lab.opaque.hang().unwrap_or_default()), || Ok(()))
 }

@@ -3,7 +3,7 @@
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 
-use super::any_driver::{Lab, SIZE, costs_its_device, holds, lab};
+use super::any_driver::{Lab, PAGE_FAULT, SIZE, costs_its_device, holds, lab};
 use crate::opaque::Values;
 use crate::{Boot, Case, Failure, granted};
 
@@ -95,7 +95,7 @@ fn read_only(case: &Case) -> Result<(), Failure> {
             Ok(lab.opaque.fill(Values { size: SIZE, target, pattern: 0x2222_2222, ..Values::default() }))
         };
         let unchanged = || holds(&view, 0, SIZE, 0x1111_1111, "memory without the right to write");
-        costs_its_device(&lab, &other, commands, unchanged)?;
+        costs_its_device((&lab, &other, PAGE_FAULT), commands, unchanged)?;
         (lab, other) = (super::any_driver::lab(case)?, super::any_driver::lab(case)?);
     }
     Ok(())

@@ -7,6 +7,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::any_driver::{Lab, QUEUED, SIZE, holds, lab};
+use crate::event::Event;
 use crate::installed::metadata;
 use crate::kmt::{BAD_HANDLE, Word};
 use crate::opaque::Values;
@@ -20,6 +21,9 @@ cases! { neutral "AnyDriver", needs HardwareScheduling;
     "AnyDriver.HardwareQueueProgressIsWhatIsDone" on Boot::Shared, "dxgkarg_submitcommandtohwqueue":
         "The progress fence of a hardware queue rises to the value of each submission when its commands are done, not before, in the order of the submissions, and never has a value that was not submitted."
         => progress;
+    "AnyDriver.HardwareQueueProgressIsReported" on Boot::Shared, "dxgk_interrupt_type":
+        "Whoever waits for a value of a hardware queue's progress fence before the commands begin goes on when they are done: the interrupt tells of it."
+        => progress_reported;
     "AnyDriver.HardwareQueuesDoNotWaitForEachOther" on Boot::Shared, "d3dkmt_submitwaitforsyncobjectstohwqueue":
         "While a hardware queue waits for a fence, it does nothing, and other queues of its context, of its node and of other nodes work; it goes on when the fence is signalled."
         => side_by_side;
@@ -300,6 +304,27 @@ fn progress(case: &Case) -> Result<(), Failure> {
             }
             lab.queue_wait_for(&queue)?;
         }
+        lab.queue_destroy(&queue)?;
+    }
+    Ok(())
+}
+
+/// The wait begins while the commands are delayed, so that only a report can end it.
+fn progress_reported(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let gate = lab.new_fence()?;
+    let memory = lab.memory(SIZE, false)?;
+    for (node, round) in lab.scheduled()?.into_iter().zip(1..) {
+        let mut queue = lab.queue(node)?;
+        granted(lab.rig.queue_wait(queue.handle, &[(gate.handle, round)]), "the wait of a hardware queue")?;
+        lab.queue_fill(&mut queue, memory.address, SIZE, 0x5e70_0000)?;
+        let event = Event::new()?;
+        let waits = lab.rig.wait_with_event(&[queue.fence], &[queue.submitted], false, Some(event.number()));
+        granted(waits, "a wait for the progress fence with an event")?;
+        ensure!(event.times_set()? == 0, "an event is set before the commands are begun that it waits for");
+        granted(lab.rig.signal(&[gate.handle], &[round]), "the signal for which the hardware queue waits")?;
+        event.wait()?;
+        lab.queue_wait_for(&queue)?;
         lab.queue_destroy(&queue)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Budgets of video memory, requests that are pending or find no room, and trim notifications.
+//! Budgets of video memory, requests that are pending or find no memory, and trim notifications.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -51,7 +51,7 @@ const COUNTING: &str = ".workgroup 32, 1, 1
     store.w1 [d1], w1
     exit";
 
-/// Counts turns of a loop in word 0 of the data until word 1 is set; then sets word 2.
+/// Counts iterations of a loop in word 0 of the data until word 1 is set; then sets word 2.
 pub const UNTIL_TOLD: &str = ".workgroup 1, 1, 1
     arguments d0
     mov.i32 w1, 1
@@ -100,7 +100,7 @@ fn empty_grid(case: &Case) -> Result<(), Failure> {
 
 fn counters(case: &Case) -> Result<(), Failure> {
     let mut lab = Lab::new(case)?;
-    // Five instructions, ten turns of six, three to leave the loop, and two behind it.
+    // Five instructions, ten iterations of six, three to leave the loop, and two behind it.
     let text = ".workgroup 40, 1, 1
         arguments d0
         system.global_id_x w0
@@ -197,7 +197,7 @@ fn fence_behind(case: &Case) -> Result<(), Failure> {
     let target = lab.address(100);
     let there = lab.rig.submit(&mut waiting, &[fence.wait(1), copy(target, lab.address(2), 4)])?;
     lab.rig.submit(&mut lab.queue, &[Packet::Dispatch(dispatch), fence.signal(1)])?;
-    wait_until("turns of the program", || lab.word(0) > 1000)?;
+    wait_until("iterations of the program", || lab.word(0) > 1000)?;
     ensure_eq!(
         (fence.value.load(), waiting.progress.load(), lab.report()?.state),
         (0, 0, 0),

@@ -549,7 +549,7 @@ fn unmapped_under_it(case: &Case) -> Result<(), Failure> {
     let turns = || view.read(0, 4).first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let dispatch = packet::Dispatch { arguments: memory.address, ..lab.load(UNTIL_TOLD, [1, 1, 1])? };
     lab.rig.submit(&mut lab.queue, &[Packet::Dispatch(dispatch)])?;
-    wait_until("turns of the program", || turns() > 100)?;
+    wait_until("iterations of the program", || turns() > 100)?;
     let status = lab.rig.free(memory.address, 4096);
     ensure!(status.is_success(), "freeing the address failed with {status}");
     ensure_eq!(wait_for_error(lab.rig.kmt, lab.rig.device)?, PAGE_FAULT, "state of the device");
@@ -558,7 +558,7 @@ fn unmapped_under_it(case: &Case) -> Result<(), Failure> {
     // The loop has an addition at the address, and a load behind it.
     ensure!([0, 4].contains(&report.address.wrapping_sub(memory.address)), "the fault is at {:#x}", report.address);
     ensure_eq!(state.FaultedVirtualAddress, report.address, "address of the device's state");
-    ensure_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::PageFault as u32), "report");
+    ensure_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::PageFault as u16), "report");
     trial.innocent.run(STORE_ONE, [1, 1, 1])?;
     ensure_eq!((turns(), trial.innocent.word(0)), (last, 1), "turns after the fault, what another device stored");
     Ok(())

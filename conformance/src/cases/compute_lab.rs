@@ -18,7 +18,7 @@ pub struct Lab {
     pub queue: RawQueue,
     pub program: Memory,
     pub program_view: View,
-    /// What the arguments of every dispatch are the address of.
+    /// Memory whose address is the argument of every dispatch.
     pub data: Memory,
     view: View,
     report: Memory,

@@ -15,7 +15,7 @@ cases! { thunks "Compute", needs HardwareScheduling;
         "Each lane of a grid in three dimensions of workgroups in three dimensions runs once and knows its place; the lanes of no other place run."
         => every_lane;
     "Compute.DivergentLanesMeetAgain" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
-        "Lanes that take different branches, leave a loop after different numbers of turns or continue early each compute what they would alone, and go on together behind the block."
+        "Lanes that take different branches, leave a loop after different numbers of iterations or continue early each compute what they would alone, and go on together behind the block."
         => divergence;
     "Compute.FunctionsReturnLaneByLane" needs UserModeSubmission on Boot::Shared, "docs/hardware.md":
         "Lanes that return from a function early wait for the others behind the call, and lanes that did not call it are not changed."

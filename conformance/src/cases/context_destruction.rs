@@ -50,7 +50,7 @@ fn owners(case: &Case) -> Result<(), Failure> {
     })
 }
 
-/// What a thread that destroys something answered.
+/// The status that a thunk returned on another thread, once that thread has ended. A panic of the thread is a failure of the case.
 pub(crate) fn joined(
     thread: std::thread::ScopedJoinHandle<'_, Result<NTSTATUS, Failure>>,
 ) -> Result<NTSTATUS, Failure> {

@@ -21,7 +21,7 @@ cases! { thunks "Control";
         "The path of the hardware key names the adapter's device interface, which opens it whatever the case of the letters; other names are not found."
         => device_name;
     "Control.RegistryKeysHaveTheirLength" on Boot::Shared, "d3dkmt_query_physical_adapter_pnp_key":
-        "The paths of both keys of a physical adapter come with their length, which is told too where there is no room; other keys and adapters are refused."
+        "The paths of both keys of a physical adapter come with their length, which is told too where the place is too small; other keys and adapters are refused."
         => keys;
     "Control.FeaturesAgreeWithCapabilities" on Boot::Shared, "d3dkmtisfeatureenabled":
         "Hardware scheduling and native fences are enabled if the capabilities say so; a feature that nobody knows is refused."
@@ -74,9 +74,9 @@ fn enumeration(case: &Case) -> Result<(), Failure> {
 }
 
 /// What the thunk returned, the text without its NUL, and the number of units.
-fn key(case: &Case, index: u32, kind: D3DKMT_PNP_KEY_TYPE, room: u32) -> Result<(NTSTATUS, String, u32), Failure> {
+fn key(case: &Case, index: u32, kind: D3DKMT_PNP_KEY_TYPE, capacity: u32) -> Result<(NTSTATUS, String, u32), Failure> {
     let mut text = [0xffffu16; 260];
-    let mut count = room;
+    let mut count = capacity;
     let mut question = D3DKMT_QUERY_PHYSICAL_ADAPTER_PNP_KEY::zeroed();
     (question.PhysicalAdapterIndex, question.PnPKeyType) = (index, kind);
     (question.pDest, question.pCchDest) = (text.as_mut_ptr(), &raw mut count);

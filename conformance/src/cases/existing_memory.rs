@@ -81,7 +81,7 @@ fn byte(seed: u8, offset: usize) -> u8 {
     (offset * 13 + offset / 256) as u8 ^ seed
 }
 
-/// What a program says to make its memory an allocation.
+/// Arguments of D3DKMTCreateAllocation2 for an allocation of memory that the process has already (ExistingSysMem).
 struct Request {
     create: D3DKMT_CREATEALLOCATION,
     standard: D3DKMT_CREATESTANDARDALLOCATION,

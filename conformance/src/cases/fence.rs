@@ -26,7 +26,7 @@ cases! { thunks "NativeFence";
         "A CPU wait stays unsatisfied while the fence is below the value, however often it is signalled below it."
         holds [NativeFence 2]
         => not_satisfied_early;
-    "NativeFence.GpuWaitHoldsUntilCpuSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitBlocksUntilCpuSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits on the GPU runs on after a signal from the CPU, and not before."
         holds [NativeFence 9]
         => gpu_wait_cpu_signal;

@@ -18,7 +18,7 @@ cases! { thunks "FenceOrder";
         holds [NativeFence 6]
         => smaller_value;
     "FenceOrder.WaitsCountFromASmallerSignal" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
-        "When the GPU has set a fence back, waits of GPU and processor for a value that was there once hold until it comes again."
+        "When the GPU has set a fence back, waits of GPU and processor for a value that was there once last until it comes again."
         holds [NativeFence 6]
         => waits_after;
     "FenceOrder.EqualSignalIsASignal" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
@@ -113,7 +113,7 @@ fn waits_after(case: &Case) -> Result<(), Failure> {
     count_from(&rig, &fence, (&mut queue, &mut waiting))
 }
 
-/// The fence has less than 4 and was at 5 before: waits for 5 hold until a queue signals that.
+/// The fence has less than 4 and was at 5 before: waits for 5 last until a queue signals that.
 fn count_from(rig: &Rig, fence: &RawFence, queues: (&mut RawQueue, &mut RawQueue)) -> Result<(), Failure> {
     let (queue, waiting) = queues;
     let ahead = watch(rig, fence, 5)?;

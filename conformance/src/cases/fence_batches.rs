@@ -14,7 +14,7 @@ cases! { thunks "FenceBatches";
         holds [NativeFence 49]
         => wait_for_many;
     "FenceBatches.SignalOfManyReleasesManyQueues" needs UserModeSubmission on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
-        "One signal of the processor for many fences writes all their values, wakes who waits and releases the queues that wait."
+        "One signal of the processor for many fences writes all their values, wakes the threads that wait and releases the queues that wait."
         holds [NativeFence 50]
         => signal_of_many;
     "FenceBatches.SignalIsAllOrNothing" needs NativeFence on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":

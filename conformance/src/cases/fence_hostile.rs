@@ -205,7 +205,7 @@ fn destroy_releases_waiter(case: &Case) -> Result<(), Failure> {
         granted(rig.destroy_fence(fence.handle), "destroying the fence under its waiter")?;
         let time_limit = std::time::Duration::from_secs(20);
         match receiver.recv_timeout(time_limit) {
-            // What it is released with depends on who was first.
+            // What it is released with depends on which thread was first.
             Ok(_) => Ok(()),
             Err(_) => {
                 // Lets the scope end.

@@ -23,16 +23,16 @@ cases! { thunks "MonitoredFence";
         "A wait of a context for several fences is satisfied when each of them has reached its value, in whatever order."
         holds [NativeFence 78, ContextMonitoring 15]
         => wait_for_several;
-    "MonitoredFence.QueuesTakeTurns" needs HardwareScheduling on Boot::Shared, "context-monitoring":
-        "Two kernel-mode queues that wait for each other take a thousand turns in order."
+    "MonitoredFence.QueuesAlternate" needs HardwareScheduling on Boot::Shared, "context-monitoring":
+        "Two kernel-mode queues that wait for each other run in alternation a thousand times."
         holds [NativeFence 78, ContextMonitoring 1, ContextMonitoring 10]
         => turns;
     "MonitoredFence.DestroyedFenceHoldsNobody" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroysynchronizationobject":
         "A fence that is destroyed releases the queues and the processors that wait for it."
         holds [NativeFence 78, ContextMonitoring 3, ContextMonitoring 19]
         => destroyed;
-    "MonitoredFence.HeldWorkHasALimit" needs HardwareScheduling on Boot::Shared, "context-monitoring":
-        "A queue refuses work beyond a number that it holds back, and takes more when it was released."
+    "MonitoredFence.BlockedWorkHasALimit" needs HardwareScheduling on Boot::Shared, "context-monitoring":
+        "A queue refuses work beyond a number of submissions that wait, and takes more when they were released."
         holds [NativeFence 78, ContextMonitoring 10]
         => limit;
     "MonitoredFence.ProcessorWaitsForAnyOrAll" on Boot::Shared, "context-monitoring":
@@ -87,13 +87,13 @@ fn signal_at_submission(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
     let (gate, fence, done) = (rig.fence(0)?, private(&rig, 0)?, private(&rig, 0)?);
     let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
-    // The GPU itself is held, so that work that was handed over is not done.
+    // The GPU itself is blocked, so that work that was handed over is not done.
     let held = rig.kernel_submit(&mut queue, &[gate.wait(1)])?;
     let at_once = D3DDDICB_SIGNALFLAGS::new().with_SignalAtSubmission(true);
     granted(rig.queue_signal(&[queue.queue], &[(fence.handle, 1)], at_once), "the signal at submission")?;
     queue_signal(&rig, &queue, &done, 1)?;
     granted(rig.wait(&[fence.handle], &[1], false), "the wait of the processor")?;
-    ensure!(queue.progress.load() < held, "the gate did not hold");
+    ensure!(queue.progress.load() < held, "the gate did not block");
     ensure_eq!(done.value.load(), 0, "value of a signal behind work that is not done");
     granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
     granted(rig.wait(&[done.handle], &[1], false), "the wait for the other signal")
@@ -144,7 +144,7 @@ fn destroyed(case: &Case) -> Result<(), Failure> {
     granted(rig.wait_with_event(&[fence.handle], &[1], false, Some(event.number())), "wait with an event")?;
     queue_wait(&rig, &queue, &fence, 1)?;
     let value = rig.kernel_submit(&mut queue, &[])?;
-    ensure!(queue.progress.load() < value, "the queue is not held");
+    ensure!(queue.progress.load() < value, "the queue is not blocked");
     granted(rig.destroy_fence(fence.handle), "destroying the fence")?;
     event.wait()?;
     wait_until("the queue", || queue.progress.load() >= value)?;
@@ -152,7 +152,7 @@ fn destroyed(case: &Case) -> Result<(), Failure> {
     let flags = D3DDDICB_SIGNALFLAGS::new();
     let status = rig.queue_signal(&[queue.queue], &[(fence.handle, 1)], flags);
     refused(status, BAD_HANDLE, "a signal of a destroyed fence")?;
-    // One that is destroyed before its signal comes to its turn takes nobody along.
+    // One that is destroyed before its signal is due takes nobody along.
     let (gate, gone) = (private(&rig, 0)?, private(&rig, 0)?);
     queue_wait(&rig, &queue, &gate, 1)?;
     queue_signal(&rig, &queue, &gone, 1)?;
@@ -180,7 +180,7 @@ fn limit(case: &Case) -> Result<(), Failure> {
     let signal = rig.queue_signal(&[queue.queue], &[(fence.handle, 1)], D3DDDICB_SIGNALFLAGS::new());
     refused(signal, &[STATUS_INSUFFICIENT_RESOURCES], "a signal too many")?;
     granted(rig.signal(&[gate.handle], &[1]), "signal")?;
-    wait_until("room in the queue", || rig.queue_wait(queue.queue, &[(gate.handle, 1)]).is_success())?;
+    wait_until("space in the queue", || rig.queue_wait(queue.queue, &[(gate.handle, 1)]).is_success())?;
     let value = rig.kernel_submit(&mut queue, &[])?;
     queue_signal(&rig, &queue, &fence, 2)?;
     granted(rig.wait(&[fence.handle], &[2], false), "the wait for the last signal")?;

@@ -8,7 +8,7 @@ use crate::{Boot, Case, Event, Failure, granted};
 
 cases! { thunks "FenceWaits", needs HardwareScheduling;
     "FenceWaits.DestroyedWhileItWaits" needs UserModeSubmission on Boot::Shared, "d3dkmtdestroyhwqueue":
-        "A queue that waits can be destroyed; its device is lost for the work that never ends, the fence and who else waits for it are as they were."
+        "A queue that waits can be destroyed; its device is lost for the work that never ends, the fence and its other waiters are as they were."
         holds [NativeFence 10]
         => destroyed_while_waiting;
     "FenceWaits.SuspendedWhileItWaits" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
@@ -41,7 +41,7 @@ fn held_elsewhere(keeper: &Rig) -> Result<(Rig, crate::rig::RawQueue, [RawFence;
     Ok((rig, queue, fences))
 }
 
-/// The fences are as they were, and serve who is left: a signal of the first releases `left` and nobody who is gone.
+/// The fences are as they were, and serve the waiters that are left: a signal of the first releases `left` and no waiter that is gone.
 fn serves_who_is_left(keeper: &Rig, fences: &[RawFence; 2]) -> Result<(), Failure> {
     let [first, second] = fences;
     ensure_eq!((first.value.load(), second.value.load()), (0, 0), "values of the fences");

@@ -57,7 +57,7 @@ cases! { thunks "GpuUpdate", needs HardwareScheduling;
         "A thread that is blocked by queued operations is released with an error when the device is destroyed, and what was queued is dropped."
         => released;
     "GpuUpdate.LateUpdatesLeaveOthersAlone" needs UserModeSubmission on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
-        "An update whose range was freed, or whose allocation was destroyed before its turn, maps nothing there; its fence goes on."
+        "An update whose range was freed, or whose allocation was destroyed before it is made, maps nothing there; its fence goes on."
         => late;
 }
 
@@ -142,7 +142,7 @@ fn between_work(case: &Case) -> Result<(), Failure> {
     update(1, &[tiles.map(0, 5)])?;
     update(3, &[tiles.map(0, 9)])?;
     update(5, &[unmap_operation(tiles.page(0), ZERO)])?;
-    ensure_eq!(fence.value.load(), 0, "value while the work before the updates is held");
+    ensure_eq!(fence.value.load(), 0, "value while the work before the updates is blocked");
     granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
     wait_until("the work behind the updates", || queue.progress.load() >= last)?;
     let seen: Vec<u8> = (0..4).map(|slot| tiles.view.read(slot * PAGE, 1)[0]).collect();
@@ -166,7 +166,7 @@ fn between_kernel_work(case: &Case) -> Result<(), Failure> {
     update(kernel.context, &fence, &[tiles.map(0, 5)])?;
     queue_wait(rig, &kernel, &fence, 2)?;
     let last = rig.kernel_submit(&mut kernel, &[read(1)])?;
-    ensure_eq!(fence.value.load(), 0, "value while the kernel queue is held");
+    ensure_eq!(fence.value.load(), 0, "value while the kernel queue is blocked");
     granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
     wait_until("the kernel queue", || kernel.progress.load() >= last)?;
     let (gate, fence) = (private(rig, 0)?, private(rig, 0)?);
@@ -177,7 +177,7 @@ fn between_kernel_work(case: &Case) -> Result<(), Failure> {
     update(packets.context, &fence, &[tiles.map(0, 9)])?;
     granted(rig.context_wait(packets.context, &[(fence.handle, 2)]), "the wait for the update")?;
     let last = rig.packet_submit(&mut packets, &[read(3)])?;
-    ensure_eq!(fence.value.load(), 0, "value while the context is held");
+    ensure_eq!(fence.value.load(), 0, "value while the context is blocked");
     granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
     rig.packet_wait(&packets, last)?;
     let seen: Vec<u8> = (0..4).map(|slot| tiles.view.read(slot * PAGE, 1)[0]).collect();
@@ -221,7 +221,7 @@ fn at_once(case: &Case) -> Result<(), Failure> {
     granted(tiles.rig.wait(&[fence.handle], &[8], false), "the wait for the update")?;
     ensure_eq!(fence.value.load(), 8, "value after the update");
     ensure_eq!(tiles.read(2)?, [byte(5) as u8, 0], "what is mapped");
-    ensure!(held.progress.load() < last, "the context was not held");
+    ensure!(held.progress.load() < last, "the context was not blocked");
     granted(tiles.rig.signal(&[gate.handle], &[1]), "opening the gate")?;
     wait_until("the context", || held.progress.load() >= last)
 }

@@ -20,7 +20,7 @@ cases! { thunks "KeyedMutex";
         "An acquisition without a time waits until somebody releases the mutex with its key; one with an interval ends with STATUS_TIMEOUT."
         => waits;
     "KeyedMutex.DataOfTheRuntimeGoAlong" on Boot::Shared, "d3dkmt_acquirekeyedmutex2":
-        "Data of the runtime that were given at creation and at a release reach who takes the mutex; a place without room is refused and takes nothing."
+        "Data of the runtime that were given at creation and at a release reach the next owner of the mutex; a place that is too small is refused and takes nothing."
         => data;
     "KeyedMutex.OpeningGivesInitialData" on Boot::Shared, "d3dkmt_openkeyedmutex2":
         "Data of the runtime at an opening become those of a mutex that has none, and of no other; nothing is written where they lie, and a refused opening leaves none."
@@ -29,7 +29,7 @@ cases! { thunks "KeyedMutex";
         "When the owner closes a mutex without releasing it, others are told that it is abandoned, and nobody owns it. The status is this system's rule, after IDXGIKeyedMutex."
         => abandoned;
     "KeyedMutex.BadHandlesAreRefused" on Boot::Shared, "d3dkmtopenkeyedmutex":
-        "Handles of nothing and of other objects are refused by every thunk, and a release by who does not own it."
+        "Handles of nothing and of other objects are refused by every thunk, and a release by a handle that does not own it."
         => refusals;
     "KeyedMutex.KernelHandlesOpenIt" on Boot::Shared, "d3dkmtopenkeyedmutexfromnthandle":
         "A mutex that was created for kernel handles has no other, and is opened by the one of the resource and the fence that it is shared with; data of the runtime are given as at any opening."
@@ -134,7 +134,11 @@ fn data(case: &Case) -> Result<(), Failure> {
     (take.hKeyedMutex, take.pTimeout) = (open.hKeyedMutex, &raw mut now);
     (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut short);
     let thunk = kmt.further().D3DKMTAcquireKeyedMutex2;
-    refused(kmt.call(thunk, &mut take), &[STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER], "a place without room")?;
+    refused(
+        kmt.call(thunk, &mut take),
+        &[STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER],
+        "a place that is too small",
+    )?;
     (take.pPrivateRuntimeData, take.PrivateRuntimeDataSize) = pointer(&mut seen);
     granted(kmt.call(thunk, &mut take), "D3DKMTAcquireKeyedMutex2, which nobody owned after the refusal")?;
     ensure_eq!(seen, created, "data of the creation");
@@ -159,7 +163,7 @@ fn open_with(kmt: Kmt, shared: D3DKMT_HANDLE, data: &[u8]) -> Result<D3DKMT_HAND
     Ok(open.hKeyedMutex)
 }
 
-/// The data that who takes a mutex finds; it is released with the same key.
+/// The data that the next owner of a mutex finds; it is released with the same key.
 pub(super) fn data_of(kmt: Kmt, mutex: D3DKMT_HANDLE, key: u64) -> Result<[u8; 8], Failure> {
     let (mut seen, mut now) = ([0; 8], AT_ONCE);
     let mut take = D3DKMT_ACQUIREKEYEDMUTEX2::zeroed();
@@ -199,7 +203,7 @@ fn abandoned(case: &Case) -> Result<(), Failure> {
     ensure_eq!(acquire(kmt, one, 0, Some(AT_ONCE)).0, STATUS_SUCCESS, "the acquisition");
     granted(destroy(kmt, one), "closing it as the owner")?;
     ensure_eq!(acquire(kmt, other, 0, None).0, STATUS_ABANDONED, "a wait for what is abandoned");
-    refused(release(kmt, other, 0, 0), BAD_ARGUMENT, "a release by who was told so")?;
+    refused(release(kmt, other, 0, 0), BAD_ARGUMENT, "a release by a handle that was told so")?;
     granted(destroy(kmt, other), "closing the other")
 }
 
@@ -216,7 +220,7 @@ fn refusals(case: &Case) -> Result<(), Failure> {
         }
     }
     let made = create(kmt, 0)?;
-    refused(release(kmt, made.hKeyedMutex, 0, 0), BAD_ARGUMENT, "a release by who does not own it")?;
+    refused(release(kmt, made.hKeyedMutex, 0, 0), BAD_ARGUMENT, "a release by a handle that does not own it")?;
     granted(destroy(kmt, made.hKeyedMutex), "the destruction")?;
     refused(destroy(kmt, made.hKeyedMutex), BAD_HANDLE, "a second destruction")
 }

@@ -284,7 +284,7 @@ fn properties(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a case changes of a lock that would be granted.
+/// Changes a request that D3DKMTLock would grant without the change.
 type Change<'a> = &'a dyn Fn(&mut D3DKMT_LOCK);
 
 /// Calls D3DKMTLock; the status and the address.

@@ -73,7 +73,7 @@ fn enqueue(rig: &Rig, contexts: &mut [D3DKMT_HANDLE], event: &Event) -> NTSTATUS
     rig.kmt.call(rig.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
 }
 
-/// Checks a signal of three that is held by two of them, one after the other.
+/// Checks a signal of three that two of them receive, one after the other.
 fn check_together(
     rig: &Rig,
     what: &str,

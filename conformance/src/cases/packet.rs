@@ -31,19 +31,19 @@ cases! { thunks "Packet scheduling";
         holds [ContextMonitoring 10]
         => signal_at_submission;
     "Packet.NullRenderingRunsNothing" needs NativeFence on Boot::Shared, "d3dkmt_submitcommandflags":
-        "A buffer submitted with NullRendering completes in its turn and does nothing; the same buffer without it does."
+        "A buffer submitted with NullRendering completes in order and does nothing; the same buffer without it does."
         => null_rendering;
     "Packet.BroadcastRunsOnEveryContext" needs NativeFence on Boot::Shared, "d3dkmt_submitcommand":
         "Commands that are submitted to several contexts run on each of them, behind what that one was given before; with a handle of another device or of nothing among them they run on none."
         => broadcast;
     "Packet.HeldContextHoldsNoOther" needs NativeFence on Boot::Shared, "context-monitoring":
-        "A context that waits for a fence holds its own work only, and the call that queued the wait has returned."
+        "A context that waits for a fence blocks its own work only, and the call that queued the wait has returned."
         holds [ContextMonitoring 16]
         => held_alone;
     "Packet.HigherPriorityPreemptsAWait" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "A packet that waits in hardware is preempted for a context of higher priority, and goes on afterwards where it stopped."
         => preempted_wait;
-    "Packet.EqualContextsTakeTurns" needs NativeFence on Boot::Fresh, "gpu-preemption":
+    "Packet.EqualContextsRunInTurn" needs NativeFence on Boot::Fresh, "gpu-preemption":
         "A packet that waits in hardware for a packet of an equal context behind it is preempted for it, and no work is done twice."
         => turns;
     "Packet.PagingGoesOnBesideAWait" needs NativeFence on Boot::Fresh, "gpu-preemption":
@@ -58,8 +58,8 @@ cases! { thunks "Packet scheduling";
     "Packet.DestructionWaitsForPackets" on Boot::Shared, "d3dkmtdestroycontext":
         "A context is destroyed when what was submitted to it is done; its handle is stale then."
         => destruction;
-    "Packet.HeldWorkHasALimit" needs NativeFence on Boot::Shared, "d3dkmtsubmitcommand":
-        "A context takes no more than a number of submissions, whether the system holds them or the node, and takes more when some are done."
+    "Packet.BlockedWorkHasALimit" needs NativeFence on Boot::Shared, "d3dkmtsubmitcommand":
+        "A context takes no more than a number of submissions, whether the system queues them or the node, and takes more when some are done."
         => limit;
     "Packet.HandlesAreChecked" needs HardwareScheduling, NativeFence on Boot::Shared, "d3dkmtsubmitcommand":
         "Handles of nothing, of other objects and of contexts that are gone are refused by every call about contexts of packets."
@@ -159,12 +159,12 @@ fn waits_and_signals(case: &Case) -> Result<(), Failure> {
         granted(rig.context_wait(queue.context, &[(gate.handle, 5)]), "a wait")?;
         rig.packet_submit(&mut queue, &[plot.copy(2, 1)])?;
         granted(rig.context_signal(queue.context, &[(done.handle, 2)]), "a signal")?;
-        granted(rig.wait(&[done.handle], &[1], false), "the wait for what was not held")?;
+        granted(rig.wait(&[done.handle], &[1], false), "the wait for what was not blocked")?;
         ensure_eq!((plot.word(0), queue.progress.value.load()), (1, 1), "what ran before the wait");
-        // What is behind the wait sees what was written while it held.
+        // What is behind the wait sees what was written while it was blocked.
         plot.view.write(4, &7u32.to_le_bytes());
         granted(rig.signal(&[gate.handle], &[5]), "the signal of the CPU")?;
-        granted(rig.wait(&[done.handle], &[2], false), "the wait for what was held")?;
+        granted(rig.wait(&[done.handle], &[2], false), "the wait for what was blocked")?;
         ensure_eq!((plot.word(2), queue.progress.value.load()), (7, 2), "what ran behind the wait");
     }
     Ok(())
@@ -175,7 +175,7 @@ fn signal_at_submission(case: &Case) -> Result<(), Failure> {
     let monitored = || rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new());
     let (gate, early, late) = (rig.fence(0)?, monitored()?, monitored()?);
     let mut queue = rig.packet_queue(NODE_COMPUTE)?;
-    // The GPU itself is held, so that a packet that was handed over is not done.
+    // The GPU itself is blocked, so that a packet that was handed over is not done.
     rig.packet_submit(&mut queue, &[gate.wait(1)])?;
     let at_once = D3DDDICB_SIGNALFLAGS::new().with_SignalAtSubmission(true);
     granted(rig.context_signal2(&[queue.context], &[(early.handle, 1)], at_once), "the signal at submission")?;
@@ -272,13 +272,13 @@ fn limit(case: &Case) -> Result<(), Failure> {
         }
         let empty = || rig.submit_buffer(queue.context, 0, 0);
         let wait = || rig.context_wait(queue.context, &[(gate.handle, 1)]);
-        // Where the system holds them, waits cost nobody anything.
+        // Where the system queues them, waits cost nobody anything.
         let more = || if on_hardware { empty() } else { wait() };
         let full = (0..ENOUGH).map(|_| more()).find(|status| !status.is_success()).unwrap_or(STATUS_SUCCESS);
         refused(full, &[STATUS_INSUFFICIENT_RESOURCES], "a submission too many")?;
         refused(empty(), &[STATUS_INSUFFICIENT_RESOURCES], "a buffer too many")?;
         granted(rig.signal(&[gate.handle], &[1]), "the signal of the CPU")?;
-        wait_until("room in the context", || empty().is_success())?;
+        wait_until("space in the context", || empty().is_success())?;
         granted(rig.destroy_packet_context(queue.context), "D3DKMTDestroyContext")?;
     }
     Ok(())

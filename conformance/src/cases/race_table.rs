@@ -90,12 +90,17 @@ impl Operation {
         self.needs & other.needs != 0
     }
 
+    /// True if both use a common object beside their device, or one of them destroys that.
+    pub fn meets_closely(&self, other: &Self) -> bool {
+        self.needs & other.needs & !DEVICE != 0 || (self.taken | other.taken) & DEVICE != 0
+    }
+
     /// True if it destroys an object.
     pub fn destroys(&self) -> bool {
         self.taken != 0
     }
 
-    /// Whether it takes away an object that the other one needs.
+    /// True if it destroys an object that the other operation needs.
     pub fn takes_from(&self, other: &Self) -> bool {
         self.taken & other.needs != 0
     }

@@ -27,7 +27,7 @@ cases! { thunks "Races", needs HardwareScheduling;
         => every_pair;
 }
 
-/// The same turns for two hands: what the other hand does next, and how far both are.
+/// Rounds of two threads: what the second one does next, and how far both are.
 #[derive(Default)]
 struct Turns {
     /// Operation, scene, and how long to hesitate. Taken by the other hand.
@@ -38,10 +38,10 @@ struct Turns {
     answer: AtomicU64,
 }
 
-/// Meetings of a pair.
+/// Meetings of a pair. Those that have no more than their device in common are most of all, and meet once.
 const ROUNDS: u32 = 4;
 
-/// The turn after which the other hand leaves.
+/// The round after which the second thread ends.
 const OVER: u64 = u64::MAX;
 
 /// Passes a little time that is not the same for two hands.
@@ -54,7 +54,7 @@ impl Turns {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the other hand does until it is told to leave.
+    /// Executes the operations that the second thread gets, one a round, until [`OVER`] ends it.
     fn follow(&self) {
         let mut turn = 0;
         loop {
@@ -158,6 +158,7 @@ pub fn pairs(case: &Case, rounds: u32, wanted: impl Fn([&Operation; 2]) -> bool)
                 if !first.meets(second) || first.blocks() || !wanted([first, second]) {
                     continue;
                 }
+                let rounds = if first.meets_closely(second) { rounds } else { 1 };
                 let met = pair(&rig, turns, [first, second], rounds, &mut random).and_then(|()| bystander.works());
                 met.map_err(|failure| Failure::new(format!("{} against {}: {failure}", first.name, second.name)))?;
             }

@@ -23,7 +23,7 @@ cases! { thunks "Residency";
 
 pub const SIZE: u64 = 4 << 20;
 
-/// Reads an allocation back through the GPU and holds it against a pattern.
+/// Reads an allocation back through the GPU and compares it with a pattern.
 pub fn check(rig: &Rig, queue: &mut RawQueue, memory: Memory, seen: Memory, pattern: u32) -> Result<(), Failure> {
     let view = rig.view(seen)?;
     view.fill(0);

@@ -347,7 +347,7 @@ fn running_now(case: &Case) -> Result<(), Failure> {
         Ok(figures(&own))
     };
     let mut last = times(case, &rig, NODE_COPY)?;
-    // The GPU itself is held, so that the packet is under way.
+    // The GPU itself is blocked, so that the packet is under way.
     let value = rig.packet_submit(&mut queue, &[gate.wait(1)])?;
     for look in 0..3 {
         crate::rig::wait_until("the time of the packet under way to grow", || {
@@ -482,7 +482,7 @@ fn counted(
     let [waits, over, signals, made] = commands(case, rig, NODE_COPY)?;
     granted(wait(&[(gate.handle, 1)]), "a wait")?;
     granted(signal(&[(gate.handle, 2)]), "a signal behind it")?;
-    ensure_eq!(commands(case, rig, NODE_COPY)?, [waits + 1, over, signals + 1, made], "counts while the wait holds");
+    ensure_eq!(commands(case, rig, NODE_COPY)?, [waits + 1, over, signals + 1, made], "counts while the wait lasts");
     granted(rig.signal(&[gate.handle], &[1]), "letting it go on")?;
     granted(rig.wait(&[gate.handle], &[2], false), "waiting for the signal")?;
     let done = [waits + 1, over + 1, signals + 1, made + 1];

@@ -18,7 +18,7 @@ cases! { thunks "Submission", needs HardwareScheduling;
         "A single ring of the doorbell starts every entry that was written before it."
         holds [UserModeSubmission 62]
         => one_ring_for_all;
-    "Submission.BlockedQueueDoesNotHoldOthers" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
+    "Submission.BlockedQueueDoesNotBlockOthers" needs UserModeSubmission on Boot::Shared, "user-mode-work-submission":
         "A queue that waits for a fence that nobody signals does not keep another queue of the same node from running."
         holds [UserModeSubmission 70]
         => blocked_queue;

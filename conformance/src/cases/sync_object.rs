@@ -1,4 +1,4 @@
-//! What becomes of the processor's waits for a shared fence when what they were made through is closed.
+//! Waits of the processor for a shared fence, after the handle was closed through which they were made.
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags, D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type, *};
@@ -10,19 +10,19 @@ use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { thunks "SyncObject";
     "SyncObject.ReleasesWhoWaitsThroughWhatIsClosed" on Boot::Shared, "d3dddi_synchronizationobject_flags":
-        "Who waits for a shared fence through one opening is released when that is closed, though the fence is still open elsewhere; others still wait."
+        "A waiter for a shared fence through one opening is released when that is closed, though the fence is still open elsewhere; others still wait."
         => releases;
     "SyncObject.WaitersStayUntilTheFenceIsDestroyed" on Boot::Shared, "d3dddi_synchronizationobject_flags":
-        "With UnwaitCpuWaitersOnlyOnDestroy who waits through what is closed still waits, for the signal of another opening, or until nothing of the shared fence is left; nobody can wait through it any more."
+        "With UnwaitCpuWaitersOnlyOnDestroy a waiter through what is closed still waits, for the signal of another opening, or until nothing of the shared fence is left; nobody can wait through it any more."
         => stays;
     "SyncObject.WaitersStayByTheFlagOfTheirOpening" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "An opening with UnwaitCpuWaitersOnlyOnDestroy keeps those that wait through it, and not those of the creator, whose fence has no such flag."
         => of_opening;
     "SyncObject.DeviceThatIsDestroyedLeavesThemToo" on Boot::Shared, "d3dddi_synchronizationobject_flags":
-        "A device that is destroyed closes what it has open as any other closing does: with the flag who waits for the shared fence still waits."
+        "A device that is destroyed closes what it has open as any other closing does: with the flag a waiter for the shared fence still waits."
         => of_device;
     "SyncObject.NativeFencesKeepTheirWaitersToo" needs NativeFence on Boot::Shared, "d3dddi_synchronizationobject_flags":
-        "A native fence is created and opened with UnwaitCpuWaitersOnlyOnDestroy as a monitored one is, and who waits still waits."
+        "A native fence is created and opened with UnwaitCpuWaitersOnlyOnDestroy as a monitored one is, and its waiters still wait."
         => native;
     "SyncObject.ObjectsWithoutWaitersTakeTheFlag" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "Mutexes, semaphores and fences without an address, for which no processor waits, are created with the flag and without."
@@ -60,7 +60,7 @@ fn releases(case: &Case) -> Result<(), Failure> {
     let (through_first, through_second) = (waiter(&rig, &fence)?, waiter(&rig, &again)?);
     granted(rig.destroy_fence(fence.handle), "closing the first")?;
     through_first.wait()?;
-    ensure!(!through_second.is_set()?, "who waits through another opening was released");
+    ensure!(!through_second.is_set()?, "a waiter through another opening was released");
     granted(rig.signal(&[again.handle], &[1]), "a signal")?;
     through_second.wait()
 }
@@ -72,7 +72,7 @@ fn stays(case: &Case) -> Result<(), Failure> {
     let again = open(&rig, handle, shared_flags())?;
     let signalled = waiter(&rig, &fence)?;
     granted(rig.destroy_fence(fence.handle), "closing the first")?;
-    ensure!(!signalled.is_set()?, "who waits through what was closed was released");
+    ensure!(!signalled.is_set()?, "a waiter through what was closed was released");
     let late = Event::new()?;
     let late = rig.wait_with_event(&[fence.handle], &[1], false, Some(late.number()));
     refused(late, BAD_HANDLE, "a wait through what was closed")?;
@@ -96,7 +96,7 @@ fn of_opening(case: &Case) -> Result<(), Failure> {
     let flagged = open(&rig, handle, stays_flag())?;
     let (through_first, through_second) = (waiter(&rig, &fence)?, waiter(&rig, &flagged)?);
     granted(rig.destroy_fence(flagged.handle), "closing the opening with the flag")?;
-    ensure!(!through_second.is_set()?, "who waits through the opening with the flag was released");
+    ensure!(!through_second.is_set()?, "a waiter through the opening with the flag was released");
     granted(rig.destroy_fence(fence.handle), "closing the creator's")?;
     through_first.wait()?;
     ensure!(!through_second.is_set()?, "the kernel handle has the fence still");
@@ -111,7 +111,7 @@ fn of_device(case: &Case) -> Result<(), Failure> {
     let theirs = open(&other, handle, Flags::new())?;
     let waiting = waiter(&other, &theirs)?;
     granted(other.destroy(), "destroying the device of the wait")?;
-    ensure!(!waiting.is_set()?, "who waits through a device that was destroyed was released");
+    ensure!(!waiting.is_set()?, "a waiter through a device that was destroyed was released");
     let again = open(&rig, handle, Flags::new())?;
     granted(rig.signal(&[again.handle], &[1]), "a signal")?;
     waiting.wait()
@@ -125,7 +125,7 @@ fn native(case: &Case) -> Result<(), Failure> {
     let again = rig.open_flagged(handle, stays_flag()).map_err(text("D3DKMTOpenNativeFenceFromNtHandle"))?;
     let waiting = waiter(&rig, &fence)?;
     granted(rig.destroy_fence(fence.handle), "closing the first")?;
-    ensure!(!waiting.is_set()?, "who waits through what was closed was released");
+    ensure!(!waiting.is_set()?, "a waiter through what was closed was released");
     granted(rig.signal(&[again.handle], &[1]), "a signal of another opening")?;
     waiting.wait()
 }

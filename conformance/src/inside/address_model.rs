@@ -34,7 +34,7 @@ const PAGE: u64 = campanile_hw::queue::SYSTEM_PAGE_SIZE;
 const UNIT: u64 = 64 << 10;
 /// Most allocations of a sequence.
 const ALLOCATIONS: usize = 6;
-/// How often lists of steps are taken before too few of them did what they are to do.
+/// Most lists of steps that are executed to reach the number of successful ones that the case asks for.
 const MOST_ROUNDS: usize = 12;
 /// Packets of one submission.
 const BATCH: usize = 8;
@@ -145,7 +145,7 @@ struct Model {
     offered: bool,
 }
 
-/// Another process, with allocations that all of VRAM cannot hold.
+/// Another process, with allocations that all of VRAM cannot contain.
 struct Other {
     process: Arc<Process>,
     rig: Rig,
@@ -198,7 +198,7 @@ struct World<'s> {
     updated: &'s AtomicU64,
 }
 
-/// Makes resident what finds room, and lets go of it.
+/// Makes resident what fits, and lets go of it.
 fn fill_memory(rig: &Rig, fillers: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
     let mut there = Vec::new();
     for filler in fillers {

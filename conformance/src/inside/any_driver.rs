@@ -1,8 +1,10 @@
 //! Cases for the driver of any GPU that stop, start and power it.
 
 use crate::cases::any_driver::{Lab, holds};
+use crate::rig::wait_until;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
+use dxgkrnl::EngineSleepError;
 use dxgkrnl::verifier::LowResources;
 use wddm_ddi::kmt::{D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_WDDM_2_0_CAPS, KMTQUERYADAPTERINFOTYPE};
 
@@ -13,6 +15,9 @@ cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the ada
     "AnyDriver.MemorySurvivesD3" on Boot::Fresh, "set_power_state":
         "What is in memory of each kind is there when the adapter was in D3 and has come back to D0."
         => power;
+    "AnyDriver.EnginesRestInF1AndWork" on Boot::Fresh, "dxgkddisetpowercomponentfstate":
+        "An engine with a power component enters F1 when it has nothing to do, time after time, and the next work brings it back to F0 and is done."
+        => engines_rest;
     "AnyDriver.ProcessesEndWithEverythingOpen" on Boot::Fresh, "dxgkddi_destroyprocess":
         "Processes that end with devices, contexts and memory open, and work under way, leave nothing behind: more of them fit than memory."
         => exits;
@@ -97,6 +102,53 @@ fn power(case: &mut Case<'_>) -> Result<(), Failure> {
         holds(&lab.rig.view(memory)?, 0, SIZE, round, "memory while the device is in D3")?;
         lab.work()?;
         holds(&lab.rig.view(memory)?, 0, SIZE, round, "memory after D3")?;
+    }
+    Ok(())
+}
+
+/// The engines with a power component that has F1, by node and physical adapter, which is the first.
+fn engines_with_f1(case: &Case<'_>) -> Result<Vec<u32>, Failure> {
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    let components = machine.power_components(luid);
+    let engines: Vec<u32> = components.iter().filter_map(|component| component.node).collect();
+    let has_f1 = |node: &u32| matches!(machine.sleep_engine(luid, *node, 0), Ok(()) | Err(EngineSleepError::Busy));
+    let engines: Vec<u32> = engines.into_iter().filter(has_f1).collect();
+    if engines.is_empty() {
+        let told = format!(
+            "none of the {} power component(s) that DxgkDdiQueryAdapterInfo(POWERCOMPONENTINFO) describes is an engine with F1, or DRIVERCAPS is without \
+             SupportRuntimePowerManagement",
+            components.len()
+        );
+        return Err(Failure::NotApplicable(told));
+    }
+    Ok(engines)
+}
+
+fn engines_rest(case: &mut Case<'_>) -> Result<(), Failure> {
+    let lab = Lab::new(case.rig()?)?;
+    lab.work()?;
+    let engines = engines_with_f1(case)?;
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    let state = |node: u32| machine.power_components(luid).into_iter().find(|component| component.node == Some(node));
+    for round in 1..=4 {
+        for node in &engines {
+            // The end of work is told a moment after whoever waits for it goes on.
+            let entered = wait_until("F1", || machine.sleep_engine(luid, *node, 0).is_ok());
+            entered.map_err(|_| {
+                let told =
+                    format!("the engine of node {node} does not enter F1 in round {round} although its work is done");
+                Failure::new(format!("{told} [dxgkddisetpowercomponentfstate]"))
+            })?;
+            ensure_eq!(
+                state(*node).map(|component| component.fstate),
+                Some(1),
+                "the F-state of an engine without work"
+            );
+        }
+        let wakes = |node: &u32| state(*node).map_or(0, |component| component.wakes);
+        let before: u64 = engines.iter().map(wakes).sum();
+        lab.work()?;
+        ensure!(engines.iter().map(wakes).sum::<u64>() > before, "work was done and no engine had left F1 for it");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Budgets of video memory, requests that are pending or find no room, and trim notifications.
+//! Budgets of video memory, requests that are pending or find no memory, and trim notifications.
 
 use crate::cases::budget::{Handle, LOCAL, Trimmer, do_nothing, evict, lock, registration, trim, unregister};
 use campanile_hw::private::Placement;
@@ -27,13 +27,13 @@ cases! { inside "Residency", behind "it is several processes at a time, or choos
         "A request whose memory is on its way answers STATUS_PENDING and a value of the paging fence that is not reached yet; so does another one meanwhile, and one behind it answers STATUS_SUCCESS and 0."
         => pending;
     "Residency.ShortageSaysHowMuchToTrim" on Boot::With(small_vram), "process-residency-budgets":
-        "A request that finds no room says by how many bytes the process would be over its budget, counts each allocation once, and makes nothing resident."
+        "A request that finds no memory says by how many bytes the process would be over its budget, counts each allocation once, and makes nothing resident."
         => shortage;
     "Residency.MustSucceedLosesTheDevice" on Boot::With(small_vram), "d3dkmtmakeresident":
         "MustSucceed is refused without CantTrimFurther; a request with both that cannot be satisfied puts its device in error for want of memory, and no other."
         => must_succeed;
     "Residency.ProcessOverItsBudgetIsAskedToTrim" on Boot::With(small_vram), "d3dkmtregistertrimnotification":
-        "When a process finds no room within its share, the one above its share is told by how much, evicts that much from within the notification, and the request of the other succeeds."
+        "When a process finds no memory within its share, the one above its share is told by how much, evicts that much from within the notification, and the request of the other succeeds."
         => trim_to_budget;
     "Residency.EvictSaysWhatIsLeftToTrim" on Boot::With(small_vram), "process-residency-budgets":
         "Evict answers how much the process is over its budget still, down to 0 when it has given back enough or nobody is in need."
@@ -217,7 +217,7 @@ fn shortage(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(make_resident(&rig, &there, none)?.0, "D3DKMTMakeResident")?;
     let before = query(&rig, LOCAL)?;
     let mut list = create(&rig, 32)?;
-    // Named twice, and what is resident already: neither needs room.
+    // Named twice, and what is resident already: neither needs memory.
     list.extend([list[0], there[0]]);
     for _ in 0..2 {
         let (status, answer) = make_resident(&rig, &list, none)?;
@@ -287,8 +287,8 @@ fn trim_to_budget(case: &mut Case<'_>) -> Result<(), Failure> {
         return Err(failure);
     }
     let kept = lock(&trimmer.list).len() as u64;
-    ensure!((15..=19).contains(&kept), "{kept} of 24 were kept where 28 have room and 10 were wanted");
-    ensure_eq!(used(&rig)?.0, kept * SIZE, "usage of who trimmed");
+    ensure!((15..=19).contains(&kept), "{kept} of 24 were kept where 28 fit and 10 were wanted");
+    ensure_eq!(used(&rig)?.0, kept * SIZE, "usage of the process that trimmed");
     granted(unregister(&rig, handles[0], Some(trim)), "unregistering")?;
     granted(unregister(&plain, handles[1], Some(trim)), "unregistering")
 }

@@ -41,7 +41,7 @@ cases! { inside "Memory", behind "it chooses whether the GPU sees caches";
         holds [AllocationUsage 30, ContextMonitoring 5, ContextMonitoring 6]
         => fence_values;
     "IoCoherency.FenceLogsNeedNoInvalidation" needs UserModeSubmission on Boot::With(non_coherent), "native-gpu-fence-objects":
-        "Without I/O coherency the system finds in the log of a queue every wait and signal that the GPU has written there, in order and more of them than the log has room for."
+        "Without I/O coherency the system finds in the log of a queue every wait and signal that the GPU has written there, in order and more of them than the log has entries."
         holds [AllocationUsage 30, NativeFence 56]
         => fence_logs;
     "IoCoherency.PagingBuffersNeedNoInvalidation" needs UserModeSubmission on Boot::With(non_coherent), "d3dkmddi-dxgkarg_buildpagingbuffer":

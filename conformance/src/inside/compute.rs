@@ -72,7 +72,7 @@ fn foreign_program(case: &mut Case<'_>) -> Result<(), Failure> {
         other.rig.submit_doomed(&mut other.queue, &[Packet::Dispatch(dispatch)])?;
         wait_for_error(other.rig.kmt, other.rig.device)?;
         let (report, told) = (other.report()?, other.rig.kmt.page_fault_state(other.rig.device)?);
-        ensure_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::PageFault as u32), "report");
+        ensure_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::PageFault as u16), "report");
         ensure_eq!((report.address, told.FaultedVirtualAddress), (NOWHERE, NOWHERE), "address of the fault");
         ensure_eq!(other.word(0), 0, "what the foreign program would have stored");
         Ok(())
@@ -121,7 +121,7 @@ fn others_go_on(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut innocent = guest.inside(|_| Lab::on(Rig::open(luid)?))?;
     let dispatch = innocent.load(UNTIL_TOLD, [1, 1, 1])?;
     let value = guest.inside(|_| innocent.rig.submit(&mut innocent.queue, &[Packet::Dispatch(dispatch)]))?;
-    wait_until("turns of the program", || innocent.word(0) > 100)?;
+    wait_until("iterations of the program", || innocent.word(0) > 100)?;
     for access in ["store.w1 [d1], w0", "load.w1 w0, [d1]", "atomic.i32.add.device.relaxed w0, [d1 + 1], w0"] {
         let mut guilty = Lab::new(case)?;
         guilty.set_double(0, NOWHERE);
@@ -130,7 +130,7 @@ fn others_go_on(case: &mut Case<'_>) -> Result<(), Failure> {
         guilty.rig.submit_doomed(&mut guilty.queue, &[Packet::Dispatch(dispatch)])?;
         wait_for_error(guilty.rig.kmt, guilty.rig.device)?;
         let before = innocent.word(0);
-        wait_until("further turns of the other process", || innocent.word(0) != before)?;
+        wait_until("further iterations of the other process", || innocent.word(0) != before)?;
         ensure_eq!(guest.inside(state)?, ACTIVE, "state of the other process's device");
     }
     innocent.set_word(1, 1);
@@ -148,7 +148,7 @@ fn starves_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut endless = guest.inside(|_| Lab::on(Rig::open(luid)?))?;
     let dispatch = endless.load(UNTIL_TOLD, [1, 1, 1])?;
     guest.inside(|_| endless.rig.submit(&mut endless.queue, &[Packet::Dispatch(dispatch)]))?;
-    wait_until("turns of the endless program", || endless.word(0) > 100)?;
+    wait_until("iterations of the endless program", || endless.word(0) > 100)?;
     let mut lab = Lab::new(case)?;
     let fence = lab.rig.fence(0)?;
     for round in 1..=100_u32 {
@@ -157,7 +157,7 @@ fn starves_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
         lab.rig.execute(&mut lab.queue, &[Packet::Dispatch(dispatch), fence.signal(round.into())])?;
         ensure_eq!((lab.word(0), fence.value.load()), (round, round.into()), "what round {round} stored and signalled");
         if round % 20 == 0 {
-            wait_until("further turns of the endless program", || endless.word(0) != before)?;
+            wait_until("further iterations of the endless program", || endless.word(0) != before)?;
         }
     }
     let (stands, report) = (endless.queue.progress.load(), endless.report()?.state);
@@ -177,7 +177,7 @@ fn long_program(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut lab = Lab::new(case)?;
     let dispatch = lab.load(UNTIL_TOLD, [1, 1, 1])?;
     let value = lab.rig.submit(&mut lab.queue, &[Packet::Dispatch(dispatch)])?;
-    wait_until("turns of the program", || lab.word(0) > 100)?;
+    wait_until("iterations of the program", || lab.word(0) > 100)?;
     let machine = case.system.machine();
     machine.advance(Duration::ZERO);
     thread::sleep(LONG);
@@ -203,7 +203,7 @@ fn ends_with_process(case: &mut Case<'_>) -> Result<(), Failure> {
             let mut endless = Lab::on(Rig::open(luid)?)?;
             let dispatch = endless.load(UNTIL_TOLD, [1, 1, 1])?;
             endless.rig.submit(&mut endless.queue, &[Packet::Dispatch(dispatch)])?;
-            wait_until("turns of the endless program", || endless.word(0) > 100)
+            wait_until("iterations of the endless program", || endless.word(0) > 100)
         })?;
         end(&guest.process);
         let mut lab = Lab::new(case)?;
@@ -221,7 +221,7 @@ fn endless_packet(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut context = lab.rig.packet_queue(NODE_COMPUTE)?;
     let dispatch = lab.load(UNTIL_TOLD, [1, 1, 1])?;
     lab.rig.packet_submit(&mut context, &[Packet::Dispatch(dispatch)])?;
-    wait_until("turns of the program", || lab.word(0) > 100)?;
+    wait_until("iterations of the program", || lab.word(0) > 100)?;
     time_out_packets(case.system);
     let report = only_report(case.system)?;
     ensure_eq!((report.node, report.outcome), (Some(NODE_COMPUTE), TdrOutcome::EngineReset), "recovery");
@@ -233,6 +233,6 @@ fn endless_packet(case: &mut Case<'_>) -> Result<(), Failure> {
     let found = (innocent.word(0), guest.inside(|_| state(&innocent.rig))?);
     guest.process.exit();
     ensure_eq!(found, (6, ACTIVE), "what the other process stored, its device");
-    ensure_eq!((lab.word(0), lab.word(2)), (last, 0), "turns after the reset, and the end of the program");
+    ensure_eq!((lab.word(0), lab.word(2)), (last, 0), "iterations after the reset, and the end of the program");
     Ok(())
 }

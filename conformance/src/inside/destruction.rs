@@ -31,11 +31,11 @@ cases! { inside "Memory", needs HardwareScheduling, behind "it counts handles, o
         "With SynchronousDestroy the call waits until the memory of the allocation is reclaimed: the segment then has as much free as before the allocation was made."
         => given_back;
     "Destruction.ManyAreDeferredAndAllAreFreed" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
-        "Any number of allocations can be destroyed while work is held up, and all of their memory comes back when it is done."
+        "Any number of allocations can be destroyed while work is blocked, and all of their memory comes back when it is done."
         holds [AllocationUsage 2]
         => many;
     "Destruction.WorkQueuedLaterKeepsNothing" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
-        "Only work that was queued before the destruction defers it: work that is held up later does not."
+        "Only work that was queued before the destruction defers it: work that is blocked later does not."
         holds [AllocationUsage 3]
         => queued_later;
     "Destruction.PacketsQueuedLaterKeepNothing" needs NativeFence on Boot::With(small_vram), "allocation-usage-tracking":
@@ -43,7 +43,7 @@ cases! { inside "Memory", needs HardwareScheduling, behind "it counts handles, o
         holds [AllocationUsage 3]
         => queued_later_in_packets;
     "Destruction.EveryKindOfWorkDefersIt" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
-        "Packets that wait on the hardware, and buffers of contexts and kernel-mode queues that the system holds for a fence, keep what they use."
+        "Packets that wait on the hardware, and buffers of contexts and kernel-mode queues that wait in the system for a fence, keep what they use."
         holds [AllocationUsage 2]
         => every_kind;
     "Destruction.AddressOfALockEndsAtOnce" needs UserModeSubmission on Boot::With(small_vram), "allocation-usage-tracking":
@@ -62,7 +62,7 @@ fn small_vram() -> SystemOptions {
     options
 }
 
-/// A queue that is held up by a fence.
+/// A queue that is blocked by a fence.
 struct Held {
     queue: RawQueue,
     gate: RawFence,
@@ -78,7 +78,7 @@ impl Held {
     }
 
     fn finish(&self, last: u64) -> Result<(), Failure> {
-        wait_until("the work that was held up", || self.queue.progress.load() >= last)
+        wait_until("the work that was blocked", || self.queue.progress.load() >= last)
     }
 }
 
@@ -163,7 +163,7 @@ fn given_back(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a synchronous destruction under held-up work returned: STATUS_SUCCESS after the work, or STATUS_TIMEOUT.
+/// What a synchronous destruction under blocked work returned: STATUS_SUCCESS after the work, or STATUS_TIMEOUT.
 fn synchronous_once(case: &Case<'_>) -> Result<NTSTATUS, Failure> {
     let rig = case.rig()?;
     let mut held = Held::new(&rig)?;
@@ -180,7 +180,7 @@ fn synchronous_once(case: &Case<'_>) -> Result<NTSTATUS, Failure> {
                 Ok((status, progress.load() >= last))
             })
         });
-        // The call takes the handle away before it waits; one that does not wait has some turns to return.
+        // The call takes the handle away before it waits; one that does not wait has some time slices to return.
         let begun = wait_until("the beginning of the destruction", || process.handle_count() < before);
         for _ in 0..5 {
             std::thread::yield_now();
@@ -191,7 +191,7 @@ fn synchronous_once(case: &Case<'_>) -> Result<NTSTATUS, Failure> {
         destroyer.join().map_err(|_| Failure::new("the thread that destroys panicked"))?
     })?;
     ensure!([STATUS_SUCCESS, STATUS_TIMEOUT].contains(&status), "synchronous destruction: {status}");
-    ensure!(status != STATUS_SUCCESS || done, "the call returned while work that was queued before was held up");
+    ensure!(status != STATUS_SUCCESS || done, "the call returned while work that was queued before was blocked");
     Ok(status)
 }
 
@@ -277,14 +277,14 @@ fn every_kind(case: &mut Case<'_>) -> Result<(), Failure> {
         granted(rig.context_wait(context, &[(gate.handle, 1)]), "a wait of the context")?;
         rig.packet_submit(&mut packets.borrow_mut(), &[work]).map(drop)
     };
-    copies_to_the_end(&rig, "a packet that is held", held, || done(2))?;
+    copies_to_the_end(&rig, "a packet that is blocked", held, || done(2))?;
     let queue = RefCell::new(rig.kernel_queue(NODE_COMPUTE)?);
     let held = |gate: &RawFence, work| {
         granted(rig.queue_wait(queue.borrow().queue, &[(gate.handle, 1)]), "a wait of the queue")?;
         rig.kernel_submit(&mut queue.borrow_mut(), &[work]).map(drop)
     };
-    let done = || wait_until("the held buffer", || queue.borrow().progress.load() >= 1);
-    copies_to_the_end(&rig, "a buffer that is held", held, done)
+    let done = || wait_until("the blocked buffer", || queue.borrow().progress.load() >= 1);
+    copies_to_the_end(&rig, "a buffer that is blocked", held, done)
 }
 
 /// What this process has mapped at an address: the start of the file's part, and the file.

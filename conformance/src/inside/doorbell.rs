@@ -50,7 +50,7 @@ fn victim_retries(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(first.doorbell.state(), RETRY, "status of the victim in round {round}");
         ensure_eq!(second.doorbell.state(), CONNECTED, "status of the other in round {round}");
         rig.execute(&mut first, &[])?;
-        ensure_eq!(second.doorbell.state(), RETRY, "status of the other in its turn as victim");
+        ensure_eq!(second.doorbell.state(), RETRY, "status of the other when it is the victim");
     }
     Ok(())
 }

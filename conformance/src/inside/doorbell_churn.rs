@@ -27,7 +27,7 @@ fn rings(system: &System) -> u64 {
     if cfg!(debug_assertions) || system.is_by_messages() { 1_000 } else { 20_000 }
 }
 
-/// Most rings before it is another queue's turn.
+/// Most rings before another queue is rung.
 const BURST: u64 = 16;
 
 fn four_doorbells() -> SystemOptions {
@@ -44,7 +44,7 @@ struct Counted {
     fence: RawFence,
 }
 
-/// Gives the queues of one thread their turns until each was rung `rings` times, in an order and in bursts drawn from `seed`; how often a
+/// Rings the queues of one thread alternately until each was rung `rings` times, in an order and in bursts drawn from `seed`; how often a
 /// doorbell had gone.
 fn ring_all(rig: &Rig, rings: u64, seed: u64) -> Result<u64, Failure> {
     let node = |index: u64| if index.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };

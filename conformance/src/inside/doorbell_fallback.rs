@@ -28,10 +28,10 @@ cases! { inside "Submission", needs UserModeSubmission, behind "it has connectio
         "When the doorbell of a ring of another size cannot be connected, the queue is recreated for kernel-mode submission: every submission before and after runs exactly once, and progress values go on."
         holds [UserModeSubmission 58]
         => resized_ring;
-    "Submission.NoRoomForPageTablesLosesNoWork" on Boot::With(small_vram), "user-mode-work-submission":
-        "A doorbell that cannot be connected because nothing of its process finds room costs neither the queue nor its device: waiting says that there is no memory, and when there is some every submission runs exactly once."
+    "Submission.NoMemoryForPageTablesLosesNoWork" on Boot::With(small_vram), "user-mode-work-submission":
+        "A doorbell that cannot be connected because nothing of its process finds memory costs neither the queue nor its device: waiting says that there is no memory, and when there is some every submission runs exactly once."
         holds [UserModeSubmission 59]
-        => no_room;
+        => table_is_full;
 }
 
 /// A queue, the fence that its submissions signal, and how many submissions it has made.
@@ -188,7 +188,7 @@ fn resized_ring(case: &mut Case<'_>) -> Result<(), Failure> {
     ran_once(case, &before, 4 * 3 * EACH)
 }
 
-fn no_room(case: &mut Case<'_>) -> Result<(), Failure> {
+fn table_is_full(case: &mut Case<'_>) -> Result<(), Failure> {
     const EACH: u64 = 5;
     let (device, rig) = (case.device()?, case.rig()?);
     let mut workers = workers(&device, 2)?;

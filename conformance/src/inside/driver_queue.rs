@@ -39,13 +39,13 @@ cases! { inside "Submission", needs HardwareScheduling, behind "it goes through 
         => waits_for_the_value;
 }
 
-/// How long what must happen may take on a busy machine.
+/// Time limit of each wait for something that must happen, long enough for a busy machine.
 const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 /// Entries of the ring of a queue here.
 const ENTRIES: u64 = RING_ENTRIES_MIN as u64;
 
-/// A queue with a small ring, and a fence that holds its first submission back.
-fn held_queue(device: &Device, command_bytes: u32) -> Result<(Queue, Fence), Failure> {
+/// A queue with a small ring, and a fence that blocks its first submission.
+fn request_queue(device: &Device, command_bytes: u32) -> Result<(Queue, Fence), Failure> {
     let options = QueueOptions { ring_entries: RING_ENTRIES_MIN, command_bytes, ..QueueOptions::default() };
     let mut queue = Queue::new(device, Node::Compute, options)?;
     let gate = Fence::new(device, 0)?;
@@ -55,7 +55,7 @@ fn held_queue(device: &Device, command_bytes: u32) -> Result<(Queue, Fence), Fai
 
 fn fills_the_ring(case: &mut Case<'_>) -> Result<(), Failure> {
     let device = case.device()?;
-    let (mut queue, gate) = held_queue(&device, 1 << 20)?;
+    let (mut queue, gate) = request_queue(&device, 1 << 20)?;
     let fence = Fence::new(&device, 0)?;
     let before = case.system.counters();
     for value in 1..ENTRIES {
@@ -67,7 +67,7 @@ fn fills_the_ring(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!(
         (queue.last_submitted()?, queue.progress()?, fence.value()),
         (ENTRIES, 0, 0),
-        "values while all is held"
+        "values while all is blocked"
     );
     gate.signal(1)?;
     queue.wait_progress(ENTRIES)?;
@@ -96,7 +96,7 @@ fn try_fill(queue: &mut Queue, buffer: &Buffer, after: Option<(&Fence, u64)>, nu
 fn keeps_commands(case: &mut Case<'_>) -> Result<(), Failure> {
     let device = case.device()?;
     let buffer = device.create_buffer(64 << 10, Placement::System)?;
-    let (mut queue, gate) = held_queue(&device, 4096)?;
+    let (mut queue, gate) = request_queue(&device, 4096)?;
     let mut count = 0;
     // The first of them waits again, so that it is under way and not done when command memory is given back.
     let mut fill_up = |queue: &mut Queue, held: Option<(&Fence, u64)>| -> Result<u64, Failure> {
@@ -151,7 +151,7 @@ fn falls_back_at_creation(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn notices_a_lost_device(case: &mut Case<'_>) -> Result<(), Failure> {
     let device = case.device()?;
-    let (mut waiting, gate) = held_queue(&device, 1 << 20)?;
+    let (mut waiting, gate) = request_queue(&device, 1 << 20)?;
     let mut guilty = Queue::new(&device, Node::Copy, QueueOptions::default())?;
     let lost = |outcome: Result<(), Error>, what: &str| {
         ensure_eq!(outcome, Err(Error::DeviceLost), "{what}");
@@ -166,7 +166,7 @@ fn notices_a_lost_device(case: &mut Case<'_>) -> Result<(), Failure> {
     lost(waiting.wait_progress_for(1, LIMIT), "a wait for progress with a limit")?;
     lost(gate.wait(1, None), "a wait for the fence without limit")?;
     lost(gate.wait(1, LIMIT), "a wait for the fence with a limit")?;
-    // The doorbells are aborted in the course of losing the device; from then on nothing is accepted, though the ring has room.
+    // The doorbells are aborted in the course of losing the device; from then on nothing is accepted, though the ring has free entries.
     wait_until("doorbells that say abort", || {
         let state = case.system.machine().inspect(case.system.luid()).map(|tree| tree.to_string());
         state.is_some_and(|state| state.matches("doorbell Aborted").count() >= 2)

@@ -22,7 +22,7 @@ cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it has the 
         holds [ContextMonitoring 11]
         => monitored_fences;
     "FenceInterrupts.FullRingLosesNoOtherEvent" needs UserModeSubmission on Boot::With(by_hand), "docs/hardware.md":
-        "Events other than those of fences wait inside the GPU while the event ring is full: a fault of a queue meanwhile is reported when there is room, and puts its device in error."
+        "Events other than those of fences wait inside the GPU while the event ring is full: a fault of a queue meanwhile is reported when there is a free record, and puts its device in error."
         holds [UserModeSubmission 42]
         => other_events;
 }
@@ -37,7 +37,7 @@ const SIGNALS: u64 = 8;
 /// More watched signals than the event ring has records, and a multiple of [`SIGNALS`].
 const MANY: u64 = 4096 + 64;
 
-/// A queue, a fence that it signals, and somebody who waits for its first value.
+/// A queue, a fence that it signals, and an event that waits for its first value.
 struct Noise {
     queue: RawQueue,
     fence: RawFence,
@@ -52,7 +52,7 @@ impl Noise {
         Ok(Self { queue, fence, event, signalled: 0 })
     }
 
-    /// Signals so often; each signal is an event as long as the one who waits was not told of the first.
+    /// Signals so often; each signal is an event as long as the waiter was not told of the first.
     fn make(&mut self, rig: &Rig, signals: u64) -> Result<(), Failure> {
         for _ in 0..signals.div_ceil(SIGNALS) {
             let signals: Vec<_> = (1..=SIGNALS).map(|more| self.fence.signal(self.signalled + more)).collect();

@@ -1,6 +1,5 @@
 //! How processes end, in the documented order, and recovery after a device is lost.
 
-use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use crate::kmt::Word;
@@ -142,13 +141,12 @@ fn normal_order(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a word of the doorbell pages in the hardware has this value.
+/// True if a word of the GPU's physical doorbells has this value.
 fn reached_hardware(system: &System, value: u64) -> Result<bool, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("the doorbell pages of the GPU: {error}"));
     let size = system.gpu().bar_size(BAR_DOORBELLS).unwrap_or(0);
-    let file = system.gpu().bar_file(BAR_DOORBELLS).ok_or_else(|| Failure::new("the GPU has no doorbell pages"))?;
     let mut pages = vec![0; size as usize];
-    file.read_exact_at(&mut pages, 0).map_err(failed)?;
+    system.gpu().read_bar(BAR_DOORBELLS, 0, &mut pages).map_err(failed)?;
     Ok(pages.chunks_exact(8).any(|word| word == value.to_ne_bytes()))
 }
 

@@ -30,12 +30,12 @@ cases! { inside "NativeFence", behind "it counts interrupts and commands, or goe
         "After the last CPU waiter is gone, signals of the same fence raise no interrupt again."
         holds [NativeFence 11]
         => watching_ends;
-    "NativeFence.GpuWaitHoldsUntilOtherNodeSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitBlocksUntilOtherNodeSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits on one node runs on after a signal on another node, and the CPU takes no part."
         holds [NativeFence 9]
         => across_nodes;
     "NativeFence.PingPongNeedsNoCpu" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
-        "Two queues on two nodes take turns a thousand times by waits and signals on the GPU, without one interrupt."
+        "Two queues on two nodes alternate a thousand times by waits and signals on the GPU, without one interrupt."
         holds [NativeFence 9]
         => ping_pong;
     "NativeFence.DriverWaitTimesOut" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":

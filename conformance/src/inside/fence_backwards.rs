@@ -28,7 +28,7 @@ cases! { inside "FenceOrder", behind "it is several processes or adapters at a t
         holds [NativeFence 6, NativeFence 7, NativeFence 52]
         => for_good;
     "FenceOrder.DriverSetsAFenceBack" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
-        "A queue of the user-mode driver may set a shared fence back: no device is lost, and waits of another device hold until their value comes."
+        "A queue of the user-mode driver may set a shared fence back: no device is lost, and waits of another device last until their value comes."
         holds [NativeFence 6]
         => driver_sets_back;
 }

@@ -36,12 +36,12 @@ cases! { inside "CrossAdapterFence", behind "it needs two adapters of a kind";
         "Waits and signals of kernel-mode queues work across adapters with native fences as on one without them."
         holds [NativeFence 73, NativeFence 77]
         => kernel_mode_rows;
-    "CrossAdapterFence.QueuesOfTwoAdaptersTakeTurns" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
-        "Queues of two adapters that wait for each other take a thousand turns, each executed exactly once."
+    "CrossAdapterFence.QueuesOfTwoAdaptersAlternate" needs UserModeSubmission on Boot::With(two_native), "native-gpu-fence-objects":
+        "Queues of two adapters that wait for each other alternate a thousand times, and each submission is executed exactly once."
         holds [NativeFence 77]
         => turns_of_native;
-    "CrossAdapterFence.QueuesTakeTurnsWithoutNativeFencesOnOneSide" needs UserModeSubmission on Boot::With(native_and_not), "native-gpu-fence-objects":
-        "A user-mode queue and a kernel-mode queue of an adapter without native fences take their turns exactly once each."
+    "CrossAdapterFence.QueuesAlternateWithoutNativeFencesOnOneSide" needs UserModeSubmission on Boot::With(native_and_not), "native-gpu-fence-objects":
+        "A user-mode queue and a kernel-mode queue of an adapter without native fences execute each of their submissions exactly once."
         holds [NativeFence 77]
         => turns_of_both_kinds;
     "CrossAdapterFence.ValuesAreSeenInOrder" on Boot::With(two_native), "native-gpu-fence-objects":
@@ -95,7 +95,7 @@ pub(super) fn rigs(case: &Case<'_>) -> Result<[Rig; 2], Failure> {
     }
 }
 
-/// Whether user mode is told that an adapter has native fences.
+/// True if D3DKMTQueryAdapterInfo says that the adapter has native fences.
 fn is_native(rig: &Rig) -> Result<bool, Failure> {
     let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS;
     let word = rig.kmt.query_word(rig.adapter, kind);

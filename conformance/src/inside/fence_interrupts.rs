@@ -21,11 +21,11 @@ cases! { inside "FenceInterrupts", needs HardwareScheduling, behind "it counts i
         holds [NativeFence 44]
         => progress;
     "FenceInterrupts.OneReportForBothKinds" needs UserModeSubmission on Boot::With(one_event), "native-gpu-fence-objects":
-        "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and waiters for either kind wake."
         holds [NativeFence 48]
         => one_report;
     "FenceInterrupts.EachKindHasItsReport" needs UserModeSubmission on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
-        "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and waiters for either kind wake."
         holds [NativeFence 48]
         => two_reports;
     "FenceInterrupts.DestroyedFencesAreNotReported" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":

@@ -32,11 +32,11 @@ cases! { inside "FenceLog", needs HardwareScheduling, behind "it reads the logs 
         holds [NativeFence 56]
         => signal_entry;
     "FenceLog.WaitEntryHoldsHandleValueAndTimes" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
-        "A wait that held its queue logs WAIT_UNBLOCKED with the user-mode handle, the value, and the GPU times at which it began and ended."
+        "A wait that blocked its queue logs WAIT_UNBLOCKED with the user-mode handle, the value, and the GPU times at which it began and ended."
         holds [NativeFence 56]
         => wait_entry;
     "FenceLog.SatisfiedWaitIsLogged" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
-        "A wait that is satisfied at once is logged too, without a time at which it began to hold the queue."
+        "A wait that is satisfied at once is logged too, without a time at which it began to block the queue."
         holds [NativeFence 56]
         => satisfied_wait;
     "FenceLog.WaitOverD3KeepsItsBegin" needs UserModeSubmission on Boot::Fresh, "native-gpu-fence-objects":
@@ -283,8 +283,8 @@ fn wait_over_d3(case: &mut Case<'_>) -> Result<(), Failure> {
     let log = log_of(case, &queue)?;
     ensure_eq!(told(&log.waits.entries), vec![(fence.handle, 5)], "handle and value");
     for entry in &log.waits.entries {
-        ensure!(entry.observed != 0 && entry.observed <= held, "{entry:?} began after {held}, when it held the queue");
-        ensure!(entry.end >= held, "{entry:?} ended before {held}, when it held the queue");
+        ensure!(entry.observed != 0 && entry.observed <= held, "{entry:?} began after {held}, while it waited");
+        ensure!(entry.end >= held, "{entry:?} ended before {held}, while it waited");
     }
     Ok(())
 }
@@ -345,7 +345,7 @@ fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
     // E1 to E3: nobody waits, no interrupt.
     rig.execute(&mut queue, &[f1.signal(V1), f1.signal(V2), f2.signal(V3)])?;
     ensure_eq!(interrupts(case), before, "interrupts after E1 to E3");
-    // Only who waits while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
+    // Only waiters while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
     granted(rig.rewind(&f2, 0), "setting F2 back")?;
     let woken = Event::new()?;
     granted(rig.wait_with_event(&[f2.handle], &[V3], false, Some(woken.number())), "a wait for V3")?;
@@ -367,7 +367,7 @@ fn woken_reader_sees_entry(case: &mut Case<'_>) -> Result<(), Failure> {
     let gate = rig.fence(0)?;
     for value in 1..=100 {
         rig.submit(&mut queue, &[gate.wait(value), fence.signal(value)])?;
-        // Only who waits before the value is there is told by an interrupt; others may find the value before its entry.
+        // Only a waiter before the value is there is told by an interrupt; others may find the value before its entry.
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| on_thread(&case.process, || Ok(rig.wait(&[fence.handle], &[value], false))));
             let waits = || {

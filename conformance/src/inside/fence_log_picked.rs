@@ -124,7 +124,7 @@ fn driver_picks(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     let expected = signaller.signal(300, progress)?;
     let (_, signals, _) = signaller.log(case, expected.len())?;
-    // Whoever waits for room in the ring is woken by an interrupt, for which the log is read.
+    // Whoever waits for a free entry of the ring is woken by an interrupt, for which the log is read.
     let kept = told(&signals.entries);
     let rest = expected.len() - (ENTRIES - 1);
     ensure!(kept.ends_with(&expected[rest..]), "the last entries are {kept:?}");

@@ -28,8 +28,8 @@ cases! { inside "MonitoredFence", needs HardwareScheduling, behind "it is severa
         "A signal of a context is written when everything that was submitted before it is done, and not earlier."
         holds [NativeFence 78, ContextMonitoring 10]
         => signal_after_work;
-    "MonitoredFence.HeldWorkOfAnotherQueueRuns" on Boot::Shared, "context-monitoring":
-        "A held queue holds neither another queue of its context's device nor one of another process."
+    "MonitoredFence.BlockedQueueBlocksNoOther" on Boot::Shared, "context-monitoring":
+        "A blocked queue blocks neither another queue of its context's device nor one of another process."
         holds [NativeFence 78, ContextMonitoring 16]
         => others_run;
     "MonitoredFence.OpensInAnotherProcess" on Boot::Shared, "d3dkmtopensyncobjectfromnthandle2":
@@ -40,12 +40,12 @@ cases! { inside "MonitoredFence", needs HardwareScheduling, behind "it is severa
         "Objects of other kinds, flags that contradict each other, and waits of what cannot wait are refused and change nothing."
         holds [NativeFence 78, ContextMonitoring 2]
         => refusals;
-    "MonitoredFence.ExitDropsHeldWork" on Boot::With(by_hand), "context-monitoring":
-        "The exit of a process with held work ends without any time having passed, and none of the held work runs or signals."
+    "MonitoredFence.ExitDropsBlockedWork" on Boot::With(by_hand), "context-monitoring":
+        "The exit of a process with blocked work ends without any time having passed, and none of the blocked work runs or signals."
         holds [NativeFence 78, UserModeSubmission 44, ContextMonitoring 17]
         => exit;
     "MonitoredFence.ExitRunsWhatItsOwnWorkReleases" on Boot::With(by_hand), "context-monitoring":
-        "Work of an exiting process that is held for a fence which other work of the process signals runs to its end, however long that other work takes."
+        "Work of an exiting process that waits for a fence which other work of the process signals runs to its end, however long that other work takes."
         holds [NativeFence 78, UserModeSubmission 44, ContextMonitoring 17]
         => exit_runs_released;
 }
@@ -79,7 +79,7 @@ fn wait_holds(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!(early_view.read(0, 4096).iter().all(|byte| *byte == 0xff), "work before the wait is not done");
         granted(rig.signal(&[fence.handle], &[2 * round - 1]), "a signal of too little")?;
         ensure!(late_view.read(0, 4096).iter().all(|byte| *byte == 0), "work behind the wait ran too early");
-        ensure_eq!(queue.progress.load(), before, "progress while the queue is held");
+        ensure_eq!(queue.progress.load(), before, "progress while the queue is blocked");
         granted(rig.signal(&[fence.handle], &[2 * round]), "the signal")?;
         wait_until("the work behind the wait", || queue.progress.load() >= after)?;
         ensure!(late_view.read(0, 4096).iter().all(|byte| *byte == 0xff), "work behind the wait is not done");
@@ -127,9 +127,9 @@ fn others_run(case: &mut Case<'_>) -> Result<(), Failure> {
         let done = other.kernel_submit(&mut queue, &[])?;
         wait_until("the other process", || queue.progress.load() >= done)
     })?;
-    ensure!(held.progress.load() < value, "the held queue ran");
+    ensure!(held.progress.load() < value, "the blocked queue ran");
     granted(rig.signal(&[fence.handle], &[1]), "signal")?;
-    wait_until("the held queue", || held.progress.load() >= value)
+    wait_until("the blocked queue", || held.progress.load() >= value)
 }
 
 fn shared(case: &mut Case<'_>) -> Result<(), Failure> {

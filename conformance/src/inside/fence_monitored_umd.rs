@@ -23,12 +23,12 @@ cases! { inside "MonitoredFence", behind "it goes through the user-mode driver";
         "A signal that the user-mode driver writes into a command buffer wakes the processors and queues that wait for it when the buffer is done, though nobody else tells the kernel."
         holds [NativeFence 78, ContextMonitoring 11, ContextMonitoring 13]
         => signals;
-    "MonitoredFence.DriverQueuesTakeTurns" needs HardwareScheduling on Boot::With(by_hand), "context-monitoring":
+    "MonitoredFence.DriverQueuesAlternate" needs HardwareScheduling on Boot::With(by_hand), "context-monitoring":
         "Through the user-mode driver, queues of hardware and a context of packets wait for each other's signals in command buffers, in order."
         holds [NativeFence 78, ContextMonitoring 1]
         => turns;
     "MonitoredFence.DriverQueuesSoftwareSignals" needs HardwareScheduling on Boot::Shared, "context-monitoring":
-        "A signal of software that the user-mode driver queues comes after the work submitted before it, and a wait of software holds what comes after it."
+        "A signal of software that the user-mode driver queues comes after the work submitted before it, and a wait of software blocks what comes after it."
         holds [NativeFence 78, ContextMonitoring 10]
         => software;
     "MonitoredFence.DriverKeepsThemOffUserModeQueues" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
@@ -56,16 +56,16 @@ cases! { inside "MonitoredFence", behind "it goes through the user-mode driver";
         holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
     "MonitoredFence.DriverSharesBetweenProcesses" needs HardwareScheduling on Boot::Shared, "context-monitoring":
-        "Through the user-mode driver, two processes take turns by a monitored fence that they share."
+        "Through the user-mode driver, two processes alternate by a monitored fence that they share."
         holds [NativeFence 78, ContextMonitoring 3]
         => two_processes;
     "MonitoredFence.DriverSharesWhatPassesTheWrap" needs HardwareScheduling on Boot::With(with_32_bits), "context-monitoring":
-        "Two processes share a fence of a GPU that writes 32 bits at once, and take turns through a multiple of 2^32."
+        "Two processes share a fence of a GPU that writes 32 bits at once, and alternate through a multiple of 2^32."
         holds [NativeFence 78, ContextMonitoring 8]
         => two_processes;
 }
 
-/// How long what must happen may take on a busy machine.
+/// Time limit of each wait for something that must happen, long enough for a busy machine.
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(20));
 const WRAP: u64 = 1 << 32;
 const REACH: u64 = u32::MAX as u64 / 2;

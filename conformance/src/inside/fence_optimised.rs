@@ -15,7 +15,7 @@ use testbed::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { inside "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it counts interrupts of hardware that it chooses";
     "OptimisedFenceInterrupt.ExampleE1ToE4" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
-        "Four signals of one queue, F1 to V1 and V2 and F2 to V3 twice, are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
+        "Four signals of one queue, F1 to V1 and V2 and F2 to V3 twice, are logged, the last one interrupts and names the queue, and the log of that queue wakes the waiters for them, without a look at any other fence."
         holds [NativeFence 68]
         => example_e1_to_e4;
     "OptimisedFenceInterrupt.OnlyLoggedFencesAreLookedAt" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
@@ -23,7 +23,7 @@ cases! { inside "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it 
         holds [NativeFence 67]
         => only_logged;
     "OptimisedFenceInterrupt.ProgressIsFoundInTheLog" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
-        "A native progress fence is signalled like any fence: its entry in the log of the named queue wakes who waits for it, and nothing else is looked at."
+        "A native progress fence is signalled like any fence: its entry in the log of the named queue wakes its waiters, and nothing else is looked at."
         holds [NativeFence 67]
         => progress;
     "OptimisedFenceInterrupt.EachQueueIsReadByItself" needs UserModeSubmission on Boot::With(stepped), "native-gpu-fence-objects":
@@ -39,7 +39,7 @@ cases! { inside "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it 
         holds [NativeFence 70]
         => lost_entries;
     "OptimisedFenceInterrupt.WrongNamesHideNoSignal" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
-        "A packet that names no fence hides its signal from nobody who waits for it; one that names another fence than it signals ends no wait for that."
+        "A packet that names no fence hides its signal from no waiter; one that names another fence than it signals ends no wait for that."
         holds [NativeFence 71]
         => wrong_names;
     "OptimisedFenceInterrupt.TracersTakeNoWakeUp" needs UserModeSubmission on Boot::With(optimised), "native-gpu-fence-objects":
@@ -104,7 +104,7 @@ fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
     let (interrupts, counted) = (case.system.counters().interrupts, reports(case)?);
     rig.execute(&mut queue, &[f1.signal(V[0]), f1.signal(V[1]), f2.signal(V[2])])?;
     ensure_eq!(case.system.counters().interrupts, interrupts, "interrupts after E1 to E3");
-    // Only who waits while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
+    // Only waiters while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
     granted(rig.rewind(&f2, 0), "setting F2 back")?;
     let woken = watch(&rig, &f2, V[2])?;
     rig.execute(&mut queue, &[f2.signal(V[2])])?;

@@ -17,10 +17,10 @@ cases! { inside "SharedFence", behind "it is several processes at a time";
         "A processor of one process that waits for a shared fence wakes when the GPU, or the processor, of another signals it."
         holds [NativeFence 38]
         => wakes_other_process;
-    "SharedFence.QueuesOfTwoProcessesTakeTurns" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.QueuesOfTwoProcessesAlternate" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "Queues of two processes synchronise by a shared fence on the GPU, and no processor takes part."
         holds [NativeFence 38]
-        => queues_take_turns;
+        => queues_alternate;
     "SharedFence.CpuSignalReleasesQueueOfOtherProcess" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
         "A queue of one process that waits on the GPU runs on when the processor of another process signals the shared fence."
         holds [NativeFence 38]
@@ -108,7 +108,7 @@ fn wakes_other_process(case: &mut Case<'_>) -> Result<(), Failure> {
     })
 }
 
-fn queues_take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
+fn queues_alternate(case: &mut Case<'_>) -> Result<(), Failure> {
     // Half a ring, so that this side can be queued as a whole.
     const TURNS: u64 = 60;
     let (rig, mine, handle) = shared(case, 0)?;

@@ -10,7 +10,7 @@ use crate::{Boot, Failure};
 use testbed::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
 cases! { inside "SharedFence", behind "it is several processes at a time, through the user-mode driver";
-    "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.DriverLetsQueuesOfTwoProcessesAlternate" needs NativeFence on Boot::Shared, "native-gpu-fence-objects":
         "Through the user-mode driver, the GPU runs the work of one process when the GPU signals a shared fence for the other, and the reverse."
         holds [NativeFence 38]
         => two_processes;
@@ -26,17 +26,17 @@ cases! { inside "SharedFence", behind "it is several processes at a time, throug
         "A handle that the user-mode driver made keeps the fence until it is dropped; only fences that were created to be shared have one."
         holds [NativeFence 41]
         => handles;
-    "CrossAdapterFence.DriverLetsTwoAdaptersTakeTurns" on Boot::With(two_native), "native-gpu-fence-objects":
+    "CrossAdapterFence.DriverLetsTwoAdaptersAlternate" on Boot::With(two_native), "native-gpu-fence-objects":
         "Through the user-mode driver, queues and processors of two adapters wait for and signal one fence, whichever adapter made it, and whoever has it open goes on when the other closes it."
         holds [NativeFence 77]
         => across_adapters;
     "CrossAdapterFence.DriverKeepsOtherFencesOnTheirAdapter" on Boot::With(two_native), "native-gpu-fence-objects":
-        "The user-mode driver refuses by name a fence that was opened on another adapter, one that is not for several adapters, and signals of who may only wait."
+        "The user-mode driver refuses by name a fence that was opened on another adapter, one that is not for several adapters, and signals through an opening that may only wait."
         holds [NativeFence 77]
         => across_adapters_rules;
 }
 
-/// How long what must happen may take on a busy machine.
+/// Time limit of each wait for something that must happen, long enough for a busy machine.
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(20));
 
 /// A device with a queue and a word that the queue writes.
@@ -64,7 +64,7 @@ impl Side {
         })?)
     }
 
-    /// What a recorded signal of a fence is answered with.
+    /// Records a signal of the fence and submits it. An error if the user-mode driver refuses to record it.
     fn signal_in_recording(&mut self, fence: &Fence) -> user::Result<u64> {
         self.queue.submit(|commands| commands.signal(fence, 1))
     }
@@ -152,7 +152,7 @@ fn waiters(case: &mut Case<'_>) -> Result<(), Failure> {
     refused_with(side.signal_in_recording(&waiter), WAIT_ONLY, "a signal in a recording")?;
     refused_with(waiter.share(Access::Full), WAIT_ONLY, "sharing with more access")?;
     ensure_eq!((fence.value(), side.queue.last_submitted()?), (0, 0), "value and submissions after the refusals");
-    // Who asks for more than the handle grants has the system's refusal.
+    // An opening for more than the handle grants has the system's refusal.
     let greedy = Fence::open(&side.device, handle.raw(), Access::Full)?;
     refused_with(greedy.signal(1), "STATUS_ACCESS_DENIED", "a signal that the handle does not grant")?;
     ensure_eq!(fence.value(), 0, "value after the system refused");
@@ -249,8 +249,12 @@ fn across_adapters_rules(case: &mut Case<'_>) -> Result<(), Failure> {
     let alone = Fence::open(&first.device, shared.share(Access::Full)?.raw(), Access::Full);
     refused_with(alone, "STATUS_INVALID_PARAMETER", "a fence of one adapter on another")?;
     let waiter = Fence::open(&first.device, crossing.share(Access::Wait)?.raw(), Access::Wait)?;
-    refused_with(waiter.signal(4), WAIT_ONLY, "a signal of the processor by who may wait")?;
-    refused_with(first.signal_in_recording(&waiter), WAIT_ONLY, "a signal in a recording of who may wait")?;
+    refused_with(waiter.signal(4), WAIT_ONLY, "a signal of the processor by an opening that may only wait")?;
+    refused_with(
+        first.signal_in_recording(&waiter),
+        WAIT_ONLY,
+        "a signal in a recording by an opening that may only wait",
+    )?;
     ensure_eq!((crossing.value(), waiter.value()), (3, 3), "values after the refusals");
     Ok(first.device.check()?)
 }

@@ -44,7 +44,7 @@ cases! { inside "FenceStorage", needs HardwareScheduling, behind "it looks where
         holds [NativeFence 21]
         => intra_values;
     "FenceStorage.IntraGpuFenceSynchronizesEngines" needs UserModeSubmission on Boot::With(local), "native-gpu-fence-objects":
-        "Two engines take turns a thousand times by a fence in local memory, which the GPU has initialised, without one interrupt."
+        "Two engines alternate a thousand times by a fence in local memory, which the GPU has initialised, without one interrupt."
         holds [NativeFence 21]
         => intra_synchronizes;
     "FenceStorage.IntraGpuFenceRefusesCpuWait" needs UserModeSubmission on Boot::With(local), "d3dddi_nativefence_type":
@@ -248,11 +248,11 @@ fn event() -> Result<i32, Failure> {
 
 fn is_set(event: i32) -> bool {
     let mut count = 0u64;
-    // SAFETY: there is room for the eight bytes that are read.
+    // SAFETY: there is space for the eight bytes that are read.
     unsafe { libc::read(event, (&raw mut count).cast(), 8) == 8 }
 }
 
-/// Signals by the GPU wake who waits by a monitored value in VRAM, and interrupt nobody else. Where that value lies.
+/// Signals by the GPU wake a waiter by a monitored value in VRAM, and interrupt nobody else. Where that value lies.
 fn wakes_from_local_memory(case: &Case<'_>, rig: &Rig, queue: &mut RawQueue) -> Result<u64, Failure> {
     let fence = rig.fence(unlike(1))?;
     let before = interrupts(case);
@@ -595,10 +595,10 @@ fn full_local_memory(case: &mut Case<'_>) -> Result<(), Failure> {
             resident.push(handle);
         }
     }
-    // The page of the first one has room for as many as the stride leaves.
+    // The page of the first one has space for as many as the stride leaves.
     let full = (0..100).find_map(|_| create_intra(&rig, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new()).err());
     ensure_eq!(full, Some(STATUS_NO_MEMORY), "outcome when VRAM is full of resident allocations");
-    // The page of the queue's progress fence has room for as many as the stride leaves, too.
+    // The page of the queue's progress fence has space for as many as the stride leaves, too.
     let plains = (0..100).map(|_| rig.fence(unlike(1))).collect::<Result<Vec<_>, _>>()?;
     let plain = plains[99];
     granted(rig.wait_with_event(&[plain.handle], &[unlike(8)], false, Some(event()?)), "a wait")?;

@@ -1,4 +1,4 @@
-//! How far apart values of fences lie on the pages that they share.
+//! The distance in bytes at which values of fences lie on the pages that they share.
 
 use campanile_hw::registers::{FENCE_STRIDE, NODE_COMPUTE};
 

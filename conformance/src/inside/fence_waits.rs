@@ -13,11 +13,11 @@ use testbed::setup::SystemOptions;
 
 cases! { inside "FenceWaits", needs HardwareScheduling, behind "it counts interrupts, or moves the clock on";
     "FenceWaits.ValuesAtTheirBounds" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
-        "Waits for 0 are over before they begin, on processor and GPU; waits for the greatest value hold until exactly that is signalled, and nothing can be signalled behind it."
+        "Waits for 0 are over before they begin, on processor and GPU; waits for the greatest value last until exactly that is signalled, and nothing can be signalled behind it."
         holds [NativeFence 5, NativeFence 15]
         => bounds;
-    "FenceWaits.PassedValuesHoldNoQueue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
-        "A queue that waits for values that are reached or passed is not held, and is not put on any list of waiting queues."
+    "FenceWaits.PassedValuesBlockNoQueue" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
+        "A queue that waits for values that are reached or passed is not blocked, and is not put on any list of waiting queues."
         holds [NativeFence 9]
         => passed_on_gpu;
     "FenceWaits.WaitsBeforeTheirSignals" needs UserModeSubmission on Boot::Shared, "native-gpu-fence-objects":
@@ -210,7 +210,7 @@ fn process_dies(case: &mut Case<'_>) -> Result<(), Failure> {
 /// Lets this process have as many descriptors as its limit allows; how many that is.
 fn raise_descriptors() -> Result<u64, Failure> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: there is room for the limits.
+    // SAFETY: there is space for the limits.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
         return Err(std::io::Error::last_os_error().into());
     }

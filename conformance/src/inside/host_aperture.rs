@@ -95,7 +95,7 @@ fn shown(system: &System, engine: u32) -> Result<Vec<Option<u64>>, Failure> {
     Ok((end - APERTURE / 4096..end).map(|page| gpu.bar_page(BAR_VRAM, page)).collect())
 }
 
-/// How many pages the aperture of an engine shows.
+/// The number of pages of VRAM that the CPU host aperture of an engine shows.
 pub(super) fn count(system: &System, engine: u32) -> Result<u64, Failure> {
     Ok(shown(system, engine)?.iter().flatten().count() as u64)
 }
@@ -143,7 +143,7 @@ fn every_engine(case: &mut Case<'_>) -> Result<(), Failure> {
         other.execute(&mut queue, &[fill(memory.address, SIZE, 0x0707_0707)])?;
         both_see(other, &mut queue, memory, &[7; 4])?;
         ensure_eq!(count(case.system, other.engine)?, SIZE / 4096, "pages that show the allocation");
-        ensure_eq!(evicted(case), before, "moves to system memory while the aperture has room");
+        ensure_eq!(evicted(case), before, "moves to system memory while the aperture has free pages");
         granted(other.unlock(memory.handle), "unlock")?;
         granted(full.unlock(all.handle), "unlock of what filled the aperture")?;
         ensure_eq!(count(case.system, full.engine)? + count(case.system, other.engine)?, 0, "pages behind the locks");
@@ -290,7 +290,7 @@ fn exhausted(case: &mut Case<'_>) -> Result<(), Failure> {
     let evicted = |case: &Case<'_>| case.system.machine().residency(case.system.luid()).unwrap_or_default().evicted;
     let before = evicted(case);
     rig.view(third)?;
-    ensure_eq!(evicted(case), before, "moves to system memory when the aperture has room");
+    ensure_eq!(evicted(case), before, "moves to system memory when the aperture has free pages");
     Ok(())
 }
 

@@ -15,7 +15,7 @@ cases! { inside "Memory", needs UserModeSubmission, behind "it chooses the hardw
         holds [AllocationUsage 12, AllocationUsage 15, AllocationUsage 16]
         => no_window;
     "Lock2.WorkUnderWayFindsTheAllocationWhereItMoved" on Boot::With(hidden_vram), "allocation-usage-tracking":
-        "When an allocation is moved for a lock, work that uses it may be queued, held or under way: it goes on in the new place, and nothing that it wrote before is lost."
+        "When an allocation is moved for a lock, work that uses it may be queued, blocked or under way: it goes on in the new place, and nothing that it wrote before is lost."
         holds [AllocationUsage 16]
         => moves_under_work;
     "Lock2.LockedAllocationStaysReachable" on Boot::With(hidden_vram), "allocation-usage-tracking":
@@ -75,7 +75,7 @@ fn moves_under_work(case: &mut Case<'_>) -> Result<(), Failure> {
         let all = RING_ENTRIES as u8 - 1;
         ensure!(view.read(SIZE / 2, SIZE / 2).iter().all(|byte| *byte == all), "what the GPU wrote was lost");
         granted(rig.signal(&[held.handle], &[round.into()]), "the signal")?;
-        wait_until("the copy that was held", || holds.progress.load() >= 2)?;
+        wait_until("the copy that was blocked", || holds.progress.load() >= 2)?;
         let seen = rig.view(target)?.read(0, SIZE);
         ensure!(
             seen[..SIZE as usize / 2] == pattern(round.into())[..SIZE as usize / 2],

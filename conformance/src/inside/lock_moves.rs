@@ -42,7 +42,7 @@ fn through_aperture() -> SystemOptions {
     options
 }
 
-/// Makes as much of `list` resident as there is room for, then evicts it again: whatever else may leave has left then.
+/// Makes as much of `list` resident as fits, then evicts it again: whatever else may leave has left then.
 fn crowd_out(rig: &Rig, list: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
     let mut resident = Vec::new();
     for handle in list {

@@ -1,6 +1,5 @@
 //! Lock2 and an adapter that goes: what a process had locked it may go on using.
 
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -85,9 +84,8 @@ fn pulled_out(case: &mut Case<'_>) -> Result<(), Failure> {
     for ((_, view), expected) in views.iter().zip([1, 0, 0]) {
         is_usable(*view, expected, &format!("memory that is expected to hold {expected}"))?;
     }
-    let vram = gpu.bar_file(BAR_VRAM).ok_or_else(|| Failure::new("the GPU has no VRAM"))?;
     let mut bytes = vec![0; 64 << 20];
-    let read = vram.read_exact_at(&mut bytes, 0);
+    let read = gpu.read_bar(BAR_VRAM, 0, &mut bytes);
     read.map_err(|error| Failure::new(format!("VRAM cannot be read: {error}")))?;
     let reached = bytes.chunks(4096).position(|page| page.iter().all(|byte| *byte == 0x5a));
     ensure!(reached.is_none(), "page {reached:?} of the device holds what was stored after it was pulled out");

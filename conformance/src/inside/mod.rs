@@ -60,6 +60,7 @@ mod linked;
 mod lock;
 mod lock_moves;
 mod lock_removal;
+mod long_copies;
 mod lost_doorbell;
 mod memory;
 mod miniport;
@@ -187,6 +188,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     power_idle::CASES,
     power_loss::CASES,
     exit::CASES,
+    long_copies::CASES,
     lost_doorbell::CASES,
     notified_doorbell::CASES,
     tdr::CASES,

@@ -23,7 +23,7 @@ cases! { inside "Packet scheduling", behind "it steps the GPU, or makes it fault
         "Packets of a terminated process leave the hardware, also one that waits there, and those of others go on."
         => termination;
     "Packet.SignalsOfProcessesInTurnAreReported" needs NativeFence on Boot::Fresh, "native-gpu-fence-objects":
-        "While packets of two processes are on one node in turn, each signal of a native fence in them wakes who waits for it on the processor: the report names the fence of the process whose packet ran."
+        "While packets of two processes are on one node in turn, each signal of a native fence in them wakes its waiters on the processor: the report names the fence of the process whose packet ran."
         holds [NativeFence 45]
         => signals_in_turn;
     "Packet.FaultLeavesThePacketsBehindIt" needs NativeFence on Boot::Fresh, "gpu-preemption":

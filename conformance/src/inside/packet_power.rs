@@ -15,7 +15,7 @@ use crate::{Boot, Failure, granted, refused};
 
 cases! { inside "Packet scheduling", behind "it changes power states, or pulls the GPU out";
     "Packet.WorkQueuedBeforeD3CompletesAfterIt" needs NativeFence on Boot::Fresh, "dxgkddi_setpowerstate":
-        "Packets that wait in hardware, are held for a fence or lie behind others when the device goes to D3 are executed after it, once and in order."
+        "Packets that wait in hardware, wait in the system for a fence or lie behind others when the device goes to D3 are executed after it, once and in order."
         => across_d3;
     "Packet.SubmissionInD3WakesTheDevice" on Boot::Fresh, "dxgkddi_setpowerstate":
         "A packet that is submitted to a device in D3 wakes it and runs, over and over, and what memory held before is there."
@@ -63,7 +63,7 @@ fn across_d3(case: &mut Case<'_>) -> Result<(), Failure> {
     let gate = rig.fence(0)?;
     let mut work = Vec::new();
     for node in [NODE_COMPUTE, NODE_COPY, NODE_PAGING] {
-        // One waits in hardware, with packets behind it; the system holds the other one.
+        // One waits in hardware, with packets behind it; the other one waits in the system.
         let (mut waits, mut held) = (rig.packet_queue(node)?, rig.packet_queue(node)?);
         let (first, second) = (Chain::new(&rig)?, Chain::new(&rig)?);
         rig.packet_submit(&mut waits, &[gate.wait(1)])?;

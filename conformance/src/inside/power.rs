@@ -251,7 +251,7 @@ fn sleeping_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
 /// Submissions of one worker in [`no_submission_is_lost`].
 const SUBMISSIONS: u64 = 400;
 
-/// A pause after a submission: until it is done, of up to `longest` turns, for others, or none.
+/// A pause after a submission: until it is done, of up to `longest` rounds, for others, or none.
 pub(super) fn pause(random: &mut fastrand::Rng, longest: u32, done: impl Fn() -> bool) -> Result<(), Failure> {
     match random.u8(..4) {
         0 => wait_until("work", done)?,

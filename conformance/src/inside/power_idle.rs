@@ -75,7 +75,7 @@ fn look(system: &System) {
     system.machine().advance(Duration::ZERO);
 }
 
-/// Waits for D3 at the time that it is; who was in the kernel a moment ago may hold it up.
+/// Waits for D3 at the time that it is; a thread that was in the kernel a moment ago may delay it.
 fn wait_for_d3(system: &System) -> Result<(), Failure> {
     wait_until("D3", || {
         look(system);
@@ -166,13 +166,13 @@ fn busy_device_stays(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut held = rig.kernel_queue(NODE_COMPUTE)?;
     granted(rig.queue_wait(held.queue, &[(gate.handle, 2)]), "a wait of a queue")?;
     let value = rig.kernel_submit(&mut held, &[])?;
-    long("work of a queue that the system holds")?;
+    long("work of a queue that waits in the system")?;
     granted(rig.signal(&[gate.handle], &[2]), "signal")?;
-    wait_until("the held work", || held.progress.load() == value)?;
+    wait_until("the blocked work", || held.progress.load() == value)?;
     let mut packets = rig.packet_queue(NODE_COPY)?;
     granted(rig.context_wait(packets.context, &[(gate.handle, 3)]), "a wait of a context")?;
     let value = rig.packet_submit(&mut packets, &[])?;
-    long("a packet that the system holds")?;
+    long("a packet that waits in the system")?;
     granted(rig.signal(&[gate.handle], &[3]), "signal")?;
     rig.packet_wait(&packets, value)?;
     // Announced and written, and nobody rings: the system does not know that the engine was not told. A while later it looks for a hang,

@@ -59,7 +59,7 @@ cases! { inside "Power", behind "it takes the power away and looks at what the G
         holds [UserModeSubmission 55]
         => kernel_queues;
     "Power.LogsGoOnBehindD3" needs UserModeSubmission on Boot::With(delayed), "native-gpu-fence-objects":
-        "Fence logs have each signal and wait once, and their timestamps never go back, though the GPU's clock was lost in D3 and entries were held back."
+        "Fence logs have each signal and wait once, and their timestamps never go back, though the GPU's clock was lost in D3 and entries were delayed."
         holds [NativeFence 64]
         => logs_go_on;
     "Power.GpuClockGoesOnBehindD3" on Boot::With(lost), "dxgkddi_calibrategpuclock":

@@ -112,7 +112,7 @@ fn guest_runs(case: &Case<'_>, text: &str, grid: [u32; 3]) -> Result<(Guest, Lab
     let mut lab = guest.inside(|_| Lab::on(Rig::open(luid)?))?;
     let dispatch = lab.load(text, grid)?;
     guest.inside(|_| lab.rig.submit(&mut lab.queue, &[Packet::Dispatch(dispatch)]))?;
-    wait_until("turns of the program", || lab.word(0) > 100)?;
+    wait_until("iterations of the program", || lab.word(0) > 100)?;
     Ok((guest, lab))
 }
 
@@ -124,7 +124,7 @@ fn endless_is_a_timeout(case: &mut Case<'_>) -> Result<(), Failure> {
     let dispatch = innocent.load(&STORE.replace("VALUE", "6"), [1, 1, 1])?;
     let value = innocent.rig.submit(&mut innocent.queue, &[Packet::Dispatch(dispatch)])?;
     let before = endless.word(0);
-    wait_until("further turns of the program", || endless.word(0) > before + 1000)?;
+    wait_until("further iterations of the program", || endless.word(0) > before + 1000)?;
     ensure_eq!(innocent.word(0), 5, "what the other process stored while the node cannot be left");
     time_out(case.system);
     let report = only_report(case.system)?;
@@ -139,7 +139,7 @@ fn endless_is_a_timeout(case: &mut Case<'_>) -> Result<(), Failure> {
     innocent.run(&STORE.replace("VALUE", "8"), [1, 1, 1])?;
     let end = (endless.word(0), endless.word(2));
     guest.process.exit();
-    ensure_eq!((lost, end), (HUNG, (last, 0)), "the device of the program; its turns after the reset and its end");
+    ensure_eq!((lost, end), (HUNG, (last, 0)), "the device of the program; its iterations after the reset and its end");
     ensure_eq!(reports(case.system).len(), 1, "recoveries");
     Ok(())
 }
@@ -156,7 +156,7 @@ fn others_run(case: &mut Case<'_>, text: &str, grid: [u32; 3]) -> Result<(), Fai
         ensure_eq!((lab.word(0), fence.value.load()), (round, round.into()), "what round {round} stored and signalled");
         if round % 10 == 0 {
             time_out(case.system);
-            wait_watched(case.system, "further turns of the program", || endless.word(0) > before)?;
+            wait_watched(case.system, "further iterations of the program", || endless.word(0) > before)?;
         }
     }
     let found = (guest.inside(|_| state(&endless.rig))?, endless.queue.progress.load(), state(&lab.rig)?);
@@ -233,7 +233,7 @@ fn stays_in_d0(case: &mut Case<'_>) -> Result<(), Failure> {
     let stayed = (machine.is_powered_down(luid), reports(case.system).len(), state(&innocent.rig)?);
     ensure_eq!(stayed, (false, 0, ACTIVE), "D3, recoveries, device of the other process");
     let before = endless.word(0);
-    wait_until("further turns of the program", || endless.word(0) > before + 1000)?;
+    wait_until("further iterations of the program", || endless.word(0) > before + 1000)?;
     time_out(case.system);
     let system = &*case.system;
     let report = only_report(system)?;
@@ -312,7 +312,7 @@ fn fits_or_is_refused(case: &mut Case<'_>) -> Result<(), Failure> {
         lab.rig.submit_doomed(&mut lab.queue, &[Packet::Dispatch(dispatch)])?;
         wait_watched(case.system, "the loss of the device", || state(&lab.rig).is_ok_and(|state| state != ACTIVE))?;
         let report = lab.report()?;
-        ensure_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::SaveArea as u32), "report");
+        ensure_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::SaveArea as u16), "report");
         ensure_eq!(lab.word(0), 0, "what it stored");
     }
     lab.run(&STORE.replace("VALUE", "5"), [1, 1, 1])?;

@@ -405,13 +405,13 @@ fn exit_ends_waits(case: &mut Case<'_>) -> Result<(), Failure> {
             granted(theirs.destroy_fence(opened.handle), "closing what it waits through")?;
             Ok(thread)
         })?;
-        ensure!(waits() == 1 && !waiting.is_finished(), "who waits through what was closed was released");
+        ensure!(waits() == 1 && !waiting.is_finished(), "a waiter through what was closed was released");
         other.exit();
         waiting.join().map_err(|_| Failure::new("the thread that waits panicked"))
     })?;
     refused(status, &[STATUS_CANCELLED], "the wait of a process that has ended")?;
     ensure_eq!(waits(), 0, "waits of the process that has ended");
-    granted(rig.signal(&[fence.handle], &[1]), "a signal of who has the fence still")
+    granted(rig.signal(&[fence.handle], &[1]), "a signal by the process that still has the fence open")
 }
 
 /// Waits until a fence is 1.

@@ -16,7 +16,7 @@ cases! { inside "Residency", needs UserModeSubmission, behind "it chooses how mu
         "What an allocation in VRAM held before it was evicted it holds again once it is resident, at the same GPU address."
         => evicted_content_comes_back;
     "Residency.OversubscribedVramKeepsEveryByte" on Boot::With(small_vram), "residency":
-        "Allocations of three times the size of VRAM take turns in it, and every byte of each is right."
+        "Allocations of three times the size of VRAM are in it in turn, and every byte of each is right."
         => oversubscribed;
     "Residency.MoreThanVramAtOnceIsRefused" on Boot::With(small_vram), "residency":
         "A request that can never fit in VRAM fails by name instead of waiting for ever, and what was resident stays usable."
@@ -39,7 +39,7 @@ fn evicted_content_comes_back(case: &mut Case<'_>) -> Result<(), Failure> {
     let memory = rig.memory(SIZE, Placement::Vram)?;
     rig.execute(&mut queue, &[fill(memory.address, SIZE, 0x600d_f00d)])?;
     granted(rig.evict(memory.handle), "evict")?;
-    // Others need the room, so that the contents really leave.
+    // Others need the memory, so that the contents really leave.
     let mut others = Vec::new();
     for _ in 0..VRAM / SIZE - 2 {
         let other = rig.memory(SIZE, Placement::Vram)?;

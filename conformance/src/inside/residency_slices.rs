@@ -22,20 +22,20 @@ use crate::{Boot, Failure, granted, refused};
 use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Residency", needs UserModeSubmission, behind "it is several processes on a GPU whose memory it chooses";
-    "Residency.BusyProcessesTakeTurns" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
+    "Residency.BusyProcessesGetTimeSlices" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "Processes that never run out of work and whose residency lists together are four times what VRAM holds, by doorbells, through the kernel and as packets, all get on, and every byte of each is right."
-        => take_turns;
+        => alternate;
     "Residency.WorkOfASuspendedProcessGoesOn" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "A process that works is suspended for another one that cannot trim further; what it has queued by then is executed in its next time slice, without the process doing anything, and finds its allocations, page tables, fence values and rings."
         => goes_on;
     "Residency.WaitForASuspendedProcessEnds" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
-        "A process waits on the GPU for a fence that another one signals, which was suspended so that it has room: both get on."
+        "A process waits on the GPU for a fence that another one signals, which was suspended so that it has memory: both get on."
         => waiter_and_signaller;
     "Residency.QueuedWorkKeepsWhatItUses" on Boot::With(tiny_vram), "d3dkmtevict":
         "An allocation that is evicted while queued work uses it still comes back with its process when that was suspended in between."
         => evicted_while_queued;
     "Residency.BusyProcessGivesWayToTables" on Boot::With(tiny_vram), "d3dkmtmapgpuvirtualaddress":
-        "Mappings and fences of a process find room for page tables and fence values although processes that work keep all of VRAM resident."
+        "Mappings and fences of a process find memory for page tables and fence values although processes that work keep all of VRAM resident."
         => gives_way_to_tables;
     "Residency.WhatNeverFitsSuspendsNobody" on Boot::With(tiny_vram), "d3dkmtmakeresident":
         "A request that does not fit with everybody else away is refused for want of memory, and so is one of a process that may trim further; for neither is anybody suspended."
@@ -147,7 +147,7 @@ impl Busy {
     /// As [`Busy::new`], with everything resident at once.
     pub(super) fn resident(rig: Rig, way: Way, node: u32) -> Result<Self, Failure> {
         let busy = Self::new(rig, way, node)?;
-        granted(request(&busy.rig, &busy.handles(), true)?, "a request of who cannot trim further")?;
+        granted(request(&busy.rig, &busy.handles(), true)?, "a request with CantTrimFurther")?;
         Ok(busy)
     }
 
@@ -239,7 +239,7 @@ impl<T> Drop for Guest<T> {
     }
 }
 
-fn take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
+fn alternate(case: &mut Case<'_>) -> Result<(), Failure> {
     // Of the two MiB that there are each has eleven eighths: all together more than four times as much.
     const PROCESSES: u32 = 6;
     let system = &*case.system;
@@ -272,7 +272,7 @@ fn take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes what is left, down to the last page, from who has nothing on its residency list there.
+/// Takes what is left, down to the last page, from processes that have nothing on their residency lists there.
 fn take_the_rest(rig: &Rig) -> Result<(), Failure> {
     for size in [64 << 10, 4096] {
         loop {
@@ -429,7 +429,7 @@ fn never_fits(case: &mut Case<'_>) -> Result<(), Failure> {
     let before = counts(case.system);
     let mut second = Guest::new(case.system, |rig| Busy::new(rig, Way::Doorbell, NODE_COPY))?;
     second.inside(|busy| {
-        refused(request(&busy.rig, &busy.handles(), false)?, &[STATUS_NO_MEMORY], "a request of who may trim further")?;
+        refused(request(&busy.rig, &busy.handles(), false)?, &[STATUS_NO_MEMORY], "a request without CantTrimFurther")?;
         let more = (0..8).map(|_| busy.rig.create(SIZE, Placement::Vram));
         let more = more.collect::<Result<Vec<_>, NTSTATUS>>();
         let mut all = more.map_err(|status| Failure::new(format!("allocations: {status}")))?;

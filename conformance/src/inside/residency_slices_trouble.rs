@@ -25,28 +25,28 @@ use testbed::setup::{System, SystemOptions};
 
 cases! { inside "Residency", needs UserModeSubmission, behind "it is several processes on a GPU whose memory it chooses, and moves the clock on";
     "Residency.SuspendedProcessIsKilled" on Boot::With(by_hand), "driver-residency-in-wddm-2-0":
-        "A process is terminated while it is suspended with work to do: nobody waits for its turn, the others go on, and all it had is free."
+        "A process is terminated while it is suspended with work to do: nobody waits for its time slice, the others go on, and all it had is free."
         => killed;
     "Residency.SuspendedProcessOutOfD0" on Boot::With(by_hand), "driver-residency-in-wddm-2-0":
         "The device goes to D3 and comes back while a process is suspended with work to do, which is then done; every byte of each process is right."
         => out_of_d0;
     "Residency.SuspendedProcessOverAnEngineReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
-        "The engine of the process whose turn it is hangs and is reset: the one that was suspended gets the memory, and goes on with every byte right."
+        "The engine of the process whose time slice it is hangs and is reset: the one that was suspended gets the memory, and goes on with every byte right."
         holds [Tdr 14]
         => over_an_engine_reset;
     "Residency.SuspendedProcessOverAReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
-        "A reset of the adapter while a process is suspended loses the devices of both, nobody waits for a turn, and new ones take turns."
+        "A reset of the adapter while a process is suspended loses the devices of both, nobody waits for a time slice, and new ones get time slices in turn."
         holds [Tdr 14]
         => over_a_reset;
     "Residency.ProcessThatHangsGivesWay" on Boot::With(by_hand), "tdr-changes-in-windows-8":
-        "A process that is to be suspended and does not leave its engine within TdrDelay is recovered from, and who cannot trim further gets its memory."
+        "A process that is to be suspended and does not leave its engine within TdrDelay is recovered from, and the request with CantTrimFurther gets its memory."
         holds [Tdr 14]
         => hung_gives_way;
     "Residency.PlainRequestSuspendsNobody" on Boot::With(by_hand), "d3dkmtmakeresident":
         "A process whose work was done and whose residency list had to leave may trim further: its request is refused, and says how much to give back, rather than that one that works is suspended; one that cannot trim gets its list back, and more."
         => plain_suspends_nobody;
-    "Residency.PacketLongerThanATurn" on Boot::With(patient), "driver-residency-in-wddm-2-0":
-        "Two processes that do not fit beside each other both get to the end of a FILL that takes longer than their turns, and of what comes behind it, by doorbells, through the kernel and as packets."
+    "Residency.PacketLongerThanATimeSlice" on Boot::With(patient), "driver-residency-in-wddm-2-0":
+        "Two processes that do not fit beside each other both get to the end of a FILL that takes longer than their time slices, and of what comes behind it, by doorbells, through the kernel and as packets."
         => long_packets;
 }
 
@@ -120,14 +120,14 @@ impl Pair {
 }
 
 /// Bytes that a process gets when nobody works.
-fn room(system: &System) -> Result<u64, Failure> {
+fn free_bytes(system: &System) -> Result<u64, Failure> {
     let mut hog = Hog::new(system)?;
     hog.take()?;
     Ok(hog.taken())
 }
 
 fn killed(case: &mut Case<'_>) -> Result<(), Failure> {
-    let before = room(case.system)?;
+    let before = free_bytes(case.system)?;
     for way in WAYS {
         let Pair { mut first, second } = Pair::new(case.system, way)?;
         let suspended = counts(case.system).suspended;
@@ -145,7 +145,7 @@ fn killed(case: &mut Case<'_>) -> Result<(), Failure> {
         first.process.terminate();
         third.inside(|busy| busy.work(0x20, 1))?;
         third.process.terminate();
-        ensure_eq!(room(case.system)?, before, "bytes that there are when all have ended, by {way:?}");
+        ensure_eq!(free_bytes(case.system)?, before, "bytes that there are when all have ended, by {way:?}");
     }
     Ok(())
 }
@@ -213,7 +213,7 @@ fn over_an_engine_reset(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn over_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
-    let before = room(case.system)?;
+    let before = free_bytes(case.system)?;
     let Pair { mut first, mut second } = hanging_pair(case.system)?;
     case.system.gpu().faults().inject(FaultRule::ResetFails { node: NODE_COPY });
     time_out(case.system);
@@ -228,7 +228,7 @@ fn over_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     first.process.terminate();
     second.process.exit();
-    ensure_eq!(room(case.system)?, before, "bytes that there are when all have ended");
+    ensure_eq!(free_bytes(case.system)?, before, "bytes that there are when all have ended");
     Pair::new(case.system, Way::Packets)?.goes_on(case.system)
 }
 
@@ -265,17 +265,17 @@ fn plain_suspends_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
         let one = busy.rig.create(SIZE, Placement::Vram);
         let one = one.map_err(|status| Failure::new(format!("an allocation: {status}")))?;
         let (status, missing) = request_plainly(&busy.rig, one);
-        refused(status, &[STATUS_NO_MEMORY], "a request of who may trim further")?;
+        refused(status, &[STATUS_NO_MEMORY], "a request without CantTrimFurther")?;
         ensure!(missing >= SIZE, "{missing} bytes to trim");
         Ok(one)
     })?;
     ensure_eq!(counts(system).suspended, 0, "how often somebody was suspended for a plain request");
     while_time_passes(system, || {
         first.inside(|busy| {
-            granted(request(&busy.rig, &[one], true)?, "the request of who cannot trim further")?;
+            granted(request(&busy.rig, &[one], true)?, "the request with CantTrimFurther")?;
             busy.check()
         })?;
-        ensure!(counts(system).suspended > 0, "nobody was suspended for who cannot trim further");
+        ensure!(counts(system).suspended > 0, "nobody was suspended for a request with CantTrimFurther");
         second.inside(|busy| {
             busy.work(0x200, 1)?;
             busy.finish()
@@ -291,7 +291,7 @@ fn request_plainly(rig: &Rig, mut one: D3DKMT_HANDLE) -> (NTSTATUS, u64) {
     (status, request.NumBytesToTrim)
 }
 
-/// How often a long FILL goes through the same memory.
+/// Number of mappings of the same memory that one long FILL goes through.
 const TIMES: u64 = 12;
 const FAR: u64 = 1 << 40;
 
@@ -304,7 +304,7 @@ fn far_reaching(system: &System, way: Way) -> Result<Guest<Busy>, Failure> {
             request.BaseAddress = FAR + time * busy.seen.size;
             busy.rig.map(request)?;
         }
-        granted(request(&busy.rig, &busy.handles(), true)?, "a request of who cannot trim further")?;
+        granted(request(&busy.rig, &busy.handles(), true)?, "a request with CantTrimFurther")?;
         Ok(busy)
     })
 }

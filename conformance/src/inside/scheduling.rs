@@ -41,10 +41,10 @@ cases! { inside "Scheduling", needs HardwareScheduling, behind "it steps the GPU
         "Queues for user-mode and for kernel-mode submission run on one engine by band, whichever of them has the higher one."
         holds [UserModeSubmission 2]
         => both_kinds;
-    "Scheduling.BothKindsOfSubmissionTakeTurns" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
+    "Scheduling.BothKindsOfSubmissionRunInTurn" needs UserModeSubmission on Boot::With(stepped), "user-mode-work-submission":
         "A queue for user-mode and one for kernel-mode submission in one band never are further apart than their quantum."
         holds [UserModeSubmission 2]
-        => both_kinds_take_turns;
+        => both_kinds_alternate;
     "Scheduling.ChangeReachesQueuedWork" needs UserModeSubmission on Boot::With(stepped), "d3dkmtsetcontextschedulingpriority":
         "A priority that is changed while work is queued and running counts from then on, and no work is lost or done twice."
         holds [UserModeSubmission 69]
@@ -74,7 +74,7 @@ cases! { inside "Scheduling", needs HardwareScheduling, behind "it steps the GPU
 
 /// Packets of a submission, with its PROGRESS.
 const PACKETS: u64 = 10;
-/// Submissions in the turn of a queue of the normal band: 10 ms, at 100 us a packet.
+/// Submissions in the time slice of a queue of the normal band: 10 ms, at 100 us a packet.
 pub(super) const TURN: u64 = 10;
 /// Percentage of the normal band beside the focus band.
 const NORMAL_PERCENTAGE: u64 = 10;
@@ -120,7 +120,7 @@ pub(super) fn work() -> Vec<Packet> {
     vec![Packet::Nop(Nop {}); PACKETS as usize - 1]
 }
 
-/// A queue of a new context with this priority and room for `entries`.
+/// A queue of a new context with this priority and space for `entries`.
 pub(super) fn queue(rig: &Rig, priority: i32, entries: u32) -> Result<RawQueue, Failure> {
     let queue = rig.queue_with_ring(NODE_COMPUTE, entries)?;
     granted(set(queue.context, priority), "setting a priority")?;
@@ -287,7 +287,7 @@ fn both_kinds(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn both_kinds_take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
+fn both_kinds_alternate(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 100;
     let rig = case.rig()?;
     let (mut user, mut kernel) = (queue(&rig, NORMAL, 128)?, rig.kernel_queue(NODE_COMPUTE)?);
@@ -315,7 +315,7 @@ fn change_under_load(case: &mut Case<'_>) -> Result<(), Failure> {
         granted(set(low.context, IDLE), "lowering")?;
         granted(set(high.context, NORMAL), "raising")?;
         let (stood_at, from) = (low.progress.load(), high.progress.load());
-        step(case.system, "two turns of the higher one", || (), || high.progress.load() > from + 2 * TURN)?;
+        step(case.system, "two time slices of the higher one", || (), || high.progress.load() > from + 2 * TURN)?;
         gave_way(low.progress, stood_at)?;
     }
     granted(set(first.context, NORMAL), "raising again")?;

@@ -36,7 +36,7 @@ cases! { inside "Scheduling", behind "it steps the GPU and reads the scheduler's
         holds [UserModeSubmission 72]
         => in_process_order;
     "Scheduling.InProcessPriorityMeansNothingToOthers" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
-        "Queues of two processes share by turns whatever their priorities within their processes."
+        "Queues of two processes share in turn whatever their priorities within their processes."
         holds [UserModeSubmission 72]
         => in_process_elsewhere;
     "Scheduling.ProcessesShareByTheirQuantum" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setupprioritybands":
@@ -44,7 +44,7 @@ cases! { inside "Scheduling", behind "it steps the GPU and reads the scheduler's
         holds [UserModeSubmission 73]
         => processes_share;
     "Scheduling.GracePeriodEndsTheBuffer" needs UserModeSubmission on Boot::With(stepped), "dxgkddi_setupprioritybands":
-        "A queue that a higher band, a higher priority of its process or the end of its turn takes the engine from goes on for the grace period that concerns it, and not one packet more; a realtime queue waits for none."
+        "A queue that a higher band, a higher priority of its process or the end of its time slice takes the engine from goes on for the grace period that concerns it, and not one packet more; a realtime queue waits for none."
         holds [UserModeSubmission 74]
         => graces;
     "Scheduling.ChangeReachesQueuesThatDoNotRun" needs UserModeSubmission on Boot::With(one_doorbell), "dxgkddi_setcontextschedulingproperties":
@@ -302,7 +302,7 @@ fn graces(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let other = Other::new(case)?;
     let trail = Trail::new(&rig)?;
-    // 1 ms at 100 us a packet; half of it for a higher priority of the process; none in the realtime band. Turns of 10 ms.
+    // 1 ms at 100 us a packet; half of it for a higher priority of the process; none in the realtime band. Time slices of 10 ms.
     let (band, lower, turn) = (10, 5, 100);
     for (what, low, high, own, elsewhere, expected) in [
         ("a higher band", IDLE, NORMAL, 0, false, SLICE + band),
@@ -310,8 +310,8 @@ fn graces(case: &mut Case<'_>) -> Result<(), Failure> {
         ("the realtime band", FOCUS, REALTIME, 0, true, SLICE),
         ("a higher level", REALTIME, REALTIME + 1, 0, false, SLICE),
         ("a higher priority within the process", NORMAL, NORMAL, 1, false, SLICE + lower),
-        ("the end of the turn", NORMAL, NORMAL, 0, false, turn + band),
-        ("the end of the process's turn", NORMAL, NORMAL, 7, true, turn + band),
+        ("the end of the time slice", NORMAL, NORMAL, 0, false, turn + band),
+        ("the end of the time slice of the process", NORMAL, NORMAL, 7, true, turn + band),
     ] {
         let mut first = queue(&rig, low, 64)?;
         trail.submit(&rig, &mut first)?;

@@ -181,7 +181,7 @@ fn write_with(rig: &Rig, mut queue: PacketQueue, open: &Open, word: u32) -> Resu
     Ok(())
 }
 
-/// What the processor reads at both ends of each allocation.
+/// Fails unless the processor reads the allocation's own word at both ends of each allocation.
 fn check(rig: &Rig, open: &Open, word: u32) -> Result<(), Failure> {
     for (place, handle) in open.allocations.iter().enumerate() {
         let view = rig.view(Memory { handle: *handle, address: 0, size: SIZE })?;
@@ -457,7 +457,7 @@ fn wrong_requests(case: &mut Case<'_>) -> Result<(), Failure> {
         ("no allocations", |args| args.NumAllocations = 0),
         ("less data of the runtime", |args| args.PrivateRuntimeDataSize -= 1),
         ("more data of the resource", |args| args.ResourcePrivateDriverDataSize += 1),
-        ("too little room for private data", |args| args.TotalPrivateDriverDataBufferSize -= 1),
+        ("too little space for private data", |args| args.TotalPrivateDriverDataBufferSize -= 1),
         ("the handle of nothing", |args| args.hGlobalShare += 64),
     ];
     for (what, change) in changes {
@@ -467,7 +467,7 @@ fn wrong_requests(case: &mut Case<'_>) -> Result<(), Failure> {
     refused_open(no_device, BAD_HANDLE, "no device")?;
     refused_open(Buffers::new().by_global(&rig, rig.device, |_| ()), BAD_ARGUMENT, "the handle of a device")?;
     let Err(status) = query(&rig, global, &mut [0; 3]) else { return Err(Failure::new("a buffer of 3 bytes")) };
-    refused(status, &[STATUS_BUFFER_TOO_SMALL], "too little room for data of the runtime")?;
+    refused(status, &[STATUS_BUFFER_TOO_SMALL], "too little space for data of the runtime")?;
     ensure_eq!(case.process.handle_count(), handles, "handles after refused openings");
     let both = opened(&rig, global)?;
     granted(close(&rig, &both), "closing it")?;

@@ -81,7 +81,7 @@ fn share_one_doorbell(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Four threads, each with four queues and its own device, submit by turns.
+/// Four threads, each with four queues and its own device, submit in turn.
 fn churn(process: &std::sync::Arc<Process>, rigs: &[Rig], rounds: u64) -> Result<(), Failure> {
     let thread = |rig: &Rig| {
         let mut queues = (0..4).map(|_| rig.queue(NODE_COMPUTE)).collect::<Result<Vec<_>, _>>()?;

@@ -321,7 +321,7 @@ fn late_close(case: &mut Case<'_>) -> Result<(), Failure> {
     refused(rig.destroy(), BAD_HANDLE, "destroying the device again")
 }
 
-/// Where `name` is for the first and the last time.
+/// Positions of the first and of the last call of `name` in the log.
 fn span(log: &[String], name: &str) -> Result<(usize, usize), Failure> {
     let is = |other: &String| other == name;
     let found = log.iter().position(is).zip(log.iter().rposition(is));

@@ -35,7 +35,7 @@ cases! { inside "Residency", needs UserModeSubmission;
         "A context that was suspended before its process rested stays suspended when the process works again, and another one goes on."
         => suspended_stays;
     "Residency.NothingHangsAtRest" on Boot::With(small_vram), "tdr-changes-in-windows-8":
-        "A process whose residency list leaves no room for its page tables, whichever process is evicted, is told so when it connects a doorbell; work that it announced and could not ring for is no hang however long it takes, and is done when there is room."
+        "A process whose residency list leaves no memory for its page tables, whichever process is evicted, is told so when it connects a doorbell; work that it announced and could not ring for is no hang however long it takes, and is done when there is memory."
         holds [Tdr 13]
         => nothing_hangs;
     "Residency.TablesThatDoNotFitTogether" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
@@ -306,11 +306,11 @@ fn make_resident_brings_back(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut hog = Hog::new(case.system)?;
     hog.take()?;
     let before = counts(case.system);
-    refused(make_resident(&spread.rig, in_vram.handle)?, &[STATUS_NO_MEMORY], "a request without room")?;
+    refused(make_resident(&spread.rig, in_vram.handle)?, &[STATUS_NO_MEMORY], "a request that does not fit")?;
     let listed = spread.rig.evict(in_vram.handle);
     refused(listed, crate::kmt::BAD_ARGUMENT, "evicting what the refused request named")?;
     hog.give_back()?;
-    granted(make_resident(&spread.rig, in_vram.handle)?, "the request with room")?;
+    granted(make_resident(&spread.rig, in_vram.handle)?, "the request that fits")?;
     ensure!(counts(case.system).tables_restored > before.tables_restored, "MakeResident brought no tables back");
     spread.rig.execute(&mut spread.queue, &[copy(spread.seen.address, in_vram.address, SIZE as u32)])?;
     let bytes = spread.view.read(0, SIZE);
@@ -385,7 +385,7 @@ fn nothing_hangs(case: &mut Case<'_>) -> Result<(), Failure> {
     let value = spread.queue.append(&[fill(Spread::address(4), SIZE, 0x4444)])?;
     for _ in 0..2 {
         let connected = spread.rig.connect(spread.queue.doorbell);
-        refused(connected, &[STATUS_NO_MEMORY], "a connection without room for tables beside the own list")?;
+        refused(connected, &[STATUS_NO_MEMORY], "a connection without memory for tables beside the own list")?;
     }
     (0..4).for_each(|_| super::hang::time_out(case.system));
     ensure!(super::hang::reports(case.system).is_empty(), "a suspended process counts as hung");

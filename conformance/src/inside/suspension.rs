@@ -73,18 +73,18 @@ fn suspensions(process: &Process, context: D3DKMT_HANDLE) -> Result<Suspensions,
 }
 
 /// Suspends a context and waits until it is off its engine.
-fn suspend(process: &Arc<Process>, context: D3DKMT_HANDLE) -> Result<(), Failure> {
+pub(super) fn suspend(process: &Arc<Process>, context: D3DKMT_HANDLE) -> Result<(), Failure> {
     process.suspend_hw_context(context).map_err(text("suspending"))?;
     let done = || process.suspensions(context).is_ok_and(|Suspensions { asked, answered }| asked == answered);
     wait_until("the report of the suspension", done)
 }
 
-fn resume(process: &Arc<Process>, context: D3DKMT_HANDLE) -> Result<(), Failure> {
+pub(super) fn resume(process: &Arc<Process>, context: D3DKMT_HANDLE) -> Result<(), Failure> {
     process.resume_hw_context(context).map_err(text("resuming"))
 }
 
 /// Has every node do something else to its end, so that it had every chance to run what it must not run.
-fn bystanders(rig: &Rig) -> Result<(), Failure> {
+pub(super) fn bystanders(rig: &Rig) -> Result<(), Failure> {
     for node in [NODE_COMPUTE, NODE_COPY] {
         let mut other = rig.queue(node)?;
         for _ in 0..20 {

@@ -20,8 +20,8 @@ cases! { inside "Residency", needs UserModeSubmission, behind "it is several pro
         "Three processes whose allocations push each other out of VRAM find every translation, every fence value and every byte as they were, in page tables and fence storage that share VRAM with them; rings stay where they are."
         => outlast;
     "Residency.FullVramRefusesTablesByName" on Boot::With(small_vram), "d3dkmtmapgpuvirtualaddress":
-        "Where resident allocations leave no room for page tables, a mapping is refused for want of memory and leaves nothing behind; it works when room was made."
-        => no_room_for_tables;
+        "Where resident allocations leave no memory for page tables, a mapping is refused for want of memory and leaves nothing behind; it works when memory was freed."
+        => no_memory_for_tables;
 }
 
 const VRAM: u64 = 16 << 20;
@@ -94,7 +94,7 @@ impl Worker {
     }
 
     /// Others give memory back all the time.
-    fn until_there_is_room(&self, mut request: impl FnMut() -> NTSTATUS) -> Result<(), Failure> {
+    fn until_memory_suffices(&self, mut request: impl FnMut() -> NTSTATUS) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             match request() {
@@ -110,14 +110,14 @@ impl Worker {
         let mut request = D3DDDI_MAKERESIDENT::zeroed();
         (request.hPagingQueue, request.NumAllocations) = (self.rig.paging_queue, 1);
         request.AllocationList = &mut list;
-        self.until_there_is_room(|| {
+        self.until_memory_suffices(|| {
             request.NumAllocations = 1;
             self.rig.kmt.call(self.rig.kmt.table().D3DKMTMakeResident, &mut request)
         })?;
         self.rig.settle(STATUS_SUCCESS, request.PagingFenceValue, "D3DKMTMakeResident")
     }
 
-    /// What a range shows through the GPU is its allocation's pattern.
+    /// Fails unless the GPU reads, through the addresses of a range, the pattern of the allocation that is mapped there.
     fn check(&mut self, range: usize) -> Result<(), Failure> {
         let Some(place) = self.ranges[range] else { return Ok(()) };
         let pattern = self.all[place].1;
@@ -149,7 +149,9 @@ impl Worker {
         }
         let mut request = self.rig.map_request(self.all[place].0.handle, SIZE);
         request.BaseAddress = Self::address(range);
-        self.until_there_is_room(|| self.rig.kmt.call(self.rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request))?;
+        self.until_memory_suffices(|| {
+            self.rig.kmt.call(self.rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request)
+        })?;
         self.ranges[range] = Some(place);
         // Freshly written through the new range, read through every one that shows it.
         let pattern = self.below(u32::MAX as usize) as u32;
@@ -233,7 +235,7 @@ fn outlast(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn no_room_for_tables(case: &mut Case<'_>) -> Result<(), Failure> {
+fn no_memory_for_tables(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut worker = Worker::new(case.rig()?, NODE_COPY, 1)?;
     worker.make_resident(0)?;
     let rig = case.rig()?;
@@ -252,12 +254,12 @@ fn no_room_for_tables(case: &mut Case<'_>) -> Result<(), Failure> {
     request.BaseAddress = Worker::address(3);
     for _ in 0..2 {
         let status = worker.rig.kmt.call(worker.rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
-        refused(status, &[STATUS_NO_MEMORY], "a mapping without room for its tables")?;
+        refused(status, &[STATUS_NO_MEMORY], "a mapping without memory for its tables")?;
         refused(worker.rig.free(Worker::address(3), SIZE), BAD_ARGUMENT, "freeing what was refused")?;
     }
     resident.iter().try_for_each(|handle| granted(rig.destroy_allocation(*handle), "destroying an allocation"))?;
     let status = worker.rig.kmt.call(worker.rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
-    granted(status, "the mapping, with room for its tables")?;
+    granted(status, "the mapping, with memory for its tables")?;
     worker.ranges[3] = Some(0);
     worker.rig.execute(&mut worker.queue, &[fill(Worker::address(3), SIZE, 0x1357)])?;
     worker.all[0].1 = 0x1357;

@@ -1,4 +1,4 @@
-//! Timeouts of hardware queues: who is found, who is reset, and who goes on.
+//! Timeouts of hardware queues: which one is found, which engine is reset, and which work goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ cases! { inside "TDR", behind "it lets the GPU hang, moves the clock on, and rea
         holds [UserModeSubmission 49, Tdr 15]
         => reported_hang;
     "Tdr.LateReportCostsNobody" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":
-        "A report that an engine hangs, which comes when the engine is being reset for that hang already, resets it no second time: who runs there then is innocent."
+        "A report that an engine hangs, which comes when the engine is being reset for that hang already, resets it no second time: the work that runs there then is innocent."
         holds [Tdr 16]
         => late_report;
     "Tdr.CompletionBeforeTheResetCostsNobody" needs UserModeSubmission on Boot::With(by_hand), "tdr-changes-in-windows-8":

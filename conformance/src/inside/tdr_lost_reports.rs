@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use campanile_device::FaultRule;
 use campanile_hw::registers::NODE_COMPUTE;
-use dxgkrnl::TdrSettings;
+use dxgkrnl::{Rescue, TdrSettings};
 
 use super::hang::{ACTIVE, Guest, by_hand, reports, state, works};
 use crate::rig::wait_until;
@@ -13,7 +13,7 @@ use crate::{Boot, Failure, granted};
 
 cases! { inside "TDR", needs UserModeSubmission, behind "it loses interrupts of the GPU, moves the clock on, and reads the reports of resets";
     "Tdr.LostSuspensionReportCostsNobody" on Boot::With(by_hand), "tdr-changes-in-windows-8":
-        "A context that is to leave its engine, because its process is terminated, leaves it, and the report of that is lost: the driver is asked again before the engine counts as hung, and says that the context is off it. No engine is reset. That it is asked again is this system's rule."
+        "A context that is to leave its engine, because its process is terminated, leaves it, and the report of that is lost: the driver is asked again before the engine counts as hung, and says that the context is off it. No engine is reset, and the lost report is counted. That it is asked again is this system's rule."
         holds [Tdr 18]
         => lost_suspension;
 }
@@ -46,6 +46,7 @@ fn lost_suspension(case: &mut Case<'_>) -> Result<(), Failure> {
     case.system.gpu().faults().remove(lost);
     ensure!(fired != 0 && took == TdrSettings::default().delay, "{fired} interrupts lost, {took:?} waited");
     ensure_eq!((reports(case.system).len(), state(&beside)?), (0, ACTIVE), "recoveries and the device beside it");
+    ensure_eq!(machine.take_rescues(), [(Rescue::UnreportedSuspension, 1)], "what was made good");
     granted(beside.signal(&[gate.handle], &[1]), "the signal")?;
     wait_until("the work beside it", || waiting.progress.load() == value)?;
     works(&case.rig()?)

@@ -485,7 +485,7 @@ fn evictions_of_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!(evictions(&log), evictions(between), "evictions of 0 bytes at another time");
     let moved = |counts: Option<dxgkrnl::ResidencyCounts>| counts.map(|counts| counts.evicted);
     ensure_eq!(moved(machine.residency(case.system.luid())), moved(before), "allocations that were moved");
-    // Who had it comes back with another device, and there is room for what it had.
+    // The process that had it comes back with another device, and there is memory for what it had.
     owner.inside(|rig| {
         let rig = Rig::on_adapter(rig.kmt, rig.adapter)?;
         let memory = rig.memory(4 << 20, Placement::Vram)?;

@@ -47,7 +47,7 @@ pub fn set_storm(storm: Storm) {
 
 fn storm_system() -> SystemOptions {
     let mut options = by_hand();
-    // Who is guilty so often would otherwise be refused the adapter.
+    // A process that is guilty so often would otherwise be refused the adapter.
     options.tdr.limit_count = u32::MAX;
     options
 }
@@ -166,7 +166,7 @@ fn workers(system: &System) -> Result<Vec<Worker>, Failure> {
     (0..PROCESSES).map(|number| Worker::new(system, number)).collect()
 }
 
-/// Ends the processes, and says what is held then.
+/// Ends the processes, and says what the machine still has then.
 fn end(system: &System, workers: Vec<Worker>) -> Result<Option<Holdings>, Failure> {
     for worker in workers {
         worker.settle(system)?;
@@ -209,7 +209,7 @@ fn storm(case: &mut Case<'_>) -> Result<(), Failure> {
         after = system.machine().holdings(system.luid());
         after == before
     });
-    settled.map_err(|_| Failure::new(format!("after {hangs} hangs {after:?} is held, before it was {before:?}")))
+    settled.map_err(|_| Failure::new(format!("after {hangs} hangs {after:?} is left, before it was {before:?}")))
 }
 
 /// The storm is over. Nothing hangs any more, so that its processes can end though nobody moves their time on.

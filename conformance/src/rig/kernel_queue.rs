@@ -14,7 +14,7 @@ use crate::{Failure, granted};
 
 /// Command memory of one submission.
 const COMMANDS_SIZE: u64 = 512;
-/// Submissions that command memory has room for.
+/// Submissions that command memory has space for.
 const SLOTS: u64 = 128;
 
 /// A hardware queue for kernel-mode submission.
@@ -72,7 +72,7 @@ impl Rig {
 
     /// Submits packets through the kernel; the progress value that marks their end.
     pub fn kernel_submit(&self, queue: &mut KernelQueue, packets: &[Packet]) -> Result<u64, Failure> {
-        wait_until("room for commands", || queue.progress.load() + SLOTS > queue.submitted)?;
+        wait_until("space for commands", || queue.progress.load() + SLOTS > queue.submitted)?;
         let value = queue.submitted + 1;
         granted(self.try_kernel_submit(queue, packets, value)?, "D3DKMTSubmitCommandToHwQueue")?;
         Ok(value)

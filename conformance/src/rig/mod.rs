@@ -81,7 +81,7 @@ impl Rig {
         1 << self.engine
     }
 
-    /// Whether the adapter snoops the caches of the processor.
+    /// True if the GPU's accesses to memory snoop the caches of the processor, so that nothing has to be flushed.
     pub fn is_coherent(&self) -> bool {
         self.coherent
     }

@@ -11,7 +11,7 @@ use crate::{Failure, granted};
 
 /// Command memory of one submission.
 const COMMANDS_SIZE: u64 = 1024;
-/// Submissions that command memory has room for.
+/// Submissions that command memory has space for.
 const SLOTS: u64 = 64;
 
 /// A context of packets with a fence that its last packet of each submission signals.
@@ -69,7 +69,7 @@ impl Rig {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         ensure!(bytes.len() as u64 <= COMMANDS_SIZE, "the case's command buffer is too long");
-        wait_until("room for commands", || queue.progress.value.load() + SLOTS > queue.submitted)?;
+        wait_until("space for commands", || queue.progress.value.load() + SLOTS > queue.submitted)?;
         let offset = queue.submitted % SLOTS * COMMANDS_SIZE;
         queue.view.write(offset, &bytes);
         let status = self.submit_buffer(queue.context, queue.commands.address + offset, bytes.len() as u32);

@@ -405,7 +405,7 @@ impl Rig {
     fn wait_for_room(&self, queue: &RawQueue) -> Result<(), Failure> {
         const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
         let mut rung = Ok(());
-        wait_until("room in the ring", || {
+        wait_until("a free entry of the ring", || {
             let room = queue.has_room();
             if !room && queue.doorbell.state() == RETRY {
                 rung = self.ring_whatever(queue, queue.written);
@@ -530,7 +530,7 @@ impl RawQueue {
             return Err(Failure::new("the case's command buffer is too long"));
         }
         let entries = u64::from(self.geometry.entries());
-        wait_until("room in the ring", || self.has_room())?;
+        wait_until("a free entry of the ring", || self.has_room())?;
         let offset = (self.written % entries) * COMMANDS_PER_ENTRY;
         self.commands_view.write(offset, bytes);
         let commands = self.commands.address + offset;

@@ -23,6 +23,7 @@ const PROMISES: &[(&str, &[&str])] = &[
     ("Submission.", WORK),
     ("HardwareQueue.", WORK),
     ("AnyDriver.HardwareQueue", &["DxgkDdiSubmitCommandToHwQueue"]),
+    ("AnyDriver.EnginesRest", &["DxgkDdiSetPowerComponentFState"]),
     ("Packet.", WORK),
     ("Scheduling.", WORK),
     ("Fault.", WORK),

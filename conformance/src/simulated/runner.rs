@@ -356,7 +356,7 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
     system.machine().take_ddi_calls();
     let _ = told.send(Told::Booted(system.machine().clone(), system.luid()));
     let process = dxgkrnl::Process::new(system.machine(), "case");
-    // A case may also run untraced: only who reads about its failure would miss the events.
+    // A case may also run untraced: only readers of its failure would miss the events.
     let _ = system.machine().trace(system.luid(), Some(EVENTS));
     let (outcome, announced) = {
         let _attached = process.attach();

@@ -48,7 +48,8 @@ pub(crate) enum NotAsleep {
 
 impl Adapter {
     fn set_device_power(&self, link: &Link, state: DEVICE_POWER_STATE, action: PowerAction) {
-        let status = self.miniport.set_power_state(link.context.raw(), DISPLAY_ADAPTER_HW_ID, state, action as i32);
+        let status =
+            self.miniport.set_power_state(link.context.raw(), DISPLAY_ADAPTER_HW_ID, state, action as i32).status();
         let verifier = self.machine.verifier();
         if !status.is_success() && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(
@@ -151,7 +152,7 @@ impl Adapter {
         self.vidsch().resume_suspended_soon();
     }
 
-    /// Wakes a device that went to D3 before all work was done: who waits for that work asks for nothing more, and so would not wake it.
+    /// Wakes a device that went to D3 before all work was done: a thread that waits for that work asks for nothing more, and so would not wake it.
     pub(crate) fn wake_for_work(&self) {
         let has_work = lock(&self.asleep).as_ref().is_some_and(|asleep| asleep.has_work);
         if has_work {

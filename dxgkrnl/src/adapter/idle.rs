@@ -72,7 +72,7 @@ impl Adapter {
             let idle =
                 if self.is_asleep() || self.power().is_used() { None } else { self.vidsch().trace_of_idle(None) };
             let idle = idle.map(|trace| trace.wrapping_add(self.machine.gate().uses()));
-            // Who is inside at the moment is waited for until the next look.
+            // A thread that is inside at the moment is waited for until the next look.
             if watch.device.see(idle, now, limit)
                 && let Some(_closed) = self.machine.gate().try_close()
             {

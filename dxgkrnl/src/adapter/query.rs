@@ -13,8 +13,9 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
 
 use super::mcdm::Unanswered;
-use super::{Adapter, StartError, versions};
+use super::{Adapter, Segment, StartError, versions};
 use crate::ddi_buffer::{DdiBuffer, Lent, PATTERN};
+use crate::refusal::{Failure, refused};
 use nt::pool::SpecialPool;
 
 /// Structures a driver answers with.
@@ -81,7 +82,7 @@ impl Buffer {
         let mut value = MaybeUninit::<T>::zeroed();
         let bytes = self.as_bytes();
         let len = bytes.len().min(size_of::<T>());
-        // SAFETY: the value has room for so many bytes, and the buffer holds them; bytes need no alignment.
+        // SAFETY: the value has space for so many bytes, and the buffer holds them; bytes need no alignment.
         unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), len) };
         // SAFETY: every byte is initialised, and any bytes are valid.
         unsafe { value.assume_init() }
@@ -117,7 +118,7 @@ impl<T: Answer> Array<T> {
 
     fn elements(&self) -> Vec<T> {
         let first = self.buffer.as_bytes().as_ptr().cast::<T>();
-        // SAFETY: the buffer has room for all of them, and any bytes are valid.
+        // SAFETY: the buffer has space for all of them, and any bytes are valid.
         let read = |index| unsafe { first.wrapping_add(index).read_unaligned() };
         (0..self.count).map(read).collect()
     }
@@ -156,7 +157,7 @@ impl Adapter {
         args.pOutputData = output.memory.address();
         args.OutputDataSize = output.memory.len() as u32;
         self.miniport.trace_detail(name.to_owned());
-        let status = self.miniport.query_adapter_info(self.context().raw(), &args);
+        let status = self.miniport.query_adapter_info(self.context().raw(), &args).status();
         self.check_guard(&output.memory, name, "pOutputData");
         status.ok()
     }
@@ -241,10 +242,73 @@ impl Adapter {
         kind: DXGK_QUERYADAPTERINFOTYPE,
         name: &'static str,
         index: u32,
-    ) -> Result<T, NTSTATUS> {
+    ) -> Result<T, Failure> {
         let _running = self.vidmm().enter()?;
-        let answer = self.query_whole(kind, name, &mut [index]);
-        answer.ok().and_then(Result::ok).ok_or(STATUS_NOT_SUPPORTED)
+        let why = match self.query_whole(kind, name, &mut [index]) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(_)) if self.check_version(kind).is_err() => {
+                format!("a driver of {} is not asked {name}", self.miniport.version().name)
+            }
+            Ok(Err(status)) => format!("DxgkDdiQueryAdapterInfo({name}) answered {status}"),
+            Err(short) => short.to_string(),
+        };
+        Err(refused(STATUS_NOT_SUPPORTED, why))
+    }
+
+    /// Page tables of a physical adapter, leaf first.
+    pub(super) fn query_page_tables(
+        &self,
+        engine: u32,
+    ) -> Result<(DXGK_GPUMMUCAPS, Vec<DXGK_PAGE_TABLE_LEVEL_DESC>), StartError> {
+        use DXGK_QUERYADAPTERINFOTYPE as Kind;
+        let caps: DXGK_GPUMMUCAPS = self.require(Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", &mut [engine])?;
+        let count = caps.PageTableLevelCount;
+        if !(2..=6).contains(&count) {
+            return Err(StartError::PageTables(format!("PageTableLevelCount is {count}; 2 to 6 are possible")));
+        }
+        let levels = (0..count)
+            .map(|level| {
+                self.require(Kind::DXGKQAITYPE_PAGETABLELEVELDESC, "PAGETABLELEVELDESC", &mut [level | engine << 16])
+            })
+            .collect::<Result<_, _>>()?;
+        Ok((caps, levels))
+    }
+
+    /// The root page table is resizable where there are two levels: its descriptor has the size that it may begin with, and the driver tells the size for a
+    /// number of entries. The page says with how many levels the driver is asked, not when. Root page tables do not grow here, so that it is asked once, for
+    /// the whole address space, and `root` describes that. [d3dkmddi: DXGKDDI_GETROOTPAGETABLESIZE, DXGK_PAGE_TABLE_LEVEL_DESC]
+    ///
+    /// # Errors
+    /// For an answer that no root page table has.
+    pub(super) fn size_root_page_table(
+        &self,
+        engine: u32,
+        caps: &DXGK_GPUMMUCAPS,
+        (leaf, root): (&DXGK_PAGE_TABLE_LEVEL_DESC, &mut DXGK_PAGE_TABLE_LEVEL_DESC),
+        segments: &[Segment],
+    ) -> Result<(), StartError> {
+        let leaf_bits = leaf.PageTableIndexBitCount;
+        let Some(bits) = caps.VirtualAddressBitCount.checked_sub(12).and_then(|bits| bits.checked_sub(leaf_bits))
+        else {
+            return Ok(());
+        };
+        // Where this does not hold, the rules for page tables name what is wrong.
+        if bits < root.PageTableIndexBitCount || bits > 31 {
+            return Ok(());
+        }
+        let wanted = 1_u32 << bits;
+        let mut args = DXGKARG_GETROOTPAGETABLESIZE { NumberOfPte: wanted, PhysicalAdapterIndex: engine };
+        let size = self.miniport.get_root_page_table_size(self.context().raw(), &mut args);
+        let segment = segments.iter().find(|segment| segment.id == root.PageTableSegmentId);
+        let page = if segment.is_some_and(|segment| segment.flags.Use64KBPages()) { 0x1_0000 } else { 0x1000 };
+        let given = args.NumberOfPte;
+        match u32::try_from(size) {
+            Ok(bytes) if size != 0 && size.is_multiple_of(page) && given >= wanted && size >= given as usize => {
+                (root.PageTableIndexBitCount, root.PageTableSizeInBytes) = (bits, bytes);
+                Ok(())
+            }
+            _ => Err(StartError::RootPageTableSize { wanted, given, size, page }),
+        }
     }
 
     /// QUERYSEGMENT4: first the number of segments, then their descriptors, placed further apart than their size.
@@ -301,7 +365,7 @@ impl Adapter {
         args.pOutputData = lent.pass().cast();
         args.OutputDataSize = size_of::<T>() as u32;
         self.miniport.trace_detail(name.to_owned());
-        let status = self.miniport.query_adapter_info(self.context().raw(), &args);
+        let status = self.miniport.query_adapter_info(self.context().raw(), &args).status();
         lent.end(self.machine.verifier(), &format!("DxgkDdiQueryAdapterInfo({name})"), "pOutputData");
         status.ok()
     }

@@ -188,6 +188,15 @@ pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -
         mcdm::check_caps(caps)?;
     }
     check_memory_caps(&caps.MemoryManagementCaps.Bits)?;
+    let preemption = &caps.PreemptionCaps;
+    for (member, found) in [
+        ("GraphicsPreemptionGranularity", preemption.GraphicsPreemptionGranularity.0),
+        ("ComputePreemptionGranularity", preemption.ComputePreemptionGranularity.0),
+    ] {
+        if !(0..=500).contains(&found) || found % 100 != 0 {
+            return Err(StartError::PreemptionGranularity { member, found });
+        }
+    }
     let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
     if !(1..=64).contains(&nodes) {
         return Err(StartError::NodeCount(nodes));
@@ -340,7 +349,8 @@ pub(super) fn check_page_tables(
     let bits: u32 = levels.iter().map(|level| level.PageTableIndexBitCount.min(64)).sum();
     if bits + 12 != caps.VirtualAddressBitCount {
         return refuse(format!(
-            "{bits} index bits and 12 page bits, but VirtualAddressBitCount is {}",
+            "PageTableIndexBitCount of all levels is {bits}, and 12 bits of a page make {}, but VirtualAddressBitCount is {}",
+            bits + 12,
             caps.VirtualAddressBitCount
         ));
     }
@@ -356,44 +366,48 @@ pub(super) fn check_page_tables(
     for (index, level) in levels.iter().enumerate() {
         let size = level.PageTableSizeInBytes;
         if size == 0 || !size.is_multiple_of(4096) {
-            return refuse(format!("level {index} has tables of {size} bytes, not whole pages"));
+            return refuse(format!("PageTableSizeInBytes of level {index} is {size}, not whole pages"));
         }
-        if !level.PageTableAlignmentInBytes.is_power_of_two() && level.PageTableAlignmentInBytes != 0 {
-            return refuse(format!("level {index} is aligned to {} bytes", level.PageTableAlignmentInBytes));
+        let alignment = level.PageTableAlignmentInBytes;
+        if !alignment.is_power_of_two() && alignment != 0 {
+            return refuse(format!("PageTableAlignmentInBytes of level {index} is {alignment}, no power of two"));
         }
         // Tables of the paging process are written by the CPU in any mode.
         let by_cpu = caps.PageTableUpdateMode == Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
-        check_page_table_segment(index, level.PageTableSegmentId, size, by_cpu, segments)?;
-        check_page_table_segment(index, level.PagingProcessPageTableSegmentId, size, true, segments)?;
+        for (member, id, by_cpu) in [
+            ("PageTableSegmentId", level.PageTableSegmentId, by_cpu),
+            ("PagingProcessPageTableSegmentId", level.PagingProcessPageTableSegmentId, true),
+        ] {
+            let rule = page_table_segment_rule((id, by_cpu), (size, alignment), segments);
+            if let Some(rule) = rule {
+                return refuse(format!("{member} of level {index} is {id}: {rule}"));
+            }
+        }
     }
     Ok(())
 }
 
-fn check_page_table_segment(
-    level: usize,
-    id: u32,
-    size: u32,
-    by_cpu: bool,
+/// The rule that a segment of page tables breaks, which the CPU writes or not, with tables of a size and an alignment.
+fn page_table_segment_rule(
+    (id, by_cpu): (u32, bool),
+    (size, alignment): (u32, u32),
     segments: &[Segment],
-) -> Result<(), StartError> {
-    let refuse = |reason: String| Err(StartError::PageTables(reason));
+) -> Option<String> {
     if id == 0 {
-        if size > 4096 {
-            return refuse(format!(
-                "level {level} has tables of {size} bytes in system memory, where 4096 is the most"
-            ));
-        }
-        return Ok(());
+        let text = format!("tables of {size} bytes in system memory, where 4096 is the most");
+        return (size > 4096).then_some(text);
     }
     let Some(segment) = segments.iter().find(|segment| segment.id == id) else {
-        return refuse(format!("level {level} is in segment {id}, which does not exist"));
+        return Some("the segment does not exist".to_owned());
     };
     if by_cpu && !segment.flags.Aperture() && !segment.flags.CpuVisible() {
-        return refuse(format!(
-            "level {level} has tables that the CPU writes but lies in segment {id}, which no CPU can see"
-        ));
+        return Some("the CPU writes the tables, and the segment is not CpuVisible".to_owned());
     }
-    Ok(())
+    let text = format!(
+        "no table of {size} bytes, aligned to {alignment}, fits into the {} bytes of the segment",
+        segment.size
+    );
+    (u64::from(size.max(alignment)) > segment.size).then_some(text)
 }
 
 /// Segments by themselves and as a list.
@@ -431,13 +445,13 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
             return refuse("PreservedDuringHibernate needs PreservedDuringStandby");
         }
         if segment.size == 0 || !segment.size.is_multiple_of(4096) {
-            return refuse("its size is not a number of whole pages");
+            return refuse(&format!("Size is {:#x}, not whole pages", segment.size));
         }
         if !segment.base_address.is_multiple_of(4096) {
-            return refuse("its base address is not the start of a page");
+            return refuse(&format!("BaseAddress is {:#x}, not the start of a page", segment.base_address));
         }
         if !flags.Aperture() && segment.commit_limit > segment.size {
-            return refuse("more can be committed to it than it holds");
+            return refuse(&format!("CommitLimit is {:#x}, more than its Size", segment.commit_limit));
         }
         if flags.CpuVisible() && !flags.Aperture() && segment.kernel.is_none() {
             return refuse("it is CpuVisible, but its CpuTranslatedAddress is not memory of this device");

@@ -17,9 +17,10 @@ use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, versions};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::kmd_handle::KmdHandle;
-use crate::miniport::{Miniport, take_refusal};
+use crate::miniport::Miniport;
 use crate::platform::Platform;
 use crate::port::{IdleEngines, Member, Port, Resources};
+use crate::refusal::Failure;
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
@@ -62,7 +63,7 @@ pub(crate) fn add(
     object.set_software_key(software.clone());
     let mut context = std::ptr::null_mut();
     let object = core::ptr::without_provenance_mut(object.address());
-    let status = miniport.add_device(object, &mut context);
+    let status = miniport.add_device(object, &mut context).status();
     if !status.is_success() {
         return Err(StartError::AddDevice(status));
     }
@@ -71,7 +72,7 @@ pub(crate) fn add(
     }
     let mut chain = LINKED_DEVICE::zeroed();
     if miniport.table().DxgkDdiLinkDevice.is_some() {
-        let status = miniport.link_device(object, context, &mut chain);
+        let status = miniport.link_device(object, context, &mut chain).status();
         if !status.is_success() {
             machine.verifier().log(format!("DxgkDdiLinkDevice answered {status}: the device is not linked"));
             chain = LINKED_DEVICE::zeroed();
@@ -213,15 +214,14 @@ impl Adapter {
     fn connect_hardware(&self, place: u32, link: &Link) -> Result<(), StartError> {
         let bus = &link.function.bus;
         let ram = self.machine.ram();
-        bus.map_memory(0, ram.file(), 0, ram.size())
-            .map_err(|error| StartError::Resources(format!("memory for DMA: {error}")))?;
+        bus.map_memory(ram).map_err(|error| StartError::Resources(format!("memory for DMA: {error}")))?;
         link.function.enable();
         let result = self
             .connect_vectors(place, link)
             .map_err(|error| StartError::Resources(format!("message interrupts: {error}")));
         if result.is_err() {
             link.function.disable();
-            bus.unmap_memory(0, ram.size());
+            bus.unmap_memory(ram);
         }
         result
     }
@@ -231,7 +231,7 @@ impl Adapter {
             link.function.bus.disconnect_interrupts();
         }
         link.function.disable();
-        link.function.bus.unmap_memory(0, self.machine.ram().size());
+        link.function.bus.unmap_memory(self.machine.ram());
     }
 
     /// DxgkDdiStartDevice.
@@ -243,7 +243,8 @@ impl Adapter {
         cut(&mut interface, self.miniport.version().callback_table);
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
         let context = link.context.raw();
-        let status = self.miniport.start_device(context, &mut info, &mut interface, &mut sources, &mut children);
+        let status =
+            self.miniport.start_device(context, &mut info, &mut interface, &mut sources, &mut children).status();
         if !status.is_success() {
             return Err(StartError::StartDevice(status));
         }
@@ -258,8 +259,7 @@ impl Adapter {
     fn start_rendering(self: &Arc<Self>) -> Result<(), StartError> {
         let caps = self.query_caps()?;
         self.run(caps);
-        let _earlier = take_refusal();
-        let failed = |status| self.take_refusal().unwrap_or_else(|| render_core(status));
+        let failed = |failure: Failure| self.take_refusal().unwrap_or_else(|| render_core(&failure));
         let vidsch = VidSch::new(self.render(), Tdr::new(self.render()));
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
@@ -334,7 +334,7 @@ impl Adapter {
     /// The queries that each physical adapter answers for itself.
     fn query_engine(&self, engine: u32, nodes: u32, features: EnabledFeatures) -> Result<EngineCaps, StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
-        let (gpummu, levels) = self.query_page_tables(engine)?;
+        let (gpummu, mut levels) = self.query_page_tables(engine)?;
         let nodes = self.query_nodes(engine, nodes)?;
         rules::check_nodes(&nodes, features)?;
         let version = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [engine]).ok();
@@ -344,6 +344,9 @@ impl Adapter {
         rules::check_segments(&segments, out.PagingBufferSegmentId)?;
         let counts = descriptors.iter().map(|descriptor| descriptor.NumInvalidMemoryRanges);
         segments.iter_mut().zip(counts).try_for_each(|(segment, count)| self.query_invalid_ranges(segment, count))?;
+        if let [leaf, root] = levels.as_mut_slice() {
+            self.size_root_page_table(engine, &gpummu, (leaf, root), &segments)?;
+        }
         rules::check_page_tables(&gpummu, &levels, &segments)?;
         Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })
     }
@@ -427,27 +430,13 @@ impl Adapter {
         Ok(Some(caps))
     }
 
-    fn query_page_tables(&self, engine: u32) -> Result<(DXGK_GPUMMUCAPS, Vec<DXGK_PAGE_TABLE_LEVEL_DESC>), StartError> {
-        use DXGK_QUERYADAPTERINFOTYPE as Kind;
-        let caps: DXGK_GPUMMUCAPS = self.require(Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", &mut [engine])?;
-        let count = caps.PageTableLevelCount;
-        if !(2..=6).contains(&count) {
-            return Err(StartError::PageTables(format!("{count} levels; 2 to 6 are possible")));
-        }
-        let levels = (0..count)
-            .map(|level| {
-                self.require(Kind::DXGKQAITYPE_PAGETABLELEVELDESC, "PAGETABLELEVELDESC", &mut [level | engine << 16])
-            })
-            .collect::<Result<_, _>>()?;
-        Ok((caps, levels))
-    }
-
     fn query_nodes(&self, engine: u32, count: u32) -> Result<Vec<NodeCaps>, StartError> {
         (0..count)
             .map(|node| {
                 let mut metadata = DXGK_NODEMETADATA::zeroed();
                 self.miniport
                     .get_node_metadata(self.context().raw(), node | engine << 16, &mut metadata)
+                    .status()
                     .ok()
                     .map_err(|status| StartError::NodeMetadata { node, status })?;
                 // The member was reserved before WDDM 2.2. [d3dkmdt: DXGK_NODEMETADATA]
@@ -499,7 +488,7 @@ impl Adapter {
     }
 
     fn stop_device(&self, link: &Link) {
-        let status = self.miniport.stop_device(link.context.raw());
+        let status = self.miniport.stop_device(link.context.raw()).status();
         // On a machine that has stopped it was not called.
         if status != STATUS_SUCCESS && !self.machine.verifier().is_stopped() {
             self.machine.rescues().add(Rescue::FailedStop, 1);
@@ -563,10 +552,11 @@ impl Adapter {
     }
 }
 
-/// Why memory manager or scheduler failed with `status`: because of the last DDI that the calling thread called in vain, if that answered so.
-fn render_core(status: NTSTATUS) -> StartError {
-    match take_refusal().filter(|refusal| refusal.status() == status) {
-        Some(refusal) => StartError::Refused { ddi: refusal.ddi(), status },
-        None => StartError::RenderCore(status),
+/// Why memory manager or scheduler failed: because of a DDI, if one answered so.
+fn render_core(failure: &Failure) -> StartError {
+    let status = failure.status();
+    match failure.answer() {
+        Some(answer) => StartError::Refused { ddi: answer.ddi(), status },
+        None => StartError::RenderCore { status, why: failure.why().unwrap_or_default() },
     }
 }

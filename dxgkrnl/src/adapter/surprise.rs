@@ -26,7 +26,7 @@ impl Adapter {
         } else {
             let running = DXGK_SURPRISE_REMOVAL_TYPE::DxgkRemovalPnPNotify;
             for link in gone {
-                let status = self.miniport.notify_surprise_removal(link.context.raw(), running);
+                let status = self.miniport.notify_surprise_removal(link.context.raw(), running).status();
                 if !status.is_success() && !verifier.is_stopped() {
                     stopping(format!("DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered {status}"));
                 }

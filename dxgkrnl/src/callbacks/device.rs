@@ -26,7 +26,7 @@ pub(super) const EVAL_ACPI_METHOD: UnusedSlot = {
     ) -> NTSTATUS {
         on_link("DxgkCbEvalAcpiMethod", Level::Passive, handle, |_, _, _| Ok(STATUS_NOT_SUPPORTED))
     }
-    // SAFETY: both are addresses of functions; who calls this one knows its prototype, which is that of the page.
+    // SAFETY: both are addresses of functions; its caller knows its prototype, which is that of the page.
     Some(unsafe { std::mem::transmute::<Evaluate, unsafe extern "win64" fn()>(evaluate) })
 };
 

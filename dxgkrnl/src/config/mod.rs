@@ -67,6 +67,8 @@ pub const DRIVER_LIMIT: Duration = Duration::from_secs(300);
 pub struct MachineConfig {
     /// Bytes of physical memory, sparse.
     pub ram: u64,
+    /// The descriptors of memory that a process gets show it nothing of others. Only with buses whose function maps memory in this process.
+    pub isolated_memory: bool,
     /// Features that the operating system allows.
     pub features: FeaturePolicy,
     /// Each adapter has a thread for its interrupts. When false, [`crate::Machine::deliver_interrupts`] delivers them.
@@ -94,6 +96,7 @@ impl Default for MachineConfig {
     fn default() -> Self {
         Self {
             ram: 1 << 30,
+            isolated_memory: true,
             features: FeaturePolicy::default(),
             interrupt_thread: true,
             short_lived_addresses: false,

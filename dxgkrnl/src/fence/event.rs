@@ -69,7 +69,7 @@ pub(super) mod tests {
 
     pub(crate) fn read(event: &OwnedFd) -> Option<u64> {
         let mut value = [0u8; 8];
-        // SAFETY: the buffer has room for the eight bytes that are read.
+        // SAFETY: the buffer has space for the eight bytes that are read.
         let read = unsafe { libc::read(event.as_raw_fd(), value.as_mut_ptr().cast(), 8) };
         (read == 8).then(|| u64::from_ne_bytes(value))
     }
@@ -95,7 +95,7 @@ pub(super) mod tests {
         assert_eq!(read(&full), Some(1), "one that was read is signalled again");
     }
 
-    /// Room for one more write, and two who signal: whoever is second meets a full event, also if it has looked before.
+    /// One more write fits, and two threads signal: the second one finds a full event, even if it has looked before.
     #[test]
     fn an_event_that_becomes_full_meanwhile_never_blocks_the_one_who_signals() {
         let (tell, told) = std::sync::mpsc::channel();

@@ -24,7 +24,7 @@ pub struct FenceLogEntry {
     pub fence: u32,
     /// Value signalled or waited for.
     pub value: u64,
-    /// GPU clock when a wait began to hold its queue; 0 for one that did not, and for signals.
+    /// GPU clock when a wait began to block its queue; 0 for one that did not, and for signals.
     pub observed: u64,
     /// GPU clock when the operation was done; 0 if the GPU does not say.
     pub end: u64,

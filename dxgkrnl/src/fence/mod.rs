@@ -1,4 +1,4 @@
-//! Values of fences, below the scheduler: who waits for which, what MonitoredValue must be, what a fence log says, and who may do what with a
+//! Values of fences, below the scheduler: what waits for which, what MonitoredValue must be, what a fence log says, and who may do what with a
 //! fence. Nothing here knows an adapter or a driver, so that the models of `models/` check the same files under every schedule.
 
 mod event;

@@ -95,8 +95,8 @@ impl MonitoredWaits {
         self.monitored
     }
 
-    /// Makes MonitoredValue match those who are not satisfied, and wakes the others: a signal after the last write of
-    /// MonitoredValue interrupts, and one before it is seen by the read that follows. Who is woken may signal or wait
+    /// Makes MonitoredValue match the waits that are not satisfied, and wakes the others: a signal after the last write of
+    /// MonitoredValue interrupts, and one before it is seen by the read that follows. A thread that is woken may signal or wait
     /// at once and finds the new MonitoredValue in place. Returns how many conditions came true.
     pub(crate) fn settle(&mut self, values: &impl Values) -> usize {
         while let Some(monitored) = self.plan(values.current()) {
@@ -117,7 +117,7 @@ impl MonitoredWaits {
         Some(monitored)
     }
 
-    /// Wakes those who were found satisfied, and returns how many conditions that were.
+    /// Wakes the waiters that were found satisfied, and returns how many conditions that were.
     pub(crate) fn wake(&mut self) -> usize {
         let count = self.satisfied.len();
         for wait in self.satisfied.drain(..) {

@@ -4,8 +4,9 @@ use wddm_ddi::kmt::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
 use wddm_ddi::status::*;
 
 use crate::access_mask::{GenericMapping, STANDARD_RIGHTS_READ};
+use crate::refusal::Failure;
 
-/// Rights of an opening. Who may not signal has the current value read-only on the GPU too; who may not wait can still read it,
+/// Rights of an opening. One that may not signal has the current value read-only on the GPU too; one that may not wait can still read it,
 /// which is all that a wait on the GPU does, so that this right is one of the thunks. [d3dukmdt:
 /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignal, NoWait and NoGPUAccess]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +36,9 @@ impl Rights {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER when they leave none.
-    pub(crate) fn of_flags(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<Self, NTSTATUS> {
+    pub(crate) fn of_flags(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<Self, Failure> {
         match (flags.NoSignal(), flags.NoWait()) {
-            (true, true) => Err(STATUS_INVALID_PARAMETER),
+            (true, true) => Err(STATUS_INVALID_PARAMETER.into()),
             (no_signal, no_wait) => Ok(Self { signal: !no_signal, wait: !no_wait, gpu: !flags.NoGPUAccess() }),
         }
     }
@@ -46,10 +47,10 @@ impl Rights {
     ///
     /// # Errors
     /// STATUS_ACCESS_DENIED when the fence may not even be read.
-    pub(crate) fn of_access(granted: u32) -> Result<Self, NTSTATUS> {
+    pub(crate) fn of_access(granted: u32) -> Result<Self, Failure> {
         let granted = MAPPING.map(granted);
         if granted & STANDARD_RIGHTS_READ == 0 {
-            return Err(STATUS_ACCESS_DENIED);
+            return Err(STATUS_ACCESS_DENIED.into());
         }
         Ok(Self { signal: granted & SIGNAL != 0, wait: granted & WAIT != 0, ..Self::ALL })
     }
@@ -77,8 +78,8 @@ mod tests {
             (0x4000_0000, rights(true, false)),
             (0x2000_0000, rights(false, false)),
             (0x0200_0000, rights(true, true)),
-            (0x3, Err(STATUS_ACCESS_DENIED)),
-            (0, Err(STATUS_ACCESS_DENIED)),
+            (0x3, Err(STATUS_ACCESS_DENIED.into())),
+            (0, Err(STATUS_ACCESS_DENIED.into())),
         ] {
             assert_eq!(Rights::of_access(mask), expected, "{mask:#x}");
         }
@@ -92,6 +93,6 @@ mod tests {
         assert_eq!(no_signal.and(Rights::ALL), Rights { signal: false, ..Rights::ALL });
         let no_gpu = Rights::of_flags(flags.with_NoGPUAccess(true)).unwrap();
         assert_eq!(Rights::ALL.and(no_gpu), Rights { gpu: false, ..Rights::ALL });
-        assert_eq!(Rights::of_flags(flags.with_NoSignal(true).with_NoWait(true)), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(Rights::of_flags(flags.with_NoSignal(true).with_NoWait(true)), Err(STATUS_INVALID_PARAMETER.into()));
     }
 }

@@ -1,7 +1,7 @@
 // UNSAFETY: system calls that libc has no functions for.
-//! How an event of user mode is signalled by somebody who must not wait for user mode.
+//! Signals an event of user mode without ever waiting for user mode.
 //!
-//! Who gave the event has the same open file: it can fill the counter and make the file block at any moment, so a look before a write(2) proves nothing, and
+//! The process that gave the event has the same open file: it can fill the counter and make the file block at any moment, so a look before a write(2) proves nothing, and
 //! an eventfd takes no RWF_NOWAIT and cannot be opened a second time. The kernel signals an eventfd itself when a request of its asynchronous I/O is done
 //! (IOCB_FLAG_RESFD), and never waits for that: a counter that is full stays full. The request is one that is done at once, a read behind the end of an
 //! empty memory file.
@@ -39,7 +39,7 @@ fn signaller() -> io::Result<&'static Mutex<Signaller, Innermost>> {
 /// Makes sure that events can be signalled.
 ///
 /// # Errors
-/// The host has no asynchronous I/O, or no room for it.
+/// The host has no asynchronous I/O, or no resources for it.
 pub(super) fn prepare() -> io::Result<()> {
     signaller().map(drop)
 }
@@ -79,7 +79,7 @@ impl Signaller {
         let mut requests = [&raw mut request];
         // SAFETY: one request of this frame, which reads into a byte of it. It is done when the call returns: the file has no page to wait for.
         checked(unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1 as c_long, requests.as_mut_ptr()) })?;
-        // SAFETY: room for the one completion that there is, and a time of this frame.
+        // SAFETY: space for the one completion that there is, and a time of this frame.
         checked(unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,

@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 
 use super::{KernelObject, Machine};
 use crate::descriptor::{Descriptor, DescriptorId};
+use crate::refusal::{Failure, refused};
 use crate::vidsch::SyncFile;
 
 /// Most objects of one process that descriptors are open of at a time.
@@ -40,11 +41,12 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES for one too many of the process.
-    pub(crate) fn add_described(&self, id: DescriptorId, process: u64, object: Described) -> Result<(), NTSTATUS> {
+    pub(crate) fn add_described(&self, id: DescriptorId, process: u64, object: Described) -> Result<(), Failure> {
         self.forget_closed_descriptors();
         let mut objects = lock(&self.0.descriptors.0);
         if objects.values().filter(|(owner, _)| *owner == process).count() >= MAX_OF_PROCESS {
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
+            let why = format!("the process has made descriptors of {MAX_OF_PROCESS} objects already");
+            return Err(refused(STATUS_INSUFFICIENT_RESOURCES, why));
         }
         objects.insert(id, (process, object));
         Ok(())
@@ -54,9 +56,9 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if it is of none.
-    pub(crate) fn described(&self, id: DescriptorId) -> Result<Described, NTSTATUS> {
+    pub(crate) fn described(&self, id: DescriptorId) -> Option<Described> {
         let objects = lock(&self.0.descriptors.0);
-        objects.get(&id).map(|(_, object)| object.clone()).ok_or(STATUS_INVALID_HANDLE)
+        objects.get(&id).map(|(_, object)| object.clone())
     }
 
     /// Forgets an object that nobody got a descriptor of.

@@ -197,7 +197,7 @@ impl Machine {
     /// the driver answered. Some queues then keep the logs they had.
     pub fn trace_fences(&self, luid: LUID, entries: Option<u32>) -> Result<(), NTSTATUS> {
         let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
-        adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?.trace_fences(entries)
+        adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?.trace_fences(entries).map_err(|failure| failure.status())
     }
 
     /// Whether user-mode queues that are made from now on have fence logs. They have, unless somebody wants to know what
@@ -231,7 +231,7 @@ impl Machine {
         self.adapter(luid)?.scheduler()?.scheduling_log(node)
     }
 
-    /// From now on the scheduling logs of an adapter interrupt no more, and may lose entries: for who counts interrupts. False without such an adapter.
+    /// From now on the scheduling logs of an adapter interrupt no more, and may lose entries: for programs that count interrupts. False without such an adapter.
     pub fn quiet_scheduling_logs(&self, luid: LUID) -> bool {
         let adapter = self.adapter(luid).filter(|adapter| adapter.scheduler().is_some());
         adapter.map(|adapter| adapter.vidsch().quiet_scheduling_logs()).is_some()

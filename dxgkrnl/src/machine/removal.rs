@@ -47,7 +47,7 @@ impl Machine {
     /// The adapter is not started, or the machine stopped.
     pub fn surprise_remove(&self, luid: LUID) -> Result<(), PnpError> {
         let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
-        // Before anything is waited for: who holds up plug and play may be waiting for the function.
+        // Before anything is waited for: a thread that blocks plug and play may be waiting for the function.
         adapter.surprise_remove();
         let gone = adapter.pulled_out();
         let mut pnp = lock(&self.0.pnp);

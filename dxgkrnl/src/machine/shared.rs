@@ -9,6 +9,7 @@ use wddm_ddi::status::*;
 
 use crate::fence::Rights;
 use crate::keyed_mutex::KeyedMutex;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::SharedResource;
 use crate::vidsch::{OlderSync, OlderSyncHandle, SharedFence};
 
@@ -33,12 +34,12 @@ pub(crate) type WeakAnyProcess = Weak<dyn Any + Send + Sync>;
 /// Object behind a shared NT handle.
 #[derive(Clone)]
 pub(crate) enum KernelObject {
-    /// A fence, and the rights of who opens it by the handle; or why nobody does.
-    SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
+    /// A fence, and the rights of those that open it by the handle; or why nobody does.
+    SharedFence(Arc<SharedFence>, Result<Rights, Failure>),
     OlderSync(Arc<OlderSyncHandle>),
     /// A resource, and the access that the handle grants to it and what is shared with it.
     SharedResource(Arc<ResourceHandle>, u32),
-    /// A process, and the rights of who has the handle.
+    /// A process, and the rights of the handle's owner.
     Process(WeakAnyProcess, u32),
 }
 
@@ -77,14 +78,30 @@ impl Named {
 /// Objects by the handle that every process knows, and the number that was given out last.
 type Globals<T> = Mutex<(u32, HashMap<u32, Weak<T>>)>;
 
+/// No shared object has the name.
+fn nobodys(name: &[u16]) -> Failure {
+    let why = format!("the name {:?} is that of no shared object", String::from_utf16_lossy(name));
+    refused(STATUS_OBJECT_NAME_NOT_FOUND, why)
+}
+
+/// The object with a handle that every process knows.
+fn of_global_handle<T>(
+    (_, objects): &(u32, HashMap<u32, Weak<T>>),
+    handle: u32,
+    kind: &str,
+) -> Result<Arc<T>, Failure> {
+    let why = || refused(STATUS_INVALID_PARAMETER, format!("the shared handle {handle:#x} is that of no {kind}"));
+    objects.get(&handle).and_then(Weak::upgrade).ok_or_else(why)
+}
+
 /// A number that no handle of a process is; free ones come again after very many. The lowest bits tell kinds of objects apart.
 ///
 /// # Errors
 /// STATUS_INSUFFICIENT_RESOURCES for one too many.
-fn global_handle<T>((last, objects): &mut (u32, HashMap<u32, Weak<T>>), kind: u32) -> Result<u32, NTSTATUS> {
+fn global_handle<T>((last, objects): &mut (u32, HashMap<u32, Weak<T>>), kind: u32) -> Result<u32, Failure> {
     objects.retain(|_, object| object.strong_count() > 0);
     if objects.len() >= MAX {
-        return Err(STATUS_INSUFFICIENT_RESOURCES);
+        return Err(refused(STATUS_INSUFFICIENT_RESOURCES, "there are too many handles that every process knows"));
     }
     loop {
         *last = last.wrapping_add(1) & 0x00ff_ffff;
@@ -128,7 +145,7 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_OBJECT_NAME_COLLISION for a name that is in use; STATUS_INSUFFICIENT_RESOURCES for one too many.
-    pub(crate) fn name_fence(&self, name: Vec<u16>, fence: &Arc<SharedFence>, rights: Rights) -> Result<(), NTSTATUS> {
+    pub(crate) fn name_fence(&self, name: Vec<u16>, fence: &Arc<SharedFence>, rights: Rights) -> Result<(), Failure> {
         self.name(name, Named::Fence(Arc::downgrade(fence), rights))
     }
 
@@ -136,7 +153,7 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::name_fence`].
-    pub(crate) fn name_resource(&self, name: Vec<u16>, resource: &Arc<ResourceHandle>) -> Result<(), NTSTATUS> {
+    pub(crate) fn name_resource(&self, name: Vec<u16>, resource: &Arc<ResourceHandle>) -> Result<(), Failure> {
         self.name(name, Named::Resource(Arc::downgrade(resource)))
     }
 
@@ -144,18 +161,18 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::name_fence`].
-    pub(crate) fn name_older_sync(&self, name: Vec<u16>, object: &Arc<OlderSyncHandle>) -> Result<(), NTSTATUS> {
+    pub(crate) fn name_older_sync(&self, name: Vec<u16>, object: &Arc<OlderSyncHandle>) -> Result<(), Failure> {
         self.name(name, Named::OlderSync(Arc::downgrade(object)))
     }
 
-    fn name(&self, name: Vec<u16>, named: Named) -> Result<(), NTSTATUS> {
+    fn name(&self, name: Vec<u16>, named: Named) -> Result<(), Failure> {
         let mut names = lock(&self.0.shared.names);
         names.retain(|_, named| named.is_open());
         if names.contains_key(&name) {
-            return Err(STATUS_OBJECT_NAME_COLLISION);
+            return Err(refused(STATUS_OBJECT_NAME_COLLISION, "another shared object has the name"));
         }
         if names.len() >= MAX {
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
+            return Err(refused(STATUS_INSUFFICIENT_RESOURCES, format!("{MAX} shared objects have names already")));
         }
         names.insert(name, named);
         Ok(())
@@ -165,14 +182,16 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a resource.
-    pub(crate) fn sync_named(&self, name: &[u16]) -> Result<SharedSync, NTSTATUS> {
+    pub(crate) fn sync_named(&self, name: &[u16]) -> Result<SharedSync, Failure> {
         let names = lock(&self.0.shared.names);
-        let gone = STATUS_OBJECT_NAME_NOT_FOUND;
+        let gone = || nobodys(name);
         match names.get(name) {
-            Some(Named::Fence(fence, rights)) => Ok(SharedSync::Fence(fence.upgrade().ok_or(gone)?, *rights)),
-            Some(Named::OlderSync(object)) => Ok(SharedSync::Older(object.upgrade().ok_or(gone)?)),
-            Some(named) if named.is_open() => Err(STATUS_OBJECT_TYPE_MISMATCH),
-            _ => Err(STATUS_OBJECT_NAME_NOT_FOUND),
+            Some(Named::Fence(fence, rights)) => Ok(SharedSync::Fence(fence.upgrade().ok_or_else(gone)?, *rights)),
+            Some(Named::OlderSync(object)) => Ok(SharedSync::Older(object.upgrade().ok_or_else(gone)?)),
+            Some(named) if named.is_open() => {
+                Err(refused(STATUS_OBJECT_TYPE_MISMATCH, "the name is that of a resource"))
+            }
+            _ => Err(gone()),
         }
     }
 
@@ -180,12 +199,14 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a fence.
-    pub(crate) fn resource_named(&self, name: &[u16]) -> Result<Arc<ResourceHandle>, NTSTATUS> {
+    pub(crate) fn resource_named(&self, name: &[u16]) -> Result<Arc<ResourceHandle>, Failure> {
         let names = lock(&self.0.shared.names);
         match names.get(name) {
-            Some(Named::Resource(resource)) => resource.upgrade().ok_or(STATUS_OBJECT_NAME_NOT_FOUND),
-            Some(named) if named.is_open() => Err(STATUS_OBJECT_TYPE_MISMATCH),
-            _ => Err(STATUS_OBJECT_NAME_NOT_FOUND),
+            Some(Named::Resource(resource)) => resource.upgrade().ok_or_else(|| nobodys(name)),
+            Some(named) if named.is_open() => {
+                Err(refused(STATUS_OBJECT_TYPE_MISMATCH, "the name is that of a synchronization object"))
+            }
+            _ => Err(nobodys(name)),
         }
     }
 
@@ -193,7 +214,7 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES for one too many.
-    pub(crate) fn publish_resource(&self, resource: &Arc<SharedResource>) -> Result<u32, NTSTATUS> {
+    pub(crate) fn publish_resource(&self, resource: &Arc<SharedResource>) -> Result<u32, Failure> {
         let mut table = lock(&self.0.shared.resources);
         let handle = global_handle(&mut table, 1)?;
         table.1.insert(handle, Arc::downgrade(resource));
@@ -204,16 +225,15 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER without one.
-    pub(crate) fn resource(&self, handle: u32) -> Result<Arc<SharedResource>, NTSTATUS> {
-        let table = lock(&self.0.shared.resources);
-        table.1.get(&handle).and_then(Weak::upgrade).ok_or(STATUS_INVALID_PARAMETER)
+    pub(crate) fn resource(&self, handle: u32) -> Result<Arc<SharedResource>, Failure> {
+        of_global_handle(&lock(&self.0.shared.resources), handle, "resource")
     }
 
     /// Gives a synchronization object a handle that every process knows.
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES for one too many.
-    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>) -> Result<u32, NTSTATUS> {
+    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>) -> Result<u32, Failure> {
         let mut table = lock(&self.0.shared.older_syncs);
         let handle = global_handle(&mut table, 3)?;
         table.1.insert(handle, Arc::downgrade(object));
@@ -224,9 +244,8 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER without one.
-    pub(crate) fn older_sync(&self, handle: u32) -> Result<Arc<OlderSync>, NTSTATUS> {
-        let table = lock(&self.0.shared.older_syncs);
-        table.1.get(&handle).and_then(Weak::upgrade).ok_or(STATUS_INVALID_PARAMETER)
+    pub(crate) fn older_sync(&self, handle: u32) -> Result<Arc<OlderSync>, Failure> {
+        of_global_handle(&lock(&self.0.shared.older_syncs), handle, "synchronization object")
     }
 
     /// A new keyed mutex; one that is not shared by kernel handles gets a handle that every process knows.
@@ -238,7 +257,7 @@ impl Machine {
         key: u64,
         data: Vec<u8>,
         nt_sharing: bool,
-    ) -> Result<Arc<KeyedMutex>, NTSTATUS> {
+    ) -> Result<Arc<KeyedMutex>, Failure> {
         if nt_sharing {
             return Ok(KeyedMutex::new(key, data, 0, true));
         }
@@ -253,8 +272,7 @@ impl Machine {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER without one.
-    pub(crate) fn keyed_mutex(&self, handle: u32) -> Result<Arc<KeyedMutex>, NTSTATUS> {
-        let table = lock(&self.0.shared.keyed_mutexes);
-        table.1.get(&handle).and_then(Weak::upgrade).ok_or(STATUS_INVALID_PARAMETER)
+    pub(crate) fn keyed_mutex(&self, handle: u32) -> Result<Arc<KeyedMutex>, Failure> {
+        of_global_handle(&lock(&self.0.shared.keyed_mutexes), handle, "keyed mutex")
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct PowerGate {
     asleep: AtomicUsize,
     /// Times that somebody needed a device, or came back from a wait.
     uses: AtomicU64,
-    /// Adapters that are being reset: nobody enters meanwhile, and who is inside leaves.
+    /// Adapters that are being reset: no thread enters meanwhile, and those that are inside leave.
     resetting: AtomicUsize,
 }
 
@@ -58,7 +58,7 @@ impl PowerGate {
         }
     }
 
-    /// Keeps everybody out who is not inside yet.
+    /// Keeps every thread out that is not inside yet.
     pub(crate) fn bar(&self) -> Barrier<'_> {
         self.resetting.fetch_add(1, Ordering::AcqRel);
         Barrier(self)

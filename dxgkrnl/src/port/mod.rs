@@ -4,16 +4,19 @@
 //! knows nobody above it. What it asks of those goes
 //! through [`IdleEngines`] and [`DevicePower`], which plug and play wires.
 
+mod bar_owners;
 mod features;
 mod link;
 mod power;
 mod resources;
 
+pub(crate) use bar_owners::{BarOwner, NO_BAR_OWNER};
 pub(crate) use link::{Link, Member};
 pub use power::PowerComponentState;
 pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, PowerComponents, check_component};
 pub(crate) use resources::Resources;
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -285,13 +288,34 @@ impl Port {
         let (link, (window, offset)) = found?;
         let page = offset / PAGE_SIZE;
         let shown = link.function.bus.shown_page(window.index, page)?;
-        let place = BarPlace::of(&window.bar, offset)?;
         if shown == page {
-            return Some(place);
+            return link.resources.place_in_bar(window.index, offset);
         }
+        let place = BarPlace::of(&window.bar, offset)?;
         let start = place.offset.checked_sub(offset)?.checked_add(shown.checked_mul(PAGE_SIZE)?)?;
         let in_page = offset % PAGE_SIZE;
-        Some(BarPlace { file: place.file, offset: start + in_page, len: PAGE_SIZE - in_page })
+        // Beyond the end of the BAR nobody has a page.
+        let file = link.resources.place_in_bar(window.index, shown * PAGE_SIZE).map_or(place.file, |place| place.file);
+        Some(BarPlace { file, offset: start + in_page, len: PAGE_SIZE - in_page })
+    }
+
+    /// Gives whole pages of a BAR at a translated bus address to an owner, where the BAR is not one file for good.
+    ///
+    /// # Errors
+    /// They are no such pages; the host refuses.
+    pub(crate) fn give_bar_pages(&self, address: u64, len: u64, owner: &BarOwner) -> io::Result<()> {
+        let mut given = self.links.iter().filter_map(|link| link.resources.give_at(address, len, owner));
+        given.next().unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))
+    }
+
+    /// As [`Port::give_bar_pages`], at an address of the driver's mapping.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn give_mapped_bar_pages(&self, address: usize, len: u64, owner: &BarOwner) -> io::Result<()> {
+        let links = self.links.iter();
+        let mut given = links.filter_map(|link| link.resources.give_at_kernel_address(address, len, owner));
+        given.next().unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))
     }
 
     /// The place in a BAR that the kernel's mapping of a memory segment shows at `address`.
@@ -304,7 +328,7 @@ impl Port {
     }
 
     /// Sends the messages of a function here; also when it has forgotten in D3 where they go.
-    pub(crate) fn connect_vectors(&self, place: u32, link: &Link) -> std::io::Result<()> {
+    pub(crate) fn connect_vectors(&self, place: u32, link: &Link) -> io::Result<()> {
         if link.function.vectors == 0 {
             return Ok(());
         }

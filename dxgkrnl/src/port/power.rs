@@ -384,7 +384,7 @@ impl Component {
         }
         *lock(&self.transition) = Transition::Asked;
         let named = adapter.power.name_of(index);
-        let status = adapter.miniport.set_power_component_fstate(adapter.context().raw(), named, fstate);
+        let status = adapter.miniport.set_power_component_fstate(adapter.context().raw(), named, fstate).status();
         let verifier = adapter.machine.verifier();
         if !status.is_success() && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(
@@ -393,7 +393,8 @@ impl Component {
         }
         if self.driver_completes && !self.wait_completed(adapter) && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(
-                "the transition of component {index} to F{fstate} was not completed within {} s",
+                "the transition of component {index} to F{fstate} was not completed within {} s: DxgkDdiSetPowerComponentFState was called, the component was declared with \
+                 DriverCompletesFStateTransition, and expected was DxgkCbCompleteFStateTransition [d3dkmddi: DXGKCB_COMPLETEFSTATETRANSITION]",
                 TRANSITION_LIMIT.as_secs()
             )));
         }

@@ -2,29 +2,34 @@
 //! Hardware resources that a driver has taken: mappings of its BARs and contiguous memory.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-use nt::lock::{Mutex, lock};
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
+use super::bar_owners::{BarOwner, BarOwners, NOBODY, OwnerId, TakeBack};
 use crate::bar_place::BarPlace;
 use crate::rank;
 use nt::bus::Bar;
 use nt::bus::trap::{FunctionMapping, TrapRange};
 use nt::page::PAGE_SIZE;
 use nt::pci::Function;
-use nt::ram::{Pages, map_shared};
+use nt::ram::{Pages, map_shared, punch, replace_shared};
 
 /// The kernel's mapping of a BAR that is plain memory.
 struct View {
+    function: Arc<Function>,
     bar: usize,
     base: NonNull<u8>,
     len: u64,
     /// A function that sleeps does not answer there.
     window: Option<FunctionMapping>,
+    owners: Mutex<BarOwners, Innermost>,
 }
 
 // SAFETY: the view is a shared mapping that lives as long as this object; nobody holds references into it.
@@ -40,6 +45,78 @@ impl Drop for View {
     }
 }
 
+impl View {
+    /// Gives pages to an owner, for the function and in the kernel's mapping. What they held is lost. Where the BAR is one file for good, nothing changes.
+    fn give(self: &Arc<Self>, offset: u64, len: u64, owner: &BarOwner) -> io::Result<()> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.len).ok_or(io::ErrorKind::InvalidInput)?;
+        let giver: Weak<dyn TakeBack> = Arc::<Self>::downgrade(self);
+        owner.tells(&giver);
+        self.give_pages(&mut lock(&self.owners), offset / PAGE_SIZE..end.div_ceil(PAGE_SIZE), owner.id())
+    }
+
+    fn give_pages(&self, owners: &mut BarOwners, pages: Range<u64>, owner: OwnerId) -> io::Result<()> {
+        let window = self.function.bars.get(self.bar).ok_or(io::ErrorKind::InvalidInput)?;
+        let Bar::Mapped { file, offset: 0, .. } = &window.bar else { return Ok(()) };
+        if owners.one_file {
+            return Ok(());
+        }
+        for (pages, had) in owners.of_others(pages, owner) {
+            let to = owners.file(owner)?.unwrap_or_else(|| Arc::clone(file));
+            let from = owners.known_file(had).unwrap_or_else(|| Arc::clone(file));
+            match self.show(window.index, pages.clone(), (&from, &to)) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    owners.one_file = true;
+                    break;
+                }
+                shown => shown?,
+            }
+            owners.set(pages, owner);
+        }
+        owners.close_unused();
+        Ok(())
+    }
+
+    /// Has pages lie in another file, for the function and here. On an error they lie where they did.
+    fn show(&self, bar: u8, pages: Range<u64>, (from, to): (&Arc<File>, &Arc<File>)) -> io::Result<()> {
+        let bus = &self.function.bus;
+        let count = pages.end - pages.start;
+        let (start, len) = (pages.start * PAGE_SIZE, count * PAGE_SIZE);
+        bus.show_bar_pages(bar, pages.start, count, to)?;
+        // SAFETY: the pages lie in the view.
+        let at = unsafe { self.base.add(start as usize) };
+        // SAFETY: they belong to the view, whose bytes are reached by raw pointers only.
+        if let Err(error) = unsafe { replace_shared(at, len, to, start) } {
+            // What was shown before can be shown again: it takes no more of the host than it did.
+            let _ = bus.show_bar_pages(bar, pages.start, count, from);
+            return Err(error);
+        }
+        punch(from, start, len);
+        Ok(())
+    }
+
+    /// Where byte `offset` lies, up to the next page of another owner.
+    fn place(&self, bar: &Bar, offset: u64) -> Option<BarPlace> {
+        let place = BarPlace::of(bar, offset)?;
+        let owners = lock(&self.owners);
+        let (owner, end) = owners.at(offset / PAGE_SIZE);
+        let len = place.len.min(end.saturating_mul(PAGE_SIZE).saturating_sub(offset));
+        Some(match owners.known_file(owner) {
+            Some(file) => BarPlace { file, offset, len },
+            None => BarPlace { len, ..place },
+        })
+    }
+}
+
+impl TakeBack for View {
+    fn take_back(&self, owner: OwnerId) {
+        let mut owners = lock(&self.owners);
+        for pages in owners.pages_of(owner) {
+            // Where the host refuses, they stay with a file that nobody uses.
+            let _ = self.give_pages(&mut owners, pages, NOBODY);
+        }
+    }
+}
+
 /// A mapping made by DxgkCbMapMemory.
 enum Mapping {
     /// Part of a view.
@@ -51,9 +128,18 @@ enum Mapping {
 /// Views and mappings of the device that a driver holds.
 pub(crate) struct Resources {
     function: Arc<Function>,
-    views: Vec<View>,
+    views: Vec<Arc<View>>,
     mappings: Mutex<Vec<(usize, Mapping)>, rank::ResourceMappings>,
     contiguous: Mutex<HashMap<usize, Pages>>,
+}
+
+impl Drop for Resources {
+    fn drop(&mut self) {
+        // Whoever starts the function next finds the BAR in its own file.
+        for view in &self.views {
+            let _ = view.give_pages(&mut lock(&view.owners), 0..view.len / PAGE_SIZE, NOBODY);
+        }
+    }
 }
 
 /// Handles of contiguous memory are numbers that no address has.
@@ -66,9 +152,16 @@ impl Resources {
         for (index, window) in function.bars.iter().enumerate() {
             if let Bar::Mapped { file, offset, size, .. } = &window.bar {
                 let base = map_shared(file, *offset, *size, true)?;
-                let mut view = View { bar: index, base, len: *size, window: None };
+                let mut view = View {
+                    function: Arc::clone(&function),
+                    bar: index,
+                    base,
+                    len: *size,
+                    window: None,
+                    owners: Mutex::new(BarOwners::new(*size)),
+                };
                 view.window = Some(FunctionMapping::new(base.as_ptr().addr(), *size)?);
-                views.push(view);
+                views.push(Arc::new(view));
             }
         }
         Ok(Self { function, views, mappings: Mutex::default(), contiguous: Mutex::default() })
@@ -94,12 +187,37 @@ impl Resources {
         Some((index, offset))
     }
 
+    /// The place that the kernel's mapping of a BAR shows at `address`.
     pub(crate) fn place_of_kernel_address(&self, address: usize) -> Option<BarPlace> {
+        let (view, offset) = self.view_at(address)?;
+        view.place(&self.function.bars.get(view.bar)?.bar, offset)
+    }
+
+    /// The place of a byte in the file behind a BAR, counted from the BAR's start there.
+    pub(crate) fn place_in_bar(&self, bar: u8, offset: u64) -> Option<BarPlace> {
+        let index = self.function.bars.iter().position(|window| window.index == bar)?;
+        let view = self.views.iter().find(|view| view.bar == index)?;
+        view.place(&self.function.bars.get(index)?.bar, offset)
+    }
+
+    fn view_at(&self, address: usize) -> Option<(&Arc<View>, u64)> {
         self.views.iter().find_map(|view| {
             let offset = address.checked_sub(view.base.as_ptr().addr())? as u64;
-            let window = self.function.bars.get(view.bar)?;
-            (offset < view.len).then(|| BarPlace::of(&window.bar, offset)).flatten()
+            (offset < view.len).then_some((view, offset))
         })
+    }
+
+    /// Gives whole pages at a kernel address in a mapping of a BAR to an owner; `None` if they are no such pages.
+    pub(crate) fn give_at_kernel_address(&self, address: usize, len: u64, owner: &BarOwner) -> Option<io::Result<()>> {
+        let (view, offset) = self.view_at(address)?;
+        Some(view.give(offset, len, owner))
+    }
+
+    /// Gives whole pages at a translated address in a BAR to an owner; `None` if they are no such pages.
+    pub(crate) fn give_at(&self, address: u64, len: u64, owner: &BarOwner) -> Option<io::Result<()>> {
+        let (index, offset) = self.locate(address, len)?;
+        let view = self.views.iter().find(|view| view.bar == index)?;
+        Some(view.give(offset, len, owner))
     }
 
     /// DxgkCbMapMemory.

@@ -6,14 +6,20 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use super::Process;
 use crate::machine::KernelObject;
+use crate::refusal::{Failure, refused};
 
 /// Kernel handles are multiples of 4.
 const KERNEL_HANDLE_SHIFT: u32 = 2;
 
-fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, Failure> {
     let address = handle.addr();
-    let slot = D3DKMT_HANDLE::try_from(address >> KERNEL_HANDLE_SHIFT).map_err(|_| STATUS_INVALID_HANDLE)?;
-    if address.is_multiple_of(1 << KERNEL_HANDLE_SHIFT) { Ok(slot) } else { Err(STATUS_INVALID_HANDLE) }
+    let slot = D3DKMT_HANDLE::try_from(address >> KERNEL_HANDLE_SHIFT).map_err(|_| unknown(handle))?;
+    if address.is_multiple_of(1 << KERNEL_HANDLE_SHIFT) { Ok(slot) } else { Err(unknown(handle)) }
+}
+
+/// The process has no such kernel handle.
+fn unknown(handle: HANDLE) -> Failure {
+    refused(STATUS_INVALID_HANDLE, format!("{handle:p} is no kernel handle of the process"))
 }
 
 impl Process {
@@ -21,7 +27,7 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::insert`].
-    pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, NTSTATUS> {
+    pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, Failure> {
         let mut handles = lock(&self.kernel_handles);
         self.check_alive()?;
         let handle = handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
@@ -32,19 +38,19 @@ impl Process {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for a handle that is closed or never existed in this process.
-    pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, NTSTATUS> {
-        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or(STATUS_INVALID_HANDLE)
+    pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, Failure> {
+        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or_else(|| unknown(handle))
     }
 
     /// Closes a kernel handle.
     ///
     /// # Errors
     /// As [`Process::get_kernel`].
-    pub(crate) fn close_kernel(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
+    pub(crate) fn close_kernel(&self, handle: HANDLE) -> Result<(), Failure> {
         let slot = kernel_slot(handle)?;
         // The last handle ends its object, after the table is free again.
         let closed = lock(&self.kernel_handles).remove(slot);
-        closed.map(drop).ok_or(STATUS_INVALID_HANDLE)
+        closed.map(drop).ok_or_else(|| unknown(handle))
     }
 
     /// Number of kernel handles that are open.
@@ -61,6 +67,7 @@ impl Process {
         if !self.machine.is_same(&target.machine) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        target.insert_kernel(self.get_kernel(handle)?)
+        let given = self.get_kernel(handle).and_then(|object| target.insert_kernel(object));
+        given.map_err(|failure| failure.status())
     }
 }

@@ -24,7 +24,7 @@ impl Process {
     /// after the bugcheck that a refusal by the driver is.
     pub fn suspend_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
-        let context = self.get_hw_context(context)?;
+        let context = self.get_hw_context(context).map_err(|failure| failure.status())?;
         let _running = context.adapter().vidsch().keep_running(context.device())?;
         context.begin_suspension().map(drop).map_err(|_| STATUS_DEVICE_REMOVED)
     }
@@ -36,7 +36,7 @@ impl Process {
     /// does not fit.
     pub fn resume_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
-        let context = self.get_hw_context(context)?;
+        let context = self.get_hw_context(context).map_err(|failure| failure.status())?;
         let _running = context.adapter().vidsch().keep_running(context.device())?;
         context.resume();
         Ok(())
@@ -47,7 +47,7 @@ impl Process {
     /// # Errors
     /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process.
     pub fn suspensions(&self, context: D3DKMT_HANDLE) -> Result<Suspensions, NTSTATUS> {
-        let (asked, answered) = self.get_hw_context(context)?.suspensions();
+        let (asked, answered) = self.get_hw_context(context).map_err(|failure| failure.status())?.suspensions();
         Ok(Suspensions { asked, answered })
     }
 }

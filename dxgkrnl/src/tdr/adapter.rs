@@ -8,7 +8,7 @@ use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::tdr_report::{TdrFate, TdrOutcome, TdrReason, TdrReport};
-use crate::vidsch::{Device, DeviceError, RenderAdapter, VidSch};
+use crate::vidsch::{Device, DeviceError, RenderAdapter, VidSch, Waiter};
 
 use super::Tdr;
 
@@ -22,7 +22,7 @@ impl Tdr {
     ///
     /// More than TdrLimitCount of these within TdrLimitTime, a thread that does not leave the driver within TdrDdiDelay, and a driver
     /// that does not come back are bug check 0x116.
-    pub(super) fn reset(&self, reason: TdrReason, resets: u64) {
+    pub(super) fn reset(&self, waiter: Waiter, reason: TdrReason, resets: u64) {
         let Ok(adapter) = self.adapter() else { return };
         let sch = adapter.vidsch();
         let one = self.in_driver(lock(&self.recovering));
@@ -68,7 +68,7 @@ impl Tdr {
         self.tell(report);
         let _powered = adapter.machine.gate().enter(&adapter.machine);
         for device in &devices {
-            sch.lose_device(device, DeviceError::Reset);
+            sch.lose_device_by(waiter, device, DeviceError::Reset);
         }
     }
 
@@ -103,21 +103,21 @@ impl Tdr {
         if adapter.restore_function() {
             self.verifier.log("the function had been reset; it has its addresses again".to_owned());
         }
-        let status = self
+        let answer = self
             .within_delay("DxgkDdiResetFromTimeout", || adapter.miniport.reset_from_timeout(adapter.context().raw()));
-        if !status.is_success() {
-            self.fail(status, format!("DxgkDdiResetFromTimeout answered {status}"));
+        if !answer.is_success() {
+            self.fail(answer.status(), answer.to_string());
             return false;
         }
         sch.abandon_packets();
         if let Some(memory) = adapter.memory_manager() {
             memory.lose_contents();
         }
-        let status = self.within_delay("DxgkDdiRestartFromTimeout", || {
+        let answer = self.within_delay("DxgkDdiRestartFromTimeout", || {
             adapter.miniport.restart_from_timeout(adapter.context().raw())
         });
-        if !status.is_success() {
-            self.fail(status, format!("DxgkDdiRestartFromTimeout answered {status}"));
+        if !answer.is_success() {
+            self.fail(answer.status(), answer.to_string());
             return false;
         }
         // What is handed over from here on is not for the engines that were stopped: page tables may be written by the GPU.

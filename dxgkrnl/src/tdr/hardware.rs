@@ -66,12 +66,12 @@ impl Tdr {
         report.responsive = self.ask_engine_status(&adapter, node);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
-        let mut held = held_queues(&adapter, node);
+        let mut queues = queues_of_suspended_contexts(&adapter, node);
         let (works, named) = self.reset_and_resume(&adapter, node);
         if works && named.is_empty() {
             // Work that was done before the reset came to it costs nobody anything.
-            held.retain(has_work);
-            self.count_uninvalidated(node, &held);
+            queues.retain(has_work);
+            self.count_uninvalidated(node, &queues);
         }
         report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
         let lost = self.judge(&mut report, &named);
@@ -146,10 +146,14 @@ impl Tdr {
         *lock(&self.named) = Some(Vec::new());
         let (ordinal, engine) = adapter.caps().ordinals(node);
         let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine };
+        adapter.vidsch().timeouts().begin_engine_reset(node);
         let status = self.within_delay("DxgkDdiResetHwEngine", || {
             adapter.miniport.reset_hw_engine(adapter.context().raw(), &mut args)
         });
         let mut works = status.is_success();
+        if !works {
+            self.tell_refusal(status, node);
+        }
         if works {
             // The engine may report nothing from the moment in which nobody is at device level until it is resumed. Reports from
             // before are handled first.
@@ -165,6 +169,9 @@ impl Tdr {
                 adapter.miniport.resume_hw_engine(adapter.context().raw(), &mut args)
             });
             works = status.is_success();
+            if !works {
+                self.tell_refusal(status, node);
+            }
             // The engine was silent, about its log too.
             adapter.vidsch().renew_scheduling_log(node);
         }
@@ -178,8 +185,8 @@ impl Tdr {
 
     /// Counts a reset after which no context was invalidated although one was held by the engine. More than TdrLimitCount of them on a node within TdrLimitTime are a
     /// driver that does not invalidate what its resets cost. [d3dkmddi: DXGKDDI_RESETHWENGINE]
-    fn count_uninvalidated(&self, node: u32, held: &[Arc<HwQueue>]) {
-        let Some(first) = held.first() else { return };
+    fn count_uninvalidated(&self, node: u32, queues: &[Arc<HwQueue>]) {
+        let Some(first) = queues.first() else { return };
         self.rescued(Rescue::FruitlessReset, 1);
         self.verifier.log(format!(
             "DxgkDdiResetHwEngine of node {node} answered STATUS_SUCCESS, DxgkCbInvalidateHwContext was called for no context, and expected was a call with hHwContext {:p}, which did \
@@ -188,7 +195,7 @@ impl Tdr {
             standing(first)
         ));
         let now = self.clock.now();
-        for queue in held {
+        for queue in queues {
             let progress = queue.progress().current();
             let same =
                 |it: &Uninvalidated| it.progress == progress && std::ptr::eq(it.queue.as_ptr(), &raw const **queue);
@@ -235,7 +242,7 @@ impl Tdr {
         self.fail(STATUS_TIMEOUT, reason);
     }
 
-    /// Writes down who lost what, and returns the devices that are lost by it.
+    /// Writes down which process lost what, and returns the devices that are lost by it.
     pub(super) fn judge(&self, report: &mut TdrReport, named: &[Invalidated]) -> Vec<(Arc<Device>, DeviceError)> {
         let mut lost = Vec::new();
         let mut guilty = HashSet::new();
@@ -287,7 +294,7 @@ impl Tdr {
 }
 
 /// The queues with work of a node whose contexts were asked off their engine and have not left it.
-fn held_queues(adapter: &RenderAdapter, node: u32) -> Vec<Arc<HwQueue>> {
+fn queues_of_suspended_contexts(adapter: &RenderAdapter, node: u32) -> Vec<Arc<HwQueue>> {
     let contexts = adapter.vidsch().hw_contexts().into_iter().filter(|context| {
         let alive = !context.is_destroyed() && context.device().error().is_none();
         context.node() == node && alive && !context.has_left()

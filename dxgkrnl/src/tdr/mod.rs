@@ -25,11 +25,10 @@ use wddm_ddi::types::NTSTATUS;
 
 use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 use crate::rank;
+use crate::refusal::DriverAnswer;
 use crate::rescue::Rescue;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-use crate::vidsch::{
-    Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, VidSch, while_looking,
-};
+use crate::vidsch::{Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, VidSch, Waiter};
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
 use nt::irql::Raised;
@@ -189,7 +188,7 @@ impl Recovery for Tdr {
     }
 
     fn recover(&self, complaints: &[Complaint]) {
-        self.recover_from(complaints);
+        self.recover_from(Waiter::Other, complaints);
     }
 
     fn recover_while_losing(&self, device: &Device, node: u32, subject: Subject) {
@@ -197,7 +196,7 @@ impl Recovery for Tdr {
     }
 
     fn reset_adapter(&self, reason: TdrReason, resets: u64) {
-        self.reset(reason, resets);
+        self.reset(Waiter::Other, reason, resets);
     }
 
     fn resume_suspended(&self) {
@@ -254,10 +253,10 @@ impl Tdr {
             hung.extend(packets);
             (hung, self.has_lost_its_work(&watch).then(|| adapter.vidsch().timeouts().adapter_resets()))
         };
-        while_looking(|| match forgotten {
-            Some(resets) => self.reset(TdrReason::FunctionReset, resets),
-            None => self.recover_from(&hung),
-        });
+        match forgotten {
+            Some(resets) => self.reset(Waiter::LooksForTimeouts, TdrReason::FunctionReset, resets),
+            None => self.recover_from(Waiter::LooksForTimeouts, &hung),
+        }
         self.look_at_uninvalidated();
         adapter.vidsch().make_good_unreported_signals();
         self.answer_report(&adapter);
@@ -296,6 +295,12 @@ impl Tdr {
         self.verifier.raise(Bugcheck::new(Bugcheck::VIDEO_TDR_FAILURE, parameters, reason));
     }
 
+    /// Notes that a DDI did not reset an engine, so that the reset of the adapter follows.
+    fn tell_refusal(&self, answer: DriverAnswer, node: u32) {
+        self.verifier
+            .log(format!("{answer} for node {node}, and expected was STATUS_SUCCESS: the adapter is reset instead"));
+    }
+
     /// Calls a DDI of a recovery, which may take TdrDdiDelay.
     fn within_delay<R>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
         *lock(&self.inside) = Some((name, self.clock.now()));
@@ -325,7 +330,7 @@ impl Tdr {
 
     /// Resets engines, and the adapter if that fails; then loses the devices that a reset costs, which may need several engines to go
     /// on. Called with nothing held.
-    fn recover_from(&self, complaints: &[Complaint]) {
+    fn recover_from(&self, waiter: Waiter, complaints: &[Complaint]) {
         let Ok(adapter) = self.adapter() else { return };
         if complaints.is_empty() {
             return;
@@ -334,13 +339,13 @@ impl Tdr {
             let _powered = adapter.machine.gate().enter(&adapter.machine);
             let after: Vec<_> = complaints.iter().map(|complaint| self.reset_engine(complaint)).collect();
             for (device, error) in after.iter().flat_map(|after| &after.lost) {
-                adapter.vidsch().lose_device(device, *error);
+                adapter.vidsch().lose_device_by(waiter, device, *error);
             }
             after.iter().find_map(|after| after.promoted)
         };
         adapter.vidsch().resume_suspended_soon();
         if let Some(resets) = promoted {
-            self.reset(TdrReason::EngineTimeoutPromotedToAdapterReset, resets);
+            self.reset(waiter, TdrReason::EngineTimeoutPromotedToAdapterReset, resets);
         }
     }
 

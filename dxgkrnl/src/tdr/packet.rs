@@ -26,8 +26,8 @@ use super::{Aftermath, Tdr};
 /// How long engines that a reset hits too may take to let go of their packets. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
 const DEPENDENT_LIMIT: Duration = Duration::from_millis(500);
 
-/// A node that is held for the reset of its engine.
-struct Held<'a> {
+/// A node that gets no packets until its engine was reset.
+struct ResetTarget<'a> {
     number: u32,
     node: &'a Node,
     snapshot: Snapshot,
@@ -68,17 +68,17 @@ impl Tdr {
         }
         let Some(mask) = self.query_dependent_engines(adapter, number) else { return Aftermath::default() };
         let dependent = self.nodes_of(adapter, number, mask);
-        let mut held = self.hold_dependent(adapter, &dependent);
-        held.push(Held { number, node, snapshot });
+        let mut targets = self.reset_targets(adapter, &dependent);
+        targets.push(ResetTarget { number, node, snapshot });
         // In the order of their ordinals. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
-        held.sort_by_key(|held| held.number);
+        targets.sort_by_key(|target| target.number);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
         *lock(&self.named) = Some(Vec::new());
         let mut aborted = Vec::new();
         let mut works = true;
-        for held in &held {
-            match self.reset_one(adapter, held, &mut aborted) {
+        for target in &targets {
+            match self.reset_one(adapter, target, &mut aborted) {
                 Outcome::Done => {}
                 Outcome::Promoted => works = false,
                 Outcome::Stopped => return Aftermath::default(),
@@ -150,7 +150,7 @@ impl Tdr {
             let _class = adapter.vidsch().scheduler_class();
             adapter.miniport.query_engine_status(adapter.context().raw(), &mut args)
         });
-        adapter.vidsch().must_not_fail("DxgkDdiQueryEngineStatus", status);
+        adapter.vidsch().must_not_fail(status);
         status.is_success().then(|| args.EngineStatus.Responsive())
     }
 
@@ -163,7 +163,7 @@ impl Tdr {
             let _class = adapter.vidsch().scheduler_class();
             adapter.miniport.query_dependent_engine_group(adapter.context().raw(), &mut args)
         });
-        adapter.vidsch().must_not_fail("DxgkDdiQueryDependentEngineGroup", status);
+        adapter.vidsch().must_not_fail(status);
         if !status.is_success() {
             return None;
         }
@@ -190,28 +190,33 @@ impl Tdr {
         nodes.filter_map(|node| Some((node, adapter.vidsch().nodes().get(node as usize)?))).collect()
     }
 
-    /// Takes packets off nodes that the reset hits too, and keeps them off; those that did not let go in time are held, and reset with it.
-    fn hold_dependent<'a>(&self, adapter: &RenderAdapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
+    /// Takes packets off nodes that the reset hits too, and keeps them off; those that did not let go in time get no more packets, and are reset with it.
+    fn reset_targets<'a>(&self, adapter: &RenderAdapter, dependent: &[(u32, &'a Node)]) -> Vec<ResetTarget<'a>> {
         for (number, node) in dependent {
             node.state().set_paused(true);
             node.state().probe(Duration::ZERO);
             adapter.vidsch().dispatch(*number);
         }
         adapter.flush_interrupts();
-        let mut held = Vec::new();
+        let mut targets = Vec::new();
         for &(number, node) in dependent {
             if !adapter.vidsch().wait_node(number, DEPENDENT_LIMIT, |state| state.is_off_hardware())
                 && let Some(snapshot) = adapter.at_device_level(|| node.state().begin_reset_of_all())
             {
-                held.push(Held { number, node, snapshot });
+                targets.push(ResetTarget { number, node, snapshot });
             }
         }
-        held
+        targets
     }
 
     /// Step 7 for one node, and the check of what the driver calls aborted.
-    fn reset_one(&self, adapter: &RenderAdapter, held: &Held<'_>, aborted: &mut Vec<Arc<PacketContext>>) -> Outcome {
-        let Held { number, node, snapshot } = held;
+    fn reset_one(
+        &self,
+        adapter: &RenderAdapter,
+        target: &ResetTarget<'_>,
+        aborted: &mut Vec<Arc<PacketContext>>,
+    ) -> Outcome {
+        let ResetTarget { number, node, snapshot } = target;
         let (ordinal, engine) = adapter.caps().ordinals(*number);
         let mut args = DXGKARG_RESETENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine, LastAbortedFenceId: 0 };
         let status = self.within_delay("DxgkDdiResetEngine", || {
@@ -222,6 +227,7 @@ impl Tdr {
             return Outcome::Stopped;
         }
         if !status.is_success() {
+            self.tell_refusal(status, *number);
             return Outcome::Promoted;
         }
         let id = args.LastAbortedFenceId;

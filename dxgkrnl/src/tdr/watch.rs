@@ -15,11 +15,11 @@ use crate::rescue::Rescue;
 
 use crate::fence::FenceLogEntry;
 use crate::tdr_report::TdrReason;
-use crate::vidsch::{Complaint, HwContext, HwQueue, LONG_STALL, Subject, VidSch};
+use crate::vidsch::{Complaint, HwContext, HwQueue, Subject, VidSch};
 
 use super::Tdr;
 
-/// Real time within which an engine goes on with a queue: after the signal that the queue waits for, and when it is resumed after one that the engine
+/// Host's time within which an engine goes on with a queue: after the signal that the queue waits for, and when it is resumed after one that the engine
 /// had missed.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
@@ -42,11 +42,20 @@ struct Since {
     host: Instant,
 }
 
+impl Since {
+    /// Something begins at `now` of the machine's clock.
+    fn now(now: Duration) -> Self {
+        Self { clock: now, host: Instant::now() }
+    }
+}
+
 /// A context whose suspension the watchdog has requested.
 pub(super) struct SuspensionProbe {
     /// The suspension that was asked for.
     fence: u64,
-    since: Duration,
+    since: Since,
+    /// Resets of the engine that were begun until then: a later one may let the context go at any moment.
+    begun: u64,
     suspect: Suspect,
 }
 
@@ -55,7 +64,7 @@ struct Suspect {
     context: Arc<HwContext>,
     /// Since when the queue stands still, by the host's clock.
     since: Instant,
-    /// Its queues with work.
+    /// Queues of the context that have work.
     standing: Vec<StalledQueue>,
     /// Fences of its process.
     fences: Arc<Fences>,
@@ -102,9 +111,18 @@ impl Suspect {
         self.standing.iter().filter(|it| is_watched(&it.queue) && it.queue.progress().current() == it.progress)
     }
 
-    /// False for one that had no time to do anything, because somebody moves the machine's clock on by hand.
-    fn has_stood_long(&self) -> bool {
-        self.since.elapsed() >= LONG_STALL
+    /// Waits until its queues have done something, or had the host's `time` for it: somebody may have moved the machine's clock on by hand. True if one of them
+    /// has done nothing.
+    fn stands_for(&self, time: Duration) -> bool {
+        loop {
+            if self.still_standing().next().is_none() {
+                return false;
+            }
+            if self.busy || self.since.elapsed() >= time {
+                return true;
+            }
+            std::thread::sleep(AT_ONCE);
+        }
     }
 }
 
@@ -112,10 +130,20 @@ impl Suspect {
 type Resumed = (StalledQueue, Arc<Fences>);
 
 impl SuspensionProbe {
-    /// Puts the context back. Returns its queues with work that have stood still for long although the hardware saw none of it.
+    /// True if its time was over at `now`.
+    fn is_due(&self, now: Duration, delay: Duration) -> bool {
+        now.saturating_sub(self.since.clock) >= delay
+    }
+
+    /// True if a reset may have let the context go, whose report is then not lost.
+    fn may_be_let_go(&self) -> bool {
+        self.suspect.context.resets_begun() != self.begun
+    }
+
+    /// Puts the context back. Returns its queues with work that have stood still although the hardware saw none of it.
     fn resume(&self) -> Vec<Resumed> {
         let suspect = &self.suspect;
-        let standing = suspect.still_standing().filter(|_| suspect.has_stood_long() && !suspect.busy);
+        let standing = suspect.still_standing().filter(|_| !suspect.busy);
         let standing = standing.map(|it| (it.clone(), Arc::clone(&suspect.fences))).collect();
         put_back(&suspect.context);
         standing
@@ -134,7 +162,7 @@ impl Tdr {
             let key = queue.handles().0.raw().addr();
             let progress = queue.progress().current();
             let known = watch.stands.get(&key).copied().filter(|(before, ..)| *before == progress);
-            let fresh = Since { clock: now, host: Instant::now() };
+            let fresh = Since::now(now);
             let (since, begun) = known.map_or((fresh, now), |(_, since, begun)| (since, begun));
             let stood = now.saturating_sub(since.clock) >= self.settings.delay;
             watch.stalled |= stood;
@@ -243,14 +271,16 @@ impl Tdr {
             return;
         }
         std::thread::sleep(AT_ONCE);
-        for suspect in suspects {
-            if suspect.still_standing().next().is_none() {
-                continue;
-            }
+        let Ok(adapter) = self.adapter() else { return };
+        let long = adapter.vidsch().timeouts().long_stall();
+        for suspect in suspects.into_iter().filter(|suspect| suspect.stands_for(long)) {
             // Whoever took it off its engine before puts it back.
             let was_off = suspect.context.is_off();
             match suspect.context.begin_suspension() {
-                Ok(Some(fence)) => lock(&self.probes).push(SuspensionProbe { fence, since: now, suspect }),
+                Ok(Some(fence)) => {
+                    let (since, begun) = (Since::now(now), suspect.context.resets_begun());
+                    lock(&self.probes).push(SuspensionProbe { fence, since, begun, suspect });
+                }
                 Ok(None) if !was_off => put_back(&suspect.context),
                 Ok(None) | Err(_) => {}
             }
@@ -270,7 +300,7 @@ impl Tdr {
         }
     }
 
-    /// Puts back who has left the engine.
+    /// Resumes the contexts that have left the engine.
     fn release_answered(&self) {
         let mut resumed = Vec::new();
         lock(&self.probes).retain(|probe| {
@@ -318,14 +348,28 @@ impl Tdr {
         }
     }
 
+    /// Gives the reports of suspensions that are due the host's time for it, and resumes the contexts that have left.
+    fn await_reports(&self, now: Duration) {
+        let due = |probe: &&SuspensionProbe| probe.is_due(now, self.settings.delay);
+        let asked = |probe: &SuspensionProbe| (Arc::clone(&probe.suspect.context), probe.fence, probe.since.host);
+        let due: Vec<_> = lock(&self.probes).iter().filter(due).map(asked).collect();
+        for (context, fence, asked) in &due {
+            context.is_reported_in_time(*fence, *asked);
+        }
+        if !due.is_empty() {
+            self.release_answered();
+        }
+    }
+
     /// Probes whose time is over. Returns the engines of those that did not answer.
     fn follow_up(&self, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         self.release_answered();
+        self.await_reports(now);
         let mut hung: Vec<Complaint> = Vec::new();
         let (mut resumed, mut unheard) = (Vec::new(), 0);
         lock(&self.probes).retain_mut(|probe| {
-            if now.saturating_sub(probe.since) < self.settings.delay {
+            if !probe.is_due(now, self.settings.delay) {
                 return true;
             }
             // A reset from here on answers the question below.
@@ -336,16 +380,16 @@ impl Tdr {
             match suspect.context.begin_suspension() {
                 Ok(None) => {
                     resumed.extend(probe.resume());
-                    unheard += u64::from(suspect.has_stood_long());
+                    unheard += u64::from(!probe.may_be_let_go());
                     return false;
                 }
-                Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
+                Ok(Some(fence)) => (probe.fence, probe.since) = (fence, Since::now(now)),
                 Err(_) => return false,
             }
             adapter.flush_interrupts();
             if probe.suspect.context.has_suspended(probe.fence) {
                 resumed.extend(probe.resume());
-                unheard += u64::from(probe.suspect.has_stood_long());
+                unheard += u64::from(!probe.may_be_let_go());
                 return false;
             }
             if hung.iter().all(|other| other.node != complaint.node) {

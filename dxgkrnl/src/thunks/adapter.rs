@@ -6,10 +6,12 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::LUID;
 
 use crate::adapter::Adapter;
 use crate::ddi_buffer::DdiBuffer;
 use crate::process::{AdapterOpen, Object, Process};
+use crate::refusal::{Failure, refused};
 
 use super::{adapter_info, enter, enter_read_only, user};
 
@@ -25,7 +27,7 @@ pub(super) fn is_compute_only(adapter: &Adapter) -> bool {
     adapter.caps().driver.MiscCaps.ComputeOnly()
 }
 
-pub(super) fn open(process: &Process, adapter: &Arc<Adapter>) -> Result<u32, NTSTATUS> {
+pub(super) fn open(process: &Process, adapter: &Arc<Adapter>) -> Result<u32, Failure> {
     process.insert(Object::Adapter(Arc::new(AdapterOpen { adapter: Arc::clone(adapter) })))
 }
 
@@ -38,7 +40,11 @@ pub(super) unsafe extern "win64" fn enum_adapters3(args: *mut D3DKMT_ENUMADAPTER
             .with_IncludeDisplayOnly(true)
             .with_IncludeVirtualGpuOnly(true);
         if args.Filter.into_bits() & !known.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "Filter is {:#x}, and known are IncludeComputeOnly, IncludeDisplayOnly and IncludeVirtualGpuOnly",
+                args.Filter.into_bits()
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         enumerate(process, args.Filter.IncludeComputeOnly(), &mut args.NumAdapters, args.pAdapters)
     })
@@ -49,13 +55,13 @@ pub(super) unsafe extern "win64" fn enum_adapters2(args: *mut D3DKMT_ENUMADAPTER
     enter("D3DKMTEnumAdapters2", args, |process, args| enumerate(process, false, &mut args.NumAdapters, args.pAdapters))
 }
 
-/// Lists adapters in `out`, which has room for `number` of them; that many there are when it returns. Without `out` they are only counted.
+/// Lists adapters in `out`, which has space for `number` of them; that many there are when it returns. Without `out` they are only counted.
 fn enumerate(
     process: &Process,
     compute_only: bool,
     number: &mut u32,
     out: *mut D3DKMT_ADAPTERINFO,
-) -> Result<NTSTATUS, NTSTATUS> {
+) -> Result<NTSTATUS, Failure> {
     let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
     let adapters = machine.adapters().into_iter().filter(|adapter| adapter.is_running());
     let adapters: Vec<_> = adapters.filter(|adapter| compute_only || !is_compute_only(adapter)).collect();
@@ -63,12 +69,14 @@ fn enumerate(
     let room = std::mem::replace(number, count);
     match (out.is_null(), room < count) {
         (true, _) => Ok(STATUS_SUCCESS),
-        (false, true) => Err(STATUS_BUFFER_TOO_SMALL),
+        (false, true) => {
+            Err(refused(STATUS_BUFFER_TOO_SMALL, format!("NumAdapters is {room}, and there are {count} adapters")))
+        }
         (false, false) => list(process, &adapters, out),
     }
 }
 
-fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERINFO) -> Result<NTSTATUS, Failure> {
     open_all(process, adapters, |place, info| user::write(out.wrapping_add(place), &info))?;
     Ok(STATUS_SUCCESS)
 }
@@ -77,8 +85,8 @@ fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERIN
 pub(super) fn open_all(
     process: &Process,
     adapters: &[Arc<Adapter>],
-    mut tell: impl FnMut(usize, D3DKMT_ADAPTERINFO) -> Result<(), NTSTATUS>,
-) -> Result<(), NTSTATUS> {
+    mut tell: impl FnMut(usize, D3DKMT_ADAPTERINFO) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut opened = Vec::with_capacity(adapters.len());
     let told = adapters.iter().enumerate().try_for_each(|(place, adapter)| {
         let mut info = D3DKMT_ADAPTERINFO::zeroed();
@@ -100,7 +108,9 @@ pub(super) unsafe extern "win64" fn open_adapter_from_luid(args: *mut D3DKMT_OPE
     enter("D3DKMTOpenAdapterFromLuid", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let adapter = machine.adapter(args.AdapterLuid).filter(|adapter| adapter.is_running());
-        args.hAdapter = open(process, &adapter.ok_or(STATUS_INVALID_PARAMETER)?)?;
+        let LUID { HighPart: high, LowPart: low } = args.AdapterLuid;
+        let why = || format!("AdapterLuid {high}:{low:#x} is that of no adapter that is started");
+        args.hAdapter = open(process, &adapter.ok_or_else(|| refused(STATUS_INVALID_PARAMETER, why()))?)?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -118,9 +128,7 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
     enter_read_only("D3DKMTQueryAdapterInfo", args, |process, args| {
         use KMTQUERYADAPTERINFOTYPE as Kind;
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        check_running(adapter)?;
         match args.Type {
             Kind::KMTQAITYPE_UMDRIVERPRIVATE => driver_private(adapter, args),
             Kind::KMTQAITYPE_NODEMETADATA => node_metadata(adapter, args),
@@ -149,42 +157,61 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
     })
 }
 
+/// # Errors
+/// STATUS_DEVICE_REMOVED for an adapter that has stopped.
+pub(super) fn check_running(adapter: &Adapter) -> Result<(), Failure> {
+    let stopped = || refused(STATUS_DEVICE_REMOVED, "the adapter of hAdapter is stopped");
+    if adapter.is_running() { Ok(()) } else { Err(stopped()) }
+}
+
+/// # Errors
+/// STATUS_BUFFER_TOO_SMALL if the buffer of a question has no space for this.
+fn check_size<T>(args: &D3DKMT_QUERYADAPTERINFO) -> Result<(), Failure> {
+    let (given, needed) = (args.PrivateDriverDataSize, size_of::<T>());
+    let why = || format!("PrivateDriverDataSize is {given}, and expected is at least {needed}");
+    if given as usize >= needed { Ok(()) } else { Err(refused(STATUS_BUFFER_TOO_SMALL, why())) }
+}
+
+/// A question that stands where its answer goes.
+pub(super) fn read<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO) -> Result<T, Failure> {
+    check_size::<T>(args)?;
+    user::read(args.pPrivateDriverData.cast_const().cast())
+}
+
 /// Writes an answer of fixed size.
-pub(super) fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result<NTSTATUS, NTSTATUS> {
-    if (args.PrivateDriverDataSize as usize) < size_of::<T>() {
-        return Err(STATUS_BUFFER_TOO_SMALL);
-    }
+pub(super) fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result<NTSTATUS, Failure> {
+    check_size::<T>(args)?;
     user::write(args.pPrivateDriverData.cast(), value)?;
     Ok(STATUS_SUCCESS)
 }
 
-pub(super) fn answer_word(args: &D3DKMT_QUERYADAPTERINFO, value: u32) -> Result<NTSTATUS, NTSTATUS> {
-    if (args.PrivateDriverDataSize as usize) < size_of::<u32>() {
-        return Err(STATUS_BUFFER_TOO_SMALL);
-    }
+pub(super) fn answer_word(args: &D3DKMT_QUERYADAPTERINFO, value: u32) -> Result<NTSTATUS, Failure> {
+    check_size::<u32>(args)?;
     user::write_array(args.pPrivateDriverData.cast(), &[value])?;
     Ok(STATUS_SUCCESS)
 }
 
-fn node_metadata(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
-    if (args.PrivateDriverDataSize as usize) < size_of::<D3DKMT_NODEMETADATA>() {
-        return Err(STATUS_BUFFER_TOO_SMALL);
-    }
-    let mut data: D3DKMT_NODEMETADATA = user::read(args.pPrivateDriverData.cast_const().cast())?;
+/// The number of a node of a physical adapter among all of the adapter.
+pub(super) fn node_at(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<u32, Failure> {
+    let why = || format!("NodeOrdinal {ordinal} of PhysicalAdapterIndex {engine} is no node of the adapter");
+    adapter.caps().node_at(ordinal, engine).ok_or_else(|| refused(STATUS_INVALID_PARAMETER, why()))
+}
+
+fn node_metadata(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
+    let mut data: D3DKMT_NODEMETADATA = read(args)?;
     // The upper half is the physical adapter.
     let (ordinal, engine) = (data.NodeOrdinalAndAdapterIndex & 0xffff, data.NodeOrdinalAndAdapterIndex >> 16);
-    let caps = adapter.caps();
-    let node = caps.node_at(ordinal, engine).and_then(|node| caps.nodes.get(node as usize));
-    let node = node.ok_or(STATUS_INVALID_PARAMETER)?;
-    data.NodeData = node.metadata;
+    let node = node_at(adapter, ordinal, engine)?;
+    data.NodeData = adapter.caps().nodes.get(node as usize).ok_or(STATUS_INTERNAL_ERROR)?.metadata;
     answer(args, &data)
 }
 
 /// The driver sees a copy of the caller's bytes and answers in it. [d3dkmddi: DXGKQAITYPE_UMDRIVERPRIVATE]
-fn driver_private(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn driver_private(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     let size = args.PrivateDriverDataSize;
     if size == 0 || size > PRIVATE_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("PrivateDriverDataSize is {size}, and expected is 1 to {PRIVATE_MAX} of UMDRIVERPRIVATE");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let input: Vec<u8> = user::read_array(args.pPrivateDriverData.cast_const().cast(), size)?;
     let mut buffer = DdiBuffer::of(&input);
@@ -194,9 +221,9 @@ fn driver_private(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<N
     query.OutputDataSize = size;
     let answered = adapter.vidmm().query_driver(&query);
     if !buffer.check(adapter.machine.verifier(), "DxgkDdiQueryAdapterInfo(UMDRIVERPRIVATE)", "pOutputData") {
-        return Err(STATUS_DEVICE_REMOVED);
+        return Err(STATUS_DEVICE_REMOVED.into());
     }
-    answered.ok()?;
+    answered?;
     user::write_array(args.pPrivateDriverData.cast(), buffer.bytes())?;
     Ok(STATUS_SUCCESS)
 }

@@ -4,17 +4,19 @@
 //! STATUS_INVALID_PARAMETER, and a value that the registry does not have STATUS_OBJECT_NAME_NOT_FOUND. Questions about displays, and those that this adapter
 //! has no answer to, are STATUS_NOT_SUPPORTED. [d3dkmthk: KMTQUERYADAPTERINFOTYPE]
 
-use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{GUID, LARGE_INTEGER};
 
 use crate::adapter::Adapter;
+use crate::config::Installation;
+use crate::port::Link;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::Group;
 
-use super::adapter::{answer, answer_word};
+use super::adapter::{answer, answer_word, read};
+use super::adapter_perf;
 use super::adapter_registry::{query_registry, registry_info};
-use super::{adapter_perf, user};
 
 /// `INTERFACE_TYPE` PCIBus. [wdm: INTERFACE_TYPE]
 const PCI_BUS: u32 = 5;
@@ -29,7 +31,7 @@ pub(super) fn wide<const N: usize>(text: &str) -> [u16; N] {
     units
 }
 
-pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
     match args.Type {
         Kind::KMTQAITYPE_GETSEGMENTSIZE => answer(args, &segment_sizes(adapter, None)),
@@ -58,7 +60,7 @@ pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result
 }
 
 /// Capabilities by the version of WDDM that they came with.
-fn versioned(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn versioned(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
     let caps = adapter.caps();
     let (driver, memory) = (&caps.driver, &caps.driver.MemoryManagementCaps.Bits);
@@ -110,28 +112,27 @@ fn versioned(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
 }
 
 /// Answers what the registry keys of the driver hold, which setup has written: names, versions and values.
-fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
     let installation = &adapter.installation;
     match args.Type {
         Kind::KMTQAITYPE_UMDRIVERNAME => {
             let mut info: D3DKMT_UMDFILENAMEINFO = read(args)?;
             if !(0..KMTUMDVERSION::NUM_KMTUMDVERSIONS.0).contains(&info.Version.0) {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = format!("Version is {}, which is none of KMTUMDVERSION", info.Version.0);
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
-            let place = usize::try_from(info.Version.0).map_err(|_| STATUS_INVALID_PARAMETER)?;
-            let name = installation.user_mode_driver(place).ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
-            info.UmdFileName = wide(&name);
+            info.UmdFileName = wide(&user_mode_driver(installation, info.Version.0.unsigned_abs())?);
             answer(args, &info)
         }
         Kind::KMTQAITYPE_KMD_DRIVER_VERSION => version(adapter, args),
         // One package has one version.
         Kind::KMTQAITYPE_UMD_DRIVER_VERSION => {
-            installation.user_mode_driver(0).ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
+            user_mode_driver(installation, 0)?;
             version(adapter, args)
         }
         Kind::KMTQAITYPE_DRIVER_DESCRIPTION | Kind::KMTQAITYPE_DRIVER_DESCRIPTION_RENDER => {
-            let text = installation.software.text("DriverDesc").ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
+            let text = installation.software.text("DriverDesc").ok_or_else(|| without("DriverDesc"))?;
             answer(args, &D3DKMT_DRIVER_DESCRIPTION { DriverDescription: wide(&text) })
         }
         Kind::KMTQAITYPE_ADAPTERREGISTRYINFO | Kind::KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER => {
@@ -142,21 +143,32 @@ fn installed(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTAT
     }
 }
 
-/// A question that stands where its answer goes.
-pub(super) fn read<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO) -> Result<T, NTSTATUS> {
-    if (args.PrivateDriverDataSize as usize) < size_of::<T>() {
-        return Err(STATUS_BUFFER_TOO_SMALL);
-    }
-    user::read(args.pPrivateDriverData.cast_const().cast())
+/// The software key lacks what setup would have written.
+fn without(value: &str) -> Failure {
+    refused(STATUS_OBJECT_NAME_NOT_FOUND, format!("the software key of the driver has no {value}"))
+}
+
+fn user_mode_driver(installation: &Installation, place: u32) -> Result<String, Failure> {
+    let name = installation.user_mode_driver(place as usize);
+    name.ok_or_else(|| without(&format!("UserModeDriverName {place}")))
 }
 
 /// The number of a physical adapter that there is.
-pub(super) fn engine(adapter: &Adapter, index: u32) -> Result<u32, NTSTATUS> {
-    if index < adapter.caps().engines { Ok(index) } else { Err(STATUS_INVALID_PARAMETER) }
+pub(super) fn engine(adapter: &Adapter, index: u32) -> Result<u32, Failure> {
+    let engines = adapter.caps().engines;
+    let why = || format!("PhysicalAdapterIndex is {index}, and the adapter has {engines}");
+    if index < engines { Ok(index) } else { Err(refused(STATUS_INVALID_PARAMETER, why())) }
 }
 
-fn version(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
-    let version = adapter.installation.driver_version().ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
+/// The function that a physical adapter is.
+pub(super) fn link(adapter: &Adapter, index: u32) -> Result<&Link, Failure> {
+    let index = engine(adapter, index)?;
+    Ok(adapter.links().get(index as usize).ok_or(STATUS_INTERNAL_ERROR)?)
+}
+
+fn version(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
+    let version = adapter.installation.driver_version();
+    let version = version.ok_or_else(|| without("DriverVersion of four numbers"))?;
     answer(args, &D3DKMT_KMD_DRIVER_VERSION { DriverVersion: LARGE_INTEGER { QuadPart: version.cast_signed() } })
 }
 
@@ -177,7 +189,7 @@ fn memory(adapter: &Adapter, engine: Option<u32>, wanted: impl Fn(Option<Group>)
         .fold(0, |sum: u64, segment| sum.saturating_add(segment.size))
 }
 
-fn segment_groups(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn segment_groups(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     let mut info: D3DKMT_SEGMENTGROUPSIZEINFO = read(args)?;
     let engine = Some(engine(adapter, info.PhysicalAdapterIndex)?);
     info.LegacyInfo = segment_sizes(adapter, engine);
@@ -189,7 +201,7 @@ fn segment_groups(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<N
 }
 
 /// The place of the function that leads.
-fn address(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn address(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     let location = adapter.links().first().ok_or(STATUS_DEVICE_REMOVED)?.location;
     let address = D3DKMT_ADAPTERADDRESS {
         BusNumber: location.bus,
@@ -199,10 +211,9 @@ fn address(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS
     answer(args, &address)
 }
 
-fn device_ids(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn device_ids(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     let mut info: D3DKMT_QUERY_DEVICE_IDS = read(args)?;
-    let link = adapter.links().get(info.PhysicalAdapterIndex as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-    let function = &link.function;
+    let function = &link(adapter, info.PhysicalAdapterIndex)?.function;
     info.DeviceIds = D3DKMT_DEVICE_IDS {
         VendorID: function.vendor.into(),
         DeviceID: function.device.into(),
@@ -214,7 +225,7 @@ fn device_ids(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTA
     answer(args, &info)
 }
 
-fn gpummu_caps(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn gpummu_caps(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     let mut info: D3DKMT_QUERY_GPUMMU_CAPS = read(args)?;
     engine(adapter, info.PhysicalAdapterIndex)?;
     let caps = &adapter.caps().gpummu;
@@ -229,10 +240,11 @@ fn gpummu_caps(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTST
 }
 
 /// A driver need not have texts.
-fn gpu_version(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+fn gpu_version(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     let index = engine(adapter, read::<D3DKMT_GPUVERSION>(args)?.PhysicalAdapterIndex)?;
-    let version = adapter.caps().versions.get(index as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-    answer(args, &D3DKMT_GPUVERSION::new(index, version.as_ref().ok_or(STATUS_NOT_SUPPORTED)?))
+    let version = adapter.caps().versions.get(index as usize).and_then(Option::as_ref);
+    let why = "the driver answered no DxgkDdiQueryAdapterInfo(GPUVERSION) when the adapter started";
+    answer(args, &D3DKMT_GPUVERSION::new(index, version.ok_or_else(|| refused(STATUS_NOT_SUPPORTED, why))?))
 }
 
 fn guid_text(guid: &GUID) -> String {

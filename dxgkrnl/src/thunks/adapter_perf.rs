@@ -5,17 +5,18 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
+use crate::refusal::{Failure, refused};
 
-use super::adapter::answer;
-use super::adapter_info::{engine, read};
+use super::adapter::{answer, node_at, read};
+use super::adapter_info::engine;
 use super::{control, user};
 
 /// Clock and voltage of a node, as the driver reports them.
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER if there is no such node, STATUS_NOT_SUPPORTED if the driver reports none. [d3dkmthk: D3DKMT_NODE_PERFDATA]
-pub(super) fn of_node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<D3DKMT_NODE_PERFDATA, NTSTATUS> {
-    adapter.caps().node_at(ordinal, engine).ok_or(STATUS_INVALID_PARAMETER)?;
+pub(super) fn of_node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<D3DKMT_NODE_PERFDATA, Failure> {
+    node_at(adapter, ordinal, engine)?;
     let index = engine << 16 | ordinal;
     let told: DXGK_NODE_PERFDATA =
         adapter.figures(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_NODEPERFDATA, "NODEPERFDATA", index)?;
@@ -34,7 +35,7 @@ pub(super) fn of_node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<D3
 
 /// Memory clock, bandwidths, fan, power and temperature of a physical adapter, as the driver reports them. Errors as before.
 /// [d3dkmthk: D3DKMT_ADAPTER_PERFDATA]
-pub(super) fn of_adapter(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PERFDATA, NTSTATUS> {
+pub(super) fn of_adapter(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PERFDATA, Failure> {
     let index = engine(adapter, index)?;
     let told: DXGK_ADAPTER_PERFDATA =
         adapter.figures(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_ADAPTERPERFDATA, "ADAPTERPERFDATA", index)?;
@@ -53,7 +54,7 @@ pub(super) fn of_adapter(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER
 }
 
 /// The limits of these figures. Errors as before. [d3dkmthk: D3DKMT_ADAPTER_PERFDATACAPS]
-pub(super) fn limits(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PERFDATACAPS, NTSTATUS> {
+pub(super) fn limits(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PERFDATACAPS, Failure> {
     let index = engine(adapter, index)?;
     let told: DXGK_ADAPTER_PERFDATACAPS =
         adapter.figures(DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_ADAPTERPERFDATA_CAPS, "ADAPTERPERFDATA_CAPS", index)?;
@@ -68,7 +69,7 @@ pub(super) fn limits(adapter: &Adapter, index: u32) -> Result<D3DKMT_ADAPTER_PER
 }
 
 /// Answers what is about figures and keys; the rest is not supported.
-pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
     match args.Type {
         Kind::KMTQAITYPE_NODEPERFDATA => {
@@ -91,13 +92,16 @@ pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result
             answer(args, &asked)
         }
         Kind::KMTQAITYPE_PHYSICALADAPTERPNPKEY => key(adapter, args),
-        _ => Err(STATUS_NOT_SUPPORTED),
+        Kind(other) => {
+            let why = format!("Type is {other}, which is about displays or is not answered for this adapter");
+            Err(refused(STATUS_NOT_SUPPORTED, why))
+        }
     }
 }
 
 /// The path of the hardware or the software key of a physical adapter, with a NUL at its end. The number of units that it takes is told also where
-/// they have no room: STATUS_BUFFER_TOO_SMALL. [d3dkmthk: D3DKMT_QUERY_PHYSICAL_ADAPTER_PNP_KEY]
-fn key(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+/// they do not fit: STATUS_BUFFER_TOO_SMALL. [d3dkmthk: D3DKMT_QUERY_PHYSICAL_ADAPTER_PNP_KEY]
+fn key(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     use D3DKMT_PNP_KEY_TYPE as Key;
     let asked: D3DKMT_QUERY_PHYSICAL_ADAPTER_PNP_KEY = read(args)?;
     let index = engine(adapter, asked.PhysicalAdapterIndex)?;
@@ -106,14 +110,18 @@ fn key(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NT
         Key::D3DKMT_PNP_KEY_HARDWARE => format!("{root}\\Enum\\{}", control::instance_path(adapter, index)?),
         // All adapters of a driver have the one key.
         Key::D3DKMT_PNP_KEY_SOFTWARE => adapter.installation.software.path(),
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        Key(other) => {
+            let why = format!("PnPKeyType is {other}, which is none of D3DKMT_PNP_KEY_TYPE");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
+        }
     };
     let bytes: Vec<u8> = path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
     let needed = u32::try_from(bytes.len() / 2).map_err(|_| STATUS_INTERNAL_ERROR)?;
     let room = user::read_array(asked.pCchDest.cast_const(), 1)?.first().copied().unwrap_or(0);
     user::write_array(asked.pCchDest, &[needed])?;
     if room < needed {
-        return Err(STATUS_BUFFER_TOO_SMALL);
+        let why = format!("the number at pCchDest has {room}, and the path takes {needed} characters");
+        return Err(refused(STATUS_BUFFER_TOO_SMALL, why));
     }
     user::write_array(asked.pDest.cast(), &bytes)?;
     Ok(STATUS_SUCCESS)

@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::process::{Object, Process};
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData, VidMm};
 use crate::vidsch::Device;
 use nt::page::PAGE_SIZE;
@@ -24,7 +24,7 @@ pub(super) const PRIVATE_MAX: u32 = 1 << 16;
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// ExistingSection is refused: there are no section objects here, and the GPU reaches the machine's memory only, in which no file lies.
-fn check_create_arguments(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
+fn check_create_arguments(args: &D3DKMT_CREATEALLOCATION) -> Result<(), Failure> {
     let flags = args.Flags;
     let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
         .with_CreateResource(true)
@@ -91,7 +91,7 @@ trait Form: Copy + Zeroed {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for flags that are unknown, or about displays.
-    fn priority(&self) -> Result<Option<u32>, NTSTATUS>;
+    fn priority(&self) -> Result<Option<u32>, Failure>;
     fn set_handle(&mut self, handle: D3DKMT_HANDLE);
 }
 
@@ -104,7 +104,7 @@ impl Form for D3DDDI_ALLOCATIONINFO {
         (self.pPrivateDriverData, self.PrivateDriverDataSize)
     }
 
-    fn priority(&self) -> Result<Option<u32>, NTSTATUS> {
+    fn priority(&self) -> Result<Option<u32>, Failure> {
         let displays =
             || refused(STATUS_INVALID_PARAMETER, "Flags of an allocation is not 0, and the adapter has no display");
         if self.Flags.into_bits() == 0 { Ok(None) } else { Err(displays()) }
@@ -125,7 +125,7 @@ impl Form for D3DDDI_ALLOCATIONINFO2 {
         (self.pPrivateDriverData, self.PrivateDriverDataSize)
     }
 
-    fn priority(&self) -> Result<Option<u32>, NTSTATUS> {
+    fn priority(&self) -> Result<Option<u32>, Failure> {
         if self.Flags.with_OverridePriority(false).into_bits() != 0 {
             return Err(refused(STATUS_INVALID_PARAMETER, "Flags of an allocation has more than OverridePriority"));
         }
@@ -154,7 +154,7 @@ struct Described<F> {
 }
 
 impl<F: Form> Described<F> {
-    fn read(at: *mut F, count: u32, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Self, NTSTATUS> {
+    fn read(at: *mut F, count: u32, flags: D3DKMT_CREATEALLOCATIONFLAGS) -> Result<Self, Failure> {
         let (mut infos, mut data, mut priorities) = (Vec::new(), Vec::new(), Vec::new());
         for place in 0..count as usize {
             let info: F = user::read(at.wrapping_add(place))?;
@@ -193,7 +193,7 @@ impl<F: Form> Described<F> {
     }
 
     /// Gives user mode its handles, and what the driver wrote into the private data.
-    fn give_back(&mut self, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+    fn give_back(&mut self, handles: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
         for (place, (info, handle)) in self.infos.iter_mut().zip(handles).enumerate() {
             info.set_handle(*handle);
             user::write(self.at.wrapping_add(place), info)?;
@@ -233,7 +233,7 @@ struct Whole {
 }
 
 impl Whole {
-    fn read(args: &D3DKMT_CREATEALLOCATION) -> Result<Self, NTSTATUS> {
+    fn read(args: &D3DKMT_CREATEALLOCATION) -> Result<Self, Failure> {
         // SAFETY: both arms of the union are pointers; a standard allocation has no private data, and none is read.
         let at: *mut u8 = unsafe { args.u.pPrivateDriverData }.cast();
         let data: Vec<u8> = user::read_array(at.cast_const(), args.PrivateDriverDataSize)?;
@@ -245,7 +245,7 @@ impl Whole {
     }
 
     /// Gives user mode what the driver wrote into its data.
-    fn give_back(&self) -> Result<(), NTSTATUS> {
+    fn give_back(&self) -> Result<(), Failure> {
         if self.at.is_null() || self.data == self.before { Ok(()) } else { user::write_array(self.at, &self.data) }
     }
 }
@@ -255,7 +255,7 @@ impl Whole {
 /// # Errors
 /// STATUS_INVALID_PARAMETER unless a standard allocation is a single one, of whole pages and without private data of the resource; STATUS_NOT_SUPPORTED for the internal
 /// backing store, about which no page says more than its name.
-fn read_backing(args: &D3DKMT_CREATEALLOCATION) -> Result<Backing, NTSTATUS> {
+fn read_backing(args: &D3DKMT_CREATEALLOCATION) -> Result<Backing, Failure> {
     use D3DKMT_STANDARDALLOCATIONTYPE as Type;
     if !args.Flags.StandardAllocation() {
         return Ok(if args.Flags.ExistingSysMem() { Backing::Program } else { Backing::New });
@@ -267,17 +267,27 @@ fn read_backing(args: &D3DKMT_CREATEALLOCATION) -> Result<Backing, NTSTATUS> {
     // SAFETY: both arms of the union are pointers; with StandardAllocation it is a description.
     let standard: D3DKMT_CREATESTANDARDALLOCATION = user::read(unsafe { args.u.pStandardAllocation })?;
     let size = standard.ExistingHeapData.Size as u64;
-    match standard.Type {
-        _ if standard.Flags.into_bits() != 0 => Err(STATUS_INVALID_PARAMETER),
-        Type::D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP if size != 0 && size.is_multiple_of(PAGE_SIZE) => {
-            Ok(Backing::Heap(size))
+    let flags = standard.Flags.into_bits();
+    let (status, why) = match standard.Type {
+        _ if flags != 0 => {
+            (STATUS_INVALID_PARAMETER, format!("Flags of pStandardAllocation is {flags:#x}, and expected is 0"))
         }
-        Type::D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE => Err(STATUS_NOT_SUPPORTED),
-        _ => Err(STATUS_INVALID_PARAMETER),
-    }
+        Type::D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP if size != 0 && size.is_multiple_of(PAGE_SIZE) => {
+            return Ok(Backing::Heap(size));
+        }
+        Type::D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP => {
+            (STATUS_INVALID_PARAMETER, format!("ExistingHeapData.Size is {size:#x}, and expected are whole pages"))
+        }
+        Type(kind) => {
+            let known = standard.Type == Type::D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE;
+            let status = if known { STATUS_NOT_SUPPORTED } else { STATUS_INVALID_PARAMETER };
+            (status, format!("Type of pStandardAllocation is {kind}, and expected is EXISTINGHEAP"))
+        }
+    };
+    Err(refused(status, why))
 }
 
-fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *mut F) -> Result<NTSTATUS, NTSTATUS> {
+fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *mut F) -> Result<NTSTATUS, Failure> {
     // Allocations have no memory before they are resident or locked.
     let inside = power::where_needed(process, || false);
     let device = process.get_device(args.hDevice)?;
@@ -294,7 +304,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         whole = Whole::of_driver(resource);
     }
     let kept = described.data.iter().chain([&whole.data, &runtime]).map(Vec::len).sum();
-    let place = shared.then(|| process.quotas().shared_data.take_many(kept)).transpose()?;
+    let places = shared.then(|| process.quotas().take_for_sharing(kept, described.data.len())).transpose()?;
     let request = AllocationRequest {
         allocations: &mut described.data,
         private: &mut whole.data,
@@ -304,14 +314,15 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         backing,
     };
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
-    let opened = place.map(|_place| {
+    let opened = places.map(|_places| {
         let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
-        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing, _place };
+        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing, _places };
         Resource::opened(&**device, vidmm.share(&made, data))
     });
     let resource = opened.clone().or(resource);
     described.set_priorities(vidmm, &made);
     let adopted = described.existing().zip(&made).try_for_each(|(at, allocation)| vidmm.adopt_memory(allocation, at));
+    let adopted = adopted.map_err(Failure::from);
     let registered =
         adopted.and_then(|()| register(process, &device, &made, resource)).and_then(|(handles, resource)| {
             let given = described.give_back(&handles).and_then(|()| whole.give_back());
@@ -324,7 +335,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
             (args.hResource, args.hGlobalShare) = (resource, global);
             Ok(STATUS_SUCCESS)
         }
-        Err(status) => {
+        Err(failure) => {
             // What was destroyed earlier goes along, and may be in page tables. Whoever destroys the device meanwhile destroys these too.
             let device = device.let_go();
             drop(inside);
@@ -332,7 +343,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
             for allocation in &made {
                 device.adapter.vidmm().destroy_allocation(allocation, None);
             }
-            Err(status)
+            Err(failure)
         }
     }
 }
@@ -342,7 +353,7 @@ pub(super) fn register(
     device: &Device,
     made: &[Arc<Allocation>],
     resource: Option<Arc<Resource>>,
-) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), NTSTATUS> {
+) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), Failure> {
     let mut handles = Vec::with_capacity(made.len());
     for allocation in made {
         match process.insert_on(device, Object::Allocation(Arc::clone(allocation))) {
@@ -391,7 +402,7 @@ pub(super) unsafe extern "win64" fn destroy_allocation(args: *mut D3DKMT_DESTROY
     })
 }
 
-fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<NTSTATUS, NTSTATUS> {
+fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<NTSTATUS, Failure> {
     let device = process.get_device(args.hDevice)?;
     let known =
         D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
@@ -415,7 +426,8 @@ fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<N
         return Err(refused(STATUS_INVALID_PARAMETER, "phAllocationList names an allocation twice"));
     }
     if list.iter().any(|allocation| allocation.is_referenced()) {
-        return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
+        let why = "a doorbell uses an allocation as its ring or ring control";
+        return Err(refused(STATUS_GRAPHICS_ALLOCATION_BUSY, why));
     }
     let idle = (!args.Flags.AssumeNotInUse()).then(|| device.idle_point());
     // Of several threads that destroy an object the one that takes its handle does.
@@ -436,7 +448,7 @@ fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<N
     Ok(STATUS_SUCCESS)
 }
 
-fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS, NTSTATUS> {
+fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS, Failure> {
     let deadline = Instant::now() + DESTROY_TIMEOUT;
     let vidmm = device.adapter.vidmm();
     while list.iter().any(|allocation| vidmm.still_exists(allocation)) {

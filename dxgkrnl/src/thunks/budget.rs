@@ -9,28 +9,26 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
 use crate::process::{Object, Process, WeakProcess};
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{BudgetRegistration, Group, TrimRegistration};
 use crate::vidsch::Device;
 
+use super::adapter::check_running;
 use super::process::{self, CURRENT_PROCESS};
-use super::{enter, enter_read_only, power};
+use super::{adapter_info, enter, enter_read_only, power};
 
 /// Does `act` with the process that a handle stands for, on an adapter that the calling one has open; NULL is the calling one, too.
 fn with<T>(
     caller: &Arc<Process>,
     (handle, rights): (HANDLE, u32),
     (adapter, physical): (D3DKMT_HANDLE, u32),
-    act: impl FnOnce(&Process, &Arc<Adapter>) -> Result<T, NTSTATUS>,
-) -> Result<T, NTSTATUS> {
+    act: impl FnOnce(&Process, &Arc<Adapter>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let handle = if handle.is_null() { CURRENT_PROCESS } else { handle };
     process::with(caller, handle, rights, |process| {
         let adapter = &caller.get_adapter(adapter)?.adapter;
-        if physical >= adapter.caps().engines {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        adapter_info::engine(adapter, physical)?;
+        check_running(adapter)?;
         act(process, adapter)
     })
 }
@@ -66,16 +64,24 @@ pub(super) unsafe extern "win64" fn change_video_memory_reservation(
 }
 
 /// Gives a registration its handle, or ends it.
-fn insert(process: &Process, device: &Arc<Device>, registration: Object) -> Result<*mut c_void, NTSTATUS> {
+fn insert(process: &Process, device: &Arc<Device>, registration: Object) -> Result<*mut c_void, Failure> {
     let handle = process.insert_on(device, registration.clone()).inspect_err(|_| registration.destroy())?;
     Ok(core::ptr::without_provenance_mut(handle as usize))
 }
 
 /// Ends the registration that a handle of user mode stands for, if it is one that `is_it` knows.
-fn end(process: &Process, handle: *mut c_void, is_it: impl FnOnce(&Object) -> bool) -> Result<NTSTATUS, NTSTATUS> {
-    let handle = D3DKMT_HANDLE::try_from(handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-    process.remove_if(handle, is_it).map_err(|_| STATUS_INVALID_PARAMETER)?.destroy();
+fn end(process: &Process, handle: *mut c_void, is_it: impl FnOnce(&Object) -> bool) -> Result<NTSTATUS, Failure> {
+    let known = D3DKMT_HANDLE::try_from(handle.addr()).ok().and_then(|handle| process.remove_if(handle, is_it).ok());
+    let why = || {
+        format!("Handle is {:#x}, which is no registration of the process with this thunk's counterpart", handle.addr())
+    };
+    known.ok_or_else(|| refused(STATUS_INVALID_PARAMETER, why()))?.destroy();
     Ok(STATUS_SUCCESS)
+}
+
+/// The function of user mode that is to be called.
+fn callback_of<Function>(callback: Option<Function>) -> Result<Function, Failure> {
+    callback.ok_or_else(|| refused(STATUS_INVALID_PARAMETER, "Callback is NULL"))
 }
 
 /// [d3dkmthk: D3DKMTRegisterTrimNotification]
@@ -83,9 +89,9 @@ pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT
     enter("D3DKMTRegisterTrimNotification", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
+        let callback = callback_of(args.Callback)? as usize;
         if args.AdapterLuid != device.adapter.luid {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "AdapterLuid is not that of the adapter of hDevice"));
         }
         let registration = TrimRegistration::new(WeakProcess::new(process)?, &**device, callback, args.Context)?;
         device.adapter.vidmm().add_trim(&registration);
@@ -99,7 +105,7 @@ pub(super) unsafe extern "win64" fn unregister_trim_notification(
     args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTUnregisterTrimNotification", args, |process, args| {
-        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
+        let callback = callback_of(args.Callback)? as usize;
         end(process, args.Handle, |object| matches!(object, Object::Trim(trim) if trim.is_of(callback)))
     })
 }
@@ -116,7 +122,7 @@ pub unsafe extern "win64" fn D3DKMTRegisterBudgetChangeNotification(
     enter("D3DKMTRegisterBudgetChangeNotification", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)? as usize;
+        let callback = callback_of(args.Callback)? as usize;
         let registration = BudgetRegistration::new(WeakProcess::new(process)?, &**device, callback, args.Context)?;
         device.adapter.vidmm().add_budget_listener(&registration);
         args.Handle = insert(process, &device, Object::BudgetChange(registration))?;

@@ -13,25 +13,26 @@ use wddm_ddi::types::NTSTATUS;
 use crate::adapter::Adapter;
 use crate::process::Process;
 use crate::rank;
+use crate::refusal::{Failure, refused};
 use crate::vidsch::Device;
 
 use super::adapter::{self, is_compute_only};
 use super::power::where_needed;
-use super::{enter, enter_read_only, process, user};
+use super::{adapter_info, enter, enter_read_only, process, user};
 
 /// Version of every feature here.
 const FEATURE_VERSION: u16 = 1;
 /// Longest name of a device interface, in units of 16 bits.
 const NAME_MAX: usize = 1024;
-/// The interval at which somebody who waits for a device looks at it.
+/// The interval at which a thread that waits for a device looks at it.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// GUID_COMPUTE_DEVICE_ARRIVAL and GUID_DISPLAY_DEVICE_ARRIVAL, the interfaces of adapters. [ntddvdeo]
 const INTERFACES: [&str; 2] = ["{1024e4c9-47c9-48d3-b4a8-f9df78523b53}", "{1ca05180-a699-450a-9a0c-de4fbe3ddd89}"];
 
 /// Enumerator, identifiers and place of a physical adapter, as the paths of its registry key and of its device interface have them.
-pub(super) fn instance_path(adapter: &Adapter, engine: u32) -> Result<String, NTSTATUS> {
-    let link = adapter.links().get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+pub(super) fn instance_path(adapter: &Adapter, engine: u32) -> Result<String, Failure> {
+    let link = adapter_info::link(adapter, engine)?;
     let (function, place) = (&link.function, link.location);
     Ok(format!(
         "PCI\\VEN_{:04X}&DEV_{:04X}&SUBSYS_{:08X}&REV_{:02X}\\0&{:02X}{:02X}",
@@ -44,7 +45,7 @@ pub(super) fn instance_path(adapter: &Adapter, engine: u32) -> Result<String, NT
     ))
 }
 
-/// As D3DKMTEnumAdapters2, in a structure that has room for 16: nothing of compute-only adapters is told. [d3dkmthk: D3DKMTEnumAdapters]
+/// As D3DKMTEnumAdapters2, in a structure that has space for 16: nothing of compute-only adapters is told. [d3dkmthk: D3DKMTEnumAdapters]
 pub(super) unsafe extern "win64" fn enum_adapters(args: *mut D3DKMT_ENUMADAPTERS) -> NTSTATUS {
     enter("D3DKMTEnumAdapters", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
@@ -60,7 +61,7 @@ pub(super) unsafe extern "win64" fn enum_adapters(args: *mut D3DKMT_ENUMADAPTERS
 }
 
 /// Text of user mode up to its NUL.
-fn read_text(at: *const u16) -> Result<String, NTSTATUS> {
+fn read_text(at: *const u16) -> Result<String, Failure> {
     let mut units = Vec::new();
     for place in 0..NAME_MAX {
         let bytes = user::read_array(at.wrapping_add(place).cast::<u8>(), 2)?;
@@ -70,7 +71,7 @@ fn read_text(at: *const u16) -> Result<String, NTSTATUS> {
             _ => break,
         }
     }
-    Err(STATUS_INVALID_PARAMETER)
+    Err(refused(STATUS_INVALID_PARAMETER, format!("pDeviceName has no end within {NAME_MAX} characters")))
 }
 
 /// Opens an adapter by the symbolic link of its device interface, whatever the case of its letters: `\\\\?\\PCI#VEN_…#…#{GUID}`, where `#` stands between
@@ -87,7 +88,8 @@ pub(super) unsafe extern "win64" fn open_adapter_from_device_name(
             INTERFACES.iter().any(|guid| name.eq_ignore_ascii_case(&format!("\\\\?\\{path}#{guid}")))
         };
         let found = machine.adapters().into_iter().filter(|adapter| adapter.is_running()).find(is_named);
-        let adapter = found.ok_or(STATUS_OBJECT_NAME_NOT_FOUND)?;
+        let why = || format!("pDeviceName {name:?} is the device interface of no running adapter");
+        let adapter = found.ok_or_else(|| refused(STATUS_OBJECT_NAME_NOT_FOUND, why()))?;
         args.hAdapter = adapter::open(process, &adapter)?;
         args.AdapterLuid = adapter.luid;
         Ok(STATUS_SUCCESS)
@@ -101,19 +103,19 @@ pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut D3DKMT_ISFEATU
     enter("D3DKMTIsFeatureEnabled", args, |process, args| {
         if args.FeatureId == DXGK_FEATURE_ID::DXGK_FEATURE_GPUVAIOMMU {
             if args.hAdapter != 0 {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = "hAdapter is not 0, and DXGK_FEATURE_GPUVAIOMMU is a feature of the whole system";
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             args.Result.Version = 0;
             args.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new().with_KnownFeature(true);
             return Ok(STATUS_SUCCESS);
         }
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        adapter::check_running(adapter)?;
         let decision = adapter.feature(args.FeatureId);
         if !decision.known {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("FeatureId is {}, which is no feature that the system knows", args.FeatureId.0);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         args.Result.Version = if decision.enabled { FEATURE_VERSION } else { 0 };
         args.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new()
@@ -130,13 +132,18 @@ pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut D3DKMT_ISFEATU
 pub(super) unsafe extern "win64" fn query_clock_calibration(args: *mut D3DKMT_QUERYCLOCKCALIBRATION) -> NTSTATUS {
     enter("D3DKMTQueryClockCalibration", args, |process, args| {
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        adapter::check_running(adapter)?;
         let (node, engine) = (args.NodeOrdinal, args.PhysicalAdapterIndex);
-        adapter.caps().node_at(node, engine).ok_or(STATUS_INVALID_PARAMETER)?;
+        adapter::node_at(adapter, node, engine)?;
         let mut data = DXGK_GPUCLOCKDATA::zeroed();
         adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data).ok()?;
+        // This system's rule: the page says what the number is, and nothing of 0.
+        if data.GpuFrequency == 0 {
+            let why = format!(
+                "DxgkDdiCalibrateGpuClock of node {node} answered GpuFrequency 0, and expected are ticks a second [d3dkmdt: DXGK_GPUCLOCKDATA]"
+            );
+            return Err(refused(STATUS_DRIVER_INTERNAL_ERROR, why));
+        }
         args.ClockData = data;
         Ok(STATUS_SUCCESS)
     })
@@ -146,14 +153,14 @@ pub(super) unsafe extern "win64" fn query_clock_calibration(args: *mut D3DKMT_QU
 pub(super) unsafe extern "win64" fn set_stable_power_state(args: *mut D3DKMT_SETSTABLEPOWERSTATE) -> NTSTATUS {
     enter_read_only("D3DKMTSetStablePowerState", args, |process, args| {
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        adapter::check_running(adapter)?;
         if !matches!(args.Enabled, 0 | 1) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("Enabled is {}, and expected is 0 or 1", args.Enabled);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let told = DXGKARG_SETSTABLEPOWERSTATE { Enabled: args.Enabled };
-        Ok(adapter.miniport.set_stable_power_state(adapter.context().raw(), &told))
+        adapter.miniport.set_stable_power_state(adapter.context().raw(), &told).ok()?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
@@ -165,7 +172,8 @@ pub(super) unsafe extern "win64" fn mark_device_as_error(args: *mut D3DKMT_MARKD
         let device = process.get_device(args.hDevice)?;
         let reasons = [Reason::D3DKMT_DEVICE_ERROR_REASON_GENERIC, Reason::D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR];
         if !reasons.contains(&args.Reason) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("Reason is {}, which is none of D3DKMT_DEVICE_ERROR_REASON", args.Reason.0);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         device.adapter.vidsch().give_device_up(&device);
         Ok(STATUS_SUCCESS)
@@ -182,7 +190,8 @@ pub(super) unsafe extern "win64" fn get_process_device_removal_support(
             Ok(())
         })?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-        machine.adapter(args.AdapterLuid).ok_or(STATUS_INVALID_PARAMETER)?;
+        let why = || refused(STATUS_INVALID_PARAMETER, "AdapterLuid is that of no adapter");
+        machine.adapter(args.AdapterLuid).ok_or_else(why)?;
         args.Support = 1;
         Ok(STATUS_SUCCESS)
     })
@@ -206,7 +215,7 @@ pub(super) unsafe extern "win64" fn wait_for_idle(args: *mut D3DKMT_WAITFORIDLE)
 ///
 /// # Errors
 /// Why nobody should wait any longer.
-fn await_work(process: &Process, device: &Device, is_done: impl Fn() -> bool) -> Result<(), NTSTATUS> {
+fn await_work(process: &Process, device: &Device, is_done: impl Fn() -> bool) -> Result<(), Failure> {
     while !is_done() && device.error().is_none() {
         ends(process)?;
         if !device.adapter.relax() {
@@ -224,7 +233,7 @@ pub(super) fn finish_work<'a>(
     process: &'a Process,
     device: &Device,
     is_done: impl Fn() -> bool,
-) -> Result<RwLockReadGuard<'a, (), rank::PowerGate>, NTSTATUS> {
+) -> Result<RwLockReadGuard<'a, (), rank::PowerGate>, Failure> {
     drop(where_needed(process, || true));
     await_work(process, device, is_done)?;
     Ok(where_needed(process, || true))
@@ -232,10 +241,10 @@ pub(super) fn finish_work<'a>(
 
 /// # Errors
 /// Why nobody should wait any longer.
-fn ends(process: &Process) -> Result<(), NTSTATUS> {
+fn ends(process: &Process) -> Result<(), Failure> {
     match process.has_exited() {
-        true => Err(STATUS_ACCESS_DENIED),
-        false if process.machine().verifier().is_stopped() => Err(STATUS_DEVICE_REMOVED),
+        true => Err(refused(STATUS_ACCESS_DENIED, "the process has exited")),
+        false if process.machine().verifier().is_stopped() => Err(STATUS_DEVICE_REMOVED.into()),
         false => Ok(()),
     }
 }
@@ -251,7 +260,10 @@ pub(super) unsafe extern "win64" fn set_queued_limit(args: *mut D3DKMT_SETQUEUED
             // SAFETY: both arms of the union are numbers.
             Kind::D3DKMT_SET_QUEUEDLIMIT_PRESENT => device.set_present_limit(unsafe { args.u.QueuedPresentLimit }),
             Kind::D3DKMT_GET_QUEUEDLIMIT_PRESENT => args.u.QueuedPresentLimit = device.present_limit(),
-            _ => return Err(STATUS_INVALID_PARAMETER),
+            other => {
+                let why = format!("Type is {}, which is none of D3DKMT_QUEUEDLIMIT_TYPE", other.0);
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
+            }
         }
         Ok(STATUS_SUCCESS)
     })
@@ -262,7 +274,8 @@ pub(super) unsafe extern "win64" fn set_queued_limit(args: *mut D3DKMT_SETQUEUED
 pub(super) unsafe extern "win64" fn create_context(args: *mut D3DKMT_CREATECONTEXT) -> NTSTATUS {
     enter("D3DKMTCreateContext", args, |process, args| {
         process.get_device(args.hDevice)?.check()?;
-        Err(STATUS_NOT_SUPPORTED)
+        let why = "the adapter has GPU virtual addresses: D3DKMTCreateContextVirtual and D3DKMTCreateHwContext make its contexts";
+        Err(refused(STATUS_NOT_SUPPORTED, why))
     })
 }
 
@@ -275,6 +288,7 @@ pub(super) unsafe extern "win64" fn render(args: *mut D3DKMT_RENDER) -> NTSTATUS
         if process.get_packet_context(context).is_err() {
             process.get_hw_context(context)?;
         }
-        Err(STATUS_NOT_SUPPORTED)
+        let why = "hContext has GPU virtual addresses, and lists of allocations and patch locations are for others: D3DKMTSubmitCommand submits to it";
+        Err(refused(STATUS_NOT_SUPPORTED, why))
     })
 }

@@ -6,10 +6,11 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::machine::DebugNameOf;
+use crate::refusal::refused;
 
 use super::{guarded, user};
 
-/// Longest name, in bytes. What a program gives its objects has no limit; a longer name is cut by who calls.
+/// Longest name, in bytes. What a program gives its objects has no limit; a longer name is cut by the caller.
 const LENGTH_MAX: u32 = 128;
 
 /// Names an object of the calling process, or a part of it, whose number the caller chooses, for traces of the machine: hardware queues, fences and
@@ -26,15 +27,19 @@ pub(super) unsafe extern "win64" fn set_debug_name(
 ) -> NTSTATUS {
     guarded("CampanileSetDebugName", |process| {
         if length > LENGTH_MAX {
-            return Err(STATUS_OBJECT_NAME_INVALID);
+            let why = format!("length is {length}, and expected is at most {LENGTH_MAX}");
+            return Err(refused(STATUS_OBJECT_NAME_INVALID, why));
         }
         let text = String::from_utf8(user::read_array(name.cast::<u8>(), length)?);
-        let text = text.map_err(|_| STATUS_INVALID_PARAMETER)?;
+        let text = text.map_err(|_| refused(STATUS_INVALID_PARAMETER, "name is no UTF-8"))?;
         let of = match () {
             () if process.find_hw_queue(object).is_ok() => DebugNameOf::Queue,
             () if process.get_sync(object).is_ok() => DebugNameOf::Fence,
             () if process.get_allocation(object).is_ok() => DebugNameOf::Memory,
-            () => return Err(STATUS_INVALID_HANDLE),
+            () => {
+                let why = format!("{object:#x} is the handle of no hardware queue, fence or allocation of the process");
+                return Err(refused(STATUS_INVALID_HANDLE, why));
+            }
         };
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         machine.set_debug_name(process.id(), (of, object), part, &text);

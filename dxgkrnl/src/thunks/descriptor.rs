@@ -10,22 +10,23 @@ use wddm_ddi::types::{HANDLE, NTSTATUS};
 use crate::descriptor::{Descriptor, DescriptorId, id_of};
 use crate::machine::{Described, Machine};
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 
 use super::{guarded, user};
 
-fn machine_of(process: &Process) -> Result<Machine, NTSTATUS> {
-    process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)
+fn machine_of(process: &Process) -> Result<Machine, Failure> {
+    process.whole_machine().ok_or(STATUS_DEVICE_REMOVED.into())
 }
 
 /// Gives the calling process a descriptor of an object: its number there.
 ///
 /// # Errors
 /// STATUS_INSUFFICIENT_RESOURCES for the 1025th object of the process, or without descriptors.
-pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) -> Result<u32, NTSTATUS> {
+pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) -> Result<u32, Failure> {
     let (id, machine): (DescriptorId, _) = (id_of(&descriptor)?, machine_of(process)?);
     machine.add_described(id, process.id(), object)?;
     let given = process.user().give(descriptor).inspect_err(|_| machine.take_described(id));
-    u32::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).map_err(|_| STATUS_INTERNAL_ERROR)
+    Ok(u32::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).map_err(|_| STATUS_INTERNAL_ERROR)?)
 }
 
 /// The object that a descriptor of the calling process is of.
@@ -33,13 +34,17 @@ pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) ->
 /// # Errors
 /// STATUS_INVALID_HANDLE for what is no open descriptor, or one of something that is not of this machine; STATUS_OBJECT_TYPE_MISMATCH for one that is no
 /// socket; STATUS_INSUFFICIENT_RESOURCES without descriptors.
-pub(super) fn object_of(process: &Process, number: u64) -> Result<Described, NTSTATUS> {
-    let number = RawFd::try_from(number).map_err(|_| STATUS_INVALID_HANDLE)?;
-    let descriptor = process.user().descriptor(number).map_err(|error| match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => STATUS_INSUFFICIENT_RESOURCES,
-        _ => STATUS_INVALID_HANDLE,
+pub(super) fn object_of(process: &Process, number: u64) -> Result<Described, Failure> {
+    let not_open = || refused(STATUS_INVALID_HANDLE, format!("{number} is no open descriptor of the process"));
+    let found = process.user().descriptor(RawFd::try_from(number).map_err(|_| not_open())?);
+    let descriptor = found.map_err(|error| match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => refused(STATUS_INSUFFICIENT_RESOURCES, error.to_string()),
+        _ => not_open(),
     })?;
-    machine_of(process)?.described(id_of(&descriptor)?)
+    let stranger =
+        |status| refused(status, format!("{number} is a descriptor of something that this machine has not given"));
+    let id = id_of(&descriptor).map_err(stranger)?;
+    machine_of(process)?.described(id).ok_or_else(|| stranger(STATUS_INVALID_HANDLE))
 }
 
 /// Makes a descriptor of the calling process, closed on exec, of what a kernel handle stands for, with the rights of that handle. It keeps the object as a
@@ -67,7 +72,8 @@ pub(super) unsafe extern "win64" fn import_nt_handle(number: u32, handle: *mut H
         // Refuses a place that cannot be written before there is a handle.
         user::write_array(handle.cast::<u64>(), &[0])?;
         let Described::Kernel(object) = object_of(process, number.into())? else {
-            return Err(STATUS_OBJECT_TYPE_MISMATCH);
+            let why = format!("{number} is a descriptor of a sync file, and expected is one of a kernel handle");
+            return Err(refused(STATUS_OBJECT_TYPE_MISMATCH, why));
         };
         let new = process.insert_kernel(object.0.clone())?;
         user::write_array(handle.cast::<u64>(), &[new.addr() as u64]).inspect_err(|_| {

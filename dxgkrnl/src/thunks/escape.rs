@@ -12,6 +12,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 use crate::ddi_buffer::{DdiBuffer, Lent};
 use crate::kmd_handle::KmdHandle;
 use crate::process::Process;
+use crate::refusal::{DriverAnswer, Failure, refused};
 use crate::rundown::Used;
 use crate::vidsch::{Device, HwQueue, PacketContext, RenderAdapter};
 
@@ -32,7 +33,7 @@ enum Kind {
 }
 
 /// The context or queue behind a handle; one that was not created for tests has none.
-fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Target, NTSTATUS> {
+fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Target, Failure> {
     let (device, node, kmd, test, used) = if hardware {
         let queue = process.get_hw_queue(handle)?;
         let context = queue.context();
@@ -43,19 +44,22 @@ fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Ta
         let (device, node) = (Arc::clone(context.device()), context.node());
         (device, node, context.handles().1, context.flags().TestContext(), Kind::Context { _used: context })
     };
-    if test { Ok(Target { device, node, kmd, _used: used }) } else { Err(STATUS_INVALID_PARAMETER) }
+    let why = || format!("hContext {handle:#x} was created without the flag for tests, TestContext or TestQueue");
+    if test { Ok(Target { device, node, kmd, _used: used }) } else { Err(refused(STATUS_INVALID_PARAMETER, why())) }
 }
 
-/// A buffer of user mode as the driver sees it: room in the kernel, or nothing where user mode gave nothing.
-struct Room {
+/// A buffer of user mode as the driver sees it: memory of the kernel, or nothing where user mode gave nothing.
+struct KernelBuffer {
     bytes: DdiBuffer,
     most: u32,
 }
 
-impl Room {
-    fn new(given: *const core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
+impl KernelBuffer {
+    fn new(given: *const core::ffi::c_void, size: u32, most: u32) -> Result<Self, Failure> {
         if size > most {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why =
+                format!("DmaBufferSize or DmaBufferPrivateDataSize is {size:#x} bytes, and at most are {most:#x}");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let size = if given.is_null() { 0 } else { size };
         Ok(Self { bytes: DdiBuffer::zeroed(size as usize), most })
@@ -79,65 +83,72 @@ impl Room {
 fn build(
     adapter: &RenderAdapter,
     mut args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
-    [commands, private]: [&Room; 2],
-) -> Result<NTSTATUS, NTSTATUS> {
+    [commands, private]: [&KernelBuffer; 2],
+) -> Result<DriverAnswer, Failure> {
     const NAME: &str = "BuildTestCommandBuffer";
-    let function = adapter.test_command_builder().ok_or(STATUS_NOT_SUPPORTED)?;
+    let function = adapter.test_command_builder().ok_or_else(|| {
+        let why = "QueryFeatureInterface of DXGK_FEATURE_KERNEL_MODE_TESTING gave no pfnBuildTestCommandBuffer";
+        refused(STATUS_NOT_SUPPORTED, why)
+    })?;
     let mut lent = Lent::new(&mut args);
-    let status = adapter.miniport.call_interface(NAME, || {
+    let answer = adapter.miniport.call_interface(NAME, || {
         // SAFETY: the driver handed out this function for this adapter; the buffers live across the call and are as large as the sizes say.
         unsafe { function(adapter.context().raw(), lent.pass()) }
     });
     let verifier = adapter.machine.verifier();
     lent.end(verifier, NAME, "args");
-    for (room, field) in [(commands, "pDmaBuffer"), (private, "pDmaBufferPrivateData")] {
-        room.bytes.check(verifier, NAME, field);
+    for (buffer, field) in [(commands, "pDmaBuffer"), (private, "pDmaBufferPrivateData")] {
+        buffer.bytes.check(verifier, NAME, field);
     }
     let sizes = [(args.DmaBufferSize, commands), (args.DmaBufferPrivateDataSize, private)];
-    let sound = match status {
+    let sound = match answer.status() {
         STATUS_BUFFER_OVERFLOW => {
-            sizes.iter().all(|(needed, room)| *needed <= room.most)
-                && sizes.iter().any(|(needed, room)| *needed > room.size())
+            sizes.iter().all(|(needed, buffer)| *needed <= buffer.most)
+                && sizes.iter().any(|(needed, buffer)| *needed > buffer.size())
         }
-        status if status.is_success() => sizes.iter().all(|(written, room)| *written <= room.size()),
+        status if status.is_success() => sizes.iter().all(|(written, buffer)| *written <= buffer.size()),
         _ => true,
     };
     if !sound {
         let sizes = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
-        verifier.log(format!("BuildTestCommandBuffer answered {status} with the sizes {sizes:?}"));
-        return Err(STATUS_DRIVER_INTERNAL_ERROR);
+        let rule = "expected are sizes that fit, or with STATUS_BUFFER_OVERFLOW larger ones up to the limits";
+        let why = format!("{answer} with DmaBufferSize and DmaBufferPrivateDataSize {sizes:?}, and {rule}");
+        return Err(refused(STATUS_DRIVER_INTERNAL_ERROR, why));
     }
-    Ok(status)
+    Ok(answer)
 }
 
-fn build_test_command_buffer(process: &Process, data: *mut core::ffi::c_void) -> Result<NTSTATUS, NTSTATUS> {
+fn build_test_command_buffer(process: &Process, data: *mut core::ffi::c_void) -> Result<NTSTATUS, Failure> {
     let data = data.cast::<D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER>();
     let mut asked = user::read(data)?;
     if asked.Flags.into_bits() > 1 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "Flags of the test command buffer has more than HardwareQueue"));
     }
     let device = process.get_device(asked.hDevice)?;
     device.check()?;
     let target = target(process, asked.hContext, asked.Flags.HardwareQueue())?;
     if !Arc::ptr_eq(&device, &target.device) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "hContext is of another device than hDevice"));
     }
     let adapter = &device.adapter;
     let node = adapter.caps().nodes.get(target.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
     if !node.test_commands {
-        return Err(STATUS_NOT_SUPPORTED);
+        let node = target.node;
+        let why = format!("DxgkDdiGetNodeMetadata answered for node {node} that it builds no test command buffers");
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
     }
-    let mut commands = Room::new(asked.pDmaBuffer, asked.DmaBufferSize, D3DDDI_MAXTESTBUFFERSIZE)?;
+    let mut commands = KernelBuffer::new(asked.pDmaBuffer, asked.DmaBufferSize, D3DDDI_MAXTESTBUFFERSIZE)?;
     let most = D3DDDI_MAXTESTBUFFERPRIVATEDRIVERDATASIZE;
-    let mut private = Room::new(asked.pDmaBufferPrivateData, asked.DmaBufferPrivateDataSize, most)?;
+    let mut private = KernelBuffer::new(asked.pDmaBufferPrivateData, asked.DmaBufferPrivateDataSize, most)?;
     let mut args = DXGKARG_BUILDTESTCOMMANDBUFFER::zeroed();
     (args.hContext, args.Command, args.Flags) = (target.kmd.raw(), asked.Command, asked.Flags);
     (args.pDmaBuffer, args.DmaBufferSize) = (commands.address(), commands.size());
     (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = (private.address(), private.size());
     let _running = adapter.vidsch().enter()?;
-    let status = build(adapter, &mut args, [&commands, &private])?;
-    if !status.is_success() && status != STATUS_BUFFER_OVERFLOW {
-        return Err(status);
+    let answer = build(adapter, &mut args, [&commands, &private])?;
+    let status = answer.status();
+    if status != STATUS_BUFFER_OVERFLOW {
+        answer.ok()?;
     }
     if status.is_success() {
         user::write_array(asked.pDmaBuffer.cast(), commands.written(args.DmaBufferSize))?;
@@ -163,19 +174,21 @@ pub unsafe extern "win64" fn D3DKMTEscape(args: *const D3DKMT_ESCAPE) -> NTSTATU
         let size = args.PrivateDriverDataSize as usize;
         let known = args.Flags == D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true);
         if args.Type != D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE || !known {
-            return Err(STATUS_NOT_SUPPORTED);
+            let why = "Type is not D3DKMT_ESCAPE_DRIVERPRIVATE, or Flags not DriverKnownEscape alone; there are no other escapes";
+            return Err(refused(STATUS_NOT_SUPPORTED, why));
         }
+        let too_small = || refused(STATUS_INVALID_PARAMETER, format!("PrivateDriverDataSize is {size}, too few bytes"));
         if size < size_of::<D3DDDI_DRIVERESCAPETYPE>() {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(too_small());
         }
         match user::read(args.pPrivateDriverData.cast::<D3DDDI_DRIVERESCAPETYPE>())? {
             D3DDDI_DRIVERESCAPETYPE::D3DDDI_DRIVERESCAPETYPE_BUILDTESTCOMMANDBUFFER => {
                 if size < size_of::<D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER>() {
-                    return Err(STATUS_INVALID_PARAMETER);
+                    return Err(too_small());
                 }
                 build_test_command_buffer(process, args.pPrivateDriverData)
             }
-            _ => Err(STATUS_NOT_SUPPORTED),
+            other => Err(refused(STATUS_NOT_SUPPORTED, format!("the escape type is {}, which is none here", other.0))),
         }
     })
 }

@@ -11,6 +11,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER, NTSTATUS};
 use crate::keyed_mutex::{Kept, KeyedMutex};
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};
+use crate::refusal::{Failure, refused};
 
 use super::{enter, enter_read_only, resource, user};
 
@@ -19,26 +20,28 @@ const DATA_MAX: u32 = 1 << 16;
 /// Seconds from 1601 to 1970.
 const EPOCHS: u64 = 11_644_473_600;
 
-pub(super) fn read_data(at: *mut c_void, size: u32) -> Result<Vec<u8>, NTSTATUS> {
+pub(super) fn read_data(at: *mut c_void, size: u32) -> Result<Vec<u8>, Failure> {
     if size > DATA_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("PrivateRuntimeDataSize is {size:#x} bytes, and at most {DATA_MAX:#x} are kept");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     user::read_array(at.cast_const().cast(), size)
 }
 
-/// Data go to a place that has room for them, or to none.
-fn write_data(data: &[u8], at: *mut c_void, size: u32) -> Result<(), NTSTATUS> {
+/// Data go to a place that is large enough for them, or to none.
+fn write_data(data: &[u8], at: *mut c_void, size: u32) -> Result<(), Failure> {
     if size == 0 {
         return Ok(());
     }
     if data.len() > size as usize {
-        return Err(STATUS_BUFFER_TOO_SMALL);
+        let why = format!("PrivateRuntimeDataSize is {size:#x} bytes, and {:#x} are needed", data.len());
+        return Err(refused(STATUS_BUFFER_TOO_SMALL, why));
     }
     user::write_array(at.cast(), data)
 }
 
 /// When a time of the system, or an interval, in units of 100 ns, is over; `None` for never. [d3dkmthk: D3DKMT_ACQUIREKEYEDMUTEX::pTimeout]
-fn deadline(timeout: *mut LARGE_INTEGER) -> Result<Option<Instant>, NTSTATUS> {
+fn deadline(timeout: *mut LARGE_INTEGER) -> Result<Option<Instant>, Failure> {
     if timeout.is_null() {
         return Ok(None);
     }
@@ -57,12 +60,12 @@ fn deadline(timeout: *mut LARGE_INTEGER) -> Result<Option<Instant>, NTSTATUS> {
     Ok(Instant::now().checked_add(left))
 }
 
-pub(super) fn insert(process: &Process, mutex: &Arc<KeyedMutex>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+pub(super) fn insert(process: &Process, mutex: &Arc<KeyedMutex>) -> Result<D3DKMT_HANDLE, Failure> {
     process.insert(Object::KeyedMutex(mutex.open()))
 }
 
 /// As [`insert`], with data for a mutex that has none.
-fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Vec<u8>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Vec<u8>) -> Result<D3DKMT_HANDLE, Failure> {
     let handle = insert(process, mutex)?;
     mutex.begin_with(data);
     Ok(handle)
@@ -84,7 +87,7 @@ pub(super) unsafe extern "win64" fn create_keyed_mutex(args: *mut D3DKMT_CREATEK
 pub(super) unsafe extern "win64" fn create_keyed_mutex2(args: *mut D3DKMT_CREATEKEYEDMUTEX2) -> NTSTATUS {
     enter("D3DKMTCreateKeyedMutex2", args, |process, args| {
         if args.Flags.with_NtSecuritySharing(false).into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than NtSecuritySharing"));
         }
         let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
@@ -115,6 +118,10 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex2(args: *mut D3DKMT_OPENKEYE
     })
 }
 
+fn of_no_mutex() -> Failure {
+    refused(STATUS_OBJECT_TYPE_MISMATCH, "hNtHandle is of no resource that was shared with a keyed mutex")
+}
+
 /// As [`open_keyed_mutex2`], by the kernel handle of a resource that the mutex was shared with: alone it has none. Errors: STATUS_OBJECT_TYPE_MISMATCH for
 /// the handle of something else, and of a resource without a mutex; STATUS_ACCESS_DENIED for one that may not be read.
 /// [d3dkmthk: D3DKMTOpenKeyedMutexFromNtHandle]
@@ -123,9 +130,9 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex_from_nt_handle(
 ) -> NTSTATUS {
     enter("D3DKMTOpenKeyedMutexFromNtHandle", args, |process, args| {
         let KernelObject::SharedResource(shared, access) = process.get_kernel(args.hNtHandle)? else {
-            return Err(STATUS_OBJECT_TYPE_MISMATCH);
+            return Err(of_no_mutex());
         };
-        let together = shared.together.as_ref().ok_or(STATUS_OBJECT_TYPE_MISMATCH)?;
+        let together = shared.together.as_ref().ok_or_else(of_no_mutex)?;
         resource::may_write(access)?;
         let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         args.hKeyedMutex = insert_with(process, &together.mutex, data)?;
@@ -138,7 +145,7 @@ fn acquire(
     mutex: D3DKMT_HANDLE,
     key: u64,
     timeout: *mut LARGE_INTEGER,
-) -> Result<(NTSTATUS, Kept), NTSTATUS> {
+) -> Result<(NTSTATUS, Kept), Failure> {
     let deadline = deadline(timeout)?;
     let gives_up = || match process.has_exited() {
         true => Some(STATUS_ACCESS_DENIED),
@@ -159,7 +166,7 @@ pub(super) unsafe extern "win64" fn acquire_keyed_mutex(args: *mut D3DKMT_ACQUIR
     })
 }
 
-/// As [`acquire_keyed_mutex`]; data that have no room at their place are STATUS_BUFFER_TOO_SMALL, and the mutex is released again.
+/// As [`acquire_keyed_mutex`]; data that do not fit at their place are STATUS_BUFFER_TOO_SMALL, and the mutex is released again.
 /// [d3dkmthk: D3DKMTAcquireKeyedMutex2]
 pub(super) unsafe extern "win64" fn acquire_keyed_mutex2(args: *mut D3DKMT_ACQUIREKEYEDMUTEX2) -> NTSTATUS {
     enter("D3DKMTAcquireKeyedMutex2", args, |process, args| {

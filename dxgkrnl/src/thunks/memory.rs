@@ -9,7 +9,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::paging_queue::PagingQueue;
 use crate::process::{Object, Process};
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, IdlePoint, MapRequest, REGION_ALIGN, Shows};
 use crate::vidsch::{Device, FenceOptions};
 
@@ -39,7 +39,7 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
         let address = fence.user_address();
         let fence_handle =
             process.insert_on(&device, Object::Sync(Arc::clone(&fence))).inspect_err(|_| fence.destroy())?;
-        let made = PagingQueue::new(&device, engine, fence, fence_handle).and_then(|queue| {
+        let made = PagingQueue::new(&device, engine, fence, fence_handle).map_err(Failure::from).and_then(|queue| {
             process.insert_on(&device, Object::PagingQueue(Arc::clone(&queue))).inspect_err(|_| queue.destroy())
         });
         match made {
@@ -49,9 +49,9 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
                 args.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(address);
                 Ok(STATUS_SUCCESS)
             }
-            Err(status) => {
+            Err(failure) => {
                 end(process, fence_handle);
-                Err(status)
+                Err(failure)
             }
         }
     })
@@ -81,7 +81,7 @@ pub(super) fn allocations(
     process: &Process,
     device: &Device,
     handles: &[D3DKMT_HANDLE],
-) -> Result<Vec<Arc<Allocation>>, NTSTATUS> {
+) -> Result<Vec<Arc<Allocation>>, Failure> {
     let one = |handle: &D3DKMT_HANDLE| {
         let allocation = process.get_allocation(*handle)?;
         let foreign = || refused(STATUS_INVALID_PARAMETER, format!("allocation {handle:#x} is of another device"));
@@ -90,7 +90,7 @@ pub(super) fn allocations(
     handles.iter().map(one).collect()
 }
 
-pub(super) fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+pub(super) fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D3DKMT_HANDLE>, Failure> {
     if count == 0 || count > LIST_MAX {
         let why = format!("a list has {count} allocations, and expected are 1 to {LIST_MAX}");
         return Err(refused(STATUS_INVALID_PARAMETER, why));
@@ -104,7 +104,7 @@ pub(super) fn has_duplicates(handles: &[D3DKMT_HANDLE]) -> bool {
     sorted.windows(2).any(|pair| pair.first() == pair.last())
 }
 
-/// All or none; without room the device is told by how much it is over its budget, and with MustSucceed it is lost. STATUS_PENDING with the value of the paging queue's fence at which the contents may be used; STATUS_SUCCESS with value 0 when
+/// All or none; without enough memory the device is told by how much it is over its budget, and with MustSucceed it is lost. STATUS_PENDING with the value of the paging queue's fence at which the contents may be used; STATUS_SUCCESS with value 0 when
 /// they may be used at once. [d3dkmthk: D3DKMTMakeResident]
 pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT) -> NTSTATUS {
     enter("D3DKMTMakeResident", args, |process, args| {
@@ -113,7 +113,7 @@ pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT
         device.check()?;
         let known = D3DDDI_MAKERESIDENT_FLAGS::new().with_CantTrimFurther(true).with_MustSucceed(true).into_bits();
         let flags = args.Flags;
-        // Only who has given back everything else may insist.
+        // Only a process that has given back everything else may insist.
         if flags.into_bits() & !known != 0 || (flags.MustSucceed() && !flags.CantTrimFurther()) {
             let why = "Flags has more than CantTrimFurther and MustSucceed, or MustSucceed without CantTrimFurther";
             return Err(refused(STATUS_INVALID_PARAMETER, why));
@@ -138,7 +138,11 @@ pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT
                 if flags.MustSucceed() {
                     device.adapter.vidsch().starve_device(device);
                 }
-                Err(status)
+                Err(match status {
+                    STATUS_INVALID_PARAMETER => refused(status, "an allocation of AllocationList is offered"),
+                    STATUS_NO_MEMORY => refused(status, format!("NumBytesToTrim is {missing:#x}: so much is missing")),
+                    _ => status.into(),
+                })
             }
         }
     })
@@ -264,27 +268,47 @@ pub(super) fn lock_entire(
     process: &Process,
     device: D3DKMT_HANDLE,
     allocation: D3DKMT_HANDLE,
-) -> Result<*mut c_void, NTSTATUS> {
+) -> Result<*mut c_void, Failure> {
     let device = process.get_device(device)?.let_go();
     let list = allocations(process, &device, &[allocation])?;
-    let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
-    // At the address of a lock everything can be written.
+    let allocation = list.first().ok_or(STATUS_INTERNAL_ERROR)?;
     if allocation.is_read_only() {
-        return Err(STATUS_ACCESS_DENIED);
+        let why = "the allocation is read-only, and everything can be written at the address of a lock";
+        return Err(refused(STATUS_ACCESS_DENIED, why));
     }
     let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
-    let address = device.adapter.vidmm().lock_allocation(&*device, allocation)?;
+    let locked = device.adapter.vidmm().lock_allocation(&*device, allocation);
+    let address = locked.map_err(why_not_locked)?;
     Ok(core::ptr::with_exposed_provenance_mut(address))
 }
 
+/// The rule for which an allocation cannot be locked.
+fn why_not_locked(status: NTSTATUS) -> Failure {
+    let why = match status {
+        STATUS_GRAPHICS_ALLOCATION_CLOSED => "the allocation is destroyed",
+        STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE => {
+            "the allocation is offered, or resident outside of CpuVisible segments without naming an aperture segment"
+        }
+        STATUS_GRAPHICS_CANT_LOCK_MEMORY => {
+            "the allocation is resident where no processor reaches it, and its segment sets name no aperture segment"
+        }
+        STATUS_GRAPHICS_ALLOCATION_BUSY => "engines did not let go of the allocation",
+        _ => return status.into(),
+    };
+    refused(status, why)
+}
+
 /// Ends a lock of each allocation of a list. The device wakes if that needs it.
-pub(super) fn unlock_each(process: &Process, device: D3DKMT_HANDLE, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+pub(super) fn unlock_each(process: &Process, device: D3DKMT_HANDLE, handles: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
     let device = process.get_device(device)?.let_go();
     let list = allocations(process, &device, handles)?;
     let vidmm = device.adapter.vidmm();
     let _powered =
         power::where_needed(process, || list.iter().any(|allocation| !vidmm.is_in_system_memory(allocation)));
-    vidmm.unlock_allocations(&list)
+    vidmm.unlock_allocations(&list).map_err(|status| match status {
+        STATUS_INVALID_PARAMETER => refused(status, "an allocation is not locked, or not as often as it is unlocked"),
+        _ => status.into(),
+    })
 }
 
 /// [d3dkmthk: D3DKMTLock2]
@@ -292,7 +316,8 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
     enter("D3DKMTLock2", args, |process, args| {
         process.get_device(args.hDevice)?.check()?;
         if args.Flags.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("Flags is {:#x}, and expected is 0", args.Flags.into_bits());
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         args.pData = lock_entire(process, args.hDevice, args.hAllocation)?;
         Ok(STATUS_SUCCESS)
@@ -312,8 +337,18 @@ pub(super) unsafe extern "win64" fn invalidate_cache(args: *mut D3DKMT_INVALIDAT
     enter_read_only("D3DKMTInvalidateCache", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         let list = allocations(process, &device, &[args.hAllocation])?;
-        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
-        device.adapter.vidmm().invalidate_cache(allocation, args.Offset as u64, args.Length as u64)?;
+        let allocation = list.first().ok_or(STATUS_INTERNAL_ERROR)?;
+        let (offset, length) = (args.Offset as u64, args.Length as u64);
+        device.adapter.vidmm().invalidate_cache(allocation, offset, length).map_err(|status| match status {
+            STATUS_INVALID_PARAMETER => {
+                let size = allocation.size();
+                refused(
+                    status,
+                    format!("Offset {offset:#x} and Length {length:#x} leave the allocation of {size:#x} bytes"),
+                )
+            }
+            _ => Failure::from(status),
+        })?;
         Ok(STATUS_SUCCESS)
     })
 }

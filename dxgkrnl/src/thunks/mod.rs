@@ -41,9 +41,8 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{FurtherThunks, Thunks};
 use wddm_ddi::status::*;
 
-use crate::miniport::{Refusal, take_refusal};
 use crate::process::Process;
-use crate::refusal::take_reason;
+use crate::refusal::Failure;
 use nt::bugcheck::Bugcheck;
 use power::Powered;
 
@@ -190,7 +189,7 @@ pub fn thunks() -> &'static Thunks {
 pub(crate) fn enter<A: Copy + Zeroed>(
     name: &'static str,
     args: *mut A,
-    body: impl FnOnce(&Arc<Process>, &mut A) -> Result<NTSTATUS, NTSTATUS>,
+    body: impl FnOnce(&Arc<Process>, &mut A) -> Result<NTSTATUS, Failure>,
 ) -> NTSTATUS {
     guarded(name, |process| {
         let mut copy = user::read(args)?;
@@ -205,19 +204,12 @@ pub(crate) fn enter<A: Copy + Zeroed>(
 pub(crate) fn enter_read_only<A: Copy + Zeroed>(
     name: &'static str,
     args: *const A,
-    body: impl FnOnce(&Arc<Process>, &A) -> Result<NTSTATUS, NTSTATUS>,
+    body: impl FnOnce(&Arc<Process>, &A) -> Result<NTSTATUS, Failure>,
 ) -> NTSTATUS {
     guarded(name, |process| body(process, &user::read(args)?))
 }
 
-/// Why the thunk of the calling thread fails with `status`: the driver's answer, or the field and the rule.
-fn why(status: NTSTATUS) -> Option<String> {
-    let is_why = |refusal: &Refusal| refusal.status() == status && !refusal.is_of_question();
-    let answer = take_refusal().filter(is_why).map(|refusal| refusal.to_string());
-    answer.or_else(|| take_reason().filter(|(noted, _)| *noted == status).map(|(_, why)| why))
-}
-
-fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, NTSTATUS>) -> NTSTATUS {
+fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, Failure>) -> NTSTATUS {
     let Some(process) = Process::current() else { return STATUS_ACCESS_DENIED };
     let Some(_inside) = process.enter() else { return STATUS_ACCESS_DENIED };
     let verifier = process.machine().verifier();
@@ -228,15 +220,13 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
         let _powered = Powered::enter(&process, name);
         body(&process)
     };
-    let _earlier = (take_refusal(), take_reason());
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(status) | Err(status)) => {
-            if !status.is_success()
-                && let Some(why) = why(status)
-            {
-                verifier.log(format!("{name} fails with {status}: {why}"));
+        Ok(Ok(status)) => status,
+        Ok(Err(failure)) => {
+            if let Some(why) = failure.why() {
+                verifier.log(format!("{name} fails with {}: {why}", failure.status()));
             }
-            status
+            failure.status()
         }
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

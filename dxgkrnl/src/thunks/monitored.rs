@@ -11,7 +11,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::fence::Rights;
 use crate::process::Process;
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::rundown::Used;
 use crate::vidsch::Device;
 use crate::vidsch::{self, FenceOptions, HwQueue, Objects, OpenOlderSync, PacketContext};
@@ -92,7 +92,7 @@ pub(super) enum Target {
 
 impl Target {
     /// What the handle of a context of either kind stands for; a hardware context stands for its queue.
-    pub(super) fn of_context(process: &Process, context: D3DKMT_HANDLE) -> Result<Self, NTSTATUS> {
+    pub(super) fn of_context(process: &Process, context: D3DKMT_HANDLE) -> Result<Self, Failure> {
         if let Ok(context) = process.get_packet_context(context) {
             return Ok(Self::Context(context));
         }
@@ -109,7 +109,7 @@ impl Target {
     }
 
     /// As [`Target::of_context`], of each.
-    pub(super) fn of_contexts(process: &Process, contexts: &[D3DKMT_HANDLE]) -> Result<Vec<Self>, NTSTATUS> {
+    pub(super) fn of_contexts(process: &Process, contexts: &[D3DKMT_HANDLE]) -> Result<Vec<Self>, Failure> {
         contexts.iter().map(|context| Self::of_context(process, *context)).collect()
     }
 
@@ -121,7 +121,7 @@ impl Target {
         }
     }
 
-    fn read_pairs(&self, process: &Process, objects: Listed) -> Result<Vec<(D3DKMT_HANDLE, u64)>, NTSTATUS> {
+    fn read_pairs(&self, process: &Process, objects: Listed) -> Result<Vec<(D3DKMT_HANDLE, u64)>, Failure> {
         self.device().check()?;
         let (count, handles, values) = objects;
         if count == 0 || count > sync::OBJECTS_MAX {
@@ -158,7 +158,7 @@ impl Values {
 /// Objects of a wait or a signal: how many, their handles, their values.
 type Listed = (u32, *mut D3DKMT_HANDLE, Values);
 
-fn wait(process: &Process, target: &Target, objects: Listed) -> Result<NTSTATUS, NTSTATUS> {
+fn wait(process: &Process, target: &Target, objects: Listed) -> Result<NTSTATUS, Failure> {
     let mut conditions = Objects::default();
     for (handle, value) in target.read_pairs(process, objects)? {
         older_sync::add(process, target, &mut conditions, (handle, Some(value)), OpenOlderSync::check_wait)?;
@@ -167,7 +167,7 @@ fn wait(process: &Process, target: &Target, objects: Listed) -> Result<NTSTATUS,
 }
 
 /// Work that is submitted to `target` from now on waits for these.
-pub(super) fn wait_for(target: &Target, conditions: Objects) -> Result<NTSTATUS, NTSTATUS> {
+pub(super) fn wait_for(target: &Target, conditions: Objects) -> Result<NTSTATUS, Failure> {
     if conditions.fences.iter().any(|(fence, _)| !fence.rights().wait) {
         return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoWait"));
     }
@@ -184,8 +184,8 @@ fn signal(
     targets: &[Target],
     flags: D3DDDICB_SIGNALFLAGS,
     objects: Listed,
-) -> Result<NTSTATUS, NTSTATUS> {
-    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
+) -> Result<NTSTATUS, Failure> {
+    let [target, ..] = targets else { return Err(STATUS_INTERNAL_ERROR.into()) };
     // The values of a queue may go back as those of a GPU may, so that there is nothing to allow.
     let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
     if rest.into_bits() != 0 {
@@ -202,7 +202,7 @@ fn signal(
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for queues of several devices; as for one queue. A signal that some of them have refused has no effect.
-pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: bool) -> Result<NTSTATUS, NTSTATUS> {
+pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: bool) -> Result<NTSTATUS, Failure> {
     if !targets.windows(2).all(|pair| matches!(pair, [one, other] if Arc::ptr_eq(one.device(), other.device()))) {
         return Err(refused(STATUS_INVALID_PARAMETER, "the contexts or queues are of several devices"));
     }
@@ -229,7 +229,7 @@ pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: b
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for none, or too many.
-fn broadcast(count: u32, handles: *mut D3DKMT_HANDLE) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+fn broadcast(count: u32, handles: *mut D3DKMT_HANDLE) -> Result<Vec<D3DKMT_HANDLE>, Failure> {
     if count == 0 || count > BROADCAST_MAX {
         let why = format!("{count} contexts or queues signal together, and expected are 1 to {BROADCAST_MAX}");
         return Err(refused(STATUS_INVALID_PARAMETER, why));

@@ -7,6 +7,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, OfferPriority, OfferTerms};
 use crate::vidsch::Device;
 
@@ -19,22 +20,23 @@ fn groups(
     device: &Device,
     (resources, handles): (*mut D3DKMT_HANDLE, *mut D3DKMT_HANDLE),
     count: u32,
-) -> Result<Vec<Vec<Arc<Allocation>>>, NTSTATUS> {
+) -> Result<Vec<Vec<Arc<Allocation>>>, Failure> {
     let by_resource = match (resources.is_null(), handles.is_null()) {
         (false, true) => true,
         (true, false) => false,
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        _ => return Err(refused(STATUS_INVALID_PARAMETER, "not just one of pResources and HandleList is given")),
     };
     let list = read_handles(if by_resource { resources } else { handles }.cast_const(), count)?;
     if has_duplicates(&list) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "the list names a resource or an allocation twice"));
     }
     let mut groups = Vec::with_capacity(list.len());
     for handle in list {
         let members = if by_resource {
             let resource = process.get_resource(handle)?;
             if resource.device() != device.id() {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = format!("resource {handle:#x} is of another device");
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             // Members that were destroyed one by one have stale handles by now.
             resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok()).collect()
@@ -44,7 +46,7 @@ fn groups(
         let group = allocations(process, device, &members)?;
         // What others use is not this device's to give up: this system's rule.
         if group.iter().any(|allocation| allocation.is_shared()) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, format!("what {handle:#x} names is shared")));
         }
         groups.push(group);
     }
@@ -58,9 +60,13 @@ pub(super) unsafe extern "win64" fn offer_allocations(args: *mut D3DKMT_OFFERALL
         device.check()?;
         let known = D3DKMT_OFFER_FLAGS::new().with_OfferImmediately(true).with_AllowDecommit(true).into_bits();
         if args.Flags.into_bits() & !known != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "Flags has more than OfferImmediately and AllowDecommit";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
-        let priority = OfferPriority::of(args.Priority).ok_or(STATUS_INVALID_PARAMETER)?;
+        let priority = OfferPriority::of(args.Priority).ok_or_else(|| {
+            let why = format!("Priority is {}, which is none of D3DKMT_OFFER_PRIORITY", args.Priority.0);
+            refused(STATUS_INVALID_PARAMETER, why)
+        })?;
         let groups = groups(process, &device, (args.pResources, args.HandleList), args.NumAllocations)?;
         let idle = (!args.Flags.OfferImmediately()).then(|| device.idle_point());
         let terms = OfferTerms { priority, decommit: args.Flags.AllowDecommit(), idle };

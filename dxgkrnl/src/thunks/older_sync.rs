@@ -13,6 +13,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 use crate::fence::Event;
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};
+use crate::refusal::{Failure, refused};
 use crate::vidsch::Device;
 use crate::vidsch::{MutexOwner, Objects, OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync};
 
@@ -32,22 +33,30 @@ pub(super) fn create(
     process: &Process,
     device: &Arc<Device>,
     info: &mut D3DDDI_SYNCHRONIZATIONOBJECTINFO2,
-) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+) -> Result<D3DKMT_HANDLE, Failure> {
     use D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type;
     let of_older = Type::D3DDDI_SYNCHRONIZATION_MUTEX.0..=Type::D3DDDI_CPU_NOTIFICATION.0;
     if !of_older.contains(&info.Type.0) || info.Flags.CrossAdapter() {
-        return Err(STATUS_NOT_SUPPORTED);
+        let why = format!(
+            "Info.Type is {} or Info.Flags.CrossAdapter is set, and here are made mutexes, semaphores, fences and notifications of one adapter",
+            info.Type.0
+        );
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
     }
     let (shared, by_kernel) = (info.Flags.Shared(), info.Flags.NtSecuritySharing());
     // Processors wait for no such object, so that nobody has to be kept waiting.
     let rest = info.Flags.with_Shared(false).with_NtSecuritySharing(false).with_UnwaitCpuWaitersOnlyOnDestroy(false);
     let notifies = info.Type == Type::D3DDDI_CPU_NOTIFICATION;
     if notifies && info.Flags.SignalByKmd() {
-        // The driver would get the event by DxgkDdiCreateCpuEvent, which no adapter here has.
-        return Err(STATUS_NOT_SUPPORTED);
+        let why = "Info.Flags.SignalByKmd is set, and the driver would get the event by DxgkDdiCreateCpuEvent, which no adapter here has";
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
     }
     if rest.into_bits() != 0 || (by_kernel && !shared) || (shared && notifies) {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!(
+            "Info.Flags has {:#x} besides Shared and NtSecuritySharing, or NtSecuritySharing without Shared, or Shared of a notification",
+            rest.into_bits()
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     // SAFETY: every arm of the union is plain numbers, and the whole union was read.
     let value = unsafe { info.u.Fence.FenceValue };
@@ -68,7 +77,7 @@ pub(super) fn create(
     if shared && !by_kernel {
         let published = process
             .whole_machine()
-            .ok_or(STATUS_DEVICE_REMOVED)
+            .ok_or(STATUS_DEVICE_REMOVED.into())
             .and_then(|machine| machine.publish_older_sync(&object));
         info.SharedHandle = published.inspect_err(|_| drop(process.take_if(handle, |_| true)))?;
     }
@@ -85,7 +94,7 @@ fn insert(
     device: &Arc<Device>,
     kind: OlderKind,
     nt_sharing: bool,
-) -> Result<(Arc<OlderSync>, D3DKMT_HANDLE), NTSTATUS> {
+) -> Result<(Arc<OlderSync>, D3DKMT_HANDLE), Failure> {
     let object = OlderSync::new(&device.adapter, kind, nt_sharing)?;
     let handle = process.insert_on(device, Object::OlderSync(object.open()?))?;
     Ok((object, handle))
@@ -95,11 +104,7 @@ fn insert(
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER unless it was created for kernel handles; STATUS_OBJECT_NAME_COLLISION for a name that is in use.
-pub(super) fn share(
-    process: &Process,
-    handle: D3DKMT_HANDLE,
-    name: Option<Vec<u16>>,
-) -> Result<KernelObject, NTSTATUS> {
+pub(super) fn share(process: &Process, handle: D3DKMT_HANDLE, name: Option<Vec<u16>>) -> Result<KernelObject, Failure> {
     let object = Arc::new(OlderSyncHandle(process.get_older_sync(handle)?.shareable()?));
     if let Some(name) = name {
         process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_older_sync(name, &object)?;
@@ -122,7 +127,10 @@ pub(super) unsafe extern "win64" fn create_synchronization_object(
         let kind = match args.Info.Type {
             Type::D3DDDI_SYNCHRONIZATION_MUTEX => mutex(&device, owned),
             Type::D3DDDI_SEMAPHORE => OlderKind::Semaphore { count: counts.InitialCount, max: counts.MaxCount },
-            _ => return Err(STATUS_INVALID_PARAMETER),
+            other => {
+                let why = format!("Info.Type is {}, and this thunk makes mutexes and semaphores", other.0);
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
+            }
         };
         (_, args.hSyncObject) = insert(process, &device, kind, false)?;
         Ok(STATUS_SUCCESS)
@@ -148,11 +156,17 @@ pub(super) unsafe extern "win64" fn open_sync_object_from_nt_handle(
 ) -> NTSTATUS {
     enter("D3DKMTOpenSyncObjectFromNtHandle", args, |process, args| {
         let KernelObject::OlderSync(object) = process.get_kernel(args.hNtHandle)? else {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "hNtHandle is of no mutex, semaphore, fence or notification: D3DKMTOpenSyncObjectFromNtHandle2 opens monitored fences";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         };
         args.hSyncObject = process.insert(Object::OlderSync(object.0.open()?))?;
         Ok(STATUS_SUCCESS)
     })
+}
+
+fn of_other_adapter(handle: D3DKMT_HANDLE) -> Failure {
+    let why = format!("object {handle:#x} is of another adapter than the context, or a fence for engines only");
+    refused(STATUS_INVALID_PARAMETER, why)
 }
 
 /// Adds an object, and the value if the thunk has one, to those that a context waits for or signals: one of before monitored fences that `check`
@@ -165,20 +179,22 @@ pub(super) fn add(
     target: &Target,
     objects: &mut Objects,
     (handle, value): (D3DKMT_HANDLE, Option<u64>),
-    check: impl Fn(&OpenOlderSync, bool) -> Result<(), NTSTATUS>,
-) -> Result<(), NTSTATUS> {
+    check: impl Fn(&OpenOlderSync, bool) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let adapter = &target.device().adapter;
     if let Ok(object) = process.get_older_sync(handle) {
         if !object.is_of(adapter) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(of_other_adapter(handle));
         }
         check(&object, value.is_some())?;
         objects.older.push((object, value.unwrap_or(0)));
         return Ok(());
     }
-    let (fence, value) = (process.get_sync(handle)?, value.ok_or(STATUS_INVALID_PARAMETER)?);
+    let fence = process.get_sync(handle)?;
+    let valueless = || format!("object {handle:#x} is a fence, and this thunk has no value for it");
+    let value = value.ok_or_else(|| refused(STATUS_INVALID_PARAMETER, valueless()))?;
     if !Arc::ptr_eq(fence.adapter(), adapter) || !fence.fence().is_for_cpu() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(of_other_adapter(handle));
     }
     objects.fences.push((fence, value));
     Ok(())
@@ -194,11 +210,15 @@ pub(super) fn enqueue_event(
     targets: &[Target],
     flags: D3DDDICB_SIGNALFLAGS,
     (count, event): (u32, HANDLE),
-) -> Result<NTSTATUS, NTSTATUS> {
-    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
+) -> Result<NTSTATUS, Failure> {
+    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER.into()) };
     let rest = flags.with_SignalAtSubmission(false).with_EnqueueCpuEvent(false);
     if count != 0 || rest.into_bits() != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!(
+            "Flags.EnqueueCpuEvent is set with {count} objects and the further flags {:#x}, and expected are none besides SignalAtSubmission",
+            rest.into_bits()
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     target.device().check()?;
     let object = OlderSync::new(
@@ -211,11 +231,12 @@ pub(super) fn enqueue_event(
     signal_with(targets, signals, flags.SignalAtSubmission())
 }
 
-fn first(handles: &[D3DKMT_HANDLE], count: u32) -> Result<&[D3DKMT_HANDLE], NTSTATUS> {
+fn first(handles: &[D3DKMT_HANDLE], count: u32) -> Result<&[D3DKMT_HANDLE], Failure> {
     if count == 0 || count > OBJECTS_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("ObjectCount is {count}, and expected is 1 to {OBJECTS_MAX}");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
-    handles.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER)
+    handles.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER.into())
 }
 
 fn wait(
@@ -223,7 +244,7 @@ fn wait(
     context: D3DKMT_HANDLE,
     handles: &[D3DKMT_HANDLE],
     value: Option<u64>,
-) -> Result<NTSTATUS, NTSTATUS> {
+) -> Result<NTSTATUS, Failure> {
     let target = Target::of_context(process, context)?;
     target.device().check()?;
     let mut conditions = Objects::default();
@@ -262,11 +283,11 @@ fn signal(
     handles: &[D3DKMT_HANDLE],
     flags: D3DDDICB_SIGNALFLAGS,
     value: Option<u64>,
-) -> Result<NTSTATUS, NTSTATUS> {
-    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER) };
+) -> Result<NTSTATUS, Failure> {
+    let [target, ..] = targets else { return Err(STATUS_INVALID_PARAMETER.into()) };
     let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
     if rest.into_bits() != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than SignalAtSubmission and AllowFenceRewind"));
     }
     target.device().check()?;
     let mut signals = Objects::default();
@@ -296,7 +317,11 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object2(
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObject2", args, |process, args| {
         if args.BroadcastContextCount > BROADCAST_MAX {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "BroadcastContextCount is {}, and at most {BROADCAST_MAX} are taken",
+                args.BroadcastContextCount
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let further = args.BroadcastContext.iter().take(args.BroadcastContextCount as usize);
         let contexts: Vec<D3DKMT_HANDLE> = [args.hContext].iter().chain(further).copied().collect();

@@ -7,6 +7,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::process::Process;
+use crate::refusal::Failure;
 use crate::vidsch::priority::{self, Priority};
 
 use super::{enter, enter_read_only, guarded, process, user};
@@ -14,9 +15,9 @@ use super::{enter, enter_read_only, guarded, process, user};
 fn change(
     process: &Process,
     context: D3DKMT_HANDLE,
-    wanted: impl FnOnce(bool) -> Result<i32, NTSTATUS>,
+    wanted: impl FnOnce(bool) -> Result<i32, Failure>,
     set: impl FnOnce(&mut Priority, i32),
-) -> Result<NTSTATUS, NTSTATUS> {
+) -> Result<NTSTATUS, Failure> {
     if let Ok(context) = process.get_packet_context(context) {
         let wanted = wanted(false)?;
         context.device().check()?;
@@ -31,7 +32,7 @@ fn change(
     Ok(STATUS_SUCCESS)
 }
 
-fn get(process: &Process, context: D3DKMT_HANDLE) -> Result<Priority, NTSTATUS> {
+fn get(process: &Process, context: D3DKMT_HANDLE) -> Result<Priority, Failure> {
     match process.get_packet_context(context) {
         Ok(context) => Ok(context.priority()),
         Err(_) => Ok(process.get_hw_context(context)?.priority()),

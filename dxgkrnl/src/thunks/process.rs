@@ -14,6 +14,7 @@ use wddm_ddi::types::{HANDLE, NTSTATUS};
 use crate::access_mask::GenericMapping;
 use crate::machine::KernelObject;
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 
 use super::{guarded, names, user};
 
@@ -33,10 +34,11 @@ const MAPPING: GenericMapping = GenericMapping {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a right that processes do not have.
-fn granted(desired: u32) -> Result<u32, NTSTATUS> {
+fn granted(desired: u32) -> Result<u32, Failure> {
     let mut rights = MAPPING.map(desired);
     if rights & !PROCESS_ALL_ACCESS != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!("DesiredAccess is {desired:#x}, which is more than PROCESS_ALL_ACCESS and generic rights");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     if rights & PROCESS_QUERY_INFORMATION != 0 {
         rights |= PROCESS_QUERY_LIMITED_INFORMATION;
@@ -59,14 +61,19 @@ pub(super) unsafe extern "win64" fn open_process(
         // Refuses a place that cannot be written before there is a handle.
         user::write_array(handle.cast::<u64>(), &[0])?;
         if client.is_null() {
-            return Err(STATUS_INVALID_PARAMETER_MIX);
+            return Err(refused(STATUS_INVALID_PARAMETER_MIX, "ClientId is NULL"));
         }
         let client = user::read(client)?;
         names::check_nameless(attributes)?;
         let rights = granted(access)?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let found = machine.process_numbered(client.UniqueProcess.addr() as u64);
-        let found = found.filter(|_| client.UniqueThread.is_null()).ok_or(STATUS_INVALID_CID)?;
+        let why = || match client.UniqueThread.is_null() {
+            true => format!("UniqueProcess is {:p}, which no process of the machine has", client.UniqueProcess),
+            false => format!("UniqueThread is {:p}, and expected is NULL", client.UniqueThread),
+        };
+        let found = found.filter(|_| client.UniqueThread.is_null());
+        let found = found.ok_or_else(|| refused(STATUS_INVALID_CID, why()))?;
         let new = process.insert_kernel(KernelObject::Process(found, rights))?;
         user::write_array(handle.cast::<u64>(), &[new.addr() as u64]).inspect_err(|_| {
             // Nobody learnt of it.
@@ -86,20 +93,23 @@ pub(super) fn with<T>(
     caller: &Arc<Process>,
     handle: HANDLE,
     rights: u32,
-    act: impl FnOnce(&Arc<Process>) -> Result<T, NTSTATUS>,
-) -> Result<T, NTSTATUS> {
+    act: impl FnOnce(&Arc<Process>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     if handle == CURRENT_PROCESS {
         return act(caller);
     }
     let KernelObject::Process(named, granted) = caller.get_kernel(handle)? else {
-        return Err(STATUS_OBJECT_TYPE_MISMATCH);
+        let why = format!("{handle:p} is the kernel handle of something that is no process");
+        return Err(refused(STATUS_OBJECT_TYPE_MISMATCH, why));
     };
     if granted & rights == 0 {
-        return Err(STATUS_ACCESS_DENIED);
+        let why = format!("the handle of the process grants {granted:#x}, and one of {rights:#x} is needed");
+        return Err(refused(STATUS_ACCESS_DENIED, why));
     }
     let process = named.upgrade().and_then(|process| process.downcast::<Process>().ok());
-    let process = process.ok_or(STATUS_PROCESS_IS_TERMINATING)?;
-    let _inside = process.enter().ok_or(STATUS_PROCESS_IS_TERMINATING)?;
+    let ended = || refused(STATUS_PROCESS_IS_TERMINATING, "the process of the handle has ended");
+    let process = process.ok_or_else(ended)?;
+    let _inside = process.enter().ok_or_else(ended)?;
     act(&process)
 }
 
@@ -117,7 +127,7 @@ mod tests {
         assert_eq!((granted(0x1000_0000), granted(0x0200_0000)), (Ok(0x001f_ffff), Ok(0x001f_ffff)));
         assert_eq!(granted(0), Ok(0));
         for wrong in [0x0020_0000, 0x0100_0000, 0x0400_0000] {
-            assert_eq!(granted(wrong), Err(STATUS_INVALID_PARAMETER), "{wrong:#x}");
+            assert_eq!(granted(wrong), Err(STATUS_INVALID_PARAMETER.into()), "{wrong:#x}");
         }
     }
 }

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::process::{Object, Process};
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::rundown::Destroyed;
 use crate::vidsch::{Commands, Device, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
@@ -27,7 +27,7 @@ pub(super) struct Private {
 }
 
 /// A thunk was given more private data than it hands through.
-pub(super) fn too_much_private_data(size: u32, most: u32) -> NTSTATUS {
+pub(super) fn too_much_private_data(size: u32, most: u32) -> Failure {
     refused(
         STATUS_INVALID_PARAMETER,
         format!("PrivateDriverDataSize is {size:#x} bytes, and at most {most:#x} are handed through"),
@@ -35,13 +35,13 @@ pub(super) fn too_much_private_data(size: u32, most: u32) -> NTSTATUS {
 }
 
 /// Flags of a thunk that has none here.
-fn no_flags(flags: u32) -> Result<(), NTSTATUS> {
+fn no_flags(flags: u32) -> Result<(), Failure> {
     let why = || refused(STATUS_INVALID_PARAMETER, format!("Flags is {flags:#x}, and expected is 0"));
     if flags == 0 { Ok(()) } else { Err(why()) }
 }
 
 impl Private {
-    pub(super) fn read(user: *mut core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
+    pub(super) fn read(user: *mut core::ffi::c_void, size: u32, most: u32) -> Result<Self, Failure> {
         if size > most {
             return Err(too_much_private_data(size, most));
         }
@@ -50,7 +50,7 @@ impl Private {
         Ok(Self { user, before: data.clone(), data })
     }
 
-    pub(super) fn give_back(&self) -> Result<(), NTSTATUS> {
+    pub(super) fn give_back(&self) -> Result<(), Failure> {
         if self.before == self.data { Ok(()) } else { user::write_array(self.user, &self.data) }
     }
 }
@@ -127,7 +127,7 @@ fn make_queue(
     context: &Arc<HwContext>,
     args: &mut D3DKMT_CREATEHWQUEUE,
     private: &mut Private,
-) -> Result<Arc<HwQueue>, NTSTATUS> {
+) -> Result<Arc<HwQueue>, Failure> {
     let device = context.device();
     let sch = device.adapter.vidsch();
     sch.check_queue_flags(context, args.Flags, private.data.len())?;
@@ -220,10 +220,10 @@ pub(super) unsafe extern "win64" fn create_doorbell(args: *mut D3DKMT_CREATE_DOO
 /// Longest time from a fault that the driver knows to the loss of its device.
 const LOSS: Duration = Duration::from_secs(1);
 
-/// What a thunk answers. A driver that knows of a fault refuses what concerns the queue before its interrupt was heard; who is told that the device is
+/// What a thunk answers. A driver that knows of a fault refuses what concerns the queue before its interrupt was heard; a caller that is told that the device is
 /// lost finds it lost.
-fn when_lost(device: &Device, answer: Result<(), NTSTATUS>) -> Result<NTSTATUS, NTSTATUS> {
-    if answer == Err(STATUS_DEVICE_REMOVED) {
+fn when_lost(device: &Device, answer: Result<(), Failure>) -> Result<NTSTATUS, Failure> {
+    if answer == Err(STATUS_DEVICE_REMOVED.into()) {
         device.adapter.flush_interrupts();
         let end = Instant::now() + LOSS;
         while device.error().is_none() && Instant::now() < end {

@@ -7,9 +7,11 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, ResidencyStatus};
 use crate::vidsch::Device;
 
+use super::adapter::check_running;
 use super::memory::{allocations, lock_entire, read_handles, unlock_each};
 use super::{enter, enter_read_only, process, user};
 
@@ -22,14 +24,15 @@ fn named(
     device: &Device,
     resource: D3DKMT_HANDLE,
     (list, count): (*mut D3DKMT_HANDLE, u32),
-) -> Result<(Vec<Arc<Allocation>>, bool), NTSTATUS> {
+) -> Result<(Vec<Arc<Allocation>>, bool), Failure> {
     if resource == 0 {
         let handles = read_handles(list.cast_const(), count)?;
         return Ok((allocations(process, device, &handles)?, false));
     }
     let resource = process.get_resource(resource)?;
     if count != 0 || !list.is_null() || resource.device() != device.id() {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "AllocationCount or phAllocationList is given beside hResource, or the resource is of another device";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     // Members that were destroyed one by one have stale handles by now.
     let alive = resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok());
@@ -71,7 +74,7 @@ pub(super) unsafe extern "win64" fn set_allocation_priority(args: *mut D3DKMT_SE
         let count = if together { 1 } else { args.AllocationCount };
         let mut priorities = user::read_array(args.pPriorities.cast_const(), count)?;
         if priorities.contains(&0) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "pPriorities has a priority of 0"));
         }
         if let (true, Some(first)) = (together, priorities.first().copied()) {
             priorities.resize(list.len(), first);
@@ -90,11 +93,12 @@ pub(super) unsafe extern "win64" fn get_allocation_priority(args: *mut D3DKMT_GE
         let device = process.get_device(args.hDevice)?;
         device.check()?;
         let (list, together) = named(process, &device, args.hResource, (args.phAllocationList, args.AllocationCount))?;
-        let priorities: Result<Vec<u32>, NTSTATUS> =
-            list.iter().map(|allocation| device.adapter.vidmm().priority(allocation)).collect();
+        let priorities: Result<Vec<u32>, Failure> =
+            list.iter().map(|allocation| Ok(device.adapter.vidmm().priority(allocation)?)).collect();
         let mut priorities = priorities?;
         if together {
-            priorities = vec![priorities.into_iter().max().ok_or(STATUS_INVALID_PARAMETER)?];
+            let why = "hResource has no allocation any more";
+            priorities = vec![priorities.into_iter().max().ok_or_else(|| refused(STATUS_INVALID_PARAMETER, why))?];
         }
         user::write_array(args.pPriorities, &priorities)?;
         Ok(STATUS_SUCCESS)
@@ -103,8 +107,10 @@ pub(super) unsafe extern "win64" fn get_allocation_priority(args: *mut D3DKMT_GE
 
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a structure of another size.
-fn check_size<T>(size: u32) -> Result<(), NTSTATUS> {
-    if size as usize == size_of::<T>() { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+fn check_size<T>(size: u32) -> Result<(), Failure> {
+    let whole = size_of::<T>();
+    let why = || format!("cbSize is {size}, and expected is {whole}");
+    if size as usize == whole { Ok(()) } else { Err(refused(STATUS_INVALID_PARAMETER, why())) }
 }
 
 /// Takes what the process has offered for decommitment, the cheapest first, until `DecommitRequested` bytes are given back, or all for 0.
@@ -114,7 +120,7 @@ pub(super) unsafe extern "win64" fn trim_process_commitment(args: *mut D3DKMT_TR
         check_size::<D3DKMT_TRIMPROCESSCOMMITMENT>(args.cbSize)?;
         let known = D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS::new().with_Lazy(true).with_OnlyRepurposed(true).into_bits();
         if args.Flags.into_bits() & !known != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than Lazy and OnlyRepurposed"));
         }
         args.NumBytesDecommitted = 0;
         if args.Flags.into_bits() != 0 {
@@ -163,14 +169,17 @@ pub(super) unsafe extern "win64" fn update_allocation_property(args: *mut D3DDDI
         let wanted = args.bits;
         let known = D3DDDI_UPDATEALLOCPROPERTY_FLAGS::new().with_AccessedPhysically(true).with_Unmoveable(true);
         if wanted.into_bits() >> 4 != 0 || args.Flags.into_bits() & !known.into_bits() != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let (mask, flags) = (wanted.into_bits(), args.Flags.into_bits());
+            let why = format!("PropertyMaskValue is {mask:#x} and Flags {flags:#x}, in which a reserved bit is set");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let list = allocations(process, device, &[args.hAllocation])?;
-        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        let allocation = list.first().ok_or(STATUS_INTERNAL_ERROR)?;
         if wanted.SetAccessedPhysically() && args.Flags.AccessedPhysically()
             || wanted.SetUnmoveable() && args.Flags.Unmoveable()
         {
-            return Err(STATUS_NOT_SUPPORTED);
+            let why = "Flags.AccessedPhysically or Flags.Unmoveable is to be set, and every allocation is accessed by page tables and moves";
+            return Err(refused(STATUS_NOT_SUPPORTED, why));
         }
         let set = wanted.SetSupportedSegmentSet().then_some(args.SupportedSegmentSet);
         let preferred = wanted.SetPreferredSegment().then_some(args.PreferredSegment);
@@ -184,9 +193,7 @@ pub(super) unsafe extern "win64" fn update_allocation_property(args: *mut D3DDDI
 pub(super) unsafe extern "win64" fn flush_heap_transitions(args: *mut D3DKMT_FLUSHHEAPTRANSITIONS) -> NTSTATUS {
     enter_read_only("D3DKMTFlushHeapTransitions", args, |process, args| {
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        if !adapter.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        check_running(adapter)?;
         adapter.vidmm().finish_paging();
         Ok(STATUS_SUCCESS)
     })
@@ -206,7 +213,12 @@ pub(super) unsafe extern "win64" fn lock(args: *mut D3DKMT_LOCK) -> NTSTATUS {
             || flags.ReadOnly() && flags.WriteOnly()
             || args.NumPages != 0
         {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "Flags is {:#x}, and expected are LockEntire and at most one of ReadOnly and WriteOnly; NumPages is {}, and expected is 0",
+                flags.into_bits(),
+                args.NumPages
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         args.pData = lock_entire(process, args.hDevice, args.hAllocation)?;
         Ok(STATUS_SUCCESS)

@@ -16,6 +16,7 @@ use crate::adapter::Adapter;
 use crate::fence::Rights;
 use crate::machine::{KernelObject, ResourceHandle, SharedSync, Together};
 use crate::process::{Object, Process};
+use crate::refusal::{Failure, refused};
 use crate::rundown::Used;
 use crate::vidmm::{Resource, SharedResource};
 use crate::vidsch::Device;
@@ -37,21 +38,27 @@ const MAPPING: GenericMapping = GenericMapping {
 ///
 /// # Errors
 /// STATUS_ACCESS_DENIED if it may not even be read.
-pub(super) fn may_write(access: u32) -> Result<bool, NTSTATUS> {
+pub(super) fn may_write(access: u32) -> Result<bool, Failure> {
     let rights = MAPPING.map(access);
-    if rights & STANDARD_RIGHTS_READ == 0 { Err(STATUS_ACCESS_DENIED) } else { Ok(rights & WRITE != 0) }
+    if rights & STANDARD_RIGHTS_READ == 0 {
+        let why = format!("the access {access:#x} of hNtHandle has no right to read");
+        return Err(refused(STATUS_ACCESS_DENIED, why));
+    }
+    Ok(rights & WRITE != 0)
 }
 
 /// Reads the runtime data that the creator of a resource stores for those that open it.
-pub(super) fn read_runtime_data(args: &D3DKMT_CREATEALLOCATION) -> Result<Vec<u8>, NTSTATUS> {
+pub(super) fn read_runtime_data(args: &D3DKMT_CREATEALLOCATION) -> Result<Vec<u8>, Failure> {
     if args.PrivateRuntimeDataSize > PRIVATE_MAX {
-        return Err(STATUS_INVALID_PARAMETER);
+        let size = args.PrivateRuntimeDataSize;
+        let why = format!("PrivateRuntimeDataSize is {size:#x} bytes, and at most {PRIVATE_MAX:#x} are kept");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     user::read_array(args.pPrivateRuntimeData.cast_const().cast(), args.PrivateRuntimeDataSize)
 }
 
 /// Gives a resource the handle that every process knows; 0 for one that is not shared, or by kernel handles.
-pub(super) fn publish(process: &Process, resource: Option<&Resource>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+pub(super) fn publish(process: &Process, resource: Option<&Resource>) -> Result<D3DKMT_HANDLE, Failure> {
     match resource.and_then(Resource::shared) {
         Some(shared) if !shared.data.nt_sharing => {
             process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.publish_resource(shared)
@@ -60,7 +67,7 @@ pub(super) fn publish(process: &Process, resource: Option<&Resource>) -> Result<
     }
 }
 
-/// What a kernel handle of a resource stands for, with the name that it gets and what is shared with it. Who may only read it shares no more.
+/// What a kernel handle of a resource stands for, with the name that it gets and what is shared with it. One that may only be read shares no more.
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER unless the resource was created for kernel handles; STATUS_OBJECT_NAME_COLLISION.
@@ -70,9 +77,12 @@ pub(super) fn share(
     access: u32,
     name: Option<Vec<u16>>,
     together: Option<Together>,
-) -> Result<KernelObject, NTSTATUS> {
+) -> Result<KernelObject, Failure> {
     let resource = process.get_resource(handle)?;
-    let shared = resource.shared().filter(|shared| shared.data.nt_sharing).ok_or(STATUS_INVALID_PARAMETER)?;
+    let shared = resource.shared().filter(|shared| shared.data.nt_sharing).ok_or_else(|| {
+        let why = format!("resource {handle:#x} was created without CreateShared or without NtSecuritySharing");
+        refused(STATUS_INVALID_PARAMETER, why)
+    })?;
     let is_read_only = |member| process.get_allocation(member).is_ok_and(|allocation| allocation.is_read_only());
     let read_only = resource.members().into_iter().any(is_read_only);
     let shared = Arc::new(ResourceHandle { resource: Arc::clone(shared), read_only, together });
@@ -86,23 +96,27 @@ pub(super) fn share(
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE; STATUS_OBJECT_TYPE_MISMATCH for the handle of something else.
-fn of_kernel_handle(process: &Process, handle: HANDLE) -> Result<(Arc<ResourceHandle>, u32), NTSTATUS> {
+fn of_kernel_handle(process: &Process, handle: HANDLE) -> Result<(Arc<ResourceHandle>, u32), Failure> {
     match process.get_kernel(handle)? {
         KernelObject::SharedResource(shared, access) => Ok((shared, access)),
-        _ => Err(STATUS_OBJECT_TYPE_MISMATCH),
+        _ => Err(refused(STATUS_OBJECT_TYPE_MISMATCH, "hNtHandle is the handle of something else than a resource")),
     }
 }
 
 /// The resource behind a handle that every process knows.
-fn of_global_handle(process: &Process, handle: D3DKMT_HANDLE) -> Result<Arc<SharedResource>, NTSTATUS> {
+fn of_global_handle(process: &Process, handle: D3DKMT_HANDLE) -> Result<Arc<SharedResource>, Failure> {
     process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.resource(handle)
 }
 
 /// A device that works.
-fn device(process: &Process, handle: D3DKMT_HANDLE) -> Result<Used<Device>, NTSTATUS> {
+fn device(process: &Process, handle: D3DKMT_HANDLE) -> Result<Used<Device>, Failure> {
     let device = process.get_device(handle)?;
     device.check()?;
     Ok(device)
+}
+
+fn of_other_adapter() -> Failure {
+    refused(STATUS_INVALID_PARAMETER, "the shared resource is of another adapter than hDevice or hAdapter")
 }
 
 /// Bytes of the private data of all allocations.
@@ -114,11 +128,13 @@ fn total(shared: &SharedResource) -> u32 {
 ///
 /// # Errors
 /// STATUS_BUFFER_TOO_SMALL; STATUS_ACCESS_VIOLATION.
-fn give_runtime_data(shared: &SharedResource, at: *mut c_void, size: &mut u32) -> Result<(), NTSTATUS> {
+fn give_runtime_data(shared: &SharedResource, at: *mut c_void, size: &mut u32) -> Result<(), Failure> {
     let data = &shared.data.runtime;
     if !at.is_null() {
         if (*size as usize) < data.len() {
-            return Err(STATUS_BUFFER_TOO_SMALL);
+            let (given, needed) = (*size, data.len());
+            let why = format!("the place for data of the runtime has {given:#x} bytes, and {needed:#x} are needed");
+            return Err(refused(STATUS_BUFFER_TOO_SMALL, why));
         }
         user::write_array(at.cast(), data)?;
     }
@@ -129,7 +145,7 @@ fn give_runtime_data(shared: &SharedResource, at: *mut c_void, size: &mut u32) -
 macro_rules! answer_query {
     ($args:ident, $device:ident, $shared:ident) => {{
         if !$shared.is_of($device.adapter.vidmm()) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(of_other_adapter());
         }
         give_runtime_data(&$shared, $args.pPrivateRuntimeData, &mut $args.PrivateRuntimeDataSize)?;
         $args.TotalPrivateDriverDataSize = total(&$shared);
@@ -191,16 +207,25 @@ struct Request<P> {
 impl<P: Place> Request<P> {
     /// # Errors
     /// STATUS_INVALID_PARAMETER unless every size is that of the resource; the place of all private data may be larger.
-    fn check(&self, shared: &SharedResource) -> Result<(), NTSTATUS> {
-        let fits = self.count as usize == shared.len()
-            && self.runtime.1 as usize == shared.data.runtime.len()
-            && self.private.1 as usize == shared.data.private.len()
-            && self.total.1 >= total(shared);
-        if fits { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    fn check(&self, shared: &SharedResource) -> Result<(), Failure> {
+        let (runtime, private) = (shared.data.runtime.len(), shared.data.private.len());
+        for (field, given, expected) in [
+            ("NumAllocations", self.count, shared.len()),
+            ("PrivateRuntimeDataSize", self.runtime.1, runtime),
+            ("ResourcePrivateDriverDataSize", self.private.1, private),
+        ] {
+            if given as usize != expected {
+                let why = format!("{field} is {given:#x}, and that of the resource is {expected:#x}");
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
+            }
+        }
+        let (given, needed) = (self.total.1, total(shared));
+        let why = || format!("TotalPrivateDriverDataBufferSize is {given:#x}, and {needed:#x} are needed");
+        if given >= needed { Ok(()) } else { Err(refused(STATUS_INVALID_PARAMETER, why())) }
     }
 
     /// Tells user mode everything; the private data of allocations follow one another.
-    fn answer(&self, shared: &SharedResource, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+    fn answer(&self, shared: &SharedResource, handles: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
         user::write_array(self.runtime.0.cast(), &shared.data.runtime)?;
         user::write_array(self.private.0.cast(), &shared.data.private)?;
         let mut at = self.total.0;
@@ -220,10 +245,10 @@ fn open<P: Place>(
     shared: &Arc<SharedResource>,
     request: &Request<P>,
     read_only: bool,
-) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+) -> Result<D3DKMT_HANDLE, Failure> {
     let vidmm = device.adapter.vidmm();
     if !shared.is_of(vidmm) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(of_other_adapter());
     }
     request.check(shared)?;
     // Places that cannot be written are found before anything is opened, but for what another thread unmaps meanwhile.
@@ -241,7 +266,7 @@ fn by_global_handle<P: Place>(
     process: &Process,
     args: &mut D3DKMT_OPENRESOURCE,
     places: *mut P,
-) -> Result<NTSTATUS, NTSTATUS> {
+) -> Result<NTSTATUS, Failure> {
     let device = device(process, args.hDevice)?;
     let shared = of_global_handle(process, args.hGlobalShare)?;
     let request = Request {
@@ -282,7 +307,7 @@ fn open_together(
     device: &Used<Device>,
     together: Option<&Together>,
     access: u32,
-) -> Result<[D3DKMT_HANDLE; 2], NTSTATUS> {
+) -> Result<[D3DKMT_HANDLE; 2], Failure> {
     let Some(Together { mutex, sync }) = together else { return Ok([0, 0]) };
     let mutex = keyed_mutex::insert(process, mutex)?;
     let sync = match sync {
@@ -342,9 +367,13 @@ pub(super) unsafe extern "win64" fn get_shared_resource_adapter_luid(
     enter("D3DKMTGetSharedResourceAdapterLuid", args, |process, args| {
         let shared = match (args.hGlobalShare, args.hNtHandle.is_null()) {
             (0, false) => Arc::clone(&of_kernel_handle(process, args.hNtHandle)?.0.resource),
-            (0, true) => return Err(STATUS_INVALID_PARAMETER),
-            (handle, true) => of_global_handle(process, handle)?,
-            (_, false) => return Err(STATUS_INVALID_PARAMETER),
+            (handle, true) if handle != 0 => of_global_handle(process, handle)?,
+            _ => {
+                return Err(refused(
+                    STATUS_INVALID_PARAMETER,
+                    "not just one of hGlobalShare and hNtHandle is a handle",
+                ));
+            }
         };
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let of = |adapter: &&Arc<Adapter>| adapter.memory_manager().is_some_and(|vidmm| shared.is_of(vidmm));
@@ -360,7 +389,8 @@ pub(super) unsafe extern "win64" fn check_shared_resource_access(
 ) -> NTSTATUS {
     enter("D3DKMTCheckSharedResourceAccess", args, |process, args| {
         let resource = process.get_resource(args.hResource)?;
-        resource.shared().map(|_| STATUS_SUCCESS).ok_or(STATUS_INVALID_PARAMETER)
+        let why = || refused(STATUS_INVALID_PARAMETER, format!("resource {:#x} is not shared", args.hResource));
+        resource.shared().map(|_| STATUS_SUCCESS).ok_or_else(why)
     })
 }
 
@@ -370,7 +400,8 @@ pub(super) unsafe extern "win64" fn configure_shared_resource(args: *mut D3DKMT_
     enter("D3DKMTConfigureSharedResource", args, |process, args| {
         process.get_device(args.hDevice)?.check()?;
         process.get_resource(args.hResource)?;
-        Err(STATUS_INVALID_PARAMETER)
+        let why = "hResource was not created with RestrictSharedAccess, which the adapter does not support";
+        Err(refused(STATUS_INVALID_PARAMETER, why))
     })
 }
 
@@ -381,7 +412,7 @@ pub(super) unsafe extern "win64" fn get_runtime_data(args: *mut D3DKMT_GETRUNTIM
         let open = process.get_adapter(args.hAdapter)?;
         let shared = of_global_handle(process, args.hGlobalShare)?;
         if !open.adapter.memory_manager().is_some_and(|vidmm| shared.is_of(vidmm)) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(of_other_adapter());
         }
         give_runtime_data(&shared, args.pRuntimeData, &mut args.RuntimeDataSize)?;
         Ok(STATUS_SUCCESS)

@@ -10,6 +10,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 use crate::fence::Rights;
 use crate::machine::{KernelObject, SharedSync, Together};
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 use crate::vidsch::{Device, OlderSyncHandle, SharedFence, SyncObject};
 
 use super::{enter, guarded, names, older_sync, resource, sync, user};
@@ -33,7 +34,8 @@ pub(super) unsafe extern "win64" fn share_objects(
 ) -> NTSTATUS {
     guarded("D3DKMTShareObjects", |process| {
         if !(1..=OBJECTS_MAX).contains(&count) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("cObjects is {count}, and expected is 1 to {OBJECTS_MAX}");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let name = if attributes.is_null() { None } else { names::of_attributes(attributes)? };
         let objects = user::read_array(objects, count)?;
@@ -56,7 +58,7 @@ pub(super) unsafe extern "win64" fn share_objects(
 }
 
 /// A handle of a fence, and what its sharer may do with it.
-fn fence_to_share(process: &Process, handle: D3DKMT_HANDLE) -> Result<(Arc<SharedFence>, Rights), NTSTATUS> {
+fn fence_to_share(process: &Process, handle: D3DKMT_HANDLE) -> Result<(Arc<SharedFence>, Rights), Failure> {
     let fence = process.get_sync(handle)?;
     Ok((SharedFence::new(fence.fence())?, fence.rights()))
 }
@@ -67,9 +69,9 @@ fn share_sync(
     object: D3DKMT_HANDLE,
     access: u32,
     name: Option<Vec<u16>>,
-) -> Result<KernelObject, NTSTATUS> {
+) -> Result<KernelObject, Failure> {
     if process.get_keyed_mutex(object).is_ok() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "a keyed mutex is shared with a resource only"));
     }
     if process.get_older_sync(object).is_ok() {
         return older_sync::share(process, object, name);
@@ -82,13 +84,18 @@ fn share_sync(
     Ok(KernelObject::SharedFence(shared, Rights::of_access(access).map(|granted| granted.and(rights))))
 }
 
-/// What a kernel handle of a resource stands for that is shared with a keyed mutex and a synchronization object.
+fn other_combination() -> Failure {
+    let why = "hObjects is neither one object nor a resource, a keyed mutex and a synchronization object";
+    refused(STATUS_INVALID_PARAMETER, why)
+}
+
+/// The kernel object for a resource that is shared together with its keyed mutex and its synchronization object.
 fn share_together(
     process: &Process,
     objects: &[D3DKMT_HANDLE],
     access: u32,
     name: Option<Vec<u16>>,
-) -> Result<KernelObject, NTSTATUS> {
+) -> Result<KernelObject, Failure> {
     let (mut resource, mut mutex, mut sync) = (None, None, None);
     for object in objects {
         let place = match () {
@@ -97,11 +104,11 @@ fn share_together(
             () => &mut sync,
         };
         if place.replace(*object).is_some() {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(other_combination());
         }
     }
     let (Some(resource), Some(mutex), Some(sync)) = (resource, mutex, sync) else {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(other_combination());
     };
     let sync = match process.get_older_sync(sync) {
         Ok(object) => SharedSync::Older(Arc::new(OlderSyncHandle(object.shareable()?))),
@@ -120,7 +127,7 @@ pub(super) fn open_as_created(
     device: &Arc<Device>,
     shared: &SharedFence,
     rights: Rights,
-) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+) -> Result<D3DKMT_HANDLE, Failure> {
     let native = match shared {
         SharedFence::OneAdapter(reference) => reference.fence().is_native(),
         SharedFence::CrossAdapter(_) => false,
@@ -133,19 +140,32 @@ pub(super) fn open_as_created(
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE; STATUS_OBJECT_TYPE_MISMATCH for the handle of something else.
-fn shared_fence(process: &Process, handle: HANDLE) -> Result<(Arc<SharedFence>, Result<Rights, NTSTATUS>), NTSTATUS> {
+fn shared_fence(process: &Process, handle: HANDLE) -> Result<(Arc<SharedFence>, Result<Rights, Failure>), Failure> {
     match process.get_kernel(handle)? {
         KernelObject::SharedFence(shared, granted) => Ok((shared, granted)),
-        _ => Err(STATUS_OBJECT_TYPE_MISMATCH),
+        _ => Err(refused(
+            STATUS_OBJECT_TYPE_MISMATCH,
+            "hNtHandle is the handle of something else than a monitored or native fence",
+        )),
     }
 }
 
 /// Flags of an opening say again how the fence is shared.
-fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<(), NTSTATUS> {
+fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<(), Failure> {
     let other = flags.with_Shared(false).with_NtSecuritySharing(false).with_CrossAdapter(false);
     let other = other.with_NoSignal(false).with_NoWait(false).with_UnwaitCpuWaitersOnlyOnDestroy(false).into_bits();
     let wrong = flags.CrossAdapter() && !matches!(shared, SharedFence::CrossAdapter(_));
-    if other != 0 || wrong { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
+    if other != 0 || wrong {
+        let rule = "or CrossAdapter of a fence of one adapter";
+        let why = format!("Flags has {other:#x} besides those of sharing, rights and waiters, {rule}");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
+    }
+    Ok(())
+}
+
+fn unknown_engines(or: &str, affinity: u32) -> Failure {
+    let why = format!("{or}EngineAffinity is {affinity:#x}, which has engines that the adapter has not");
+    refused(STATUS_INVALID_PARAMETER, why)
 }
 
 /// Opens a shared fence for `device`. One of several adapters is `native` or not as asked; one of a single adapter is what it
@@ -156,16 +176,22 @@ pub(super) fn open(
     native: bool,
     rights: Rights,
     private: &mut [u8; 64],
-) -> Result<Arc<SyncObject>, NTSTATUS> {
+) -> Result<Arc<SyncObject>, Failure> {
     if native && !rights.gpu {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(STATUS_INVALID_PARAMETER, "a native fence is opened without access for GPUs"));
     }
     match shared {
         SharedFence::CrossAdapter(cross) => cross.open(device, native, rights, private),
         SharedFence::OneAdapter(reference) if reference.fence().is_native() == native => {
             device.adapter.vidsch().open_fence(device, reference.fence(), rights, private)
         }
-        SharedFence::OneAdapter(_) => Err(STATUS_INVALID_PARAMETER),
+        SharedFence::OneAdapter(_) => {
+            let (is, thunk) = match native {
+                true => ("monitored", "D3DKMTOpenSyncObjectFromNtHandle2"),
+                false => ("native", "D3DKMTOpenNativeFenceFromNtHandle"),
+            };
+            Err(refused(STATUS_INVALID_PARAMETER, format!("hNtHandle is of a {is} fence, which {thunk} opens")))
+        }
     }
 }
 
@@ -185,7 +211,7 @@ pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
         device.check()?;
         let known = device.adapter.caps().has_engines(args.EngineAffinity);
         if args.Reserved.iter().any(|byte| *byte != 0) || !known {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(unknown_engines("Reserved is not zero, or ", args.EngineAffinity));
         }
         let (shared, granted) = shared_fence(process, args.hNtHandle)?;
         check_sharing(&shared, args.Flags)?;
@@ -218,7 +244,7 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
         // SAFETY: every arm of the union is plain numbers.
         let mut opened = unsafe { args.u.MonitoredFence };
         if !device.adapter.caps().has_engines(opened.EngineAffinity) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(unknown_engines("", opened.EngineAffinity));
         }
         let (shared, granted) = shared_fence(process, args.hNtHandle)?;
         check_sharing(&shared, args.Flags.with_NoGPUAccess(false))?;

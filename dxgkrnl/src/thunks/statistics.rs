@@ -16,6 +16,7 @@ use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
 use crate::adapter::Adapter;
 use crate::caps::Segment;
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 use crate::tdr_report::TdrReport;
 use crate::vidmm::{Group, SegmentFigures, Total};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
@@ -31,21 +32,24 @@ type Type = D3DKMT_QUERYSTATISTICS_TYPE;
 pub(super) unsafe extern "win64" fn query_statistics(args: *mut D3DKMT_QUERYSTATISTICS) -> NTSTATUS {
     enter("D3DKMTQueryStatistics", args, |process, args| {
         if !(0..=Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2.0).contains(&args.Type.0) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("Type is {}, which is none of D3DKMT_QUERYSTATISTICS_TYPE", args.Type.0);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let adapter = machine.adapter(args.AdapterLuid).filter(|adapter| adapter.is_running());
-        let adapter = adapter.ok_or(STATUS_INVALID_PARAMETER)?;
+        let why = || refused(STATUS_INVALID_PARAMETER, "AdapterLuid is that of no running adapter");
+        let adapter = adapter.ok_or_else(why)?;
         args.QueryResult = answer(process, &adapter, args)?;
         Ok(STATUS_SUCCESS)
     })
 }
 
-fn answer(process: &Arc<Process>, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTATISTICS) -> Result<Result_, NTSTATUS> {
+fn answer(process: &Arc<Process>, adapter: &Arc<Adapter>, args: &D3DKMT_QUERYSTATISTICS) -> Result<Result_, Failure> {
     let mut result = Result_::zeroed();
     match args.Type {
         Type::D3DKMT_QUERYSTATISTICS_VIDPNSOURCE | Type::D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE => {
-            return Err(STATUS_NOT_SUPPORTED);
+            let why = format!("Type is {}, a question about displays, which the adapter has none of", args.Type.0);
+            return Err(refused(STATUS_NOT_SUPPORTED, why));
         }
         Type::D3DKMT_QUERYSTATISTICS_ADAPTER => result.AdapterInformation = whole(adapter, None)?,
         Type::D3DKMT_QUERYSTATISTICS_ADAPTER2 => {
@@ -99,23 +103,36 @@ fn known(
     process: &Arc<Process>,
     adapter: &Arc<Adapter>,
     handle: HANDLE,
-) -> Result<Option<Arc<ProcessAdapter>>, NTSTATUS> {
+) -> Result<Option<Arc<ProcessAdapter>>, Failure> {
     process::with(process, handle, PROCESS_QUERY_INFORMATION | PROCESS_QUERY_LIMITED_INFORMATION, |process| {
         Ok(process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, adapter.render())))
     })
 }
 
+fn no_engine(adapter: &Adapter, engine: u32) -> Failure {
+    let engines = adapter.caps().engines;
+    refused(STATUS_INVALID_PARAMETER, format!("PhysicalAdapterIndex is {engine}, and the adapter has {engines}"))
+}
+
+fn no_node(node: u32, engine: u32) -> Failure {
+    refused(STATUS_INVALID_PARAMETER, format!("node {node} of PhysicalAdapterIndex {engine} is none of the adapter"))
+}
+
+fn no_segment(segment: u32) -> Failure {
+    refused(STATUS_INVALID_PARAMETER, format!("SegmentId is {segment}, which is no segment of the adapter"))
+}
+
 /// Figures of the adapter, or those of one of its physical adapters.
-fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, NTSTATUS> {
+fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, Failure> {
     let caps = adapter.caps();
-    if engine.is_some_and(|engine| engine >= caps.engines) {
-        return Err(STATUS_INVALID_PARAMETER);
+    if let Some(engine) = engine.filter(|engine| *engine >= caps.engines) {
+        return Err(no_engine(adapter, engine));
     }
     let mut told = D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION::zeroed();
     let here = |segment: &&Segment| engine.is_none_or(|engine| segment.engine == engine);
     told.NbSegments = count(caps.segments.iter().filter(here).count());
     told.NodeCount = engine.map_or(count(caps.nodes.len()), |_| caps.nodes_of_engine());
-    // Who resets the adapter resets each physical adapter.
+    // A reset of the adapter resets each physical adapter.
     let resets =
         |report: &&TdrReport| engine.is_none() || report.node.is_none_or(|node| Some(caps.ordinals(node).1) == engine);
     told.TdrDetectedCount = count(adapter.vidsch().recovery().reports().iter().filter(resets).count());
@@ -134,8 +151,8 @@ fn whole(adapter: &Adapter, engine: Option<u32>) -> Result<D3DKMT_QUERYSTATISTIC
     Ok(told)
 }
 
-fn physical(adapter: &Adapter, engine: u32) -> Result<D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION, NTSTATUS> {
-    let version = adapter.caps().versions.get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+fn physical(adapter: &Adapter, engine: u32) -> Result<D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION, Failure> {
+    let version = adapter.caps().versions.get(engine as usize).ok_or_else(|| no_engine(adapter, engine))?;
     let mut told = D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION::zeroed();
     (told.AdapterPerfData.PhysicalAdapterIndex, told.AdapterPerfDataCaps.PhysicalAdapterIndex) = (engine, engine);
     // Figures that the driver does not report are zero.
@@ -189,7 +206,7 @@ fn node(
     adapter: &Arc<Adapter>,
     args: &D3DKMT_QUERYSTATISTICS,
     result: &mut Result_,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Failure> {
     let second = matches!(args.Type, Type::D3DKMT_QUERYSTATISTICS_NODE2 | Type::D3DKMT_QUERYSTATISTICS_PROCESS_NODE2);
     // SAFETY: every arm of the union is plain numbers.
     let id = unsafe { args.u.QueryNode.NodeId };
@@ -198,12 +215,13 @@ fn node(
     let caps = adapter.caps();
     let id = match second {
         true => {
-            caps.node_at(place.NodeOrdinal.into(), place.PhysicalAdapterIndex.into()).ok_or(STATUS_INVALID_PARAMETER)?
+            let (ordinal, engine) = (place.NodeOrdinal.into(), place.PhysicalAdapterIndex.into());
+            caps.node_at(ordinal, engine).ok_or_else(|| no_node(ordinal, engine))?
         }
         false => id,
     };
     let scheduler = adapter.vidsch();
-    let (all, system) = scheduler.node_figures(id).ok_or(STATUS_INVALID_PARAMETER)?;
+    let (all, system) = scheduler.node_figures(id).ok_or_else(|| no_node(id, 0))?;
     if matches!(args.Type, Type::D3DKMT_QUERYSTATISTICS_NODE | Type::D3DKMT_QUERYSTATISTICS_NODE2) {
         let mut told = D3DKMT_QUERYSTATISTICS_NODE_INFORMATION::zeroed();
         told.GlobalInformation = node_information(all, system);
@@ -224,7 +242,7 @@ fn node(
 }
 
 /// Place of a segment among those of all physical adapters, from 0 on.
-fn segment_place(adapter: &Adapter, args: &D3DKMT_QUERYSTATISTICS) -> Result<usize, NTSTATUS> {
+fn segment_place(adapter: &Adapter, args: &D3DKMT_QUERYSTATISTICS) -> Result<usize, Failure> {
     let caps = adapter.caps();
     // SAFETY: every arm of the union is plain numbers.
     let id = unsafe { args.u.QuerySegment.SegmentId };
@@ -237,9 +255,9 @@ fn segment_place(adapter: &Adapter, args: &D3DKMT_QUERYSTATISTICS) -> Result<usi
         _ if usize::from(place.SegmentId) < of_engine => {
             usize::from(place.PhysicalAdapterIndex) * of_engine + usize::from(place.SegmentId)
         }
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        _ => return Err(no_segment(place.SegmentId.into())),
     };
-    if place < segments { Ok(place) } else { Err(STATUS_INVALID_PARAMETER) }
+    if place < segments { Ok(place) } else { Err(no_segment(count(place))) }
 }
 
 fn segment(
@@ -247,9 +265,9 @@ fn segment(
     adapter: &Arc<Adapter>,
     args: &D3DKMT_QUERYSTATISTICS,
     result: &mut Result_,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Failure> {
     let place = segment_place(adapter, args)?;
-    let described = adapter.caps().segments.get(place).ok_or(STATUS_INVALID_PARAMETER)?;
+    let described = adapter.caps().segments.get(place).ok_or_else(|| no_segment(count(place)))?;
     let id = count(place) + 1;
     match args.Type {
         Type::D3DKMT_QUERYSTATISTICS_SEGMENT | Type::D3DKMT_QUERYSTATISTICS_SEGMENT2 => {
@@ -319,7 +337,7 @@ fn group(
     adapter: &Arc<Adapter>,
     args: &D3DKMT_QUERYSTATISTICS,
     result: &mut Result_,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Failure> {
     // SAFETY: every arm of the union is plain numbers.
     let first = unsafe { args.u.QueryProcessSegmentGroup };
     // SAFETY: as above.
@@ -327,7 +345,7 @@ fn group(
     let by_engine = args.Type != Type::D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP;
     let wanted = match by_engine {
         true if u32::from(second.PhysicalAdapterIndex) >= adapter.caps().engines => {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(no_engine(adapter, second.PhysicalAdapterIndex.into()));
         }
         true => Group::new(D3DKMT_MEMORY_SEGMENT_GROUP(second.SegmentGroup.into()))?,
         false => Group::new(first)?,

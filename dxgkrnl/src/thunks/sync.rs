@@ -9,7 +9,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::fence::{Event, Rights};
 use crate::process::{Object, Process};
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, SyncObject};
 
 use super::{enter, enter_read_only, power, user};
@@ -43,7 +43,7 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
 }
 
 /// Gives an open fence a handle, or closes it.
-pub(super) fn insert(process: &Process, device: &Device, fence: &Arc<SyncObject>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+pub(super) fn insert(process: &Process, device: &Device, fence: &Arc<SyncObject>) -> Result<D3DKMT_HANDLE, Failure> {
     let inserted = process.insert_on(device, Object::Sync(Arc::clone(fence)));
     let handle = inserted.inspect_err(|_| fence.destroy())?;
     device.adapter.vidsch().name_fence(process.id(), handle, fence);
@@ -62,7 +62,7 @@ pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
 
 /// Checks what is asked for, and whether it is a fence for engines only. What the interface knows and this system does not have is
 /// refused by name; only a fence of the default type can be used across adapters.
-fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
+fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, Failure> {
     const KNOWN: u32 = 0x7ff;
     let info = &args.Info;
     let flags = info.Flags.into_bits();
@@ -101,7 +101,7 @@ fn check_info(adapter: &RenderAdapter, args: &D3DKMT_CREATENATIVEFENCE) -> Resul
 /// # Errors
 /// STATUS_INVALID_PARAMETER unless sharing is by kernel handles, kernel handles are for sharing, and a fence of several adapters is
 /// shared.
-pub(super) fn check_sharing(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<u32, NTSTATUS> {
+pub(super) fn check_sharing(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<u32, Failure> {
     if flags.Shared() != flags.NtSecuritySharing() || (flags.CrossAdapter() && !flags.Shared()) {
         let why = "Flags.Shared and NtSecuritySharing are not set together, or CrossAdapter is set without them";
         return Err(refused(STATUS_INVALID_PARAMETER, why));
@@ -133,7 +133,7 @@ pub(super) fn read_pairs(
     count: u32,
     handles: *const D3DKMT_HANDLE,
     values: *const u64,
-) -> Result<Vec<(Arc<SyncObject>, u64)>, NTSTATUS> {
+) -> Result<Vec<(Arc<SyncObject>, u64)>, Failure> {
     if count == 0 || count > OBJECTS_MAX {
         let why = format!("ObjectCount is {count}, and expected are 1 to {OBJECTS_MAX}");
         return Err(refused(STATUS_INVALID_PARAMETER, why));
@@ -144,7 +144,7 @@ pub(super) fn read_pairs(
         .into_iter()
         .zip(values)
         .map(|(handle, value)| Ok((process.get_sync(handle)?, value)))
-        .collect::<Result<_, NTSTATUS>>()?;
+        .collect::<Result<_, Failure>>()?;
     let usable = |fence: &SyncObject| Arc::ptr_eq(fence.adapter(), &device.adapter) && fence.fence().is_for_cpu();
     let why = "a fence is of another adapter than the device, or one that no processor waits for";
     let all = pairs.iter().all(|(fence, _)| usable(fence));

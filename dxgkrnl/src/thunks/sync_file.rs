@@ -9,6 +9,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 use crate::fence::Rights;
 use crate::machine::Described;
 use crate::process::{Object, Process};
+use crate::refusal::{Failure, refused};
 use crate::vidsch::{self, Objects, SyncFile, SyncObject};
 
 use super::monitored::{Target, wait_for};
@@ -18,10 +19,13 @@ use super::{descriptor, enter, enter_read_only, share, sync};
 ///
 /// # Errors
 /// Those of the descriptor; STATUS_OBJECT_TYPE_MISMATCH for one of something else.
-fn file_of(process: &Process, handle: u64) -> Result<Arc<SyncFile>, NTSTATUS> {
+fn file_of(process: &Process, handle: u64) -> Result<Arc<SyncFile>, Failure> {
     match descriptor::object_of(process, handle)? {
         Described::SyncFile(file) => Ok(file),
-        Described::Kernel(_) => Err(STATUS_OBJECT_TYPE_MISMATCH),
+        Described::Kernel(_) => {
+            let why = "hSyncFile is a descriptor of a kernel handle, and expected is a sync file";
+            Err(refused(STATUS_OBJECT_TYPE_MISMATCH, why))
+        }
     }
 }
 
@@ -38,7 +42,7 @@ pub(super) unsafe extern "win64" fn create_sync_file(args: *mut D3DKMT_CREATESYN
         device.check()?;
         let fence = process.get_sync(args.hMonitoredFence)?;
         if !Arc::ptr_eq(fence.adapter(), &device.adapter) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "hMonitoredFence is of another adapter than hDevice"));
         }
         let conditions = [(fence, args.FenceValue)];
         vidsch::check_waits(&conditions)?;
@@ -57,7 +61,8 @@ pub(super) unsafe extern "win64" fn create_sync_file(args: *mut D3DKMT_CREATESYN
 pub(super) unsafe extern "win64" fn wait_sync_file(args: *mut D3DKMT_WAITSYNCFILE) -> NTSTATUS {
     enter_read_only("D3DKMTWaitSyncFile", args, |process, args| {
         if args.Reserved != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!("Reserved is {:#x}, and expected is 0", args.Reserved);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let file = file_of(process, args.hSyncFile)?;
         let target = Target::of_context(process, args.hContext)?;
@@ -96,7 +101,7 @@ fn close_once(
     }
 }
 
-/// Opens the fence of a file for a device, with the rights of who made the file, and tells the value that the file stands for. Errors: those of the
+/// Opens the fence of a file for a device, with the rights of the opening that made the file, and tells the value that the file stands for. Errors: those of the
 /// descriptor; STATUS_INVALID_PARAMETER for a device of another adapter unless the fence is one of several, and a fence that is not shared.
 /// [d3dkmthk: D3DKMTOpenSyncObjectFromSyncFile]
 pub(super) unsafe extern "win64" fn open_sync_object_from_sync_file(

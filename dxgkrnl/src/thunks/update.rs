@@ -7,6 +7,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{Access, Change, Span};
 use crate::vidsch::{self, Device, UpdateQueue, UpdateRequest};
 
@@ -37,14 +38,15 @@ impl user::Element for Operation {
 }
 
 /// What an operation asks for. [d3dukmdt: D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION]
-fn change(process: &Process, device: &Device, operation: &Operation) -> Result<Change, NTSTATUS> {
+fn change(process: &Process, device: &Device, operation: &Operation) -> Result<Change, Failure> {
     let show = |to: (u64, u64), handle, part: (u64, u64), access: Access| {
         let list = memory::allocations(process, device, &[handle])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
         if access.write && allocation.is_read_only() {
-            return Err(STATUS_ACCESS_DENIED);
+            let why = format!("hAllocation {handle:#x} was opened to be read only, and the mapping may write");
+            return Err(refused(STATUS_ACCESS_DENIED, why));
         }
-        Change::show(Span::new(to.0, to.1)?, allocation, part, access)
+        Ok(Change::show(Span::new(to.0, to.1)?, allocation, part, access)?)
     };
     match operation.OperationType {
         Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP => {
@@ -58,7 +60,8 @@ fn change(process: &Process, device: &Device, operation: &Operation) -> Result<C
             let map = unsafe { operation.u.MapProtect };
             let protection = map.Protection;
             if protection.with_Write(false).with_Execute(false).into_bits() != 0 {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = "MapProtect.Protection has more than Write and Execute";
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             let (write, execute, driver) = (protection.Write(), protection.Execute(), map.DriverProtection);
             let part = (map.AllocationOffsetInBytes, map.AllocationSizeInBytes);
@@ -74,7 +77,7 @@ fn change(process: &Process, device: &Device, operation: &Operation) -> Result<C
             } else if unmap.Protection == Protection::new().with_NoAccess(true) {
                 Ok(Change::Hide(range))
             } else {
-                Err(STATUS_INVALID_PARAMETER)
+                Err(refused(STATUS_INVALID_PARAMETER, "Unmap.Protection is neither Zero alone nor NoAccess alone"))
             }
         }
         Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => {
@@ -83,12 +86,15 @@ fn change(process: &Process, device: &Device, operation: &Operation) -> Result<C
             let from = Span::new(copy.SourceAddress, copy.SizeInBytes)?;
             Ok(Change::Copy { from: from.at, to: Span::new(copy.DestAddress, copy.SizeInBytes)? })
         }
-        _ => Err(STATUS_INVALID_PARAMETER),
+        other => {
+            let why = format!("OperationType is {}, which is no operation", other.0);
+            Err(refused(STATUS_INVALID_PARAMETER, why))
+        }
     }
 }
 
 /// The queue of page-table updates of a context of either kind, which belongs to `device`.
-fn update_queue(process: &Process, device: &Device, context: D3DKMT_HANDLE) -> Result<Arc<UpdateQueue>, NTSTATUS> {
+fn update_queue(process: &Process, device: &Device, context: D3DKMT_HANDLE) -> Result<Arc<UpdateQueue>, Failure> {
     let (owner, queue) = match process.get_packet_context(context) {
         Ok(context) => (context.device().id(), Arc::clone(context.updates())),
         Err(_) => {
@@ -96,7 +102,8 @@ fn update_queue(process: &Process, device: &Device, context: D3DKMT_HANDLE) -> R
             (context.device().id(), Arc::clone(context.updates()))
         }
     };
-    if owner == device.id() { Ok(queue) } else { Err(STATUS_INVALID_PARAMETER) }
+    let why = || format!("hContext {context:#x} is of another device than hDevice");
+    if owner == device.id() { Ok(queue) } else { Err(refused(STATUS_INVALID_PARAMETER, why())) }
 }
 
 /// Checks a request, and changes nothing.
@@ -105,22 +112,29 @@ fn request(
     device: &Device,
     engine: u32,
     args: &D3DKMT_UPDATEGPUVIRTUALADDRESS,
-) -> Result<UpdateRequest, NTSTATUS> {
-    let next = args.FenceValue.checked_add(1).ok_or(STATUS_INVALID_PARAMETER)?;
+) -> Result<UpdateRequest, Failure> {
+    let last = || refused(STATUS_INVALID_PARAMETER, "FenceValue has no next value for the signal");
+    let next = args.FenceValue.checked_add(1).ok_or_else(last)?;
     if args.Flags.with_DoNotWait(false).into_bits() != 0
         || (args.Reserved0, args.Reserved1) != (0, 0)
         || !(1..=OPERATIONS_MAX).contains(&args.NumOperations)
     {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = format!(
+            "Flags has more than DoNotWait, Reserved0 or Reserved1 is not 0, or NumOperations is {}, and expected is 1 to {OPERATIONS_MAX}",
+            args.NumOperations
+        );
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let fence = process.get_sync(args.hFenceObject)?;
     let usable = Arc::ptr_eq(fence.adapter(), &device.adapter) && fence.fence().is_for_cpu();
     if !usable || fence.is_of_queue() {
-        return Err(STATUS_INVALID_PARAMETER);
+        let why = "hFenceObject is of another adapter, for engines only, or the fence of a queue";
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
     let at_once = args.Flags.DoNotWait();
     if !fence.rights().signal || !(at_once || fence.rights().wait) {
-        return Err(STATUS_ACCESS_DENIED);
+        let why = "hFenceObject was created with NoSignal, or with NoWait and is waited for";
+        return Err(refused(STATUS_ACCESS_DENIED, why));
     }
     vidsch::check_signals(&[(Arc::clone(&fence), next)])?;
     if !at_once {
@@ -137,7 +151,7 @@ fn request(
 ///
 /// Errors: STATUS_INVALID_PARAMETER for what breaks a rule of the page, STATUS_ACCESS_DENIED for a fence that may not be waited for or
 /// signalled, STATUS_NO_MEMORY for more than 1 GiB of addresses; nothing has changed then. A device whose changes find no memory for
-/// page tables when it is their turn is lost. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
+/// page tables when they are made is lost. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
 pub(super) unsafe extern "win64" fn update_gpu_virtual_address(
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
 ) -> NTSTATUS {

@@ -5,15 +5,15 @@
 //! protection. A copy is taken once, checked, and used; user mode may change its own bytes meanwhile without effect.
 
 use wddm_ddi::Zeroed;
-use wddm_ddi::status::{NTSTATUS, STATUS_ACCESS_DENIED, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
+use wddm_ddi::status::{STATUS_ACCESS_DENIED, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
 
 use crate::process::Process;
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 
 /// Most elements of an array argument, and most bytes of private data.
 pub(crate) const COUNT_MAX: u32 = 1 << 16;
 
-fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<(), NTSTATUS> {
+fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<(), Failure> {
     if len == 0 {
         return Ok(());
     }
@@ -39,7 +39,7 @@ fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<()
 ///
 /// # Errors
 /// `STATUS_INVALID_PARAMETER` for NULL, `STATUS_ACCESS_VIOLATION` for memory that cannot be read.
-pub(crate) fn read<T: Copy + Zeroed>(user: *const T) -> Result<T, NTSTATUS> {
+pub(crate) fn read<T: Copy + Zeroed>(user: *const T) -> Result<T, Failure> {
     let mut value = T::zeroed();
     transfer((&raw mut value).cast(), user.cast_mut().cast(), size_of::<T>(), false)?;
     Ok(value)
@@ -49,7 +49,7 @@ pub(crate) fn read<T: Copy + Zeroed>(user: *const T) -> Result<T, NTSTATUS> {
 ///
 /// # Errors
 /// As [`read`], for memory that cannot be written.
-pub(crate) fn write<T: Copy + Zeroed>(user: *mut T, value: &T) -> Result<(), NTSTATUS> {
+pub(crate) fn write<T: Copy + Zeroed>(user: *mut T, value: &T) -> Result<(), Failure> {
     transfer((&raw const *value).cast_mut().cast(), user.cast(), size_of::<T>(), true)
 }
 
@@ -76,7 +76,7 @@ impl Element for u64 {
 /// # Errors
 /// `STATUS_INVALID_PARAMETER` for NULL or more than [`COUNT_MAX`] elements, `STATUS_ACCESS_VIOLATION` for memory that cannot
 /// be read.
-pub(crate) fn read_array<T: Element>(user: *const T, count: u32) -> Result<Vec<T>, NTSTATUS> {
+pub(crate) fn read_array<T: Element>(user: *const T, count: u32) -> Result<Vec<T>, Failure> {
     if count > COUNT_MAX {
         let why = format!("an array has {count:#x} elements, and at most {COUNT_MAX:#x} are taken");
         return Err(refused(STATUS_INVALID_PARAMETER, why));
@@ -90,7 +90,7 @@ pub(crate) fn read_array<T: Element>(user: *const T, count: u32) -> Result<Vec<T
 ///
 /// # Errors
 /// As [`read_array`], for memory that cannot be written.
-pub(crate) fn write_array<T: Element>(user: *mut T, values: &[T]) -> Result<(), NTSTATUS> {
+pub(crate) fn write_array<T: Element>(user: *mut T, values: &[T]) -> Result<(), Failure> {
     transfer(values.as_ptr().cast_mut().cast(), user.cast(), size_of_val(values), true)
 }
 
@@ -121,16 +121,16 @@ pub(super) mod tests {
     #[test]
     fn a_thread_without_a_process_is_denied() {
         let word = 7u32;
-        assert_eq!(read_array(&raw const word, 1), Err(STATUS_ACCESS_DENIED));
+        assert_eq!(read_array(&raw const word, 1), Err(STATUS_ACCESS_DENIED.into()));
     }
 
     #[test]
     fn null_and_unmapped_and_wrapping_pointers_are_refused() {
         let _attached = attached();
-        assert_eq!(read::<LUID>(std::ptr::null()), Err(STATUS_INVALID_PARAMETER));
-        assert_eq!(read::<LUID>(std::ptr::without_provenance(8)), Err(STATUS_ACCESS_VIOLATION));
-        assert_eq!(read::<LUID>(std::ptr::without_provenance(usize::MAX - 3)), Err(STATUS_ACCESS_VIOLATION));
-        assert_eq!(read_array::<u64>(page(libc::PROT_NONE).cast(), 1), Err(STATUS_ACCESS_VIOLATION));
+        assert_eq!(read::<LUID>(std::ptr::null()), Err(STATUS_INVALID_PARAMETER.into()));
+        assert_eq!(read::<LUID>(std::ptr::without_provenance(8)), Err(STATUS_ACCESS_VIOLATION.into()));
+        assert_eq!(read::<LUID>(std::ptr::without_provenance(usize::MAX - 3)), Err(STATUS_ACCESS_VIOLATION.into()));
+        assert_eq!(read_array::<u64>(page(libc::PROT_NONE).cast(), 1), Err(STATUS_ACCESS_VIOLATION.into()));
     }
 
     #[test]
@@ -138,7 +138,7 @@ pub(super) mod tests {
         let _attached = attached();
         let page = page(libc::PROT_READ);
         assert_eq!(read_array::<u8>(page, 4), Ok(vec![0; 4]));
-        assert_eq!(write_array::<u8>(page, &[1]), Err(STATUS_ACCESS_VIOLATION));
+        assert_eq!(write_array::<u8>(page, &[1]), Err(STATUS_ACCESS_VIOLATION.into()));
     }
 
     #[test]
@@ -162,9 +162,9 @@ pub(super) mod tests {
     fn arrays_are_bounded_and_empty_ones_need_no_pointer() {
         let _attached = attached();
         assert_eq!(read_array::<u32>(std::ptr::null(), 0), Ok(vec![]));
-        assert_eq!(read_array::<u32>(std::ptr::null(), 1), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(read_array::<u32>(std::ptr::null(), 1), Err(STATUS_INVALID_PARAMETER.into()));
         let word = 7u32;
-        assert_eq!(read_array(&raw const word, u32::MAX), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(read_array(&raw const word, u32::MAX), Err(STATUS_INVALID_PARAMETER.into()));
         assert_eq!(read_array(&raw const word, 1), Ok(vec![7]));
     }
 }

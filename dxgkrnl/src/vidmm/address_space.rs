@@ -113,7 +113,7 @@ impl AddressSpace {
     /// Maps pages of system memory on every engine; the answer is their GPU virtual address. The caller keeps the pages until [`AddressSpace::unmap`].
     ///
     /// # Errors
-    /// No room in the address space or no memory for page tables.
+    /// No free range in the address space or no memory for page tables.
     pub(crate) fn map_pages(&self, pages: &Pages, protection: Protection) -> Result<u64, NTSTATUS> {
         let frames = Frames { segment: 0, first: pages.address() / PAGE_SIZE, pages: pages.len() / PAGE_SIZE };
         self.map_frames(frames, (0, 0), protection)
@@ -189,7 +189,7 @@ impl AddressSpace {
     /// Reserves a region. [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without room (or for a zero region beyond bounds).
+    /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without a free range (or for a zero region beyond bounds).
     pub(crate) fn reserve(&self, base: u64, min: u64, max: u64, len: u64, zero: bool) -> Result<u64, NTSTATUS> {
         let vidmm = self.vidmm()?;
         if zero && !vidmm.driver.mmu.Bits.ZeroInPteSupported() {
@@ -220,7 +220,7 @@ impl AddressSpace {
     /// queue's fence at which the entries are written, 0 if they are.
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without room or page tables.
+    /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without a free range or memory for page tables.
     pub(crate) fn map(&self, queue: &ResidencyQueue, request: &MapRequest<'_>) -> Result<(u64, u64), NTSTATUS> {
         let vidmm = self.vidmm()?;
         let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -284,7 +284,7 @@ impl AddressSpace {
     /// Carries out changes of mappings on one engine, which the GPU finds when the call returns. What was freed meanwhile stays as it is.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY without room for page tables; nothing has changed.
+    /// STATUS_NO_MEMORY without memory for page tables; nothing has changed.
     pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
         vidmm.with_eviction(Some(self.id), |memory, request| memory.update(self.id.of_engine(engine), update, request))

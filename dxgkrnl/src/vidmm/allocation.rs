@@ -11,6 +11,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::ddi_buffer::{DdiArray, DdiBuffer, LentBytes};
 use crate::kmd_handle::KmdHandle;
+use crate::refusal::Failure;
 use crate::vidmm::answer::{Answer, Backing, check};
 use crate::vidmm::memory::{AllocationState, IdlePoint, PRIORITY_NORMAL, SpaceId};
 use crate::vidmm::scheduler::MemoryOwner;
@@ -55,7 +56,7 @@ pub(crate) struct Allocation {
     resource: Option<Arc<Resource>>,
     /// Takes over the user address when the adapter stops.
     kept: Arc<Kept>,
-    /// Of a shared allocation who has it open, and which of them this is; 0 for the memory manager's own.
+    /// Of a shared allocation the devices that have it open, and which of them this is; 0 for the memory manager's own.
     pub(super) sharing: Option<(Arc<Sharing>, u64)>,
 }
 
@@ -102,7 +103,7 @@ impl VidMm {
         self: &Arc<Self>,
         device: &dyn MemoryOwner,
         request: Request<'_>,
-    ) -> Result<Created, NTSTATUS> {
+    ) -> Result<Created, Failure> {
         let Request { allocations, private, resource, read_only, shared, backing } = request;
         let flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
         let _running = self.enter()?;
@@ -121,7 +122,7 @@ impl VidMm {
             Err(rule) => {
                 self.driver.verifier.log(rule);
                 self.destroy_on_driver(&handles, kmd_resource);
-                return Err(STATUS_INVALID_PARAMETER);
+                return Err(STATUS_INVALID_PARAMETER.into());
             }
         };
         let made = self.new_globals(&answers).and_then(|globals| {
@@ -146,9 +147,9 @@ impl VidMm {
         });
         let (globals, opened, resource) = match made {
             Ok(made) => made,
-            Err(status) => {
+            Err(failure) => {
                 self.destroy_on_driver(&handles, kmd_resource);
-                return Err(status);
+                return Err(failure);
             }
         };
         let parts = answers.into_iter().zip(globals).zip(opened);
@@ -163,7 +164,7 @@ impl VidMm {
         allocations: &mut [Vec<u8>],
         private: &mut [u8],
         resource: bool,
-    ) -> Result<(Vec<DXGK_ALLOCATIONINFO>, KmdHandle), NTSTATUS> {
+    ) -> Result<(Vec<DXGK_ALLOCATIONINFO>, KmdHandle), Failure> {
         const DDI: &str = "DxgkDdiCreateAllocation";
         let count = u32::try_from(allocations.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
         let mut lent: Vec<LentBytes> = allocations.iter_mut().map(|data| LentBytes::new(data)).collect();
@@ -186,7 +187,7 @@ impl VidMm {
         Ok((infos, if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL }))
     }
 
-    fn new_globals(&self, answers: &[Answer]) -> Result<Vec<u32>, NTSTATUS> {
+    fn new_globals(&self, answers: &[Answer]) -> Result<Vec<u32>, Failure> {
         let mut globals = lock(&self.globals);
         let mut made = Vec::with_capacity(answers.len());
         for answer in answers {
@@ -197,7 +198,7 @@ impl VidMm {
                     for handle in made {
                         globals.remove(handle);
                     }
-                    return Err(STATUS_INSUFFICIENT_RESOURCES);
+                    return Err(STATUS_INSUFFICIENT_RESOURCES.into());
                 }
             }
         }
@@ -219,7 +220,7 @@ impl VidMm {
         private: &mut [Vec<u8>],
         whole: &mut [u8],
         flags: DXGK_OPENALLOCATIONFLAGS,
-    ) -> Result<Vec<KmdHandle>, NTSTATUS> {
+    ) -> Result<Vec<KmdHandle>, Failure> {
         const DDI: &str = "DxgkDdiOpenAllocation";
         let mut infos: Vec<DXGK_OPENALLOCATIONINFO> = Vec::with_capacity(globals.len());
         // The driver only reads at open; it gets copies so that it cannot change what user mode gets back.
@@ -248,7 +249,7 @@ impl VidMm {
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
 
-    fn new_resource(&self, device: &dyn MemoryOwner, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, NTSTATUS> {
+    fn new_resource(&self, device: &dyn MemoryOwner, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, Failure> {
         let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
         let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         let (live, members) = (AtomicU32::new(count), Mutex::new(Vec::new()));
@@ -305,8 +306,7 @@ impl VidMm {
         }
         let mut list = [open.raw()];
         let args = DXGKARG_CLOSEALLOCATION { NumAllocations: 1, pOpenHandleList: list.as_mut_ptr() };
-        let status = self.driver.miniport.close_allocation(device.raw(), &args);
-        self.must_succeed("DxgkDdiCloseAllocation", status);
+        self.must_succeed(self.driver.miniport.close_allocation(device.raw(), &args));
     }
 
     fn destroy_on_driver(&self, handles: &[KmdHandle], resource: KmdHandle) {
@@ -319,12 +319,12 @@ impl VidMm {
         args.pAllocationList = list.as_mut_ptr();
         args.hResource = resource.raw();
         args.Flags.set_DestroyResource(!resource.is_null());
-        let status = self.driver.miniport.destroy_allocation(self.driver.context.raw(), &args);
-        self.must_succeed("DestroyAllocation", status);
+        self.must_succeed(self.driver.miniport.destroy_allocation(self.driver.context.raw(), &args));
     }
 
     /// Tells the driver of allocations that are gone, and processes of budgets that have changed. Called without the memory lock.
     pub(crate) fn report_freed(&self) {
+        self.give_addresses_back(None);
         if let Ok(_running) = self.enter() {
             self.report_freed_now();
         }
@@ -348,7 +348,7 @@ impl VidMm {
     }
 
     /// Ends an allocation for its owner. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`).
-    /// A shared one is closed, and ends with the last who has it open.
+    /// A shared one is closed, and ends with the last device that has it open.
     pub(crate) fn destroy_allocation(&self, allocation: &Allocation, idle: Option<IdlePoint>) {
         if let Some((sharing, user)) = &allocation.sharing {
             return self.close_shared(allocation, sharing, *user, idle);
@@ -359,6 +359,7 @@ impl VidMm {
         let freed = memory.free_destroyed().and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing an allocation", freed);
+        self.give_addresses_back(Some(&allocation.kept));
         allocation.kept.end(allocation.locked_by());
         self.report_freed();
     }

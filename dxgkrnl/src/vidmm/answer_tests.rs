@@ -1,4 +1,4 @@
-//! What CreateAllocation may answer.
+//! Answers of DxgkDdiCreateAllocation that the memory manager accepts, and those that it refuses.
 
 use super::*;
 use crate::caps::Segment;

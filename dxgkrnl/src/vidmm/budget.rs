@@ -13,6 +13,7 @@ use wddm_ddi::km::DXGK_SEGMENTFLAGS;
 use wddm_ddi::kmt::D3DKMT_MEMORY_SEGMENT_GROUP;
 use wddm_ddi::status::*;
 
+use crate::refusal::{Failure, refused};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};
@@ -32,11 +33,14 @@ impl Group {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for any other number.
-    pub(crate) fn new(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<Self, NTSTATUS> {
+    pub(crate) fn new(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<Self, Failure> {
         match group {
             D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL => Ok(Self::Local),
             D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL => Ok(Self::NonLocal),
-            _ => Err(STATUS_INVALID_PARAMETER),
+            D3DKMT_MEMORY_SEGMENT_GROUP(other) => {
+                let why = format!("MemorySegmentGroup is {other}, which is none of D3DKMT_MEMORY_SEGMENT_GROUP");
+                Err(refused(STATUS_INVALID_PARAMETER, why))
+            }
         }
     }
 
@@ -174,7 +178,7 @@ impl Memory {
     }
 
     /// A request of a process on `list` found no memory. The answer is by how much the process would be over its budget if all of them were
-    /// resident, and who should give back how much.
+    /// resident, and which processes should give back how much.
     pub(crate) fn note_shortage(&mut self, list: &[Arc<Allocation>], at: AllocationId) -> (u64, Vec<(SpaceId, u64)>) {
         let missing = self.bytes_missing(at);
         let Some(process) = list.first().map(|allocation| allocation.owner()) else { return (missing, Vec::new()) };
@@ -213,10 +217,12 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for more than is available; the reservation is as it was.
-    pub(crate) fn reserve_memory(&self, process: &AddressSpace, group: Group, bytes: u64) -> Result<(), NTSTATUS> {
+    pub(crate) fn reserve_memory(&self, process: &AddressSpace, group: Group, bytes: u64) -> Result<(), Failure> {
         let mut memory = lock(&self.memory);
-        if bytes > memory.info(process.id(), group).available {
-            return Err(STATUS_INVALID_PARAMETER);
+        let available = memory.info(process.id(), group).available;
+        if bytes > available {
+            let why = format!("Reservation is {bytes:#x}, and AvailableForReservation is {available:#x}");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let reserved = &mut memory.demands.reserved;
         match bytes {

@@ -56,7 +56,7 @@ impl Memory {
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         match tables.demote(from..from + pages, &mut writer, done) {
             Ok(()) => {}
-            // Larger pages stay where there is no room for tables of small ones.
+            // Larger pages stay where there is no memory for tables of small ones.
             Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY | STATUS_NO_MEMORY) => return Ok(false),
             Err(status) => return Err(status),
         }
@@ -85,8 +85,8 @@ impl Memory {
         let (mut parts, mut done) = (Vec::new(), 0);
         while done < pages {
             let ((source, from_index), (target, to_index)) = (tables.leaf(from + done)?, tables.leaf(to + done)?);
-            let room = u64::from(entries - from_index.max(to_index));
-            let count = room.min(pages - done);
+            let left = u64::from(entries - from_index.max(to_index));
+            let count = left.min(pages - done);
             let (source, target): (&Table, &Table) = (source, target);
             parts.push(Part {
                 from: source.address(),

@@ -6,14 +6,12 @@
 //! by whoever makes it: user mode for its allocations (rings and ring control among them), the system for fence values, logs of fences and DMA buffers. One who says the wrong
 //! one shares nothing with the device. [allocation-usage-tracking: I/O coherency]
 
-use std::sync::Arc;
-
 use wddm_ddi::status::*;
 
 use crate::vidmm::segment::SystemMemory;
-use crate::vidmm::user_mapping::UserMapping;
+use crate::vidmm::user_mapping::Part;
 use nt::page::PAGE_SIZE;
-use nt::ram::{Pages, Ram};
+use nt::ram::{Owner, Pages, Ram};
 
 /// Bytes of a cache line: what is written back and invalidated at least.
 const LINE: u64 = 64;
@@ -52,7 +50,7 @@ impl SharedPages {
         memory.zero();
         let cache = match kind {
             MemoryType::Cached if !snoops => {
-                let cache = memory.ram().allocate(memory.len(), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+                let cache = memory.allocate_beside(memory.len(), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
                 cache.zero();
                 Some(cache)
             }
@@ -101,8 +99,9 @@ impl CpuCache {
     /// # Errors
     /// STATUS_NO_MEMORY.
     pub(crate) fn new(memory: &SystemMemory, len: u64) -> Result<Self, NTSTATUS> {
-        let store: Arc<Ram> = Ram::new(len + PAGE_SIZE).map_err(|_| STATUS_NO_MEMORY)?;
-        let seen = store.allocate(len, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        // The file has nothing else in it.
+        let store = Ram::in_one_file(len + PAGE_SIZE).and_then(|ram| Owner::shared(&ram));
+        let seen = store.map_err(|_| STATUS_NO_MEMORY)?.allocate(len, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         let mut clean = Vec::new();
         clean.try_reserve_exact(len as usize).map_err(|_| STATUS_NO_MEMORY)?;
         clean.resize(len as usize, 0);
@@ -112,13 +111,12 @@ impl CpuCache {
         Ok(cache)
     }
 
-    /// Makes a user address show the cache.
+    /// What a user address is to show, which is the cache.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY when the host refuses.
-    pub(crate) fn show(&self, mapping: &UserMapping) -> Result<(), NTSTATUS> {
-        let pages = &self.seen;
-        mapping.show(0, pages.ram().file(), pages.address(), pages.len(), true).map_err(|_| STATUS_NO_MEMORY)
+    /// STATUS_NO_MEMORY.
+    pub(crate) fn parts(&self) -> Result<Vec<Part>, NTSTATUS> {
+        Ok(vec![Part::of_pages(0, &self.seen).map_err(|_| STATUS_NO_MEMORY)?])
     }
 
     /// Writes dirty lines of a range back to memory, then reads all of its lines again.
@@ -184,7 +182,7 @@ mod tests {
     #[test]
     fn stores_stay_in_the_cache_and_memory_stays_out_of_it_until_their_line_is_invalidated() {
         let ram = Ram::new(1 << 20).unwrap();
-        let memory = SystemMemory::allocate(&ram, 2).unwrap();
+        let memory = SystemMemory::allocate(&Owner::process(&ram).unwrap(), 2).unwrap();
         memory.zero();
         let (_, pages) = memory.chunks().next().unwrap();
         let mut cache = CpuCache::new(&memory, 2 * PAGE_SIZE).unwrap();
@@ -195,7 +193,7 @@ mod tests {
         assert_eq!((get(pages, 100), get(&cache.seen, 300)), (1, 0), "bytes 64 to 127 are one line");
         cache.invalidate(&memory, 299, 2);
         assert_eq!(get(&cache.seen, 300), 2);
-        // Who writes the same line as the device loses the device's bytes.
+        // A processor that writes the same line as the device loses the device's bytes.
         set(&cache.seen, 640, 3);
         set(pages, 641, 4);
         cache.invalidate(&memory, 640, 1);

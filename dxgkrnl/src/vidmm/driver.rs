@@ -16,7 +16,7 @@ use crate::vidmm::segment::{Segments, Table};
 use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
 use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
-use nt::ram::Ram;
+use nt::ram::Pages;
 use nt::verifier::Verifier;
 
 /// The driver as the memory manager calls it, and what it said about its page tables.
@@ -92,14 +92,12 @@ impl Driver {
         self.mmu.Bits.CacheCoherentMemorySupported()
     }
 
-    /// `len` bytes of system memory in which the kernel and the engines see each other's stores at once, with an address that is a multiple of
-    /// a page.
+    /// System memory in which the kernel and the engines see each other's stores at once. `pages` is what was found for it, if there was any.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY
-    pub(crate) fn shared_words(&self, ram: &Arc<Ram>, len: u64) -> Result<SharedPages, NTSTATUS> {
-        let pages = ram.allocate(len, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        SharedPages::new(pages, MemoryType::of_words(self.snoops()), self.snoops())
+    pub(crate) fn shared_words(&self, pages: Option<Pages>) -> Result<SharedPages, NTSTATUS> {
+        SharedPages::new(pages.ok_or(STATUS_NO_MEMORY)?, MemoryType::of_words(self.snoops()), self.snoops())
     }
 
     /// Whether the driver's version of the interface has an operation that writes a monitored fence.
@@ -146,7 +144,7 @@ impl Driver {
         let status = {
             let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class());
             let kind = TraceKind::PagingOperation { operation: operation.0, bytes: bytes_of(operation, &args.u) };
-            let build = || self.miniport.build_paging_buffer(self.context.raw(), args);
+            let build = || self.miniport.build_paging_buffer(self.context.raw(), args).status();
             self.miniport.events().during(self.context, build, |_| kind)
         };
         let legal = [STATUS_SUCCESS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER];

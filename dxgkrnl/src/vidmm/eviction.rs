@@ -16,6 +16,7 @@ use wddm_ddi::status::*;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::memory::{Memory, SpaceId};
+use crate::vidmm::moving::{Ask, Asked, Held};
 use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::request_queue::{QueuePlace, RequestQueue};
 use crate::vidmm::scheduler::{Scheduler, SuspendOutcome};
@@ -33,6 +34,8 @@ pub(crate) struct EvictionSearch {
     idle_deadline: Option<Instant>,
     /// Suspends only idle processes, and evicts no residency list.
     never_suspends: bool,
+    /// Allocations that move for the request although processes have them locked.
+    pub(super) held: Held,
 }
 
 /// The next step of a request that found no memory.
@@ -84,9 +87,15 @@ impl EvictionSearch {
         true
     }
 
-    /// Gives up its place in the queue, so that the requests behind it go on.
+    /// Whatever waits to move goes on.
+    pub(super) fn let_go(&mut self) {
+        self.held.let_go();
+    }
+
+    /// Gives up its place in the queue, so that the requests behind it go on, and whatever waits for it to move.
     pub(crate) fn leave_queue(&mut self) {
         self.place = None;
+        self.let_go();
     }
 }
 
@@ -116,12 +125,14 @@ impl Memory {
         act: impl FnOnce(&mut Self, &mut MemoryRequest) -> Result<R, E>,
     ) -> Attempt<R, E> {
         let mut request = MemoryRequest::without_waiting(search.evicts_lists(), search.evicts_own_first);
+        request.cannot_leave.clone_from(&search.held.cannot_leave);
         let result = act(self, &mut request);
         // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
         let _ = self.submit();
         let short = result.is_err() && request.short;
         let candidates = short.then(|| self.could_be_suspended(owner, search.evicts_lists()));
-        Attempt { result, candidates, idle_soon: request.idle_soon }
+        let ask = request.ask.filter(|ask| short || result.is_err() && matches!(ask, Ask::ToHold(_)));
+        Attempt { result, candidates, idle_soon: request.idle_soon, ask }
     }
 }
 
@@ -132,6 +143,8 @@ pub(crate) struct Attempt<R, E> {
     pub(crate) candidates: Option<Vec<SpaceId>>,
     /// Queues are about to finish with memory they use.
     pub(crate) idle_soon: bool,
+    /// Processes that are to be asked first.
+    pub(crate) ask: Option<Ask>,
 }
 
 impl VidMm {
@@ -168,7 +181,12 @@ impl VidMm {
             if search.is_queued_behind() {
                 return None;
             }
-            let Attempt { result, candidates, idle_soon } = lock(&self.memory).attempt(owner, search, &mut *act);
+            let Attempt { result, candidates, idle_soon, ask } = lock(&self.memory).attempt(owner, search, &mut *act);
+            match ask.map(|ask| self.ask(search, ask)) {
+                Some(Asked::Again) => continue,
+                Some(Asked::Wait) => return None,
+                Some(Asked::Failed) | None => search.let_go(),
+            }
             let Some(candidates) = candidates else { return Some(result) };
             match self.suspend_others(search, &candidates) {
                 Next::Again => {}

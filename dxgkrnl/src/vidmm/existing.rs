@@ -1,22 +1,21 @@
 //! Allocations whose memory is the program's own.
 //!
-//! The machine's memory is one file, and that of a program lies elsewhere. So what a program gives moves: its contents are copied into memory of the
+//! The machine's memory is in files, and that of a program lies elsewhere. So what a program gives moves: its contents are copied into memory of the
 //! machine, which is then what the program's addresses show. Nobody who uses the addresses sees a difference, for stores wait meanwhile. From then on program
 //! and GPU see the same bytes, in system memory and in no segment, as long as the allocation exists; afterwards the program has memory of its own there again.
 //! [d3dkmddi: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0, ExistingSysMem]
 
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use nt::lock::lock;
 use nt::page::PAGE_SIZE;
-use nt::ram::Ram;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::ddi_buffer::DdiBuffer;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::memory::Location;
@@ -48,16 +47,18 @@ fn copy(user: &dyn UserSpace, address: usize, memory: &SystemMemory) -> io::Resu
         for start in (0..pages.len()).step_by(PIECE as usize) {
             let bytes = &mut piece[..PIECE.min(pages.len() - start) as usize];
             user.read(address + (first * PAGE_SIZE + start) as usize, bytes)?;
-            pages.ram().file().write_all_at(bytes, pages.address() + start)?;
+            pages.file()?.write_all_at(bytes, pages.address() + start)?;
         }
     }
     Ok(())
 }
 
 /// Addresses at which a program has memory, and which show `memory` instead, with the bytes that were there.
-fn moved(allocation: &Allocation, address: usize, memory: &SystemMemory, ram: &Ram) -> Result<UserMapping, NTSTATUS> {
+fn moved(allocation: &Allocation, address: usize, memory: &SystemMemory) -> Result<UserMapping, NTSTATUS> {
     let user = allocation.kept().user();
-    let mapping = UserMapping::of_program(user, address, allocation.size(), ram.file());
+    // All of it has one owner, and lies in the file of that.
+    let (_, pages) = memory.chunks().next().ok_or(STATUS_INVALID_PARAMETER)?;
+    let mapping = pages.file().and_then(|file| UserMapping::of_program(user, address, allocation.size(), file));
     let mapping = mapping.map_err(|error| status_of(&error))?;
     let _frozen = mapping.freeze().map_err(|error| status_of(&error))?;
     let copied = copy(&**user, address, memory).map_err(|error| status_of(&error));
@@ -82,14 +83,14 @@ impl VidMm {
     }
 
     fn adopt(&self, allocation: &Allocation, address: usize) -> Result<(), NTSTATUS> {
-        let (memory, ram) = {
+        let memory = {
             let _running = self.enter()?;
             let mut memory = lock(&self.memory);
-            let taken = memory.take_system(allocation.size() / PAGE_SIZE, &mut MemoryRequest::waiting())?;
-            (taken.ok_or(STATUS_NO_MEMORY)?, Arc::clone(&memory.segments.ram))
+            let pages = allocation.size() / PAGE_SIZE;
+            memory.take_system(allocation, pages, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?
         };
         // With nothing locked: a program may have there what nobody reads in time, such as a file of a server that does not answer.
-        let mapping = moved(allocation, address, &memory, &ram)?;
+        let mapping = moved(allocation, address, &memory)?;
         let _running = self.enter()?;
         let mut manager = lock(&self.memory);
         let Some(state) = manager.allocations.get_mut(&allocation.id()).filter(|state| !state.destroyed) else {
@@ -106,10 +107,11 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for more bytes than such a surface has; STATUS_NOT_SUPPORTED for private data of more than 64 KiB; what the driver answers.
-    pub(crate) fn standard_data(&self, size: u64) -> Result<StandardData, NTSTATUS> {
+    pub(crate) fn standard_data(&self, size: u64) -> Result<StandardData, Failure> {
         let _running = self.enter()?;
         let mut surface = D3DKMDT_GDISURFACEDATA::zeroed();
-        surface.Width = u32::try_from(size).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        let why = || format!("ExistingHeapData.Size is {size:#x}, and expected is less than 0x100000000");
+        surface.Width = u32::try_from(size).map_err(|_| refused(STATUS_INVALID_PARAMETER, why()))?;
         surface.Height = 1;
         surface.Format = D3DDDIFORMAT::D3DDDIFMT_UNKNOWN;
         surface.Type = D3DKMDT_GDISURFACETYPE::D3DKMDT_GDISURFACE_TEXTURE_CROSSADAPTER;
@@ -120,7 +122,12 @@ impl VidMm {
         miniport.get_standard_allocation_driver_data(adapter, &mut args).ok()?;
         let sizes = [args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize];
         if sizes.iter().any(|size| *size > PRIVATE_MAX) {
-            return Err(STATUS_NOT_SUPPORTED);
+            let why = format!(
+                "DxgkDdiGetStandardAllocationDriverData answered AllocationPrivateDriverDataSize {:#x} and ResourcePrivateDriverDataSize {:#x}, and \
+                 at most {PRIVATE_MAX:#x} are possible here [d3dkmddi: DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA]",
+                sizes[0], sizes[1]
+            );
+            return Err(refused(STATUS_NOT_SUPPORTED, why));
         }
         let [mut allocation, mut resource] = sizes.map(|size| DdiBuffer::zeroed(size as usize));
         (args.pAllocationPrivateDriverData, args.pResourcePrivateDriverData) =

@@ -59,7 +59,7 @@ pub(super) struct Fake {
     vram_size: u64,
     /// By root, first page and pages: what that many pages translate to.
     tlb: HashMap<((u32, u64), u64, u64), u64>,
-    /// Who writes the page tables of all processes but the paging process.
+    /// Writer of the page tables of all processes except the paging process: GPU or CPU.
     mode: Mode,
     /// Root table of the paging process.
     paging_root: (u32, u64),
@@ -475,21 +475,21 @@ fn write_entries(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, values: &[u64]
 
 /// Writes the packets of an operation of `len` bytes, going on where MultipassOffset says.
 fn push(args: &mut DXGKARG_BUILDPAGINGBUFFER, len: u64, packet: impl Fn(u64, u64) -> [u64; 4]) -> NTSTATUS {
-    let mut room = args.DmaSize as usize;
+    let mut capacity = args.DmaSize as usize;
     loop {
         let at = u64::from(args.MultipassOffset) * CHUNK;
         if at >= len {
             return STATUS_SUCCESS;
         }
-        if room < PACKET {
+        if capacity < PACKET {
             return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
         }
         let words = packet(at, CHUNK.min(len - at));
-        // SAFETY: the buffer has room for it, as just checked.
+        // SAFETY: the buffer has space for it, as just checked.
         unsafe { args.pDmaBuffer.cast::<[u64; 4]>().write_unaligned(words) };
         args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(PACKET);
         args.MultipassOffset += 1;
-        room -= PACKET;
+        capacity -= PACKET;
     }
 }
 

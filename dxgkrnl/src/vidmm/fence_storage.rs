@@ -14,7 +14,9 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::port::NO_BAR_OWNER;
 use crate::rank;
+use crate::refusal::Failure;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::memory::{Memory, SpaceId};
@@ -23,7 +25,7 @@ use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
 use crate::vidmm::{VidMm, placement};
 use nt::page::PAGE_SIZE;
-use nt::ram::Pages;
+use nt::ram::{Owner, Pages};
 
 /// Which value of fences a page is for.
 pub(crate) type FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE;
@@ -214,22 +216,29 @@ fn check(data: &D3DKMDT_FENCESTORAGESURFACEDATA, segments: &Segments) -> Result<
 }
 
 impl VidMm {
-    /// A page of system memory for fence values.
+    /// A page of system memory for fence values that no process sees.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY
     pub(crate) fn system_fence_page(&self) -> Result<FencePage, NTSTATUS> {
-        let ram = Arc::clone(&lock(&self.memory).segments.ram);
-        self.driver.shared_words(&ram, PAGE_SIZE).map(FencePage::System)
+        self.shared_words(PAGE_SIZE).map(FencePage::System)
     }
 
-    /// System memory in which the kernel and the engines see each other's stores at once.
+    /// A page of system memory for fence values that those see who see the memory of `owner`.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY
+    pub(crate) fn fence_page_of(&self, owner: &Arc<Owner>) -> Result<FencePage, NTSTATUS> {
+        self.driver.shared_words(owner.allocate(PAGE_SIZE, PAGE_SIZE)).map(FencePage::System)
+    }
+
+    /// System memory in which the kernel and the engines see each other's stores at once, and that no process sees.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY
     pub(crate) fn shared_words(&self, len: u64) -> Result<SharedPages, NTSTATUS> {
         let ram = Arc::clone(&lock(&self.memory).segments.ram);
-        self.driver.shared_words(&ram, len)
+        self.driver.shared_words(ram.allocate(len, PAGE_SIZE))
     }
 
     /// A page for the values `value` of fences of type `kind` of a process, where the driver wants it.
@@ -242,7 +251,7 @@ impl VidMm {
         owner: &AddressSpace,
         value: FenceValueKind,
         kind: D3DDDI_NATIVEFENCE_TYPE,
-    ) -> Result<FencePage, NTSTATUS> {
+    ) -> Result<FencePage, Failure> {
         let _running = self.enter()?;
         let data = self.ask_for_storage(value, kind)?;
         let answer = check(&data, &lock(&self.memory).segments).map_err(|rule| {
@@ -262,7 +271,7 @@ impl VidMm {
             }
             Err(STATUS_NO_MEMORY)
         })?;
-        page.map_or_else(|| self.system_fence_page(), |page| Ok(FencePage::Local(page).cleared()))
+        Ok(page.map_or_else(|| self.system_fence_page(), |page| Ok(FencePage::Local(page).cleared()))?)
     }
 
     /// DxgkDdiGetStandardAllocationDriverData. [d3dkmddi: DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA]
@@ -270,7 +279,7 @@ impl VidMm {
         &self,
         value: FenceValueKind,
         kind: D3DDDI_NATIVEFENCE_TYPE,
-    ) -> Result<D3DKMDT_FENCESTORAGESURFACEDATA, NTSTATUS> {
+    ) -> Result<D3DKMDT_FENCESTORAGESURFACEDATA, Failure> {
         let mut data = D3DKMDT_FENCESTORAGESURFACEDATA::zeroed();
         data.FenceStorageValueType = value;
         data.FenceStorageType = kind;
@@ -290,7 +299,9 @@ impl VidMm {
         alignment: u64,
         request: &mut MemoryRequest,
     ) -> Result<Option<LocalPage>, NTSTATUS> {
-        let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment, request)? else { return Ok(None) };
+        let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment, &NO_BAR_OWNER, request)? else {
+            return Ok(None);
+        };
         let Some(kernel) = memory.segments.page(segment, offset) else {
             memory.segments.release(segment, offset, PAGE_SIZE);
             return Err(STATUS_INTERNAL_ERROR);
@@ -343,7 +354,8 @@ impl Memory {
             .filter(|(_, page)| page.owner == owner && matches!(page.at, FencePageLocation::System(_)));
         let away: Vec<(FencePageId, u32, u64)> = away.map(|(id, page)| (*id, page.segment, page.alignment)).collect();
         for (id, segment, alignment) in away {
-            let offset = self.take_local(segment, PAGE_SIZE, alignment, request)?.ok_or(STATUS_NO_MEMORY)?;
+            let offset =
+                self.take_local(segment, PAGE_SIZE, alignment, &NO_BAR_OWNER, request)?.ok_or(STATUS_NO_MEMORY)?;
             let kernel = self.segments.page(segment, offset).ok_or(STATUS_INTERNAL_ERROR)?;
             // The processor may be using a value for the moment.
             while !self.move_fences(id, kernel, FencePageLocation::Local { offset }, request)? {

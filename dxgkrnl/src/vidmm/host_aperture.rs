@@ -11,7 +11,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::lock::BarFiles;
 use crate::vidmm::memory::{Location, Memory};
-use crate::vidmm::user_mapping::UserMapping;
+use crate::vidmm::user_mapping::Part;
 use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
 
@@ -48,18 +48,17 @@ pub(crate) struct ApertureWindow {
 }
 
 impl ApertureWindow {
-    /// Makes a user address show what the window shows.
+    /// What a user address is to show, which is what the window shows.
     ///
     /// # Errors
-    /// The host refuses, or the bus does not know a page.
-    pub(crate) fn show(&self, mapping: &UserMapping, bars: &BarFiles) -> Result<(), NTSTATUS> {
-        for (index, page) in (0..).zip(&self.pages) {
+    /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if the bus does not know a page.
+    pub(crate) fn parts(&self, bars: &BarFiles) -> Result<Vec<Part>, NTSTATUS> {
+        let part = |(index, page): (u64, &u32)| {
             let place = bars(self.address + u64::from(*page) * PAGE_SIZE).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
-            mapping
-                .show(index * PAGE_SIZE, &place.file, place.offset, PAGE_SIZE, true)
-                .map_err(|_| STATUS_NO_MEMORY)?;
-        }
-        Ok(())
+            let (at, file, offset) = (index * PAGE_SIZE, place.file, place.offset);
+            Ok(Part { at, file, offset, len: PAGE_SIZE, writable: true })
+        };
+        (0..).zip(&self.pages).map(part).collect()
     }
 }
 
@@ -103,7 +102,7 @@ impl Memory {
         args.NumberOfPages = shown.len() as u64;
         args.pCpuHostAperturePages = window.pages.as_mut_ptr();
         args.pMemorySegmentPages = shown.as_mut_ptr();
-        self.driver.miniport.map_cpu_host_aperture(self.driver.context.raw(), &args)
+        self.driver.miniport.map_cpu_host_aperture(self.driver.context.raw(), &args).status()
     }
 
     /// Closes a window. No user address shows it any more.
@@ -113,7 +112,7 @@ impl Memory {
         args.pCpuHostAperturePages = window.pages.as_mut_ptr();
         let (segment, engine) = self.driver.segment_of(window.segment);
         (args.SegmentId, args.PhysicalAdapterIndex) = (segment as u16, engine as u16);
-        let status = self.driver.miniport.unmap_cpu_host_aperture(self.driver.context.raw(), &args);
+        let status = self.driver.miniport.unmap_cpu_host_aperture(self.driver.context.raw(), &args).status();
         if status != STATUS_SUCCESS {
             self.broken(0x2e, "DxgkDdiUnmapCpuHostAperture", status);
         }

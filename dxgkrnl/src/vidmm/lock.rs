@@ -23,13 +23,15 @@ use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::bar_place::BarPlace;
+use crate::port::{BarOwner, NO_BAR_OWNER};
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::ApertureWindow;
 use crate::vidmm::memory::{AllocationState, Location, Memory};
+use crate::vidmm::moving::Moved;
 use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
-use crate::vidmm::user_mapping::{Kept, UserMapping};
+use crate::vidmm::user_mapping::{Kept, Part, UserMapping};
 use crate::vidmm::{VidMm, residency};
 use nt::page::PAGE_SIZE;
 
@@ -37,12 +39,14 @@ use nt::page::PAGE_SIZE;
 pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;
 
 /// The address at which one process sees a locked allocation, and how often the process has locked it.
-struct View {
-    kept: Arc<Kept>,
-    mapping: UserMapping,
-    count: u32,
+pub(super) struct View {
+    pub(super) kept: Arc<Kept>,
+    pub(super) mapping: Arc<UserMapping>,
+    pub(super) count: u32,
     /// The address at which the process gave the memory of the allocation, by this opening of it; it is seen there without any lock.
     existing: Option<u64>,
+    /// The address shows the allocation, which does not move before.
+    shown: bool,
 }
 
 /// An allocation that user mode has locked.
@@ -54,13 +58,55 @@ pub(crate) struct Lock {
     /// The processor's cache, where the device does not snoop it.
     cache: Option<CpuCache>,
     /// The addresses show nothing, because the new place could not be shown.
-    hidden: bool,
+    pub(super) hidden: bool,
+    /// Processes are asked, without the memory lock, to wait with their stores and to show another place.
+    pub(super) moving: Option<Moved>,
+}
+
+/// The outcome of locking an allocation, or the next step towards it.
+pub(crate) enum Taken {
+    /// The address shows the allocation.
+    At(usize),
+    /// The address is to show this, and [`Memory::end_showing`] to be told of it.
+    ToShow(Arc<UserMapping>, Vec<Part>),
+    /// Nothing: an address for so many bytes is needed.
+    Reserve(u64),
+    /// Nothing: processes are being told where it is.
+    Moves,
 }
 
 impl Lock {
+    fn new(view: View, window: Option<ApertureWindow>, cache: Option<CpuCache>) -> Self {
+        Self { views: vec![view], window, cache, hidden: false, moving: None }
+    }
+
     /// Its addresses, one of each process that has locked it.
     pub(crate) fn mappings(&self) -> impl Iterator<Item = &UserMapping> {
-        self.views.iter().map(|view| &view.mapping)
+        self.views.iter().map(|view| &*view.mapping)
+    }
+
+    pub(super) fn views(&self) -> &[View] {
+        &self.views
+    }
+
+    /// True if it may begin to move.
+    pub(super) fn may_move(&self) -> bool {
+        self.moving.is_none() && self.is_shown()
+    }
+
+    pub(super) fn into_views(self) -> Vec<View> {
+        self.views
+    }
+
+    /// True if it cannot move before processes have been asked for something, or have answered.
+    pub(super) fn must_be_asked(&self) -> bool {
+        let asked = || self.moving.is_some() || self.mappings().any(UserMapping::waits);
+        !self.is_shown() || asked() && !self.moving.as_ref().is_some_and(|moved| moved.frozen)
+    }
+
+    /// True unless a process is yet to be shown it for the first time.
+    pub(super) fn is_shown(&self) -> bool {
+        self.views.iter().all(|view| view.shown)
     }
 
     fn view(&mut self, kept: &Arc<Kept>) -> Option<&mut View> {
@@ -82,14 +128,19 @@ enum Reach {
 }
 
 impl Memory {
-    /// Locks an allocation for the process that `kept` is of; the answer is its address there. Locks of a process nest and share the address.
+    /// Locks an allocation for the process that `kept` is of, at an address that was reserved for it. Locks of a process nest and share the address.
     ///
     /// # Errors
     /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is offered; STATUS_GRAPHICS_ALLOCATION_BUSY if engines may be using it where the CPU does
     /// not reach it: it can be locked when its process is off them, or when they are done if it names no aperture segment. Without one it cannot be
     /// locked at all while it is wanted resident there: STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is not for the CPU,
     /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is. STATUS_NO_MEMORY.
-    pub(crate) fn lock(&mut self, id: AllocationId, kept: &Arc<Kept>) -> Result<usize, NTSTATUS> {
+    pub(crate) fn lock(
+        &mut self,
+        id: AllocationId,
+        kept: &Arc<Kept>,
+        reserved: &mut Option<UserMapping>,
+    ) -> Result<Taken, NTSTATUS> {
         let now = self.tick();
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         if state.destroyed {
@@ -100,59 +151,66 @@ impl Memory {
         }
         state.last_use = now;
         if let Some(view) = state.lock.as_mut().and_then(|lock| lock.view(kept)) {
+            if !view.shown {
+                return Ok(Taken::Moves);
+            }
             view.count = view.count.checked_add(1).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-            return Ok(view.mapping.address());
+            return Ok(Taken::At(view.mapping.address()));
         }
-        if let Some(lock) = state.lock.take() {
-            return self.lock_further(id, lock, kept);
+        if state.lock.as_ref().is_some_and(|lock| lock.moving.is_some()) {
+            return Ok(Taken::Moves);
         }
-        let window = self.bring_to_cpu(id)?;
-        let shown = self.cache_of(id).and_then(|cache| {
-            let view = self.new_view(id, kept, (window.as_ref(), cache.as_ref()))?;
-            Ok((view, cache))
+        if reserved.is_none() {
+            return Ok(Taken::Reserve(state.allocation.size()));
+        }
+        let further = state.lock.is_some();
+        let window = if further { None } else { self.bring_to_cpu(id)? };
+        let cache = if further { Ok(None) } else { self.cache_of(id) };
+        let parts = cache.and_then(|cache| {
+            let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
+            let parts = match lock {
+                Some(lock) if lock.hidden => Err(STATUS_NO_MEMORY),
+                Some(lock) => self.parts_of(id, lock.window.as_ref(), lock.cache.as_ref()),
+                None => self.parts_of(id, window.as_ref(), cache.as_ref()),
+            };
+            Ok((parts?, cache))
         });
-        match (shown, self.allocations.get_mut(&id)) {
-            (Ok((view, cache)), Some(state)) => {
-                let address = view.mapping.address();
-                state.lock = Some(Lock { views: vec![view], window, cache, hidden: false });
-                Ok(address)
+        match (parts, self.allocations.get_mut(&id), reserved.take()) {
+            (Ok((parts, cache)), Some(state), Some(mapping)) => {
+                let mapping = Arc::new(mapping);
+                let (kept, to_show) = (Arc::clone(kept), Arc::clone(&mapping));
+                let view = View { kept, mapping, count: 1, existing: None, shown: false };
+                match &mut state.lock {
+                    Some(lock) => lock.views.push(view),
+                    None => state.lock = Some(Lock::new(view, window, cache)),
+                }
+                Ok(Taken::ToShow(to_show, parts))
             }
-            (shown, _) => {
+            (parts, _, mapping) => {
+                *reserved = mapping;
                 window.into_iter().for_each(|window| self.close_window(window));
-                Err(shown.err().unwrap_or(STATUS_INVALID_HANDLE))
+                Err(parts.err().unwrap_or(STATUS_INVALID_HANDLE))
             }
         }
     }
 
-    /// Locks an allocation for a process although another one has locked it.
-    fn lock_further(&mut self, id: AllocationId, mut lock: Lock, kept: &Arc<Kept>) -> Result<usize, NTSTATUS> {
-        let view = if lock.hidden {
-            Err(STATUS_NO_MEMORY)
-        } else {
-            self.new_view(id, kept, (lock.window.as_ref(), lock.cache.as_ref()))
-        };
-        let address = view.map(|view| {
-            let address = view.mapping.address();
-            lock.views.push(view);
-            address
-        });
-        if let Some(state) = self.allocations.get_mut(&id) {
-            state.lock = Some(lock);
+    /// An address shows what it was to show, or could not. The mapping is kept until the memory lock is given back.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY if it could not, STATUS_INVALID_HANDLE if the allocation is not locked there any more; it is not then.
+    pub(crate) fn end_showing(&mut self, id: AllocationId, of: &Arc<UserMapping>, shown: bool) -> Result<(), NTSTATUS> {
+        let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        let lock = state.lock.as_mut().ok_or(STATUS_INVALID_HANDLE)?;
+        let view = lock.views.iter_mut().find(|view| Arc::ptr_eq(&view.mapping, of)).ok_or(STATUS_INVALID_HANDLE)?;
+        view.shown = true;
+        if shown {
+            return Ok(());
         }
-        address
-    }
-
-    /// An address of a process that shows an allocation, through a window or a cache if there is one.
-    fn new_view(
-        &self,
-        id: AllocationId,
-        kept: &Arc<Kept>,
-        (window, cache): (Option<&ApertureWindow>, Option<&CpuCache>),
-    ) -> Result<View, NTSTATUS> {
-        let size = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?.allocation.size();
-        let mapping = UserMapping::reserve(kept.user(), size).map_err(|_| STATUS_NO_MEMORY)?;
-        self.show_to_cpu(id, &mapping, window, cache)?;
-        Ok(View { kept: Arc::clone(kept), mapping, count: 1, existing: None })
+        lock.views.retain(|view| !Arc::ptr_eq(&view.mapping, of));
+        if lock.views.is_empty() {
+            self.end_lock(id);
+        }
+        Err(STATUS_NO_MEMORY)
     }
 
     /// Ends one lock of a process.
@@ -164,11 +222,19 @@ impl Memory {
         let lock = state.lock.as_mut().ok_or(STATUS_INVALID_PARAMETER)?;
         let view = lock.view(kept).ok_or(STATUS_INVALID_PARAMETER)?;
         view.count = view.count.checked_sub(1).ok_or(STATUS_INVALID_PARAMETER)?;
-        lock.views.retain(|view| view.count > 0 || view.existing.is_some());
-        if lock.views.is_empty() {
-            self.end_lock(id);
-        }
+        self.end_unused_views(id);
         Ok(())
+    }
+
+    /// Ends the addresses at which nobody has an allocation locked any more.
+    fn end_unused_views(&mut self, id: AllocationId) {
+        let Some(lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.as_mut()) else { return };
+        let unused = |view: &mut View| view.count == 0 && view.existing.is_none();
+        if lock.views.iter_mut().all(unused) {
+            return self.end_lock(id);
+        }
+        let ended = lock.views.extract_if(.., unused).collect();
+        self.end_views(id, ended, Moved::default());
     }
 
     /// Number of locks that a device holds on an allocation for its process.
@@ -182,9 +248,10 @@ impl Memory {
 
     /// An allocation, which is in system memory and nobody has locked, is seen from now on at an address that its process gave.
     pub(super) fn see_at(&mut self, allocation: &Allocation, mapping: UserMapping) {
-        let view = View { kept: Arc::clone(allocation.kept()), mapping, count: 0, existing: Some(allocation.user()) };
+        let (kept, mapping, existing) = (Arc::clone(allocation.kept()), Arc::new(mapping), Some(allocation.user()));
+        let view = View { kept, mapping, count: 0, existing, shown: true };
         if let Some(state) = self.allocations.get_mut(&allocation.id()) {
-            state.lock = Some(Lock { views: vec![view], window: None, cache: None, hidden: false });
+            state.lock = Some(Lock::new(view, None, None));
         }
     }
 
@@ -193,10 +260,7 @@ impl Memory {
     pub(super) fn see_no_more(&mut self, id: AllocationId, user: u64) {
         let Some(lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.as_mut()) else { return };
         lock.views.iter_mut().filter(|view| view.existing == Some(user)).for_each(|view| view.existing = None);
-        lock.views.retain(|view| view.count > 0 || view.existing.is_some());
-        if lock.views.is_empty() {
-            self.end_lock(id);
-        }
+        self.end_unused_views(id);
     }
 
     /// Ends all locks of an allocation.
@@ -206,27 +270,9 @@ impl Memory {
         if let (Some(cache), Location::System(memory)) = (lock.cache, &state.place) {
             cache.end(memory);
         }
-        drop(lock.views);
-        lock.window.into_iter().for_each(|window| self.close_window(window));
-    }
-
-    /// Leaves the address of a locked allocation to its process, because the adapter stops: nobody asked the process, and it may be using
-    /// it. Nothing it does there reaches the device from now on.
-    pub(crate) fn leave_lock(&mut self, id: AllocationId) {
-        let Some(state) = self.allocations.get_mut(&id) else { return };
-        let Some(lock) = state.lock.take() else { return };
-        let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Location::System(_)));
-        for View { kept, mapping, count, .. } in lock.views {
-            if mapping.leave(of_machine).is_ok() {
-                let mapping = Arc::new(mapping);
-                match state.allocation.sharing() {
-                    Some((sharing, _)) => sharing.leave_locks(id, &kept, &mapping),
-                    None if count == 0 => {}
-                    None => kept.keep_locked(mapping, state.allocation.locked_by(), count),
-                }
-            }
-        }
-        lock.window.into_iter().for_each(|window| self.close_window(window));
+        let mut moved = lock.moving.unwrap_or_default();
+        moved.windows.extend(lock.window);
+        self.end_views(id, lock.views, moved);
     }
 
     /// True if an allocation is in system memory, not for the time of D3 alone, and no paging work on it is under way.
@@ -244,6 +290,14 @@ impl Memory {
         }
     }
 
+    /// Whom the pages of an allocation in a segment belong to: those that may lock it there, if that shows them the memory itself.
+    pub(super) fn bar_owner(&self, allocation: &Allocation, segment: u32) -> BarOwner {
+        match self.reach(allocation.cpu_access(), segment) {
+            Reach::Direct => allocation.kept().bar_owner().clone(),
+            Reach::Window | Reach::No => NO_BAR_OWNER,
+        }
+    }
+
     /// True if a locked allocation may go to a memory segment.
     pub(crate) fn may_be_locked_in(&self, id: AllocationId, segment: u32) -> bool {
         let Some(state) = self.allocations.get(&id) else { return false };
@@ -258,12 +312,13 @@ impl Memory {
     /// that it is seen through, if it is.
     fn bring_to_cpu(&mut self, id: AllocationId) -> Result<Option<ApertureWindow>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        let size = state.allocation.size();
+        let allocation = Arc::clone(&state.allocation);
+        let size = allocation.size();
         let mut window = None;
         match state.place {
             Location::Uncommitted => {
-                let memory =
-                    self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?;
+                let taken = self.take_system(&allocation, size / PAGE_SIZE, &mut MemoryRequest::waiting())?;
+                let memory = taken.ok_or(STATUS_NO_MEMORY)?;
                 memory.zero();
                 if let Some(state) = self.allocations.get_mut(&id) {
                     state.place = Location::System(memory);
@@ -300,9 +355,10 @@ impl Memory {
                 _ => return Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
             }
         }
-        // Room is made for the copy before anything of the allocation changes.
-        let pages = state.allocation.size() / PAGE_SIZE;
-        drop(self.take_system(pages, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?);
+        // Memory for the copy is found before anything of the allocation changes.
+        let allocation = Arc::clone(&state.allocation);
+        let pages = allocation.size() / PAGE_SIZE;
+        drop(self.take_system(&allocation, pages, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?);
         if self.evict(id)? { Ok(()) } else { Err(STATUS_NO_MEMORY) }
     }
 
@@ -324,7 +380,8 @@ impl Memory {
 
     /// The bytes of a frozen allocation were not moved after all.
     pub(crate) fn keep_lock(&self, id: AllocationId) {
-        if let Some(lock) = self.allocations.get(&id).and_then(|state| state.lock.as_ref()) {
+        let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
+        if let Some(lock) = lock.filter(|lock| lock.moving.is_none()) {
             // Without it the next store ends the process, which is what the host does when it has no memory.
             lock.mappings().for_each(|mapping| drop(mapping.allow_stores()));
         }
@@ -345,8 +402,19 @@ impl Memory {
             _ => Ok(None),
         };
         let Some(mut lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.take()) else { return Ok(()) };
+        if let Some(moved) = &mut lock.moving {
+            moved.stale = true;
+            let (status, window) = window.map_or_else(|status| (Err(status), None), |window| (Ok(()), window));
+            lock.hidden = status.is_err();
+            moved.windows.extend(std::mem::replace(&mut lock.window, window));
+            if let Some(state) = self.allocations.get_mut(&id) {
+                state.lock = Some(lock);
+            }
+            return status;
+        }
         let shown = window.and_then(|window| {
-            let show = |mapping| self.show_to_cpu(id, mapping, window.as_ref(), lock.cache.as_ref());
+            let parts = self.parts_of(id, window.as_ref(), lock.cache.as_ref())?;
+            let show = |mapping: &UserMapping| mapping.show_parts(&parts).map_err(|_| STATUS_NO_MEMORY);
             lock.mappings().try_for_each(show).map(|()| window)
         });
         lock.hidden = shown.is_err();
@@ -400,39 +468,46 @@ impl Memory {
         Ok(())
     }
 
-    fn show_to_cpu(
+    /// What the addresses of an allocation are to show, through a window or a cache if there is one.
+    fn parts_of(
         &self,
         id: AllocationId,
-        mapping: &UserMapping,
         window: Option<&ApertureWindow>,
         cache: Option<&CpuCache>,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<Vec<Part>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
         if let Some(cache) = cache {
-            return cache.show(mapping);
+            return cache.parts();
+        }
+        if let Some(memory) = &state.parked {
+            return Part::of_memory(memory);
         }
         match (&state.place, window) {
             (Location::Uncommitted, _) => Err(STATUS_INTERNAL_ERROR),
-            (Location::System(memory), _) => mapping.show_memory(memory),
-            (Location::Local { .. }, Some(window)) => window.show(mapping, &self.bars),
+            (Location::System(memory), _) => Part::of_memory(memory),
+            (Location::Local { .. }, Some(window)) => window.parts(&self.bars),
             (Location::Local { segment, offset }, None) => {
-                let start = self.segments.memory(*segment).and_then(|segment| segment.cpu_address);
+                let (start, len) =
+                    (self.segments.memory(*segment).and_then(|segment| segment.cpu_address), state.allocation.size());
                 let bus = start.and_then(|start| start.checked_add(*offset)).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
-                let bar = (self.bars)(bus).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
-                if bar.len < mapping.len() {
-                    return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY);
-                }
-                mapping.rotate(&bar.file, bar.offset, true).map_err(|_| STATUS_NO_MEMORY)
+                let bar = (self.bars)(bus).filter(|bar| bar.len >= len).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
+                Ok(vec![Part { at: 0, file: bar.file, offset: bar.offset, len, writable: true }])
             }
         }
+    }
+
+    /// As [`Memory::parts_of`], of a lock.
+    pub(super) fn parts_of_lock(&self, id: AllocationId) -> Result<Vec<Part>, NTSTATUS> {
+        let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref()).ok_or(STATUS_INVALID_HANDLE)?;
+        self.parts_of(id, lock.window.as_ref(), lock.cache.as_ref())
     }
 }
 
 impl Memory {
     /// As [`Memory::lock`], with a note of which device has locked a shared allocation.
-    fn lock_for(&mut self, allocation: &Allocation) -> Result<usize, NTSTATUS> {
-        let locked = self.lock(allocation.id(), allocation.kept());
-        if locked.is_ok() {
+    fn lock_for(&mut self, allocation: &Allocation, reserved: &mut Option<UserMapping>) -> Result<Taken, NTSTATUS> {
+        let locked = self.lock(allocation.id(), allocation.kept(), reserved);
+        if matches!(locked, Ok(Taken::At(_) | Taken::ToShow(..))) {
             self.totals.locks = self.totals.locks.wrapping_add(1);
             allocation.sharing().into_iter().for_each(|(sharing, user)| sharing.lock(user));
         }
@@ -447,15 +522,25 @@ impl VidMm {
     /// # Errors
     /// As [`Memory::lock`]; STATUS_GRAPHICS_ALLOCATION_BUSY if engines do not let go of it, STATUS_DEVICE_REMOVED if its device is lost for that.
     pub(crate) fn lock_allocation(&self, device: &dyn MemoryOwner, allocation: &Allocation) -> Result<usize, NTSTATUS> {
-        let deadline = Instant::now() + IDLE_TIMEOUT;
+        let (deadline, mut reserved) = (Instant::now() + IDLE_TIMEOUT, None);
         loop {
             let (locked, moves) = {
                 let mut memory = lock(&self.memory);
-                (memory.lock_for(allocation), memory.has_aperture(allocation))
+                (memory.lock_for(allocation, &mut reserved), memory.has_aperture(allocation))
             };
             self.report_freed();
-            if locked != Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
-                return locked;
+            match locked {
+                Err(STATUS_GRAPHICS_ALLOCATION_BUSY) => {}
+                Ok(Taken::Reserve(size)) => {
+                    let mapping = UserMapping::reserve(allocation.kept().user(), size).map_err(|_| STATUS_NO_MEMORY)?;
+                    reserved = Some(mapping);
+                    continue;
+                }
+                Ok(Taken::Moves) if self.may_wait_for_memory() => {
+                    self.pause_for_memory();
+                    continue;
+                }
+                locked => return self.show_locked(allocation, locked?),
             }
             device.check()?;
             if moves && let Some(scheduler) = self.driver.scheduler.get() {
@@ -465,10 +550,10 @@ impl VidMm {
                     if changes {
                         memory.note_suspended(allocation.owner());
                     }
-                    locked = memory.lock_for(allocation);
+                    locked = memory.lock_for(allocation, &mut reserved);
                 });
-                if outcome == SuspendOutcome::Suspended {
-                    return locked;
+                if outcome == SuspendOutcome::Suspended && !matches!(locked, Ok(Taken::Moves)) {
+                    return self.show_locked(allocation, locked?);
                 }
             }
             if !self.may_wait_for_memory() {
@@ -479,5 +564,21 @@ impl VidMm {
             }
             self.pause_for_memory();
         }
+    }
+
+    /// Has the process show what it has locked, with nothing locked that another process needs.
+    fn show_locked(&self, allocation: &Allocation, taken: Taken) -> Result<usize, NTSTATUS> {
+        let (mapping, parts) = match taken {
+            Taken::At(address) => return Ok(address),
+            Taken::ToShow(mapping, parts) => (mapping, parts),
+            // Only without an address, or once the adapter or the machine has stopped.
+            Taken::Reserve(_) | Taken::Moves => return Err(STATUS_DEVICE_REMOVED),
+        };
+        let shown = mapping.show_parts(&parts).is_ok();
+        let ended = lock(&self.memory).end_showing(allocation.id(), &mapping, shown);
+        if let (Err(_), Some((sharing, user))) = (ended, allocation.sharing()) {
+            sharing.unlock(user);
+        }
+        ended.map(|()| mapping.address())
     }
 }

@@ -145,8 +145,8 @@ fn each_process_has_an_address_of_its_own_that_shows_the_same_memory_wherever_it
     world.map(shared).unwrap();
     let (id, other) = (world.models[shared].id, Arc::<Kept>::default());
     let first = world.lock(shared).unwrap();
-    let second = world.memory.lock(id, &other).unwrap();
-    assert_eq!(world.memory.lock(id, &other), Ok(second), "locks of a process share its address");
+    let second = locks::lock_for(&mut world.memory, id, &other).unwrap();
+    assert_eq!(locks::lock_for(&mut world.memory, id, &other), Ok(second), "locks of a process share its address");
     assert_ne!(first, second);
     world.cpu_write(shared, 1, 5);
     assert_eq!(read(second, PAGES as usize), 5);

@@ -11,6 +11,7 @@ use crate::vidmm::budget::Demands;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
 use crate::vidmm::fence_storage::{FencePageId, FencePageState};
 use crate::vidmm::lock::{BarFiles, Lock};
+use crate::vidmm::moving::Ended;
 use crate::vidmm::offer::Offered;
 use crate::vidmm::page_table::PageTables;
 use crate::vidmm::paging::{Paging, PagingFence};
@@ -149,6 +150,8 @@ pub(crate) struct Memory {
     pub(super) destroyed: BTreeMap<u64, VecDeque<AllocationId>>,
     /// Openings of shared allocations that were closed, whose mappings queues may still use.
     pub(super) closed: Vec<Closed>,
+    /// Addresses that processes are to give back, by number.
+    pub(super) ended: BTreeMap<u64, Ended>,
     /// True if some allocation may be away, as [`AllocationState`] has it: none is before the first one was.
     pub(super) some_away: bool,
     /// Allocations that were looked at one by one, for the destroyed ones that become free and for those that are away.
@@ -183,6 +186,7 @@ impl Memory {
             bars,
             destroyed: BTreeMap::new(),
             closed: Vec::new(),
+            ended: BTreeMap::new(),
             #[cfg(test)]
             looks: 0,
             gone: Vec::new(),

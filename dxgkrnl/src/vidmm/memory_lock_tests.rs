@@ -1,7 +1,26 @@
 //! Locked allocations of the memory manager, by way of the host aperture too.
 
 use super::*;
+use crate::vidmm::lock::Taken;
+use crate::vidmm::user_mapping::UserMapping;
 use nt::user_space::{ThisProcess, UserSpace};
+
+/// Locks an allocation for a process, and has the process show it.
+pub(super) fn lock_for(memory: &mut Memory, id: AllocationId, kept: &Arc<Kept>) -> Result<usize, NTSTATUS> {
+    let mut reserved = None;
+    loop {
+        match memory.lock(id, kept, &mut reserved)? {
+            Taken::At(address) => return Ok(address),
+            Taken::Reserve(size) => reserved = Some(UserMapping::reserve(kept.user(), size).unwrap()),
+            Taken::ToShow(mapping, parts) => {
+                mapping.show_parts(&parts).unwrap();
+                memory.end_showing(id, &mapping, true)?;
+                return Ok(mapping.address());
+            }
+            Taken::Moves => unreachable!("a process that is not waited for"),
+        }
+    }
+}
 
 #[test]
 fn a_lock_keeps_its_address_while_the_bytes_move() {

@@ -138,7 +138,7 @@ impl World {
     }
 
     fn lock(&mut self, index: usize) -> Result<usize, NTSTATUS> {
-        let address = self.memory.lock(self.models[index].id, &self.kept)?;
+        let address = locks::lock_for(&mut self.memory, self.models[index].id, &self.kept)?;
         if let Some(first) = self.models[index].locked.first() {
             assert_eq!(*first, address, "the address of a lock changed");
         }
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Where the GPU finds the page tables of the process.
+    /// Segment and offset of the root page table of the process; `None` while it has no page tables.
     fn root(&self) -> Option<(u32, u64)> {
         self.memory.root(self.space)
     }
@@ -399,7 +399,7 @@ fn page_tables_push_idle_allocations_out_of_vram() {
     world.make_resident(a).unwrap();
     assert_eq!(world.memory.segments.free_bytes(2), 0);
     world.make_resident(b).unwrap();
-    assert_eq!(world.map(b), Err(STATUS_NO_MEMORY), "no room for page tables");
+    assert_eq!(world.map(b), Err(STATUS_NO_MEMORY), "no memory for page tables");
     world.evict(a, &idle());
     world.map(b).unwrap();
     world.gpu_write(b, 0, 5);

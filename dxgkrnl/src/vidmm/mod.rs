@@ -8,6 +8,8 @@
 //! It knows the [`port`](crate::port) to the driver and nothing above itself: the scheduler is a [`Scheduler`] that plug and play gives it, and who
 //! asks for memory is a [`MemoryOwner`].
 //!
+//! No process is waited for with the memory lock held: see [`moving`].
+//!
 //! No DDI but BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held. The order of its locks is
 //! in [`rank`](crate::rank).
 
@@ -26,6 +28,7 @@ mod host_aperture;
 mod lock;
 mod mapping;
 mod memory;
+mod moving;
 mod notify;
 mod offer;
 mod page_size;
@@ -50,6 +53,7 @@ mod transfer;
 mod trim;
 mod update;
 mod user_mapping;
+mod user_memory;
 mod va_space;
 
 use std::collections::BTreeMap;
@@ -63,6 +67,7 @@ use wddm_ddi::status::*;
 use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::{DriverAnswer, Failure, refused};
 use nt::bugcheck::Bugcheck;
 
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
@@ -94,6 +99,7 @@ use start::System;
 
 /// The memory manager of one adapter.
 pub(crate) struct VidMm {
+    this: Weak<VidMm>,
     driver: Arc<Driver>,
     memory: Mutex<Memory, rank::Memory>,
     /// What the driver's handles of DxgkCbGetHandleData mean. The driver asks from inside DDIs.
@@ -113,6 +119,8 @@ pub(crate) struct VidMm {
     paging_queues: Mutex<Vec<Weak<ResidencyQueue>>>,
     /// Requests that need the memory of processes with work.
     requests: request_queue::RequestQueue,
+    /// Processes that are asked for something by threads of the memory manager.
+    asking: moving::Asking,
     /// The driver's own range of addresses in every process, empty for none.
     driver_range: (u64, u64),
 }
@@ -159,12 +167,14 @@ impl VidMm {
         }
     }
 
-    /// A question to the driver on behalf of user mode.
-    pub(crate) fn query_driver(&self, query: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
-        match self.enter() {
-            Ok(_running) => self.driver.miniport.query_adapter_info(self.driver.context.raw(), query),
-            Err(status) => status,
-        }
+    /// A question of the user-mode driver to its kernel-mode driver.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED once the adapter has stopped; what the driver answered.
+    pub(crate) fn query_driver(&self, query: &DXGKARG_QUERYADAPTERINFO) -> Result<(), Failure> {
+        let _running = self.enter()?;
+        let answer = self.driver.miniport.query_adapter_info(self.driver.context.raw(), query);
+        answer.ok().map_err(|_| refused(answer.status(), format!("{answer} to DXGKQAITYPE_UMDRIVERPRIVATE")))
     }
 
     /// Ends what is left of a device's memory. Its queues are gone.
@@ -214,10 +224,10 @@ impl VidMm {
     }
 
     /// A DDI that may not fail.
-    fn must_succeed(&self, name: &str, status: NTSTATUS) {
-        if !status.is_success() && !self.driver.verifier.is_stopped() {
-            let reason = format!("{name} may not fail, it answered {status}");
-            self.driver.verifier.raise(Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason));
+    fn must_succeed(&self, answer: DriverAnswer) {
+        if !answer.is_success() && !self.driver.verifier.is_stopped() {
+            let (code, reason) = (Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, answer.may_not_fail());
+            self.driver.verifier.raise(Bugcheck::new(code, [0; 4], reason));
         }
     }
 }

@@ -169,7 +169,7 @@ impl Memory {
         }
     }
 
-    /// What is on the residency list comes back to where the GPU finds it.
+    /// Makes an allocation of the residency list resident again after it was reclaimed.
     fn bring_back(&mut self, id: AllocationId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         self.make_resident(id, request)?;
         self.undo_resident(id);

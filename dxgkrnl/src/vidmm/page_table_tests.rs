@@ -26,7 +26,7 @@ struct Memory {
     next: u64,
     shape: Shape,
     /// Tables that can still be had.
-    room: usize,
+    capacity: usize,
     updates: usize,
     /// The allocation of what is being written.
     subject: Subject,
@@ -37,7 +37,7 @@ struct Memory {
 impl Memory {
     fn new(shape: &Shape) -> Self {
         let (tables, subject, subjects) = (BTreeMap::new(), Subject::NONE, BTreeMap::new());
-        Self { tables, next: 1, shape: shape.clone(), room: usize::MAX, updates: 0, subject, subjects }
+        Self { tables, next: 1, shape: shape.clone(), capacity: usize::MAX, updates: 0, subject, subjects }
     }
 
     /// The page that an address translates to, and the size of the page that does so.
@@ -89,7 +89,7 @@ impl TableMemory for Memory {
     type Table = u64;
 
     fn create(&mut self, level: u32, pages: PageSize) -> Result<u64, NTSTATUS> {
-        self.room = self.room.checked_sub(1).ok_or(STATUS_NO_MEMORY)?;
+        self.capacity = self.capacity.checked_sub(1).ok_or(STATUS_NO_MEMORY)?;
         let id = self.next;
         self.next += 1;
         let entries = vec![None; self.shape.entries_of(level, Some(pages)) as usize];
@@ -102,7 +102,7 @@ impl TableMemory for Memory {
         // Everything is invalid before it goes, but in tables of which all goes.
         let valid = |entry: &Option<Stored>| entry.is_some_and(|entry| entry.0);
         assert!(!self.explicit() || !kept.entries.iter().any(valid), "a table goes with valid entries");
-        self.room = self.room.saturating_add(1);
+        self.capacity = self.capacity.saturating_add(1);
     }
 
     fn link(&self, table: &u64, pages: PageSize) -> DXGK_PTE {
@@ -280,10 +280,12 @@ fn a_failed_preparation_leaves_nothing_behind() {
     map(&mut tables, &mut memory, 0..1, 9).unwrap();
     let root = *tables.root();
     let count = memory.tables.len();
-    for (room, sizes) in (0..6).flat_map(|room| [(room, (false, false)), (room, (true, false)), (room, (true, true))]) {
-        memory.room = room;
+    for (capacity, sizes) in
+        (0..6).flat_map(|capacity| [(capacity, (false, false)), (capacity, (true, false)), (capacity, (true, true))])
+    {
+        memory.capacity = capacity;
         let mapped = map_in(&mut tables, &mut memory, 32..32 * 9, 0, sizes);
-        assert_eq!(mapped, Err(STATUS_NO_MEMORY), "room for {room}");
+        assert_eq!(mapped, Err(STATUS_NO_MEMORY), "memory for {capacity} tables");
         assert_eq!((memory.tables.len(), memory.walk(root, 0)), (count, Some(9)));
     }
 }
@@ -337,7 +339,7 @@ fn part_of_a_larger_page_is_unmapped_without_memory_and_the_rest_stays() {
         let mut tables = PageTables::new(shape(), &mut memory).unwrap();
         let root = *tables.root();
         map_in(&mut tables, &mut memory, pages.clone(), 1024, sizes).unwrap();
-        memory.room = 0;
+        memory.capacity = 0;
         // Whole 64-KiB pages leave without breaking any.
         let (changes, _) = unmap(&mut tables, &mut memory, 32..48);
         assert_eq!((changes.replaced, changes.demoted), (true, u64::from(sizes.1)));
@@ -379,7 +381,7 @@ fn where_one_table_finds_memory_it_is_one_of_small_pages() {
     let mut tables = PageTables::new(shape(), &mut memory).unwrap();
     let root = *tables.root();
     map(&mut tables, &mut memory, 32..33, 9).unwrap();
-    memory.room = 1;
+    memory.capacity = 1;
     map_in(&mut tables, &mut memory, 0..16, 512, (true, true)).unwrap();
     assert_eq!(memory.find(root, 3), Some((515, PageSize::Small)));
 }
@@ -395,7 +397,7 @@ proptest! {
     ) {
         let mut memory = Memory::new(&shape());
         let mut tables = PageTables::new(shape(), &mut memory).unwrap();
-        memory.room = limit;
+        memory.capacity = limit;
         let mut root = *tables.root();
         let mut model: BTreeMap<u64, u64> = BTreeMap::new();
         for (kind, leave, start, len, base, aligned, sizes) in steps {
@@ -410,13 +412,13 @@ proptest! {
                     memory.destroy(table);
                 }
                 prop_assert!(memory.tables.is_empty());
-                let room = std::mem::replace(&mut memory.room, usize::MAX);
+                let capacity = std::mem::replace(&mut memory.capacity, usize::MAX);
                 tables = PageTables::new(shape(), &mut memory).unwrap();
                 prop_assert_ne!(std::mem::replace(&mut root, *tables.root()), root);
                 for (page, shown) in &model {
                     map(&mut tables, &mut memory, *page..page + 1, *shown).unwrap();
                 }
-                memory.room = room.saturating_sub(memory.tables.len());
+                memory.capacity = capacity.saturating_sub(memory.tables.len());
             }
             let pages = start..(start + len).min(PAGES);
             let valid = pages.clone().any(|page| model.contains_key(&page));

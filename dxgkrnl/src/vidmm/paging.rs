@@ -200,7 +200,7 @@ impl Memory {
     fn new_buffer(&mut self, space: SpaceId) -> Result<Buffer, NTSTATUS> {
         let len = u64::from(self.paging.buffer_size);
         // One more page, so that a driver that writes on is noticed and harms nobody.
-        let pages = self.driver.shared_words(&self.segments.ram, len + PAGE_SIZE)?;
+        let pages = self.driver.shared_words(self.segments.ram.allocate(len + PAGE_SIZE, PAGE_SIZE))?;
         let address = self.reserve_everywhere(space, 0, (0, 0), len, false)?;
         let source = Source::Frames { segment: 0, frame: pages.memory().address() / PAGE_SIZE };
         let mapping = Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE };
@@ -467,7 +467,7 @@ impl Memory {
         Ok(window)
     }
 
-    /// Takes `N` windows of `len` bytes until the open packet is complete. Whatever is submitted to make room is submitted before
+    /// Takes `N` windows of `len` bytes until the open packet is complete. Whatever is submitted to free windows is submitted before
     /// any of them is in use.
     pub(super) fn take_windows<const N: usize>(
         &mut self,

@@ -22,7 +22,7 @@ use nt::page::PAGE_SIZE;
 
 /// Parameter 1 of VIDEO_MEMORY_MANAGEMENT_INTERNAL: a command of the system failed. [debugger: 0x10e]
 const SYSTEM_COMMAND_FAILED: u64 = 0x17;
-/// The time that a device that has nothing to give back waits for those who are above their budgets.
+/// The time that a device that has nothing to give back waits for processes that are above their budgets.
 const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
@@ -86,7 +86,7 @@ impl ResidencyQueue {
     /// A queue of `device` on an engine whose requests are counted by `counter`, a fence in system memory at this bus address.
     ///
     /// # Errors
-    /// No room in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
+    /// No free range of addresses in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
     pub(crate) fn new(
         vidmm: &Arc<VidMm>,
         device: Arc<dyn MemoryOwner>,
@@ -132,7 +132,7 @@ impl ResidencyQueue {
 }
 
 impl Memory {
-    /// As [`Memory::list_all`]. What is on the residency list of the process already does not make room for more of it.
+    /// As [`Memory::list_all`]. What is on the residency list of the process already frees nothing for more of it.
     fn make_all_resident(
         &mut self,
         queue: &ResidencyQueue,
@@ -147,7 +147,7 @@ impl Memory {
         made
     }
 
-    /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
+    /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with the processes that should give back memory, and how much.
     fn list_all(
         &mut self,
         queue: &ResidencyQueue,
@@ -335,20 +335,23 @@ impl VidMm {
                 working = Some(back.map_err(|status| (status, self.say_what_is_missing(status, list)))?);
                 continue;
             }
-            let Attempt { result: made, candidates, idle_soon } =
+            let Attempt { result: made, candidates, idle_soon, ask } =
                 memory.attempt(owner, &search, |memory, request| memory.make_all_resident(queue, list, request));
             let fits = made.is_err() && owner.is_some_and(|owner| memory.could_hold(owner, list));
             drop(memory);
             self.report_freed();
+            if self.has_asked(&mut search, ask, &*queue.device) {
+                continue;
+            }
             let (status, missing, trims) = match made {
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok(self.when_shown(list, value)),
                 Err((status, missing, trims)) => (status, missing, trims),
             };
             let candidates = candidates.filter(|_| status == STATUS_NO_MEMORY).unwrap_or_default();
             if self.suspend_idle(&candidates) {
                 continue;
             }
-            // Who gives memory back meanwhile is not asked again for what is left of it.
+            // A process that gives memory back meanwhile is not asked again for what is left of it.
             let is_news = |(process, bytes): &(SpaceId, u64)| told.get(process).is_none_or(|before| before < bytes);
             let news: Vec<(SpaceId, u64)> = trims.into_iter().filter(is_news).collect();
             let heard = self.ask_to_trim(&news);
@@ -435,10 +438,13 @@ impl VidMm {
         if list.iter().any(|allocation| memory.locks(allocation) < wanted(allocation)) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        list.iter().try_for_each(|allocation| match allocation.sharing() {
+        let unlocked = list.iter().try_for_each(|allocation| match allocation.sharing() {
             Some((sharing, user)) if !sharing.unlock(user) => Err(STATUS_INVALID_PARAMETER),
             _ => memory.unlock(allocation.id(), allocation.kept()),
-        })
+        });
+        drop((memory, _running));
+        self.give_addresses_back(list.first().map(|allocation| allocation.kept()));
+        unlocked
     }
 
     /// D3DKMTInvalidateCache. [d3dkmthk: D3DKMTInvalidateCache]

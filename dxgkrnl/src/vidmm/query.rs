@@ -6,6 +6,7 @@ use nt::lock::lock;
 use wddm_ddi::km::D3DDDI_SEGMENTPREFERENCE;
 use wddm_ddi::status::*;
 
+use crate::refusal::{Failure, refused};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::{AddressSpace, VidMm};
@@ -163,7 +164,7 @@ impl VidMm {
         allocation: &Arc<Allocation>,
         set: Option<u32>,
         preferred: Option<D3DDDI_SEGMENTPREFERENCE>,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Failure> {
         let memory = lock(&self.memory);
         let state = memory.allocations.get(&allocation.id()).ok_or(STATUS_INVALID_HANDLE)?;
         let allowed: Vec<u32> = allocation.allowed().collect();
@@ -176,7 +177,10 @@ impl VidMm {
         let stays = matches!(state.place, Location::Uncommitted)
             || memory.segment_of(state).is_some_and(|at| wanted.contains(&at));
         if wanted.is_empty() || wanted.iter().any(|id| !allowed.contains(id)) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let bits = allowed.iter().fold(0_u32, |bits, id| bits | 1 << (id - first));
+            let set = set.unwrap_or_default();
+            let why = format!("SupportedSegmentSet is {set:#x}, and the driver allows {bits:#x}");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let named = preferred.map_or([0; 5], |order| {
             [order.SegmentId0(), order.SegmentId1(), order.SegmentId2(), order.SegmentId3(), order.SegmentId4()]
@@ -184,14 +188,16 @@ impl VidMm {
         let mut order: Vec<u32> = Vec::new();
         for id in named.into_iter().filter(|id| *id != 0).map(|id| first + u32::from(id) - 1) {
             if !wanted.contains(&id) {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = format!("PreferredSegment names segment {}, which is not in the set", id - first + 1);
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             if !order.contains(&id) {
                 order.push(id);
             }
         }
         if !stays {
-            return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
+            let why = "SupportedSegmentSet is without the segment where the allocation is";
+            return Err(refused(STATUS_GRAPHICS_ALLOCATION_BUSY, why));
         }
         for id in now.into_iter().chain(allowed).filter(|id| wanted.contains(id)) {
             if !order.contains(&id) {

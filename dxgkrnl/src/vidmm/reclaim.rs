@@ -6,13 +6,14 @@
 //! between the look at a place and its change. Whom a step may cost something, which processes are suspended for it and when they are resumed, is
 //! decided above, by `suspended` and `trim`, without that lock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use wddm_ddi::status::*;
 
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
+use crate::vidmm::moving::Ask;
 use crate::vidmm::residency;
 
 /// The time that a request waits for queues to go idle before it is told that memory is short.
@@ -34,6 +35,10 @@ pub(crate) struct MemoryRequest {
     pub(super) short: bool,
     /// Memory was not found that queues are about to let go of.
     pub(super) idle_soon: bool,
+    /// What processes have locked, and why they are to be asked before the request is made again.
+    pub(super) ask: Option<Ask>,
+    /// Locked allocations whose processes could not be asked.
+    pub(super) cannot_leave: BTreeSet<AllocationId>,
 }
 
 impl MemoryRequest {
@@ -50,7 +55,7 @@ impl MemoryRequest {
 
 impl Memory {
     /// As [`Memory::reclaim_some`], for an attempt that made some tables of several, when `before` bytes of a segment were free. Where the GPU
-    /// writes tables, what was made is undone when it comes to that: there may be more room then, but that something is under way means
+    /// writes tables, what was made is undone when it comes to that: there may be more memory then, but that something is under way means
     /// nothing.
     pub(super) fn reclaim_some_again(
         &mut self,
@@ -173,7 +178,7 @@ impl Memory {
         let Some(state) = self.allocations.remove(&id) else { return Ok(()) };
         let size = state.allocation.size();
         self.totals.destroyed.add(size);
-        self.release_place(state.place, size);
+        self.leave_place(id, state.place, size);
         self.gone.push(state.allocation);
         Ok(())
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
+use crate::port::BarOwner;
 use crate::trace::TraceKind;
 use crate::vidmm::VidMm;
-use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
+use crate::vidmm::moving::{Ask, must_be_asked};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::segment::SystemMemory;
 use nt::page::PAGE_SIZE;
@@ -90,10 +92,26 @@ pub(super) fn is_needed(state: &AllocationState) -> bool {
 
 /// The allocation that should leave `segment` for `request`, if any may.
 pub(crate) fn victim(memory: &Memory, segment: u32, request: &MemoryRequest) -> Option<AllocationId> {
+    victim_of(memory, segment, request, |_, state| !must_be_asked(state))
+}
+
+/// As [`victim`], of those whose processes have to be asked first.
+pub(super) fn locked_victim(memory: &Memory, segment: u32, request: &MemoryRequest) -> Option<AllocationId> {
+    victim_of(memory, segment, request, |id, state| must_be_asked(state) && !request.cannot_leave.contains(&id))
+}
+
+fn victim_of(
+    memory: &Memory,
+    segment: u32,
+    request: &MemoryRequest,
+    among: impl Fn(AllocationId, &AllocationState) -> bool,
+) -> Option<AllocationId> {
     let may = |state: &AllocationState| {
         may_leave(memory, state, request.keeps) || is_evicted_with_its_process(memory, state, request)
     };
-    let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may(state));
+    let among =
+        |(id, state): &(&AllocationId, &AllocationState)| is_in(state, segment) && among(**id, state) && may(state);
+    let candidates = memory.allocations.iter().filter(among);
     choose(candidates.map(|(id, state)| Candidate {
         id: *id,
         locked: state.lock.is_some(),
@@ -135,6 +153,7 @@ impl Memory {
         match self.freeze(id) {
             Ok(_moving) => self.bring(id, Some(place), request),
             Err(status) => {
+                request.ask = self.allocations.get(&id).is_some_and(must_be_asked).then_some(Ask::ToHold(id));
                 self.release_place(place, size);
                 Err(status)
             }
@@ -155,8 +174,7 @@ impl Memory {
                     Location::Uncommitted => self.fill_zero(kmd, &to, size),
                     _ => self.transfer(kmd, &from, &to, size),
                 };
-                let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
-                self.release_place(goes, size);
+                let stays = self.end_transfer(id, (from, to), size, moved.is_ok());
                 (stays, moved)
             }
         };
@@ -182,7 +200,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes memory in the first segment that has room, in the order the driver prefers; `None` if the allocation already is
+    /// Gives one of two places back, between which bytes were to be moved; the answer is the other one.
+    fn end_transfer(&mut self, id: AllocationId, (from, to): (Location, Location), size: u64, moved: bool) -> Location {
+        if moved {
+            self.leave_place(id, from, size);
+            return to;
+        }
+        self.release_place(to, size);
+        from
+    }
+
+    /// Takes memory in the first segment that has enough free memory, in the order the driver prefers; `None` if the allocation already is
     /// where it should be. Where the CPU does not reach it, a locked one does not go.
     fn find_place(
         &mut self,
@@ -203,30 +231,34 @@ impl Memory {
                 if in_system {
                     return Ok(None);
                 }
-                if let Some(memory) = self.take_system(size / PAGE_SIZE, request)? {
+                if let Some(memory) = self.take_system(&allocation, size / PAGE_SIZE, request)? {
                     memory.zero();
                     return Ok(Some(Location::System(memory)));
                 }
-            } else if let Some(offset) = self.take_local(segment, size, allocation.alignment(), request)? {
+                continue;
+            }
+            let owner = self.bar_owner(&allocation, segment);
+            if let Some(offset) = self.take_local(segment, size, allocation.alignment(), &owner, request)? {
                 return Ok(Some(Location::Local { segment, offset }));
             }
         }
         Err(STATUS_NO_MEMORY)
     }
 
-    /// Takes a range of a segment, making others leave if it must.
+    /// Takes a range of a segment for an owner, making others leave if it must.
     pub(crate) fn take_local(
         &mut self,
         segment: u32,
         len: u64,
         align: u64,
+        owner: &BarOwner,
         request: &mut MemoryRequest,
     ) -> Result<Option<u64>, NTSTATUS> {
         if self.segments.memory(segment).is_none_or(|memory| len > memory.size) {
             return Ok(None);
         }
         loop {
-            if let Some(offset) = self.segments.allocate(segment, len, align) {
+            if let Some(offset) = self.segments.allocate(segment, len, align, owner) {
                 return Ok(Some(offset));
             }
             if !self.reclaim_some(segment, request)? {
@@ -235,14 +267,16 @@ impl Memory {
         }
     }
 
-    /// Takes system memory, waiting for what is about to be freed if there is not enough.
+    /// Takes system memory for an allocation, waiting for what is about to be freed if there is not enough.
     pub(crate) fn take_system(
         &mut self,
+        allocation: &Allocation,
         pages: u64,
         request: &mut MemoryRequest,
     ) -> Result<Option<SystemMemory>, NTSTATUS> {
+        let owner = allocation.kept().memory().written(&self.segments.ram)?;
         loop {
-            if let Some(memory) = SystemMemory::allocate(&self.segments.ram, pages) {
+            if let Some(memory) = SystemMemory::allocate(&owner, pages) {
                 return Ok(Some(memory));
             }
             if pages * PAGE_SIZE > self.segments.ram.size() || !self.reclaim_some(0, request)? {
@@ -259,7 +293,9 @@ impl Memory {
             return Ok(false);
         }
         let (kmd, size, owner) = (state.allocation.kmd(), state.allocation.size(), state.allocation.owner());
-        let Some(memory) = SystemMemory::allocate(&self.segments.ram, size / PAGE_SIZE) else { return Ok(false) };
+        let seen_by = Arc::clone(state.allocation.kept());
+        let seen_by = seen_by.memory().written(&self.segments.ram)?;
+        let Some(memory) = SystemMemory::allocate(&seen_by, size / PAGE_SIZE) else { return Ok(false) };
         let _moving = self.freeze(id)?;
         self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
         self.some_away = true;
@@ -270,8 +306,7 @@ impl Memory {
         let to = Location::System(memory);
         let before = self.paging.submitted();
         let moved = self.transfer(kmd, &from, &to, size);
-        let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
-        self.release_place(goes, size);
+        let stays = self.end_transfer(id, (from, to), size, moved.is_ok());
         let busy = self.submit_since(before);
         if moved.is_ok() {
             self.counts.evicted += 1;

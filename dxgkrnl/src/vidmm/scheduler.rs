@@ -1,4 +1,4 @@
-//! What the memory manager knows of who works with its memory: the scheduler of the adapter, and the devices of processes.
+//! What the memory manager knows of the users of its memory: the scheduler of the adapter, and the devices of processes.
 //!
 //! The scheduler stands above the memory manager and knows it; plug and play gives the memory manager the scheduler as this trait.
 
@@ -9,6 +9,7 @@ use wddm_ddi::status::NTSTATUS;
 
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::Failure;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::user_mapping::Kept;
 
@@ -27,7 +28,7 @@ pub(crate) enum SuspendOutcome {
 
 /// The scheduler of an adapter.
 pub(crate) trait Scheduler: Send + Sync {
-    /// Only one thread is inside the DDIs of the GPU scheduler class, BuildPagingBuffer among them: who calls one holds this.
+    /// Only one thread is inside the DDIs of the GPU scheduler class, BuildPagingBuffer among them: a thread that calls one holds this.
     fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass>;
 
     /// Creates a context of the system device `device` on `node`, with the page tables of `space`.
@@ -39,7 +40,7 @@ pub(crate) trait Scheduler: Send + Sync {
         device: KmdHandle,
         node: u32,
         space: &AddressSpace,
-    ) -> Result<Arc<dyn PagingContext>, NTSTATUS>;
+    ) -> Result<Arc<dyn PagingContext>, Failure>;
 
     /// Processes in the order in which they are suspended: those of the lowest priority first, of the same priority in the order given.
     fn by_rank(&self, spaces: Vec<Arc<AddressSpace>>) -> Vec<Arc<AddressSpace>>;

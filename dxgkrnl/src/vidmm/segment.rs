@@ -1,16 +1,18 @@
 //! Memory: segments of the adapter and pages of the machine.
 
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use wddm_ddi::status::*;
 
 use crate::caps::Segment;
+use crate::port::{BarOwner, NO_BAR_OWNER};
 use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
 use crate::vidmm::table_work::TableWork;
 use nt::page::PAGE_SIZE;
-use nt::ram::{Pages, Ram};
+use nt::ram::{Owner, Pages, Ram};
 use nt::range::RangeAllocator;
 
 /// Largest piece that system memory is first asked for.
@@ -27,15 +29,15 @@ pub(crate) struct SystemMemory {
 }
 
 impl SystemMemory {
-    /// Takes `pages` pages; their contents are undefined. `None` without memory.
-    pub(crate) fn allocate(ram: &Arc<Ram>, pages: u64) -> Option<Self> {
+    /// Takes `pages` pages for an owner; their contents are undefined. `None` without memory.
+    pub(crate) fn allocate(owner: &Arc<Owner>, pages: u64) -> Option<Self> {
         let mut memory = Self { chunks: Vec::new(), pages: 0 };
         let mut piece = (pages.checked_mul(PAGE_SIZE)?).min(CHUNK_MAX);
         while memory.pages < pages {
             let len = piece.min((pages - memory.pages) * PAGE_SIZE);
             // Where larger pages could map it, if there is such a place.
-            let aligned = if len < ALIGNED.0 { None } else { ram.allocate(len, ALIGNED.1.min(1 << len.ilog2())) };
-            match aligned.or_else(|| ram.allocate(len, PAGE_SIZE)) {
+            let aligned = if len < ALIGNED.0 { None } else { owner.allocate(len, ALIGNED.1.min(1 << len.ilog2())) };
+            match aligned.or_else(|| owner.allocate(len, PAGE_SIZE)) {
                 Some(chunk) => {
                     memory.chunks.push((memory.pages, chunk));
                     memory.pages += len / PAGE_SIZE;
@@ -117,6 +119,9 @@ fn usable(segment: &Segment) -> RangeAllocator {
     free
 }
 
+/// Has bytes at a bus address belong to an owner.
+type GiveBarPages = Arc<dyn Fn(u64, u64, &BarOwner) -> io::Result<()> + Send + Sync>;
+
 /// The memory that allocations and page tables come from.
 pub(crate) struct Segments {
     /// System memory.
@@ -127,6 +132,8 @@ pub(crate) struct Segments {
     of_engine: usize,
     /// Bytes of a large page, where there are some.
     large: Option<u64>,
+    /// Has pages that the CPU reaches belong to those that see them.
+    giver: Option<GiveBarPages>,
     /// Where the GPU writes page tables: what it is to do about them and was not given yet.
     pub(crate) table_work: Option<Vec<TableWork>>,
 }
@@ -153,12 +160,18 @@ impl Segments {
                 free: usable(segment),
             })
         });
-        Self { ram, list: list.collect(), of_engine, large: None, table_work: None }
+        Self { ram, list: list.collect(), of_engine, large: None, giver: None, table_work: None }
     }
 
     /// The same for a GPU with large pages of so many bytes.
     pub(crate) fn with_large_pages(mut self, bytes: Option<u64>) -> Self {
         self.large = bytes;
+        self
+    }
+
+    /// The same where pages that the CPU reaches belong to those that see them, by this function.
+    pub(crate) fn with_owners(mut self, giver: GiveBarPages) -> Self {
+        self.giver = Some(giver);
         self
     }
 
@@ -217,11 +230,23 @@ impl Segments {
         Some(unsafe { base.add(offset as usize) })
     }
 
-    /// Takes `len` bytes from the bottom of a segment, where large pages could map them if there is such a place.
-    pub(crate) fn allocate(&mut self, id: u32, len: u64, align: u64) -> Option<u64> {
+    /// Takes `len` bytes from the bottom of a segment for an owner, where large pages could map them if there is such a place.
+    pub(crate) fn allocate(&mut self, id: u32, len: u64, align: u64, owner: &BarOwner) -> Option<u64> {
         let large = self.large.filter(|large| len >= *large && *large > align);
         let free = &mut self.memory_mut(id)?.free;
-        large.and_then(|large| free.allocate(len, large)).or_else(|| free.allocate(len, align))
+        let offset = large.and_then(|large| free.allocate(len, large)).or_else(|| free.allocate(len, align))?;
+        self.give(id, offset, len, owner)
+    }
+
+    /// Has memory that was just taken belong to an owner, as far as the CPU reaches it. Where that cannot be, the memory is free again.
+    fn give(&mut self, id: u32, offset: u64, len: u64, owner: &BarOwner) -> Option<u64> {
+        let address = self.memory(id)?.cpu_address.and_then(|start| start.checked_add(offset));
+        let given = self.giver.as_ref().zip(address).map(|(give, address)| give(address, len, owner));
+        if given.is_some_and(|given| given.is_err()) {
+            self.release(id, offset, len);
+            return None;
+        }
+        Some(offset)
     }
 
     /// Gives a range of a segment back.
@@ -265,7 +290,9 @@ impl Segments {
         }
         let memory = self.memory_mut(segment).ok_or(STATUS_INVALID_PARAMETER)?;
         let base = memory.kernel;
-        let offset = memory.free.allocate_top(len, align.max(PAGE_SIZE)).ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
+        let offset = memory.free.allocate_top(len, align.max(PAGE_SIZE));
+        let given = offset.and_then(|offset| self.give(segment, offset, len, &NO_BAR_OWNER));
+        let offset = given.ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
         // SAFETY: the kernel mapping shows the whole segment, and the range lies in it.
         let kernel = base.map(|base| unsafe { base.add(offset as usize) });
         Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len } })
@@ -331,6 +358,7 @@ mod tests {
     #[test]
     fn fragmented_memory_is_used_in_pieces_and_every_page_is_found() {
         let ram = Ram::new(1 << 20).unwrap();
+        let owner = Owner::process(&ram).unwrap();
         let mut all = Vec::new();
         while let Some(page) = ram.allocate(PAGE_SIZE, PAGE_SIZE) {
             all.push(page);
@@ -339,14 +367,14 @@ mod tests {
         // Every other page is free: only single pages fit.
         let kept: Vec<Pages> =
             all.into_iter().enumerate().filter_map(|(i, page)| (i % 2 == 0).then_some(page)).collect();
-        let memory = SystemMemory::allocate(&ram, total / 2).unwrap();
+        let memory = SystemMemory::allocate(&owner, total / 2).unwrap();
         assert_eq!(memory.pages(), total / 2);
         let mut frames: Vec<u64> = (0..memory.pages()).map(|page| memory.frame(page)).collect();
         frames.extend(kept.iter().map(|page| page.address() / PAGE_SIZE));
         frames.sort_unstable();
         frames.dedup();
         assert_eq!(frames.len() as u64, total / 2 + kept.len() as u64, "no page is used twice");
-        assert!(SystemMemory::allocate(&ram, 2).is_none());
+        assert!(SystemMemory::allocate(&owner, 2).is_none());
     }
 
     #[test]
@@ -359,15 +387,17 @@ mod tests {
         };
         let mut segments = Segments::new(Ram::new(1 << 20).unwrap(), &[segment]);
         assert_eq!(segments.free_bytes(1), 5 * PAGE_SIZE);
-        let pages: Vec<u64> = std::iter::from_fn(|| segments.allocate(1, PAGE_SIZE, PAGE_SIZE)).collect();
+        let pages: Vec<u64> =
+            std::iter::from_fn(|| segments.allocate(1, PAGE_SIZE, PAGE_SIZE, &NO_BAR_OWNER)).collect();
         assert_eq!(pages, [0, 1, 3, 4, 7].map(|page| page * PAGE_SIZE));
     }
 
     #[test]
     fn a_failed_request_gives_back_what_it_took() {
         let ram = Ram::new(1 << 20).unwrap();
-        assert!(SystemMemory::allocate(&ram, 1000).is_none());
-        assert!(SystemMemory::allocate(&ram, u64::MAX / 2).is_none());
+        let owner = Owner::process(&ram).unwrap();
+        assert!(SystemMemory::allocate(&owner, 1000).is_none());
+        assert!(SystemMemory::allocate(&owner, u64::MAX / 2).is_none());
         assert!(ram.allocate((1 << 20) - PAGE_SIZE, PAGE_SIZE).is_some());
     }
 }

@@ -11,7 +11,8 @@ use wddm_ddi::km::DXGK_OPENALLOCATIONFLAGS;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 
 use crate::kmd_handle::KmdHandle;
-use crate::quota::DataPlace;
+use crate::quota::{DataPlace, FilePlace};
+use crate::refusal::Failure;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
@@ -44,7 +45,7 @@ pub(super) struct Closed {
     idle: IdlePoint,
 }
 
-/// What a device leaves behind that closes the allocation.
+/// The handles and counts of a device that closes an allocation: what the driver has to close, and what is undone of residency and locks.
 pub(super) struct Left {
     pub(super) device: KmdHandle,
     pub(super) open: KmdHandle,
@@ -205,7 +206,7 @@ pub(crate) struct ResourceData {
     /// Shared by kernel handles, not by a handle that every process knows.
     pub(crate) nt_sharing: bool,
     /// The creator's part of what processes may have kept.
-    pub(crate) _place: DataPlace,
+    pub(crate) _places: (DataPlace, FilePlace),
 }
 
 /// A resource that can be opened as long as this exists.
@@ -329,7 +330,7 @@ impl VidMm {
         device: &dyn MemoryOwner,
         shared: &SharedResource,
         read_only: bool,
-    ) -> Result<Vec<Arc<Allocation>>, NTSTATUS> {
+    ) -> Result<Vec<Arc<Allocation>>, Failure> {
         let _running = self.enter()?;
         let homes: Vec<Arc<Allocation>> = {
             let memory = lock(&self.memory);
@@ -379,6 +380,7 @@ impl VidMm {
         memory.closed.push(Closed { id, user, idle: idle.unwrap_or(at_once) });
         ended = ended.and(memory.unmap_closed().and_then(|()| memory.submit()));
         drop(memory);
+        self.give_addresses_back(Some(allocation.kept()));
         self.note_failure("closing a shared allocation", ended);
         if let Ok(_running) = self.enter() {
             self.close_on_driver(left.device, left.open);

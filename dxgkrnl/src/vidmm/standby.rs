@@ -6,11 +6,13 @@
 //! outside D0: its address shows system memory as long as the device sleeps, and no store to it is lost on either way.
 //! [d3dkmddi: DXGK_SEGMENTFLAGS; debugger: 0x10e, subcodes 0x3b and 0x3c]
 
+use std::sync::Arc;
+
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
-use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::lock::Lock;
 use crate::vidmm::memory::{AllocationState, Location, Memory};
 use crate::vidmm::reclaim::MemoryRequest;
@@ -21,7 +23,7 @@ use nt::page::PAGE_SIZE;
 /// An allocation on its way.
 pub(super) struct Moving {
     id: AllocationId,
-    /// Its user addresses, if it is locked.
+    /// Its user addresses, if it is locked and the process does not have to be waited for.
     _frozen: Vec<Frozen>,
 }
 
@@ -36,14 +38,14 @@ impl Memory {
             Location::Uncommitted | Location::System(_) => false,
         };
         let leaving = self.allocations.iter().filter(|(_, state)| leaves(state));
-        let leaving: Vec<(AllocationId, u64)> = leaving.map(|(id, state)| (*id, state.allocation.size())).collect();
+        let leaving: Vec<(AllocationId, Arc<Allocation>)> =
+            leaving.map(|(id, state)| (*id, Arc::clone(&state.allocation))).collect();
         // Everything that can fail for want of memory comes first.
         let mut places = Vec::with_capacity(leaving.len());
-        for (id, size) in leaving {
-            places.push((
-                id,
-                self.take_system(size / PAGE_SIZE, &mut MemoryRequest::waiting())?.ok_or(STATUS_NO_MEMORY)?,
-            ));
+        for (id, allocation) in leaving {
+            let pages = allocation.size() / PAGE_SIZE;
+            let memory = self.take_system(&allocation, pages, &mut MemoryRequest::waiting())?;
+            places.push((id, memory.ok_or(STATUS_NO_MEMORY)?));
         }
         self.standby = Some(hibernates);
         let mut moving = Vec::with_capacity(places.len());
@@ -111,15 +113,20 @@ impl Memory {
             }
         };
         // Until here addresses of locks showed what is freed now.
-        drop((moving, left));
+        drop(moving);
+        left.into_iter().for_each(|(id, from, size)| self.leave_place(id, from, size));
         back
     }
 
     /// The bytes of a frozen allocation did not come back to the device, and what its addresses show is about to be freed: they show a copy, which is
     /// the process' own. A thread that stores there loses nothing, and reaches nobody else's memory.
-    fn give_lock_away(&self, id: AllocationId) {
-        let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
-        for mapping in lock.into_iter().flat_map(Lock::mappings) {
+    fn give_lock_away(&mut self, id: AllocationId) {
+        let Some(lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.as_mut()) else { return };
+        if let Some(moved) = &mut lock.moving {
+            moved.given_away = true;
+            return;
+        }
+        for mapping in lock.mappings() {
             if mapping.detach(true).is_err() {
                 // The host has no memory. What is shown is somebody else's next: better a fault than their bytes.
                 let _ = mapping.hide(0, mapping.len());
@@ -127,12 +134,16 @@ impl Memory {
         }
     }
 
-    /// Keeps user mode from storing to an allocation that is about to move: who does waits until the answer is dropped.
+    /// Keeps user mode from storing to an allocation that is about to move: a thread that does waits until the answer is dropped.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY when the host refuses.
+    /// STATUS_NO_MEMORY when the host refuses, or processes are to be asked first, see [`super::moving`].
     pub(super) fn freeze(&self, id: AllocationId) -> Result<Moving, NTSTATUS> {
         let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
+        if lock.is_some_and(Lock::must_be_asked) {
+            return Err(STATUS_NO_MEMORY);
+        }
+        let lock = lock.filter(|lock| lock.moving.is_none());
         let frozen = lock.into_iter().flat_map(Lock::mappings).map(UserMapping::freeze).collect::<Result<_, _>>();
         Ok(Moving { id, _frozen: frozen.map_err(|_| STATUS_NO_MEMORY)? })
     }
@@ -156,7 +167,7 @@ impl Memory {
     }
 
     /// What the bytes are copied from is put into `left`; nobody else has a use for it.
-    fn come_back(&mut self, id: AllocationId, left: &mut Vec<Location>) -> Result<(), NTSTATUS> {
+    fn come_back(&mut self, id: AllocationId, left: &mut Vec<(AllocationId, Location, u64)>) -> Result<(), NTSTATUS> {
         let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
         let (Location::Local { segment, offset }, Some(memory)) = (&state.place, state.parked.take()) else {
@@ -164,7 +175,7 @@ impl Memory {
         };
         let (from, to) = (Location::System(memory), Location::Local { segment: *segment, offset: *offset });
         let moved = self.transfer(kmd, &from, &to, size);
-        left.push(from);
+        left.push((id, from, size));
         moved
     }
 
@@ -172,8 +183,13 @@ impl Memory {
     fn show_parked(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
         let (Some(lock), Some(memory)) = (state.lock.as_mut(), &state.parked) else { return Ok(()) };
-        lock.mappings().try_for_each(|mapping| mapping.show_memory(memory))?;
         let window = lock.take_window();
+        if let Some(moved) = &mut lock.moving {
+            moved.stale = true;
+            moved.windows.extend(window);
+            return Ok(());
+        }
+        lock.mappings().try_for_each(|mapping| mapping.show_memory(memory))?;
         window.into_iter().for_each(|window| self.close_window(window));
         Ok(())
     }
@@ -194,7 +210,7 @@ impl VidMm {
     /// # Errors
     /// As [`Memory::park`].
     pub(crate) fn park(&self, hibernates: bool) -> Result<(), NTSTATUS> {
-        lock(&self.memory).park(hibernates)
+        self.with_all_held(|memory| memory.park(hibernates))
     }
 
     /// Before DxgkDdiResetFromTimeout, with nobody else inside: keeps what outlives the memory of the adapter.
@@ -210,7 +226,7 @@ impl VidMm {
 
     /// Undoes [`VidMm::park`]. `lost`: the device was out of D0 meanwhile.
     pub(crate) fn unpark(&self, lost: bool) {
-        let back = lock(&self.memory).unpark(lost);
+        let back = self.with_all_held(|memory| memory.unpark(lost));
         self.note_failure("bringing memory back", back);
     }
 }

@@ -1,7 +1,7 @@
 //! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use nt::lock::{Mutex, RwLock, lock};
@@ -13,10 +13,12 @@ use crate::caps::AdapterCaps;
 use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;
 use crate::port::Port;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
+use crate::vidmm::moving::LeftLock;
 use crate::vidmm::page_table::Shape;
 use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::scheduler::{PagingContext, Scheduler};
@@ -139,14 +141,12 @@ impl VidMm {
     /// Reads the memory description of an adapter, whose paging work goes through `scheduler`.
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for one that cannot work; the machine's log says why.
-    pub(crate) fn new(port: &Arc<Port>, scheduler: Arc<dyn Scheduler>) -> Result<Arc<Self>, NTSTATUS> {
+    /// STATUS_INVALID_PARAMETER for one that cannot work, with the rule.
+    pub(crate) fn new(port: &Arc<Port>, scheduler: Arc<dyn Scheduler>) -> Result<Arc<Self>, Failure> {
         let caps = port.caps();
         let verifier = port.machine.verifier();
-        let shape = check_tables(caps).map_err(|rule| {
-            verifier.log(format!("memory manager: {rule}"));
-            STATUS_INVALID_PARAMETER
-        })?;
+        let broken = |rule| refused(STATUS_INVALID_PARAMETER, format!("{rule} [d3dkmddi: DXGK_GPUMMUCAPS]"));
+        let shape = check_tables(caps).map_err(broken)?;
         let driver = Driver {
             miniport: Arc::clone(&port.miniport),
             context: port.context(),
@@ -165,6 +165,9 @@ impl VidMm {
         let paging = Paging::new(caps.paging_buffer_size, caps.paging_buffer_private_data_size);
         let shows = Arc::clone(port);
         let bars = Arc::new(move |address| shows.bar_at_bus_address(address));
+        let gives = Arc::clone(port);
+        let segments =
+            segments.with_owners(Arc::new(move |address, len, owner| gives.give_bar_pages(address, len, owner)));
         let own = (caps.driver.InternalGpuVirtualAddressRangeStart, caps.driver.InternalGpuVirtualAddressRangeEnd);
         Ok(Self::of_parts(driver, segments, paging, bars, own))
     }
@@ -179,7 +182,8 @@ impl VidMm {
     ) -> Arc<Self> {
         let driver = Arc::new(driver);
         let memory = Memory::new(Arc::clone(&driver), segments, paging, bars);
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             driver,
             memory: Mutex::new(memory),
             globals: Mutex::new(HandleTable::new()),
@@ -192,6 +196,7 @@ impl VidMm {
             budget_listeners: Mutex::default(),
             paging_queues: Mutex::default(),
             requests: Default::default(),
+            asking: Default::default(),
         })
     }
 
@@ -199,7 +204,7 @@ impl VidMm {
     ///
     /// # Errors
     /// What the driver answered, or no memory; nothing exists then.
-    pub(crate) fn start(self: &Arc<Self>, port: &Arc<Port>) -> Result<(), NTSTATUS> {
+    pub(crate) fn start(self: &Arc<Self>, port: &Arc<Port>) -> Result<(), Failure> {
         let flags = DXGK_CREATEPROCESSFLAGS::new().with_SystemProcess(true);
         let (process, space) = self.create(4, "System", flags)?;
         let mut system = System { process, space, devices: Vec::new(), contexts: Vec::new() };
@@ -211,7 +216,7 @@ impl VidMm {
         started
     }
 
-    fn populate(self: &Arc<Self>, port: &Arc<Port>, system: &mut System) -> Result<(), NTSTATUS> {
+    fn populate(self: &Arc<Self>, port: &Arc<Port>, system: &mut System) -> Result<(), Failure> {
         for _ in 0..2 {
             let flags = DXGK_CREATEDEVICEFLAGS::new().with_SystemDevice(true);
             system.devices.push(self.create_device(system.process, next_device_id(), flags)?);
@@ -241,6 +246,7 @@ impl VidMm {
             return;
         }
         let system = lock(&self.system).take();
+        self.wait_until_asked_nothing(None);
         let mut memory = lock(&self.memory);
         let finished = loop {
             match memory.wait_oldest() {
@@ -250,8 +256,12 @@ impl VidMm {
             }
         };
         let left: Vec<_> = memory.allocations.keys().copied().collect();
+        let locks: Vec<_> = left.iter().filter_map(|id| memory.take_lock(*id)).collect();
+        drop(memory);
+        let windows: Vec<_> = locks.into_iter().filter_map(LeftLock::leave).collect();
+        let mut memory = lock(&self.memory);
+        windows.into_iter().for_each(|window| memory.close_window(window));
         for id in &left {
-            memory.leave_lock(*id);
             // An address space that is gone with its process maps nothing any more.
             let freed = memory.free(*id);
             self.note_failure("freeing an allocation at stop", freed);
@@ -301,7 +311,7 @@ impl VidMm {
         self: &Arc<Self>,
         id: u64,
         name: &str,
-    ) -> Result<(KmdHandle, Arc<AddressSpace>), NTSTATUS> {
+    ) -> Result<(KmdHandle, Arc<AddressSpace>), Failure> {
         let _running = self.enter()?;
         self.create(id, name, DXGK_CREATEPROCESSFLAGS::new())
     }
@@ -311,7 +321,7 @@ impl VidMm {
         id: u64,
         name: &str,
         flags: DXGK_CREATEPROCESSFLAGS,
-    ) -> Result<(KmdHandle, Arc<AddressSpace>), NTSTATUS> {
+    ) -> Result<(KmdHandle, Arc<AddressSpace>), Failure> {
         let mut text: Vec<u16> = name.encode_utf16().take(NAME_MAX).chain([0]).collect();
         let given = core::ptr::without_provenance_mut(id as usize);
         let mut args = DXGKARG_CREATEPROCESS::zeroed();
@@ -322,7 +332,7 @@ impl VidMm {
         self.driver.miniport.create_process(self.driver.context.raw(), &mut args).ok()?;
         let member = ("DXGKARG_CREATEPROCESS", "hKmdProcess");
         let process = KmdHandle::new(args.hKmdProcess);
-        let process = process.answered(core::ptr::null_mut(), "DxgkDdiCreateProcess", member, &self.driver.verifier)?;
+        let process = process.answered(core::ptr::null_mut(), "DxgkDdiCreateProcess", member)?;
         let made = self.with_eviction(None, |memory, request| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
             let va = va.with_large_pages(self.driver.large_page());
@@ -335,7 +345,7 @@ impl VidMm {
             }
             Err(status) => {
                 self.destroy_process_on_driver(process);
-                Err(status)
+                Err(status.into())
             }
         }
     }
@@ -359,21 +369,20 @@ impl VidMm {
     }
 
     fn destroy_process_on_driver(&self, process: KmdHandle) {
-        let status = self.driver.miniport.destroy_process(self.driver.context.raw(), process.raw());
-        self.must_succeed("DxgkDdiDestroyProcess", status);
+        self.must_succeed(self.driver.miniport.destroy_process(self.driver.context.raw(), process.raw()));
     }
 
     /// DxgkDdiCreateDevice for a device of user mode.
     ///
     /// # Errors
     /// What the driver answered; STATUS_DEVICE_REMOVED on a stopped adapter.
-    pub(crate) fn create_user_device(&self, process: KmdHandle, id: u64) -> Result<KmdHandle, NTSTATUS> {
+    pub(crate) fn create_user_device(&self, process: KmdHandle, id: u64) -> Result<KmdHandle, Failure> {
         let _running = self.enter()?;
         self.create_device(process, id, DXGK_CREATEDEVICEFLAGS::new())
     }
 
     /// [d3dkmddi: DXGKARG_CREATEDEVICE]
-    fn create_device(&self, process: KmdHandle, id: u64, flags: DXGK_CREATEDEVICEFLAGS) -> Result<KmdHandle, NTSTATUS> {
+    fn create_device(&self, process: KmdHandle, id: u64, flags: DXGK_CREATEDEVICEFLAGS) -> Result<KmdHandle, Failure> {
         let given = core::ptr::without_provenance_mut(id as usize);
         let mut args = DXGKARG_CREATEDEVICE::zeroed();
         args.hDevice = given;
@@ -382,7 +391,7 @@ impl VidMm {
         self.driver.miniport.create_device(self.driver.context.raw(), &mut args).ok()?;
         let member = ("DXGKARG_CREATEDEVICE", "hDevice");
         let device = KmdHandle::new(args.hDevice);
-        let device = device.answered(given, "DxgkDdiCreateDevice", member, &self.driver.verifier)?;
+        let device = device.answered(given, "DxgkDdiCreateDevice", member)?;
         lock(&self.known).devices.insert(id, device);
         Ok(device)
     }
@@ -397,7 +406,6 @@ impl VidMm {
     }
 
     fn destroy_device_on_driver(&self, device: KmdHandle) {
-        let status = self.driver.miniport.destroy_device(device.raw());
-        self.must_succeed("DxgkDdiDestroyDevice", status);
+        self.must_succeed(self.driver.miniport.destroy_device(device.raw()));
     }
 }

@@ -15,6 +15,7 @@ use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
 use crate::vidmm::memory::{AllocationState, Location, Memory, Space, SpaceId, flush_of};
+use crate::vidmm::moving::{Ask, must_be_asked};
 use crate::vidmm::reclaim::MemoryRequest;
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
@@ -133,6 +134,7 @@ impl Memory {
                 return Ok(true);
             }
         }
+        request.ask = self.ask_to_leave(segment, request);
         Ok(false)
     }
 
@@ -220,6 +222,11 @@ impl Memory {
         self.bring_back_space(first, request)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
+        if self.is_any_moving(first) {
+            // Its addresses show where its memory is before the GPU writes there.
+            (request.ask, request.short) = (Some(Ask::Nothing), true);
+            return Err(STATUS_NO_MEMORY);
+        }
         self.set_process_state(first, ProcessState::Running);
         let (mut tell, mut moved) = (false, 0);
         for (_, space) in self.spaces_of(first) {
@@ -235,7 +242,9 @@ impl Memory {
     /// Evicts everything of a suspended process that may leave.
     fn evict_everything(&mut self, id: SpaceId, request: &mut MemoryRequest) -> Result<(), NTSTATUS> {
         let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
-            Location::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
+            Location::Local { segment, .. } if state.allocation.owner() == id && !must_be_asked(state) => {
+                Some((*allocation, segment))
+            }
             _ => None,
         });
         let own: Vec<(AllocationId, u32)> = own.collect();

@@ -56,7 +56,11 @@ fn tables_of_a_suspended_process_are_evicted_and_are_back_when_it_works() {
     assert_eq!(world.memory.root(world.space), None);
     let gone = lock(&world.fake).has_translations_of(root.unwrap());
     assert!(!gone, "the GPU has not forgotten what the tables said");
-    assert_eq!(world.memory.resume(world.space, &mut waiting()), Err(STATUS_NO_MEMORY), "there is no room yet");
+    assert_eq!(
+        world.memory.resume(world.space, &mut waiting()),
+        Err(STATUS_NO_MEMORY),
+        "there is not enough memory yet"
+    );
     assert!(world.is_bare());
     world.evict(other, &idle());
     assert!(world.resume());
@@ -65,7 +69,7 @@ fn tables_of_a_suspended_process_are_evicted_and_are_back_when_it_works() {
     assert_eq!(
         (counts.tables_evicted, counts.tables_restored),
         (2, 1),
-        "the attempt without room counts as one that left"
+        "the attempt without enough memory counts as one that left"
     );
     world.finish();
 }

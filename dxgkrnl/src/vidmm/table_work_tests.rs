@@ -29,7 +29,7 @@ impl World {
                 .mapped
                 .into_iter()
                 .flat_map(|at| (0..model.pages.len() as u64).map(move |page| at + page * PAGES));
-            // Who was given addresses that others have just given back waits for the fence before it uses them.
+            // A process that was given addresses that others have just given back waits for the fence before it uses them.
             let pages = pages.filter(|address| !self.stale.iter().any(|stale| stale.contains(address)));
             let root = self.root();
             for led in pages.filter_map(|address| fake.leads_to(root?, address)) {
@@ -108,7 +108,7 @@ fn several_changes_share_a_buffer_and_one_that_does_not_fit_goes_on_in_the_next(
         for index in &small {
             world.map(*index).unwrap();
         }
-        assert_eq!(world.memory.paging.submitted(), before, "there is room for more");
+        assert_eq!(world.memory.paging.submitted(), before, "there is space for more");
         world.memory.finish_tables().unwrap();
         assert_eq!(world.memory.paging.submitted(), before + 1, "one packet for all of them");
         // The buffer has a page, which is 128 packets of this GPU: one an entry.

@@ -27,7 +27,7 @@ impl Notice {
         let bytes = if later.flags.TrimToBudget() { later.bytes } else { self.bytes };
         let periodic = self.flags.PeriodicTrim() || later.flags.PeriodicTrim();
         let restart = self.flags.RestartPeriodicTrim() || later.flags.RestartPeriodicTrim();
-        // The two exclude each other: who starts anew has nothing to compare with.
+        // The two exclude each other: a process that starts anew has nothing to compare with.
         let flags = D3DDDI_TRIMRESIDENCYSET_FLAGS::new()
             .with_PeriodicTrim(periodic && !restart)
             .with_RestartPeriodicTrim(restart)
@@ -62,7 +62,7 @@ impl VidMm {
         lock(&self.trims).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Asks processes to give back so many bytes each. The answer is who of them hears it. Called without the memory lock.
+    /// Asks processes to give back so many bytes each. The answer is which of them hear it. Called without the memory lock.
     pub(crate) fn ask_to_trim(&self, trims: &[(SpaceId, u64)]) -> BTreeSet<SpaceId> {
         let mut heard = BTreeSet::new();
         if trims.is_empty() {

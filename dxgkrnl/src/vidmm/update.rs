@@ -200,7 +200,7 @@ impl Memory {
         self.settle(id, start..end, done)
     }
 
-    /// Makes the page tables that the changes need, all or none. Whoever leaves to make room may take empty tables along, so that all of
+    /// Makes the page tables that the changes need, all or none. What is evicted for them may take empty tables along, so that all of
     /// them are looked for again.
     fn prepare(
         &mut self,

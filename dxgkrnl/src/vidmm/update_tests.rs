@@ -46,7 +46,7 @@ impl World {
         Change::show(to, allocation, (first * PAGES, part * PAGES), access).unwrap()
     }
 
-    /// What the GPU finds at every page is what the model says.
+    /// Fails unless the GPU finds at every page what the model has there.
     fn check_region(&self, base: u64, pages: &[Page]) {
         for (page, at) in pages.iter().zip((base..).step_by(PAGES as usize)) {
             match page {
@@ -218,7 +218,7 @@ fn entries_that_the_driver_copies_are_those_that_updates_write() {
 }
 
 #[test]
-fn changes_without_room_for_page_tables_change_nothing() {
+fn changes_without_memory_for_page_tables_change_nothing() {
     // A table of this GPU covers 512 pages.
     const FAR: u64 = 4 * 512;
     let mut world = World::new(16 << 20, 64 * PAGES, 2);
@@ -230,7 +230,7 @@ fn changes_without_room_for_page_tables_change_nothing() {
     let before = world.show(span(base, 2), a, (0, 2), true);
     world.memory.update(space, &world.update(vec![before]), &mut waiting()).unwrap();
     let free = world.memory.segments.free_bytes(2);
-    let taken = world.memory.segments.allocate(2, free, PAGES).unwrap();
+    let taken = world.memory.segments.allocate(2, free, PAGES, &crate::port::NO_BAR_OWNER).unwrap();
     let last = span(base + (FAR - 2) * PAGES, 2);
     let changes = vec![Change::Zero(span(base, 2)), Change::Copy { from: base, to: last }];
     let update = world.update(changes);

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use nt::lock::{Mutex, lock};
 
+use crate::port::BarOwner;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::user_memory::UserMemory;
 use nt::page::PAGE_SIZE;
 use nt::ram::Pages;
 use nt::user_space::{FileId, ThisProcess, UserSpace};
@@ -23,7 +25,37 @@ pub(crate) struct UserMapping {
     of_program: Option<FileId>,
 }
 
-/// Nobody stores to a mapping while this exists: who does waits.
+/// What some pages of a range are to show. It can be shown after the locks were given back under which it was found.
+pub(crate) struct Part {
+    /// Byte of the range at which it begins.
+    pub(crate) at: u64,
+    pub(crate) file: Arc<File>,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) writable: bool,
+}
+
+impl Part {
+    /// Pages from a byte of the range on, with the rights of their owner.
+    ///
+    /// # Errors
+    /// The pages are the kernel's, or it may open no more descriptors.
+    pub(crate) fn of_pages(at: u64, pages: &Pages) -> io::Result<Self> {
+        let file = Arc::new(pages.file()?.try_clone()?);
+        Ok(Self { at, file, offset: pages.address(), len: pages.len(), writable: !pages.only_read() })
+    }
+
+    /// All of some system memory.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY.
+    pub(crate) fn of_memory(memory: &SystemMemory) -> Result<Vec<Self>, NTSTATUS> {
+        let part = |(first, pages)| Self::of_pages(first * PAGE_SIZE, pages).map_err(|_| STATUS_NO_MEMORY);
+        memory.chunks().map(part).collect()
+    }
+}
+
+/// Nobody stores to a mapping while this exists: a thread that does waits.
 pub(crate) struct Frozen {
     user: Arc<dyn UserSpace>,
     start: usize,
@@ -39,7 +71,7 @@ impl UserMapping {
     /// Takes `len` bytes (rounded up to pages) of addresses of a process that show nothing: any access faults.
     ///
     /// # Errors
-    /// The process has no room.
+    /// The process has no free range of addresses.
     pub(crate) fn reserve(user: &Arc<dyn UserSpace>, len: u64) -> io::Result<Self> {
         let len = len.max(1).checked_next_multiple_of(PAGE_SIZE).ok_or(io::ErrorKind::OutOfMemory)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -61,26 +93,13 @@ impl UserMapping {
         Ok(Self { user: Arc::clone(user), base, len, of_program })
     }
 
-    /// Addresses that show `pages`.
+    /// Addresses that show `pages`, with the rights of their owner.
     ///
     /// # Errors
-    /// As [`UserMapping::reserve`].
-    pub(crate) fn of_pages(user: &Arc<dyn UserSpace>, pages: &Pages, writable: bool) -> io::Result<Self> {
-        Self::of_file(user, (pages.ram().file(), pages.address()), pages.len(), writable)
-    }
-
-    /// Addresses that show `len` bytes of a file from an offset.
-    ///
-    /// # Errors
-    /// As [`UserMapping::reserve`]; the file cannot be mapped so.
-    pub(crate) fn of_file(
-        user: &Arc<dyn UserSpace>,
-        (file, offset): (&File, u64),
-        len: u64,
-        writable: bool,
-    ) -> io::Result<Self> {
-        let mapping = Self::reserve(user, len)?;
-        mapping.rotate(file, offset, writable)?;
+    /// As [`UserMapping::reserve`]; the pages are the kernel's.
+    pub(crate) fn of_pages(user: &Arc<dyn UserSpace>, pages: &Pages) -> io::Result<Self> {
+        let mapping = Self::reserve(user, pages.len())?;
+        mapping.show_pages(0, pages)?;
         Ok(mapping)
     }
 
@@ -112,6 +131,27 @@ impl UserMapping {
         self.user.show(part, file, offset, writable)
     }
 
+    /// Makes the range show pages from `at` on, as [`UserMapping::show`] does.
+    ///
+    /// # Errors
+    /// As there; the pages are the kernel's.
+    pub(crate) fn show_pages(&self, at: u64, pages: &Pages) -> io::Result<()> {
+        self.show(at, pages.file()?, pages.address(), pages.len(), !pages.only_read())
+    }
+
+    /// Makes the range show several parts, as [`UserMapping::show`] does.
+    ///
+    /// # Errors
+    /// As there, for the first that fails; those before it are shown.
+    pub(crate) fn show_parts(&self, parts: &[Part]) -> io::Result<()> {
+        parts.iter().try_for_each(|part| self.show(part.at, &part.file, part.offset, part.len, part.writable))
+    }
+
+    /// True if the process does what is asked of the mapping, and may take its time: it is asked without any lock that other processes need.
+    pub(crate) fn waits(&self) -> bool {
+        self.user.waits()
+    }
+
     /// Makes `len` bytes from `at` show nothing again: any access faults.
     ///
     /// # Errors
@@ -125,10 +165,9 @@ impl UserMapping {
     /// # Errors
     /// STATUS_NO_MEMORY when the host refuses.
     pub(crate) fn show_memory(&self, memory: &SystemMemory) -> Result<(), NTSTATUS> {
-        memory.chunks().try_for_each(|(first, pages)| {
-            let shown = self.show(first * PAGE_SIZE, pages.ram().file(), pages.address(), pages.len(), true);
-            shown.map_err(|_| STATUS_NO_MEMORY)
-        })
+        memory
+            .chunks()
+            .try_for_each(|(first, pages)| self.show_pages(first * PAGE_SIZE, pages).map_err(|_| STATUS_NO_MEMORY))
     }
 
     /// Lets the range, which must show something, be read but not written: whoever stores there waits until the answer is dropped. So
@@ -222,6 +261,8 @@ impl Drop for UserMapping {
 /// back.
 pub(crate) struct Kept {
     user: Arc<dyn UserSpace>,
+    memory: UserMemory,
+    bar_owner: BarOwner,
     mappings: Mutex<Vec<KeptMapping>>,
 }
 
@@ -231,21 +272,35 @@ pub(crate) type LockedBy = (AllocationId, u64);
 struct KeptMapping {
     /// Unmapped when the last process that keeps it has given it back.
     _mapping: Arc<UserMapping>,
-    /// Who has locked it, and how often that one may still unlock it.
+    /// The handle that has locked it, and how often that one may still unlock it.
     locked: Option<(LockedBy, u32)>,
 }
 
 impl Default for Kept {
     /// Nothing of what no process has.
     fn default() -> Self {
-        Self::new(Arc::new(ThisProcess))
+        Self::with_memory(Arc::new(ThisProcess), UserMemory::default())
     }
 }
 
 impl Kept {
     /// Nothing yet of the process whose user-mode side this is.
     pub(crate) fn new(user: Arc<dyn UserSpace>) -> Self {
-        Self { user, mappings: Mutex::default() }
+        Self::with_memory(user, UserMemory::of_process())
+    }
+
+    fn with_memory(user: Arc<dyn UserSpace>, memory: UserMemory) -> Self {
+        Self { user, memory, bar_owner: BarOwner::new(), mappings: Mutex::default() }
+    }
+
+    /// Owner of the pages of BARs that the process sees.
+    pub(crate) fn bar_owner(&self) -> &BarOwner {
+        &self.bar_owner
+    }
+
+    /// The memory that the process sees.
+    pub(crate) fn memory(&self) -> &UserMemory {
+        &self.memory
     }
 
     /// The user-mode side of the process.
@@ -297,7 +352,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nt::ram::Ram;
+    use nt::ram::{Owner, Ram};
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     fn this() -> Arc<dyn UserSpace> {
@@ -315,26 +370,26 @@ mod tests {
 
     #[test]
     fn rotation_keeps_the_address_and_changes_what_it_shows() {
-        let ram = Ram::new(1 << 20).unwrap();
-        let (a, b) = (ram.allocate(4096, 4096).unwrap(), ram.allocate(4096, 4096).unwrap());
+        let owner = Owner::process(&Ram::new(1 << 20).unwrap()).unwrap();
+        let (a, b) = (owner.allocate(4096, 4096).unwrap(), owner.allocate(4096, 4096).unwrap());
         // SAFETY: the page belongs to the test.
         unsafe { a.kernel_address().as_ptr().write(1) };
         // SAFETY: the page belongs to the test.
         unsafe { b.kernel_address().as_ptr().write(2) };
-        let mapping = UserMapping::of_pages(&this(), &a, false).unwrap();
+        let mapping = UserMapping::of_pages(&this(), &a).unwrap();
         let address = mapping.address();
         assert_eq!(read(&mapping, 0), 1);
-        mapping.rotate(ram.file(), b.address(), true).unwrap();
+        mapping.show_pages(0, &b).unwrap();
         assert_eq!((read(&mapping, 0), mapping.address()), (2, address));
     }
 
     #[test]
     fn what_is_detached_keeps_its_bytes_and_is_nobody_elses() {
-        let ram = Ram::new(1 << 20).unwrap();
-        let page = ram.allocate(4096, 4096).unwrap();
+        let owner = Owner::process(&Ram::new(1 << 20).unwrap()).unwrap();
+        let page = owner.allocate(4096, 4096).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(7) };
-        let mapping = UserMapping::of_pages(&this(), &page, false).unwrap();
+        let mapping = UserMapping::of_pages(&this(), &page).unwrap();
         mapping.detach(false).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(8) };
@@ -343,11 +398,11 @@ mod tests {
 
     #[test]
     fn what_is_blanked_holds_zeros_and_takes_stores_that_nobody_else_sees() {
-        let ram = Ram::new(1 << 20).unwrap();
-        let page = ram.allocate(4096, 4096).unwrap();
+        let owner = Owner::process(&Ram::new(1 << 20).unwrap()).unwrap();
+        let page = owner.allocate(4096, 4096).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(7) };
-        let mapping = UserMapping::of_pages(&this(), &page, true).unwrap();
+        let mapping = UserMapping::of_pages(&this(), &page).unwrap();
         mapping.blank().unwrap();
         assert_eq!(read(&mapping, 0), 0);
         // SAFETY: the byte is mapped writable.
@@ -358,22 +413,24 @@ mod tests {
 
     #[test]
     fn parts_outside_the_range_or_unaligned_are_refused() {
-        let ram = Ram::new(1 << 20).unwrap();
+        let owner = Owner::process(&Ram::new(1 << 20).unwrap()).unwrap();
+        let page = owner.allocate(4096, 4096).unwrap();
+        let file = page.file().unwrap();
         let mapping = UserMapping::reserve(&this(), 8192).unwrap();
         for (at, offset, len) in
             [(0, 0, 12288), (4096, 0, 8192), (1, 0, 4096), (0, 1, 4096), (0, 0, 0), (u64::MAX, 0, 4096)]
         {
-            assert!(mapping.show(at, ram.file(), offset, len, true).is_err(), "{at:#x} {offset:#x} {len:#x}");
+            assert!(mapping.show(at, file, offset, len, true).is_err(), "{at:#x} {offset:#x} {len:#x}");
         }
-        assert!(mapping.show(4096, ram.file(), 0, 4096, true).is_ok());
+        assert!(mapping.show(4096, file, 0, 4096, true).is_ok());
     }
 
     #[test]
     fn no_store_is_lost_while_memory_moves_underneath() {
         const MOVES: usize = 200;
-        let ram = Ram::new(1 << 20).unwrap();
-        let places = [ram.allocate(4096, 4096).unwrap(), ram.allocate(4096, 4096).unwrap()];
-        let mapping = UserMapping::of_pages(&this(), &places[0], true).unwrap();
+        let owner = Owner::process(&Ram::new(1 << 20).unwrap()).unwrap();
+        let places = [owner.allocate(4096, 4096).unwrap(), owner.allocate(4096, 4096).unwrap()];
+        let mapping = UserMapping::of_pages(&this(), &places[0]).unwrap();
         let address = mapping.address();
         let (begun, end) = (AtomicBool::new(false), AtomicBool::new(false));
         let counted = std::thread::scope(|scope| {
@@ -399,7 +456,7 @@ mod tests {
                 let (from, target) = (from.kernel_address().as_ptr(), to.kernel_address().as_ptr());
                 // SAFETY: two pages of the test.
                 unsafe { std::ptr::copy_nonoverlapping(from, target, 4096) };
-                mapping.rotate(ram.file(), to.address(), true).unwrap();
+                mapping.show_pages(0, to).unwrap();
                 drop(frozen);
                 std::thread::yield_now();
             }

@@ -107,8 +107,8 @@ pub(crate) struct RegionName(u64);
 pub(crate) enum Refused {
     /// Not aligned, empty, or outside the address space.
     Invalid,
-    /// No room that fits, or the place asked for is taken.
-    NoRoom,
+    /// No free range fits, or the place asked for is taken.
+    NoAddresses,
     /// Not a region, or not the whole of it.
     NoRegion,
 }
@@ -118,7 +118,7 @@ impl Refused {
     pub(crate) fn status(self) -> NTSTATUS {
         match self {
             Self::Invalid | Self::NoRegion => STATUS_INVALID_PARAMETER,
-            Self::NoRoom => STATUS_NO_MEMORY,
+            Self::NoAddresses => STATUS_NO_MEMORY,
         }
     }
 }
@@ -189,7 +189,7 @@ impl VaSpace {
             let aligned = large.and_then(|large| self.free.allocate_within(whole, large, min, limit));
             aligned.or_else(|| self.free.allocate_within(whole, REGION_ALIGN, min, limit))
         };
-        let at = at.ok_or(Refused::NoRoom)?;
+        let at = at.ok_or(Refused::NoAddresses)?;
         self.made += 1;
         self.regions.insert(at, Region { len, automatic, zero: false, number: self.made });
         Ok(at)
@@ -353,7 +353,7 @@ mod tests {
         let a = space.reserve(0, 0, 0, 3 * PAGE_SIZE).unwrap();
         let b = space.reserve(0, 0, 0, REGION_ALIGN + PAGE_SIZE).unwrap();
         assert_eq!((a, b), (BASE, BASE + REGION_ALIGN));
-        assert_eq!(space.reserve(b + REGION_ALIGN, 0, 0, PAGE_SIZE), Err(Refused::NoRoom));
+        assert_eq!(space.reserve(b + REGION_ALIGN, 0, 0, PAGE_SIZE), Err(Refused::NoAddresses));
         assert_eq!(space.release(a, PAGE_SIZE), Err(Refused::NoRegion));
         assert_eq!(space.release(a + PAGE_SIZE, PAGE_SIZE), Err(Refused::NoRegion));
         assert_eq!(space.release(a, 3 * PAGE_SIZE), Ok(vec![]));
@@ -380,10 +380,10 @@ mod tests {
                 "{base:#x} {min:#x} {max:#x} {len:#x}"
             );
         }
-        assert_eq!(space.reserve(0, 0x20_0000, 0x20_0000 + PAGE_SIZE, 2 * PAGE_SIZE), Err(Refused::NoRoom));
+        assert_eq!(space.reserve(0, 0x20_0000, 0x20_0000 + PAGE_SIZE, 2 * PAGE_SIZE), Err(Refused::NoAddresses));
         assert_eq!(
             space.reserve(REGION_ALIGN, 0, 0, PAGE_SIZE),
-            Err(Refused::NoRoom),
+            Err(Refused::NoAddresses),
             "the first megabyte stays empty"
         );
     }

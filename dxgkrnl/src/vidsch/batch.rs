@@ -12,6 +12,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::rank;
+use crate::refusal::{Failure, refused};
 use nt::bugcheck::Bugcheck;
 
 use super::call_mapping::CallMapping;
@@ -142,13 +143,13 @@ pub(super) fn evaluate(fences: &[Arc<Fence>]) -> usize {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER if a value would go back and `rewind` is not set; why a fence is ended.
-pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result<(), NTSTATUS> {
+pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result<(), Failure> {
     let signalling = Signalling::new(signals.iter().map(|(open, _)| open.fence()));
     let mut locked = Locked::new(signals.iter().map(|(open, _)| open.fence()));
     for (open, _) in signals {
         open.check()?;
         if locked.of(open.fence()).is_some_and(|waits| waits.closed) {
-            return Err(STATUS_CANCELLED);
+            return Err(STATUS_CANCELLED.into());
         }
     }
     let mut last: BTreeMap<usize, (&Fence, u64)> = BTreeMap::new();
@@ -158,7 +159,9 @@ pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result
         let entry =
             last.entry(fence.current_word().place().address().addr()).or_insert_with(|| (fence, fence.current()));
         if *value < entry.1 && !rewind {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why =
+                format!("a value is {value:#x}, its fence has {:#x}, and Flags.AllowFenceRewind is not set", entry.1);
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         entry.1 = *value;
     }
@@ -209,7 +212,7 @@ pub(super) fn write_monitored(updates: &[(&Fence, u64)]) {
     args.UpdatedValueArray = arrays.values.as_mut_ptr();
     args.MonitoredValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = native.len() as u32;
-    let status = adapter.at_device_level(|| adapter.miniport.update_monitored_values(&args));
+    let status = adapter.at_device_level(|| adapter.miniport.update_monitored_values(&args)).status();
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
             subcode::UPDATE_MONITORED_FAILED,
@@ -251,7 +254,7 @@ fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UPDATECURRENTVALUESFROMC
     args.CurrentValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = updates.len() as u32;
     args.Flags = flags;
-    let status = adapter.miniport.update_current_values_from_cpu(&args);
+    let status = adapter.miniport.update_current_values_from_cpu(&args).status();
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
             subcode::UPDATE_CURRENT_FAILED,

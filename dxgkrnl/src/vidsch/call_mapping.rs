@@ -5,6 +5,7 @@
 //! the address that it uses itself.
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use nt::lock::{Mutex, lock};
@@ -59,7 +60,11 @@ impl CallMappings {
         };
         let ram = adapter.machine.ram();
         let shown = match ram.physical_address(page) {
-            Some(physical) => self.range.show(at, ram.file(), physical, PAGE_SIZE, true),
+            Some(physical) => {
+                let to = std::ptr::with_exposed_provenance_mut(self.range.address() + at as usize);
+                // SAFETY: the page is one of the reservation, and between calls nothing refers to its bytes.
+                unsafe { ram.show_page_again(physical, NonNull::new(to)?) }
+            }
             None => {
                 let place = adapter.bar_at_segment_address(page)?;
                 self.range.show(at, &place.file, place.offset, PAGE_SIZE, true)

@@ -15,6 +15,7 @@ use crate::vidsch::{Device, DeviceError};
 
 use super::VidSch;
 use super::active::Active;
+use super::deadline::Waiter;
 use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
@@ -24,10 +25,10 @@ use super::sync_object::SyncObject;
 use super::timeouts::{POLL_INTERVAL, Subject};
 use super::worker::Work;
 
-/// How long a device that is going to sleep waits for packets.
+/// Time limit for the packets of a device that is leaving D0.
 const SLEEP_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the queues of a process that is gone may stand still until they are taken to be blocked.
+/// Time without progress after which the queues of a process that has ended are taken to be blocked.
 const STANDSTILL: Duration = Duration::from_millis(50);
 
 /// The scheduler's objects of one device.
@@ -41,7 +42,7 @@ pub(super) struct DeviceWork {
     lost: Mutex<bool, rank::DeviceLost>,
 }
 
-/// What is left of a device whose process is gone.
+/// The queues and packet contexts of a device whose process has ended and whose work is still to be dropped or waited for.
 struct Remains {
     queues: Vec<Arc<HwQueue>>,
     contexts: Vec<Arc<PacketContext>>,
@@ -60,18 +61,18 @@ impl Remains {
         self.queues.iter().all(ended) && self.contexts.iter().all(|context| !context.runs())
     }
 
-    /// True if the system holds something of it back.
+    /// True if something of it waits in the system.
     fn is_holding(&self) -> bool {
         self.queues.iter().any(|queue| !queue.is_done()) || self.contexts.iter().any(|context| context.held() != 0)
     }
 
-    /// How much of each the system has yet to look after.
+    /// For each queue and packet context the number of its submissions, waits and signals that the scheduler has still to process.
     fn unsettled(&self) -> Vec<usize> {
         let queues = self.queues.iter().map(|queue| queue.held.load(Ordering::Acquire));
         queues.chain(self.contexts.iter().map(|context| context.unsettled())).collect()
     }
 
-    /// True if something is held back that the hardware has released, and whose interrupt is under way.
+    /// True if something waits in the system that the hardware has released, and whose interrupt is under way.
     fn is_about_to_move(&self) -> bool {
         self.queues.iter().any(|queue| queue.is_about_to_move())
             || self.contexts.iter().any(|context| context.is_about_to_move())
@@ -189,7 +190,7 @@ impl VidSch {
 
     /// As [`VidSch::close_device`] for a device whose process is gone. What the hardware has of it runs out; work that has stood still
     /// for a while may wait for a fence that only this process could signal from the CPU, and such waits fall through. What the
-    /// system itself holds back when nothing of the device runs any more is dropped: nobody is left whose work it is.
+    /// system itself has queued when nothing of the device runs any more is dropped: nobody is left whose work it is.
     ///
     /// Work that makes no progress for TdrDelay by the machine's clock is given up, and a context that does not leave its engine in
     /// another TdrDelay costs the engine a reset. So a device whose work hangs is gone after two of them.
@@ -234,13 +235,13 @@ impl VidSch {
         let end = Instant::now() + STANDSTILL;
         let conditions: Vec<_> =
             work.queues.iter().map(|queue| (Arc::clone(queue.progress()), queue.on_hardware())).collect();
-        if self.wait(&conditions, false, Some(end)) != STATUS_SUCCESS {
+        if self.wait_told(&conditions, || end.saturating_duration_since(Instant::now())) != STATUS_SUCCESS {
             return false;
         }
         work.contexts.iter().all(|context| context.wait_until_run(end))
     }
 
-    /// Moves on what was held by fences that the last work has signalled.
+    /// Moves on what waited for fences that the last work has signalled.
     fn let_go_of_held(&self, work: &Remains) {
         if !work.is_holding() {
             return;
@@ -300,6 +301,11 @@ impl VidSch {
     /// and its doorbells are disconnected there. When the call returns, nothing of the device touches memory any more, as
     /// far as its engines obey.
     pub(crate) fn lose_device(&self, device: &Arc<Device>, error: DeviceError) {
+        self.lose_device_by(Waiter::Other, device, error);
+    }
+
+    /// As [`VidSch::lose_device`], for a thread of either kind.
+    pub(crate) fn lose_device_by(&self, waiter: Waiter, device: &Arc<Device>, error: DeviceError) {
         device.set_error(error);
         let work = self.device_work(device);
         let mut lost = work.as_ref().map(|work| lock(&work.lost));
@@ -327,7 +333,7 @@ impl VidSch {
             }
         }
         for context in self.packet_contexts_of(device) {
-            if !context.abandon() {
+            if !context.abandon(waiter) {
                 self.verifier.log(format!("packets of a lost device did not leave node {}", context.node()));
                 let suspects = self.nodes.get(context.node() as usize).and_then(|node| node.state().suspects());
                 if let Some(suspects) = suspects {
@@ -426,7 +432,7 @@ impl VidSch {
     }
 
     /// What was submitted to a node, or to all, as a number that changes with everything that is; `None` unless all of it is done.
-    /// Packets that are held are not, wherever they are held. Devices in error have nothing to do any more.
+    /// Packets that wait are not, wherever they wait. Devices in error have nothing to do any more.
     pub(crate) fn trace_of_idle(&self, node: Option<u32>) -> Option<u64> {
         let concerned = |other: u32| node.is_none_or(|node| node == other);
         let mut trace = 0_u64;
@@ -474,7 +480,17 @@ impl VidSch {
         }
         self.pause_packets(true);
         let limit = self.timeouts.limit();
-        let left = waits.iter().all(|(context, asked)| context.leaves(asked, limit));
+        let left = waits.iter().all(|(context, asked)| {
+            let left = context.leaves(asked, limit);
+            if !left && !self.verifier.is_stopped() {
+                self.verifier.log(format!(
+                    "DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED of a context of node {} did not come within TdrDelay after DxgkDdiSuspendContext answered STATUS_PENDING: \
+                     the device stays in D0 [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]",
+                    context.node()
+                ));
+            }
+            left
+        });
         let packets = (0..self.nodes.len() as u32)
             .all(|node| self.wait_node(node, self.timeouts.delay(), |state| !state.is_rendering()));
         if left && packets { Ok(suspended) } else { Err(suspended) }

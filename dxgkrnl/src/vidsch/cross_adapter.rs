@@ -16,7 +16,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
+use crate::quota::FilePlace;
 use crate::rank;
+use crate::refusal::Failure;
 use crate::vidmm::FencePage;
 use crate::vidsch::Device;
 
@@ -34,6 +36,7 @@ pub(crate) struct CrossAdapter {
     /// Order in which several are locked.
     number: u64,
     current: Arc<FencePage>,
+    _file: FilePlace,
     /// Properties of the members.
     options: FenceOptions,
     /// Held while the fence is opened on an adapter, so that it has one member of a kind there.
@@ -49,11 +52,12 @@ impl CrossAdapter {
     /// A fence with these options, on no adapter yet, with its value in memory of the machine of `device`.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY.
-    pub(crate) fn new(device: &Device, options: FenceOptions) -> Result<Arc<Self>, NTSTATUS> {
+    /// STATUS_INSUFFICIENT_RESOURCES if its process has as many fences that may be shared as it may; STATUS_NO_MEMORY.
+    pub(crate) fn new(device: &Device, options: FenceOptions) -> Result<Arc<Self>, Failure> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Arc::new(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
+            _file: device.process.files.take()?,
             current: storage::new_current(&device.adapter, options.initial)?,
             options: FenceOptions { shareable: true, ..options },
             making: Mutex::new(()),
@@ -98,10 +102,10 @@ impl CrossAdapter {
         native: bool,
         rights: Rights,
         private: &mut PrivateData,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         // GPUs that wait by themselves, and the processes of other adapters, read the value whole.
         if !device.adapter.has_64_bit_fences() {
-            return Err(STATUS_NOT_SUPPORTED);
+            return Err(STATUS_NOT_SUPPORTED.into());
         }
         let sch = device.adapter.vidsch();
         let _running = sch.enter()?;
@@ -127,7 +131,7 @@ impl CrossAdapter {
         native: bool,
         rights: Rights,
         words: &mut PrivateData,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         let (adapter, sch) = (&device.adapter, device.adapter.vidsch());
         let kind = if native { FenceKind::Default } else { self.options.monitored_kind() };
         let (home, view) = sch.storage(&device.process).take_on(kind, Arc::clone(&self.current))?;

@@ -1,21 +1,16 @@
 //! The deadline of a wait for an engine to preempt or suspend work: TdrDelay from its beginning.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use nt::clock::Clock;
 
-thread_local! {
-    /// True on a thread that looks for timeouts for the one that moves a manual clock. The clock stands still meanwhile.
-    static LOOKING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` on a thread that looks for timeouts.
-pub(crate) fn while_looking<R>(work: impl FnOnce() -> R) -> R {
-    let before = LOOKING.replace(true);
-    let result = work();
-    LOOKING.set(before);
-    result
+/// The thread that waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// It looks for timeouts for the thread that moves a manual clock. The clock stands still meanwhile.
+    LooksForTimeouts,
+    /// Any other.
+    Other,
 }
 
 /// How long a thread waits, by the host's clock, where the machine's clock is manual and is not moved.
@@ -30,8 +25,8 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    pub(super) fn new(clock: &Clock, delay: Duration) -> Self {
-        let host = clock.is_manual().then(|| if LOOKING.get() { delay } else { ABANDONED });
+    pub(super) fn new(clock: &Clock, delay: Duration, waiter: Waiter) -> Self {
+        let host = clock.is_manual().then(|| if waiter == Waiter::LooksForTimeouts { delay } else { ABANDONED });
         let host = host.map(|limit| Instant::now() + limit);
         Self { clock: clock.clone(), end: clock.now().saturating_add(delay), host }
     }

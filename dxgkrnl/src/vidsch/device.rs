@@ -15,7 +15,7 @@ use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::{AddressSpace, IdlePoint, Kept, MemoryOwner, Running};
 use crate::vidsch::{ProcessAdapter, RenderAdapter};
 
-/// Why a device works no more.
+/// The reason why a device is in error and every later submission of it is refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DeviceError {
     /// A queue of the device touched memory that does not translate, or broke a rule of its commands.
@@ -29,11 +29,11 @@ pub(crate) enum DeviceError {
     },
     /// The driver refused a packet of the device.
     Refused,
-    /// Its engine was reset because its work did not end.
+    /// An engine was reset because work of this device did not end.
     Hung,
     /// The adapter was reset for somebody else's sake.
     Reset,
-    /// Its residency list does not fit into memory.
+    /// The allocations of its residency list do not fit into memory together.
     OutOfMemory,
     /// The adapter is gone or stopped.
     Stopped,
@@ -115,7 +115,7 @@ impl Device {
         })
     }
 
-    /// Its process has given it a handle.
+    /// Records the handle by which the process names the device; the first one stays.
     pub(crate) fn set_handle(&self, handle: D3DKMT_HANDLE) {
         let _ = self.handle.set(handle);
     }
@@ -145,7 +145,7 @@ impl Device {
         lock(&self.error).get_or_insert(error);
     }
 
-    /// Why the device works no more.
+    /// The reason why the device is in error; `None` while it works.
     pub(crate) fn error(&self) -> Option<DeviceError> {
         if let Some(error) = *lock(&self.error) {
             return Some(error);
@@ -161,7 +161,7 @@ impl Device {
         if self.error().is_none() {
             return Ok(());
         }
-        // The error may be younger than what follows from it; who is told finds the reason at its doorbells.
+        // The error may be younger than what follows from it; a thread that is told finds the reason at its doorbells.
         self.adapter.vidsch().show_aborts(self);
         Err(STATUS_DEVICE_REMOVED)
     }

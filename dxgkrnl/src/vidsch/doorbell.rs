@@ -9,7 +9,7 @@
 //! followed by a load that finds the new status. To give one, the page is rotated first.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::Zeroed;
@@ -17,25 +17,23 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use super::VidSch;
-use super::doorbell_memory::{DoorbellWindow, Rings};
+use super::doorbell_memory::{DoorbellWindow, DoorbellWord, Rings};
 use super::doorbell_state::{Action, DoorbellEvent, DoorbellState, View};
 use super::hw_queue::HwQueue;
 use super::process_suspension::KeptRunning;
 use crate::bar_place::BarPlace;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::{Failure, refused};
 use crate::trace::TraceKind;
-use crate::vidmm::{Allocation, UserMapping};
+use crate::vidmm::Allocation;
 use crate::vidsch::RenderAdapter;
-use nt::{page::PAGE_SIZE, ram::Pages};
+use nt::page::PAGE_SIZE;
 
-/// How often a connection that is taken away at once is tried again before user mode is told to.
+/// Attempts to connect a doorbell that loses its physical doorbell again at once, before user mode is told to connect again.
 const ATTEMPTS: u32 = 4;
 /// Largest doorbell. [d3dkmddi: DXGK_USERMODESUBMISSION_CAPS]
 const SIZE_MAX: u32 = 16384;
-
-const STATUS_WORD: u64 = 0;
-const LAST_QUEUED: u64 = PAGE_SIZE;
 
 /// State of a doorbell in the driver, as far as it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +61,9 @@ pub(crate) struct Doorbell {
     rings: Rings,
     primary: DoorbellWindow,
     secondary: Option<DoorbellWindow>,
-    /// Two pages: the status word, the last-queued value.
-    words: Pages,
-    status: UserMapping,
-    last_queued: UserMapping,
+    /// User mode only reads it.
+    status: DoorbellWord,
+    last_queued: DoorbellWord,
     /// One thread at a time connects, disconnects or destroys; held across those DDIs. True as long as
     /// the doorbell exists.
     exists: Mutex<bool, rank::DoorbellExists>,
@@ -75,7 +72,7 @@ pub(crate) struct Doorbell {
     shown: Mutex<Shown, rank::DoorbellShown>,
 }
 
-/// What user mode says about a doorbell it wants.
+/// Arguments of D3DKMTCreateDoorbell.
 pub(crate) struct Request<'a> {
     pub(crate) ring: Arc<Allocation>,
     pub(crate) control: Arc<Allocation>,
@@ -98,7 +95,7 @@ impl VidSch {
         &self,
         queue: &Arc<HwQueue>,
         mut request: Request<'_>,
-    ) -> Result<Arc<Doorbell>, NTSTATUS> {
+    ) -> Result<Arc<Doorbell>, Failure> {
         let _running = self.enter()?;
         let device = queue.context().device();
         let _running = self.keep_running(device)?;
@@ -112,14 +109,9 @@ impl VidSch {
             true => Some(DoorbellWindow::new(process, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
             false => None,
         };
-        let ram = adapter.machine.ram();
-        let words = ram.allocate(2 * PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        words.zero();
-        let map = |offset, writable| {
-            let place = (ram.file(), words.address() + offset);
-            UserMapping::of_file(process.kept.user(), place, PAGE_SIZE, writable).map_err(|_| STATUS_NO_MEMORY)
-        };
-        let (status, last_queued) = (map(STATUS_WORD, false)?, map(LAST_QUEUED, true)?);
+        let (memory, ram) = (process.kept.memory(), adapter.machine.ram());
+        let status = DoorbellWord::new(process, &memory.read(ram)?)?;
+        let last_queued = DoorbellWord::new(process, &memory.written(ram)?)?;
         let old = queue.doorbell();
         let old = old.as_deref();
         // Nobody connects the old doorbell until the new one has its place.
@@ -134,7 +126,6 @@ impl VidSch {
             rings,
             primary,
             secondary,
-            words,
             status,
             last_queued,
             exists: Mutex::new(true),
@@ -142,18 +133,19 @@ impl VidSch {
         });
         doorbell.write_status(D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
         // Progress goes on where it was; user mode raises this before the first work of the new ring.
-        doorbell.word(LAST_QUEUED).store(queue.last_queued(), Ordering::Release);
+        doorbell.last_queued.get().store(queue.last_queued(), Ordering::Release);
         self.doorbells.publish(system, &doorbell);
         queue.add_doorbell(&doorbell);
         if !queue.set_doorbell(&doorbell, old) {
             doorbell.destroy();
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "the queue of hHwQueue got another doorbell meanwhile";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         if queue.is_destroyed() {
             // Whoever destroys the queue waits for this.
             queue.clear_doorbell(&doorbell);
             doorbell.destroy();
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
         if device.error().is_some() {
             doorbell.abort();
@@ -166,7 +158,7 @@ impl VidSch {
         queue: &HwQueue,
         request: &mut Request<'_>,
         system: KmdHandle,
-    ) -> Result<KmdHandle, NTSTATUS> {
+    ) -> Result<KmdHandle, Failure> {
         let mut args = DXGKARG_CREATEDOORBELL::zeroed();
         (args.hHwQueue, args.hDoorbell) = (queue.handles().1.raw(), system.raw());
         let mut lent = crate::ddi_buffer::LentBytes::new(request.private);
@@ -176,7 +168,7 @@ impl VidSch {
         let (ddi, member) = ("DxgkDdiCreateDoorbell", ("DXGKARG_CREATEDOORBELL", "hDoorbell"));
         let status = queue.context().adapter().miniport.create_doorbell(&mut args);
         lent.end(&self.verifier, ddi, "PrivateDriverData");
-        status.ok().and_then(|()| KmdHandle::new(args.hDoorbell).answered(system.raw(), ddi, member, &self.verifier))
+        status.ok().and_then(|()| KmdHandle::new(args.hDoorbell).answered(system.raw(), ddi, member))
     }
 
     /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more
@@ -209,28 +201,40 @@ impl VidSch {
 }
 
 /// Checks that a queue may have the doorbell that is asked for.
-fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODESUBMISSION_CAPS, NTSTATUS> {
+fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODESUBMISSION_CAPS, Failure> {
     let device = queue.context().device();
-    let caps = device.adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
+    let without = || refused(STATUS_NOT_SUPPORTED, "the adapter has no DXGK_FEATURE_USER_MODE_SUBMISSION enabled");
+    let caps = device.adapter.caps().user_mode_submission.ok_or_else(without)?;
     let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
-    let rings = fits(&request.ring) && fits(&request.control) && request.ring.id() != request.control.id();
-    let free = request.resize || queue.doorbell().is_none();
-    let free = free && queue.flags().UserModeSubmission() && !queue.is_destroyed();
-    let secondary = !request.secondary || caps.Flags.SecondaryDoorbellSupported();
-    if rings && free && secondary { Ok(caps) } else { Err(STATUS_INVALID_PARAMETER) }
+    let why = if !queue.flags().UserModeSubmission() {
+        "the queue of hHwQueue was not created with Flags.UserModeSubmission"
+    } else if queue.is_destroyed() || !request.resize && queue.doorbell().is_some() {
+        "the queue of hHwQueue has a doorbell, or is destroyed"
+    } else if request.ring.id() == request.control.id() {
+        "hRingBuffer and hRingBufferControl are one allocation"
+    } else if !fits(&request.ring) || !fits(&request.control) {
+        "hRingBuffer or hRingBufferControl is of another device, or not resident"
+    } else if request.secondary && !caps.Flags.SecondaryDoorbellSupported() {
+        "Flags.RequireSecondaryCpuVA is set, and USERMODESUBMISSION_CAPS has no SecondaryDoorbellSupported"
+    } else {
+        return Ok(caps);
+    };
+    Err(refused(STATUS_INVALID_PARAMETER, why))
 }
 
 /// Bytes of the user range for a doorbell of this size.
-fn window_size(bytes: u32) -> Result<u32, NTSTATUS> {
+fn window_size(bytes: u32) -> Result<u32, Failure> {
     if bytes == 0 || bytes > SIZE_MAX {
-        return Err(STATUS_NOT_SUPPORTED);
+        let why =
+            format!("USERMODESUBMISSION_CAPS has a doorbell of {bytes:#x} bytes, and expected are 1 to {SIZE_MAX:#x}");
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
     }
     Ok(bytes.next_multiple_of(PAGE_SIZE as u32))
 }
 
 impl View for Doorbell {
     fn write_status(&self, status: D3DDDI_DOORBELLSTATUS) {
-        self.word(STATUS_WORD).store(status.0 as u64, Ordering::SeqCst);
+        self.status.get().store(status.0 as u64, Ordering::SeqCst);
     }
 
     fn hide(&self) {
@@ -261,29 +265,22 @@ impl Doorbell {
 
     /// User-mode address of the status word.
     pub(crate) fn user_status(&self) -> usize {
-        self.status.address()
+        self.status.mapping.address()
     }
 
     /// User-mode address of the last-queued value.
     pub(crate) fn user_last_queued(&self) -> usize {
-        self.last_queued.address()
-    }
-
-    fn word(&self, offset: u64) -> &AtomicU64 {
-        // SAFETY: the two pages hold both offsets.
-        let address = unsafe { self.words.kernel_address().add(offset as usize) };
-        // SAFETY: page-aligned, mapped as long as `words`, and accessed as 64 bits at once by everyone.
-        unsafe { AtomicU64::from_ptr(address.as_ptr().cast()) }
+        self.last_queued.mapping.address()
     }
 
     /// The status word.
     pub(crate) fn status(&self) -> u64 {
-        self.word(STATUS_WORD).load(Ordering::Acquire)
+        self.status.get().load(Ordering::Acquire)
     }
 
     /// The progress value that user mode queued last, as it says.
     pub(crate) fn last_queued(&self) -> u64 {
-        self.word(LAST_QUEUED).load(Ordering::Acquire)
+        self.last_queued.get().load(Ordering::Acquire)
     }
 
     /// State that user mode sees.
@@ -291,9 +288,10 @@ impl Doorbell {
         lock(&self.shown).state
     }
 
-    /// True if no physical doorbell is shown or about to be.
+    /// True if no physical doorbell is shown or about to be. While the process is asked to show another page, which may take its time, the answer is no.
     pub(crate) fn is_disconnected(&self) -> bool {
-        matches!(self.state(), DoorbellState::Disconnected | DoorbellState::Aborted)
+        let shown = self.shown.try_lock();
+        shown.is_some_and(|shown| matches!(shown.state, DoorbellState::Disconnected | DoorbellState::Aborted))
     }
 
     /// Follows the table for every event but a connection that is to be shown.
@@ -320,33 +318,34 @@ impl Doorbell {
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile;
     /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; STATUS_NO_MEMORY when there is no memory for what the engine needs; what the
     /// driver answered.
-    pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
+    pub(crate) fn connect(&self) -> Result<(), Failure> {
         self.queue.check_order();
         self.connect_while_running(&self.adapter.vidsch().keep_running_before_contexts(self.queue.context().device())?)
     }
 
     /// As [`Doorbell::connect`]; `None` if others have to give up memory for it, or somebody has to be waited for.
-    pub(crate) fn connect_if_memory(&self) -> Option<Result<(), NTSTATUS>> {
+    pub(crate) fn connect_if_memory(&self) -> Option<Result<(), Failure>> {
         self.queue.check_order();
         Some(self.connect_while_running(&self.adapter.vidsch().keep_running_if_memory(self.queue.context().device())?))
     }
 
     /// Contexts of a process that was resumed for the connection are resumed after it. [user-mode-work-submission: D-state transitions]
-    fn connect_while_running(&self, _running: &KeptRunning<'_>) -> Result<(), NTSTATUS> {
+    fn connect_while_running(&self, _running: &KeptRunning<'_>) -> Result<(), Failure> {
         let exists = self.lock_exists();
         // Back to F0 first; until the connection shows, this keeps the engine there.
         let _working = self.adapter.use_node(self.queue.context().node());
         for _ in 0..ATTEMPTS {
             if !*exists {
-                return Err(STATUS_INVALID_HANDLE);
+                return Err(STATUS_INVALID_HANDLE.into());
             }
             if !self.is_current() && self.state() != DoorbellState::Aborted {
-                return Err(STATUS_INVALID_PARAMETER);
+                let why = "another doorbell has taken the place of hDoorbell at its queue";
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             {
                 let mut shown = lock(&self.shown);
                 match shown.state {
-                    DoorbellState::Aborted => return Err(STATUS_DEVICE_REMOVED),
+                    DoorbellState::Aborted => return Err(STATUS_DEVICE_REMOVED.into()),
                     DoorbellState::Connected => return Ok(()),
                     _ => self.apply(&mut shown, DoorbellEvent::Connect),
                 };
@@ -359,7 +358,7 @@ impl Doorbell {
         Ok(())
     }
 
-    fn connect_once(&self) -> Result<(), NTSTATUS> {
+    fn connect_once(&self) -> Result<(), Failure> {
         let mut args = DXGKARG_CONNECTDOORBELL::zeroed();
         args.hDoorbell = self.kmd.raw();
         args.Flags = DXGKARG_CONNECTDOORBELL_FLAGS::new().with_RequireSecondaryAddress(self.secondary.is_some());
@@ -388,7 +387,7 @@ impl Doorbell {
                     shown.on_driver = OnDriver::Disconnected;
                     drop(shown);
                     self.disconnect_on_driver();
-                    return Err(STATUS_NO_MEMORY);
+                    return Err(STATUS_NO_MEMORY.into());
                 }
                 self.write_status(args.Status);
                 self.note(TraceKind::DoorbellConnected { queue: self.queue_id() });
@@ -397,21 +396,21 @@ impl Doorbell {
             _ if shown.state == DoorbellState::Aborted => {
                 drop(shown);
                 self.take_away(DoorbellEvent::Abort);
-                Err(STATUS_DEVICE_REMOVED)
+                Err(STATUS_DEVICE_REMOVED.into())
             }
             _ => Ok(()),
         }
     }
 
     /// The places that the driver answered with, which must be whole pages of a BAR.
-    fn places(&self, args: &DXGKARG_CONNECTDOORBELL) -> Result<Vec<BarPlace>, NTSTATUS> {
+    fn places(&self, args: &DXGKARG_CONNECTDOORBELL) -> Result<Vec<BarPlace>, Failure> {
         if !matches!(
             args.Status,
             D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED
                 | D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD
         ) {
             self.broken(format!("answered the status {}", args.Status.0));
-            return Err(STATUS_DRIVER_INTERNAL_ERROR);
+            return Err(STATUS_DRIVER_INTERNAL_ERROR.into());
         }
         let mut places = Vec::new();
         let asked = [
@@ -420,15 +419,14 @@ impl Doorbell {
         ];
         for (window, address) in asked {
             let Some(window) = window else { continue };
-            let place = self.adapter.bar_at_kernel_address(address.addr());
-            match place {
-                Some(place) if place.offset % PAGE_SIZE == 0 && place.len >= window.mapping.len() => places.push(place),
-                _ => {
+            match window.place(&self.queue.context().device().process, address.addr())? {
+                Some(place) => places.push(place),
+                None => {
                     self.broken(format!(
                         "answered {address:p}, which is not {} bytes of whole BAR pages",
                         window.mapping.len()
                     ));
-                    return Err(STATUS_DRIVER_INTERNAL_ERROR);
+                    return Err(STATUS_DRIVER_INTERNAL_ERROR.into());
                 }
             }
         }
@@ -447,8 +445,7 @@ impl Doorbell {
     fn disconnect_on_driver(&self) {
         let mut args = DXGKARG_DISCONNECTDOORBELL::zeroed();
         args.hDoorbell = self.kmd.raw();
-        let status = self.adapter.miniport.disconnect_doorbell(&args);
-        self.adapter.vidsch().must_not_fail("DxgkDdiDisconnectDoorbell", status);
+        self.adapter.vidsch().must_not_fail(self.adapter.miniport.disconnect_doorbell(&args));
     }
 
     /// Takes the doorbell away; user mode may connect it again. [d3dkmddi: DXGKARG_DISCONNECTDOORBELL]
@@ -528,7 +525,7 @@ impl Doorbell {
     /// # Errors
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
-    fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, NTSTATUS> {
+    fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, Failure> {
         let limit = self.adapter.vidsch().timeouts.limit();
         for _ in 0..ATTEMPTS {
             self.finish();
@@ -536,11 +533,11 @@ impl Doorbell {
             match self.adapter.vidsch().wait_by_clock(&queued, limit) {
                 STATUS_SUCCESS => {}
                 STATUS_TIMEOUT => break,
-                status => return Err(status),
+                status => return Err(status.into()),
             }
             let exists = self.lock_exists();
             if !*exists {
-                return Err(STATUS_INVALID_HANDLE);
+                return Err(STATUS_INVALID_HANDLE.into());
             }
             // It may have been connected and rung once more before the lock was taken.
             self.take_away(DoorbellEvent::Taken);
@@ -548,7 +545,8 @@ impl Doorbell {
                 return Ok(exists);
             }
         }
-        Err(STATUS_GRAPHICS_ALLOCATION_BUSY)
+        let why = "the queue of hDoorbell did not become idle";
+        Err(refused(STATUS_GRAPHICS_ALLOCATION_BUSY, why))
     }
 
     /// Makes the hardware look at the queue. [d3dkmddi: DXGKARG_NOTIFYWORKSUBMISSION]
@@ -556,15 +554,15 @@ impl Doorbell {
     /// # Errors
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the
     /// driver answered.
-    pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
+    pub(crate) fn notify(&self) -> Result<(), Failure> {
         let _running = self.adapter.vidsch().keep_running(self.queue.context().device())?;
         let exists = self.lock_exists();
         let _working = self.adapter.use_node(self.queue.context().node());
         if !*exists {
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
         if self.state() == DoorbellState::Aborted {
-            return Err(STATUS_DEVICE_REMOVED);
+            return Err(STATUS_DEVICE_REMOVED.into());
         }
         self.queue.check_order();
         self.queue.note_active();
@@ -589,8 +587,7 @@ impl Doorbell {
         self.take_away(DoorbellEvent::Abort);
         let mut args = DXGKARG_DESTROYDOORBELL::zeroed();
         args.hDoorbell = self.kmd.raw();
-        let status = self.adapter.miniport.destroy_doorbell(&args);
-        sch.must_not_fail("DxgkDdiDestroyDoorbell", status);
+        sch.must_not_fail(self.adapter.miniport.destroy_doorbell(&args));
         // The memory manager may be holding its own lock while it takes a doorbell away.
         drop(exists);
         sch.doorbells.retire(self.system);

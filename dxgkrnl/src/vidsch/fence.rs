@@ -2,7 +2,7 @@
 //!
 //! Two kinds share everything but their end towards the driver. A *native* fence has a MonitoredValue that the driver
 //! compares with, so that only signals somebody waits for interrupt. A *monitored* fence has none: its interrupt says
-//! that some fence was written, and everyone who waits is looked at.
+//! that some fence was written, and every waiter is looked at.
 //!
 //! The race between a CPU that starts to wait and a GPU that signals is settled in [`MonitoredWaits`]: write MonitoredValue
 //! (through the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects: synchronization between
@@ -20,6 +20,7 @@ use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::Protection;
 use crate::vidsch::RenderAdapter;
 
@@ -67,9 +68,9 @@ pub(crate) struct Fence {
     shareable: bool,
     /// The value stays as it is when the devices are lost.
     keeps_value: bool,
-    /// Who waits for it still waits when what that was through is closed.
+    /// True if waits continue when the handle is closed through which they were made (UnwaitCpuWaitersOnlyOnDestroy).
     waiters_stay: bool,
-    /// What it has in common with the same fence on other adapters.
+    /// State that the fence shares with its counterparts on other adapters; `None` for a fence of one adapter.
     cross: Option<Arc<CrossAdapter>>,
     current: Word,
     /// The whole value, where the GPU writes the low half of `current` only.
@@ -165,7 +166,7 @@ impl Fence {
         self.shareable
     }
 
-    /// True if who waits for it still waits when what that was through is closed.
+    /// True if waits continue when the handle is closed through which they were made.
     pub(super) fn waiters_stay(&self) -> bool {
         self.waiters_stay
     }
@@ -186,7 +187,7 @@ impl Fence {
         current || monitored
     }
 
-    /// What it has in common with the same fence on other adapters.
+    /// State that the fence shares with its counterparts on other adapters; `None` for a fence of one adapter.
     pub(super) fn cross_adapter(&self) -> Option<&Arc<CrossAdapter>> {
         self.cross.as_ref()
     }
@@ -323,7 +324,7 @@ impl Fence {
         }
     }
 
-    /// Nobody can wait any more; who still does is released with `status`.
+    /// Nobody can wait any more; waiters are released with `status`.
     fn end(&self, status: NTSTATUS) {
         let mut waits = self.lock_waits();
         waits.closed = true;
@@ -374,9 +375,9 @@ impl Fence {
     pub(super) fn open(
         &self,
         viewer: Viewer,
-        map: impl FnOnce(&Arc<Frames>) -> Result<Arc<View>, NTSTATUS>,
-        open: impl FnOnce(Arc<View>) -> Result<Arc<SyncObject>, NTSTATUS>,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        map: impl FnOnce(&Arc<Frames>) -> Result<Arc<View>, Failure>,
+        open: impl FnOnce(Arc<View>) -> Result<Arc<SyncObject>, Failure>,
+    ) -> Result<Arc<SyncObject>, Failure> {
         let mut opens = lock(&self.opens);
         let frames = lock(&self.home).as_ref().map(|home| Arc::clone(home.frames()));
         let frames = frames.ok_or(STATUS_INVALID_HANDLE)?;
@@ -469,9 +470,9 @@ impl SharedFence {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if the fence is destroyed; STATUS_INVALID_PARAMETER if it is not made to be shared.
-    pub(crate) fn new(fence: &Arc<Fence>) -> Result<Arc<Self>, NTSTATUS> {
+    pub(crate) fn new(fence: &Arc<Fence>) -> Result<Arc<Self>, Failure> {
         if !fence.is_shareable() {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(STATUS_INVALID_PARAMETER, "the fence was not created with Flags.Shared"));
         }
         let reference = Reference::new(fence)?;
         // The reference goes when the value has been found: it is alive without a member on this adapter.

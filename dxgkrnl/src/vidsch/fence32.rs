@@ -14,6 +14,7 @@ use wddm_ddi::status::*;
 
 use super::storage::Word;
 use super::sync_object::SyncObject;
+use crate::refusal::{Failure, refused};
 
 /// Largest distance from the last value of what is waited for or signalled: UINT_MAX / 2.
 const REACH: u64 = (u32::MAX / 2) as u64;
@@ -57,7 +58,7 @@ fn nearest(last: u64, low: u32) -> u64 {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER if a value that is still to come, or a signal, is further from the last value than UINT_MAX / 2.
-pub(crate) fn check_waits(conditions: &[(Arc<SyncObject>, u64)]) -> Result<(), NTSTATUS> {
+pub(crate) fn check_waits(conditions: &[(Arc<SyncObject>, u64)]) -> Result<(), Failure> {
     check(conditions, |last, value| value.saturating_sub(last))
 }
 
@@ -65,15 +66,20 @@ pub(crate) fn check_waits(conditions: &[(Arc<SyncObject>, u64)]) -> Result<(), N
 ///
 /// # Errors
 /// As [`check_waits`].
-pub(crate) fn check_signals(signals: &[(Arc<SyncObject>, u64)]) -> Result<(), NTSTATUS> {
+pub(crate) fn check_signals(signals: &[(Arc<SyncObject>, u64)]) -> Result<(), Failure> {
     check(signals, u64::abs_diff)
 }
 
-fn check(pairs: &[(Arc<SyncObject>, u64)], distance: fn(u64, u64) -> u64) -> Result<(), NTSTATUS> {
-    let far = |(open, value): &(Arc<SyncObject>, u64)| {
+fn check(pairs: &[(Arc<SyncObject>, u64)], distance: fn(u64, u64) -> u64) -> Result<(), Failure> {
+    let far = |(open, value): &&(Arc<SyncObject>, u64)| {
         open.fence().has_32_bits() && distance(open.fence().current(), *value) > REACH
     };
-    if pairs.iter().any(far) { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
+    let Some((open, value)) = pairs.iter().find(far) else { return Ok(()) };
+    let why = format!(
+        "a value is {value:#x}, more than {REACH:#x} from {:#x}, which its fence has, and the GPU writes 32 bits of it",
+        open.fence().current()
+    );
+    Err(refused(STATUS_INVALID_PARAMETER, why))
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use wddm_ddi::types::HANDLE;
 
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::DriverAnswer;
+use crate::refusal::Failure;
 use crate::vidmm::{AddressSpace, Protection, SharedPages};
 use crate::vidsch::{Device, RenderAdapter};
 use nt::page::PAGE_SIZE;
@@ -50,7 +52,7 @@ pub struct QueueFenceLog {
     pub process: u64,
     /// Handle of its progress fence in the process.
     pub progress_fence: u32,
-    /// Its own handle in the process.
+    /// Handle of the queue in the process.
     pub handle: u32,
     /// Waits that were satisfied.
     pub waits: FenceLog,
@@ -128,7 +130,7 @@ impl Buffer {
     }
 }
 
-/// What a buffer holds that the GPU has no business with any more.
+/// Pattern that is written over a buffer when the GPU has been given another one, so that a case finds an entry that is written there later.
 const TAKEN_AWAY: u64 = 0xc5c5_dead_c5c5_dead;
 
 impl Buffer {
@@ -311,7 +313,7 @@ fn new_buffers(device: &Device, entries: u32) -> Result<[Buffer; 2], NTSTATUS> {
 }
 
 /// Tells the driver where a log of a queue is from now on.
-fn set(adapter: &RenderAdapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
+fn set(adapter: &RenderAdapter, queue: KmdHandle, buffer: &Buffer) -> DriverAnswer {
     let mut args = DXGKARG_SETNATIVEFENCELOGBUFFER::zeroed();
     args.hHwQueue = queue.raw();
     args.NumberOfEntries = buffer.entries;
@@ -341,7 +343,7 @@ impl VidSch {
     ///
     /// # Errors
     /// What the driver answered; the queue then has to go.
-    pub(super) fn attach_fence_logs(&self, queue: &HwQueue, buffers: NewBuffers) -> Result<(), NTSTATUS> {
+    pub(super) fn attach_fence_logs(&self, queue: &HwQueue, buffers: NewBuffers) -> Result<(), Failure> {
         let context = queue.context();
         let (system, kmd) = queue.handles();
         let NewBuffers(buffers) = buffers;
@@ -396,8 +398,7 @@ impl VidSch {
         let mut args = DXGKARG_UPDATENATIVEFENCELOGS::zeroed();
         args.NumberOfQueues = queues.len() as u32;
         args.hHWQueue = queues.as_mut_ptr();
-        let status = adapter.miniport.update_native_fence_logs(&args);
-        self.must_not_fail("DxgkDdiUpdateNativeFenceLogs", status);
+        self.must_not_fail(adapter.miniport.update_native_fence_logs(&args));
     }
 
     /// The driver is about to be asked to destroy a queue: nobody asks it about the logs of that queue any more.
@@ -442,7 +443,7 @@ impl VidSch {
         );
     }
 
-    /// Reads what is new in logs, and wakes those who wait for what is found there.
+    /// Reads what is new in logs, and wakes the waiters for what is found there.
     pub(super) fn read_fence_logs(&self, wanted: Wanted<'_>) {
         let signalled = self.read_logs(wanted);
         self.evaluate_read(&signalled);
@@ -498,7 +499,7 @@ impl VidSch {
     }
 
     /// Replaces every buffer by one of `entries`, while the queues run.
-    fn resize_fence_logs(&self, traced: Option<u32>) -> Result<(), NTSTATUS> {
+    fn resize_fence_logs(&self, traced: Option<u32>) -> Result<(), Failure> {
         let targets: Vec<(u64, KmdHandle, Arc<Device>)> = {
             let mut state = self.fence_logs.state();
             state.traced = traced;
@@ -541,7 +542,7 @@ impl VidSch {
 
 /// Questions about fence logs from other parts.
 impl VidSch {
-    /// What the queues have logged since the last call.
+    /// The entries that the fence logs of all queues have got since the last call.
     pub(crate) fn fence_log(&self) -> Vec<QueueFenceLog> {
         let mut state = self.fence_logs.state();
         let signalled = self.read_locked(&mut state, Wanted::All);
@@ -565,15 +566,15 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for no entries or more than 65536; STATUS_NO_MEMORY; what the driver answered.
-    pub(crate) fn trace_fences(&self, entries: Option<u32>) -> Result<(), NTSTATUS> {
+    pub(crate) fn trace_fences(&self, entries: Option<u32>) -> Result<(), Failure> {
         if entries.is_some_and(|entries| entries == 0 || entries > ENTRIES_MAX) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(STATUS_INVALID_PARAMETER.into());
         }
         let _running = self.enter()?;
         self.resize_fence_logs(entries)
     }
 
-    /// Whether queues that are made from now on have logs.
+    /// Switches fence logs on or off for hardware queues that are created from now on.
     pub(crate) fn log_fences(&self, on: bool) {
         self.fence_logs.state().off = !on;
     }

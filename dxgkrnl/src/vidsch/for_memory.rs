@@ -7,6 +7,7 @@ use wddm_ddi::status::NTSTATUS;
 
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::Failure;
 use crate::vidmm::{AddressSpace, PagingContext, Running, Scheduler, SuspendOutcome};
 
 use super::VidSch;
@@ -23,7 +24,7 @@ impl Scheduler for VidSch {
         device: KmdHandle,
         node: u32,
         space: &AddressSpace,
-    ) -> Result<Arc<dyn PagingContext>, NTSTATUS> {
+    ) -> Result<Arc<dyn PagingContext>, Failure> {
         Ok(self.create_system_context(device, node, space)?)
     }
 

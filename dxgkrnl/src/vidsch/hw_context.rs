@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::rescue::Rescue;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
@@ -20,8 +20,10 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
 use super::process_suspension::NotRunning;
-use super::timeouts::LONG_STALL;
 use super::update_queue::UpdateQueue;
+
+/// Time between two looks for a report that is late.
+const NAP: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -45,8 +47,9 @@ impl Suspension {
 pub(super) struct Asked {
     /// What [`HwContext::begin_suspension`] answered.
     pub(super) answer: Result<Option<u64>, NTSTATUS>,
-    /// Resets of the engine until then.
+    /// Resets of the engine until then, and those that were begun.
     resets: u64,
+    begun: u64,
 }
 
 /// A hardware context of a device.
@@ -86,7 +89,7 @@ impl VidSch {
         node_ordinal: u32,
         engine_affinity: u32,
         private: &mut [u8],
-    ) -> Result<Arc<HwContext>, NTSTATUS> {
+    ) -> Result<Arc<HwContext>, Failure> {
         let _running = self.enter()?;
         let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
@@ -116,7 +119,7 @@ impl VidSch {
         status.ok()?;
         let member = ("DXGKARG_CREATEHWCONTEXT", "hHwContext");
         let kmd = KmdHandle::new(args.hHwContext);
-        let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwContext", member, adapter.machine.verifier())?;
+        let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwContext", member)?;
         let context = Arc::new(HwContext {
             adapter: Arc::clone(adapter),
             device: Arc::clone(device),
@@ -217,20 +220,20 @@ impl HwContext {
 
     /// As [`HwContext::begin_suspension`], for whoever waits until the context has left its engine.
     pub(super) fn ask_off(&self) -> Asked {
-        let resets = self.sch().timeouts.resets_of(self.node);
-        Asked { answer: self.begin_suspension(), resets }
+        let (resets, begun) = (self.sch().timeouts.resets_of(self.node), self.resets_begun());
+        Asked { answer: self.begin_suspension(), resets, begun }
     }
 
     /// True when the context has left its engine, when the machine's clock shows `limit` at the latest. From then on its queues do not touch
     /// memory any more. A reset of the engine since `asked` may have stopped what kept the context there, so the wait begins anew, unless the
     /// reset has put the context's device in error: then the recovery that asked for the reset takes the context off, and may be waiting for the caller.
     pub(super) fn leaves(&self, asked: &Asked, mut limit: Duration) -> bool {
-        let Asked { answer, mut resets } = *asked;
+        let Asked { answer, mut resets, begun } = *asked;
         let Ok(fence) = answer else { return false };
         let Some(fence) = fence else { return true };
         let began = Instant::now();
         loop {
-            if self.wait_suspended(fence, limit) || self.has_left_unheard(fence, began) {
+            if self.wait_suspended(fence, limit) || self.has_left_unheard(fence, began, begun) {
                 return true;
             }
             let known = core::mem::replace(&mut resets, self.sch().timeouts.resets_of(self.node));
@@ -241,19 +244,45 @@ impl HwContext {
         }
     }
 
+    /// Resets of the engine that were begun.
+    pub(crate) fn resets_begun(&self) -> u64 {
+        self.sch().timeouts.resets_begun(self.node)
+    }
+
     /// True for a context that left its engine, though the report of suspension `fence` was lost: a second question brings it, or is answered
-    /// by it.
-    fn has_left_unheard(&self, fence: u64, began: Instant) -> bool {
+    /// by it. Nothing was lost where a reset has been begun since `begun` were: it may have let the context go at any moment until now.
+    fn has_left_unheard(&self, fence: u64, began: Instant, begun: u64) -> bool {
         if self.is_given_up() {
             return false;
+        }
+        if self.is_reported_in_time(fence, began) {
+            return true;
         }
         let answer = self.begin_suspension();
         self.adapter.flush_interrupts();
         let left = answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence);
-        if left && began.elapsed() >= LONG_STALL {
+        if left && self.resets_begun() == begun {
             self.sch().rescued(Rescue::UnreportedSuspension, 1);
         }
         left
+    }
+
+    /// True if suspension `fence`, which was asked for at `asked`, is reported before the host's time for it is over: the machine's clock may have been moved on
+    /// by hand.
+    pub(crate) fn is_reported_in_time(&self, fence: u64, asked: Instant) -> bool {
+        let limit = self.sch().timeouts.long_stall();
+        loop {
+            self.adapter.flush_interrupts();
+            if self.has_suspended(fence) {
+                return true;
+            }
+            if asked.elapsed() >= limit || self.is_given_up() || self.adapter.is_gone() {
+                return false;
+            }
+            if !self.adapter.relax() {
+                std::thread::sleep(NAP);
+            }
+        }
     }
 
     /// A reset of the adapter takes everything off its engines; a machine that has stopped takes nothing.
@@ -273,27 +302,47 @@ impl HwContext {
         if *gone {
             return Ok(None);
         }
-        let fence = {
+        let (fence, was_asked) = {
             let mut suspension = lock(&self.suspension);
+            let was_asked = suspension.issued > suspension.resumed;
             suspension.issued += 1;
-            suspension.issued
+            (suspension.issued, was_asked)
         };
         let mut args = DXGKARG_SUSPENDCONTEXT::zeroed();
         args.hContext = self.kmd.raw();
         args.contextSuspendFence = fence;
-        let status = self.adapter.miniport.suspend_context(self.adapter.context().raw(), &args);
-        match status {
+        let answer = self.adapter.miniport.suspend_context(self.adapter.context().raw(), &args);
+        match answer.status() {
             STATUS_SUCCESS => {
+                if !was_asked {
+                    self.note_early_grant(fence);
+                }
                 // This value is not reported; reports of earlier ones may still be under way.
                 lock(&self.suspension).granted = fence;
                 Ok(None)
             }
             STATUS_PENDING => Ok(Some(fence)),
             status => {
-                self.sch().must_not_fail("DxgkDdiSuspendContext", status);
+                self.sch().must_not_fail(answer);
                 Err(status)
             }
         }
+    }
+
+    /// The driver says that the context was suspended already, and nobody had asked for that since it was created or resumed: its engine may still use memory
+    /// that is about to be moved. A reset takes contexts off by itself, and what runs on a lost device is nobody's any more.
+    /// [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]
+    fn note_early_grant(&self, fence: u64) {
+        if self.is_given_up() || self.adapter.is_gone() || self.device().error().is_some() {
+            return;
+        }
+        self.sch().rescued(Rescue::EarlySuspension, 1);
+        self.sch().verifier.log(format!(
+            "DxgkDdiSuspendContext answered STATUS_SUCCESS for a context of node {} that was not suspended, and expected was STATUS_PENDING and \
+             DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED with contextSuspendFence {fence:#x}: STATUS_SUCCESS is for a context that is suspended already \
+             [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]",
+            self.node
+        ));
     }
 
     /// Puts the context back on its engine. [d3dkmddi: DXGKARG_RESUMECONTEXT]
@@ -310,8 +359,7 @@ impl HwContext {
             suspension.resumed = suspension.issued;
         }
         let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
-        let status = self.adapter.miniport.resume_context(self.adapter.context().raw(), &args);
-        self.sch().must_not_fail("DxgkDdiResumeContext", status);
+        self.sch().must_not_fail(self.adapter.miniport.resume_context(self.adapter.context().raw(), &args));
     }
 
     /// Waits until a suspension is complete, at most until the machine's clock shows `limit`.
@@ -389,7 +437,7 @@ impl HwContext {
             queue.destroy();
         }
         self.updates.close();
-        // Whoever is making a queue destroys it again; who changes priorities takes the lock below.
+        // Whoever is making a queue destroys it again; a thread that changes priorities takes the lock below.
         self.rundown.wait();
         let mut gone = lock(&self.teardown);
         if !core::mem::replace(&mut *gone, true) {
@@ -399,7 +447,7 @@ impl HwContext {
                 *gone = true;
                 self.adapter.miniport.destroy_hw_context(self.kmd.raw())
             };
-            self.sch().must_not_fail("DxgkDdiDestroyHwContext", status);
+            self.sch().must_not_fail(status);
             self.sch().contexts.retire(self.system);
             self.sch().remove_context(self);
         }

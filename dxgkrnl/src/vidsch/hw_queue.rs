@@ -12,7 +12,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
@@ -30,7 +30,7 @@ pub(crate) struct HwQueue {
     system: KmdHandle,
     kmd: KmdHandle,
     flags: D3DDDI_CREATEHWQUEUEFLAGS,
-    /// Its waits and signals are logged.
+    /// True if the queue has fence logs.
     logged: bool,
     progress: Arc<SyncObject>,
     /// Handle of the progress fence in the process.
@@ -42,13 +42,13 @@ pub(crate) struct HwQueue {
     doorbells: Mutex<Vec<Weak<Doorbell>>>,
     /// Held while a doorbell of the queue is made: it has one, and which is told to the driver in the same order.
     pub(super) making_doorbell: Mutex<(), rank::MakingDoorbell>,
-    /// What a doorbell that is gone had queued last.
+    /// The greatest progress value that was submitted through a doorbell that the queue no longer has.
     left_behind: AtomicU64,
     /// It was noted that user mode breaks the order of a submission.
     misordered: AtomicBool,
     /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
     pub(super) last_submitted: AtomicU64,
-    /// Submissions that are held. Read without the lock of the software queue, which is held while the node is woken.
+    /// Submissions that wait in the system. Read without the lock of the software queue, which is held while the node is woken.
     pub(super) held: AtomicUsize,
     /// Held by the thread that submits through the kernel, also while it waits for the node to take another buffer.
     pub(super) submitting: Mutex<(), rank::Submitting>,
@@ -75,7 +75,7 @@ impl VidSch {
         context: &HwContext,
         flags: D3DDDI_CREATEHWQUEUEFLAGS,
         private_size: usize,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Failure> {
         const KNOWN: u32 = 0x7f;
         let caps = context.adapter().caps();
         let node = caps.nodes.get(context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -122,7 +122,7 @@ impl VidSch {
         &self,
         context: &HwContext,
         flags: D3DDDI_CREATEHWQUEUEFLAGS,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         let options = FenceOptions { of_queue: true, ..FenceOptions::default() };
         if flags.NativeProgressFence() {
             self.create_native_fence(context.device(), options, &mut [0; 64])
@@ -142,12 +142,12 @@ impl VidSch {
         private: &mut [u8],
         progress: Arc<SyncObject>,
         progress_handle: D3DKMT_HANDLE,
-    ) -> Result<Arc<HwQueue>, NTSTATUS> {
+    ) -> Result<Arc<HwQueue>, Failure> {
         let _running = self.enter()?;
         let _running = self.keep_running(context.device())?;
         let adapter = context.adapter();
         if context.is_destroyed() {
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
         let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
@@ -162,7 +162,7 @@ impl VidSch {
         status.ok()?;
         let member = ("DXGKARG_CREATEHWQUEUE", "hHwQueue");
         let kmd = KmdHandle::new(args.hHwQueue);
-        let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwQueue", member, adapter.machine.verifier())?;
+        let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwQueue", member)?;
         let queue = Arc::new_cyclic(|this| HwQueue {
             this: Weak::clone(this),
             context: Arc::clone(context),
@@ -188,18 +188,18 @@ impl VidSch {
             teardown: Mutex::new(false),
         });
         if let Some(logs) = logs
-            && let Err(status) = self.attach_fence_logs(&queue, logs)
+            && let Err(failure) = self.attach_fence_logs(&queue, logs)
         {
             let destroyed = adapter.miniport.destroy_hw_queue(kmd.raw());
-            self.must_not_fail("DxgkDdiDestroyHwQueue", destroyed);
-            return Err(status);
+            self.must_not_fail(destroyed);
+            return Err(failure);
         }
         self.queues.publish(system, &queue);
         self.driver_queues.publish(kmd, &queue);
         context.add_queue(&queue);
         if context.is_destroyed() {
             queue.destroy();
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
         Ok(queue)
     }
@@ -236,7 +236,7 @@ impl HwQueue {
         self.logged
     }
 
-    /// Its progress fence.
+    /// The progress fence.
     pub(crate) fn progress(&self) -> &Arc<SyncObject> {
         &self.progress
     }
@@ -251,7 +251,7 @@ impl HwQueue {
         &self.user_handle
     }
 
-    /// Its doorbell.
+    /// The doorbell; `None` for a queue that was created without one or whose doorbell was destroyed.
     pub(crate) fn doorbell(&self) -> Option<Arc<Doorbell>> {
         lock(&self.doorbell).clone()
     }
@@ -357,8 +357,7 @@ impl HwQueue {
             self.count_completed();
             self.drop_held();
             self.sch().leave_fence_logs(self);
-            let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());
-            self.sch().must_not_fail("DxgkDdiDestroyHwQueue", status);
+            self.sch().must_not_fail(self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw()));
             self.gone.store(true, Ordering::Release);
             self.sch().detach_fence_logs(self);
             self.sch().queues.retire(self.system);

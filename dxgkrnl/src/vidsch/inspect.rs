@@ -109,7 +109,7 @@ impl VidSch {
         of_user_mode.map(|queue| (queue.progress().current(), queue.last_queued())).collect()
     }
 
-    /// How often a queue was asked what it has queued.
+    /// Number of times that the scheduler has looked for the last submission of a queue. Cases compare it, because idle queues must not be looked at.
     pub(crate) fn queue_looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }

@@ -25,7 +25,6 @@ mod fence;
 mod fence32;
 mod fence_log;
 mod for_memory;
-mod held_queue;
 mod hw_context;
 mod hw_queue;
 mod inspect;
@@ -44,6 +43,7 @@ mod queue_wait;
 mod registry;
 mod render_adapter;
 mod report;
+mod request_queue;
 mod residency_slices;
 mod running;
 mod scheduling_log;
@@ -58,6 +58,7 @@ mod update_queue;
 mod work_snapshot;
 mod worker;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
@@ -69,12 +70,13 @@ use wddm_ddi::types::HANDLE;
 
 use crate::fence::{Event, Wait};
 use crate::rank;
+use crate::refusal::DriverAnswer;
 use crate::rescue::{Rescue, Rescues};
 use nt::bugcheck::Bugcheck;
 use nt::verifier::Verifier;
 
 pub(crate) use batch::signal;
-pub(crate) use deadline::while_looking;
+pub(crate) use deadline::Waiter;
 pub(crate) use device::{Device, DeviceError};
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
@@ -100,7 +102,7 @@ pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
 pub(crate) use sync_file::SyncFile;
 pub(crate) use sync_object::SyncObject;
-pub(crate) use timeouts::{Complaint, LONG_STALL, Recovery, Subject};
+pub(crate) use timeouts::{Complaint, Recovery, Subject};
 pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};
 
 use call_mapping::CallMappings;
@@ -139,7 +141,7 @@ pub(crate) struct VidSch {
     processes: Mutex<Vec<Weak<ProcessAdapter>>>,
     /// Work of each device, by its identity.
     devices: Mutex<HashMap<u64, Arc<DeviceWork>>, rank::Devices>,
-    /// How often a queue was asked what it has queued.
+    /// Number of times that the scheduler has looked for the last submission of a queue.
     looks: AtomicU64,
     /// Fence storage of each process, by address of the process.
     storages: Mutex<HashMap<usize, Weak<Storage>>>,
@@ -158,11 +160,11 @@ pub(crate) struct VidSch {
     /// Only one thread is inside the DDIs of the GPU scheduler class.
     class: Mutex<(), rank::SchedulingClass>,
     /// Answer of DxgkDdiSetupPriorityBands.
-    bands: OnceLock<NTSTATUS>,
+    bands: OnceLock<DriverAnswer>,
     /// What was unfinished when the driver said that an engine is idle, by node.
     claims: Mutex<HashMap<u32, u64>>,
     worker: Worker<Work>,
-    /// Makes page-table updates that were held.
+    /// Makes page-table updates that waited.
     updates: Worker<Weak<UpdateQueue>>,
     residency_slices: ResidencySlices,
     fence_logs: FenceLogs,
@@ -307,13 +309,9 @@ impl VidSch {
     }
 
     /// As [`VidSch::must_succeed`], for DDIs whose failure has no documented parameters.
-    pub(crate) fn must_not_fail(&self, name: &str, status: NTSTATUS) {
-        self.must_succeed(status, || {
-            Bugcheck::new(
-                Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
-                [0; 4],
-                format!("{name} may not fail, it answered {status}"),
-            )
+    pub(crate) fn must_not_fail(&self, answer: DriverAnswer) {
+        self.must_succeed(answer.status(), || {
+            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], answer.may_not_fail())
         });
     }
 
@@ -404,6 +402,37 @@ impl VidSch {
     /// Blocks until all (or `any`) of the fences have reached their values: STATUS_SUCCESS, STATUS_TIMEOUT at
     /// `deadline`, or why the wait was given up.
     pub(crate) fn wait(&self, conditions: &[(Arc<SyncObject>, u64)], any: bool, deadline: Option<Instant>) -> NTSTATUS {
+        self.wait_pausing(conditions, any, deadline, |nap| self.pause(nap))
+    }
+
+    /// As [`VidSch::wait`] for all of the fences, until `left` says that no time is left: the thread sleeps for no longer than that says. A value that is there and of which nobody
+    /// has told for long ends the wait too, and is counted.
+    pub(super) fn wait_told(&self, conditions: &[(Arc<SyncObject>, u64)], left: impl Fn() -> Duration) -> NTSTATUS {
+        let found = Cell::new(None::<Instant>);
+        self.wait_pausing(conditions, false, None, |nap| {
+            if let Some(status) = self.pause(nap.min(left())) {
+                return Some(status);
+            }
+            if !is_met(conditions, false) {
+                return left().is_zero().then_some(STATUS_TIMEOUT);
+            }
+            let since = found.get().unwrap_or_else(Instant::now);
+            found.set(Some(since));
+            (since.elapsed() >= self.timeouts.long_stall()).then(|| {
+                self.rescued(Rescue::UnreportedSignal, 1);
+                STATUS_SUCCESS
+            })
+        })
+    }
+
+    /// As [`VidSch::wait`]; `pause` is that of [`Wait::block`].
+    fn wait_pausing(
+        &self,
+        conditions: &[(Arc<SyncObject>, u64)],
+        any: bool,
+        deadline: Option<Instant>,
+        pause: impl Fn(Duration) -> Option<NTSTATUS>,
+    ) -> NTSTATUS {
         if is_met(conditions, any) {
             // All ones may be what the loss of a device left, which ends the instance first.
             let left = conditions.iter().filter(|(fence, _)| fence.current() == u64::MAX);
@@ -413,7 +442,7 @@ impl VidSch {
         if let Err(status) = batch::add_waits(conditions, &wait) {
             wait.finish(status);
         }
-        let status = wait.block(deadline, |nap| self.pause(nap));
+        let status = wait.block(deadline, pause);
         if conditions.len() > 1 || status != STATUS_SUCCESS {
             batch::remove_waits(conditions, &wait);
         }

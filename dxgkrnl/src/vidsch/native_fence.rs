@@ -7,6 +7,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
+use crate::refusal::Failure;
 use crate::vidmm::Protection;
 use crate::vidsch::{Device, RenderAdapter};
 
@@ -60,7 +61,7 @@ impl Default for FenceOptions {
 }
 
 impl FenceOptions {
-    /// What the fence is where it is a monitored one.
+    /// The kind of fence that is created for these options where native fences are not enabled.
     pub(super) fn monitored_kind(self) -> FenceKind {
         if self.rights.gpu { FenceKind::Monitored } else { FenceKind::WithoutGpu }
     }
@@ -82,13 +83,13 @@ impl VidSch {
         device: &Arc<Device>,
         options: FenceOptions,
         private: &mut PrivateData,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         let adapter = &device.adapter;
         if !adapter.has_native_fences() {
-            return Err(STATUS_NOT_SUPPORTED);
+            return Err(STATUS_NOT_SUPPORTED.into());
         }
         if options.intra_gpu && !adapter.policy().intra_gpu_fences {
-            return Err(STATUS_NOT_SUPPORTED);
+            return Err(STATUS_NOT_SUPPORTED.into());
         }
         if options.cross_adapter {
             return CrossAdapter::new(device, options)?.open(device, true, options.rights, private);
@@ -125,10 +126,10 @@ impl VidSch {
         fence: &Arc<Fence>,
         rights: Rights,
         private: &mut PrivateData,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         let _running = self.enter()?;
         if !Arc::ptr_eq(fence.adapter(), &device.adapter) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(STATUS_INVALID_PARAMETER.into());
         }
         let mut words = *private;
         let opened = self.open_in(fence, device, None, (rights, false), &mut words)?;
@@ -145,7 +146,7 @@ impl VidSch {
         &self,
         device: &Arc<Device>,
         options: FenceOptions,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         if options.cross_adapter {
             return CrossAdapter::new(device, options)?.open(device, false, options.rights, &mut [0; 64]);
         }
@@ -157,7 +158,7 @@ impl VidSch {
         opened.inspect_err(|_| fence.abandon())
     }
 
-    fn home(&self, device: &Device, kind: FenceKind, options: FenceOptions) -> Result<(Home, Arc<View>), NTSTATUS> {
+    fn home(&self, device: &Device, kind: FenceKind, options: FenceOptions) -> Result<(Home, Arc<View>), Failure> {
         let storage = self.storage(&device.process);
         if options.shareable { storage.take_alone(kind, options.initial) } else { storage.take(kind, options.initial) }
     }
@@ -169,7 +170,7 @@ impl VidSch {
         view: Option<Arc<View>>,
         (rights, of_queue): (Rights, bool),
         private: &mut PrivateData,
-    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+    ) -> Result<Arc<SyncObject>, Failure> {
         let protection = if rights.signal { Protection::ReadWrite } else { Protection::ReadOnly };
         let protection = rights.gpu.then_some(protection);
         let process = Arc::as_ptr(&device.process).addr();
@@ -203,7 +204,7 @@ pub(super) fn create(
     home: &Home,
     system: KmdHandle,
     private: &mut PrivateData,
-) -> Result<KmdHandle, NTSTATUS> {
+) -> Result<KmdHandle, Failure> {
     let in_system = home.system_addresses();
     let mut args = DXGKARG_CREATENATIVEFENCE::zeroed();
     args.hGlobalNativeFence = system.raw();
@@ -214,7 +215,7 @@ pub(super) fn create(
     adapter.miniport.create_native_fence(adapter.context().raw(), &mut args).ok()?;
     let member = ("DXGKARG_CREATENATIVEFENCE", "hGlobalNativeFence");
     let global = KmdHandle::new(args.hGlobalNativeFence);
-    let global = global.answered(system.raw(), "DxgkDdiCreateNativeFence", member, adapter.machine.verifier())?;
+    let global = global.answered(system.raw(), "DxgkDdiCreateNativeFence", member)?;
     *private = args.pPrivateDriverData;
     Ok(global)
 }
@@ -225,7 +226,7 @@ fn open(
     addresses: GpuAddresses,
     global: KmdHandle,
     private: PrivateData,
-) -> Result<(KmdHandle, PrivateData), NTSTATUS> {
+) -> Result<(KmdHandle, PrivateData), Failure> {
     let given = adapter.vidsch().fences.reserve();
     let mut args = DXGKARG_OPENNATIVEFENCE::zeroed();
     args.hGlobalNativeFence = global.raw();
@@ -237,7 +238,7 @@ fn open(
     adapter.miniport.open_native_fence(adapter.context().raw(), &mut args).ok()?;
     let member = ("DXGKARG_OPENNATIVEFENCE", "hLocalNativeFence");
     let local = KmdHandle::new(args.hLocalNativeFence);
-    let local = local.answered(given.raw(), "DxgkDdiOpenNativeFence", member, adapter.machine.verifier())?;
+    let local = local.answered(given.raw(), "DxgkDdiOpenNativeFence", member)?;
     Ok((local, args.pPrivateDriverData))
 }
 
@@ -245,14 +246,12 @@ fn open(
 pub(super) fn close(sch: &VidSch, adapter: &RenderAdapter, local: KmdHandle) {
     let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
     args.hLocalNativeFence = local.raw();
-    let status = adapter.miniport.close_native_fence(adapter.context().raw(), &args);
-    sch.must_not_fail("DxgkDdiCloseNativeFence", status);
+    sch.must_not_fail(adapter.miniport.close_native_fence(adapter.context().raw(), &args));
 }
 
 /// Destroys the fence, which is closed everywhere.
 pub(super) fn destroy_global(adapter: &RenderAdapter, global: KmdHandle) {
     let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
     args.hGlobalNativeFence = global.raw();
-    let status = adapter.miniport.destroy_native_fence(&args);
-    adapter.vidsch().must_not_fail("DxgkDdiDestroyNativeFence", status);
+    adapter.vidsch().must_not_fail(adapter.miniport.destroy_native_fence(&args));
 }

@@ -49,7 +49,7 @@ pub(super) struct Packet {
     pub(super) address: u64,
     pub(super) size: u32,
     pub(super) private: Vec<u8>,
-    /// How much of the private data is the user-mode driver's.
+    /// Bytes of the private data that the user-mode driver wrote.
     pub(super) user_private: u32,
     /// Completed without being run.
     pub(super) null: bool,
@@ -124,10 +124,12 @@ pub(crate) struct NodeState {
     /// The preemption under way, and how many there were.
     preemption: Option<Preempting>,
     preemptions: u32,
-    /// How often what was on the hardware came back.
+    /// Number of preemptions that returned at least one packet from the hardware.
     taken_back: u32,
-    /// How often a packet was found standing since the last one was done.
+    /// Number of times that a packet was found without progress since the last packet was completed.
     standing: u32,
+    /// The last packet that completed, which one that faulted or was aborted did not.
+    called_complete: u32,
     /// The driver cannot stop a packet that runs.
     begun_ends: bool,
     /// Packets that were handed over again after one.
@@ -158,6 +160,7 @@ impl NodeState {
             preemptions: 0,
             taken_back: 0,
             standing: 0,
+            called_complete: 0,
             begun_ends,
             resubmitted: 0,
             evicting: false,
@@ -327,6 +330,10 @@ impl NodeState {
         self.fences.complete(id)?;
         self.standing = 0;
         let count = self.flight.iter().position(|packet| packet.id == id).map_or(0, |place| place + 1);
+        let last = if how == Leaving::Completed { count.checked_sub(1) } else { count.checked_sub(2) };
+        if let Some(packet) = last.and_then(|place| self.flight.get(place)) {
+            self.called_complete = packet.id;
+        }
         let more = self.flight.len() > count;
         let done = self.flight.drain(..count);
         let from = self.finished.len();
@@ -545,7 +552,7 @@ impl Node {
         lock(&self.state)
     }
 
-    /// Tells contexts of packets that are done, and wakes everyone who waits for one.
+    /// Tells contexts of packets that are done, and wakes the waiters for one.
     pub(crate) fn announce(&self) {
         let finished = core::mem::take(&mut self.state().finished);
         for packet in finished {

@@ -2,8 +2,8 @@
 //! notifications of the processor.
 //!
 //! They are objects of the scheduler: waits and signals are commands of software in the queue of a context, and no GPU sees their state. A wait
-//! takes its turn when its queue comes to it, not when it is submitted, and those that wait for one object are served in that order.
-//! A wait for several objects takes its turn for all of them in one step, so that two of them never wait for each other.
+//! is served when its queue comes to it, not when it is submitted, and those that wait for one object are served in that order.
+//! A wait for several objects is served for all of them in one step, so that two of them never wait for each other.
 //!
 //! - A mutex belongs to the queue whose wait has taken it, until that one signals it as often as it has waited. One that is owned from the beginning
 //!   belongs to its device, any queue of which signals it. A signal of somebody else has no effect. When the queue of the owner ends,
@@ -12,7 +12,7 @@
 //! - A fence gets the value of the signal, as a monitored one does; a wait is over when the value is reached.
 //! - A notification adds one to its event with each signal; nothing waits for it here.
 //!
-//! Who owns a mutex, the order, and what has no effect are this system's rules: the pages name the kinds and their initial state only.
+//! The owner of a mutex, the order, and what has no effect are this system's rules: the pages name the kinds and their initial state only.
 //! [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECTINFO2, D3DDDI_SYNCHRONIZATIONOBJECT_TYPE]
 
 use std::collections::VecDeque;
@@ -25,6 +25,7 @@ use wddm_ddi::status::*;
 use super::render_adapter::RenderAdapter;
 use crate::fence::{Event, Wait};
 use crate::rank;
+use crate::refusal::{Failure, refused};
 
 /// Numbers of objects, of their openings, and of queues.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -126,7 +127,7 @@ impl State {
         }
     }
 
-    /// Lets those go on that have now what they wait for, in their order. Who waits no longer is forgotten.
+    /// Lets the waits end that have now what they wait for, in their order. One that is over is forgotten.
     fn serve(&mut self) {
         for waiter in std::mem::take(&mut self.waiters) {
             if waiter.wait.outcome().is_some() {
@@ -173,9 +174,10 @@ impl OlderSync {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a semaphore that begins beyond its maximum, or has none.
-    pub(crate) fn new(adapter: &Arc<RenderAdapter>, kind: Kind, nt_sharing: bool) -> Result<Arc<Self>, NTSTATUS> {
+    pub(crate) fn new(adapter: &Arc<RenderAdapter>, kind: Kind, nt_sharing: bool) -> Result<Arc<Self>, Failure> {
         if matches!(kind, Kind::Semaphore { count, max } if max == 0 || count > max) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "MaxCount of a semaphore is 0, or InitialCount is greater";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let state = Mutex::new(State { kind, waiters: VecDeque::new() });
@@ -186,9 +188,9 @@ impl OlderSync {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED if its adapter is gone.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<OpenOlderSync>, NTSTATUS> {
+    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<OpenOlderSync>, Failure> {
         if self.adapter.strong_count() == 0 {
-            return Err(STATUS_DEVICE_REMOVED);
+            return Err(STATUS_DEVICE_REMOVED.into());
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(OpenOlderSync { object: Arc::clone(self), number, closed: AtomicBool::new(false) }))
@@ -220,29 +222,34 @@ impl OpenOlderSync {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER unless it was created for that.
-    pub(crate) fn shareable(&self) -> Result<Arc<OlderSync>, NTSTATUS> {
-        if self.object.nt_sharing { Ok(Arc::clone(&self.object)) } else { Err(STATUS_INVALID_PARAMETER) }
+    pub(crate) fn shareable(&self) -> Result<Arc<OlderSync>, Failure> {
+        let why = || refused(STATUS_INVALID_PARAMETER, "the object was created without NtSecuritySharing");
+        if self.object.nt_sharing { Ok(Arc::clone(&self.object)) } else { Err(why()) }
     }
 
     /// Nothing if a queue may wait for it, with a value or without.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a notification, which the processor waits for, and for a fence without a value.
-    pub(crate) fn check_wait(&self, has_value: bool) -> Result<(), NTSTATUS> {
+    pub(crate) fn check_wait(&self, has_value: bool) -> Result<(), Failure> {
         let notifies = matches!(self.object.lock().kind, Kind::Notification(_));
-        if notifies { Err(STATUS_INVALID_PARAMETER) } else { self.check_signal(has_value) }
+        let why = || {
+            refused(STATUS_INVALID_PARAMETER, "an object is a notification, for which a processor waits by its event")
+        };
+        if notifies { Err(why()) } else { self.check_signal(has_value) }
     }
 
     /// Nothing if a queue may signal it, with a value or without.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a fence without a value.
-    pub(crate) fn check_signal(&self, has_value: bool) -> Result<(), NTSTATUS> {
+    pub(crate) fn check_signal(&self, has_value: bool) -> Result<(), Failure> {
         let fits = has_value || !matches!(self.object.lock().kind, Kind::Fence(_));
-        if fits { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+        let why = || refused(STATUS_INVALID_PARAMETER, "an object is a fence, and the thunk has no value for it");
+        if fits { Ok(()) } else { Err(why()) }
     }
 
-    /// Ends the opening; who waits through it goes on.
+    /// Ends the opening; its waiters go on.
     pub(crate) fn destroy(&self) {
         let mut state = self.object.lock();
         self.closed.store(true, Ordering::Relaxed);

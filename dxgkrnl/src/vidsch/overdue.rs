@@ -66,6 +66,13 @@ impl VidSch {
         let woken = batch::evaluate(&overdue) as u64;
         if woken != 0 {
             self.rescued(Rescue::UnreportedSignal, woken);
+            let interrupt = match overdue.iter().any(|fence| fence.is_native()) {
+                true => "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED",
+                false => "DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED",
+            };
+            self.verifier.log(format!(
+                "DxgkCbNotifyInterrupt was not called with {interrupt} within a second after a fence was signalled for which {woken} wait(s) stood [d3dkmddi: DXGK_INTERRUPT_TYPE]"
+            ));
         }
         let shared = fences.iter().filter_map(|fence| {
             let fences = fence.cross_adapter()?;

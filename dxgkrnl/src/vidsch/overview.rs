@@ -9,7 +9,7 @@ use super::VidSch;
 use super::fence::Fence;
 use super::process_adapter::ProcessAdapter;
 
-/// What a process has of an adapter at the moment.
+/// Memory, queues and other resources of one adapter that a process has at the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessOverview {
     /// Number of the process on its machine.
@@ -37,7 +37,7 @@ pub struct ProcessOverview {
 pub struct WaitedFence {
     /// Numbers of the processes that have it open.
     pub processes: Vec<u64>,
-    /// Its value.
+    /// Current value of the fence.
     pub current: u64,
     /// The least value that is waited for.
     pub awaited: u64,

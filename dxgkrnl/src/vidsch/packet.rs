@@ -12,11 +12,13 @@ use wddm_ddi::status::*;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::AddressSpace;
 use crate::vidsch::{DeviceError, RenderAdapter};
 use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
+use super::deadline::Waiter;
 use super::node::{Next, Node, NodeState, Owner, Packet, Stood};
 use super::process_suspension::NotRunning;
 use super::report::subcode;
@@ -25,7 +27,7 @@ use super::worker::Work;
 
 /// A packet that takes longer than this will never end.
 const PACKET_LIMIT: Duration = Duration::from_secs(60);
-/// How often a thread that waits for a packet looks whether the machine has stopped.
+/// Interval at which a thread that waits for a packet checks whether the machine has stopped.
 const STOP_CHECK: Duration = Duration::from_millis(200);
 
 /// A context of the system on one node, scheduled packet by packet.
@@ -38,7 +40,7 @@ pub(crate) struct SystemContext {
 }
 
 impl SystemContext {
-    /// Its scheduler.
+    /// The scheduler of the context's adapter.
     pub(super) fn scheduler(&self) -> &VidSch {
         self.adapter.vidsch()
     }
@@ -58,7 +60,7 @@ impl SystemContext {
         if !self.destroyed.swap(true, Ordering::AcqRel) {
             let status = self.adapter.miniport.destroy_context(self.kmd.raw());
             let sch = self.adapter.vidsch();
-            sch.must_not_fail("DxgkDdiDestroyContext", status);
+            sch.must_not_fail(status);
             sch.system_contexts.retire(self.system);
         }
     }
@@ -91,40 +93,46 @@ pub(super) fn create_context(
     adapter: &RenderAdapter,
     device: KmdHandle,
     args: &mut DXGKARG_CREATECONTEXT,
-) -> Result<(KmdHandle, DXGK_CONTEXTINFO), NTSTATUS> {
+) -> Result<(KmdHandle, DXGK_CONTEXTINFO), Failure> {
     let system = args.hContext;
     adapter.miniport.create_context(device.raw(), args).ok()?;
     let member = ("DXGKARG_CREATECONTEXT", "hContext");
     let kmd = KmdHandle::new(args.hContext);
-    let kmd = kmd.answered(system, "DxgkDdiCreateContext", member, adapter.machine.verifier())?;
+    let kmd = kmd.answered(system, "DxgkDdiCreateContext", member)?;
     let info = args.ContextInfo;
-    let rule = adapter.check_dma_buffer_segment_set(args.NodeOrdinal, info.DmaBufferSegmentSet);
-    let refused = rule.err().map(|error| adapter.refuse(error));
-    // A context with virtual addressing has nothing to patch.
-    let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
-    let refused = refused.or_else(|| check_private_size(adapter, info.DmaBufferPrivateDataSize).err());
-    if let Some(status) = refused {
+    if let Err(failure) = check_context_info(adapter, args.NodeOrdinal, &info) {
         let destroyed = adapter.miniport.destroy_context(kmd.raw());
-        adapter.vidsch().must_not_fail("DxgkDdiDestroyContext", destroyed);
-        return Err(status);
+        adapter.vidsch().must_not_fail(destroyed);
+        return Err(failure);
     }
     Ok((kmd, info))
 }
 
-/// Each packet of a context has private data of this size.
+/// What a driver says of a context. `DmaBufferSize` may be anything, 0 as well: its page says what a DMA buffer must hold (a command that cannot be split, a
+/// rectangle of DxgkDdiPresent) and gives no least number, and a context with virtual addressing is given the command buffers of user mode, so that no
+/// DMA buffer is made from it. [d3dkmddi: DXGK_CONTEXTINFO]
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for more than a packet can have here, which the log names. The limit is this project's: the page has none.
-fn check_private_size(adapter: &RenderAdapter, size: u32) -> Result<(), NTSTATUS> {
+/// STATUS_INVALID_PARAMETER with the rule. That private data of a packet has a limit is this project's rule: the page has none.
+fn check_context_info(adapter: &RenderAdapter, node: u32, info: &DXGK_CONTEXTINFO) -> Result<(), Failure> {
     const MOST: u32 = 1 << 20;
-    if size <= MOST {
+    adapter.check_dma_buffer_segment_set(node, info.DmaBufferSegmentSet).map_err(|error| {
+        let why = error.to_string();
+        refused(adapter.refuse(error), why)
+    })?;
+    let size = info.DmaBufferPrivateDataSize;
+    let rule = if !info.Caps.NoPatchingRequired() {
+        "answered ContextInfo.Caps.NoPatchingRequired 0, and a context with virtual addressing has nothing to patch"
+            .into()
+    } else if size > MOST {
+        format!(
+            "asked for too much in ContextInfo.DmaBufferPrivateDataSize: {size:#x} bytes for each packet, at most {MOST:#x} are possible here"
+        )
+    } else {
         return Ok(());
-    }
-    adapter.machine.verifier().log(format!(
-        "DxgkDdiCreateContext asked for too much in ContextInfo.DmaBufferPrivateDataSize: {size:#x} bytes for each packet, at most {MOST:#x} are \
-         possible here [d3dkmddi: DXGK_CONTEXTINFO]"
-    ));
-    Err(STATUS_INVALID_PARAMETER)
+    };
+    let why = format!("DxgkDdiCreateContext on node {node} {rule} [d3dkmddi: DXGK_CONTEXTINFO]");
+    Err(refused(STATUS_INVALID_PARAMETER, why))
 }
 
 impl VidSch {
@@ -146,10 +154,10 @@ impl VidSch {
         device: KmdHandle,
         node: u32,
         space: &AddressSpace,
-    ) -> Result<Arc<SystemContext>, NTSTATUS> {
+    ) -> Result<Arc<SystemContext>, Failure> {
         let adapter = self.adapter()?;
         if node as usize >= self.nodes.len() {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(STATUS_INVALID_PARAMETER.into());
         }
         let system = self.system_contexts.reserve();
         let mut args = DXGKARG_CREATECONTEXT::zeroed();
@@ -261,12 +269,12 @@ impl VidSch {
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
         let status = {
             let _class = self.scheduler_class();
-            adapter.miniport.submit_command_virtual(adapter.context().raw(), &args)
+            adapter.miniport.submit_command_virtual(adapter.context().raw(), &args).status()
         };
         lent.end(&self.verifier, "DxgkDdiSubmitCommandVirtual", "pDmaBufferPrivateData");
         match (status, &packet.owner) {
             (STATUS_SUCCESS, _) => {}
-            // The one refusal that the DDI knows: the packet completes in its turn, and its device is in error.
+            // The one refusal that the DDI knows: the packet completes in order, and its device is in error.
             (STATUS_INVALID_PARAMETER, Owner::Render(context, _)) if !self.verifier.is_stopped() => {
                 let device = Arc::clone(context.device());
                 device.set_error(DeviceError::Refused);
@@ -294,7 +302,7 @@ impl VidSch {
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
         let status = {
             let _class = self.scheduler_class();
-            adapter.miniport.preempt_command(adapter.context().raw(), &args)
+            adapter.miniport.preempt_command(adapter.context().raw(), &args).status()
         };
         self.must_succeed(if status == STATUS_SUCCESS { status } else { STATUS_UNSUCCESSFUL }, || {
             Bugcheck::scheduler(
@@ -326,8 +334,13 @@ impl VidSch {
     }
 
     /// Waits until `done`, at most for TdrDelay; false if it does not come, or everything is taken off the engines.
-    pub(super) fn wait_node_within_deadline(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
-        let deadline = self.timeouts.deadline();
+    pub(super) fn wait_node_within_deadline(
+        &self,
+        number: u32,
+        waiter: Waiter,
+        done: impl Fn(&NodeState) -> bool,
+    ) -> bool {
+        let deadline = self.timeouts.deadline(waiter);
         loop {
             let left = deadline.left();
             if self.wait_node(number, left.min(POLL_INTERVAL), &done) {
@@ -353,7 +366,7 @@ impl VidSch {
                 return Ok(());
             }
             // A report leaves it to the worker to hand over what waits behind, and the worker is kept out while the device is put to
-            // sleep: then it is done by who waits.
+            // sleep: then it is done by the waiting thread.
             self.dispatch(node);
         }
         if !self.verifier.is_stopped() {

@@ -1,7 +1,7 @@
 //! Contexts of user mode that are scheduled packet by packet, and the software queue of each.
 //!
 //! Packets, waits and signals keep the order of their submission. A packet that nothing holds goes to its node, which decides when
-//! the hardware gets it; a wait holds everything behind it until its fences have reached their values, and a signal until every
+//! the hardware gets it; a wait blocks everything behind it until its fences have reached their values, and a signal until every
 //! packet before it is done. What follows then is moved on by the worker thread.
 //! [context-monitoring: GPU wait, GPU signal; native-gpu-fence-objects]
 
@@ -21,20 +21,20 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
-use crate::refusal::refused;
+use crate::refusal::{Failure, refused};
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidsch::{Device, RenderAdapter};
 
 use super::VidSch;
-use super::held_queue::{self, HELD_MAX, HeldQueue};
 use super::node::{Owner, Packet, Stood};
 use super::priority::{PacketPriority, Priority};
 use super::process_suspension::NotRunning;
 use super::queue_wait::Objects;
+use super::request_queue::{self, REQUESTS_MAX, RequestQueue};
 use super::update_queue::UpdateQueue;
 use super::worker::Work;
 
-/// How long somebody who waits for packets sleeps at a time.
+/// Interval at which a thread that waits for packets looks at them again.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// A command buffer of user mode.
@@ -47,12 +47,12 @@ pub(crate) struct PacketCommands {
 }
 
 /// One submission; commands have their number among the packets of the context, and `after` of a signal is such a number.
-type Item = held_queue::Item<(PacketCommands, u64)>;
+type Item = request_queue::Item<(PacketCommands, u64)>;
 
 #[derive(Default)]
 struct SoftwareQueue {
-    /// What is held, and who waits until everything is done.
-    held: HeldQueue<Item>,
+    /// Submissions that wait, and the threads that wait until everything is done.
+    held: RequestQueue<Item>,
     /// Packets submitted.
     submitted: u64,
     /// Packets that went to the node.
@@ -111,7 +111,7 @@ fn check_flags(
     node: u32,
     flags: D3DDDI_CREATECONTEXTFLAGS,
     private: &[u8],
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Failure> {
     let known = D3DDDI_CREATECONTEXTFLAGS::new()
         .with_NullRendering(true)
         .with_InitialData(true)
@@ -161,7 +161,7 @@ impl VidSch {
         engine_affinity: u32,
         flags: D3DDDI_CREATECONTEXTFLAGS,
         private: &mut [u8],
-    ) -> Result<Arc<PacketContext>, NTSTATUS> {
+    ) -> Result<Arc<PacketContext>, Failure> {
         let _running = self.enter()?;
         let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
@@ -306,7 +306,7 @@ impl PacketContext {
         }
     }
 
-    /// Its priorities.
+    /// The priorities that the context was given last: among all contexts, and within its process.
     pub(crate) fn priority(&self) -> Priority {
         Priority { global: self.global.load(Ordering::Acquire), in_process: self.in_process.load(Ordering::Acquire) }
     }
@@ -348,16 +348,22 @@ impl PacketContext {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a context that only waits and signals, or more private data than its packets have;
     /// STATUS_INSUFFICIENT_RESOURCES if the context holds too much; STATUS_INVALID_HANDLE for a context that is gone.
-    pub(crate) fn submit(&self, commands: PacketCommands) -> Result<(), NTSTATUS> {
-        let fits = u32::try_from(commands.private.len()).is_ok_and(|size| size <= self.private_size);
-        if self.flags.SynchronizationOnly() || !fits {
-            return Err(STATUS_INVALID_PARAMETER);
+    pub(crate) fn submit(&self, commands: PacketCommands) -> Result<(), Failure> {
+        if self.flags.SynchronizationOnly() {
+            return Err(refused(STATUS_INVALID_PARAMETER, "the context was created with Flags.SynchronizationOnly"));
+        }
+        let (size, most) = (commands.private.len(), self.private_size);
+        if u32::try_from(size).is_ok_and(|size| size > most) {
+            let why =
+                format!("PrivateDriverDataSize is {size:#x}, and ContextInfo.DmaBufferPrivateDataSize is {most:#x}");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let _running = self.sch().keep_running(&self.device)?;
         self.submit_item(|software| {
             software.submitted += 1;
             Item::Commands((commands, software.submitted))
-        })
+        })?;
+        Ok(())
     }
 
     /// What is submitted from now on runs when the fences have reached their values, or when nobody can wait for them any more.
@@ -389,7 +395,7 @@ impl PacketContext {
                 return Err(STATUS_INVALID_HANDLE);
             }
             let under_way = software.released.saturating_sub(self.finished.load(Ordering::Acquire));
-            if software.held.len() >= HELD_MAX || under_way >= HELD_MAX as u64 {
+            if software.held.len() >= REQUESTS_MAX || under_way >= REQUESTS_MAX as u64 {
                 return Err(STATUS_INSUFFICIENT_RESOURCES);
             }
             let item = item(&mut software);
@@ -497,7 +503,7 @@ impl PacketContext {
         self.finished.load(Ordering::Acquire) >= number
     }
 
-    /// Submissions that are held, and signals that wait for packets.
+    /// Submissions that wait in the system, and signals that wait for packets.
     pub(super) fn unsettled(&self) -> usize {
         self.attention.load(Ordering::SeqCst)
     }
@@ -512,7 +518,7 @@ impl PacketContext {
         lock(&self.software_queue).held.passed()
     }
 
-    /// Submissions that are held.
+    /// Submissions that wait in the system.
     pub(crate) fn held(&self) -> usize {
         lock(&self.software_queue).held.len()
     }

@@ -15,6 +15,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 
+use crate::refusal::Failure;
 use crate::vidsch::RenderAdapter;
 
 use super::VidSch;
@@ -49,11 +50,13 @@ pub(crate) struct Priority {
 /// # Errors
 /// STATUS_INVALID_PARAMETER for one that does not exist; STATUS_PRIVILEGE_NOT_HELD for a band that takes the right, without it.
 /// [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
-pub(crate) fn check_global(priority: i32, right: bool, hardware: bool) -> Result<i32, NTSTATUS> {
+pub(crate) fn check_global(priority: i32, right: bool, hardware: bool) -> Result<i32, Failure> {
     let free = if hardware { 0 } else { *ORDINARY.end() };
     match priority {
-        priority if !ORDINARY.contains(&priority) && !REALTIME.contains(&priority) => Err(STATUS_INVALID_PARAMETER),
-        priority if priority > free && !right => Err(STATUS_PRIVILEGE_NOT_HELD),
+        priority if !ORDINARY.contains(&priority) && !REALTIME.contains(&priority) => {
+            Err(STATUS_INVALID_PARAMETER.into())
+        }
+        priority if priority > free && !right => Err(STATUS_PRIVILEGE_NOT_HELD.into()),
         priority => Ok(priority),
     }
 }
@@ -62,20 +65,20 @@ pub(crate) fn check_global(priority: i32, right: bool, hardware: bool) -> Result
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER
-pub(crate) fn check_in_process(priority: i32) -> Result<i32, NTSTATUS> {
-    if ORDINARY.contains(&priority) { Ok(priority) } else { Err(STATUS_INVALID_PARAMETER) }
+pub(crate) fn check_in_process(priority: i32) -> Result<i32, Failure> {
+    if ORDINARY.contains(&priority) { Ok(priority) } else { Err(STATUS_INVALID_PARAMETER.into()) }
 }
 
 /// The class if it is one, for a process with or without the right to increase it.
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for one that does not exist; STATUS_PRIVILEGE_NOT_HELD for one above normal without the right.
-pub(crate) fn check_class(class: Class, right: bool) -> Result<Class, NTSTATUS> {
+pub(crate) fn check_class(class: Class, right: bool) -> Result<Class, Failure> {
     match class.0 {
         0..=2 => Ok(class),
         3..=5 if right => Ok(class),
-        3..=5 => Err(STATUS_PRIVILEGE_NOT_HELD),
-        _ => Err(STATUS_INVALID_PARAMETER),
+        3..=5 => Err(STATUS_PRIVILEGE_NOT_HELD.into()),
+        _ => Err(STATUS_INVALID_PARAMETER.into()),
     }
 }
 
@@ -154,8 +157,8 @@ impl Priority {
 
 impl VidSch {
     /// Tells the driver about priority bands, once an adapter. Times are in 100 ns. [d3dkmddi: DXGKARG_SETUPPRIORITYBANDS]
-    pub(super) fn setup_priority_bands(&self, adapter: &RenderAdapter) -> Result<(), NTSTATUS> {
-        let status = *self.bands.get_or_init(|| {
+    pub(super) fn setup_priority_bands(&self, adapter: &RenderAdapter) -> Result<(), Failure> {
+        let answer = *self.bands.get_or_init(|| {
             let mut args = DXGKARG_SETUPPRIORITYBANDS::zeroed();
             args.gracePeriodForBand = GRACE;
             args.processQuantumForBand = QUANTA;
@@ -163,7 +166,7 @@ impl VidSch {
             args.targetNormalBandPercentage = NORMAL_PERCENTAGE;
             adapter.miniport.setup_priority_bands(adapter.context().raw(), &args)
         });
-        status.ok()
+        answer.ok()
     }
 }
 
@@ -180,7 +183,7 @@ impl Default for Told {
     }
 }
 
-/// Where a context stands among those with packets.
+/// Priority of a packet context relative to the other contexts of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketPriority {
     pub(super) among_all: i32,
@@ -202,7 +205,7 @@ impl PacketPriority {
 }
 
 impl HwContext {
-    /// Its priorities.
+    /// The priorities that the driver was told last: among all contexts, and within the process.
     pub(crate) fn priority(&self) -> Priority {
         lock(&self.told).priority
     }
@@ -215,11 +218,11 @@ impl HwContext {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for a context that is gone; what the driver answered. The priorities are what they were then.
-    pub(crate) fn set_priority(&self, change: impl FnOnce(&mut Priority)) -> Result<(), NTSTATUS> {
+    pub(crate) fn set_priority(&self, change: impl FnOnce(&mut Priority)) -> Result<(), Failure> {
         let _working = self.adapter().use_node(self.node());
         let gone = lock(&self.teardown);
         if *gone || self.is_destroyed() {
-            return Err(STATUS_INVALID_HANDLE);
+            return Err(STATUS_INVALID_HANDLE.into());
         }
         let (mut wanted, class) = (self.priority(), self.class());
         change(&mut wanted);
@@ -236,11 +239,11 @@ impl HwContext {
     ///
     /// # Errors
     /// Status of DxgkDdiSetContextSchedulingProperties.
-    pub(crate) fn follow_class(&self) -> Result<(), NTSTATUS> {
+    pub(crate) fn follow_class(&self) -> Result<(), Failure> {
         while lock(&self.told).class != self.class() {
             match self.set_priority(|_| ()) {
                 // Whoever is gone stands nowhere.
-                Err(STATUS_INVALID_HANDLE) => break,
+                Err(failure) if failure.status() == STATUS_INVALID_HANDLE => break,
                 told => told?,
             }
         }
@@ -248,7 +251,7 @@ impl HwContext {
     }
 
     /// As [`HwContext::follow_class`], but for a context of a lost device or a stopped adapter.
-    pub(crate) fn follow_class_if_alive(&self) -> Result<(), NTSTATUS> {
+    pub(crate) fn follow_class_if_alive(&self) -> Result<(), Failure> {
         if self.device().check().is_err() {
             return Ok(());
         }
@@ -267,24 +270,24 @@ mod tests {
             assert_eq!(check_in_process(priority), Ok(priority));
             assert_eq!(check_global(priority, true, true), Ok(priority));
             assert_eq!(check_global(priority, false, false), Ok(priority));
-            let without = if priority > 0 { Err(STATUS_PRIVILEGE_NOT_HELD) } else { Ok(priority) };
+            let without = if priority > 0 { Err(STATUS_PRIVILEGE_NOT_HELD.into()) } else { Ok(priority) };
             assert_eq!(check_global(priority, false, true), without);
         }
         for (priority, hardware) in (8..=31).flat_map(|priority| [(priority, false), (priority, true)]) {
-            assert_eq!(check_global(priority, false, hardware), Err(STATUS_PRIVILEGE_NOT_HELD));
+            assert_eq!(check_global(priority, false, hardware), Err(STATUS_PRIVILEGE_NOT_HELD.into()));
             assert_eq!(check_global(priority, true, hardware), Ok(priority));
-            assert_eq!(check_in_process(priority), Err(STATUS_INVALID_PARAMETER));
+            assert_eq!(check_in_process(priority), Err(STATUS_INVALID_PARAMETER.into()));
         }
         for priority in [-8, 32, i32::MIN, i32::MAX] {
-            assert_eq!(check_global(priority, true, true), Err(STATUS_INVALID_PARAMETER));
-            assert_eq!(check_in_process(priority), Err(STATUS_INVALID_PARAMETER));
+            assert_eq!(check_global(priority, true, true), Err(STATUS_INVALID_PARAMETER.into()));
+            assert_eq!(check_in_process(priority), Err(STATUS_INVALID_PARAMETER.into()));
         }
         for class in -1..=6 {
             let checked = |right| check_class(D3DKMT_SCHEDULINGPRIORITYCLASS(class), right).map(|class| class.0);
             let (with, without) = match class {
                 0..=2 => (Ok(class), Ok(class)),
-                3..=5 => (Ok(class), Err(STATUS_PRIVILEGE_NOT_HELD)),
-                _ => (Err(STATUS_INVALID_PARAMETER), Err(STATUS_INVALID_PARAMETER)),
+                3..=5 => (Ok(class), Err(STATUS_PRIVILEGE_NOT_HELD.into())),
+                _ => (Err(STATUS_INVALID_PARAMETER.into()), Err(STATUS_INVALID_PARAMETER.into())),
             };
             assert_eq!((checked(true), checked(false)), (with, without));
         }

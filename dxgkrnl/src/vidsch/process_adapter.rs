@@ -7,6 +7,7 @@ use wddm_ddi::status::STATUS_CANCELLED;
 
 use crate::fence::Wait;
 use crate::kmd_handle::KmdHandle;
+use crate::quota::FileQuota;
 use crate::vidmm::{AddressSpace, Kept};
 use crate::vidsch::RenderAdapter;
 use crate::vidsch::priority::SchedulingClass;
@@ -17,16 +18,18 @@ pub(crate) struct ProcessAdapter {
     pub(crate) adapter: Arc<RenderAdapter>,
     /// The driver's handle of the process.
     pub(crate) kmd_process: KmdHandle,
-    /// Its GPU address space.
+    /// GPU address space of the process on this adapter.
     pub(crate) space: Arc<AddressSpace>,
     /// Identity of the process.
     pub(crate) id: u64,
     /// The name that the process was created with.
     pub(crate) name: String,
-    /// How its contexts stand among those of other processes.
+    /// Scheduling priority class of the process, which ranks its contexts among those of other processes.
     pub(crate) class: Arc<SchedulingClass>,
     /// Addresses that the process got on the adapter and may use although the adapter stopped.
     pub(crate) kept: Arc<Kept>,
+    /// Objects of the process that have files of their own.
+    pub(crate) files: FileQuota,
     /// Waits of the processor that go on though what they were made through is closed.
     pub(crate) lingering: Arc<LingeringWaits>,
 }

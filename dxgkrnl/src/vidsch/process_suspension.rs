@@ -2,7 +2,7 @@
 //! work when no idle one is left.
 //!
 //! To suspend a process, every doorbell of it is disconnected, so that user mode reads RETRY and calls the kernel with its next submission,
-//! and every context that runs is suspended. A process with work under way, or with submissions that are held, is suspended only by force:
+//! and every context that runs is suspended. A process with work under way, or with submissions that wait in the system, is suspended only by force:
 //! then its packets are preempted as well, and stay queued. A process that is given new work is resumed first: what left memory
 //! comes back, contexts are resumed, packets run again, and only then the doorbell is connected or the buffer handed over. In between
 //! the GPU walks no page table of the process, reads none of its rings and writes none of its fences, so that all of them may move.
@@ -30,7 +30,7 @@ use super::timeouts::Subject;
 use super::worker::Work;
 use crate::tdr_report::TdrReason;
 
-/// How long a thread sleeps between two looks at a process that another thread suspends or resumes.
+/// Interval at which a thread polls a process that another thread is suspending or resuming.
 const NAP: Duration = Duration::from_micros(50);
 
 /// Proof that a context does not run: it is new, or its process is suspended and stays so while this exists.

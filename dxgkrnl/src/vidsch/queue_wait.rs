@@ -60,7 +60,7 @@ impl Objects {
         self.together.as_ref().is_none_or(|together| together.0.fetch_sub(1, Ordering::AcqRel) == 1)
     }
 
-    /// True if a wait for them is over before it begins. One for objects of before monitored fences takes its turn.
+    /// True if a wait for them is over before it begins. One for objects of before monitored fences is served in order.
     pub(super) fn is_met(&self) -> bool {
         self.older.is_empty() && is_met(&self.fences, false)
     }

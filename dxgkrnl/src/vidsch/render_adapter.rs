@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
-use wddm_ddi::status::NTSTATUS;
 
 use super::{Doorbell, VidSch};
 use crate::ddi_buffer::{DdiBuffer, Lent};
 use crate::port::Port;
+use crate::refusal::Failure;
 use crate::vidmm::VidMm;
 
 /// The part of an adapter that renders, put together by plug and play.
@@ -33,7 +33,7 @@ impl RenderAdapter {
         Arc::new(Self { port, vidsch: OnceLock::new(), vidmm: OnceLock::new() })
     }
 
-    /// What stands below scheduler and memory manager.
+    /// The port through which scheduler and memory manager reach the driver and the device.
     pub(crate) fn port(&self) -> &Arc<Port> {
         &self.port
     }
@@ -72,7 +72,7 @@ impl RenderAdapter {
     ///
     /// # Errors
     /// A failure of the DDI, as it is.
-    pub(crate) fn collect_debug_information(&self, reason: u32, bytes: usize) -> Result<Vec<u8>, NTSTATUS> {
+    pub(crate) fn collect_debug_information(&self, reason: u32, bytes: usize) -> Result<Vec<u8>, Failure> {
         const DDI: &str = "DxgkDdiCollectDbgInfo";
         let mut buffer = DdiBuffer::zeroed(bytes);
         let mut extension = DXGKARG_COLLECTDBGINFO_EXT::zeroed();
@@ -96,7 +96,7 @@ impl RenderAdapter {
     ///
     /// # Errors
     /// As [`Doorbell::connect`].
-    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
+    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), Failure> {
         let mut answer = None;
         // Where memory of others has to be evicted for a suspended process, that takes a device in D0 whose contexts run.
         self.wake_device(&mut || answer = doorbell.connect_if_memory());

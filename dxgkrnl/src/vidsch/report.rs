@@ -70,7 +70,7 @@ pub(crate) struct QueueFault {
 }
 
 impl QueueFault {
-    /// What must be reset before the engine runs anything again.
+    /// The reset that the driver demands before the engine runs anything again; `None` if it demands none.
     pub(crate) fn reset(&self) -> Option<Scope> {
         reset(self.flags)
     }
@@ -122,7 +122,7 @@ pub(crate) enum Report<'a> {
 }
 
 impl PacketFault {
-    /// What must be reset before the engine runs anything again.
+    /// The reset that the driver demands before the engine runs anything again; `None` if it demands none.
     pub(crate) fn reset(&self) -> Option<Scope> {
         reset(self.flags)
     }
@@ -142,7 +142,7 @@ fn reset(flags: DXGK_PAGE_FAULT_FLAGS) -> Option<Scope> {
     has(F::DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED).then_some(Scope::Engine)
 }
 
-/// What the checks need to know about the adapter.
+/// Properties of the adapter against which reports of its driver are checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Nodes of each engine.

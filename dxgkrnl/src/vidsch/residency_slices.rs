@@ -24,7 +24,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(50);
 /// Completed submissions after which its time slice is over sooner.
 pub(super) const SLICE_WORK: u64 = 1024;
 
-/// How often the thread looks whether a device that was in D3 is back in D0.
+/// Interval at which the thread checks whether a device has returned from D3 to D0.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Processes that were suspended with work to do, and the thread that resumes them.

@@ -51,7 +51,7 @@ pub(crate) struct NodeFigures {
     pub(crate) preempted: u32,
     /// Those that were given up on the hardware.
     pub(crate) faulted: u32,
-    /// How often one of its contexts got the node after another one had had it.
+    /// Number of times that a context of the process got the node after another context had run there.
     pub(crate) switches: u32,
     /// Waits of its queues for synchronization objects.
     pub(crate) waits: CommandCount,

@@ -19,6 +19,8 @@ use super::VidSch;
 use super::fence_log::Mapped;
 use super::hw_context::HwContext;
 use crate::rank;
+use crate::refusal::DriverAnswer;
+use crate::refusal::Failure;
 use crate::vidmm::SharedPages;
 use crate::vidsch::{ProcessAdapter, RenderAdapter};
 
@@ -108,7 +110,7 @@ struct Charge {
 #[derive(Debug, Default)]
 struct Reading {
     runs: Option<Runs>,
-    /// True after entries were lost: who has the node is not known until the next entry says it.
+    /// True after entries were lost: which context has the node is not known until the next entry says it.
     gap: bool,
 }
 
@@ -157,14 +159,14 @@ impl Reading {
     }
 }
 
-/// What was read of the scheduling log of a node so far.
+/// Counts of what was read from the scheduling log of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulingLogCounts {
     /// Entries.
     pub entries: u64,
     /// Entries that were overwritten before they were read.
     pub lost: u64,
-    /// How often the driver was given another buffer after the first one.
+    /// Number of times that the driver was given a new buffer, not counting the first one.
     pub renewals: u64,
 }
 
@@ -189,7 +191,7 @@ struct Logged {
 }
 
 impl NodeLog {
-    /// Nobody has the node, or it is not known who has.
+    /// No context has the node, or it is not known which one.
     fn forget_states(&mut self) {
         (self.reading.runs, self.reading.gap) = (None, true);
         self.contexts.values_mut().for_each(|context| context.busy = false);
@@ -214,7 +216,7 @@ pub(super) fn never_set(node: u32) -> Bugcheck {
 }
 
 /// Tells the driver where a node's log is from now on.
-fn set(adapter: &RenderAdapter, node: u32, buffer: &Buffer, quiet: bool) -> NTSTATUS {
+fn set(adapter: &RenderAdapter, node: u32, buffer: &Buffer, quiet: bool) -> DriverAnswer {
     buffer.clear();
     let mut args = DXGKARG_SETSCHEDULINGLOGBUFFER::zeroed();
     (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(node);
@@ -244,7 +246,7 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or what the driver answered.
-    pub(crate) fn start_scheduling_logs(&self, adapter: &RenderAdapter) -> Result<(), NTSTATUS> {
+    pub(crate) fn start_scheduling_logs(&self, adapter: &RenderAdapter) -> Result<(), Failure> {
         let caps = adapter.caps();
         if !caps.features.hardware_scheduling {
             return Ok(());
@@ -311,7 +313,7 @@ impl VidSch {
         let quiet = self.scheduling_logs.quiet.load(Ordering::Acquire);
         let status = set(&adapter, node, &log.buffers[1], quiet);
         if !status.is_success() {
-            self.must_not_fail("DxgkDdiSetSchedulingLogBuffer", status);
+            self.must_not_fail(status);
             return;
         }
         self.read_log(&adapter, node, log);

@@ -17,7 +17,7 @@ use super::hw_context::HwContext;
 use super::interrupt::FaultedDevices;
 use super::report::Report;
 
-/// What a node said of hardware queues while its engine was being reset.
+/// A report about hardware queues that came while the engine was being reset; it takes effect after the reset.
 pub(super) struct SetAside {
     node: u32,
     said: Said,

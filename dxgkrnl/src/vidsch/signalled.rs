@@ -54,7 +54,7 @@ impl Signalled {
     }
 }
 
-/// How interrupts of native fences that name queues were answered.
+/// Counts of interrupts of native fences that name queues instead of fences, and of the searches for signalled fences that they caused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FenceReports {
     /// Interrupts that named a queue.
@@ -109,7 +109,7 @@ impl VidSch {
         Some(Arc::clone(open.fence())).filter(|fence| fence.is_native())
     }
 
-    /// Wakes those who wait for what these queues, and the queues of these nodes, have signalled.
+    /// Wakes the waiters for what these queues, and the queues of these nodes, have signalled.
     pub(super) fn evaluate_logged(&self, named: &[Arc<HwQueue>], nodes: u64) {
         self.names.of_queues.fetch_add(named.len() as u64, Ordering::Relaxed);
         self.names.of_nodes.fetch_add(u64::from(nodes.count_ones()), Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl VidSch {
         self.evaluate_read(&signalled);
     }
 
-    /// Wakes those who wait for what was read out of the logs. Whoever reads them does, since an interrupt finds nothing there then.
+    /// Wakes the waiters for what was read out of the logs. Whoever reads them does, since an interrupt finds nothing there then.
     pub(super) fn evaluate_read(&self, signalled: &Signalled) {
         let mut names = signalled.names.clone();
         names.sort_unstable();
@@ -164,7 +164,7 @@ impl VidSch {
         watched.into_iter().filter(|fence| fence.opened().iter().any(open_there)).collect()
     }
 
-    /// How interrupts of native fences that name queues were answered so far.
+    /// Counts of interrupts that named queues, and of the searches that they caused, so far.
     pub(crate) fn fence_reports(&self) -> FenceReports {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         FenceReports {

@@ -1,6 +1,6 @@
 //! The software queue of a hardware queue for kernel-mode submission: command buffers, waits and signals in the order of their submission.
 //!
-//! Waits and signals of such a queue are commands of software. A wait holds everything behind it until its fences have reached
+//! Waits and signals of such a queue are commands of software. A wait blocks everything behind it until its fences have reached
 //! their values; a signal is written by the processor when all work before it is done. What has nothing to wait for goes to the driver
 //! at once; what waited is handed over by the worker thread when the wait is over.
 //! [native-gpu-fence-objects: log buffers of kernel-mode queues; context-monitoring: GPU wait, GPU signal]
@@ -18,14 +18,15 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use nt::bugcheck::Bugcheck;
 
-use super::held_queue::{self, HeldQueue};
 use super::hw_queue::HwQueue;
 use super::queue_wait::Objects;
 use super::report::subcode;
+use super::request_queue::{self, RequestQueue};
 use super::running::Leaving;
 use super::worker::Work;
 use crate::ddi_buffer::LentBytes;
 use crate::fence::Wait;
+use crate::refusal::{Failure, refused};
 
 /// A command buffer.
 pub(crate) struct Commands {
@@ -37,14 +38,14 @@ pub(crate) struct Commands {
 }
 
 /// One submission; `after` of a signal is a progress value of the queue.
-type Item = held_queue::Item<Commands>;
+type Item = request_queue::Item<Commands>;
 
 /// The software queue of one hardware queue.
 #[derive(Default)]
 pub(super) struct SoftwareQueue {
     /// Progress values of the buffers that the driver has and that are not counted as completed yet.
     in_flight: VecDeque<u64>,
-    held: HeldQueue<Item>,
+    held: RequestQueue<Item>,
     /// Progress value of the last buffer that the driver has.
     handed_over: u64,
 }
@@ -56,9 +57,10 @@ impl HwQueue {
     /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow or grows out of the GPU's reach;
     /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much; STATUS_DEVICE_REMOVED after the bugcheck that a refusal by
     /// the driver is.
-    pub(crate) fn submit(&self, mut commands: Commands) -> Result<(), NTSTATUS> {
+    pub(crate) fn submit(&self, mut commands: Commands) -> Result<(), Failure> {
         if self.flags().UserModeSubmission() {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "hHwQueue is a queue of user-mode submission, to which user mode submits by its doorbell";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         super::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
         let _submitting = lock(&self.submitting);
@@ -68,10 +70,12 @@ impl HwQueue {
             let running = self.sch().keep_running(self.context().device())?;
             let mut software = lock(&self.software_queue);
             if self.is_destroyed() {
-                return Err(STATUS_INVALID_HANDLE);
+                return Err(STATUS_INVALID_HANDLE.into());
             }
-            if commands.progress <= self.last_submitted.load(Ordering::Acquire) {
-                return Err(STATUS_INVALID_PARAMETER);
+            let last = self.last_submitted.load(Ordering::Acquire);
+            if commands.progress <= last {
+                let why = format!("HwQueueProgressFenceId is {:#x}, and the last one was {last:#x}", commands.progress);
+                return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
             if !software.held.is_empty() {
                 let progress = commands.progress;
@@ -81,17 +85,35 @@ impl HwQueue {
                 self.note_active();
                 return Ok(());
             }
-            let Some(oldest) = self.oldest_in_the_way(&mut software)? else {
+            let Some(oldest) = self.oldest_in_the_way(&mut software) else {
                 self.last_submitted.store(commands.progress, Ordering::Release);
                 self.note_active();
-                return self.hand_over(&mut software, &mut commands);
+                return Ok(self.hand_over(&mut software, &mut commands)?);
             };
             drop((software, running));
-            match self.sch().wait(&[(Arc::clone(self.progress()), oldest)], false, None) {
+            match self.wait_for_place(oldest) {
                 STATUS_SUCCESS => {}
-                status => return Err(status),
+                status => return Err(status.into()),
             }
         }
+    }
+
+    /// Waits until the node takes another buffer of this queue: until its progress fence reaches `oldest`. The log has a wait of more than TdrDelay: an engine may work
+    /// that long, and one that does nothing is told no other way, since it obeys suspensions.
+    fn wait_for_place(&self, oldest: u64) -> NTSTATUS {
+        let (sch, node) = (self.sch(), self.context().node());
+        let place = [(Arc::clone(self.progress()), oldest)];
+        let status = sch.wait_by_clock(&place, sch.timeouts.limit());
+        if status != STATUS_TIMEOUT {
+            return status;
+        }
+        sch.verifier.log(format!(
+            "D3DKMTSubmitCommandToHwQueue waits for longer than TdrDelay: DxgkDdiGetNodeMetadata answered MaxInFlightHwQueueBuffers {} for node {node}, so many buffers were handed \
+             to DxgkDdiSubmitCommandToHwQueue, and the progress fence of the queue stays at {:#x} before {oldest:#x} [d3dkmdt: DXGK_NODEMETADATA]",
+            self.most_in_flight(),
+            self.progress().current()
+        ));
+        sch.wait(&place, false, None)
     }
 
     /// What is submitted from now on runs when the fences have reached their values, or when nobody can wait for them any more.
@@ -166,7 +188,7 @@ impl HwQueue {
             let command = item.command();
             match item {
                 Item::Commands(mut commands) => {
-                    let _ = self.oldest_in_the_way(software);
+                    self.settle(software);
                     // A refusal has stopped the machine.
                     let _ = self.hand_over(software, &mut commands);
                 }
@@ -178,18 +200,18 @@ impl HwQueue {
         self.empty(software);
     }
 
-    /// Nothing is held from now on.
+    /// Nothing waits from now on.
     fn empty(&self, software: &mut SoftwareQueue) {
         let (device, node) = (self.context().device(), self.context().node());
         software.held.drain().for_each(|item| self.sch().count_command(device, node, item.command(), true));
         software.held.release_waiters();
     }
 
-    /// What must have happened before this submission runs.
+    /// The fences, with values, that have to be reached before this submission runs.
     fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> Objects {
         let own = |value| Objects::from(vec![(Arc::clone(self.progress()), value)]);
         match item {
-            Item::Commands(_) => self.oldest_in_the_way(software).ok().flatten().map(own).unwrap_or_default(),
+            Item::Commands(_) => self.oldest_in_the_way(software).map(own).unwrap_or_default(),
             Item::Wait(conditions) => conditions.clone(),
             Item::Signal { after, .. } => own(*after),
         }
@@ -238,13 +260,16 @@ impl HwQueue {
 
     /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
     /// (MaxInFlightHwQueueBuffers)
-    fn oldest_in_the_way(&self, software: &mut SoftwareQueue) -> Result<Option<u64>, NTSTATUS> {
-        let caps = self.context().adapter().caps();
-        let node = caps.nodes.get(self.context().node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        let metadata = node.metadata;
-        let most = usize::from({ metadata.Flags }.MaxInFlightHwQueueBuffers());
+    fn oldest_in_the_way(&self, software: &mut SoftwareQueue) -> Option<u64> {
+        let most = self.most_in_flight();
         self.settle(software);
-        Ok(software.in_flight.front().copied().filter(|_| most != 0 && software.in_flight.len() >= most))
+        software.in_flight.front().copied().filter(|_| most != 0 && software.in_flight.len() >= most)
+    }
+
+    /// Buffers of a queue that its node takes at a time; 0 for any number. [d3dkmdt: DXGK_NODEMETADATA]
+    fn most_in_flight(&self) -> usize {
+        let node = self.context().adapter().caps().nodes.get(self.context().node() as usize);
+        node.map_or(0, |node| usize::from({ node.metadata.Flags }.MaxInFlightHwQueueBuffers()))
     }
 
     /// Hands a command buffer to the driver.
@@ -263,7 +288,7 @@ impl HwQueue {
         args.HwQueueProgressFenceCpuVa = self.progress().kernel_address().cast();
         let adapter = self.context().adapter();
         let _working = adapter.use_node(self.context().node());
-        let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
+        let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args).status();
         lent.end(adapter.machine.verifier(), "DxgkDdiSubmitCommandToHwQueue", "pDmaBufferPrivateData");
         if status.is_success() && status != STATUS_PENDING {
             return Ok(());
@@ -280,7 +305,7 @@ impl HwQueue {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Waits until nothing is held any more, at most until the machine's clock shows `limit`; false if something still is.
+    /// Waits until no submission waits any more, at most until the machine's clock shows `limit`; false if one still does.
     pub(super) fn wait_until_empty(&self, limit: Duration) -> bool {
         let sch = self.sch();
         let _waits = sch.timeouts.clock().deadline(limit);
@@ -312,12 +337,12 @@ impl HwQueue {
         lock(&self.software_queue).held.passed()
     }
 
-    /// Progress value at which the hardware has done everything that it has of the queue, whatever is held.
+    /// Progress value at which the hardware has done everything that it has of the queue, whatever still waits in the system.
     pub(super) fn on_hardware(&self) -> u64 {
         if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.software_queue).handed_over }
     }
 
-    /// Drops what is held, and gives up what the queue owns: the device is lost, or nobody is left whose work it is, or the queue is gone.
+    /// Drops what waits, and gives up what the queue owns: the device is lost, or nobody is left whose work it is, or the queue is gone.
     /// The hardware has nothing of it.
     pub(super) fn drop_held(&self) {
         let wait = {

@@ -10,14 +10,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
 use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
-use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
+use wddm_ddi::status::{STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::config::FeaturePolicy;
+use crate::quota::FilePlace;
 use crate::rank;
+use crate::refusal::Failure;
 use crate::vidmm::{AddressSpace, FencePage, FencePageAccess, FenceValueKind, PagePin, Protection, UserMapping};
 use crate::vidsch::{ProcessAdapter, RenderAdapter};
 use nt::page::PAGE_SIZE;
+use nt::ram::Owner;
 
 use crate::fence::UNMONITORED;
 
@@ -215,7 +218,7 @@ impl Mapped {
         bounds: (u64, u64),
         current: (&FencePage, Protection),
         monitored: &FencePage,
-    ) -> Result<Self, NTSTATUS> {
+    ) -> Result<Self, Failure> {
         let mut mapped = Self { space, at: GpuAddresses::default() };
         let (current, protection) = current;
         mapped.at.current = mapped.space.map_fence_page(current, bounds, protection)?;
@@ -257,6 +260,8 @@ pub(crate) struct Home {
     offset: u64,
     /// `None` for a fence that has its pages to itself.
     slot: Option<Slot>,
+    /// The file of one that may be shared.
+    _file: Option<FilePlace>,
 }
 
 impl Storage {
@@ -284,7 +289,7 @@ impl Storage {
     /// # Errors
     /// STATUS_NO_MEMORY; what the driver answered about local memory, or STATUS_DRIVER_INTERNAL_ERROR if the answer breaks a rule;
     /// why its pages cannot be mapped.
-    pub(crate) fn take(self: &Arc<Self>, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
+    pub(crate) fn take(self: &Arc<Self>, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), Failure> {
         let class = Class::of(kind, self.process.adapter.policy());
         let mut pages = lock(&self.pages);
         let same = pages.iter().rev().filter(|page| page.class == class);
@@ -301,7 +306,7 @@ impl Storage {
         drop(pages);
         let (frames, view) = (Arc::clone(&page.frames), Arc::clone(&page.view));
         let offset = u64::from(index) * self.stride;
-        let home = Home { frames, offset, slot: Some(Slot { storage: Arc::clone(self), page, index }) };
+        let home = Home { frames, offset, slot: Some(Slot { storage: Arc::clone(self), page, index }), _file: None };
         home.begin(initial);
         Ok((home, view))
     }
@@ -310,26 +315,33 @@ impl Storage {
     /// driver has named. [d3dkmddi: D3DKMDT_FENCESTORAGESURFACEDATA]
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
-    pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many of these as it may; STATUS_NO_MEMORY, or why its pages cannot be mapped.
+    pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), Failure> {
         let class = if kind == FenceKind::WithoutGpu { Class::WithoutGpu } else { Class::System };
-        let frames = self.new_frames(class, kind != FenceKind::IntraGpu)?;
-        self.take_all(frames, Some(initial))
+        let file = self.process.files.take()?;
+        let owner = shared_to_read(&self.process.adapter)?;
+        let frames = self.new_frames(class, kind != FenceKind::IntraGpu, &owner)?;
+        self.take_all(frames, Some(initial), Some(file))
     }
 
     /// As [`Storage::take_alone`], with a current value that exists already. Nobody monitors it here yet.
     ///
     /// # Errors
     /// As [`Storage::take_alone`].
-    pub(crate) fn take_on(&self, kind: FenceKind, current: Arc<FencePage>) -> Result<(Home, Arc<View>), NTSTATUS> {
+    pub(crate) fn take_on(&self, kind: FenceKind, current: Arc<FencePage>) -> Result<(Home, Arc<View>), Failure> {
         let monitored = self.process.adapter.vidmm().system_fence_page()?;
-        self.take_all(self.map_frames(current, monitored, (true, kind != FenceKind::WithoutGpu))?, None)
+        self.take_all(self.map_frames(current, monitored, (true, kind != FenceKind::WithoutGpu))?, None, None)
     }
 
-    fn take_all(&self, frames: Frames, initial: Option<u64>) -> Result<(Home, Arc<View>), NTSTATUS> {
+    fn take_all(
+        &self,
+        frames: Frames,
+        initial: Option<u64>,
+        file: Option<FilePlace>,
+    ) -> Result<(Home, Arc<View>), Failure> {
         let frames = Arc::new(frames);
         let view = self.view(&frames, Some(Protection::ReadWrite))?;
-        let home = Home { frames, offset: 0, slot: None };
+        let home = Home { frames, offset: 0, slot: None, _file: file };
         match initial {
             Some(initial) => home.begin(initial),
             None => home.monitored().store(UNMONITORED),
@@ -341,10 +353,10 @@ impl Storage {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or why they cannot be mapped.
-    pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Option<Protection>) -> Result<Arc<View>, NTSTATUS> {
+    pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Option<Protection>) -> Result<Arc<View>, Failure> {
         let user = match (frames.for_cpu, frames.current.system()) {
             (true, Some(pages)) => {
-                Some(UserMapping::of_pages(self.process.kept.user(), pages, false).map_err(|_| STATUS_NO_MEMORY)?)
+                Some(UserMapping::of_pages(self.process.kept.user(), pages).map_err(|_| STATUS_NO_MEMORY)?)
             }
             _ => None,
         };
@@ -357,19 +369,22 @@ impl Storage {
         Ok(Arc::new(View { _frames: Arc::clone(frames), user, process, protection, owner: Arc::clone(&self.process) }))
     }
 
-    fn new_frames(&self, class: Class, for_cpu: bool) -> Result<Frames, NTSTATUS> {
+    /// Pages for a class of fences. Where user mode reads the current values, the page of those belongs to `owner`.
+    fn new_frames(&self, class: Class, for_cpu: bool, owner: &Arc<Owner>) -> Result<Frames, Failure> {
         let vidmm = self.process.adapter.vidmm();
         let (current, monitored) = match class {
-            Class::System | Class::WithoutGpu => (vidmm.system_fence_page()?, vidmm.system_fence_page()?),
+            Class::System | Class::WithoutGpu => (vidmm.fence_page_of(owner)?, vidmm.system_fence_page()?),
             Class::LocalMonitored => {
                 let monitored = match vidmm.fence_page(&self.process.space, MONITORED, DEFAULT) {
                     // The driver answered, and the answer cannot be used; or there is no memory.
-                    Err(status @ (STATUS_DRIVER_INTERNAL_ERROR | STATUS_NO_MEMORY)) => return Err(status),
+                    Err(failure) if matches!(failure.status(), STATUS_DRIVER_INTERNAL_ERROR | STATUS_NO_MEMORY) => {
+                        return Err(failure);
+                    }
                     // The driver knows of no such storage: the fence is a plain one.
                     Err(_) => vidmm.system_fence_page()?,
                     Ok(page) => page,
                 };
-                (vidmm.system_fence_page()?, monitored)
+                (vidmm.fence_page_of(owner)?, monitored)
             }
             Class::Local => {
                 let page = |kind| vidmm.fence_page(&self.process.space, kind, INTRA_GPU);
@@ -385,7 +400,7 @@ impl Storage {
         current: Arc<FencePage>,
         monitored: FencePage,
         (for_cpu, for_gpu): (bool, bool),
-    ) -> Result<Frames, NTSTATUS> {
+    ) -> Result<Frames, Failure> {
         let vidmm = self.process.adapter.vidmm();
         let system = match self.in_system_process && for_gpu {
             true => {
@@ -397,8 +412,9 @@ impl Storage {
         Ok(Frames { current, monitored, for_cpu, for_gpu, system })
     }
 
-    fn new_page(&self, class: Class) -> Result<Page, NTSTATUS> {
-        let frames = Arc::new(self.new_frames(class, class != Class::Local)?);
+    fn new_page(&self, class: Class) -> Result<Page, Failure> {
+        let owner = self.process.kept.memory().read(self.process.adapter.machine.ram())?;
+        let frames = Arc::new(self.new_frames(class, class != Class::Local, &owner)?);
         let view = self.view(&frames, Some(Protection::ReadWrite))?;
         let slots = (PAGE_SIZE / self.stride) as usize;
         let free = (0..slots as u16).rev().collect();
@@ -406,12 +422,20 @@ impl Storage {
     }
 }
 
+/// The owner of values that several processes may read.
+///
+/// # Errors
+/// STATUS_NO_MEMORY.
+fn shared_to_read(adapter: &RenderAdapter) -> Result<Arc<Owner>, Failure> {
+    Owner::shared_to_read(adapter.machine.ram()).map_err(|_| STATUS_NO_MEMORY.into())
+}
+
 /// A page of system memory for the current value of one fence, which is `initial`.
 ///
 /// # Errors
 /// STATUS_NO_MEMORY.
-pub(crate) fn new_current(adapter: &RenderAdapter, initial: u64) -> Result<Arc<FencePage>, NTSTATUS> {
-    let page = adapter.vidmm().system_fence_page()?;
+pub(crate) fn new_current(adapter: &RenderAdapter, initial: u64) -> Result<Arc<FencePage>, Failure> {
+    let page = adapter.vidmm().fence_page_of(&shared_to_read(adapter)?)?;
     Word::at(&page, 0).store(initial);
     Ok(Arc::new(page))
 }
@@ -449,7 +473,7 @@ impl Home {
         }
     }
 
-    /// Whether current and monitored value lie in local memory.
+    /// Two flags, for the current and the monitored value: true if the value lies in local memory.
     pub(crate) fn is_local(&self) -> (bool, bool) {
         (self.frames.current.system().is_none(), self.frames.monitored.system().is_none())
     }

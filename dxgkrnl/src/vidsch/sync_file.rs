@@ -13,6 +13,7 @@ use super::fence::{Fence, Reference, SharedFence};
 use super::sync_object::SyncObject;
 use crate::descriptor::Descriptor;
 use crate::fence::{Rights, Wait};
+use crate::refusal::{Failure, refused};
 
 /// A file of a fence and a value.
 pub(crate) struct SyncFile {
@@ -34,16 +35,17 @@ impl SyncFile {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a native fence and for the progress fence of a queue; STATUS_ACCESS_DENIED for one that may not be waited for; why the
     /// fence is ended; STATUS_INSUFFICIENT_RESOURCES if the host has no descriptors left.
-    pub(crate) fn new(open: &SyncObject, value: u64) -> Result<(Self, OwnedFd), NTSTATUS> {
+    pub(crate) fn new(open: &SyncObject, value: u64) -> Result<(Self, OwnedFd), Failure> {
         let fence = Arc::clone(open.fence());
         if fence.is_native() || open.is_of_queue() {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = "hMonitoredFence is a native fence or the progress fence of a queue";
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         if !open.rights().wait {
-            return Err(STATUS_ACCESS_DENIED);
+            return Err(refused(STATUS_ACCESS_DENIED, "hMonitoredFence was created with NoWait"));
         }
         open.check()?;
-        let shared = SharedFence::new(&fence);
+        let shared = SharedFence::new(&fence).map_err(|failure| failure.status());
         let reference = shared.is_ok().then(|| Reference::new(&fence)).transpose()?;
         let (descriptor, others) = Descriptor::new()?;
         let descriptor = Arc::new(descriptor);
@@ -59,7 +61,7 @@ impl SyncFile {
         self.value
     }
 
-    /// Rights of who made it.
+    /// Rights of the opening that made it.
     pub(crate) fn rights(&self) -> Rights {
         self.rights
     }
@@ -73,8 +75,9 @@ impl SyncFile {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it was not created to be shared.
-    pub(crate) fn shared(&self) -> Result<&SharedFence, NTSTATUS> {
-        self.shared.as_deref().map_err(|status| *status)
+    pub(crate) fn shared(&self) -> Result<&SharedFence, Failure> {
+        let why = "hSyncFile is of a fence that is not shared by kernel handles";
+        self.shared.as_deref().map_err(|status| refused(*status, why))
     }
 
     /// True once every descriptor of it is closed, or was shut down by somebody who has it.

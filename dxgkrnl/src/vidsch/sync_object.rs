@@ -17,13 +17,13 @@ use super::storage::{GpuAddresses, View};
 use crate::fence::Rights;
 use crate::fence::Wait;
 
-/// Waits that one list of waiters has room for before it is looked through for those that are over.
+/// Waits that one list of waiters has space for before it is looked through for those that are over.
 const WAITERS_KEPT: usize = 16;
 
-/// Who waits through this instance, and whether anyone may.
+/// The waiters through this instance, and whether there may be new ones.
 #[derive(Default)]
 struct State {
-    /// Why nobody can wait or signal any more.
+    /// The status of every later wait and signal, once the object is closed or its device lost; `None` before.
     ended: Option<NTSTATUS>,
     waiters: Vec<Weak<Wait>>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct SyncObject {
     rights: Rights,
     /// Process and handle, once it has one.
     name: OnceLock<(u64, D3DKMT_HANDLE)>,
-    /// Who waits through it still waits when it is closed.
+    /// True if waits through this handle continue when it is closed (UnwaitCpuWaitersOnlyOnDestroy).
     waiters_stay: AtomicBool,
     /// Those of the process that do.
     lingering: Arc<LingeringWaits>,
@@ -133,7 +133,7 @@ impl SyncObject {
         self.user_address
     }
 
-    /// Where the GPU reads and writes CurrentValue in the process.
+    /// GPU virtual address of CurrentValue in the process.
     pub(crate) fn gpu_address(&self) -> D3DGPU_VIRTUAL_ADDRESS {
         self.gpu.current
     }
@@ -182,7 +182,7 @@ impl SyncObject {
         Ok(())
     }
 
-    /// Nobody can wait through this instance any more; who does is released with `status`. Others still wait.
+    /// Nobody can wait through this instance any more; its waiters are released with `status`. Others still wait.
     pub(super) fn end(&self, status: NTSTATUS) {
         let waiters = {
             let mut state = lock(&self.state);
@@ -193,13 +193,13 @@ impl SyncObject {
         self.fence.remove_over();
     }
 
-    /// Who waits through this instance still waits when it is closed, until the fence is destroyed. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    /// Waits through this instance continue when it is closed, until the fence is destroyed. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
     /// UnwaitCpuWaitersOnlyOnDestroy]
     pub(crate) fn keep_waiters(&self) {
         self.waiters_stay.store(true, Ordering::Release);
     }
 
-    /// Nobody can wait through this instance any more; who does still waits.
+    /// Nobody can wait through this instance any more; its waiters still wait.
     fn leave_waiters(&self) {
         let waiters = {
             let mut state = lock(&self.state);
@@ -221,7 +221,7 @@ impl SyncObject {
         if let Some(name) = self.name.get() {
             self.fence.sch().forget_name(*name);
         }
-        // Who finds it closed has waited here for the one who closed it.
+        // A thread that finds it closed has waited here for the one who closed it.
         self.fence.close(|| {
             let Some(view) = lock(&self.view).take() else { return false };
             if let Some(local) = self.local {

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wddm_ddi::km::*;
-use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
@@ -17,7 +16,7 @@ use crate::tdr_report::{TdrReason, TdrReport};
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
 
-use super::deadline::Deadline;
+use super::deadline::{Deadline, Waiter};
 use super::hw_context::HwContext;
 use super::node::Suspects;
 use super::report::subcode;
@@ -26,10 +25,12 @@ use super::{Device, VidSch};
 
 /// Nodes that are told apart.
 const NODES: usize = 64;
-/// How often a wait by a manual clock looks at it.
+/// Interval at which a wait by a manual clock polls it.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
-pub(crate) const LONG_STALL: Duration = Duration::from_secs(1);
+const LONG_STALL: Duration = Duration::from_secs(1);
+/// As [`LONG_STALL`] where a test moves the clock by hand, which it does once it knows how far the engines are.
+const STALL_BY_HAND: Duration = Duration::from_millis(250);
 
 /// Finds timeouts and recovers from them: the scheduler complains to it of work that does not leave its engine.
 pub(crate) trait Recovery: Send + Sync {
@@ -74,7 +75,7 @@ pub(crate) trait Recovery: Send + Sync {
     fn reports(&self) -> Vec<TdrReport>;
 }
 
-/// What the scheduler of an adapter knows about timeouts.
+/// Settings, clock and counters of timeout detection and recovery on one adapter.
 pub(crate) struct Timeouts {
     settings: TdrSettings,
     clock: Clock,
@@ -82,6 +83,8 @@ pub(crate) struct Timeouts {
     silent: AtomicU64,
     /// How often the engine of each node was reset, alone or with the adapter. Counted at device level.
     engine_resets: [AtomicU64; NODES],
+    /// How often the driver was asked to reset the engine of each node, which may have let contexts go before it answers.
+    resets_begun: [AtomicU64; NODES],
     /// How often the adapter was. Counted at device level.
     adapter_resets: AtomicU64,
     /// Packets count as complete: the adapter is being reset.
@@ -125,6 +128,7 @@ impl Timeouts {
             clock: machine.config().clock.clone(),
             silent: AtomicU64::new(0),
             engine_resets: [const { AtomicU64::new(0) }; NODES],
+            resets_begun: [const { AtomicU64::new(0) }; NODES],
             adapter_resets: AtomicU64::new(0),
             abandoning: AtomicBool::new(false),
             recovery,
@@ -136,9 +140,15 @@ impl Timeouts {
         self.clock.now() + self.settings.delay
     }
 
-    /// How long somebody who waits for `limit` sleeps before it looks at the clock again.
+    /// Longest sleep of a thread that waits until `limit`, before it has to look at the clock again.
     pub(super) fn sleep_time(&self, limit: Duration) -> Duration {
         if self.clock.is_manual() { POLL_INTERVAL } else { limit.saturating_sub(self.clock.now()) }
+    }
+
+    /// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost. The watchdog gives it before it asks a second
+    /// time, so that whatever the second question brings was not told by itself.
+    pub(crate) fn long_stall(&self) -> Duration {
+        if self.clock.is_manual() { STALL_BY_HAND } else { LONG_STALL }
     }
 
     /// How often one packet may be lost; `None` where nothing is made of timeouts.
@@ -147,14 +157,14 @@ impl Timeouts {
         acts.then_some(self.settings.limit_count)
     }
 
-    /// How long an engine may take to let go of a context.
+    /// TdrDelay: the time within which an engine has to end or preempt a context's work.
     pub(crate) fn delay(&self) -> Duration {
         self.settings.delay
     }
 
     /// A wait of TdrDelay that begins now.
-    pub(super) fn deadline(&self) -> Deadline {
-        Deadline::new(&self.clock, self.settings.delay)
+    pub(super) fn deadline(&self, waiter: Waiter) -> Deadline {
+        Deadline::new(&self.clock, self.settings.delay, waiter)
     }
 
     /// The machine's clock.
@@ -212,6 +222,16 @@ impl Timeouts {
         self.abandoning.load(Ordering::Acquire)
     }
 
+    /// The driver is about to be asked to reset the engine of `node`.
+    pub(crate) fn begin_engine_reset(&self, node: u32) {
+        self.resets_begun[node as usize % NODES].fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Number of resets of the engine of `node` that were begun, whether they are over or not.
+    pub(crate) fn resets_begun(&self, node: u32) -> u64 {
+        self.resets_begun[node as usize % NODES].load(Ordering::Acquire)
+    }
+
     /// The engine of `node` was reset, alone or with the adapter. Called at device level.
     pub(crate) fn note_engine_reset(&self, node: u32) {
         self.engine_resets(node).fetch_add(1, Ordering::AcqRel);
@@ -254,13 +274,10 @@ impl VidSch {
     /// Blocks until the fences have reached their values, or the machine's clock `limit`.
     pub(super) fn wait_by_clock(&self, conditions: &[(Arc<SyncObject>, u64)], limit: Duration) -> NTSTATUS {
         let _waits = self.timeouts.clock.deadline(limit);
-        loop {
-            let left = limit.saturating_sub(self.timeouts.clock.now());
-            let status = self.wait(conditions, false, Some(Instant::now() + self.timeouts.sleep_time(limit)));
-            if status != STATUS_TIMEOUT || left.is_zero() {
-                return status;
-            }
-        }
+        self.wait_told(conditions, || match limit.saturating_sub(self.timeouts.clock.now()) {
+            Duration::ZERO => Duration::ZERO,
+            _ => self.timeouts.sleep_time(limit),
+        })
     }
 
     /// A report of an engine between its reset and its resumption. [debugger: 0x119]

@@ -16,7 +16,7 @@ use crate::vidmm::Update;
 use crate::vidsch::Device;
 
 use super::batch;
-use super::held_queue::HeldQueue;
+use super::request_queue::RequestQueue;
 use super::sync_object::SyncObject;
 use super::{VidSch, is_met};
 use crate::fence::Wait;
@@ -36,9 +36,9 @@ pub(crate) struct Request {
 
 #[derive(Default)]
 struct State {
-    /// Requests that are held, and threads that wait until fewer changes are queued.
-    held: HeldQueue<Request>,
-    /// Changes that are held or being made.
+    /// Requests that wait, and threads that wait until fewer changes are queued.
+    held: RequestQueue<Request>,
+    /// Changes that wait or are being made.
     queued: usize,
     /// A thread is making the first one.
     busy: bool,

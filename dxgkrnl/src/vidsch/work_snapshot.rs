@@ -41,7 +41,7 @@ impl WorkSnapshot {
 }
 
 impl VidSch {
-    /// What the queues of `device` have queued until now.
+    /// Everything that the queues and packet contexts of `device` have been given until now.
     pub(crate) fn work_of(&self, device: &Device) -> WorkSnapshot {
         let queues = self.device_work(device).map_or_else(Vec::new, |work| work.active.queues(&self.looks));
         let pending = queues.iter().filter(|queue| !queue.is_idle());

@@ -96,7 +96,7 @@ impl<W: Send + 'static> Worker<W> {
     }
 }
 
-/// How often the worker looks at the time while packet contexts wait for their time slices.
+/// Interval at which the worker checks time slices while several packet contexts compete for a node.
 const TICK: Duration = Duration::from_millis(5);
 
 /// The next work; `None` when it is time to look for timeouts, or at the time slices of contexts.

@@ -76,7 +76,7 @@ pub(crate) const DOCUMENTED: &[Documented] = &[
             (0x1e, "order of processes"),
             (0x1f, "order of fences"),
             (0x20, "an allocation is not idle"),
-            (0x21, "a paging buffer was flushed out of turn"),
+            (0x21, "a paging buffer was flushed out of order"),
             (0x22, "rotation to a range that cannot be"),
             (0x23, "woken too early"),
             (0x24, "backing store still referred to"),

@@ -11,7 +11,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
-use crate::minimal::{Bench, Mutant, SOUND, driver};
+use crate::minimal::memory::{self, ask};
+use crate::minimal::{Bench, Mutant, driver};
 use crate::packet_engine::app::App;
 use crate::packet_engine::{self, completed};
 use crate::scheduler;
@@ -31,15 +32,7 @@ fn code(status: NTSTATUS) -> u64 {
 }
 
 /// The driver that keeps the rules: allocations in VRAM where the CPU sees them, and private data of paging buffers.
-const LOCAL: Mutant = Mutant {
-    allocation: |info| {
-        info.SupportedWriteSegmentSet = 0b10;
-        info.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(2);
-        info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new().with_CpuVisible(true);
-    },
-    segment_out: |out| out.PagingBufferPrivateDataSize = PRIVATE,
-    ..SOUND
-};
+const LOCAL: Mutant = Mutant { segment_out: |out| out.PagingBufferPrivateDataSize = PRIVATE, ..memory::LOCAL };
 
 /// A process with a device and its paging queue. The thread that made it is attached.
 struct User {
@@ -47,12 +40,6 @@ struct User {
     device: D3DKMT_HANDLE,
     queue: D3DKMT_HANDLE,
     _attached: dxgkrnl::Attached,
-}
-
-fn ask<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut args: A) -> (NTSTATUS, A) {
-    // SAFETY: the structure lives across the call and its pointers are good.
-    let status = unsafe { thunk(&raw mut args) };
-    (status, args)
 }
 
 impl User {

@@ -1,4 +1,4 @@
-//! What the driver answers to questions about the adapter.
+//! Answers of the minimal driver to DxgkDdiQueryAdapterInfo.
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -9,12 +9,12 @@ use super::bus::VRAM_SIZE;
 use super::driver::{Adapter, adapter};
 use super::{Mutant, ReservedMemory};
 
-/// Writes an answer if the output has room for it.
+/// Writes an answer if the output has space for it.
 fn reply<T>(args: &DXGKARG_QUERYADAPTERINFO, value: T) -> NTSTATUS {
     if (args.OutputDataSize as usize) < size_of::<T>() {
         return STATUS_BUFFER_TOO_SMALL;
     }
-    // SAFETY: the output has room for the value.
+    // SAFETY: the output has space for the value.
     unsafe { args.pOutputData.cast::<T>().write_unaligned(value) };
     STATUS_SUCCESS
 }
@@ -23,7 +23,7 @@ fn reply<T>(args: &DXGKARG_QUERYADAPTERINFO, value: T) -> NTSTATUS {
 fn reply_in_version<T>(args: &DXGKARG_QUERYADAPTERINFO, owner: &str, version: u32, value: &T) -> NTSTATUS {
     let bytes = bytes_in_version(owner, size_of::<T>(), version);
     assert_eq!(args.OutputDataSize as usize, bytes, "{owner} of version 0x{version:x}");
-    // SAFETY: the output has room for so many bytes, and the value has them.
+    // SAFETY: the output has space for so many bytes, and the value has them.
     unsafe { args.pOutputData.cast::<u8>().copy_from_nonoverlapping((&raw const *value).cast(), bytes) };
     STATUS_SUCCESS
 }
@@ -67,7 +67,7 @@ fn segments(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
         (adapter.mutant.segments)(&mut both);
         for (index, descriptor) in both.into_iter().enumerate() {
             let place = answer.pSegmentDescriptor.wrapping_add(index * answer.SegmentDescriptorStride);
-            // SAFETY: the system gave room for two descriptors at this distance.
+            // SAFETY: the system gave space for two descriptors at this distance.
             unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor) };
         }
     }

@@ -7,6 +7,7 @@ use std::os::fd::FromRawFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use dxgkrnl::Ram;
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
 /// Write: completes the packet with this fence. Read: next report, 0 when there is none.
@@ -118,9 +119,9 @@ impl Bus for FakeBus {
         *self.sink.lock().unwrap() = None;
     }
 
-    fn map_memory(&self, _address: u64, _file: &File, _offset: u64, _len: u64) -> io::Result<()> {
+    fn map_memory(&self, _memory: &Arc<Ram>) -> io::Result<()> {
         Ok(())
     }
 
-    fn unmap_memory(&self, _address: u64, _len: u64) {}
+    fn unmap_memory(&self, _memory: &Ram) {}
 }

@@ -17,7 +17,7 @@ use super::{Mutant, SOUND, table};
 pub(crate) const TAG: u32 = u32::from_le_bytes(*b"mini");
 
 thread_local! {
-    /// What the drivers that this thread loads and starts do differently.
+    /// Deviations from the correct driver of those that this thread loads and starts.
     pub(crate) static MUTANT: Cell<Mutant> = const { Cell::new(SOUND) };
 }
 
@@ -265,7 +265,7 @@ pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query:
 /// A driver object: a block of pool that remembers its adapter.
 fn object(adapter: *mut c_void) -> *mut c_void {
     let block = allocate(16);
-    // SAFETY: the block has room for a pointer.
+    // SAFETY: the block has space for a pointer.
     unsafe { block.cast::<*mut c_void>().write(adapter) };
     block
 }

@@ -5,6 +5,7 @@
 pub(crate) mod answers;
 pub(crate) mod bus;
 pub(crate) mod driver;
+pub(crate) mod memory;
 pub(crate) mod queue;
 pub(crate) mod table;
 

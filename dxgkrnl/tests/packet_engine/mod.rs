@@ -21,7 +21,7 @@ use wddm_ddi::types::*;
 use crate::minimal::bus::REPORT;
 use crate::minimal::{Bench, Mutant, SOUND, driver};
 
-/// How long something that must happen may take on a busy machine.
+/// Time limit of each wait for something that must happen, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Calls a thunk and answers its arguments.
@@ -44,7 +44,7 @@ pub(crate) struct Submitted {
 #[derive(Default)]
 struct State {
     submitted: Vec<Submitted>,
-    /// Where the system had the arguments of the last render packet.
+    /// Address of the DXGKARG_SUBMITCOMMANDVIRTUAL of the last render packet.
     arguments: usize,
     preemptions: Vec<u32>,
     reports: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
@@ -62,7 +62,7 @@ struct State {
     late: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
     /// DxgkDdiResetEngine does not return.
     stuck: bool,
-    /// Why DxgkDdiCollectDbgInfo was called.
+    /// Reasons given to the calls of DxgkDdiCollectDbgInfo, in order.
     reasons: Vec<u32>,
 }
 
@@ -309,7 +309,7 @@ impl Machine {
         let bench = Bench::with_config(
             Mutant { table: kind.table, allocation: in_vram, ..mutant },
             // No time passes, so that no time slice ends by itself.
-            MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() },
+            MachineConfig { ram: 64 << 20, isolated_memory: false, clock: Clock::manual(), ..MachineConfig::default() },
         )
         .unwrap();
         let luid = bench.start().unwrap();
@@ -389,7 +389,7 @@ impl Engine {
         self.some(false, count)
     }
 
-    /// Where the system had the arguments of the last render packet.
+    /// Address of the DXGKARG_SUBMITCOMMANDVIRTUAL of the last render packet.
     pub(crate) fn arguments(&self) -> usize {
         self.script().lock().arguments
     }
@@ -404,12 +404,12 @@ impl Engine {
         self.when("preemptions", |state| (state.preemptions.len() >= count).then(|| state.preemptions.clone()))
     }
 
-    /// What DxgkDdiSubmitCommandVirtual answers for render packets from now on.
+    /// Sets the status that DxgkDdiSubmitCommandVirtual returns for render packets from now on.
     pub(crate) fn answer(&self, status: NTSTATUS) {
         self.script().lock().answer = Some(status);
     }
 
-    /// What DxgkDdiPreemptCommand answers from now on.
+    /// Sets the status that DxgkDdiPreemptCommand returns from now on.
     pub(crate) fn answer_preemptions(&self, status: NTSTATUS) {
         self.script().lock().preemption_answer = Some(status);
     }
@@ -465,7 +465,7 @@ impl Engine {
         self.script().lock().reset_nodes.clone()
     }
 
-    /// Why DxgkDdiCollectDbgInfo was called so far.
+    /// Reasons given to the calls of DxgkDdiCollectDbgInfo so far, in order.
     pub(crate) fn reasons(&self) -> Vec<u32> {
         self.script().lock().reasons.clone()
     }
@@ -475,7 +475,7 @@ impl Engine {
         self.script().lock().stuck = stuck;
     }
 
-    /// What DxgkDdiQueryDependentEngineGroup answers from now on.
+    /// Sets the mask that DxgkDdiQueryDependentEngineGroup returns from now on.
     pub(crate) fn answer_dependents(&self, mask: u64) {
         self.script().lock().mask = Some(mask);
     }

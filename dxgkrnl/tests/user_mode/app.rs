@@ -35,7 +35,9 @@ pub(crate) fn bench_of(mutant: Mutant) -> Bench {
 }
 
 pub(crate) fn bench_with(mutant: Mutant, config: MachineConfig) -> Bench {
-    let machine = Machine::new(MachineConfig { ram: 64 << 20, ..config }).unwrap();
+    // Tests that play the GPU store to pages that user mode only reads; where each owner of memory has a file, nobody but the kernel can.
+    let config = MachineConfig { ram: 64 << 20, isolated_memory: false, ..config };
+    let machine = Machine::new(config).unwrap();
     let bus = FakeBus::new(mutant.class);
     let device = machine.plug_in(Arc::<FakeBus>::clone(&bus));
     driver::MUTANT.set(mutant);
@@ -421,7 +423,7 @@ pub(crate) fn event() -> OwnedFd {
 
 pub(crate) fn is_signaled(event: &OwnedFd) -> bool {
     let mut value = 0u64;
-    // SAFETY: there is room for the eight bytes that are read.
+    // SAFETY: there is space for the eight bytes that are read.
     unsafe { libc::read(event.as_raw_fd(), (&raw mut value).cast(), 8) == 8 }
 }
 

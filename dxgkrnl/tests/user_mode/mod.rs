@@ -75,7 +75,7 @@ pub(crate) struct World {
     pub(crate) batches: Mutex<Vec<Batch>>,
     /// Addresses in the paging process of each fence that was created.
     pub(crate) system_addresses: Mutex<Vec<(u64, u64)>>,
-    /// What the system said about native fences in StartDevice.
+    /// Capabilities of the operating system for native fences, as the driver got them in StartDevice.
     pub(crate) os_caps: Mutex<DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1>,
     /// What this driver says about storage of fences; system memory unless a test wants otherwise.
     pub(crate) storage: Mutex<Option<StorageAnswer>>,
@@ -148,7 +148,7 @@ impl LogBuffer {
         unsafe { &*place }
     }
 
-    /// The GPU writes to entry `index` out of turn.
+    /// The GPU writes to entry `index` out of order.
     pub(crate) fn stray(&self, index: u32) {
         self.word(40 + 48 * index as usize).store(1, Ordering::SeqCst);
     }
@@ -249,7 +249,7 @@ impl World {
         unsafe { adapter.registers.write_volatile(0) };
     }
 
-    /// What was stored to the physical doorbell last.
+    /// The word that was stored last to the physical doorbell.
     pub(crate) fn rung(&self) -> u64 {
         let page = std::ptr::with_exposed_provenance::<AtomicU64>(self.doorbell.load(Ordering::Relaxed) as usize);
         // SAFETY: the page stays mapped until the device is stopped.
@@ -369,7 +369,7 @@ fn fill(table: &mut DRIVER_INITIALIZATION_DATA) {
 
 fn make(adapter: *mut c_void, system: HANDLE, owner: usize) -> HANDLE {
     let block = allocate(size_of::<Object>());
-    // SAFETY: the block has room for an object.
+    // SAFETY: the block has space for an object.
     unsafe { block.cast::<Object>().write(Object { adapter, system: system.addr(), owner }) };
     block
 }

@@ -125,7 +125,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A machine with that many queues, none of which is connected, and a doorbell that they share or take turns with.
+    /// A machine with that many queues, none of which is connected, and a doorbell that they share or use one after the other.
     pub(crate) fn new(queues: u32, global: bool) -> Self {
         let word = Arc::new(AtomicU64::new(0));
         let mailbox = Mailbox::new(queues);
@@ -399,7 +399,7 @@ impl Machine {
             while progress.ran < progress.write {
                 let found = queue.memory.entries.commands(geometry.slot(progress.ran));
                 progress.ran += 1;
-                assert_eq!(found, commands(progress.ran), "the entry was not there when its turn came");
+                assert_eq!(found, commands(progress.ran), "the entry was not there when it was to run");
             }
         }
         true

@@ -173,7 +173,7 @@ impl System {
         Self { log: Arc::clone(log), reader, found: Vec::new(), lost: 0 }
     }
 
-    /// Reads what is new. No entry is torn, none comes twice or out of turn, and what it says has happened.
+    /// Reads what is new. No entry is torn, none comes twice or out of order, and what it says has happened.
     pub(crate) fn read(&mut self) {
         let Some(position) = self.reader.peek(&*self.log) else { return };
         self.log.flush();

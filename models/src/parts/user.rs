@@ -1,4 +1,4 @@
-//! What the user-mode driver's ring stands on.
+//! Stand-ins for the parts of the user-mode driver on which its ring depends.
 
 /// Mappings of ring and control page.
 pub(crate) mod buffer {

@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Every held queue is suspended and resumed.
+    /// Every blocked queue is suspended and resumed.
     pub(crate) fn suspend_and_resume(&mut self, fence: &Fence) {
         for (queue, number) in self.0.iter_mut().zip(0..).filter(|(queue, _)| queue.held) {
             fence.waits.leave(KEY, number, queue.ticket);

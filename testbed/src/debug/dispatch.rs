@@ -13,7 +13,7 @@ pub struct DebugDispatch {
     pub queue: u64,
     /// Number of the queue on the hardware.
     pub number: u32,
-    /// Its node.
+    /// Node that executes the queue.
     pub node: u32,
     /// True if its state is in the save area, so that another queue has or had the node.
     pub saved: bool,

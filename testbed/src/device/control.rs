@@ -128,7 +128,7 @@ fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
 fn answer_all(stream: &UnixStream, gpu: &OnceLock<Arc<Gpu>>) -> io::Result<()> {
     for line in BufReader::new(stream.try_clone()?).lines() {
         let question: Question = serde_json::from_str(&line?)?;
-        // Who asks has been given the function before.
+        // The process that asks has been given the function before.
         let gpu = gpu.get().ok_or(io::ErrorKind::NotConnected)?;
         say(stream, &answer(gpu, &question))?;
     }

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 pub use control::{ChildOptions, child_command};
 pub use function::{GpuFunction, GpuHeld, Witness};
 
-/// How a function that is served sends messages.
+/// Kind of interrupt messages of a function that is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Messages {
     /// By MSI-X.

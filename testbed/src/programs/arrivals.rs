@@ -30,7 +30,7 @@ impl Arrival {
 pub(super) struct Arrivals(VecDeque<Arrival>);
 
 impl Arrivals {
-    /// Adds somebody. The answer is who is not waited for any more: an earlier connection of the same process, or the one that has waited longest if there are
+    /// Adds somebody. The answer is the connection that is not waited for any more: an earlier connection of the same process, or the one that has waited longest if there are
     /// too many.
     pub(super) fn add(&mut self, arrival: Arrival) -> Option<Arrival> {
         let same = self.0.iter().position(|earlier| earlier.pid == arrival.pid);

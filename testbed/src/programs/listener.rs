@@ -29,7 +29,7 @@ pub(super) enum Turn {
     Late,
 }
 
-/// Why nobody listens at a path.
+/// The reason why a path could not be listened on.
 #[derive(Debug)]
 pub struct BindError {
     path: PathBuf,
@@ -69,7 +69,7 @@ impl PrivateListener {
         Ok(Self { listener: bound?, file: file_at(path), path: path.to_path_buf() })
     }
 
-    /// Waits for the next who connects; `None` once `stop` is set.
+    /// Waits for the next connection; `None` once `stop` is set.
     ///
     /// # Errors
     /// The host cannot wait.
@@ -83,7 +83,7 @@ impl PrivateListener {
         }
     }
 
-    /// Waits for the next who connects, and not longer than `time_limit` for those who have.
+    /// Waits for the next connection, and not longer than `time_limit` for those who have.
     ///
     /// # Errors
     /// The host cannot wait.
@@ -117,7 +117,7 @@ impl PrivateListener {
             }
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => return Ok(Turn::Connected(socket)),
-                // Who wanted to connect has gone, or has to wait for a descriptor.
+                // The process that wanted to connect has gone, or has to wait for a descriptor.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(Errno::MFILE | Errno::NFILE) => std::thread::sleep(Duration::from_millis(50)),
                 Err(error) => return Err(error.into()),
@@ -143,10 +143,10 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 /// How long others may take that listen, or try to, in the same folder.
 const TURN_LIMIT: Duration = Duration::from_secs(5);
 
-/// The turn of this process among those that make sockets in a folder, until it is dropped. A socket at which nobody listens may be one that another is about to listen at.
+/// The lock of this process among those that make sockets in a folder, until it is dropped. A socket at which nobody listens may be one that another is about to listen at.
 ///
 /// # Errors
-/// The folder is none, or somebody has the turn for [`TURN_LIMIT`].
+/// The folder is none, or another process has the lock for [`TURN_LIMIT`].
 fn turn_in(path: &Path) -> io::Result<OwnedFd> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = open(folder, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -173,18 +173,18 @@ fn is_ending(pid: Pid) -> bool {
     matches!(fields.first(), Some(&("Z" | "X"))) || number(9) & PF_EXITING != 0 || number(31) & SIGKILL_PENDING != 0
 }
 
-/// Makes room at a path for a socket: one at which nobody listens is removed. Who listens and is ending is waited for, up to [`TURN_LIMIT`].
+/// Frees a path for a socket: one at which nobody listens is removed. A process that listens and is ending is waited for, up to [`TURN_LIMIT`].
 ///
 /// # Errors
 /// Somebody listens at the path, or something else is there.
-fn make_room(path: &Path, address: &SocketAddrUnix, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<()> {
+fn free_path(path: &Path, address: &SocketAddrUnix, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<()> {
     let until = Instant::now() + TURN_LIMIT;
     while let Ok(there) = fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
             return Err(io::Error::other("something else is there, which is no socket"));
         }
         let asking = socket()?;
-        // Who listens and takes nobody would be waited for.
+        // A process that listens and takes nobody would be waited for.
         ioctl_fionbio(&asking, true)?;
         match connect(&asking, address) {
             Err(Errno::CONNREFUSED) => fs::remove_file(path)?,
@@ -201,7 +201,7 @@ fn make_room(path: &Path, address: &SocketAddrUnix, socket: impl Fn() -> io::Res
 fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let _turn = turn_in(path)?;
-    make_room(path, &address, &socket)?;
+    free_path(path, &address, &socket)?;
     let listener = socket()?;
     bind(&listener, &address)?;
     // Nobody connects before this: it does not listen yet.
@@ -280,7 +280,7 @@ mod tests {
         killed.wait().unwrap();
     }
 
-    /// It would hold up whoever asks whether it is there.
+    /// It would block whoever asks whether it is there.
     #[test]
     fn who_listens_and_takes_nobody_has_the_path_all_the_same() {
         let path = std::env::temp_dir().join(format!("campanile-listener-full-{}", std::process::id()));

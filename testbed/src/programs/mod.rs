@@ -210,7 +210,7 @@ impl MachineServer {
         outcome
     }
 
-    /// Serves who has said something on a thread of its own, if it may be served. That hears what was said, too: a descriptor that comes along is closed there, which
+    /// Serves a program that has said something on a thread of its own, if it may be served. That hears what was said, too: a descriptor that comes along is closed there, which
     /// may take as long as its file system likes.
     fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
         let Arrival { channel, pid, .. } = arrival;
@@ -223,7 +223,7 @@ impl MachineServer {
         let (told, pids, of_thread) = (Arc::clone(observer), self.pids.clone(), Arc::clone(&channel));
         let served = Arc::clone(&seats.served);
         let run = move || {
-            // Who has ended before it began is told nothing.
+            // A program that has ended before it began is told nothing.
             let Some(said) = hello(&of_thread) else { return };
             let admitted = said.and_then(|hello| Ok((hello, served.take(limit, number, &of_thread)?)));
             drop(heard);
@@ -257,7 +257,7 @@ fn arrived(socket: OwnedFd, observer: &Observer) -> Option<Arrival> {
         return None;
     }
     let Some(pid) = peer.pid else {
-        // The memory of who has no number here cannot be reached.
+        // The memory of a process that has no number here cannot be reached.
         refuse(&channel, None, Refusal::Memory, observer);
         return None;
     };

@@ -51,7 +51,7 @@ fn printed(name: &[u8]) -> String {
 }
 
 impl Program {
-    /// Serves who has said hello, until it ends or the machine is about to stop.
+    /// Serves a program that has said hello, until it ends or the machine is about to stop.
     pub(super) fn run(
         machine: &Machine,
         channel: Arc<Channel>,
@@ -153,7 +153,7 @@ fn make(process: &Arc<Process>, channel: &Channel, remote: &RemoteProgram, call:
     answer.status = status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND);
 }
 
-/// The answer to a call, which is sent when this is dropped: who waits for one that has panicked gets one, too.
+/// The answer to a call, which is sent when this is dropped: a caller of one that has panicked gets one, too.
 struct Answer<'a> {
     channel: &'a Channel,
     remote: &'a RemoteProgram,

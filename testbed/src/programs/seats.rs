@@ -12,7 +12,7 @@ const OF_PROCESS: usize = 4;
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    /// Who has which place: number of the process on the host, and its connection.
+    /// The owner of each place: number of the process on the host, and its connection.
     by: BTreeMap<u64, (i32, Arc<Channel>)>,
 }
 

@@ -247,6 +247,10 @@ fn there(range: &Range<usize>) -> Range<u64> {
 }
 
 impl UserSpace for RemoteProgram {
+    fn waits(&self) -> bool {
+        !self.is_gone()
+    }
+
     fn read(&self, address: usize, bytes: &mut [u8]) -> io::Result<()> {
         self.transfer(address, libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }, false)
     }

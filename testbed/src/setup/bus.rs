@@ -1,6 +1,7 @@
 //! Which bus the GPUs of this process's machines are on.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::thread::JoinHandle;
 
 use campanile_device::{Gpu, Runner, Variant};
 use campanile_vfio_user::{Function, Stopper, serve};
+use dxgkrnl::Ram;
 use dxgkrnl::bus::Bus;
 
 use super::gpu_handle::GpuHandle;
@@ -115,11 +117,26 @@ impl BusChoice {
         matches!(self, Self::Served | Self::Process(_) | Self::Sockets(_))
     }
 
+    /// True if the GPU reaches memory as this process has it mapped. Another one is given a file of all memory, once.
+    pub(super) fn maps_here(&self) -> bool {
+        matches!(self, Self::Direct)
+    }
+
     /// Bytes of memory of a machine on this bus; `None` for the usual size. For vfio it is less: Linux pins every page that a function may reach,
     /// so the memory cannot be sparse.
     pub(super) fn memory(&self) -> Option<u64> {
         matches!(self, Self::Functions(_)).then_some(128 << 20)
     }
+}
+
+/// The file of all memory of a machine, for a function that is given one file.
+///
+/// # Errors
+/// Owners of the memory have files of their own.
+pub(super) fn file_of(memory: &Ram) -> io::Result<&File> {
+    memory
+        .file()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "the memory of the machine is in several files"))
 }
 
 /// A GPU as a machine is given it.

@@ -1,10 +1,13 @@
 //! The bus `direct`: the GPU is in the same process, and is reached by calls and shared memory.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use campanile_device::{Gpu, Interrupts};
+use campanile_device::{Gpu, Interrupts, LentMemory};
+use dxgkrnl::Ram;
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
 use super::msix::{self, Msix, config};
@@ -66,6 +69,10 @@ impl Bus for DirectBus {
         self.gpu.bar_page(bar, page)
     }
 
+    fn show_bar_pages(&self, bar: u8, first: u64, count: u64, file: &Arc<File>) -> io::Result<()> {
+        self.gpu.show_bar_pages(bar, first, count, file)
+    }
+
     fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64 {
         match bar {
             0 => self.gpu.register_read(offset, size),
@@ -115,12 +122,32 @@ impl Bus for DirectBus {
         self.gpu.power_cycle();
     }
 
-    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        self.gpu.map_dma(address, file, offset, len, true)
+    fn map_memory(&self, memory: &Arc<Ram>) -> io::Result<()> {
+        self.gpu.map_lent(0, Arc::new(Lent(Arc::clone(memory))))
     }
 
-    fn unmap_memory(&self, address: u64, len: u64) {
-        self.gpu.unmap_dma(address, len);
+    fn unmap_memory(&self, memory: &Ram) {
+        self.gpu.unmap_dma(0, memory.size());
+    }
+}
+
+/// The machine's memory as its kernel has it mapped. So the GPU sees at each address what the kernel sees there, whoever has the memory.
+struct Lent(Arc<Ram>);
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Lent").field("size", &self.0.size()).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the kernel's mapping shows all memory, readable and writable, as long as the object lives, and bytes that the device sees are never referred to.
+unsafe impl LentMemory for Lent {
+    fn base(&self) -> NonNull<u8> {
+        self.0.kernel_address(0, 0).expect("memory begins at 0")
+    }
+
+    fn len(&self) -> usize {
+        self.0.size() as usize
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a machine could not be booted or taken down.
+//! Errors of booting a machine and of shutting it down.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -78,7 +78,7 @@ impl SetupError {
             | StartError::OtherDriver
             | StartError::Pci(_)
             | StartError::Resources(_)
-            | StartError::RenderCore(_) => ADVICE_LOG,
+            | StartError::RenderCore { .. } => ADVICE_LOG,
             _ => ADVICE_RULE,
         };
         Self::new("The adapter could not be started", error, advice)

@@ -19,13 +19,14 @@ pub struct FaultOption {
 }
 
 /// Faults that take a chance in percent: each time that one could strike, it is drawn whether it does.
-const BY_CHANCE: [(&str, FaultRule); 6] = [
+const BY_CHANCE: [(&str, FaultRule); 7] = [
     ("lost-interrupts", FaultRule::LostInterrupt),
     ("late-interrupts", FaultRule::LateInterrupt { steps: LATE }),
     ("doubled-interrupts", FaultRule::DoubledInterrupt),
     ("reordered-interrupts", FaultRule::ReorderedInterrupt),
     ("lost-log-entries", FaultRule::LostLogEntry),
     ("missed-rings", FaultRule::MissedRing),
+    ("lost-suspensions", FaultRule::LostSuspension),
 ];
 
 /// Steps of the GPU by which `late-interrupts` are late.
@@ -58,13 +59,14 @@ impl fmt::Display for FaultOption {
 }
 
 /// Kinds of faults with settings: the name, and what `--help` says of it.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     (
         "hang",
         "the node hangs in a packet until it is reset: node=N, after=PACKETS or signal=VALUE; with `reported` its watchdog reports that at once",
     ),
     ("stuck-suspend", "a suspension or preemption is never answered: node=N"),
     ("lost-interrupt", "an interrupt message is not sent"),
+    ("lost-suspension", "a queue that was asked to stop has stopped, and neither an event nor an interrupt says so"),
     ("late-interrupt", "an interrupt message is sent steps=N steps of the GPU later"),
     ("reset-fails", "the reset of a node is refused: node=N"),
     ("connect-fails", "a doorbell cannot be connected: node=N"),
@@ -177,6 +179,7 @@ impl FromStr for FaultOption {
             }
             "stuck-suspend" => FaultRule::StuckSuspend { node: settings.node()? },
             "lost-interrupt" => FaultRule::LostInterrupt,
+            "lost-suspension" => FaultRule::LostSuspension,
             "late-interrupt" => FaultRule::LateInterrupt { steps: settings.needed("steps")? },
             "reset-fails" => FaultRule::ResetFails { node: settings.node()? },
             "connect-fails" => FaultRule::ConnectFails { node: settings.node()? },

@@ -1,6 +1,8 @@
 //! The GPU behind a bus, in this process or in another one: its counters, its steps and injected faults.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use campanile_device::{Activity, FaultId, FaultRule, Gpu, Often};
@@ -154,7 +156,20 @@ impl GpuHandle {
         Some(self.number(&Question::BarPage { bar, page })).filter(|page| *page != u64::MAX)
     }
 
-    /// The memory behind a BAR, if it is memory, also where its end is not shown.
+    /// Copies bytes of a BAR that is memory, as the GPU sees them, also where they are not shown.
+    ///
+    /// # Errors
+    /// There are no such bytes.
+    pub fn read_bar(&self, bar: u8, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        match &self.0 {
+            GpuLocation::Here(gpu) => gpu.read_bar(bar, offset, bytes),
+            GpuLocation::There { .. } => {
+                self.bar_file(bar).ok_or(io::ErrorKind::Unsupported)?.read_exact_at(bytes, offset)
+            }
+        }
+    }
+
+    /// The memory behind a BAR, if it is memory, also where its end is not shown; without the pages of a BAR that belong to a process.
     pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
         match &self.0 {
             GpuLocation::Here(gpu) => gpu.bar_file(bar),
@@ -187,7 +202,7 @@ impl FaultsHandle<'_> {
         self.0.number(&Question::Fired(fault))
     }
 
-    /// How often the rules that are armed have applied.
+    /// Sum of the times that the armed rules have applied.
     pub fn total_fired(&self) -> u64 {
         self.0.number(&Question::TotalFired)
     }
@@ -197,7 +212,7 @@ impl FaultsHandle<'_> {
         self.0.number(&Question::Remove(fault))
     }
 
-    /// Lets a reset begin that [`FaultRule::ResetHeld`] holds back, and any later one.
+    /// Lets a reset begin that [`FaultRule::ResetHeld`] delays, and any later one.
     pub fn release(&self, fault: FaultId) {
         self.0.order(&Question::Release(fault));
     }

@@ -36,7 +36,7 @@ impl Source {
     }
 }
 
-/// Takes what an eventfd has counted, if that is anything. Never waits: who signals it has it too, may make it block and may take its count away.
+/// Takes what an eventfd has counted, if that is anything. Never waits: the process that signals it has it too, may make it block and may take its count away.
 fn take_count(eventfd: &OwnedFd) -> bool {
     let mut count = [0; 8];
     // This offset stands for none.

@@ -81,7 +81,7 @@ pub struct MachineOptions {
     pub without: Vec<Feature>,
     /// Idle power policy; `None`: none, or [`PowerSettings::in_use`] for a machine that somebody uses.
     pub power: Option<PowerSettings>,
-    /// What goes wrong with the first GPU from the start of the machine on.
+    /// Faults that are injected into the first GPU from the start of the machine on.
     pub faults: Vec<FaultOption>,
 }
 

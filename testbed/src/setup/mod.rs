@@ -151,6 +151,7 @@ impl System {
         };
         let config = MachineConfig {
             ram: choice.memory().unwrap_or(MachineConfig::default().ram),
+            isolated_memory: choice.maps_here(),
             features: options.features,
             interrupt_thread: options.threads,
             short_lived_addresses: options.short_lived_addresses,
@@ -255,7 +256,7 @@ impl System {
         self.shutdown_with(&[])
     }
 
-    /// As [`System::shutdown`], for who breaks something that the machine makes good in the `announced` ways.
+    /// As [`System::shutdown`], for a case that breaks something that the machine makes good in the `announced` ways.
     ///
     /// # Errors
     /// As there, but for what was announced.

@@ -60,7 +60,7 @@ impl Part {
 
     /// The GPU behind the bus, to look into it and to step it.
     ///
-    /// Unwinds with [`GpuElsewhere`] if the GPU is in another process: who calls this cannot go on there.
+    /// Unwinds with [`GpuElsewhere`] if the GPU is in another process: the caller cannot go on there.
     pub fn gpu(&self) -> &GpuHandle {
         self.first.gpu()
     }

@@ -15,7 +15,7 @@ use super::bus::BUS_VARIABLE;
 use crate::device::ChildOptions;
 use crate::device::control::Control;
 
-/// How long the process may take to end when nobody uses its GPU any more.
+/// Longest time until the process ends once nobody uses its GPU any more.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Time between two looks for the end of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -55,7 +55,7 @@ pub(super) struct Process {
     control: Arc<Control>,
 }
 
-/// How a process of a GPU ended that should not have ended so.
+/// An end of a GPU's process that is an error.
 #[derive(Debug)]
 pub(super) enum BadEnd {
     /// It did not end in order.

@@ -8,7 +8,7 @@ use super::error::ADVICE_RULE;
 /// Looks at the rescues of a machine that nobody has looked at before.
 ///
 /// # Errors
-/// One was not announced: who relies on the driver would have waited in vain.
+/// One was not announced: a waiter that relies on the driver would have waited in vain.
 pub(super) fn check(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Result<(), SetupError> {
     let silent = || rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
     // What a driver leaves behind is told by its answer already, if that was an error.

@@ -14,10 +14,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dxgkrnl::Ram;
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 use vfio_ioctls::{VfioContainer, VfioDevice};
 use vmm_sys_util::eventfd::EventFd;
 
+use super::bus::file_of;
 use super::listener::{Listener, new_eventfd};
 use super::msix::config;
 
@@ -36,7 +38,7 @@ pub struct VfioBus {
     /// Counts requests to give the function back.
     request: OwnedFd,
     interrupts: Mutex<Option<Listener>>,
-    memory: Mutex<BTreeMap<u64, Mapping>>,
+    memory: Mutex<Option<Mapping>>,
 }
 
 /// A function as long as the process lives: opening one takes a reset, and closing one would wait for every mapping of its BARs.
@@ -56,7 +58,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A part of a file in this process, from a multiple of [`HUGE`] on.
+/// A file in this process, from a multiple of [`HUGE`] on.
 struct Mapping {
     reserved: NonNull<u8>,
     reserved_len: usize,
@@ -68,10 +70,8 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn new(file: &File, offset: u64, len: u64) -> io::Result<Self> {
-        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-        let len = usize::try_from(len).map_err(invalid)?;
-        let offset = libc::off_t::try_from(offset).map_err(invalid)?;
+    fn new(file: &File, len: u64) -> io::Result<Self> {
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         let reserved_len = len.checked_add(HUGE).ok_or(io::ErrorKind::InvalidInput)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the system's choice replaces nothing.
@@ -87,7 +87,7 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         // SAFETY: replaces a part of the reservation, which nobody else knows.
-        let mapped = unsafe { libc::mmap(base.as_ptr().cast(), len, protection, flags, file.as_raw_fd(), offset) };
+        let mapped = unsafe { libc::mmap(base.as_ptr().cast(), len, protection, flags, file.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -216,8 +216,8 @@ impl Drop for VfioBus {
         if self.function.is_there() {
             self.function.device.reset();
         }
-        for (address, mapping) in std::mem::take(&mut *lock(&self.memory)) {
-            let _ = self.function.container.vfio_dma_unmap(address, mapping.len);
+        if let Some(mapping) = lock(&self.memory).take() {
+            let _ = self.function.container.vfio_dma_unmap(0, mapping.len);
         }
         self.function.taken.store(false, Ordering::Release);
         // Nobody opens again what is wanted back.
@@ -295,20 +295,20 @@ impl Bus for VfioBus {
         }
     }
 
-    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        let mapping = Mapping::new(file, offset, len)?;
+    fn map_memory(&self, memory: &Arc<Ram>) -> io::Result<()> {
+        let mapping = Mapping::new(file_of(memory)?, memory.size())?;
         let container = &self.function.container;
         // SAFETY: no reference to the mapping exists, and it stays until vfio_dma_unmap has taken the range away.
-        let mapped = unsafe { container.vfio_dma_map(address, mapping.len, mapping.base.as_ptr()) };
+        let mapped = unsafe { container.vfio_dma_map(0, mapping.len, mapping.base.as_ptr()) };
         mapped.map_err(io::Error::other)?;
-        lock(&self.memory).insert(address, mapping);
+        *lock(&self.memory) = Some(mapping);
         Ok(())
     }
 
-    fn unmap_memory(&self, address: u64, _: u64) {
-        let Some(mapping) = lock(&self.memory).remove(&address) else { return };
-        if let Err(error) = self.function.container.vfio_dma_unmap(address, mapping.len) {
-            crate::complain!("campanile: {}: memory at {address:#x} cannot be taken away: {error}", self.function.name);
+    fn unmap_memory(&self, _: &Ram) {
+        let Some(mapping) = lock(&self.memory).take() else { return };
+        if let Err(error) = self.function.container.vfio_dma_unmap(0, mapping.len) {
+            crate::complain!("campanile: {}: memory cannot be taken away: {error}", self.function.name);
             // The function may still reach it.
             std::mem::forget(mapping);
         }
@@ -346,8 +346,8 @@ mod tests {
     fn mappings_for_dma_start_at_huge_pages_and_show_the_file() {
         let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).map(File::from).unwrap();
         file.set_len(3 << 20).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &[7], 4096).unwrap();
-        let mapping = Mapping::new(&file, 4096, 2 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[7], 0).unwrap();
+        let mapping = Mapping::new(&file, 2 << 20).unwrap();
         assert_eq!(mapping.base.as_ptr().addr() % HUGE, 0);
         // SAFETY: the mapping is readable, and its file is as long.
         assert_eq!(unsafe { mapping.base.as_ptr().read_volatile() }, 7);

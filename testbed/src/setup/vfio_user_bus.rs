@@ -11,8 +11,10 @@ use campanile_hw::pci::BAR_REGISTERS;
 use campanile_hw::registers;
 use campanile_vfio_user::message::region;
 use campanile_vfio_user::{Client, check_memory};
+use dxgkrnl::Ram;
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
+use super::bus::file_of;
 use super::gpu_handle::{BarMemory, GpuHandle};
 use super::listener::{Listener, new_eventfd};
 use super::msix::{self, config};
@@ -216,12 +218,12 @@ impl Bus for VfioUserBus {
         }
     }
 
-    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        self.client.map(address, Some(file), offset, len, true)
+    fn map_memory(&self, memory: &Arc<Ram>) -> io::Result<()> {
+        self.client.map(0, Some(file_of(memory)?), 0, memory.size(), true)
     }
 
-    fn unmap_memory(&self, address: u64, len: u64) {
+    fn unmap_memory(&self, memory: &Ram) {
         // A server that is gone has no memory any more.
-        let _ = self.client.unmap(address, len);
+        let _ = self.client.unmap(0, memory.size());
     }
 }

@@ -445,14 +445,14 @@ impl Queue {
     }
 
     pub(super) fn model_reason(&self) -> Result<String> {
-        const ROOM: usize = 512;
-        let (mut text, mut needed) = (vec![0_u8; ROOM], 0);
+        const CAPACITY: usize = 512;
+        let (mut text, mut needed) = (vec![0_u8; CAPACITY], 0);
         let place = text.as_mut_ptr().cast();
         call!(
             self.owned.library,
-            campanile_queue_model_reason(self.owned.handle, place, ROOM as u64, &raw mut needed)
+            campanile_queue_model_reason(self.owned.handle, place, CAPACITY as u64, &raw mut needed)
         )?;
-        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(ROOM));
+        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(CAPACITY));
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 

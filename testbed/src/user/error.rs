@@ -10,7 +10,7 @@ use super::library::Refusal;
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of the user-mode driver failed.
+/// The reason why a call of the user-mode driver failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

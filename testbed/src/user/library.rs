@@ -131,7 +131,7 @@ functions! {
     fn campanile_queue_object(QueueHandle, *mut u32) -> i32;
 }
 
-/// Why the DLL could not be loaded.
+/// The reason why the DLL could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The file could not be read; path and reason.
@@ -197,7 +197,7 @@ impl Library {
         &self.path
     }
 
-    /// Its functions.
+    /// Functions that the DLL exports.
     pub(super) fn functions(&self) -> &Functions {
         &self.functions
     }

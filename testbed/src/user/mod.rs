@@ -369,7 +369,7 @@ impl Queue {
         }))
     }
 
-    /// Has the operating system hold back what is submitted from now on until the fence has the value.
+    /// Has the operating system delay what is submitted from now on until the fence has the value.
     ///
     /// # Errors
     /// As [`campanile_umd::Queue::enqueue_wait`].
@@ -556,7 +556,7 @@ impl Recorder<'_, '_> {
         on!(&mut self.0, RecorderInner, it => Ok(it.fill(destination, size, pattern)?), it.fill(destination, size, pattern))
     }
 
-    /// Sets the fence's value after every earlier effect of the queue and releases who waits for it.
+    /// Sets the fence's value after every earlier effect of the queue and releases its waiters.
     ///
     /// # Errors
     /// The fence belongs to another adapter; see [`Recorder::nop`].
@@ -569,7 +569,7 @@ impl Recorder<'_, '_> {
         }
     }
 
-    /// Holds the queue until the fence's value is at least `value`, without the CPU.
+    /// Blocks the queue until the fence's value is at least `value`, without the CPU.
     ///
     /// # Errors
     /// The fence belongs to another adapter; see [`Recorder::nop`].

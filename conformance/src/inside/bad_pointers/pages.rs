@@ -50,7 +50,7 @@ impl Bad {
     }
 }
 
-/// Pages of the calling process, unmapped at the end: room for blocks, then a read-only page, then one that is freed.
+/// Pages of the calling process, unmapped at the end: space for blocks, then a read-only page, then one that is freed.
 pub(super) struct Pages {
     start: usize,
     used: usize,
@@ -78,7 +78,7 @@ impl Pages {
     pub(super) fn clear(&mut self) {
         self.used = 0;
         let start = std::ptr::with_exposed_provenance_mut::<u8>(self.start);
-        // SAFETY: the pages of the room can be written, and no reference to them exists.
+        // SAFETY: the pages of the blocks can be written, and no reference to them exists.
         unsafe { start.write_bytes(0, ROOM * PAGE) };
     }
 
@@ -90,7 +90,7 @@ impl Pages {
         Ok(self.start + at)
     }
 
-    /// Writes bytes at an address of the room.
+    /// Writes bytes at an address of the blocks.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at >= self.start && at + bytes.len() <= self.start + ROOM * PAGE, "the case writes outside its pages");
         let target = std::ptr::with_exposed_provenance_mut::<u8>(at);
@@ -98,7 +98,7 @@ impl Pages {
         unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
-    /// The word at an address of the room.
+    /// The word at an address of the blocks.
     pub(super) fn word(&self, at: usize) -> usize {
         assert!(at >= self.start && at + 8 <= self.start + ROOM * PAGE, "the case reads outside its pages");
         // SAFETY: the range was just checked to lie in pages that can be read.

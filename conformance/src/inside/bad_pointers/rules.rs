@@ -117,7 +117,7 @@ pub(super) fn takes_allocation_data(thunk: &str) -> bool {
     thunk.starts_with("D3DKMTCreateAllocation")
 }
 
-/// Why a thunk does not follow a pointer.
+/// The reason why a thunk does not read what a member of its argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// The system writes the pointer itself, and does not read what stood there.

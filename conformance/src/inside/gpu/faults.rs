@@ -21,7 +21,7 @@ cases! { inside "Gpu", behind "it works the GPU itself, without a driver";
         "ResetNode names the queue that was running and leaves it faulted; its packet goes no further."
         => a_reset_takes_the_queue_that_runs;
     "Gpu.StalledQueuesGoOn" on Boot::Shared, "docs/hardware.md":
-        "A queue that stopped because too many events wait for the event ring goes on when there is room, and every event comes once and in order."
+        "A queue that stopped because too many events wait for the event ring goes on when there are free records, and every event comes once and in order."
         => queues_that_wait_for_the_event_ring_go_on;
 }
 

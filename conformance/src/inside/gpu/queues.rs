@@ -1,4 +1,4 @@
-//! Queues: when the scheduler looks at them, whose turn it is, and where they go on.
+//! Queues: when the scheduler looks at them, which of them runs, and where they go on.
 
 use campanile_device::testing::{Host, vram};
 use campanile_hw::packet::{Fill, Packet, Timestamp};

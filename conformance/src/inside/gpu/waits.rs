@@ -1,4 +1,4 @@
-//! Queues that wait for fences: who has them look again, and what their log says.
+//! Queues that wait for fences: what has them look again, and what their log says.
 
 use campanile_device::Variant;
 use campanile_device::testing::{Host, Space, TestQueue, small_variant};
@@ -25,8 +25,8 @@ cases! { inside "Gpu", behind "it works the GPU itself, without a driver";
     "Gpu.LinkedEnginesLookByThemselves" on Boot::Shared, "docs/hardware.md":
         "An engine of a linked adapter looks at the fences in system memory that its queues wait for without being told."
         => an_engine_of_a_linked_adapter_finds_what_another_one_signalled;
-    "Gpu.LogSaysWhichWaitsHeldTheirQueue" on Boot::Shared, "native-gpu-fence-objects":
-        "The log entry of a wait that held its queue has the time since when, and that of a wait which did not hold it has none."
+    "Gpu.LogSaysWhichWaitsBlockedTheirQueue" on Boot::Shared, "native-gpu-fence-objects":
+        "The log entry of a wait that blocked its queue has the time since when, and that of a wait which did not block it has none."
         holds [NativeFence 56]
         => a_wait_that_held_nobody_has_no_begin_in_the_log;
 }
@@ -125,6 +125,6 @@ fn a_wait_that_held_nobody_has_no_begin_in_the_log(_: &mut Case<'_>) -> Result<(
         let entry = LogEntry::from_bytes(&bytes.try_into().unwrap_or([0; LogEntry::SIZE]));
         (entry.value, entry.observed != 0)
     });
-    ensure_eq!(observed, [(5, true), (5, false), (4, false)], "values, and whether the wait held its queue");
+    ensure_eq!(observed, [(5, true), (5, false), (4, false)], "values, and whether the wait blocked its queue");
     Ok(())
 }

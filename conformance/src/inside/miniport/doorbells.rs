@@ -143,7 +143,7 @@ fn rings_that_are_none_are_refused_and_others_taken(case: &mut Case<'_>) -> Resu
     Ok(())
 }
 
-/// What DxgkDdiCreateDoorbell answers to arguments that are wrong.
+/// The status that DxgkDdiCreateDoorbell has to return for the wrong arguments that `what` names.
 fn refused(what: &str) -> NTSTATUS {
     if what.starts_with("no allocation") { STATUS_INVALID_HANDLE } else { STATUS_INVALID_PARAMETER }
 }

@@ -1,4 +1,4 @@
-//! What the driver says of a node's progress.
+//! Answers of DxgkDdiQueryEngineStatus about the progress of a node.
 
 use campanile_hw::event::EventKind;
 use campanile_hw::registers::{self, Control};

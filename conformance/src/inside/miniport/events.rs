@@ -24,7 +24,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
         => debug_information_names_queues_doorbells_and_fences;
 }
 
-/// Calls DxgkDdiCollectDbgInfo with room for all of it, and decodes the answer.
+/// Calls DxgkDdiCollectDbgInfo with space for all of it, and decodes the answer.
 fn information(rig: &Rig) -> Result<DebugInformation, Failure> {
     let mut buffer = vec![0u64; 8192];
     let mut args = DXGKARG_COLLECTDBGINFO::zeroed();
@@ -34,7 +34,7 @@ fn information(rig: &Rig) -> Result<DebugInformation, Failure> {
     DebugInformation::decode(&bytes).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// How often the driver passed something over for a reason.
+/// The number of events that the driver has ignored for this reason, from its debug information.
 fn passed_over(rig: &Rig, reason: &str) -> Result<u64, Failure> {
     let information = information(rig)?;
     let found = information.reasons.iter().find(|found| found.reason == reason);

@@ -55,7 +55,7 @@ cases! { inside "Miniport", behind "it calls the entry points of the driver itse
 
 pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
-/// What one packet of a transfer or fill covers at most.
+/// Most bytes that one GPU packet of a transfer or fill covers.
 const CHUNK: u64 = 4 << 20;
 const GUARD: u8 = 0xa5;
 

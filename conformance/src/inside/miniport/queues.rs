@@ -53,7 +53,7 @@ fn a_context_is_suspended_when_every_queue_has_stopped(case: &mut Case<'_>) -> R
     ensure_eq!(rig.suspend(context, 12), STATUS_SUCCESS);
     let resume = DXGKARG_RESUMECONTEXT { hContext: context };
     ensure_eq!(ddi!(rig.system, DxgkDdiResumeContext, rig.system.adapter, &raw const resume), STATUS_SUCCESS);
-    // Queues that go before they answer do not hold the context up.
+    // Queues that go before they answer do not block the context.
     ensure_eq!(rig.suspend(context, 13), STATUS_PENDING);
     rig.system.event(EventKind::Suspended, 0, 4, [2, 0]);
     rig.system.interrupt();

@@ -1,5 +1,5 @@
 // UNSAFETY: reads the arm of a union that the type beside it selects.
-//! What the driver tells the system with DxgkCbNotifyInterrupt.
+//! Reports that the driver passes to DxgkCbNotifyInterrupt.
 
 #![allow(clippy::multiple_unsafe_ops_per_block)] // one match reads the arm that the type selects
 

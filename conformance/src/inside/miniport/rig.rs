@@ -269,7 +269,7 @@ pub(crate) fn process(system: &System, dxgk: usize) -> (HANDLE, HANDLE) {
 }
 
 impl Drop for Rig {
-    /// What fences and allocations the case has left go before the adapter does.
+    /// Destroys the fences and allocations that the case has not destroyed, because the adapter can be stopped only without them.
     fn drop(&mut self) {
         if self.system.removed || std::thread::panicking() {
             return;

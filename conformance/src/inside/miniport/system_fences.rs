@@ -15,7 +15,7 @@ use crate::{Boot, Failure};
 
 cases! { inside "Miniport", behind "it calls the entry points of the driver itself";
     "Miniport.SchedulerSaysWhetherAFenceIsOpen" on Boot::Shared, "dxgkddi_opennativefence":
-        "A fence that the scheduler has no room for, or refuses, is not opened and leaves nothing behind; one that it has already, or cannot take because it does not run, is open. These are rules of the GPU's manual."
+        "A fence that the scheduler has no free entry for, or refuses, is not opened and leaves nothing behind; one that it has already, or cannot take because it does not run, is open. These are rules of the GPU's manual."
         => what_the_scheduler_answers_decides_whether_a_fence_is_open;
     "Miniport.SchedulerForgetsAFenceWithItsLastOpening" on Boot::Shared, "dxgkddi_closenativefence":
         "The scheduler is told to forget a fence when the process closes it for the last time at its address, and never of one that it was not told of."
@@ -77,12 +77,12 @@ fn location(address: u64) -> u64 {
 }
 
 fn what_the_scheduler_answers_decides_whether_a_fence_is_open(case: &mut Case<'_>) -> Result<(), Failure> {
-    use CommandStatus::{BadArgument, BadState, Done, NoRoom, NotRunning};
+    use CommandStatus::{BadArgument, BadState, Done, NotRunning, TableFull};
     for (status, opened, told_of) in [
         (Done, STATUS_SUCCESS, true),
         (BadState, STATUS_SUCCESS, true),
         (NotRunning, STATUS_SUCCESS, false),
-        (NoRoom, STATUS_INSUFFICIENT_RESOURCES, false),
+        (TableFull, STATUS_INSUFFICIENT_RESOURCES, false),
         (BadArgument, STATUS_INVALID_PARAMETER, false),
     ] {
         let (mut rig, context) = machine(case);

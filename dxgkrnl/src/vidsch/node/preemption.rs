@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{InvalidFence, Leaving, Next, NodeState, Packet};
 
-/// What was reported about packets that cannot be.
+/// A report of the driver about a preemption that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum InvalidPreemption {
     /// Nobody asked for this preemption.
@@ -32,12 +32,12 @@ pub(super) struct Preempting {
     oldest: Option<(u32, Duration)>,
 }
 
-/// What a packet has had of its node without being done.
+/// Time for which an unfinished packet has occupied its node.
 #[derive(Clone, Copy, Default)]
 pub(in super::super) struct Stood {
     /// As the oldest on the node, since it was last found standing.
     time: Duration,
-    /// How often it was found standing for TdrDelay.
+    /// Number of times that it has occupied the node for TdrDelay.
     times: u32,
 }
 
@@ -55,7 +55,7 @@ pub(in super::super) enum TakenOff {
 /// A packet that comes off its node again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Standing {
-    /// Its id.
+    /// Id of the packet, as in its SubmissionFenceId.
     pub(in super::super) id: u32,
     /// How often it was found standing, or any packet of the node was since the last one that was done: whichever is more often.
     pub(in super::super) times: u32,
@@ -100,7 +100,9 @@ impl NodeState {
             return Ok(TakenOff::Nothing);
         }
         let asked = self.preemption.filter(|preemption| preemption.id == id).ok_or(InvalidPreemption::Unknown)?;
-        let further = completed != self.fences.last_completed();
+        // "The last completed command before preemption" may be the one before those that faulted or were aborted. [d3dkmddi:
+        // DXGKARGCB_NOTIFY_INTERRUPT_DATA]
+        let further = ![self.fences.last_completed(), self.called_complete].contains(&completed);
         if further {
             self.complete(completed, Leaving::Completed).map_err(InvalidPreemption::Fence)?;
         }

@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 
 use super::{PacketContext, SoftwareQueue};
 use crate::fence::Wait;
+use crate::vidsch::deadline::Waiter;
 use crate::vidsch::queue_wait::QueueWait;
 
 impl PacketContext {
@@ -39,7 +40,7 @@ impl PacketContext {
         }
     }
 
-    /// Drops what is held, and gives up what the context owns: the hardware has nothing of it.
+    /// Drops what waits, and gives up what the context owns: the hardware has nothing of it.
     pub(in super::super) fn drop_held(&self) {
         self.drop_submissions();
         lock(&self.software_queue).held.abandon_mutexes();
@@ -61,9 +62,9 @@ impl PacketContext {
         self.run(&mut lock(&self.software_queue));
     }
 
-    /// Nothing of the context runs from now on: what is held or queued is dropped, and what the hardware has is taken off it. False
+    /// Nothing of the context runs from now on: what waits or is queued is dropped, and what the hardware has is taken off it. False
     /// if that did not happen in time.
-    pub(in super::super) fn abandon(&self) -> bool {
+    pub(in super::super) fn abandon(&self, waiter: Waiter) -> bool {
         self.lost.store(true, Ordering::Release);
         self.drop_submissions();
         let sch = self.sch();
@@ -72,7 +73,7 @@ impl PacketContext {
         node.announce();
         let left = !flies || {
             sch.dispatch(self.node);
-            sch.wait_node_within_deadline(self.node, |state| !state.flies(self))
+            sch.wait_node_within_deadline(self.node, waiter, |state| !state.flies(self))
         };
         // Packets of other contexts that the preemption returned are submitted again.
         sch.dispatch(self.node);
@@ -101,7 +102,7 @@ impl PacketContext {
             sch.lose_blocked(self);
         }
         self.updates.close();
-        self.abandon();
+        self.abandon(Waiter::Other);
         // DxgkDdiBuildTestCommandBuffer may be under way on it.
         self.rundown.wait();
         let status = {
@@ -109,7 +110,7 @@ impl PacketContext {
             *gone = true;
             self.adapter.miniport.destroy_context(self.kmd.raw())
         };
-        sch.must_not_fail("DxgkDdiDestroyContext", status);
+        sch.must_not_fail(status);
         sch.packet_contexts.retire(self.system);
         sch.remove_packet_context(self);
     }

@@ -1,25 +1,22 @@
 //! What a driver leaves out or answers wrongly is named: the DDI, what was expected and what was seen.
 //! [d3dkmddi: DXGKDDI_QUERYADAPTERINFO, DXGK_ALLOCATIONINFO; debugger: 0x116]
 
-// Each test program uses its part of the shared miniport.
-#[allow(dead_code)]
-mod minimal;
-#[allow(dead_code)]
-mod packet_engine;
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{MachineConfig, Process, StartError, TdrSettings, thunks};
-use minimal::queue::call;
-use minimal::{Bench, Mutant, SOUND, answers, driver};
-use packet_engine::app::App;
-use packet_engine::{MACHINES, Machine};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
+use wddm_ddi::types::{HANDLE, LUID, NTSTATUS};
+
+use super::Given;
+use super::minimal::queue::call;
+use super::minimal::{Bench, Mutant, SOUND, answers, driver};
+use super::packet_engine::app::App;
+use super::packet_engine::{MACHINES, Machine};
 
 /// The reason for which a driver does not start.
 fn refused(mutant: Mutant) -> StartError {
@@ -286,74 +283,131 @@ fn a_function_that_may_not_answer_status_pending_and_does_stops_the_machine_by_n
     }
 }
 
-/// A request that is refused, the status, and what the log says of it.
-type Refused = (Box<dyn Fn() -> Option<NTSTATUS>>, NTSTATUS, &'static [&'static str]);
+/// Leaf tables of 9 bits, and a root page table for the other 11 of an address of 32 bits.
+const TWO_LEVELS: fn(&mut DXGK_GPUMMUCAPS) = |caps| (caps.PageTableLevelCount, caps.VirtualAddressBitCount) = (2, 32);
 
-/// Requests with one wrong field each.
-fn refusals(adapter: D3DKMT_HANDLE, device: D3DKMT_HANDLE) -> [Refused; 5] {
-    let context = D3DKMT_CREATECONTEXTVIRTUAL { hDevice: device, EngineAffinity: 1, ..Zeroed::zeroed() };
-    let create = |args: D3DKMT_CREATECONTEXTVIRTUAL| -> Box<dyn Fn() -> Option<NTSTATUS>> {
-        Box::new(move || call(thunks().D3DKMTCreateContextVirtual, args).err())
-    };
-    let hardware = D3DDDI_CREATECONTEXTFLAGS::new().with_HwQueueSupported(true);
-    let mut legacy = D3DKMT_CREATEDEVICE::zeroed();
-    legacy.u.hAdapter = adapter;
-    legacy.Flags = legacy.Flags.with_LegacyMode(true);
-    let nowhere = D3DKMT_CREATEHWCONTEXT { hDevice: 0x4444, EngineAffinity: 1, ..Zeroed::zeroed() };
-    [
-        (
-            create(D3DKMT_CREATECONTEXTVIRTUAL { Flags: hardware, ..context }),
-            STATUS_INVALID_PARAMETER,
-            &[
-                "D3DKMTCreateContextVirtual fails with STATUS_INVALID_PARAMETER",
-                "Flags.HwQueueSupported",
-                "D3DKMTCreateHwContext",
-            ],
-        ),
-        (
-            create(D3DKMT_CREATECONTEXTVIRTUAL { NodeOrdinal: 77, ..context }),
-            STATUS_INVALID_PARAMETER,
-            &["D3DKMTCreateContextVirtual fails with", "NodeOrdinal 77"],
-        ),
-        (
-            create(D3DKMT_CREATECONTEXTVIRTUAL { EngineAffinity: 6, ..context }),
-            STATUS_INVALID_PARAMETER,
-            &["D3DKMTCreateContextVirtual fails with", "EngineAffinity 0x6"],
-        ),
-        (
-            Box::new(move || call(thunks().D3DKMTCreateDevice, legacy).err()),
-            STATUS_NOT_SUPPORTED,
-            &["D3DKMTCreateDevice fails with STATUS_NOT_SUPPORTED", "Flags.LegacyMode"],
-        ),
-        (
-            Box::new(move || call(thunks().D3DKMTCreateHwContext, nowhere).err()),
-            STATUS_INVALID_HANDLE,
-            &["D3DKMTCreateHwContext fails with", "0x4444 is the handle of no device"],
-        ),
-    ]
+/// The size that the root page table begins with is that of a leaf.
+const ROOT_BEGINS_SMALL: fn(&mut DXGK_PAGE_TABLE_LEVEL_DESC) = |level| level.PageTableIndexBitCount = 9;
+
+/// Answers to DxgkDdiGetRootPageTableSize: by entries asked for, entries and bytes.
+unsafe extern "win64" fn whole_root(_: HANDLE, args: *mut DXGKARG_GETROOTPAGETABLESIZE) -> usize {
+    // SAFETY: the system passes the structure.
+    let asked = unsafe { args.read() };
+    // The page of the driver has this many entries of 8 bytes.
+    let given = asked.NumberOfPte.next_multiple_of(512);
+    // SAFETY: as above.
+    unsafe { args.write(DXGKARG_GETROOTPAGETABLESIZE { NumberOfPte: given, ..asked }) };
+    given as usize * 8
 }
 
-/// The log has thunk, field, value and rule.
+unsafe extern "win64" fn root_of_half_pages(_: HANDLE, _: *mut DXGKARG_GETROOTPAGETABLESIZE) -> usize {
+    0x4800
+}
+
+unsafe extern "win64" fn root_of_fewer_entries(_: HANDLE, args: *mut DXGKARG_GETROOTPAGETABLESIZE) -> usize {
+    // SAFETY: the system passes the structure.
+    unsafe { (*args).NumberOfPte = 512 };
+    0x1000
+}
+
+unsafe extern "win64" fn root_of_nothing(_: HANDLE, _: *mut DXGKARG_GETROOTPAGETABLESIZE) -> usize {
+    0
+}
+
+static ENTRIES_OF_ROOT: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "win64" fn set_root_page_table(_: HANDLE, args: *const DXGKARG_SETROOTPAGETABLE) {
+    // SAFETY: the system passes the structure.
+    ENTRIES_OF_ROOT.store(unsafe { args.read() }.NumEntries, Ordering::Relaxed);
+}
+
+/// "DxgkDdiGetRootPageTableSize is called only when DXGK_GPUMMUCAPS::PageTableLevelCount is two", with "page table entries which are required to be in the root
+/// page table"; "the size must be a multiple of the page size of the GPU memory segment". [d3dkmddi: DXGKDDI_GETROOTPAGETABLESIZE, DXGKARG_GETROOTPAGETABLESIZE]
 #[test]
-fn a_thunk_that_is_refused_for_an_argument_names_field_and_rule_in_the_log() {
-    let bench = Bench::new(SOUND).unwrap();
-    let luid = bench.start().unwrap();
-    let process = Process::new(&bench.machine, "user");
-    let attached = process.attach();
-    let args = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
-    let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, args).unwrap().hAdapter;
-    let mut args = D3DKMT_CREATEDEVICE::zeroed();
-    args.u.hAdapter = adapter;
-    let device = call(thunks().D3DKMTCreateDevice, args).unwrap().hDevice;
-    for (request, status, parts) in refusals(adapter, device) {
-        let before = bench.machine.debug_log().len();
-        assert_eq!(request(), Some(status), "{parts:?}");
-        let log = bench.machine.debug_log().split_off(before);
-        let [line] = log.as_slice() else { panic!("{parts:?}: {log:?}") };
-        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?}: {line}");
-    }
-    drop(attached);
+fn a_root_page_table_of_two_levels_has_the_size_that_the_driver_tells_and_a_wrong_one_is_named() {
+    let sound = Mutant { mmu: TWO_LEVELS, level: ROOT_BEGINS_SMALL, ..SOUND };
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| {
+        table.DxgkDdiGetRootPageTableSize = Some(whole_root);
+        table.DxgkDdiSetRootPageTable = Some(set_root_page_table);
+    };
+    let bench = Bench::new(Mutant { table, ..sound }).unwrap();
+    let luid = bench.start().expect("the root page table is as large as the address space asks for");
+    let (process, status) = makes(&bench, luid);
+    assert_eq!((status, ENTRIES_OF_ROOT.load(Ordering::Relaxed)), (STATUS_SUCCESS, 1 << 11));
     process.exit();
     bench.machine.remove(luid).unwrap();
     assert_eq!(bench.machine.bugcheck(), None);
+    type Change = fn(&mut DRIVER_INITIALIZATION_DATA);
+    let rows: [(Change, u32, usize); 3] = [
+        (|table| table.DxgkDdiGetRootPageTableSize = Some(root_of_half_pages), 1 << 11, 0x4800),
+        (|table| table.DxgkDdiGetRootPageTableSize = Some(root_of_fewer_entries), 512, 0x1000),
+        (|table| table.DxgkDdiGetRootPageTableSize = Some(root_of_nothing), 1 << 11, 0),
+    ];
+    for (table, given, size) in rows {
+        let error = refused(Mutant { table, ..sound });
+        assert_eq!(error, StartError::RootPageTableSize { wanted: 1 << 11, given, size, page: 0x1000 });
+        let text = error.to_string();
+        assert!(text.starts_with("DxgkDdiGetRootPageTableSize was asked for NumberOfPte 2048"), "{text}");
+        assert!(text.ends_with("[d3dkmddi: DXGKDDI_GETROOTPAGETABLESIZE]"), "{text}");
+    }
+}
+
+/// [d3dkmddi: DXGK_CONTEXTINFO]
+#[test]
+fn what_a_driver_says_of_a_context_is_named_where_it_breaks_a_rule() {
+    unsafe extern "win64" fn to_be_patched(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+        // SAFETY: the arguments are the system's.
+        let status = unsafe { driver::create_context(device, args) };
+        // SAFETY: as above.
+        unsafe { (*args).ContextInfo.Caps = Zeroed::zeroed() };
+        status
+    }
+    let error = refused(Mutant { table: |table| table.DxgkDdiCreateContext = Some(to_be_patched), ..SOUND });
+    let text = error.to_string();
+    for part in
+        ["DxgkDdiCreateContext on node 0", "ContextInfo.Caps.NoPatchingRequired 0", "[d3dkmddi: DXGK_CONTEXTINFO]"]
+    {
+        assert!(text.contains(part), "{part:?}: {text}");
+    }
+}
+
+/// [d3dkmddi: DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA]
+#[test]
+fn what_a_driver_says_of_a_standard_allocation_is_named_where_it_cannot_be_or_is_an_error() {
+    unsafe extern "win64" fn huge(_: HANDLE, args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> NTSTATUS {
+        // SAFETY: the system passes the structure.
+        unsafe { (*args).AllocationPrivateDriverDataSize = 1 << 20 };
+        STATUS_SUCCESS
+    }
+    unsafe extern "win64" fn none(_: HANDLE, _: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> NTSTATUS {
+        STATUS_NO_MEMORY
+    }
+    type Change = fn(&mut DRIVER_INITIALIZATION_DATA);
+    let rows: [(Change, NTSTATUS, &str); 2] = [
+        (
+            |table| table.DxgkDdiGetStandardAllocationDriverData = Some(huge),
+            STATUS_NOT_SUPPORTED,
+            "DxgkDdiGetStandardAllocationDriverData answered AllocationPrivateDriverDataSize 0x100000",
+        ),
+        (
+            |table| table.DxgkDdiGetStandardAllocationDriverData = Some(none),
+            STATUS_NO_MEMORY,
+            "DxgkDdiGetStandardAllocationDriverData answered STATUS_NO_MEMORY",
+        ),
+    ];
+    for (table, status, told) in rows {
+        let bench = Bench::new(Mutant { table, ..SOUND }).unwrap();
+        let luid = bench.start().unwrap();
+        let process = Process::new(&bench.machine, "user");
+        let attached = process.attach();
+        let given = Given::new(luid);
+        assert_eq!(super::memory::create(given, |_| ()), Some(status));
+        let log = bench.machine.debug_log();
+        let line = log.last().unwrap();
+        assert!(line.starts_with("D3DKMTCreateAllocation2 fails with") && line.contains(told), "{line}");
+        drop(attached);
+        process.exit();
+        bench.machine.remove(luid).unwrap();
+        assert_eq!(bench.machine.bugcheck(), None);
+    }
 }

@@ -22,7 +22,7 @@ use super::running::SyncCommand;
 use crate::fence::Wait;
 
 /// Most submissions that a hardware queue or a context of packets holds, and most packets that a node has of a context.
-pub(super) const HELD_MAX: usize = 4096;
+pub(super) const REQUESTS_MAX: usize = 4096;
 
 /// One submission to a hardware queue or a context of packets.
 pub(super) enum Item<C> {
@@ -47,9 +47,9 @@ impl<C> Item<C> {
     }
 }
 
-/// Requests that are held, the first of them perhaps by a wait.
-pub(super) struct HeldQueue<T> {
-    held: VecDeque<T>,
+/// Requests that wait, the first of them perhaps for a fence.
+pub(super) struct RequestQueue<T> {
+    requests: VecDeque<T>,
     /// Requests that were ever added.
     added: u64,
     wait: Option<QueueWait>,
@@ -59,17 +59,17 @@ pub(super) struct HeldQueue<T> {
     mutexes: Mutexes,
 }
 
-impl<T> Default for HeldQueue<T> {
+impl<T> Default for RequestQueue<T> {
     fn default() -> Self {
         let (number, mutexes) = (QueueNumber::new(), Mutexes::default());
-        Self { held: VecDeque::new(), added: 0, wait: None, waiting: Vec::new(), number, mutexes }
+        Self { requests: VecDeque::new(), added: 0, wait: None, waiting: Vec::new(), number, mutexes }
     }
 }
 
-impl<T> HeldQueue<T> {
-    /// Requests that are held.
+impl<T> RequestQueue<T> {
+    /// Requests that wait.
     pub(super) fn len(&self) -> usize {
-        self.held.len()
+        self.requests.len()
     }
 
     /// Requests that were ever added.
@@ -77,42 +77,42 @@ impl<T> HeldQueue<T> {
         self.added
     }
 
-    /// Of those, the ones that are not held any more.
+    /// Of those, the ones that do not wait any more.
     pub(super) fn passed(&self) -> u64 {
-        self.added - self.held.len() as u64
+        self.added - self.requests.len() as u64
     }
 
-    /// True if nothing is held.
+    /// True if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.requests.is_empty()
     }
 
     /// Adds a request behind the others.
     ///
     /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES if [`HELD_MAX`] are held.
+    /// STATUS_INSUFFICIENT_RESOURCES if [`REQUESTS_MAX`] wait.
     pub(super) fn push(&mut self, request: T) -> Result<(), NTSTATUS> {
-        if self.held.len() >= HELD_MAX {
+        if self.requests.len() >= REQUESTS_MAX {
             return Err(STATUS_INSUFFICIENT_RESOURCES);
         }
-        self.held.push_back(request);
+        self.requests.push_back(request);
         self.added += 1;
         Ok(())
     }
 
     /// The first request.
     pub(super) fn first(&self) -> Option<&T> {
-        self.held.front()
+        self.requests.front()
     }
 
     /// Takes the first request out.
     pub(super) fn pop(&mut self) -> Option<T> {
-        self.held.pop_front()
+        self.requests.pop_front()
     }
 
     /// Returns a request that was taken out to the front, because it has to wait after all.
     pub(super) fn put_back(&mut self, request: T) {
-        self.held.push_front(request);
+        self.requests.push_front(request);
     }
 
     /// `None` while the first request waits; else whether it did, and need not again.
@@ -156,7 +156,7 @@ impl<T> HeldQueue<T> {
 
     /// Takes every request out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
-        self.held.drain(..)
+        self.requests.drain(..)
     }
 
     /// The wait of the first request, to be cancelled without the lock of the queue.
