@@ -1,4 +1,4 @@
-//! How the C library is linked.
+//! Linker options of the C library.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

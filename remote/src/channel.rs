@@ -50,7 +50,7 @@ pub struct Peer {
     pub is_of_this_user: bool,
 }
 
-/// Who was at the other end of a Unix socket when that was connected.
+/// The process at the other end of a Unix socket at the time of the connection.
 ///
 /// # Errors
 /// The host does not tell.

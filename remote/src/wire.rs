@@ -1,6 +1,6 @@
 //! Messages between a program and a machine: twelve 64-bit words each, with at most one descriptor.
 //!
-//! The first word is the kind. Words that a kind does not use are 0. A message that is none is an error of who sent it.
+//! The first word is the kind. Words that a kind does not use are 0. A message that is none is an error of its sender.
 
 use std::ops::Range;
 

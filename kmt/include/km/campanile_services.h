@@ -57,7 +57,14 @@ NTSYSAPI NTSTATUS NTAPI RtlAnsiStringToUnicodeString(PUNICODE_STRING Destination
                                                      BOOLEAN AllocateDestinationString);
 NTSYSAPI NTSTATUS NTAPI RtlUnicodeStringToAnsiString(PANSI_STRING DestinationString, PCUNICODE_STRING SourceString,
                                                      BOOLEAN AllocateDestinationString);
+NTSYSAPI NTSTATUS NTAPI RtlInt64ToUnicodeString(ULONGLONG Value, ULONG Base, PUNICODE_STRING String);
 NTSYSAPI NTSTATUS NTAPI RtlIntegerToUnicodeString(ULONG Value, ULONG Base, PUNICODE_STRING String);
+NTSYSAPI NTSTATUS NTAPI RtlStringFromGUID(const GUID *Guid, PUNICODE_STRING GuidString);
+NTSYSAPI NTSTATUS NTAPI RtlGUIDFromString(PCUNICODE_STRING GuidString, GUID *Guid);
+NTSYSAPI NTSTATUS NTAPI RtlUnicodeToUTF8N(PCHAR UTF8StringDestination, ULONG UTF8StringMaxByteCount, PULONG UTF8StringActualByteCount,
+                                          PCWSTR UnicodeStringSource, ULONG UnicodeStringByteCount);
+NTSYSAPI NTSTATUS NTAPI RtlUTF8ToUnicodeN(PWSTR UnicodeStringDestination, ULONG UnicodeStringMaxByteCount, PULONG UnicodeStringActualByteCount,
+                                          const CHAR *UTF8StringSource, ULONG UTF8StringByteCount);
 NTSYSAPI NTSTATUS NTAPI RtlUnicodeStringToInteger(PCUNICODE_STRING String, ULONG Base, PULONG Value);
 NTSYSAPI VOID NTAPI RtlFreeAnsiString(PANSI_STRING AnsiString);
 NTSYSAPI VOID NTAPI RtlFreeUnicodeString(PUNICODE_STRING UnicodeString);
@@ -252,6 +259,7 @@ NTSYSAPI BOOLEAN NTAPI KeInsertQueueDpc(PRKDPC Dpc, PVOID SystemArgument1, PVOID
 NTSYSAPI BOOLEAN NTAPI KeRemoveQueueDpc(PRKDPC Dpc);
 NTSYSAPI VOID NTAPI KeFlushQueuedDpcs(VOID);
 NTSYSAPI VOID NTAPI KeSetImportanceDpc(PRKDPC Dpc, KDPC_IMPORTANCE Importance);
+NTSYSAPI VOID NTAPI KeSetTargetProcessorDpc(PRKDPC Dpc, CCHAR Number);
 NTSYSAPI VOID NTAPI KeInitializeTimer(PKTIMER Timer);
 NTSYSAPI VOID NTAPI KeInitializeTimerEx(PKTIMER Timer, TIMER_TYPE Type);
 NTSYSAPI BOOLEAN NTAPI KeSetTimer(PKTIMER Timer, LARGE_INTEGER DueTime, PKDPC Dpc);
@@ -486,8 +494,13 @@ NTSYSAPI BOOLEAN NTAPI RtlTimeFieldsToTime(PTIME_FIELDS TimeFields, PLARGE_INTEG
 NTSYSAPI ULONG NTAPI KeGetCurrentProcessorNumberEx(PPROCESSOR_NUMBER ProcNumber);
 NTSYSAPI ULONG NTAPI KeGetProcessorIndexFromNumber(PPROCESSOR_NUMBER ProcNumber);
 NTSYSAPI NTSTATUS NTAPI KeGetProcessorNumberFromIndex(ULONG ProcIndex, PPROCESSOR_NUMBER ProcNumber);
+NTSYSAPI NTSTATUS NTAPI KeSetTargetProcessorDpcEx(PKDPC Dpc, PPROCESSOR_NUMBER ProcNumber);
 NTSYSAPI ULONG NTAPI KeQueryActiveProcessorCount(KAFFINITY *ActiveProcessors);
 NTSYSAPI ULONG NTAPI KeQueryActiveProcessorCountEx(USHORT GroupNumber);
+NTSYSAPI KAFFINITY NTAPI KeQueryActiveProcessors(VOID);
+NTSYSAPI ULONG NTAPI KeQueryMaximumProcessorCount(VOID);
+NTSYSAPI USHORT NTAPI KeQueryActiveGroupCount(VOID);
+NTSYSAPI USHORT NTAPI KeQueryMaximumGroupCount(VOID);
 NTSYSAPI ULONG NTAPI KeQueryMaximumProcessorCountEx(USHORT GroupNumber);
 NTSYSAPI NTSTATUS NTAPI KeSaveFloatingPointState(PKFLOATING_SAVE FloatSave);
 NTSYSAPI NTSTATUS NTAPI KeRestoreFloatingPointState(PKFLOATING_SAVE FloatSave);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use dxgkrnl::Holdings;
 use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Pids, Stop};
-use testbed::setup::{System, SystemOptions, VariantOptions};
+use testbed::setup::{System, SystemOptions};
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -19,9 +19,9 @@ use testbed::programs::Fault;
 use crate::programs::{clean, program, text};
 
 /// A machine at a socket.
-struct Served {
-    system: System,
-    socket: PathBuf,
+pub(crate) struct Served {
+    pub(crate) system: System,
+    pub(crate) socket: PathBuf,
     stop: Stop,
     serving: Option<JoinHandle<std::io::Result<()>>>,
     events: Arc<Mutex<Vec<Event>>>,
@@ -29,11 +29,12 @@ struct Served {
 }
 
 impl Served {
-    fn new(name: &str, programs: usize) -> Self {
+    /// One for so many programs at a time.
+    pub(crate) fn new(name: &str, programs: usize) -> Self {
         Self::with(name, programs, &SystemOptions::default())
     }
 
-    fn with(name: &str, programs: usize, options: &SystemOptions) -> Self {
+    pub(crate) fn with(name: &str, programs: usize, options: &SystemOptions) -> Self {
         let system = System::boot(options).expect("a machine");
         let socket = std::env::temp_dir().join(format!("campanile-{name}-{}.sock", std::process::id()));
         let stop = Stop::new().expect("a descriptor");
@@ -54,17 +55,22 @@ impl Served {
     }
 
     /// What the adapter, its driver and the machine hold.
-    fn holdings(&self) -> Holdings {
+    pub(crate) fn holdings(&self) -> Holdings {
         self.system.machine().holdings(self.system.luid()).expect("an adapter")
     }
 
     /// Command buffers that the GPU has run to their end.
-    fn retired(&self) -> u64 {
+    pub(crate) fn retired(&self) -> u64 {
         self.system.counters().retired
     }
 
+    /// Stores to doorbells that the GPU has seen.
+    pub(crate) fn doorbells(&self) -> u64 {
+        self.system.counters().doorbells
+    }
+
     /// True if engines have run work of a program that has a queue for more.
-    fn is_at_work(&self, pid: u32) -> bool {
+    pub(crate) fn is_at_work(&self, pid: u32) -> bool {
         let told = self.system.machine().overview(self.system.luid()).expect("an adapter");
         told.processes.iter().any(|process| {
             let has_run = process.running.iter().any(|time| !time.is_zero());
@@ -72,7 +78,7 @@ impl Served {
         })
     }
 
-    fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap().clone()
     }
 }
@@ -90,7 +96,7 @@ fn asked(variable: &str, usually: u64) -> u64 {
     named.map_or(usually, |text| text.parse().unwrap_or_else(|_| panic!("{variable}: {text} is no number")))
 }
 
-const SUBMISSIONS: &str = "examples/c/user_mode_submission.c";
+pub(crate) const SUBMISSIONS: &str = "examples/c/user_mode_submission.c";
 
 #[test]
 fn programs_of_other_processes_submit_by_doorbell_to_one_machine_at_once() {
@@ -200,14 +206,14 @@ fn of_host() -> [usize; 2] {
 }
 
 /// Names of the threads of this process, as the host has them: their first 15 bytes.
-fn threads() -> Vec<String> {
+pub(crate) fn threads() -> Vec<String> {
     let folder = std::fs::read_dir("/proc/self/task").expect("a folder");
     // One that ends meanwhile has no name any more.
     folder.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()).collect()
 }
 
 /// Waits until something holds, which must not take for ever.
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !holds() {
         assert!(began.elapsed().as_secs() < 60, "never: {what}; threads {:?}", threads());
@@ -325,7 +331,7 @@ fn files_of_memory_that_a_program_keeps_can_neither_be_cut_off_nor_closed_to_oth
     let mut keeping = command.spawn().expect("a start");
     let mut said = [0; 8];
     keeping.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
-    assert_eq!(text(&said), "2 files\n", "system memory and memory of the GPU");
+    assert_eq!(text(&said), "3 files\n", "system memory to write, system memory to read, memory of the GPU");
     let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
     assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");
     drop(keeping.stdin.take());
@@ -342,30 +348,6 @@ fn a_program_that_gives_the_machine_the_same_addresses_twice_is_killed() {
     let status = command.arg("lie").env("CAMPANILE_MACHINE", &served.socket).status().expect("a start");
     assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
     let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Lied, .. });
-    until("the machine says why", || served.events().iter().any(ended));
-}
-
-/// The only doorbell of the GPU is that of a program that is stopped and cannot give it up: it is killed, and the next one has the doorbell.
-#[test]
-fn a_program_that_is_stopped_with_what_another_needs_is_killed() {
-    let Some(program) = program(SUBMISSIONS) else { return };
-    let one: VariantOptions = "doorbells=1".parse().expect("a variant");
-    let options = SystemOptions { variant: one.in_use().0, ..SystemOptions::default() };
-    let served = Served::with("stopped", PROGRAMS, &options);
-    let start = |submissions: &str| {
-        let mut command = clean(&program);
-        command.arg(submissions).env("CAMPANILE_MACHINE", &served.socket);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
-    };
-    let mut stopped = start("1000000");
-    until("it works", || served.is_at_work(stopped.id()));
-    // SAFETY: a signal to a child that was not waited for yet.
-    assert_eq!(unsafe { libc::kill(stopped.id() as i32, libc::SIGSTOP) }, 0);
-    let output = start("50").wait_with_output().expect("an end");
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(out, "50 submissions by doorbell, 0 notified, every byte verified\n", "{err}");
-    assert_eq!(stopped.wait().expect("an end").signal(), Some(libc::SIGKILL));
-    let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
     until("the machine says why", || served.events().iter().any(ended));
 }
 

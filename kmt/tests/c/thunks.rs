@@ -45,7 +45,7 @@ typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
 
 ";
 
-/// What a program needs besides the types that the thunks take.
+/// Types that the header needs although no thunk takes them as an argument.
 const BESIDES: [&str; 1] = ["D3DDDI_DOORBELLSTATUS"];
 
 fn wanted(declared: &Declared) -> bool {

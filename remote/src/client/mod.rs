@@ -1,7 +1,7 @@
 //! The program's end of a connection to a machine.
 //!
 //! A call is sent by the thread that makes it, which then sleeps until the answer is there; any number of threads may call at once. A thread of the
-//! library receives: it hands answers to those who wait, and does what the machine asks for in this program (`perform`). It takes no lock that a
+//! library receives: it hands answers to the threads that wait, and does what the machine asks for in this program (`perform`). It takes no lock that a
 //! thread holds while it waits for the machine, so the machine never waits for itself.
 
 mod events;
@@ -37,7 +37,7 @@ pub enum ConnectError {
     Refused(PathBuf, Refusal),
     /// What answered is no machine, or it ended meanwhile.
     NoMachine(PathBuf),
-    /// Who listens is another user: a machine of a stranger could have the program do anything.
+    /// The process that listens is of another user: a machine of a stranger could have the program do anything.
     Stranger(PathBuf),
     /// The program has no thread left.
     Thread(io::Error),

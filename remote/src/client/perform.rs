@@ -27,7 +27,7 @@ pub(super) fn let_reach(channel: &Channel) {
 pub(super) struct FrozenRanges(BTreeMap<u64, Range<u64>>);
 
 impl FrozenRanges {
-    /// The machine is gone, and nobody else thaws them: who waits to store goes on.
+    /// The machine is gone, and nobody else thaws them: a thread that waits to store goes on.
     pub(super) fn thaw(self) {
         for (start, range) in self.0 {
             // Without it a store ends the program, which is what the host does when it has no memory.

@@ -7,7 +7,7 @@ pub struct SignalsHeld {
 }
 
 impl SignalsHeld {
-    /// Holds the signals of this thread too, until it is dropped. Those of `own` and those that faults arrive as are not held.
+    /// Blocks the signals of this thread too, until it is dropped. Those of `own` and those that faults arrive as are not blocked.
     #[allow(clippy::new_without_default)] // it does something
     pub fn new(own: &[libc::c_int]) -> Self {
         // SAFETY: a set of signals is a plain number of bits, which the next call fills.

@@ -1,0 +1,83 @@
+//! Programs that are stopped while the machine needs something of them.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+
+use testbed::programs::{Event, Fault, PROGRAMS};
+use testbed::setup::{SystemOptions, VariantOptions};
+
+use crate::programs::{clean, program, text};
+use crate::served::{SUBMISSIONS, Served, threads, until};
+
+/// The only doorbell of the GPU is that of a program that is stopped and cannot give it up: it is killed, and the next one has the doorbell.
+#[test]
+fn a_program_that_is_stopped_with_what_another_needs_is_killed() {
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let one: VariantOptions = "doorbells=1".parse().expect("a variant");
+    let options = SystemOptions { variant: one.in_use().0, ..SystemOptions::default() };
+    let served = Served::with("stopped", PROGRAMS, &options);
+    let start = |submissions: &str| {
+        let mut command = clean(&program);
+        command.arg(submissions).env("CAMPANILE_MACHINE", &served.socket);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+    };
+    let mut stopped = start("1000000");
+    until("it works", || served.is_at_work(stopped.id()));
+    // SAFETY: a signal to a child that was not waited for yet.
+    assert_eq!(unsafe { libc::kill(stopped.id() as i32, libc::SIGSTOP) }, 0);
+    let output = start("50").wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(out, "50 submissions by doorbell, 0 notified, every byte verified\n", "{err}");
+    assert_eq!(stopped.wait().expect("an end").signal(), Some(libc::SIGKILL));
+    let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
+    until("the machine says why", || served.events().iter().any(ended));
+}
+
+/// Memory that a program has locked moves for another one: nothing of it is lost. A program that is stopped then is waited for by the one that needs its place, and by nobody else.
+#[test]
+fn a_program_that_is_stopped_with_locked_memory_holds_up_the_one_that_needs_it_and_nobody_else() {
+    let (Some(holds), Some(program)) = (program("kmt/tests/c/holds.c"), program(SUBMISSIONS)) else { return };
+    let small: VariantOptions = "vram=64M".parse().expect("a variant");
+    let options = SystemOptions { variant: small.in_use().0, ..SystemOptions::default() };
+    let served = Served::with("holds", PROGRAMS, &options);
+    let start = |arguments: &[&str]| {
+        let mut command = clean(&holds);
+        command.args(arguments).env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a start");
+        if arguments.is_empty() {
+            let mut said = [0; 5];
+            child.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
+            assert_eq!(text(&said), "held\n");
+        }
+        child
+    };
+    let evicted =
+        |served: &Served| served.system.machine().residency(served.system.luid()).expect("an adapter").evicted;
+    let said = |child: Child| text(&child.wait_with_output().expect("an end").stdout);
+    let holder = start(&[]);
+    let moved = evicted(&served);
+    assert_eq!(said(start(&["fill"])), "filled\n");
+    assert!(evicted(&served) > moved, "its memory has moved");
+    assert_eq!(said(holder), "kept\n");
+    let left = |event: &Event| matches!(event, Event::Left { .. });
+    until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
+    let before = served.holdings();
+    let mut holder = start(&[]);
+    // SAFETY: a signal to a child that was not waited for yet.
+    assert_eq!(unsafe { libc::kill(holder.id() as i32, libc::SIGSTOP) }, 0);
+    let mut filling = start(&["fill"]);
+    until("the program is asked to wait with its stores", || threads().iter().any(|name| name == "vidmm-asks\n"));
+    let mut jobs = 0;
+    while filling.try_wait().expect("a child").is_none() {
+        let output = clean(&program).arg("5").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+        assert_eq!(text(&output.stdout), "5 submissions by doorbell, 0 notified, every byte verified\n");
+        jobs += 1;
+    }
+    assert!(jobs > 1, "another program was served while one did not answer");
+    assert_eq!(said(filling), "filled\n");
+    assert_eq!(holder.wait().expect("an end").signal(), Some(libc::SIGKILL));
+    let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
+    until("the machine says why", || served.events().iter().any(ended));
+    until("nothing is left of it", || served.holdings() == before);
+}
