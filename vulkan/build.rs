@@ -1,19 +1,19 @@
 //! Arguments of the linker for `libcampanile_vulkan.so` and `campanile_vulkan.dll`.
 
-use std::env;
 use std::fs;
+use std::io;
 use std::path::Path;
 
-// The whole of it serves the package, too.
-#[allow(dead_code, unreachable_pub)]
-#[path = "../inf/src/resource.rs"]
-mod resource;
+#[path = "../linking.rs"]
+mod linking;
 
-use resource::{Kind, Version};
+use linking::{EVERY_IMAGE, Kind, variable};
+
+/// Sources that the program of a pipeline follows from, besides what the key of a cache has.
+const COMPILER: [&str; 3] = ["../compiler/src", "../hw/src/isa", "src/layout.rs"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=../inf/src/resource.rs");
     if let Err(reason) = run() {
         println!("cargo::error={reason}");
         std::process::exit(1);
@@ -21,6 +21,12 @@ fn main() {
 }
 
 fn run() -> Result<(), String> {
+    let mut digest = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for path in COMPILER {
+        println!("cargo::rerun-if-changed={path}");
+        digest_of(Path::new(path), &mut digest).map_err(|error| format!("{path}: {error}"))?;
+    }
+    println!("cargo::rustc-env=CAMPANILE_COMPILER_DIGEST={digest}");
     match (variable("CARGO_CFG_TARGET_OS")?.as_str(), variable("CARGO_CFG_TARGET_ENV")?.as_str()) {
         ("linux", _) => {
             // Threads of the machine run in it until the process ends; the loader's `dlclose` leaves it where it is.
@@ -29,31 +35,28 @@ fn run() -> Result<(), String> {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcampanile_vulkan.so");
             Ok(())
         }
-        ("windows", "msvc") => dll(Path::new(&variable("OUT_DIR")?)),
+        ("windows", "msvc") => dll(),
         _ => Ok(()),
     }
 }
 
-fn variable(name: &str) -> Result<String, String> {
-    env::var(name).map_err(|error| format!("{name}: {error}"))
+/// Mixes the contents of a file, or of all files of a folder in the order of their names, into an FNV-1a digest.
+fn digest_of(path: &Path, digest: &mut u128) -> io::Result<()> {
+    if path.is_dir() {
+        let mut entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        entries.sort();
+        return entries.iter().try_for_each(|entry| digest_of(entry, digest));
+    }
+    for byte in fs::read(path)? {
+        *digest = (*digest ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    Ok(())
 }
 
 /// Arguments as the other images have them, and the version resource.
-fn dll(out: &Path) -> Result<(), String> {
-    let number = resource::driver_version(&variable("CARGO_PKG_VERSION")?)?;
-    let description = variable("CARGO_PKG_DESCRIPTION")?;
-    let path = out.join("version.res");
-    let bytes = resource::resource(&Version {
-        kind: Kind::Dll,
-        number,
-        file: "campanile_vulkan.dll",
-        description: &description,
-    });
-    fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("cargo::rustc-cdylib-link-arg={}", path.display());
-    let arguments = ["/SUBSYSTEM:WINDOWS,10.00", "/PDBALTPATH:campanile_vulkan.pdb", "/DEBUG", "/OPT:REF", "/OPT:ICF"];
-    let hardened = ["/RELEASE", "/Brepro", "/DYNAMICBASE", "/HIGHENTROPYVA", "/NXCOMPAT"];
-    for argument in arguments.into_iter().chain(hardened) {
+fn dll() -> Result<(), String> {
+    println!("cargo::rustc-cdylib-link-arg={}", linking::version("campanile_vulkan.dll", Kind::Dll)?);
+    for argument in EVERY_IMAGE.iter().chain(&["/SUBSYSTEM:WINDOWS,10.00", "/PDBALTPATH:campanile_vulkan.pdb"]) {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
     if cfg!(feature = "start") {

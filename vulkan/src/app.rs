@@ -139,7 +139,7 @@ impl<'c> App<'c> {
         }
     }
 
-    /// Answers a question for a list: the number of elements if `to` is null, otherwise as many as there is room for.
+    /// Answers a question for a list: the number of elements if `to` is null, otherwise as many as fit.
     pub(crate) fn list<T, U>(
         self,
         count: *mut u32,
@@ -147,12 +147,12 @@ impl<'c> App<'c> {
         from: &[U],
         write: impl Fn(Self, *mut T, &U),
     ) -> Answer<vk::Result> {
-        let room = *self.need(count.cast_const())?;
+        let capacity = *self.need(count.cast_const())?;
         if to.is_null() {
             self.put(count, from.len() as u32);
             return Ok(vk::Result::SUCCESS);
         }
-        let written = from.len().min(room as usize);
+        let written = from.len().min(capacity as usize);
         for (index, item) in from.iter().take(written).enumerate() {
             write(self, to.wrapping_add(index), item);
         }

@@ -97,6 +97,15 @@ pub(crate) fn write(layout: &SetLayout, descriptors: &mut [Range], write: &Write
     }
 }
 
+/// Has descriptors of a set show the samplers that its layout names.
+pub(crate) fn name_samplers(layout: &SetLayout, descriptors: &mut [Range]) {
+    for (place, sampler) in &layout.immutable {
+        if let Some(descriptor) = descriptors.get_mut(*place as usize) {
+            descriptor.size = *sampler;
+        }
+    }
+}
+
 /// Writes bytes of an inline uniform block, which has as many as it has.
 fn write_bytes(slot: &Slot, descriptors: &mut [Range], element: u32, bytes: &[u8]) {
     for (at, byte) in (element..slot.bytes).zip(bytes) {
@@ -126,8 +135,8 @@ fn as_bytes(descriptors: &[Range]) -> impl Iterator<Item = u8> {
 
 impl DescriptorSet {
     fn new(layout: Arc<SetLayout>) -> Self {
-        let sampler = |place| layout.immutable.get(&place).copied().unwrap_or(0);
-        let descriptors = (0..layout.count).map(|place| Range { address: 0, size: sampler(place) }).collect();
+        let mut descriptors = vec![Range::default(); layout.count as usize];
+        name_samplers(&layout, &mut descriptors);
         Self { layout, descriptors: Mutex::new(descriptors) }
     }
 

@@ -31,12 +31,11 @@ pub(crate) struct Device {
 }
 
 /// Queues that a device is to have of a family.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct QueuesWanted {
     pub(crate) family: u32,
-    pub(crate) count: u32,
-    /// Priority of their contexts among all contexts.
-    pub(crate) priority: i32,
+    /// For each queue the priority of its context among all contexts.
+    pub(crate) priorities: Vec<i32>,
 }
 
 /// A hardware queue.
@@ -64,17 +63,18 @@ impl Device {
         let umd = campanile_umd::Device::new(physical.adapter()).map_err(result)?;
         let labels = Arc::new(Labels::new(&umd));
         let mut families: Vec<Vec<Owned<Queue>>> = FAMILIES.iter().map(|_| Vec::new()).collect();
-        for QueuesWanted { family, count, priority } in wanted {
+        for QueuesWanted { family, priorities } in wanted {
             let place = *family as usize;
             let (Some(family), Some(queues)) = (FAMILIES.get(place), families.get_mut(place)) else {
                 return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
             };
-            if *count > family.properties().queue_count {
+            if priorities.len() > family.properties().queue_count as usize {
                 return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
             }
             // A pipeline may be used on any queue, so that the state of each fits into the save area of all.
-            let options = QueueOptions { priority: *priority, save_bytes: SAVE_BYTES_MAX, ..QueueOptions::default() };
-            for _ in 0..*count {
+            let options = QueueOptions { save_bytes: SAVE_BYTES_MAX, ..QueueOptions::default() };
+            for priority in priorities {
+                let options = QueueOptions { priority: *priority, ..options };
                 let queue = HardwareQueue::new(&umd, family.node, options).map_err(result)?;
                 let (hardware, labels) = (Arc::new(Mutex::new(queue)), Arc::clone(&labels));
                 queues.push(Owned::new(Queue { hardware, labels, backlog: Arc::default() }));
@@ -175,7 +175,7 @@ impl Queue {
         &self.labels
     }
 
-    /// Submissions that the ring has no room for.
+    /// Submissions for which the ring has no free entry.
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
     }

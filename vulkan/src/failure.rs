@@ -35,7 +35,57 @@ pub(crate) fn tell(text: &dyn core::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "campanile_vulkan: {text}");
 }
 
-/// What a command of the driver returns to its caller in C.
+/// Commands whose results include VK_ERROR_DEVICE_LOST. [Vulkan: Return Codes of each command]
+const TELL_LOSS: [&str; 12] = [
+    "vkCreateDevice",
+    "vkDeviceWaitIdle",
+    "vkGetEventStatus",
+    "vkGetFenceStatus",
+    "vkGetQueryPoolResults",
+    "vkGetSemaphoreCounterValue",
+    "vkQueueBindSparse",
+    "vkQueueSubmit",
+    "vkQueueSubmit2",
+    "vkQueueWaitIdle",
+    "vkWaitForFences",
+    "vkWaitSemaphores",
+];
+
+/// True for a command that may return VK_ERROR_DEVICE_LOST.
+pub(crate) const fn tells_loss(command: &str) -> bool {
+    let (command, mut index) = (command.as_bytes(), 0);
+    while index < TELL_LOSS.len() {
+        let (known, mut same) = (TELL_LOSS[index].as_bytes(), 0);
+        while same < known.len() && same < command.len() && known[same] == command[same] {
+            same += 1;
+        }
+        if same == known.len() && same == command.len() {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+/// Result of a command as Vulkan lists it.
+pub(crate) trait Listed: Sized {
+    /// The same, but VK_ERROR_OUT_OF_HOST_MEMORY, which every command lists that can fail, in place of VK_ERROR_DEVICE_LOST unless the command tells of the loss.
+    fn listed(self, _tells_loss: bool) -> Self {
+        self
+    }
+}
+
+impl Listed for () {}
+impl Listed for u64 {}
+impl Listed for vk::PFN_vkVoidFunction {}
+
+impl Listed for vk::Result {
+    fn listed(self, tells_loss: bool) -> Self {
+        if self == Self::ERROR_DEVICE_LOST && !tells_loss { Self::ERROR_OUT_OF_HOST_MEMORY } else { self }
+    }
+}
+
+/// Type that a command of the driver returns to its caller in C.
 pub(crate) trait Returned {
     /// Type of the command.
     type Out;

@@ -1,5 +1,6 @@
 //! Why a device was lost: what the dispatches of its pipelines report, and what the operating system says.
 
+use ash::vk;
 use campanile_hw::event::FaultKind;
 use campanile_hw::packet::{DISPATCH_FAULTED, DispatchReport};
 use campanile_umd::LossReason;
@@ -19,7 +20,9 @@ pub(crate) struct Fault {
     /// The GPU virtual address, or the one in other memory that the kind of fault is about.
     pub(crate) address: u64,
     /// A number of `FaultKind`.
-    pub(crate) kind: u32,
+    pub(crate) kind: u16,
+    /// True if the access that faulted was a write.
+    is_write: bool,
     /// Number of the instruction in the program.
     pub(crate) instruction: u32,
     /// Line of the source, 0 if the module names none.
@@ -49,6 +52,7 @@ impl Report {
         Ok((report.state == DISPATCH_FAULTED).then(|| Fault {
             address: report.address,
             kind: report.fault,
+            is_write: report.write != 0,
             instruction: report.instruction,
             line: report.line,
             program: self.name.clone(),
@@ -65,10 +69,17 @@ impl Fault {
         format!("{kind} in program {}, instruction {}{line}", self.program, self.instruction)
     }
 
-    /// True if the address is one of the GPU's virtual addresses.
-    pub(crate) fn is_of_memory(&self) -> bool {
-        let kind = u8::try_from(self.kind).ok().and_then(FaultKind::from_number);
-        matches!(kind, Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::NoExecute | FaultKind::Misaligned))
+    /// What the fault says of its address, if that is one of the GPU's virtual addresses. [Vulkan: VkDeviceFaultAddressTypeEXT]
+    pub(crate) fn address_type(&self) -> Option<vk::DeviceFaultAddressTypeEXT> {
+        match u8::try_from(self.kind).ok().and_then(FaultKind::from_number)? {
+            FaultKind::PageFault if self.is_write => Some(vk::DeviceFaultAddressTypeEXT::WRITE_INVALID),
+            FaultKind::PageFault => Some(vk::DeviceFaultAddressTypeEXT::READ_INVALID),
+            FaultKind::ReadOnly => Some(vk::DeviceFaultAddressTypeEXT::WRITE_INVALID),
+            FaultKind::NoExecute => Some(vk::DeviceFaultAddressTypeEXT::EXECUTE_INVALID),
+            // No page is at fault.
+            FaultKind::Misaligned => Some(vk::DeviceFaultAddressTypeEXT::NONE),
+            _ => None,
+        }
     }
 }
 
@@ -77,7 +88,7 @@ impl Fault {
 /// # Errors
 /// VK_ERROR_UNKNOWN for a device that works; that of the question.
 pub(crate) fn reason(device: &Device) -> Answer<&'static str> {
-    Ok(match device.umd().loss().map_err(result)?.ok_or(ash::vk::Result::ERROR_UNKNOWN)? {
+    Ok(match device.umd().loss().map_err(result)?.ok_or(vk::Result::ERROR_UNKNOWN)? {
         LossReason::Hung => "work of this device made no progress",
         LossReason::Reset => "an engine or the adapter was reset because of work of another device",
         LossReason::Fault => "work of this device broke a rule, or accessed memory that is not mapped",

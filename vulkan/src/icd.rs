@@ -50,7 +50,7 @@ pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
         b"vk_icdNegotiateLoaderICDInterfaceVersion" => vk_icdNegotiateLoaderICDInterfaceVersion as *const (),
         _ => return get_instance_proc_addr(app, instance, name),
     };
-    // SAFETY: a function pointer without its type, which who calls it gives back.
+    // SAFETY: a function pointer without its type, which its caller gives back.
     Some(unsafe { core::mem::transmute::<*const (), Address>(own) })
 }
 

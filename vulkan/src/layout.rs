@@ -89,6 +89,12 @@ impl SetLayout {
         Self { slots, count, dynamic, inline, immutable, is_updated_after_bind: false }
     }
 
+    /// True for a binding of samplers that the layout names, so that writes of it have nothing to say. [Vulkan: vkCmdPushDescriptorSetKHR]
+    pub(crate) fn names_all_of(&self, binding: u32) -> bool {
+        self.slot(binding)
+            .is_some_and(|slot| slot.kind == vk::DescriptorType::SAMPLER && self.immutable.contains_key(&slot.first))
+    }
+
     /// A binding.
     pub(crate) fn slot(&self, binding: u32) -> Option<&Slot> {
         self.slots.get(&binding)

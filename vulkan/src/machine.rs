@@ -59,7 +59,7 @@ mod place {
         served.map_or(1 << 63 | u64::from(std::process::id()), |socket| socket.dev().rotate_left(40) ^ socket.ino())
     }
 
-    /// Names an object, or a part of it, for traces. A machine that is gone, or that has no room, shows it without a name.
+    /// Names an object, or a part of it, for traces. A machine that is gone, or that has no memory, shows it without a name.
     pub(crate) fn name(object: D3DKMT_HANDLE, part: u32, text: &str) {
         let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
         // SAFETY: the thunk takes any number, and a text that lives across the call with its length.

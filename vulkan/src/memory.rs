@@ -177,7 +177,7 @@ impl Buffer {
 /// Size, alignment and memory types for a buffer of `size` bytes.
 pub(crate) fn requirements(device: &Device, size: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
-        // No memory has room for a buffer of a size that cannot be aligned.
+        // No memory can contain a buffer of a size that cannot be aligned.
         size: size.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX),
         alignment: ALIGNMENT,
         memory_type_bits: device.kind_bits(),

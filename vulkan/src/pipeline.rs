@@ -1,11 +1,12 @@
 //! Shader modules and compute pipelines.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::vk;
 use campanile_compiler::{Binding, Options, compile};
 use campanile_umd::Program;
+use sha2::{Digest as _, Sha256};
 
 use crate::device::Device;
 use crate::failure::{Answer, result, tell};
@@ -22,7 +23,17 @@ objects! {
 
 /// A module of SPIR-V.
 pub(crate) struct ShaderModule {
-    pub(crate) words: Vec<u32>,
+    words: Vec<u32>,
+    /// SHA-256 of the words, which stands for them in the keys of caches.
+    digest: [u8; 32],
+}
+
+impl ShaderModule {
+    pub(crate) fn new(words: Vec<u32>) -> Self {
+        let mut digest = Sha256::new();
+        words.iter().for_each(|word| digest.update(word.to_le_bytes()));
+        Self { digest: digest.finalize().into(), words }
+    }
 }
 
 /// A compute pipeline: a program that was compiled for a layout.
@@ -37,7 +48,7 @@ pub(crate) struct Pipeline {
     device: usize,
 }
 
-/// What a pipeline is made of besides its module and layout.
+/// The entry point and the options of a compute stage, beside its module and layout.
 pub(crate) struct Stage<'s> {
     pub(crate) entry_point: &'s str,
     pub(crate) specialization: HashMap<u32, u64>,
@@ -49,7 +60,7 @@ pub(crate) struct Stage<'s> {
 
 impl Stage<'_> {
     /// All that the program follows from.
-    fn key(&self, words: &[u32], layout: &PipelineLayout) -> Vec<u8> {
+    fn key(&self, module: &ShaderModule, layout: &PipelineLayout) -> Vec<u8> {
         let mut constants: Vec<_> = self.specialization.iter().collect();
         constants.sort_unstable();
         let mut key = Vec::new();
@@ -64,7 +75,7 @@ impl Stage<'_> {
         for Binding { set, binding, offset, count } in layout.bindings() {
             key.extend([set, binding, offset, count].map(u32::to_le_bytes).concat());
         }
-        key.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        key.extend(module.digest);
         key
     }
 
@@ -94,31 +105,35 @@ impl Pipeline {
     ///
     /// # Errors
     /// VK_ERROR_UNKNOWN for a module that the compiler refuses; VK_PIPELINE_COMPILE_REQUIRED; what the operating system refuses.
+    ///
+    /// Beside the pipeline is true if the cache had its program.
     pub(crate) fn new(
         device: &Device,
-        words: &[u32],
+        module: &ShaderModule,
         stage: Stage<'_>,
         layout: Arc<PipelineLayout>,
         cache: Option<&PipelineCache>,
-    ) -> Answer<Self> {
-        let key = cache.map(|_| stage.key(words, &layout));
+    ) -> Answer<(Self, bool)> {
+        let key = cache.map(|_| stage.key(module, &layout));
         let cached = cache.zip(key.as_ref()).and_then(|(cache, key)| cache.programs().get(key).cloned());
-        // What came out of the application's data is checked as the compiler's own; what fails is compiled anew.
-        let cached = cached.and_then(|program| device.umd().create_program(&program).ok());
+        let cached = cached.and_then(|cached| cached.load(device));
+        let was_cached = cached.is_some();
         let program = match cached {
             Some(program) => program,
             None if stage.may_not_compile => return Err(vk::Result::PIPELINE_COMPILE_REQUIRED),
             None => {
-                let compiled = stage.compile(words, &layout)?;
+                let compiled = stage.compile(&module.words, &layout)?;
                 let program = device.umd().create_program(&compiled).map_err(result)?;
                 if let (Some(cache), Some(key)) = (cache, key) {
-                    cache.programs().insert(key, Arc::new(compiled));
+                    let cached = Cached { bytes: compiled, loaded: OnceLock::from(program.clone()) };
+                    cache.programs().insert(key, Arc::new(cached));
                 }
                 program
             }
         };
         let report = Report::new(device, stage.entry_point)?;
-        Ok(Self { program, layout, has_base: stage.has_base, report, device: number_of(device) })
+        let pipeline = Self { program, layout, has_base: stage.has_base, report, device: number_of(device) };
+        Ok((pipeline, was_cached))
     }
 }
 
@@ -136,10 +151,28 @@ pub(crate) fn faults(device: &Device) -> Answer<Vec<Fault>> {
     own.filter_map(|pipeline| pipeline.report.fault().transpose()).collect()
 }
 
+/// A program of a pipeline cache.
+struct Cached {
+    bytes: Vec<u8>,
+    /// The program in memory of the device whose cache it is, once a pipeline was made of it. All such pipelines share it.
+    loaded: OnceLock<Program>,
+}
+
+impl Cached {
+    /// The program in memory of the device. What came out of the application's data is checked as the compiler's own is; `None` for what fails, which is compiled anew.
+    fn load(&self, device: &Device) -> Option<Program> {
+        if let Some(program) = self.loaded.get() {
+            return Some(program.clone());
+        }
+        let program = device.umd().create_program(&self.bytes).ok()?;
+        Some(self.loaded.get_or_init(|| program).clone())
+    }
+}
+
 /// A pipeline cache: programs by all that they were made of.
 #[derive(Default)]
 pub(crate) struct PipelineCache {
-    programs: Mutex<HashMap<Vec<u8>, Arc<Vec<u8>>>>,
+    programs: Mutex<HashMap<Vec<u8>, Arc<Cached>>>,
 }
 
 /// Bytes of the header of a cache's data.
@@ -173,26 +206,27 @@ impl PipelineCache {
         let mut programs = HashMap::new();
         if let Some(mut rest) = data.strip_prefix(header().as_slice()) {
             while let (Some(key), Some(program)) = (take_sized(&mut rest), take_sized(&mut rest)) {
-                programs.insert(key.to_vec(), Arc::new(program.to_vec()));
+                let cached = Cached { bytes: program.to_vec(), loaded: OnceLock::new() };
+                programs.insert(key.to_vec(), Arc::new(cached));
             }
         }
         Self { programs: Mutex::new(programs) }
     }
 
-    fn programs(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Vec<u8>>>> {
+    fn programs(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Cached>>> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The header and, each whole, as many programs as there is room for; and whether these are all.
-    pub(crate) fn data(&self, room: usize) -> (Vec<u8>, bool) {
+    /// The header and, each whole, as many programs as fit; and whether these are all.
+    pub(crate) fn data(&self, capacity: usize) -> (Vec<u8>, bool) {
         let (mut data, mut whole) = (header(), true);
         for (key, program) in self.programs().iter() {
-            if room.saturating_sub(data.len()) < 8 + key.len() + program.len() {
+            if capacity.saturating_sub(data.len()) < 8 + key.len() + program.bytes.len() {
                 whole = false;
                 continue;
             }
             put_sized(&mut data, key);
-            put_sized(&mut data, program);
+            put_sized(&mut data, &program.bytes);
         }
         (data, whole)
     }

@@ -1,6 +1,7 @@
 //! Timestamps. A query is a word that the GPU writes its clock to, and a word that says that it has.
 
-use core::hint::spin_loop;
+use std::thread;
+use std::time::Duration;
 
 use ash::vk;
 use campanile_umd::{Buffer, Mapping, Placement, Program};
@@ -15,6 +16,9 @@ objects! { QueryPool => vk::QueryPool }
 pub(crate) const QUERY: u64 = 16;
 /// Offset of the word that says that the value is there.
 pub(crate) const AVAILABILITY: u64 = 8;
+
+/// Interval at which a wait for a result looks at it: no fence says that a timestamp was written.
+const POLL: Duration = Duration::from_micros(50);
 
 /// Lanes of a workgroup of the program that copies results.
 pub(crate) const COPIES: u32 = 64;
@@ -77,10 +81,14 @@ impl QueryPool {
     /// `count` queries.
     ///
     /// # Errors
-    /// The error of the operating system, as [`result`](crate::failure::result) translates it.
+    /// VK_ERROR_OUT_OF_DEVICE_MEMORY for more queries than there is memory for; the error of the operating system, as [`result`](crate::failure::result)
+    /// translates it.
     pub(crate) fn new(device: &Device, count: u32) -> Answer<Self> {
         let copy = device.copies()?;
         let bytes = u64::from(count.max(1)) * QUERY;
+        if bytes > device.kind(0)?.limit {
+            return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        }
         let memory: Buffer = device.umd().create_buffer(bytes, Placement::SystemUncached).map_err(result)?;
         Ok(Self { copy, mapping: memory.map().map_err(result)?, count })
     }
@@ -120,7 +128,7 @@ impl QueryPool {
             let mut value = self.read(query)?;
             while value.is_none() && form.flags.contains(vk::QueryResultFlags::WAIT) {
                 self.mapping.buffer().device().check().map_err(result)?;
-                spin_loop();
+                thread::sleep(POLL);
                 value = self.read(query)?;
             }
             complete &= value.is_some();

@@ -6,24 +6,28 @@ use std::thread;
 
 use ash::vk;
 use campanile_umd::{Error, Recorder};
+use smallvec::SmallVec;
 
-use crate::command::Command;
+use crate::command::Commands;
 use crate::device::Queue;
 use crate::failure::{Answer, result};
 use crate::sync::Point;
 
 /// Bytes of packets after which a submission ends and another one goes on.
 const PIECE: usize = 256 << 10;
-/// How long the GPU stands still before what the ring has no room for is kept. Until then vkQueueSubmit waits, so that a program which is faster than the GPU is
-/// held up, and does not fill the memory of the process.
+/// How long the GPU stands still before a submission for which the ring has no free entry is kept. Until then vkQueueSubmit waits, so that a program which is faster than the GPU is
+/// blocked, and does not fill the memory of the process.
 const STANDSTILL: Duration = Duration::from_millis(10);
 
 /// A step of a submission.
 pub(crate) enum Step {
     Wait(Point),
-    Run(Arc<Vec<Command>>),
+    Run(Arc<Commands>),
     Signal(Point),
 }
+
+/// Steps of a submission in order. Few are the rule, for which no memory is allocated.
+pub(crate) type Steps = SmallVec<[Step; 4]>;
 
 /// The step, and the command of its buffer, that come next as packets.
 #[derive(Clone, Copy, Default)]
@@ -40,7 +44,7 @@ impl Reached {
                 Step::Wait(point) => to.wait(&point.native, point.value)?,
                 Step::Signal(point) => to.signal(&point.native, point.value)?,
                 Step::Run(commands) => {
-                    while let Some(command) = commands.get(self.command) {
+                    while let Some(command) = commands.list.get(self.command) {
                         if to.recorded() >= PIECE {
                             return Ok(());
                         }
@@ -61,18 +65,15 @@ impl Queue {
     ///
     /// # Errors
     /// VK_ERROR_DEVICE_LOST; VK_ERROR_OUT_OF_HOST_MEMORY if the ring is full, the GPU stands still, and the host has no thread.
-    pub(crate) fn submit(&self, steps: Vec<Step>) -> Answer<()> {
+    pub(crate) fn submit(&self, steps: Steps) -> Answer<()> {
         let mut reached = Reached::default();
-        let state = self.backlog().state();
-        if let Some(failed) = state.failed {
-            return Err(failed);
-        }
-        let is_written = state.is_written;
-        drop(state);
-        if !is_written && self.submit_now(&steps, &mut reached)? {
+        if !self.backlog().is_in_use() && self.submit_now(&steps, &mut reached)? {
             return Ok(());
         }
         let mut state = self.backlog().state();
+        if let Some(failed) = state.failed {
+            return Err(failed);
+        }
         state.kept.push_back(Box::new(move |recorder| {
             reached.go_on(&steps, recorder)?;
             Ok(reached.step == steps.len())
@@ -84,12 +85,12 @@ impl Queue {
                 state.kept.clear();
                 return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY);
             }
-            state.is_written = true;
+            self.backlog().begin(&mut state);
         }
         Ok(())
     }
 
-    /// Submits steps from where `reached` is. False if there is no room, and the GPU stands still.
+    /// Submits steps from where `reached` is. False if the ring is full, and the GPU stands still.
     fn submit_now(&self, steps: &[Step], reached: &mut Reached) -> Answer<bool> {
         let mut queue = self.hardware();
         while reached.step < steps.len() {
@@ -115,6 +116,8 @@ impl Queue {
 mod tests {
     use campanile_umd::{Adapter, QueueStats, SubmissionModel};
 
+    use smallvec::smallvec;
+
     use super::Step;
     use crate::app::{App, Scope};
     use crate::device::{Device, Queue, QueuesWanted};
@@ -125,7 +128,7 @@ mod tests {
     /// A device with one queue.
     fn device() -> Device {
         let physical = PhysicalDevice::new(Adapter::open(machine::thunks()).expect("an adapter"));
-        Device::new(&physical, &[QueuesWanted { family: 0, count: 1, priority: 0 }]).expect("a device")
+        Device::new(&physical, &[QueuesWanted { family: 0, priorities: vec![0] }]).expect("a device")
     }
 
     fn queue_of(device: &Device) -> &Queue {
@@ -141,7 +144,7 @@ mod tests {
         let semaphore = Semaphore::new(&device, Some(0), false).expect("a semaphore");
         for value in 1..=100 {
             queue
-                .submit(vec![Step::Wait(semaphore.point(value - 1)), Step::Signal(semaphore.signal(value))])
+                .submit(smallvec![Step::Wait(semaphore.point(value - 1)), Step::Signal(semaphore.signal(value))])
                 .expect("done");
         }
         assert_eq!(wait(&[semaphore.point(100)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
@@ -161,13 +164,13 @@ mod tests {
             Semaphore::new(&device, Some(0), false).expect("two"),
         );
         for value in 1..=1000 {
-            queue.submit(vec![Step::Wait(gate.point(1)), Step::Signal(done.signal(value))]).expect("taken");
+            queue.submit(smallvec![Step::Wait(gate.point(1)), Step::Signal(done.signal(value))]).expect("taken");
         }
         assert_eq!(done.value(), Ok(0));
         gate.signal_now(1).expect("signalled");
         queue.wait_idle().expect("done");
         assert_eq!(done.value(), Ok(1000));
-        queue.submit(vec![Step::Signal(done.signal(1001))]).expect("the queue goes on");
+        queue.submit(smallvec![Step::Signal(done.signal(1001))]).expect("the queue goes on");
         assert_eq!(wait(&[done.point(1001)], true, u64::MAX), Ok(ash::vk::Result::SUCCESS));
         assert_eq!(queue.hardware().stats().submissions, 1001);
     }

@@ -126,13 +126,13 @@ struct SemaphorePayload {
     meaning: Meaning,
 }
 
-/// What the values of a semaphore's native fence mean.
+/// Meaning of the values of a semaphore's native fence.
 enum Meaning {
     /// The application's values.
     Timeline,
     /// A binary semaphore of this device alone: the value goes up with every signal, and this is the one of the latest that was submitted.
     Signals(AtomicU64),
-    /// A binary semaphore that others may have. They share nothing but the native fence, which is 1 while it is signalled; who has waited makes it 0.
+    /// A binary semaphore that others may have. They share nothing but the native fence, which is 1 while it is signalled; a queue that has waited makes it 0.
     Flag,
 }
 

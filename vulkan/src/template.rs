@@ -32,8 +32,8 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// The writes to descriptors that the data of an update stand for.
-    pub(crate) fn writes(&self, app: App<'_>, data: *const c_void) -> Vec<Write> {
+    /// The writes to descriptors that the data of an update stand for, of the bindings that are `wanted`.
+    pub(crate) fn writes(&self, app: App<'_>, data: *const c_void, wanted: impl Fn(u32) -> bool) -> Vec<Write> {
         let of = |entry: &Entry| {
             let at = |index: u32| entry.offset.wrapping_add(entry.stride.wrapping_mul(index as usize));
             let what = match entry.kind {
@@ -46,6 +46,6 @@ impl Template {
             };
             Write { binding: entry.binding, element: entry.element, what }
         };
-        self.entries.iter().map(of).collect()
+        self.entries.iter().filter(|entry| wanted(entry.binding)).map(of).collect()
     }
 }

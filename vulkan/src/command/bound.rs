@@ -1,10 +1,10 @@
 //! Descriptors that are bound: those of a set as they were then, and where they stand in argument blocks if the set may still be updated.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Recorded;
 use super::arguments::Written;
-use crate::descriptor::{DescriptorSet, bytes_at};
+use crate::descriptor::{DescriptorSet, bytes_at, name_samplers};
 use crate::layout::{SetLayout, SetPlace};
 use crate::memory::Range;
 
@@ -24,11 +24,11 @@ pub(super) struct Late {
     block: Written,
     /// Offset of its descriptors in the block, and the bytes that they have there.
     offset: usize,
-    room: usize,
+    capacity: usize,
     set: Arc<DescriptorSet>,
     offsets: Arc<[u32]>,
-    /// The descriptors that the block has.
-    written: Vec<Range>,
+    /// The descriptors that the block has. Recordings of primary command buffers share the block of a secondary one that they execute, whichever of them is submitted.
+    written: Arc<Mutex<Vec<Range>>>,
 }
 
 impl Bound {
@@ -47,6 +47,7 @@ impl Bound {
         self.open = None;
         self.inline.clear();
         self.descriptors.resize(layout.count as usize, Range::default());
+        name_samplers(layout, &mut self.descriptors);
         &mut self.descriptors
     }
 
@@ -55,25 +56,27 @@ impl Bound {
         bytes_at(&self.descriptors, &self.inline, address)
     }
 
-    /// What has to be looked at again before the block is read.
+    /// The set that has to be read again when the command buffer is submitted; `None` if the set cannot be updated after it was bound.
     pub(super) fn late(&self, block: &Written, place: &SetPlace) -> Option<Late> {
         let (set, offsets) = self.open.clone()?;
-        let (offset, room) = (place.offset as usize, place.bytes() as usize);
-        Some(Late { block: block.clone(), offset, room, set, offsets, written: self.descriptors.clone() })
+        let (offset, capacity) = (place.offset as usize, place.bytes() as usize);
+        let written = Arc::new(Mutex::new(self.descriptors.clone()));
+        Some(Late { block: block.clone(), offset, capacity, set, offsets, written })
     }
 }
 
 impl Late {
     /// Writes the descriptors as they are now, unless the block has them. What pending work uses is not updated, so that it stays as it is.
     /// [Vulkan: VkDescriptorBindingFlagBits]
-    pub(super) fn refresh(&mut self) -> Recorded {
+    pub(super) fn refresh(&self) -> Recorded {
         let mut now = Vec::new();
         self.set.bound(&self.offsets, &mut now);
-        if now != self.written {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if now != *written {
             let mut bytes = bytes_at(&now, self.set.inline(), self.block.address() + self.offset as u64);
-            bytes.truncate(self.room);
+            bytes.truncate(self.capacity);
             self.block.write(self.offset, &bytes)?;
-            self.written = now;
+            *written = now;
         }
         Ok(())
     }

@@ -15,51 +15,38 @@ use campanile_umd::{CopyRows, Dispatch, Program, Recorder};
 use crate::failure::Answer;
 use crate::sync::Point;
 
+/// Recorded commands in order, with the programs that they run, which live as long as a submission of the commands may.
+#[derive(Default)]
+pub(crate) struct Commands {
+    pub(crate) list: Vec<Command>,
+    programs: Vec<Program>,
+}
+
 /// A command, with addresses in the place of handles.
 #[derive(Clone)]
 pub(crate) enum Command {
-    Dispatch {
-        program: Program,
-        groups: [u32; 3],
-        arguments: u64,
-        report: u64,
-    },
-    /// The numbers of workgroups are read when the dispatch begins.
-    DispatchIndirect {
-        program: Program,
-        groups: u64,
-        arguments: u64,
-        report: u64,
-    },
-    Copy {
-        to: u64,
-        from: u64,
-        size: u64,
-    },
+    Dispatch(Dispatch),
+    Copy { to: u64, from: u64, size: u64 },
     Rows(CopyRows),
-    Fill {
-        to: u64,
-        size: u64,
-        pattern: u32,
-    },
-    Timestamp {
-        to: u64,
-    },
+    Fill { to: u64, size: u64, pattern: u32 },
+    Timestamp { to: u64 },
     Signal(Point),
     Wait(Point),
+}
+
+impl Commands {
+    /// Forgets all of them, and keeps their memory.
+    fn clear(&mut self) {
+        self.list.clear();
+        self.programs.clear();
+    }
 }
 
 impl Command {
     /// Writes the packets of the command.
     pub(crate) fn put(&self, to: &mut Recorder<'_>) -> campanile_umd::Result<()> {
         match self {
-            Self::Dispatch { program, groups, arguments, report } => {
-                to.dispatch(&Dispatch { report: *report, ..program.dispatch(*groups, *arguments) })
-            }
-            Self::DispatchIndirect { program, groups, arguments, report } => {
-                let dispatch = program.dispatch([0; 3], *arguments);
-                to.dispatch(&Dispatch { indirect: *groups, report: *report, ..dispatch })
-            }
+            Self::Dispatch(dispatch) => to.dispatch(dispatch),
             Self::Copy { to: destination, from, size } => to.copy(*destination, *from, *size),
             Self::Rows(copy) => to.copy_rows(copy),
             Self::Fill { to: destination, size, pattern } => to.fill(*destination, *size, *pattern),

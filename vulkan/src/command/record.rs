@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ash::vk;
-use campanile_umd::Device;
+use campanile_umd::{Device, Dispatch};
 
 use super::arguments::Arguments;
 use super::bound::{Bound, Late};
-use super::{Command, Recorded};
+use super::{Command, Commands, Recorded};
 use crate::descriptor::{self, DescriptorSet, Write};
 use crate::failure::Answer;
 use crate::layout::{PipelineLayout, SetLayout};
@@ -19,13 +19,14 @@ use crate::sync::Point;
 
 /// The recorded commands of a buffer, and what is bound.
 pub(crate) struct Recording {
-    /// Shared with submissions of the buffer.
-    commands: Arc<Vec<Command>>,
+    commands: Commands,
+    /// The commands once recording has ended, shared with submissions of the buffer.
+    ended: Arc<Commands>,
     pipeline: Option<Arc<Pipeline>>,
     push: [u8; PUSH_CONSTANTS_MAX as usize],
     sets: Vec<Bound>,
-    /// The argument block of the latest dispatch, with the workgroup that it begins with, while it is the one of the next dispatch, too.
-    block: Option<(u64, Option<[u32; 3]>)>,
+    /// The latest dispatch and the workgroup that it begins with, while the next one has the same program and arguments.
+    latest: Option<(Dispatch, [u32; 3])>,
     arguments: Arguments,
     /// Sets in argument blocks that may be updated until the buffer is submitted.
     late: Vec<Late>,
@@ -36,11 +37,12 @@ pub(crate) struct Recording {
 impl Recording {
     pub(crate) fn new(device: &Device) -> Self {
         Self {
-            commands: Arc::default(),
+            commands: Commands::default(),
+            ended: Arc::default(),
             pipeline: None,
             push: [0; PUSH_CONSTANTS_MAX as usize],
             sets: Vec::new(),
-            block: None,
+            latest: None,
             arguments: Arguments::new(device),
             late: Vec::new(),
             failed: Ok(()),
@@ -49,17 +51,20 @@ impl Recording {
 
     /// Forgets everything; `trim` gives the memory back as well.
     pub(crate) fn reset(&mut self, trim: bool) {
-        match Arc::get_mut(&mut self.commands) {
-            Some(commands) => commands.clear(),
-            None => self.commands = Arc::default(),
+        // The memory of commands that no submission has is used again.
+        if let Some(ended) = Arc::get_mut(&mut self.ended) {
+            self.commands = core::mem::take(ended);
+        } else {
+            self.ended = Arc::default();
         }
+        self.commands.clear();
         self.pipeline = None;
         self.sets.clear();
-        self.block = None;
+        self.latest = None;
         self.late.clear();
         self.failed = Ok(());
         if trim {
-            self.commands = Arc::default();
+            self.commands = Commands::default();
             self.arguments.trim();
         } else {
             self.arguments.reset();
@@ -70,13 +75,14 @@ impl Recording {
     ///
     /// # Errors
     /// The first error of a command since recording began.
-    pub(crate) fn end(&self) -> Recorded {
+    pub(crate) fn end(&mut self) -> Recorded {
+        self.ended = Arc::new(core::mem::take(&mut self.commands));
         self.failed
     }
 
     /// Appends a command.
     pub(super) fn push(&mut self, command: Command) {
-        Arc::make_mut(&mut self.commands).push(command);
+        self.commands.list.push(command);
     }
 
     /// Keeps bytes for commands; returns their GPU virtual address.
@@ -84,13 +90,13 @@ impl Recording {
         Ok(self.arguments.write(bytes)?.address())
     }
 
-    /// The commands in order, for a submission. Argument blocks get the descriptors as they are now of sets that may be updated after they were bound.
+    /// The commands in order, for a submission; none before recording has ended. Argument blocks get the descriptors as they are now of sets that may be updated after they were bound.
     ///
     /// # Errors
     /// VK_ERROR_DEVICE_LOST.
-    pub(crate) fn submitted(&mut self) -> Answer<Arc<Vec<Command>>> {
-        self.late.iter_mut().try_for_each(Late::refresh)?;
-        Ok(Arc::clone(&self.commands))
+    pub(crate) fn submitted(&mut self) -> Answer<Arc<Commands>> {
+        self.late.iter().try_for_each(Late::refresh)?;
+        Ok(Arc::clone(&self.ended))
     }
 
     /// Keeps the first error of a command, which has no result of its own.
@@ -101,8 +107,9 @@ impl Recording {
     }
 
     pub(crate) fn bind_pipeline(&mut self, pipeline: Arc<Pipeline>) {
+        self.commands.programs.push(pipeline.program.clone());
         self.pipeline = Some(pipeline);
-        self.block = None;
+        self.latest = None;
     }
 
     fn set(&mut self, index: u32) -> Option<&mut Bound> {
@@ -113,7 +120,7 @@ impl Recording {
         if self.sets.len() <= index {
             self.sets.resize_with(index + 1, Bound::default);
         }
-        self.block = None;
+        self.latest = None;
         self.sets.get_mut(index)
     }
 
@@ -137,16 +144,11 @@ impl Recording {
     pub(crate) fn push_constants(&mut self, offset: u32, bytes: &[u8]) {
         let places = self.push.iter_mut().skip(offset as usize);
         places.zip(bytes).for_each(|(place, byte)| *place = *byte);
-        self.block = None;
+        self.latest = None;
     }
 
-    /// The argument block for the pipeline that is bound, and the workgroup that its dispatches begin with.
-    fn argument_block(&mut self, layout: &PipelineLayout, base: Option<[u32; 3]>) -> Result<u64, vk::Result> {
-        if let Some((block, of)) = self.block
-            && of == base
-        {
-            return Ok(block);
-        }
+    /// A new argument block with what is bound, and, if there is one, the workgroup that dispatches begin with.
+    fn argument_block(&mut self, layout: &PipelineLayout, base: Option<[u32; 3]>) -> Answer<u64> {
         let base_bytes = base.map_or(0, |_| size_of::<[u32; 3]>());
         let block = self.arguments.place(layout.size as usize + base_bytes)?;
         let mut bytes = vec![0u8; layout.size as usize];
@@ -159,44 +161,56 @@ impl Recording {
         block.write(0, &bytes)?;
         let sets = layout.places().iter().zip(&self.sets);
         self.late.extend(sets.filter_map(|(place, set)| set.late(&block, place)));
-        self.block = Some((block.address(), base));
         Ok(block.address())
     }
 
-    /// The pipeline, and the argument block for it.
-    fn prepare(&mut self, base: [u32; 3]) -> Result<(Arc<Pipeline>, u64), vk::Result> {
+    /// A dispatch of the pipeline that is bound, with arguments for the workgroup that it begins with, and without numbers of workgroups.
+    #[inline]
+    fn prepare(&mut self, base: [u32; 3]) -> Answer<Dispatch> {
+        if let Some((dispatch, first)) = &self.latest
+            && *first == base
+        {
+            return Ok(*dispatch);
+        }
+        self.prepare_anew(base)
+    }
+
+    #[cold]
+    fn prepare_anew(&mut self, base: [u32; 3]) -> Answer<Dispatch> {
         let pipeline = self.pipeline.clone().ok_or(vk::Result::ERROR_UNKNOWN)?;
         if base != [0; 3] && !pipeline.has_base {
             return Err(vk::Result::ERROR_UNKNOWN);
         }
         let arguments = self.argument_block(&pipeline.layout, pipeline.has_base.then_some(base))?;
-        Ok((pipeline, arguments))
+        let dispatch = Dispatch { report: pipeline.report.address(), ..pipeline.program.dispatch([0; 3], arguments) };
+        self.latest = Some((dispatch, base));
+        Ok(dispatch)
     }
 
     /// A dispatch whose workgroups are counted from `base` on.
     ///
     /// # Errors
     /// VK_ERROR_UNKNOWN for a base that is not 0 and a pipeline that was created without VK_PIPELINE_CREATE_DISPATCH_BASE_BIT.
+    #[inline]
     pub(crate) fn dispatch(&mut self, base: [u32; 3], groups: [u32; 3]) -> Recorded {
-        let (pipeline, arguments) = self.prepare(base)?;
-        let (program, report) = (pipeline.program.clone(), pipeline.report.address());
-        Arc::make_mut(&mut self.commands).push(Command::Dispatch { program, groups, arguments, report });
+        let [grid_x, grid_y, grid_z] = groups;
+        let dispatch = Dispatch { grid_x, grid_y, grid_z, ..self.prepare(base)? };
+        self.push(Command::Dispatch(dispatch));
         Ok(())
     }
 
-    /// A dispatch whose numbers of workgroups lie in a buffer.
+    /// A dispatch whose numbers of workgroups lie in a buffer, and are read when the dispatch begins.
     pub(crate) fn dispatch_indirect(&mut self, buffer: &Buffer, offset: u64) -> Recorded {
-        let (pipeline, arguments) = self.prepare([0; 3])?;
-        let groups = buffer.address().saturating_add(offset);
-        let (program, report) = (pipeline.program.clone(), pipeline.report.address());
-        Arc::make_mut(&mut self.commands).push(Command::DispatchIndirect { program, groups, arguments, report });
+        let indirect = buffer.address().saturating_add(offset);
+        let dispatch = Dispatch { indirect, ..self.prepare([0; 3])? };
+        self.push(Command::Dispatch(dispatch));
         Ok(())
     }
 
     pub(crate) fn copy(&mut self, from: Range, to: Range) {
         let size = from.size.min(to.size);
         if size != 0 {
-            Arc::make_mut(&mut self.commands).push(Command::Copy { to: to.address, from: from.address, size });
+            self.push(Command::Copy { to: to.address, from: from.address, size });
         }
     }
 
@@ -204,7 +218,7 @@ impl Recording {
     pub(crate) fn fill(&mut self, to: Range, pattern: u32) {
         let size = to.size & !3;
         if size != 0 {
-            Arc::make_mut(&mut self.commands).push(Command::Fill { to: to.address, size, pattern });
+            self.push(Command::Fill { to: to.address, size, pattern });
         }
     }
 
@@ -217,16 +231,17 @@ impl Recording {
 
     /// Appends the commands of a secondary command buffer, whose memory outlives this recording.
     pub(crate) fn append(&mut self, secondary: &Self) {
-        Arc::make_mut(&mut self.commands).extend_from_slice(&secondary.commands);
+        self.commands.list.extend_from_slice(&secondary.ended.list);
+        self.commands.programs.extend_from_slice(&secondary.ended.programs);
         self.late.extend_from_slice(&secondary.late);
     }
 
     pub(crate) fn signal(&mut self, point: Point) {
-        Arc::make_mut(&mut self.commands).push(Command::Signal(point));
+        self.push(Command::Signal(point));
     }
 
     pub(crate) fn wait(&mut self, point: Point) {
-        Arc::make_mut(&mut self.commands).push(Command::Wait(point));
+        self.push(Command::Wait(point));
     }
 
     pub(crate) fn reset_queries(&mut self, pool: &QueryPool, first: u32, count: u32) {
@@ -237,7 +252,7 @@ impl Recording {
     pub(crate) fn timestamp(&mut self, pool: &QueryPool, query: u32) {
         let (address, count) = pool.at(query, 1);
         if count != 0 {
-            Arc::make_mut(&mut self.commands).push(Command::Timestamp { to: address });
+            self.push(Command::Timestamp { to: address });
             self.fill(Range { address: address + AVAILABILITY, size: 4 }, 1);
         }
     }
@@ -255,15 +270,16 @@ impl Recording {
         let behind = to
             .size
             .checked_sub(form.size())
-            .map_or(0, |room| room.checked_div(stride).map_or(1, |more| more.saturating_add(1)));
+            .map_or(0, |capacity| capacity.checked_div(stride).map_or(1, |more| more.saturating_add(1)));
         let count = behind.min(count.into()) as u32;
         if count == 0 {
             return Ok(());
         }
         let words = [from, to.address, stride, u64::from(form.bits()) << 32 | u64::from(count)];
         let arguments = self.arguments.write(words.map(u64::to_le_bytes).as_flattened())?.address();
-        let (program, groups) = (pool.copy.clone(), [count.div_ceil(COPIES), 1, 1]);
-        Arc::make_mut(&mut self.commands).push(Command::Dispatch { program, groups, arguments, report: 0 });
+        let dispatch = pool.copy.dispatch([count.div_ceil(COPIES), 1, 1], arguments);
+        self.commands.programs.push(pool.copy.clone());
+        self.push(Command::Dispatch(dispatch));
         Ok(())
     }
 }

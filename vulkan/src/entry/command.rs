@@ -30,13 +30,13 @@ commands! { app;
         = CommandPool::needed(pool)
             .map(|pool| pool.reset(app, flags.contains(vk::CommandPoolResetFlags::RELEASE_RESOURCES)));
     vkTrimCommandPool: PFN_vkTrimCommandPool(device: vk::Device, pool: vk::CommandPool, flags: vk::CommandPoolTrimFlags)
-        = ();
+        = if let Some(pool) = CommandPool::of(pool) { pool.trim() };
     vkAllocateCommandBuffers: PFN_vkAllocateCommandBuffers(device: vk::Device,
         info: *const vk::CommandBufferAllocateInfo<'_>, out: *mut vk::CommandBuffer) -> vk::Result
         = allocate(app, info, out);
     vkFreeCommandBuffers: PFN_vkFreeCommandBuffers(
         device: vk::Device, pool: vk::CommandPool, count: u32, buffers: *const vk::CommandBuffer)
-        = if let Some(pool) = CommandPool::of(pool) { pool.free(app.slice(buffers, count)) };
+        = if let Some(pool) = CommandPool::of(pool) { pool.free(app, app.slice(buffers, count)) };
     vkBeginCommandBuffer: PFN_vkBeginCommandBuffer(
         buffer: vk::CommandBuffer, info: *const vk::CommandBufferBeginInfo<'_>) -> vk::Result
         = app.object::<CommandBuffer>(buffer).map(|buffer| buffer.recording().reset(false));
@@ -144,6 +144,7 @@ commands! { app;
 }
 
 /// Records a command; an error is what vkEndCommandBuffer returns.
+#[inline(always)]
 pub(super) fn record(app: App<'_>, buffer: vk::CommandBuffer, command: impl FnOnce(&mut Recording) -> Recorded) {
     if let Ok(buffer) = app.object::<CommandBuffer>(buffer) {
         let mut recording = buffer.recording();
@@ -175,8 +176,9 @@ fn push_set(
     writes: &[vk::WriteDescriptorSet<'_>],
 ) -> Recorded {
     let layout = PipelineLayout::needed(layout)?;
-    let writes: Vec<_> = writes.iter().map(|write| descriptor::write(app, write)).collect();
-    to.push_set(set, layout.set(set).ok_or(vk::Result::ERROR_UNKNOWN)?, &writes);
+    let of_set = layout.set(set).ok_or(vk::Result::ERROR_UNKNOWN)?;
+    let writes: Vec<_> = writes.iter().filter_map(|write| descriptor::pushed(app, of_set, write)).collect();
+    to.push_set(set, of_set, &writes);
     Ok(())
 }
 
@@ -189,7 +191,7 @@ fn push_template(
 ) -> Recorded {
     let layout = template.layout.clone().map_or_else(|| PipelineLayout::needed(layout), Ok)?;
     let set = layout.set(template.set).ok_or(vk::Result::ERROR_UNKNOWN)?;
-    to.push_set(template.set, set, &template.writes(app, data));
+    to.push_set(template.set, set, &template.writes(app, data, |binding| !set.names_all_of(binding)));
     Ok(())
 }
 

@@ -76,7 +76,7 @@ commands! { app;
     vkUpdateDescriptorSetWithTemplate: PFN_vkUpdateDescriptorSetWithTemplate(device: vk::Device,
         set: vk::DescriptorSet, template: vk::DescriptorUpdateTemplate, data: *const c_void)
         = if let (Some(set), Some(template)) = (DescriptorSet::of(set), Template::of(template)) {
-            template.writes(app, data).iter().for_each(|write| set.write(write));
+            template.writes(app, data, |_| true).iter().for_each(|write| set.write(write));
         };
 }
 
@@ -142,8 +142,13 @@ fn allocate_sets(
     Ok(())
 }
 
+/// The descriptors of a write, which the layout of the set may name itself.
+pub(super) fn pushed(app: App<'_>, layout: &SetLayout, what: &vk::WriteDescriptorSet<'_>) -> Option<Write> {
+    (!layout.names_all_of(what.dst_binding)).then(|| write(app, what))
+}
+
 /// The descriptors of a write.
-pub(super) fn write(app: App<'_>, write: &vk::WriteDescriptorSet<'_>) -> Write {
+fn write(app: App<'_>, write: &vk::WriteDescriptorSet<'_>) -> Write {
     type Kind = vk::DescriptorType;
     let kind = write.descriptor_type;
     let start = match kind {

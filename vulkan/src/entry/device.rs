@@ -201,13 +201,16 @@ fn create_device(
     Ok(())
 }
 
-/// Queues of a family, and the global priority that the chain gives them; without one it is the normal one.
+/// Queues of a family with the priorities of their contexts: the global one that the chain gives them, or else the normal one, lowered for a queue of low priority.
 fn queues_wanted(app: App<'_>, info: &vk::DeviceQueueCreateInfo<'_>) -> Answer<QueuesWanted> {
     let named = app.find::<vk::DeviceQueueGlobalPriorityCreateInfoKHR<'_>>(info.p_next);
     let named = named.map_or(vk::QueueGlobalPriorityKHR::MEDIUM, |named| named.global_priority);
     let known = physical::GLOBAL_PRIORITIES.iter().find(|(priority, _)| *priority == named);
     let (_, priority) = known.ok_or(vk::Result::ERROR_INITIALIZATION_FAILED)?;
-    Ok(QueuesWanted { family: info.queue_family_index, count: info.queue_count, priority: *priority })
+    // The lower one of two discrete priorities among queues is one level below the normal one. The bands of the others have one level each.
+    let level = |among: &f32| if *priority == 0 && *among < 0.5 { -1 } else { *priority };
+    let priorities = app.slice(info.p_queue_priorities, info.queue_count).iter().map(level).collect();
+    Ok(QueuesWanted { family: info.queue_family_index, priorities })
 }
 
 fn memory_properties2(app: App<'_>, device: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceMemoryProperties2<'_>) {
@@ -233,28 +236,25 @@ fn fault_info(
     info: *mut vk::DeviceFaultInfoEXT<'_>,
 ) -> Answer<vk::Result> {
     let (reason, faults) = (fault::reason(device)?, faults(device)?);
-    let addresses: Vec<_> = faults.iter().filter(|fault| fault.is_of_memory()).collect();
-    let room = app.need(counts.cast_const())?;
-    let (room_addresses, room_faults) = (room.address_info_count as usize, room.vendor_info_count as usize);
+    let addresses: Vec<_> = faults.iter().filter_map(|fault| Some((fault.address, fault.address_type()?))).collect();
+    let capacity = app.need(counts.cast_const())?;
+    let (capacity_of_addresses, capacity_of_faults) =
+        (capacity.address_info_count as usize, capacity.vendor_info_count as usize);
     let given = app.get(info.cast_const());
     let (told, shown) = match given {
         None => (addresses.len(), faults.len()),
-        Some(_) => (addresses.len().min(room_addresses), faults.len().min(room_faults)),
+        Some(_) => (addresses.len().min(capacity_of_addresses), faults.len().min(capacity_of_faults)),
     };
     app.change(counts, |counts| {
         (counts.address_info_count, counts.vendor_info_count) = (told as u32, shown as u32);
         counts.vendor_binary_size = 0;
     });
     let Some(given) = given else { return Ok(vk::Result::SUCCESS) };
-    for (index, fault) in addresses.iter().take(told).enumerate() {
+    for (index, (reported_address, address_type)) in addresses.iter().copied().take(told).enumerate() {
         app.put_at(
             given.p_address_infos,
             index,
-            vk::DeviceFaultAddressInfoEXT {
-                address_type: vk::DeviceFaultAddressTypeEXT::NONE,
-                reported_address: fault.address,
-                address_precision: 1,
-            },
+            vk::DeviceFaultAddressInfoEXT { address_type, reported_address, address_precision: 1 },
         );
     }
     for (index, fault) in faults.iter().take(shown).enumerate() {

@@ -25,6 +25,7 @@ use crate::failure::{Returned, tell};
 pub(crate) type Address = unsafe extern "system" fn();
 
 /// Runs a command; a panic, which is a fault of the driver, stays inside.
+#[inline(always)]
 fn guard<R: Returned>(command: impl FnOnce() -> R) -> R::Out {
     match catch_unwind(AssertUnwindSafe(command)) {
         Ok(outcome) => outcome.out(),
@@ -42,9 +43,10 @@ macro_rules! commands {
             #[allow(non_snake_case, unused_variables)]
             unsafe extern "system" fn $name($($argument: $ty),*) $(-> $out)? {
                 let scope = $crate::app::Scope;
-                // SAFETY: who calls a command of Vulkan promises its valid usage.
+                // SAFETY: the caller of a command of Vulkan promises its valid usage.
                 let $app = unsafe { $crate::app::App::promised(&scope) };
-                $crate::entry::guard(|| $body)
+                let outcome = $crate::entry::guard(|| $body);
+                $crate::failure::Listed::listed(outcome, const { $crate::failure::tells_loss(stringify!($name)) })
             }
             const _: vk::$pfn = $name;
         )*
@@ -54,7 +56,7 @@ macro_rules! commands {
             $(
                 if name == stringify!($name) {
                     let address = $name as *const ();
-                    // SAFETY: a function pointer without its type, which who calls it gives back.
+                    // SAFETY: a function pointer without its type, which its caller gives back.
                     return Some(unsafe { core::mem::transmute::<*const (), $crate::entry::Address>(address) });
                 }
             )*

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use ash::vk;
 
@@ -16,7 +17,7 @@ use crate::pipeline::{Pipeline, PipelineCache, ShaderModule, Stage};
 commands! { app;
     vkCreateShaderModule: PFN_vkCreateShaderModule(device: vk::Device, info: *const vk::ShaderModuleCreateInfo<'_>,
         allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::ShaderModule) -> vk::Result
-        = app.need(info).map(|info| app.put(out, ShaderModule { words: words(app, info) }.register()));
+        = app.need(info).map(|info| app.put(out, ShaderModule::new(words(app, info)).register()));
     vkDestroyShaderModule: PFN_vkDestroyShaderModule(
         device: vk::Device, module: vk::ShaderModule, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(ShaderModule::release(module));
@@ -61,13 +62,15 @@ fn create_pipelines(
     let (device, cache) = (app.object::<Device>(device)?, PipelineCache::of(cache));
     let mut outcome = Ok(());
     for (index, info) in infos.iter().enumerate() {
+        let begun = Instant::now();
         let made = if outcome.is_err() && info.flags.contains(vk::PipelineCreateFlags::EARLY_RETURN_ON_FAILURE) {
             Err(vk::Result::SUCCESS)
         } else {
             create_pipeline(app, device, cache.as_deref(), info)
         };
+        tell_feedback(app, info, begun.elapsed(), made.as_ref().ok().map(|(_, was_cached)| *was_cached));
         let handle = match made {
-            Ok(pipeline) => pipeline.register(),
+            Ok((pipeline, _)) => pipeline.register(),
             Err(failure) => {
                 outcome = outcome.and(Err(failure));
                 vk::Pipeline::null()
@@ -78,12 +81,30 @@ fn create_pipelines(
     outcome
 }
 
+/// Says how a pipeline was made, of the whole and of its only stage, if the application asks for it. `was_cached` is `None` if it was not made.
+/// [Vulkan: VkPipelineCreationFeedbackCreateInfo]
+fn tell_feedback(app: App<'_>, info: &vk::ComputePipelineCreateInfo<'_>, took: Duration, was_cached: Option<bool>) {
+    let Some(asked) = app.find::<vk::PipelineCreationFeedbackCreateInfo<'_>>(info.p_next) else { return };
+    type Flags = vk::PipelineCreationFeedbackFlags;
+    let flags = match was_cached {
+        None => Flags::empty(),
+        Some(false) => Flags::VALID,
+        Some(true) => Flags::VALID | Flags::APPLICATION_PIPELINE_CACHE_HIT,
+    };
+    let feedback = vk::PipelineCreationFeedback { flags, duration: took.as_nanos() as u64 };
+    app.put(asked.p_pipeline_creation_feedback, feedback);
+    for stage in 0..asked.pipeline_stage_creation_feedback_count {
+        app.put_at(asked.p_pipeline_stage_creation_feedbacks, stage as usize, feedback);
+    }
+}
+
+/// A pipeline, and true beside it if the cache had its program.
 fn create_pipeline(
     app: App<'_>,
     device: &Device,
     cache: Option<&PipelineCache>,
     info: &vk::ComputePipelineCreateInfo<'_>,
-) -> Answer<Pipeline> {
+) -> Answer<(Pipeline, bool)> {
     let may_not_compile = info.flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED);
     let stage = &info.stage;
     let name = app.name(stage.p_name).and_then(|name| name.to_str().ok()).ok_or(vk::Result::ERROR_UNKNOWN)?;
@@ -92,11 +113,11 @@ fn create_pipeline(
     let has_base = info.flags.contains(vk::PipelineCreateFlags::DISPATCH_BASE);
     let made_of = Stage { entry_point: name, specialization: constants, has_base, may_not_compile };
     match ShaderModule::of(stage.module) {
-        Some(module) => Pipeline::new(device, &module.words, made_of, layout, cache),
+        Some(module) => Pipeline::new(device, &module, made_of, layout, cache),
         // The module may stand in the chain instead. [Vulkan: VK_KHR_maintenance5]
         None => {
             let inline = app.find::<vk::ShaderModuleCreateInfo<'_>>(stage.p_next).ok_or(vk::Result::ERROR_UNKNOWN)?;
-            Pipeline::new(device, &words(app, inline), made_of, layout, cache)
+            Pipeline::new(device, &ShaderModule::new(words(app, inline)), made_of, layout, cache)
         }
     }
 }
@@ -114,14 +135,14 @@ fn specialization(app: App<'_>, info: Option<&vk::SpecializationInfo<'_>>) -> Ha
 }
 
 fn cache_data(app: App<'_>, cache: &PipelineCache, size: *mut usize, data: *mut c_void) -> Answer<vk::Result> {
-    let room = *app.need(size.cast_const())?;
-    let (bytes, whole) = cache.data(if data.is_null() { usize::MAX } else { room });
+    let capacity = *app.need(size.cast_const())?;
+    let (bytes, whole) = cache.data(if data.is_null() { usize::MAX } else { capacity });
     if data.is_null() {
         app.put(size, bytes.len());
         return Ok(vk::Result::SUCCESS);
     }
     // A header is written whole or not at all.
-    if room < bytes.len() {
+    if capacity < bytes.len() {
         app.put(size, 0);
         return Ok(vk::Result::INCOMPLETE);
     }

@@ -10,7 +10,7 @@ use crate::device::Queue;
 use crate::failure::Answer;
 use crate::handle::Object;
 use crate::names;
-use crate::submit::Step;
+use crate::submit::{Step, Steps};
 use crate::sync::{Fence, Semaphore};
 
 commands! { app;
@@ -29,11 +29,11 @@ fn submit<'c, B>(
     app: App<'c>,
     queue: vk::Queue,
     batches: &'c [B],
-    steps_of: impl Fn(App<'c>, &'c B, &mut Vec<Step>) -> Answer<()>,
+    steps_of: impl Fn(App<'c>, &'c B, &mut Steps) -> Answer<()>,
     fence: vk::Fence,
 ) -> Answer<()> {
     let queue = app.object::<Queue>(queue)?;
-    let mut steps = Vec::new();
+    let mut steps = Steps::new();
     for batch in batches {
         steps_of(app, batch, &mut steps)?;
     }
@@ -44,7 +44,7 @@ fn submit<'c, B>(
 }
 
 /// The steps of a wait for a semaphore.
-fn wait(semaphore: vk::Semaphore, value: u64, steps: &mut Vec<Step>) -> Answer<()> {
+fn wait(semaphore: vk::Semaphore, value: u64, steps: &mut Steps) -> Answer<()> {
     let (point, unsignal) = Semaphore::needed(semaphore)?.wait(value);
     steps.push(Step::Wait(point));
     steps.extend(unsignal.map(Step::Signal));
@@ -52,7 +52,7 @@ fn wait(semaphore: vk::Semaphore, value: u64, steps: &mut Vec<Step>) -> Answer<(
 }
 
 /// The steps of a command buffer: its commands, between the beginning and the end of a label if the buffer has a name.
-fn run(app: App<'_>, handle: vk::CommandBuffer, steps: &mut Vec<Step>) -> Answer<()> {
+fn run(app: App<'_>, handle: vk::CommandBuffer, steps: &mut Steps) -> Answer<()> {
     let buffer = app.object::<CommandBuffer>(handle)?;
     let commands = Step::Run(buffer.recording().submitted()?);
     let name = names::of((vk::ObjectType::COMMAND_BUFFER, vk::Handle::as_raw(handle)));
@@ -66,7 +66,7 @@ fn run(app: App<'_>, handle: vk::CommandBuffer, steps: &mut Vec<Step>) -> Answer
 }
 
 /// Steps of a batch of vkQueueSubmit. Values for binary semaphores are not looked at.
-fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Step>) -> Answer<()> {
+fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Steps) -> Answer<()> {
     let values = app.find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
     let (waited, signalled) = values.map_or((&[][..], &[][..]), |values| {
         (
@@ -87,7 +87,7 @@ fn steps_of<'c>(app: App<'c>, batch: &'c vk::SubmitInfo<'c>, steps: &mut Vec<Ste
     Ok(())
 }
 
-fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Vec<Step>) -> Answer<()> {
+fn steps_of2<'c>(app: App<'c>, batch: &'c vk::SubmitInfo2<'c>, steps: &mut Steps) -> Answer<()> {
     for info in app.slice(batch.p_wait_semaphore_infos, batch.wait_semaphore_info_count) {
         wait(info.semaphore, info.value, steps)?;
     }

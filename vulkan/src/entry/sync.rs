@@ -90,8 +90,8 @@ commands! { app;
             let (results, complete) = pool.results(first, count, Form { flags })?;
             for (index, result) in results.iter().enumerate() {
                 let at = index.saturating_mul(stride as usize).saturating_add(result.offset);
-                let room = size.saturating_sub(at);
-                app.put_bytes(data, at, result.bytes.get(..room).unwrap_or(&result.bytes));
+                let capacity = size.saturating_sub(at);
+                app.put_bytes(data, at, result.bytes.get(..capacity).unwrap_or(&result.bytes));
             }
             Ok(if complete { vk::Result::SUCCESS } else { vk::Result::NOT_READY })
         });

@@ -4,7 +4,7 @@ use ash::vk;
 
 use crate::machine::HAS_DESCRIPTORS;
 
-/// What is told of memory with handles of a type.
+/// Properties of external memory with handles of this type.
 pub(crate) fn external_memory(kind: vk::ExternalMemoryHandleTypeFlags) -> vk::ExternalMemoryProperties {
     type Features = vk::ExternalMemoryFeatureFlags;
     if !HAS_DESCRIPTORS || kind != vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD {

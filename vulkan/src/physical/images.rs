@@ -68,6 +68,7 @@ pub(crate) fn image_format_properties(
         max_mip_levels: width.ilog2() + 1,
         max_array_layers: layers,
         sample_counts: vk::SampleCountFlags::TYPE_1,
-        max_resource_size: 1 << 47,
+        // What Vulkan has every device announce; heaps may be smaller.
+        max_resource_size: 1 << 31,
     })
 }

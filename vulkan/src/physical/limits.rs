@@ -1,4 +1,5 @@
-//! Limits: those of the GPU and of this driver. Of what there is not, such as rasterisation, they are zero.
+//! Limits: those of the GPU and of this driver. Of what there is not, such as rasterisation, they are zero, but for those that programs compute with before they know whether a queue
+//! draws: these are the least that Vulkan demands of every device.
 
 use ash::vk;
 use campanile_hw::isa::{GRID_MAX, SHARED_MAX, WORKGROUP_MAX};
@@ -20,8 +21,12 @@ const RANGE: u32 = u32::MAX;
 pub(crate) const INLINE_BYTES_MAX: u32 = 4096;
 /// Inline uniform blocks that a set, a stage or a pipeline layout has at most.
 pub(crate) const INLINE_BLOCKS_MAX: u32 = 16;
-/// Allocations at a time.
-const ALLOCATIONS: u32 = 1 << 16;
+/// Allocations at a time, and samplers. So many of a page each fit into the smaller heap of the default variant of the GPU.
+const ALLOCATIONS: u32 = 1 << 15;
+
+/// Components that stages of a graphics pipeline exchange, and colour attachments: what Vulkan demands of a device that draws. [Vulkan: Required Limits]
+const COMPONENTS: u32 = 64;
+const ATTACHMENTS: u32 = 4;
 
 /// Texels of an image of one or two dimensions in each.
 pub(crate) const EXTENT_MAX: u32 = 8192;
@@ -56,8 +61,12 @@ pub(super) fn limits(adapter: &Adapter) -> vk::PhysicalDeviceLimits {
         max_descriptor_set_storage_buffers_dynamic: DESCRIPTORS,
         // There are no fragment shaders, but wgpu lets no shader have more storage buffers than one of them might.
         max_fragment_combined_output_resources: DESCRIPTORS,
+        max_vertex_output_components: COMPONENTS,
+        max_fragment_input_components: COMPONENTS,
+        max_fragment_output_attachments: ATTACHMENTS,
+        max_color_attachments: ATTACHMENTS,
         buffer_image_granularity: 1,
-        discrete_queue_priorities: 1,
+        discrete_queue_priorities: 2,
         min_memory_map_alignment: 4096,
         min_uniform_buffer_offset_alignment: ALIGNMENT,
         min_storage_buffer_offset_alignment: ALIGNMENT,

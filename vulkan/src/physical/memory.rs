@@ -46,7 +46,7 @@ pub(super) fn heaps(adapter: &Adapter) -> [vk::MemoryHeap; 2] {
 }
 
 impl PhysicalDevice {
-    /// What the application is told of types and heaps.
+    /// Memory types and heaps, as vkGetPhysicalDeviceMemoryProperties reports them.
     pub(crate) fn memory_properties(&self) -> vk::PhysicalDeviceMemoryProperties {
         let mut properties = vk::PhysicalDeviceMemoryProperties {
             memory_type_count: self.kinds().len() as u32,

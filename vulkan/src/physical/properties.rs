@@ -14,11 +14,19 @@ use crate::machine;
 const DEVICE_NAME: &str = "Campanile compute GPU";
 const DRIVER_NAME: &str = "campanile";
 const DRIVER_INFO: &str = concat!(env!("CARGO_PKG_VERSION"), ", not conformant");
-/// Of pipelines that this version of the driver has compiled.
-pub(crate) const CACHE_UUID: [u8; vk::UUID_SIZE] = *b"campanile cache1";
+/// A digest of the compiler's sources: pipelines of another compiler are compiled anew.
+pub(crate) const CACHE_UUID: [u8; vk::UUID_SIZE] = match u128::from_str_radix(env!("CAMPANILE_COMPILER_DIGEST"), 10) {
+    Ok(digest) => digest.to_le_bytes(),
+    Err(_) => panic!("the build script writes a number"),
+};
 const DRIVER_UUID: [u8; vk::UUID_SIZE] = *b"campanile driver";
-/// Most bytes of an allocation and of a buffer: half of the GPU's address space.
-const BYTES_MAX: u64 = 1 << 47;
+/// Bytes of an allocation and of a buffer that Vulkan has every device announce, although heaps may be smaller. [Vulkan: Required Limits]
+const BYTES_REQUIRED: u64 = 1 << 30;
+
+/// Most bytes of an allocation and of a buffer.
+fn bytes_max(device: &PhysicalDevice) -> u64 {
+    device.heaps().iter().map(|heap| heap.size).fold(BYTES_REQUIRED, u64::max)
+}
 
 /// The properties of Vulkan 1.0.
 pub(crate) fn properties(device: &PhysicalDevice) -> vk::PhysicalDeviceProperties {
@@ -36,10 +44,10 @@ pub(crate) fn properties(device: &PhysicalDevice) -> vk::PhysicalDevicePropertie
     properties
 }
 
-/// Writes a name and its end; what there is no room for is left out.
+/// Writes a name and its end; what does not fit is left out.
 pub(crate) fn write_name(to: &mut [c_char], name: &str) {
-    let room = to.len().saturating_sub(1);
-    for (to, byte) in to.iter_mut().zip(name.bytes().take(room).chain([0])) {
+    let capacity = to.len().saturating_sub(1);
+    for (to, byte) in to.iter_mut().zip(name.bytes().take(capacity).chain([0])) {
         *to = byte as c_char;
     }
 }
@@ -140,13 +148,13 @@ pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) 
     extend_shaders(app, chain);
     app.extend::<vk::PhysicalDeviceMaintenance3Properties<'_>>(chain, |properties| {
         properties.max_per_set_descriptors = DESCRIPTORS_OF_SET;
-        properties.max_memory_allocation_size = BYTES_MAX;
+        properties.max_memory_allocation_size = bytes_max(device);
     });
     app.extend::<vk::PhysicalDeviceDescriptorIndexingProperties<'_>>(chain, |properties| {
         update_after_bind!(properties);
     });
     app.extend::<vk::PhysicalDeviceMaintenance4Properties<'_>>(chain, |properties| {
-        properties.max_buffer_size = BYTES_MAX;
+        properties.max_buffer_size = bytes_max(device);
     });
     app.extend::<vk::PhysicalDeviceTimelineSemaphoreProperties<'_>>(chain, |properties| {
         properties.max_timeline_semaphore_value_difference = u64::MAX - 1;
@@ -159,7 +167,7 @@ pub(crate) fn extend(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) 
         properties.max_subgroup_size = SUBGROUP_SIZE;
         properties.max_compute_workgroup_subgroups = WORKGROUP_MAX / SUBGROUP_SIZE;
         properties.required_subgroup_size_stages = vk::ShaderStageFlags::COMPUTE;
-        properties.max_buffer_size = BYTES_MAX;
+        properties.max_buffer_size = bytes_max(device);
         properties.max_inline_uniform_total_size = INLINE_BLOCKS_MAX * INLINE_BYTES_MAX;
         inline_blocks!(properties);
         texel_buffers!(properties);
@@ -189,7 +197,7 @@ fn extend_identity(app: App<'_>, device: &PhysicalDevice, chain: *mut c_void) {
         properties.subgroup_supported_stages = vk::ShaderStageFlags::COMPUTE;
         properties.subgroup_supported_operations = subgroup_operations();
         properties.max_per_set_descriptors = DESCRIPTORS_OF_SET;
-        properties.max_memory_allocation_size = BYTES_MAX;
+        properties.max_memory_allocation_size = bytes_max(device);
     });
     app.extend::<vk::PhysicalDeviceIDProperties<'_>>(chain, |properties| {
         properties.device_uuid = device_uuid(device);

@@ -232,9 +232,9 @@ fn a_set_is_updated_between_its_recording_and_each_submission() {
 }
 
 #[test]
-fn a_set_of_a_secondary_buffer_is_updated_until_its_primary_is_submitted() {
+fn a_set_of_a_secondary_buffer_is_updated_until_each_of_its_primaries_is_submitted() {
     let (bench, kernel) = late();
-    let (first, second) = (bench.words(&[0; 4]), bench.words(&[0; 4]));
+    let (first, second, third) = (bench.words(&[0; 4]), bench.words(&[0; 4]), bench.words(&[0; 4]));
     let set = bench.set(&kernel, &[&first]);
     // SAFETY: objects of this device, in this order.
     unsafe {
@@ -249,12 +249,16 @@ fn a_set_of_a_secondary_buffer_is_updated_until_its_primary_is_submitted() {
         kernel.bind(&bench.device, secondary[0], set);
         bench.device.cmd_dispatch(secondary[0], 7, 1, 1);
         bench.device.end_command_buffer(secondary[0]).expect("recorded");
-        let primary = bench.record(|device, buffer| device.cmd_execute_commands(buffer, &secondary));
-        bench.write_buffers(set, 0, &[&second]);
-        bench.run_on(0, primary);
+        let primaries =
+            [(); 2].map(|()| bench.record(|device, buffer| device.cmd_execute_commands(buffer, &secondary)));
+        // The first primary is submitted with a set that it has had before, after the other one had another.
+        for (primary, bytes) in [(0, &second), (1, &third), (0, &second), (1, &second), (0, &third)] {
+            bench.write_buffers(set, 0, &[bytes]);
+            bench.run_on(0, primaries[primary]);
+        }
         bench.device.destroy_command_pool(pool, None);
     }
-    assert_eq!([first.read()[0], second.read()[0]], [0, 7]);
+    assert_eq!([&first, &second, &third].map(|bytes| bytes.read()[0]), [0, 21, 14]);
 }
 
 /// A variable of a workgroup with the initializer OpConstantNull is zero when the workgroup begins, whatever was there. [Vulkan: shaderZeroInitializeWorkgroupMemory]

@@ -117,7 +117,7 @@ fn clocks_of_device_and_processor_agree_within_their_deviation() {
     unsafe { device.destroy_device(None) };
 }
 
-/// What the first queue of a device writes as its timestamp.
+/// The timestamp that the first queue of a device writes.
 fn timestamp(device: &ash::Device) -> u64 {
     // SAFETY: objects of this device, in this order, destroyed when they are not in use.
     unsafe {

@@ -240,7 +240,7 @@ fn wrapped(at: i64, size: i64, mode: vk::SamplerAddressMode) -> Option<i64> {
     }
 }
 
-/// What a sampler shows of a level of single components.
+/// The value that a sampler reads from a level of single components.
 fn sampled(level: &[f32], extent: [i64; 3], at: [f32; 3], linear: bool, mode: vk::SamplerAddressMode) -> f32 {
     let mut sum = 0.0;
     for corner in 0..8 {

@@ -157,7 +157,7 @@ fn lists_are_cut_and_said_to_be_incomplete() {
     let functions = bench.instance.fp_v1_0();
     let mut count = 2;
     let mut properties = [vk::ExtensionProperties::default(); 2];
-    // SAFETY: room for as many elements as `count` says.
+    // SAFETY: space for as many elements as `count` says.
     let result = unsafe {
         let list = functions.enumerate_device_extension_properties;
         list(bench.physical, std::ptr::null(), &mut count, properties.as_mut_ptr())
@@ -203,9 +203,9 @@ fn a_pipeline_cache_keeps_programs_and_its_data_carry_them_on() {
         bench.make(&recipe(&module, first, Default::default())).expect("compiled");
         let data = device.get_pipeline_cache_data(first).expect("data");
         let mut size = data.len() - 1;
-        let mut room = vec![0u8; data.len()];
+        let mut buffer = vec![0u8; data.len()];
         let get = device.fp_v1_0().get_pipeline_cache_data;
-        let result = get(device.handle(), first, &mut size, room.as_mut_ptr().cast());
+        let result = get(device.handle(), first, &mut size, buffer.as_mut_ptr().cast());
         assert_eq!((result, size), (vk::Result::INCOMPLETE, 32), "a program is there as a whole or not at all");
         let mut foreign = data.clone();
         foreign[20] ^= 1;

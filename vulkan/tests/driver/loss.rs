@@ -33,7 +33,7 @@ impl Bench {
                     status => break status.map(|_| ()),
                 }
             };
-            self.device.destroy_fence(fence, None);
+            // The fence ends with the process, as all objects of a device that is lost.
             [waited, status, self.device.queue_submit(self.queue(0, 0), &[batch], vk::Fence::null())]
         }
     }
@@ -81,10 +81,10 @@ fn an_address_of_nothing_costs_the_device() {
     let bench = Bench::new();
     let module = glsl(
         "#extension GL_EXT_buffer_reference : require
-        #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+        #extension GL_EXT_buffer_reference_uvec2 : require
         layout(local_size_x = 1) in;
         layout(buffer_reference, std430, buffer_reference_align = 4) buffer Word { uint word; };
-        layout(push_constant) uniform Push { uint64_t address; };
+        layout(push_constant) uniform Push { uvec2 address; };
         layout(set = 0, binding = 0) buffer Data { uint data[]; };
         void main() { data[0] = Word(address).word; }",
     );
@@ -104,7 +104,7 @@ fn an_address_of_nothing_costs_the_device() {
     let mut address = vk::DeviceFaultAddressInfoEXT::default();
     let mut vendor = vk::DeviceFaultVendorInfoEXT::default();
     let mut info = vk::DeviceFaultInfoEXT::default().address_infos(&mut address).vendor_infos(&mut vendor);
-    // SAFETY: a device that is lost, and room for one of each.
+    // SAFETY: a device that is lost, and space for one of each.
     unsafe {
         assert_eq!(get(bench.device.handle(), &mut counts, std::ptr::null_mut()), vk::Result::SUCCESS);
         assert_eq!((counts.address_info_count, counts.vendor_info_count), (1, 1));

@@ -5,7 +5,9 @@
 
 mod answers;
 mod compute;
+mod creation;
 mod debug;
+mod diagnosis;
 mod exchange;
 mod extensions;
 mod external;

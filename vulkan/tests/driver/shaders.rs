@@ -64,7 +64,7 @@ fn four_offsets_gather_four_texels() {
     assert_eq!(read, [5.0, 6.0, 3.0, 12.0, 10.0, 11.0, 7.0, 6.0]);
 }
 
-/// What a workgroup has of registers and private memory fits into the save area of every queue.
+/// The registers and private memory of one workgroup fit into the save area of every queue.
 #[test]
 fn the_largest_workgroup_may_have_all_the_private_memory() {
     let bench = Bench::new();
