@@ -565,7 +565,7 @@ function queueState(queue) {
     if (queue.suspending) words.push("suspension unanswered");
     if (queue.suspended) words.push("context suspended");
     if (queue.fault) words.push("faulted, not reported yet");
-    if (queue.waiting !== 0) words.push(queue.waiting + " submissions wait for room");
+    if (queue.waiting !== 0) words.push(queue.waiting + " submissions wait for a free ring entry");
     return words.length === 0 ? "runs" : words.join(", ");
 }
 

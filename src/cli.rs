@@ -268,7 +268,8 @@ struct HlkArguments {
     /// Runs the cases N times, one round after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Runs N cases at a time. Most of their time is waiting, so that two for each processor are three times as fast as one.
+    /// Runs N cases at a time. Most of their time is waiting, so that two for each processor are three times as fast as one. Not with `--machine`: one machine counts what it
+    /// made good and which functions of the driver it called, and after each case it is asked what that case was.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine_at", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
     /// Runs only part K of N of the cases, so that several machines share a run; put the parts' `--json` reports together with `--merge`.

@@ -1,6 +1,6 @@
 //! The command `campanile`: puts GPU, driver and operating-system side together, and drives them.
 //!
-//! The parts come from [`testbed`]: here [`run`] streams files through the GPU, [`mod@bench`] measures it, [`hlk`] holds it against the contract, [`mod@soak`] has programs work on it for hours, [`qemu`] plugs it into a
+//! The parts come from [`testbed`]: here [`run`] streams files through the GPU, [`mod@bench`] measures it, [`hlk`] checks it against the contract, [`mod@soak`] has programs work on it for hours, [`qemu`] plugs it into a
 //! guest and [`timeline`] draws what happened. The library exists so that tests use the same parts as the command.
 
 #[macro_use]

@@ -161,7 +161,7 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
     if let Some(bugcheck) = &stopped {
         tell_bugcheck(bugcheck);
     }
-    // Who watches has nothing to wait for any more.
+    // A client that watches has nothing to wait for any more.
     let _ = ended.send(());
     if stopped.is_some() { EXIT_MACHINE } else { EXIT_OK }
 }
@@ -180,7 +180,7 @@ fn start_stopping(mut signals: Signals, stop: Stop, quiet: bool) -> io::Result<J
     })
 }
 
-/// Starts the thread that ends the process if serving has to end and does not: who stopped a machine with a bug check may hold anything, and the memory of a program that a
+/// Starts the thread that ends the process if serving has to end and does not: a thread that stopped a machine with a bug check may hold anything, and the memory of a program that a
 /// call reads may be of a file that never answers.
 fn start_watching(machine: &Machine, stop: &Stop, end: Receiver<()>) -> io::Result<JoinHandle<()>> {
     let (machine, stop) = (machine.clone(), stop.clone());

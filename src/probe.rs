@@ -69,7 +69,7 @@ impl DoorbellProbe {
     /// Rings with work, and does not wait for it.
     ///
     /// # Errors
-    /// The ring never has room.
+    /// The ring never has a free entry.
     pub(crate) fn begin(&mut self) -> Result<(), Failure> {
         self.queue.append(&[])?;
         self.store();
@@ -92,7 +92,7 @@ impl DoorbellProbe {
     /// Has the queue wait for a value that the fence never gets.
     ///
     /// # Errors
-    /// The ring never has room.
+    /// The ring never has a free entry.
     pub(crate) fn block(&mut self) -> Result<(), Failure> {
         self.queue.append(&[self.fence.wait(u64::MAX / 2)])?;
         self.store();

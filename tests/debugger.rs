@@ -264,7 +264,7 @@ fn attribute<'a>(node: roxmltree::Node<'a, '_>, name: &str) -> &'a str {
     node.attribute(name).unwrap_or_default()
 }
 
-/// What the debugger evaluates to show a value of the type `of`.
+/// Expressions that the debugger evaluates to show a value of the type `of`.
 fn expressions(of: roxmltree::Node<'_, '_>) -> Vec<String> {
     let mut list = Vec::new();
     for node in of.descendants().filter(roxmltree::Node::is_element) {
@@ -286,7 +286,7 @@ fn braced(text: &str) -> Vec<String> {
     text.split('{').skip(1).filter_map(inside).collect()
 }
 
-/// Whether every member that an expression names exists in a type.
+/// True if the type has every member that the expression names.
 fn resolves(types: &Value, name: &str, expression: &str) -> bool {
     let path =
         expression.split(',').next().unwrap_or_default().split([' ', '&', '=', '!', '>']).next().unwrap_or_default();

@@ -523,7 +523,7 @@ fn a_short_answer_about_a_region_says_where_the_rest_would_be() {
         serve(theirs, &Stopper::new().unwrap(), &mut make, &|_| {});
     });
     ask_raw(&mut ours, command::VERSION, b"\0\0\0\0{}\0");
-    let question = |room: u32| [room, 0, 2, 0, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let question = |capacity: u32| [capacity, 0, 2, 0, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
     let field = |reply: &[u8], at: usize| u32::from_le_bytes(reply[at..at + 4].try_into().unwrap());
     let short = ask_raw(&mut ours, command::DEVICE_GET_REGION_INFO, &question(32));
     let (needed, caps) = (field(&short, 0), field(&short, 4) & region_flag::CAPS);

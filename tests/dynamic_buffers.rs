@@ -199,7 +199,7 @@ fn a_plain_map_that_waits_does_so_in_the_system_and_never_polls() {
                 let _attached = world.process.attach();
                 buffer.map(MapMode::Plain, true).map(|_| ())
             });
-            // Who polls is never known to the system as a waiter.
+            // A thread that polls is never known to the system as a waiter.
             let seen = world.sees_a_waiter();
             fence.signal(1).unwrap();
             assert_eq!(waiter.join().unwrap(), Ok(()));
@@ -238,7 +238,7 @@ fn a_discard_waits_for_the_oldest_contents_that_nobody_has_mapped() {
         // The first ones stay mapped, so that the wait is for the second ones and not for the last.
         mappings.truncate(1);
         assert_eq!(discard_waits_for(world, &buffer, &fences, 1), second);
-        // They are idle and the present ones: to discard them again changes nothing about whose turn is next.
+        // They are idle and the present ones: to discard them again changes nothing about which one is next.
         mappings.clear();
         let present = buffer.map(MapMode::Discard, false).unwrap();
         assert_eq!(present.gpu_address(), second);
@@ -291,7 +291,7 @@ fn many_threads_discard_and_every_copy_sees_what_its_thread_wrote() {
     const THREADS: u64 = 6;
     const ROUNDS: u64 = 60;
     World::new().run(|world, device| {
-        // Room for all threads at once, and not much more: they meet.
+        // Space for all threads at once, and not much more: they meet.
         let buffer = dynamic(device, THREADS as usize + 2);
         let bad = AtomicU64::new(0);
         std::thread::scope(|scope| {

@@ -46,7 +46,16 @@ fn missed_rings_turn_the_race_red_although_the_watchdog_revives_the_queues() {
     assert!(case["rescues"]["missed-wake-up"].as_u64() > Some(0), "{case}");
 }
 
-/// The contract allows these: a fence has its value before the message is sent, and who gets one reads the value. Only a loss needs a rescue.
+/// Time is moved by hand there, so that the system asks a second time as soon as it has asked once.
+#[test]
+fn a_lost_report_of_a_suspension_turns_a_case_red_although_the_driver_answers_when_it_is_asked_again() {
+    let report = case("Tdr.BlockedWorkIsNoHang", &["--fault", "lost-suspension"]);
+    let case = &report["cases"][0];
+    assert_eq!((&report["failed"], &case["status"]), (&1.into(), &"failed".into()), "{case}");
+    assert_eq!(case["rescues"], serde_json::json!({ "unreported-suspension": 1 }), "{case}");
+}
+
+/// The contract allows these: a fence has its value before the message is sent, and a thread that gets one reads the value. Only a loss needs a rescue.
 #[test]
 fn late_doubled_and_reordered_interrupts_lose_nobody() {
     for fault in ["late-interrupts=5%", "doubled-interrupts=20%", "reordered-interrupts=5%"] {

@@ -4,8 +4,14 @@
 #[path = "../kmt/tests/c/toy.rs"]
 mod toy;
 
+#[path = "foreign/answers.rs"]
+mod answers;
+
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
+
+#[path = "foreign/power.rs"]
+mod power;
 
 #[path = "foreign/queues.rs"]
 mod queues;
@@ -14,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, thread};
 
+use answers::{BROKEN_ANSWERS, CAPS, MEMORY, OBJECTS};
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
+use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
 use serde_json::Value;
 use toy::{Function, build};
@@ -124,19 +132,21 @@ impl Toy {
     }
 }
 
-/// Holds that nothing failed, and that nothing was skipped but what needs hardware scheduling.
+/// Holds that nothing failed, and that nothing was skipped but what needs hardware scheduling or power components.
 fn passes_but_for_hardware_queues(report: &Value, version: &str) {
     assert_eq!(report["failed"], 0, "{version}: {report}");
     assert!(report["passed"].as_u64() >= Some(25), "{version}: {report}");
     for case in report["cases"].as_array().expect("cases") {
         let reason = case["reason"].as_str().unwrap_or("hardware scheduling");
-        assert!(reason.contains("hardware scheduling"), "{version}: {case}");
+        let is_known = reason.contains("hardware scheduling") || reason.contains("power component");
+        assert!(is_known, "{version}: {case}");
     }
 }
 
 #[test]
-fn the_driver_in_c_with_hardware_queues_passes_every_case_for_any_driver_and_none_is_skipped() {
-    let Some(toy) = Toy::of_version_with_changes(queues::VERSION, "queues", &[WITH_QUEUES]) else { return };
+fn the_driver_in_c_with_hardware_queues_and_a_power_component_passes_every_case_for_any_driver_and_none_is_skipped() {
+    let changes = [&[WITH_QUEUES][..], &WITH_COMPONENT].concat();
+    let Some(toy) = Toy::of_version_with_changes(queues::VERSION, "queues", &changes) else { return };
     let report = toy.cases("AnyDriver.");
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report}");
     let cases = report["cases"].as_array().expect("cases");
@@ -167,6 +177,32 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
     assert_eq!((&others["failed"], &others["passed"]), (&0.into(), &0.into()), "{others}");
     let cases = others["cases"].as_array().expect("cases");
     assert!(!cases.is_empty() && cases.iter().all(|case| case["reason"].is_string()), "{others}");
+}
+
+#[test]
+fn a_copy_of_the_example_elsewhere_is_built_with_the_headers_of_this_repository() {
+    let folder = env::temp_dir().join(format!("campanile-foreign-{}-copy", std::process::id()));
+    let copy = folder.join("mine");
+    fs::create_dir_all(&copy).expect("a folder");
+    for entry in fs::read_dir(root().join("examples/miniport-c")).expect("the example") {
+        let from = entry.expect("a file").path();
+        fs::copy(&from, copy.join(from.file_name().expect("a name"))).expect("a copy");
+    }
+    let build = |headers: Option<&Path>| {
+        let mut command = Command::new("sh");
+        command.arg(copy.join("build.sh")).arg(folder.join("T")).env_remove("CAMPANILE_INCLUDE");
+        headers.into_iter().for_each(|headers| _ = command.env("CAMPANILE_INCLUDE", headers));
+        let output = command.output().expect("a shell");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, told) = build(None);
+    assert!(code == Some(2) && told.contains("set CAMPANILE_INCLUDE to the path of kmt/include"), "{told}");
+    if Command::new("clang").arg("--version").output().is_err() {
+        return absent("no clang: the driver in C was not built");
+    }
+    let (code, told) = build(Some(&root().join("kmt/include")));
+    assert!(code == Some(0) && folder.join("T/toy.sys").exists(), "{told}");
+    let _ = fs::remove_dir_all(&folder);
 }
 
 #[test]
@@ -320,7 +356,7 @@ fn is_named(toy: &Toy, broken: &Broken, timeout: &str) {
 
 #[test]
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
-    some_at_a_time(BROKEN, |broken| {
+    some_at_a_time(&[BROKEN, BROKEN_ANSWERS].concat(), |broken| {
         let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
         is_named(&toy, broken, "30");
     });
@@ -332,6 +368,15 @@ fn a_broken_function_of_hardware_queues_is_named_with_its_rule() {
         let changes = [WITH_QUEUES, (broken.old, broken.new)];
         let Some(toy) = Toy::of_version_with_changes(queues::VERSION, broken.name, &changes) else { return };
         is_named(&toy, broken, "60");
+    });
+}
+
+#[test]
+fn a_broken_function_of_power_components_is_named_with_its_rule() {
+    some_at_a_time(BROKEN_POWER, |broken| {
+        let changes = [&WITH_COMPONENT[..], &[(broken.old, broken.new)]].concat();
+        let Some(toy) = Toy::with_changes(broken.name, &changes) else { return };
+        is_named(&toy, broken, "30");
     });
 }
 
@@ -378,7 +423,7 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
 
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {
-    for (name, old, new, told) in REFUSED {
+    some_at_a_time(&[REFUSED, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
         let Some(toy) = Toy::new(name, old, new) else { return };
         // Answers that are left out in part are told apart from zeros with special pool.
         let output = toy.command("run", &["--driver-limit", "2", "--special-pool"]);
@@ -387,5 +432,5 @@ fn a_driver_that_does_not_start_is_told_why_with_the_page() {
         for part in *told {
             assert!(text.contains(part), "{name}: {part:?} is not in {text}");
         }
-    }
+    });
 }

@@ -150,7 +150,7 @@ fn hears_of_fences(case: &CaseInfo) -> bool {
     is_of(case, &["NativeFence", "FenceInterrupts", "MonitoredFence"])
 }
 
-/// Where processor and GPU see each other's stores.
+/// True for cases in which processor and GPU read each other's stores.
 fn shares_memory(case: &CaseInfo) -> bool {
     is_of(case, &["Memory", "NativeFence"])
 }

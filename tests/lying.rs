@@ -13,7 +13,7 @@ use campanile_vfio_user::{Function, MappedRegion, Region, Server, Stopper, Trigg
 use testbed::device::GpuFunction;
 use testbed::setup::{BusChoice, System, SystemOptions};
 
-/// Longer than anything here takes on a busy machine: who does not answer is given up after a minute, and nobody here is silent.
+/// Longer than anything here takes on a busy machine: a process that does not answer is given up after a minute, and nobody here is silent.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A property of the function that differs from the description it gives of itself.

@@ -102,7 +102,7 @@ fn perfetto_finds_every_track_slice_and_arrow_of_a_run() {
     check_arrows(&whole, &flows);
 }
 
-/// An arrow to each wait that was held up from the signal that let it go, never back in time.
+/// An arrow to each wait that blocked its queue from the signal that let it go, never back in time.
 fn check_arrows(trace: &[u8], flows: &[Vec<Value>]) {
     let trace = perfetto::read(trace).expect("a trace of ours");
     let operations = operation::operations(&trace);

@@ -166,7 +166,7 @@ fn a_qemu_that_is_killed_is_told_of() {
     }
 }
 
-/// Where the GPU is served to the QEMU of this folder.
+/// Path of the socket on which the GPU is served to the QEMU of this folder.
 fn socket(scratch: &Path) -> PathBuf {
     let line = fs::read_to_string(scratch.join("line")).unwrap();
     let (_, rest) = line.split_once(r#""path":""#).expect("QEMU is told of a socket");

@@ -18,7 +18,7 @@ const D3HOT: u32 = 3;
 
 type Reset = (&'static str, fn(&System));
 
-/// What resets a function behind the back of its driver.
+/// Resets of a function of which its driver is not told.
 const RESETS: [Reset; 3] = [
     ("function-level reset", |system| system.bus().config_write(DEVICE_CONTROL, 2, FUNCTION_LEVEL_RESET)),
     ("D3hot", |system| {

@@ -82,7 +82,7 @@ fn synthetic(scratch: &Scratch, count: &str) -> PathBuf {
     page
 }
 
-/// Looks at the first wait that was held up: colours of both boxes, its card, the gap it explains, then zooms and moves.
+/// Looks at the first wait that blocked its queue: colours of both boxes, its card, the gap it explains, then zooms and moves.
 const LOOK: &str = r"
     const { model, view, input } = api, { ops } = model;
     const wait = ops.by.findIndex((by) => by >= 0), by = ops.by[wait];
@@ -269,7 +269,7 @@ fn wheel_pointer_keys_and_buttons_move_through_the_trace_in_light_and_dark() {
 }
 
 /// Boxes of one row never lie over each other, and every lane has its name where its rows are.
-const ROOM: &str = r"
+const NAMES: &str = r"
     const { model, view } = api;
     let over = 0, outside = 0, full = 0;
     for (const row of model.rows) {
@@ -288,9 +288,9 @@ const ROOM: &str = r"
 ";
 
 #[test]
-fn nothing_overlaps_and_names_have_room() {
-    let scratch = Scratch::new("room");
-    let answer = ask(&scratch, &synthetic(&scratch, "5000"), ROOM);
+fn nothing_overlaps_and_names_fit() {
+    let scratch = Scratch::new("names");
+    let answer = ask(&scratch, &synthetic(&scratch, "5000"), NAMES);
     assert_eq!(answer, serde_json::json!({ "over": 0, "outside": 0, "full": 0, "ordered": true, "wide": 0 }));
 }
 

@@ -156,7 +156,7 @@ fn entry(number: usize, line: &str) -> Result<InfLine, String> {
     Ok(InfLine { number, key, fields })
 }
 
-/// Where the first of `letters` stands outside quotes.
+/// Byte position of the first of `letters` outside quotes; `None` if there is none.
 fn position(text: &str, letters: &[char]) -> Option<usize> {
     let mut quoted = false;
     let mut found = text.char_indices().filter(|&(_, letter)| {

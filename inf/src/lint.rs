@@ -16,7 +16,7 @@ pub const PROGRAM: &str = "hlk.exe";
 /// The bill of materials of the package, which lies beside the images.
 pub const BILL: &str = "campanile.cdx.json";
 
-/// What an INF is held against besides its own text.
+/// The package that an INF is checked against.
 #[derive(Clone, Debug)]
 pub struct Package {
     /// Names of all files in the package's folder.

@@ -1,4 +1,4 @@
-//! What makes an image the same bytes wherever it is built.
+//! Makes an image the same bytes wherever it is built.
 //!
 //! A linker names each link: by a GUID that image and PDB share, and by numbers that pass for the time of the build. With `/Brepro` they come from the
 //! contents of the PDB, in which the paths of the object files stand, so that they tell in which folder an image was built. Here they come from the image.

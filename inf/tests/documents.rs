@@ -1,4 +1,4 @@
-//! What the documents say of the package, held against it.
+//! What the documents say of the package, checked against it.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! A report beside an earlier one: which ratios are worse than the rounds of either run explain.
 //!
 //! Ratios alone are compared. A time belongs to the machine and the hour that it was measured in, and no stored one is a measure for another run; of a ratio
-//! both sides were measured in turns of the same run.
+//! both sides were measured alternately in the same run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

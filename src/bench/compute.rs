@@ -34,7 +34,7 @@ pub(super) const LEAVE: Row = Row {
     prepare: |_, effort| Ok(Box::new(Leave::new(effort))),
 };
 
-/// Round trips that warm the way up after the other side's turn.
+/// Round trips that warm the way up after the other side was measured.
 const WARM_UP: usize = 20;
 
 struct Empty {

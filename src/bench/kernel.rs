@@ -23,15 +23,15 @@ impl Source<'_> {
     fn sizes(&self) -> Vec<usize> {
         self.inputs.iter().map(Vec::len).chain([self.output]).collect()
     }
+}
 
-    /// The module in SPIR-V.
-    fn module(&self) -> Vec<u32> {
-        let module = naga::front::wgsl::parse_str(self.text).expect("the bench's own kernel");
-        let (flags, capabilities) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty());
-        let info = naga::valid::Validator::new(flags, capabilities).validate(&module).expect("valid");
-        let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
-        naga::back::spv::write_vec(&module, &info, &options, None).expect("written")
-    }
+/// The module in SPIR-V of a kernel in WGSL.
+pub(super) fn module(text: &str) -> Vec<u32> {
+    let module = naga::front::wgsl::parse_str(text).expect("the bench's own kernel");
+    let (flags, capabilities) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty());
+    let info = naga::valid::Validator::new(flags, capabilities).validate(&module).expect("valid");
+    let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
+    naga::back::spv::write_vec(&module, &info, &options, None).expect("written")
 }
 
 /// A kernel that is ready to run on both.
@@ -53,7 +53,7 @@ pub(super) struct Kernel {
 impl Kernel {
     pub(super) fn new(adapter: &Adapter, source: &Source<'_>) -> Result<Self, BenchError> {
         let device = Device::new(adapter)?;
-        let module = source.module();
+        let module = module(source.text);
         let compiled = compile(&module, &Options::default()).map_err(|error| BenchError::Machine(error.to_string()))?;
         let sizes = source.sizes();
         let all = [4096].iter().chain(&sizes);

@@ -24,7 +24,7 @@ pub(super) const SUBMIT: Row = Row {
     prepare: |system, effort| Ok(Box::new(pair(system, |system| Signals::new(system, effort))?)),
 };
 
-/// What the submitting thread pays for being traced.
+/// Cost of tracing for the thread that submits.
 pub(super) const TRACED: Row = Row {
     id: "P1T",
     what: "user-mode submission of one signal, each event of which is noted with its time",

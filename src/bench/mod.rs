@@ -1,11 +1,12 @@
 //! Measurements, each beside what it is to be compared with.
 //!
 //! A row names what is measured, its peers (the first is the one the ratio refers to) and its aim. All of a row's measurements
-//! take turns in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
+//! alternate in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
 //! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
 mod c1_matmul;
 mod c2_kernels;
+mod c5_compile;
 mod compare;
 mod compute;
 mod kernel;
@@ -74,7 +75,7 @@ impl Deref for Place<'_> {
 /// Number of rounds and samples of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Rounds in which the measurements take turns.
+    /// Rounds, in each of which every measurement is made once.
     pub rounds: usize,
     /// Samples of one measurement in a round.
     pub samples: usize,
@@ -177,6 +178,7 @@ pub const ROWS: &[&Row] = &[
     &c2_kernels::SORT,
     &compute::EMPTY,
     &compute::LEAVE,
+    &c5_compile::ROW,
     &power::F1,
     &power::D3,
     &power::IDLE,
@@ -189,6 +191,7 @@ pub const ROWS: &[&Row] = &[
     &vulkan_rows::V4,
     &vulkan_rows::V5,
     &vulkan_rows::V6,
+    &vulkan_rows::V7,
 ];
 
 /// The reason why a row could not be measured.
@@ -238,7 +241,7 @@ pub fn command(options: &Options) -> u8 {
     if let Some(absence) = vulkan_rows::absence()
         && rows.iter().any(|row| vulkan_rows::is_vulkan(row))
     {
-        testbed::complain!("campanile: THE ROWS V1 TO V6 ARE LEFT OUT: {absence}");
+        testbed::complain!("campanile: THE ROWS V1 TO V7 ARE LEFT OUT: {absence}");
         rows.retain(|row| !vulkan_rows::is_vulkan(row));
     }
     if rows.is_empty() {

@@ -138,7 +138,7 @@ impl Submit {
         Ok(latencies)
     }
 
-    /// Lets the GPU catch up; also wakes an engine that fell asleep during the peers' turns.
+    /// Lets the GPU catch up; also wakes an engine that fell asleep while the peers were measured.
     fn settle(&mut self) -> Result<(), user::Error> {
         let last = self.queue.submit(|commands| commands.nop())?;
         self.queue.wait_progress(last)

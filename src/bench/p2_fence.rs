@@ -42,7 +42,7 @@ struct SeenFence {
 
 /// Looks at a fence before the wait is left to the kernel; seconds, in practice for ever.
 const LOOKS: u32 = u32::MAX;
-/// Round trips that warm the way up after the other side's turn.
+/// Round trips that warm the way up after the other side was measured.
 const WARM_UP: usize = 20;
 
 impl SeenFence {

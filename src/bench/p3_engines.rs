@@ -69,7 +69,7 @@ impl Engines {
         })
     }
 
-    /// Nanoseconds of one way, on average over all turns. Without relay both ways of a turn are alike; with it one of them leads
+    /// Nanoseconds of one way, on average over all rounds. Without relay both ways of a round are alike; with it one of them leads
     /// through the kernel, and the other is too short to count. The GPU takes the time, and no CPU looks at the fences meanwhile but
     /// the one that relays.
     fn sample(&mut self, relay: bool) -> Result<f64, BenchError> {
@@ -231,7 +231,7 @@ fn add(event: &OwnedFd, count: u64) {
 /// Blocks until the event is set; its count, or the count that ends the game when it cannot be read.
 fn take(event: &OwnedFd) -> u64 {
     let mut count = 0u64;
-    // SAFETY: there is room for the eight bytes that are read.
+    // SAFETY: there is space for the eight bytes that are read.
     let read = unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
     if read == 8 { count } else { END }
 }

@@ -1,7 +1,7 @@
 //! P5: memory moved and filled by the copy engine, beside the processor's memcpy and memset.
 //!
 //! Both work on the same pages, which the CPU has locked, and both on a thread that is handed one sample after the other: how
-//! physical memory lies, and whose turn it was before, matter as much as who moves it.
+//! physical memory lies, and what was measured before, matter as much as who moves it.
 
 use std::hint::black_box;
 use std::ptr::NonNull;

@@ -13,7 +13,7 @@ use testbed::user::{Adapter, Device, Error, Node, Queue, QueueOptions};
 
 /// Mappings of the host process that are left for everything else.
 const SPARE_MAPPINGS: usize = 2_000;
-/// Where the host says how many mappings a process may have.
+/// File in which Linux has the largest number of mappings of a process.
 const MAPPINGS_MAX: &str = "/proc/sys/vm/max_map_count";
 
 /// One idle queue.
@@ -96,8 +96,8 @@ impl Mappings {
 /// How many of `wanted` processes there can be, the first of which took the mappings from `before` on to `held`.
 fn affordable(wanted: usize, before: usize, now: &Mappings) -> usize {
     let each = now.held.saturating_sub(before).max(1);
-    let room = now.most.saturating_sub(now.held).saturating_sub(SPARE_MAPPINGS);
-    wanted.min(1 + room / each)
+    let capacity = now.most.saturating_sub(now.held).saturating_sub(SPARE_MAPPINGS);
+    wanted.min(1 + capacity / each)
 }
 
 impl Member {

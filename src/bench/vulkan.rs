@@ -119,7 +119,7 @@ impl Drop for Instance {
 impl Lavapipe {
     /// Lavapipe where the host has it; says loudly why not otherwise.
     pub(super) fn if_present() -> Option<Self> {
-        // SAFETY: the loader of the host is a library without demands on who opens it.
+        // SAFETY: the loader of the host is a library without demands on the program that opens it.
         let entry = unsafe { ash::Entry::load() };
         let opened = entry.map_err(Absence::Loader).and_then(Self::open);
         opened.inspect_err(|absence| testbed::complain!("campanile: THE PEER lavapipe IS ABSENT: {absence}")).ok()

@@ -79,7 +79,7 @@ fn module() -> Vec<u32> {
 
 impl Client {
     fn new(module: &[u32]) -> Result<Self, String> {
-        // SAFETY: the loader of the host is a library without demands on who opens it.
+        // SAFETY: the loader of the host is a library without demands on the program that opens it.
         let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("libvulkan cannot be opened: {error}"))?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
@@ -168,7 +168,7 @@ impl Client {
         (0..samples).map(one).collect()
     }
 
-    /// Turns of two queues, each of which waits for what the other one signals; the time of one turn.
+    /// Rounds of two queues, each of which waits for what the other one signals; the time of one round.
     fn turns(&mut self, samples: usize) -> Result<Vec<f64>, String> {
         let turns = samples * 5;
         let start = Instant::now();
@@ -220,6 +220,31 @@ impl Client {
         (0..samples.div_ceil(10)).map(one).collect()
     }
 
+    /// Creation of a pipeline of a long module that is in the pipeline cache.
+    fn pipelines(&mut self, samples: usize) -> Result<Vec<f64>, String> {
+        let (device, clock) = (&self.device, Clock::get());
+        let words = super::c5_compile::long_module();
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        let module = call!(device.create_shader_module(&info, None));
+        let (set, layout) = layouts(device, 2)?;
+        let cache = call!(device.create_pipeline_cache(&vk::PipelineCacheCreateInfo::default(), None));
+        let one = || {
+            let start = now();
+            let pipeline = pipeline(device, module, layout, cache)?;
+            let took = clock.nanoseconds(start, now());
+            tell!(device.destroy_pipeline(pipeline, None));
+            Ok(took)
+        };
+        // The first one fills the cache.
+        let all: Result<Vec<_>, String> = (0..=samples.div_ceil(10)).map(|_| one()).collect();
+        let times = all?.into_iter().skip(1).collect();
+        tell!(device.destroy_pipeline_cache(cache, None));
+        tell!(device.destroy_pipeline_layout(layout, None));
+        tell!(device.destroy_descriptor_set_layout(set, None));
+        tell!(device.destroy_shader_module(module, None));
+        Ok(times)
+    }
+
     /// Runs the kernel once, and looks at what it wrote.
     fn result(&mut self) -> Result<(), String> {
         self.submit(true)?;
@@ -243,26 +268,42 @@ fn buffer(device: &ash::Device, visible: u32) -> Result<(vk::Buffer, *const [u32
     if place.is_null() { Err("the memory is mapped nowhere".to_owned()) } else { Ok((buffer, place.cast())) }
 }
 
+/// The layouts of a set of so many storage buffers, and of a pipeline that has this set.
+fn layouts(device: &ash::Device, buffers: u32) -> Result<(vk::DescriptorSetLayout, vk::PipelineLayout), String> {
+    let binding = vk::DescriptorSetLayoutBinding::default()
+        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+        .descriptor_count(1)
+        .stage_flags(vk::ShaderStageFlags::COMPUTE);
+    let bindings: Vec<_> = (0..buffers).map(|number| binding.binding(number)).collect();
+    let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+    let sets = [call!(device.create_descriptor_set_layout(&info, None))];
+    let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
+    Ok((sets[0], call!(device.create_pipeline_layout(&info, None))))
+}
+
+/// A pipeline of the function `main` of a module.
+fn pipeline(
+    device: &ash::Device,
+    module: vk::ShaderModule,
+    layout: vk::PipelineLayout,
+    cache: vk::PipelineCache,
+) -> Result<vk::Pipeline, String> {
+    let stage = vk::PipelineShaderStageCreateInfo::default().stage(vk::ShaderStageFlags::COMPUTE);
+    let stage = stage.module(module).name(c"main");
+    let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
+    // SAFETY: as for the macro above; this command returns what it made beside its result.
+    let made = unsafe { device.create_compute_pipelines(cache, &info, None) };
+    let made = made.map_err(|(_, result)| format!("create_compute_pipelines failed: {result:?}"))?;
+    made.first().copied().ok_or_else(|| "create_compute_pipelines made nothing".to_owned())
+}
+
 impl Kernel {
     fn new(device: &ash::Device, module: &[u32], buffer: vk::Buffer) -> Result<Self, String> {
-        let binding = [vk::DescriptorSetLayoutBinding::default()
-            .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-            .descriptor_count(1)
-            .stage_flags(vk::ShaderStageFlags::COMPUTE)];
-        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&binding);
-        let layouts = [call!(device.create_descriptor_set_layout(&info, None))];
-        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
-        let layout = call!(device.create_pipeline_layout(&info, None));
+        let (set, layout) = layouts(device, 1)?;
+        let layouts = [set];
         let info = vk::ShaderModuleCreateInfo::default().code(module);
         let shader = call!(device.create_shader_module(&info, None));
-        let stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(shader)
-            .name(c"main");
-        let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
-        // SAFETY: as for the macro above; this command returns what it made beside its result.
-        let made = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
-        let pipeline = made.map_err(|(_, result)| format!("create_compute_pipelines failed: {result:?}"))?[0];
+        let pipeline = pipeline(device, shader, layout, vk::PipelineCache::null())?;
         let sizes = [vk::DescriptorPoolSize { ty: vk::DescriptorType::STORAGE_BUFFER, descriptor_count: 1 }];
         let info = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
         let pool = call!(device.create_descriptor_pool(&info, None));
@@ -312,6 +353,7 @@ fn measure(client: &mut Option<Client>, module: &[u32], name: &str, samples: usi
         super::vulkan_rows::TURNS => client.turns(samples),
         super::vulkan_rows::RECORDINGS => client.recordings(samples),
         super::vulkan_rows::ALLOCATIONS => client.allocations(samples),
+        super::vulkan_rows::PIPELINES => client.pipelines(samples),
         super::vulkan_rows::FIRST => {
             client.result()?;
             Ok(vec![start.elapsed().as_nanos() as f64])

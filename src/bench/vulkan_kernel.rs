@@ -115,7 +115,7 @@ impl VulkanKernel {
         self.pool = unsafe { device.create_descriptor_pool(&info, None) }.map_err(failed("vkCreateDescriptorPool"))?;
         let layouts = [self.sets];
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.pool).set_layouts(&layouts);
-        // SAFETY: the pool has room for one set of this layout.
+        // SAFETY: the pool has space for one set of this layout.
         let sets = unsafe { device.allocate_descriptor_sets(&info) }.map_err(failed("vkAllocateDescriptorSets"))?;
         let set = sets.first().copied().unwrap_or_default();
         for (number, buffer) in (0..).zip(&self.buffers) {

@@ -43,7 +43,7 @@ impl Worker {
             if !fence.spin(value, u32::MAX) {
                 fence.wait(value, None)?;
             }
-            // The first tenth wakes the GPU and brings everything back after the other machine's turn.
+            // The first tenth wakes the GPU and brings everything back after the other machine was measured.
             if sample >= samples / 10 {
                 latencies.record(self.clock.nanoseconds(started, clock::now()));
             }
@@ -51,12 +51,12 @@ impl Worker {
         Ok(latencies)
     }
 
-    /// What a submission costs the thread that makes it.
+    /// Times of single submissions on the thread that makes them.
     pub(super) fn submissions(&mut self, samples: usize) -> Result<Latencies, BenchError> {
         std::thread::sleep(QUIET);
         let mut latencies = Latencies::new();
         while latencies.len() < samples as u64 {
-            // Also wakes an engine that fell asleep during the other machine's turn.
+            // Also wakes an engine that fell asleep while the other machine was measured.
             let last = self.queue.submit(|commands| commands.nop())?;
             self.queue.wait_progress(last)?;
             for _ in 0..BATCHES {

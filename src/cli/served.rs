@@ -83,7 +83,7 @@ enum CtlOrder {
     },
     /// Prints the faults that were injected, and how often each has struck.
     Faults,
-    /// Takes a fault away; what it holds up goes on.
+    /// Takes a fault away; what it blocks goes on.
     Withdraw {
         /// Number of the fault.
         number: usize,

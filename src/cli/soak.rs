@@ -19,7 +19,7 @@ pub(super) struct SoakArguments {
     /// Time between two comparisons of what the machine holds with what the programs have.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10")]
     interval: Duration,
-    /// Seed of what is chosen at random. Threads of the host do not take turns by it.
+    /// Seed of what is chosen at random. The order in which the host runs threads does not follow from it.
     #[arg(long, value_name = "N", default_value_t = 24301)]
     seed: u64,
     /// Neither hangs engines nor puts anything to sleep, nor pulls out the GPU.

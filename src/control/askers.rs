@@ -1,4 +1,4 @@
-//! Who is connected to the control socket of a machine.
+//! The clients that are connected to the control socket of a machine.
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
@@ -54,7 +54,7 @@ impl Askers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for who has connected; `None` if so many are being answered, or the host has no descriptor left.
+    /// A place for a client that has connected; `None` if so many are being answered, or the host has no descriptor left.
     pub(super) fn admit(&self, stream: &UnixStream) -> Option<Place<'_>> {
         let stream = stream.try_clone().ok()?;
         let mut known = self.lock();

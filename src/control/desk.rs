@@ -24,7 +24,7 @@ use super::recorder::Recorder;
 const LINE_MAX: u64 = 4096;
 /// The time that an asker may take to take an answer.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
-/// What is told who asks for something of an adapter that was pulled out.
+/// Error message for a request about an adapter that was pulled out.
 const GONE: &str = "no adapter is there; `campanile ctl plug-in` plugs one in";
 
 /// Answers questions about a machine.

@@ -127,7 +127,7 @@ pub struct Process {
 pub struct WaitedFence {
     /// Numbers on the machine of the processes that have it open.
     pub processes: Vec<u64>,
-    /// Its value.
+    /// Current value of the fence.
     pub current: u64,
     /// The least value that is waited for.
     pub awaited: u64,

@@ -31,7 +31,7 @@ pub enum Type {
     Record {
         /// Bytes.
         size: u64,
-        /// Its fields.
+        /// Fields of the record; those of a union overlap.
         fields: Vec<Field>,
         /// Constants of the type, such as the tags of an enum's variants.
         constants: BTreeMap<String, u64>,
@@ -40,7 +40,7 @@ pub enum Type {
     Enum {
         /// Type of the number.
         number: String,
-        /// Its values by name.
+        /// Numbers of the variants by name.
         values: BTreeMap<String, u64>,
     },
 }
@@ -48,7 +48,6 @@ pub enum Type {
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Its name.
     pub name: String,
     /// Byte offset from the start of the record.
     pub offset: u64,

@@ -42,7 +42,7 @@ impl From<String> for Stop {
     }
 }
 
-/// What whoever follows a conversation sees of it.
+/// A step of the run, as an observer of the conversation gets it.
 pub(super) enum Seen<'a> {
     /// The guest told it.
     Event(&'a Event),

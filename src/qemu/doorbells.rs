@@ -1,7 +1,7 @@
 //! P7: what a doorbell costs in a guest, and how soon the GPU answers, beside the same with a doorbell that is trapped.
 //!
 //! The guest has two GPUs that differ in nothing but that: the doorbells of the first are mapped into it, those of the second go by messages of
-//! QEMU's. Both are measured in turns by one process.
+//! QEMU's. Both are measured in turn by one process.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use campanile_conformance::Failure;
 use testbed::exit::{EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{AdapterOptions, System, SystemOptions};
 
-/// Rounds in which the two GPUs take turns.
+/// Rounds, in each of which both GPUs are measured.
 const ROUNDS: usize = 5;
 /// Doorbell stores that are timed together, of which the counter's own cost is a small part.
 const BATCH: u32 = 64;

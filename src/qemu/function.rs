@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use campanile_device::Variant;
 
-    /// What a guest would find of a GPU that a monitor leaves alone.
+    /// The function that a guest finds if the virtual-machine monitor changes nothing of the GPU, and the function that is expected.
     fn found() -> (Found, Expected) {
         let gpu = Gpu::new(&Variant { vram_size: 16 << 20, vram_window: 16 << 20, ..Variant::default() }).unwrap();
         let expected = Expected::of(&gpu);

@@ -1,6 +1,7 @@
 //! The guest's first file system: this program with its libraries, the Windows images, modules and the job.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -56,7 +57,8 @@ pub(super) fn build(kernel: &Kernel, mut job: Job, luggage: &Luggage) -> Result<
         job.modules.push(name);
     }
     for (from, name) in luggage {
-        add(&mut archive, name, from, false)?;
+        let is_program = fs::metadata(from).is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
+        add(&mut archive, name, from, is_program)?;
     }
     let job = serde_json::to_vec(&job).map_err(|error| error.to_string())?;
     archive.file(inside(JOB), &job);

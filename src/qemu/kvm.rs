@@ -22,7 +22,7 @@ const PAGE: usize = 4096;
 #[repr(C, align(4096))]
 struct Page([u8; PAGE]);
 
-/// How a virtual machine left its few instructions.
+/// Outcome of the few instructions that a virtual machine executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     /// It halted with this in its register.

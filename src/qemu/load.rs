@@ -17,7 +17,7 @@ use campanile_conformance::Failure;
 use testbed::exit::{EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{System, SystemOptions, capability, reset_functions};
 
-/// Queues whose doorbells are rung in turns; one more waits for what never comes.
+/// Queues whose doorbells are rung in turn; one more waits for what never comes.
 const QUEUES: usize = 4;
 /// Rounds after which work is under way for certain.
 const ROUNDS: usize = 25;
@@ -36,10 +36,10 @@ const DEVICE_CONTROL: u16 = 8;
 const FUNCTION_LEVEL_RESET: u32 = 1 << 15;
 /// The interval at which a function is looked at that will not answer soon.
 const LOOK: Duration = Duration::from_millis(2);
-/// What is read of a function that does not answer.
+/// Value of every read of a function that does not answer.
 const NOBODY: u64 = u32::MAX as u64;
 
-/// What the process does to its own GPU when work is under way.
+/// Action that the process takes on its own GPU when work is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Then {
     /// Nothing: it goes on for ever.
@@ -131,7 +131,7 @@ fn work(system: &System, then: Then) -> Result<std::convert::Infallible, Failure
     }
     // Something is on its way when it happens.
     working.iter_mut().try_for_each(DoorbellProbe::begin)?;
-    // Nothing holds up who still rings, whatever has become of the function.
+    // Nothing blocks a process that still rings, whatever has become of the function.
     let ring = || working.iter().for_each(DoorbellProbe::store);
     happen(&**system.bus(), then, &ring)?;
     print(HAPPENED);
@@ -181,7 +181,7 @@ fn until_lost(system: &mut System, then: Then) -> Result<(), Failure> {
             print(UNDER_LOAD);
         }
     }
-    // Nothing holds up who still rings.
+    // Nothing blocks a process that still rings.
     working.iter().for_each(DoorbellProbe::store);
     // What is refused may be ahead of the end of the removal, which this waits for.
     system.remove().map_err(|error| Failure::new(error.to_string()))?;

@@ -168,7 +168,7 @@ impl Machine<'_> {
 /// Files of a Linux guest.
 pub(super) struct Files<'a> {
     pub(super) kernel: &'a Path,
-    /// Its first file system.
+    /// The initial file system (initramfs).
     pub(super) archive: &'a Path,
     /// File of the guest's console output.
     pub(super) console: &'a Path,

@@ -25,6 +25,7 @@ mod session;
 mod slot;
 mod suite;
 mod tools;
+mod wgpu;
 mod windows;
 
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ pub struct Options {
 /// A guest with a disk of its own.
 #[derive(Clone, Debug, Default)]
 pub struct DiskOptions {
-    /// Its disk.
+    /// Image of the guest's disk.
     pub disk: PathBuf,
     /// A disc to install from.
     pub iso: Option<PathBuf>,
@@ -78,7 +79,7 @@ pub struct DiskOptions {
     pub package: Option<PathBuf>,
     /// UEFI firmware, if not the one that is found.
     pub firmware: Option<PathBuf>,
-    /// Where a kernel debugger finds its first serial port.
+    /// Host and port at which a kernel debugger connects to the guest's first serial port, such as `127.0.0.1:5510`.
     pub debugger: String,
     /// Display option of QEMU, such as `vnc=127.0.0.1:0`.
     pub display: String,
@@ -212,7 +213,7 @@ fn stopped(signal: i32) -> u8 {
     refuse(&format!("stopped by {}, and the guest with it", process::name(signal)), process::exit_code(signal))
 }
 
-/// Where `cargo xtask package` puts the driver package.
+/// Folder into which `cargo xtask package` writes the driver package.
 fn shipped_package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("package")
 }

@@ -67,7 +67,7 @@ fn gone(guest: &mut Guest<'_>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The function answers nobody any more, of which nobody is told: it does nothing from then on, and nothing holds up its user. Then the slot notices
+/// The function answers nobody any more, of which nobody is told: it does nothing from then on, and nothing blocks its user. Then the slot notices
 /// that its card is gone. The user, which never learned of it, can be killed, and the guest lets go of the function and goes on.
 ///
 /// Without the slot's notice Linux would reset the bus when the user has gone, and wait a minute for the function to come back.

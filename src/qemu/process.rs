@@ -29,7 +29,7 @@ impl Running {
         let parent = getpid();
         let bind = move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // Who was orphaned before that has another parent by now, and would never hear of it.
+            // A process that was orphaned before that has another parent by now, and would never hear of it.
             match getppid() == Some(parent) {
                 true => Ok(()),
                 false => Err(io::ErrorKind::BrokenPipe.into()),
@@ -117,7 +117,7 @@ pub(super) fn name(signal: i32) -> &'static str {
     }
 }
 
-/// The exit code of who was ended by a signal, as shells have it.
+/// The exit code of a program that was ended by a signal, as shells have it.
 pub(super) fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

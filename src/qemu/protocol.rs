@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const JOB: &str = "/job.json";
 /// Path of this program in the guest.
 pub(super) const PROGRAM: &str = "/campanile";
-/// Where the guest tells events and takes orders.
+/// Serial port of the guest on which it sends events and receives orders.
 pub(super) const LINE: &str = "/dev/ttyS1";
 /// Stands in the arguments of a step for the name of a GPU: `{gpu0}`, `{gpu1}`.
 pub(super) fn placeholder(gpu: usize) -> String {
@@ -88,6 +88,6 @@ pub(super) struct Found {
     pub(super) config: String,
     /// First address, last address and flags of each of its ranges, as Linux lists them in `resource`.
     pub(super) resources: Vec<(u64, u64, u64)>,
-    /// Its IOMMU group has these functions.
+    /// Names of the functions in the IOMMU group of this one.
     pub(super) group: Vec<String>,
 }

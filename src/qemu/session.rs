@@ -48,7 +48,7 @@ pub(super) struct Setting {
 #[derive(Clone, Debug)]
 pub(super) struct Served {
     pub(super) variant: Variant,
-    /// Its doorbells are not mapped into the guest.
+    /// True if the virtual-machine monitor traps stores to doorbells instead of mapping their pages into the guest.
     pub(super) trapped_doorbells: bool,
     /// Kind of interrupt messages: MSI-X or MSI.
     pub(super) messages: Messages,
@@ -327,7 +327,7 @@ fn explained(reason: &str, folder: &Path, servers: &Mutex<Vec<String>>) -> Strin
     text
 }
 
-/// What guests are to find of the GPUs of a setting.
+/// The functions that guests should find for the GPUs of a setting.
 ///
 /// # Errors
 /// The host has no memory for one.

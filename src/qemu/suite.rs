@@ -13,6 +13,7 @@ use super::protocol::{Event, Step, placeholder};
 use super::report::Report;
 use super::session::{self, Ended, Setting};
 use super::tools;
+use super::wgpu;
 use crate::print::print;
 use campanile_conformance::report::{CaseLine, Status};
 use testbed::device::GpuHeld;
@@ -60,8 +61,9 @@ impl Suite {
     /// A filter takes nothing, or the Windows images are missing.
     pub(super) fn new(filters: &[String]) -> Result<Self, String> {
         DriverLimit::selected()?;
-        let all = [CORE.as_slice(), &["Qemu.Faults."]].concat();
+        let all = [CORE.as_slice(), &[wgpu::NAME, "Qemu.Faults."]].concat();
         let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+        let asked = !filters.is_empty();
         let filters = if filters.is_empty() { &all } else { filters };
         let mut suite = Self { steps: Vec::new(), faults: Vec::new(), luggage: images()?, wanted: BTreeMap::new() };
         let files = suite.luggage.iter().map(|(_, name)| name.clone()).filter(|name| !name.ends_with(".pdb"));
@@ -72,7 +74,11 @@ impl Suite {
             let text = filter.to_lowercase();
             let taken: Vec<_> = FAULTS.iter().filter(|fault| fault.name.to_lowercase().contains(&text)).collect();
             let names = names_of(filter);
-            if names.is_empty() && taken.is_empty() {
+            let is_wgpu = wgpu::NAME.to_lowercase().contains(&text);
+            if is_wgpu {
+                suite.add_wgpu(asked)?;
+            }
+            if names.is_empty() && taken.is_empty() && !is_wgpu {
                 return Err(format!("no case matches `{filter}`; `campanile hlk --list` shows all"));
             }
             suite.faults.extend(taken);
@@ -87,6 +93,22 @@ impl Suite {
             suite.wanted.insert(step.name, Wanted { names: names_of(filter), after: Some(fault.name) });
         }
         Ok(suite)
+    }
+
+    /// Has wgpu run in the guest. Where its files are missing it is left out, and said to be, unless somebody asked for it, or CI runs this.
+    fn add_wgpu(&mut self, asked: bool) -> Result<(), String> {
+        match wgpu::step() {
+            Ok((step, files)) => {
+                self.steps.push(step);
+                self.luggage.extend(files);
+                Ok(())
+            }
+            Err(reason) if asked || std::env::var_os("CI").is_some() => Err(reason),
+            Err(reason) => {
+                testbed::complain!("campanile qemu: NOT RUN: {reason}");
+                Ok(())
+            }
+        }
     }
 
     /// The command line of QEMU, with file names that stand for those of a run.
@@ -239,10 +261,11 @@ impl Listener {
         };
         let Some(missing) = self.wanted.remove(step) else {
             // Loads are killed or end with the machine; what became of it is told by the fault.
-            if step != MAIN_JOB {
-                return;
-            }
-            return self.add(CaseLine::of("Qemu.Guest", &format!("Qemu.Guest.{step}"), how));
+            return match step {
+                MAIN_JOB => self.add(CaseLine::of("Qemu.Guest", &format!("Qemu.Guest.{step}"), how)),
+                wgpu::NAME => self.add(CaseLine::of("Qemu.Guest", step, how)),
+                _ => {}
+            };
         };
         let why = how.as_ref().err().map(|why| format!(", {why}")).unwrap_or_default();
         self.never_told(&missing.names, &format!("{step} never told of it{why}"));

@@ -18,7 +18,7 @@ const MODULES: [(&str, bool); 6] = [
     ("vfio-pci-core", true),
     ("vfio-pci", true),
 ];
-/// How deep modules lie in the folder of a kernel.
+/// Deepest nesting of folders in which modules of a kernel are searched for.
 const DEEPEST: usize = 8;
 
 /// A kernel for guests.

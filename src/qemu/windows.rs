@@ -10,7 +10,7 @@ use super::machine::{CommandLine, Machine, escaped};
 /// What such a guest has beside processor, memory and GPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
-    /// Its disk.
+    /// Image of the guest's disk.
     pub(super) disk: PathBuf,
     /// A disc to install from, from which it boots first.
     pub(super) iso: Option<PathBuf>,

@@ -41,7 +41,7 @@ pub struct Options {
     pub json: bool,
     /// Show a progress bar if there is a terminal.
     pub progress: bool,
-    /// What goes wrong with the GPU once the work has begun.
+    /// Faults that are injected into the GPU once the work has begun.
     pub faults: Vec<FaultOption>,
     /// Where to keep what the driver told at the last timeout, if anywhere.
     pub debug_information: Option<PathBuf>,
@@ -348,7 +348,7 @@ impl Streamer {
     /// Sends chunks until the file ends; the inner result is that of reading it.
     fn chunks(&mut self, file: &mut File, passing: &mut Passing) -> Result<io::Result<()>, RunError> {
         loop {
-            if let Some(finished) = self.pipeline.make_room()? {
+            if let Some(finished) = self.pipeline.finish_if_full()? {
                 passing.check(&finished);
             }
             let (chunk, stages) = self.pipeline.next_chunk();
@@ -423,7 +423,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a user should know of a file that may never end.
+/// A warning about a file that may never end, for the user; `None` for an ordinary file.
 fn unending(path: &Path) -> Option<&'static str> {
     let kind = std::fs::metadata(path).ok()?.file_type();
     if kind.is_fifo() {

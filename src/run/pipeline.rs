@@ -26,7 +26,7 @@ const HELD: u64 = SLOTS + 1;
 /// A chunk takes milliseconds; a GPU that needs longer than this for one is stuck.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the report of a dispatch lies behind its arguments.
+/// Byte offset of the report of a dispatch, behind its arguments.
 const REPORT: usize = ARGUMENTS.next_multiple_of(64);
 /// Where the times of the copies lie: begin and end of the copy up, and of the copy down.
 const TIMES_UP: usize = (REPORT + DispatchReport::SIZE).next_multiple_of(8);
@@ -177,7 +177,7 @@ impl Pipeline {
     }
 
     /// Finishes the oldest chunk if the CPU holds as many as it may, so that [`Pipeline::next_chunk`] may be filled.
-    pub(super) fn make_room(&mut self) -> Result<Option<Finished>, Error> {
+    pub(super) fn finish_if_full(&mut self) -> Result<Option<Finished>, Error> {
         if self.sent.len() as u64 == HELD { self.finish_oldest() } else { Ok(None) }
     }
 
@@ -257,7 +257,7 @@ impl Pipeline {
         Ok(reasons)
     }
 
-    /// What each stage took of a run of so many seconds.
+    /// Throughput of each stage in a run of so many seconds.
     pub(super) fn roofline(&self, seconds: f64) -> Roofline {
         self.stages.roofline(seconds)
     }

@@ -70,7 +70,7 @@ pub struct Totals {
     pub memcpy_mb_s: f64,
 }
 
-/// What the GPU reported of the program that it ran.
+/// Figures of the GPU about the program that it executed.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct KernelReport {
     /// Dispatches that ended.

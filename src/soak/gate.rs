@@ -1,4 +1,4 @@
-//! Where programs stand still while what the machine holds is compared.
+//! A gate at which programs stop while the state of the machine is compared with theirs.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if who passes is to stand still.
+    /// True if programs that pass are to stop.
     pub(super) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Stands still as long as the gate is closed, with what is held.
+    /// Blocks as long as the gate is closed; `held` is what the program has meanwhile.
     pub(super) fn pass(&self, number: u32, held: Held) {
         let mut state = self.state();
         if !state.closed {

@@ -76,7 +76,7 @@ fn process(world: &World, machine: &Machine, number: u32, end: End, rng: &mut fa
     }
 }
 
-/// What a process does between its start and its end.
+/// The work of a process between its start and its end.
 fn work(world: &World, number: u32, end: End, rng: &mut fastrand::Rng) -> Result<Step> {
     let (_, luid) = world.adapter();
     let mut live = Live::new(&Adapter::open_luid(luid)?, rng)?;
@@ -100,7 +100,7 @@ fn work(world: &World, number: u32, end: End, rng: &mut fastrand::Rng) -> Result
     Ok(Step::Done)
 }
 
-/// What an error means of a program whose adapter stays.
+/// Counts or reports an error of a program whose adapter was not removed.
 fn judge(world: &World, number: u32, error: &Error) {
     match error {
         // Held against the number of hangs.

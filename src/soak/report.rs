@@ -37,7 +37,7 @@ impl HostUse {
 /// Outcome of a soak.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Seed of everything that was chosen at random; threads do not take turns by it.
+    /// Seed of everything that was chosen at random; the order in which the host runs threads does not follow from it.
     pub seed: u64,
     /// Programs at a time.
     pub programs: u32,

@@ -21,7 +21,7 @@ const FINDINGS_MAX: usize = 20;
 
 /// Longest time that the report of work that is done may take on a busy host.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
-/// Pool blocks that the driver makes at need and keeps: one for each node, in which packets wait that the ring of the node has no room for.
+/// Pool blocks that the driver makes at need and keeps: one for each node, in which packets wait for which the ring of the node has no free entry.
 const KEPT_BLOCKS: u64 = NODES as u64;
 
 /// Counts that all threads add to.

@@ -27,7 +27,7 @@ const SCRIPTS: [&str; 6] = [
 /// A page.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its text.
+    /// The HTML text.
     pub html: String,
     /// Boxes and marks that were left out to keep it small.
     pub left_out: u64,
@@ -135,6 +135,6 @@ mod tests {
     fn a_trace_of_any_size_makes_a_small_page() {
         let page = render(&synthetic(1_500_000), "large");
         assert!(page.html.len() <= PAGE_BYTES_MAX, "{}", page.html.len());
-        assert!(page.html.len() > PAGE_BYTES_MAX / 3, "most of the room is used");
+        assert!(page.html.len() > PAGE_BYTES_MAX / 3, "most of the size is used");
     }
 }

@@ -81,7 +81,7 @@ fn ends(code: KeyCode, modifiers: KeyModifiers) -> bool {
         || (code == KeyCode::Char('c') && modifiers.contains(KeyModifiers::CONTROL))
 }
 
-/// Draws a look. Where there is too little room, what is at the bottom is left out.
+/// Draws a look. Where there are too few lines, what is at the bottom is left out.
 pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown) {
     let seconds = shown.time_ns / 1_000_000_000;
     let title =

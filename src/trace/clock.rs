@@ -112,7 +112,7 @@ impl Calendar {
     }
 }
 
-/// How ticks of the GPU become nanoseconds of a [`HostClock`].
+/// Conversion from ticks of the GPU to nanoseconds of a [`HostClock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuClock {
     /// A moment in ticks of the GPU.

@@ -137,7 +137,7 @@ impl Collector {
         Ok(Self { machine, luid, recording, clocks, lanes: Mutex::default(), end, thread })
     }
 
-    /// What the queue with this handle of a process logs belongs to this lane.
+    /// Assigns the log entries of a queue, by its process and handle, to this lane.
     pub fn follow(&self, process: u64, handle: u32, lane: u32) {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner).insert((process, handle), lane);
     }

@@ -67,7 +67,7 @@ pub enum EventKind {
     },
     /// A submission was handed over.
     Submission {
-        /// Its progress value.
+        /// Progress value of the submission.
         progress: u64,
     },
     /// A doorbell was rung.
@@ -98,7 +98,7 @@ pub enum EventKind {
     Paging {
         /// Bytes of its buffer.
         bytes: u64,
-        /// Its fence id.
+        /// Fence id of the packet.
         fence: u32,
         /// From submission to the report of its end.
         duration: u64,
@@ -114,12 +114,12 @@ pub enum EventKind {
     },
     /// An allocation came to the memory that it prefers.
     Resident {
-        /// Its size.
+        /// Size of the allocation.
         bytes: u64,
     },
     /// An allocation had to leave its segment.
     Evicted {
-        /// Its size.
+        /// Size of the allocation.
         bytes: u64,
     },
     /// The driver's interrupt routine ran.

@@ -28,7 +28,7 @@ pub struct Operation {
     pub observed: Option<u64>,
     /// When the GPU was done with it.
     pub done: Option<u64>,
-    /// For a wait that was held up: index of the signal that released it.
+    /// For a wait that blocked its queue: index of the signal that released it.
     pub released_by: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Operation {
         self.done.map_or(first, |done| first.min(done))
     }
 
-    /// From when on a wait held up its queue, as far as is known.
+    /// From when on a wait blocked its queue, as far as is known.
     pub fn blocked_from(&self) -> u64 {
         self.observed.unwrap_or_else(|| self.start())
     }
@@ -102,7 +102,7 @@ pub fn operations(trace: &Trace) -> Vec<Operation> {
 #[derive(Default)]
 struct History(Vec<(u64, u64, u32)>);
 
-/// Finds for every wait that was held up the signal that brought its fence to the value.
+/// Finds for every wait that blocked its queue the signal that brought its fence to the value.
 fn link(trace: &Trace, operations: &mut [Operation]) {
     let process = |lane: u32| trace.lanes.get(lane as usize).map_or(u32::MAX, |lane| lane.process);
     let mut signals: Vec<(u64, u32)> = Vec::new();

@@ -1,6 +1,7 @@
 //! The mistakes that are made in the driver in C, each with what the program must tell of it.
 
 /// A function of the driver that is broken, the case that finds it, and what its report says.
+#[derive(Clone, Copy)]
 pub(crate) struct Broken {
     pub(crate) name: &'static str,
     pub(crate) old: &'static str,
@@ -167,7 +168,7 @@ pub(crate) const BROKEN: &[Broken] = &[
         old: "(pte->ReadOnly ? TOY_PTE_READ_ONLY : 0)",
         new: "0",
         case: "AnyDriver.ReadOnlyMappingIsNotWritten",
-        told: &["an error of the device did not happen"],
+        told: &["an error of the device, by DXGK_INTERRUPT_DMA_PAGE_FAULTED, did not happen"],
     },
     Broken {
         name: "eviction-loses",
@@ -233,6 +234,88 @@ pub(crate) const BROKEN: &[Broken] = &[
         new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    KeStallExecutionProcessor(4000000);\n    return STATUS_SUCCESS;",
         case: "AnyDriver.CommandsRunInTheirOrder",
         told: &["did not end within 30 s", "DxgkDdiSubmitCommandVirtual", "KeStallExecutionProcessor"],
+    },
+    Broken {
+        name: "completed-twice",
+        old: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        adapter->",
+        new: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        if (kind == TOY_REPORT_COMPLETED)\n            \
+              adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);\n        adapter->",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["0x119 (0x1, 0x1, 0x1, 0x", "DMA_COMPLETED on node 0 with id 0x1, which is not under way", "toy.c:"],
+    },
+    Broken {
+        name: "stale-id",
+        old: "data.DmaCompleted.SubmissionFenceId = number;",
+        new: "data.DmaCompleted.SubmissionFenceId = number > 4 ? number - 3 : number;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["0x119 (0x1, 0x2, 0x4, 0x", "DMA_COMPLETED on node 0 with id 0x2, which is not under way", "toy.c:"],
+    },
+    Broken {
+        name: "unknown-node",
+        old: "data.DmaCompleted.SubmissionFenceId = number;",
+        new: "data.DmaCompleted.SubmissionFenceId = number;\n            data.DmaCompleted.NodeOrdinal = 7;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["DxgkCbNotifyInterrupt, interrupt type 1: node 7, engine 0: the adapter has 1 nodes", "toy.c:"],
+    },
+    Broken {
+        name: "unknown-interrupt",
+        old: "data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;",
+        new: "data.InterruptType = (DXGK_INTERRUPT_TYPE)77;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["DxgkCbNotifyInterrupt, interrupt type 77: not a type that this adapter may report", "toy.c:"],
+    },
+    Broken {
+        name: "dpc-work-at-device-level",
+        old: "        adapter->interface.DxgkCbQueueDpc(adapter->handle);",
+        new: "        adapter->interface.DxgkCbNotifyDpc(adapter->handle);",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["DxgkCbNotifyDpc called at IRQL 5; DISPATCH_LEVEL is required, in DxgkDdiInterruptRoutine", "toy.c:"],
+    },
+    Broken {
+        name: "submission-refused",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
+        new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_UNSUCCESSFUL;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["0x119 (0x2, 0xC0000001", "DxgkDdiSubmitCommandVirtual answered a packet with STATUS_UNSUCCESSFUL"],
+    },
+    Broken {
+        name: "context-freed-twice",
+        old: "static NTSTATUS destroy_context(HANDLE context)\n{\n",
+        new: "static NTSTATUS destroy_context(HANDLE context)\n{\n    ExFreePoolWithTag(context, TAG);\n",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &["0xC4 (0x13, 0x", "(tag WToy) freed twice, in DxgkDdiDestroyContext in toy", "toy.c:"],
+    },
+    Broken {
+        name: "aborted-beyond",
+        old: "    if (args->LastAbortedFenceId == 0)\n",
+        new: "    args->LastAbortedFenceId += 1000;\n    if (args->LastAbortedFenceId == 0)\n",
+        case: "AnyDriver.HangCostsItsDevice",
+        told: &[
+            "0x119 (0xA, 0x",
+            "DxgkDdiResetEngine of node 0 called 0x",
+            "the last aborted: 0x4 is complete and 0x5 the last",
+        ],
+    },
+    Broken {
+        name: "preempted-another",
+        old: "PreemptionFenceId = number;",
+        new: "PreemptionFenceId = number + 1;",
+        case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
+        told: &["DMA_PREEMPTED on node 0 for preemption 0x2, which is not under way", "toy.c:"],
+    },
+    Broken {
+        name: "no-segment",
+        old: "wanted.local ? 1 << (SEGMENT_LOCAL - 1) : 1 << (SEGMENT_SYSTEM - 1);",
+        new: "0;",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: SupportedWriteSegmentSet is empty"],
+    },
+    Broken {
+        name: "d3-refused",
+        old: "    UNREFERENCED_PARAMETER(state);\n    UNREFERENCED_PARAMETER(action);\n    return STATUS_SUCCESS;",
+        new: "    UNREFERENCED_PARAMETER(action);\n    return state == PowerDeviceD3 ? STATUS_UNSUCCESSFUL : STATUS_SUCCESS;",
+        case: "AnyDriver.MemorySurvivesD3",
+        told: &["DxgkDdiSetPowerState(4) may not fail, it answered STATUS_UNSUCCESSFUL"],
     },
 ];
 
@@ -379,7 +462,7 @@ pub(crate) const REFUSED: &[(&str, &str, &str, &[&str])] = &[
         "odd-segment",
         "local->Size = TOY_MEMORY;",
         "local->Size = TOY_MEMORY - 512;",
-        &["segment 2", "its size is not a number of whole pages", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
+        &["segment 2", "Size is 0x7ffe00, not whole pages", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
     ),
     (
         "engine-type",

@@ -121,4 +121,48 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         case: "AnyDriver.LowMemoryIsAnErrorOfHardwareQueuesToo",
         told: &["0x1E (0xC0000005", ", in DxgkDdiCreateHwContext in toy", "toy_queues.c:"],
     },
+    Broken {
+        name: "suspended-already",
+        old: "    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_PENDING;",
+        new: "    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
+        case: "AnyDriver.HardwareQueuesSurviveD3",
+        told: &[
+            "early-suspension",
+            "DxgkDdiSuspendContext answered STATUS_SUCCESS for a context of node 0 that was not suspended, and expected was STATUS_PENDING",
+        ],
+    },
+    Broken {
+        name: "suspension-unreported",
+        old: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        adapter->",
+        new: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        if (kind != TOY_REPORT_SUSPENDED) adapter->",
+        case: "AnyDriver.HardwareQueuesSurviveD3",
+        told: &[
+            "the way to D3",
+            "DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED of a context of node 0 did not come within TdrDelay after DxgkDdiSuspendContext",
+        ],
+    },
+    Broken {
+        name: "suspension-of-another-value",
+        old: "ContextSuspendFence = value;",
+        new: "ContextSuspendFence = value + 1;",
+        case: "AnyDriver.HardwareQueuesSurviveD3",
+        told: &["0x119 (0x11, 0x", "SUSPEND_CONTEXT_COMPLETED of 0x", "with fence 2, which is not under way", "toy.c:"],
+    },
+    Broken {
+        name: "progress-unreported",
+        old: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        adapter->",
+        new: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        if (kind != TOY_REPORT_PROGRESS) adapter->",
+        case: "AnyDriver.HardwareQueueProgressIsReported",
+        told: &[
+            "unreported-signal",
+            "DxgkCbNotifyInterrupt was not called with DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED within a second",
+        ],
+    },
+    Broken {
+        name: "fault-of-an-unknown-context",
+        old: "data->HwQueuePageFaulted.FaultedHwContext = hw_contexts[number - 1];",
+        new: "data->HwQueuePageFaulted.FaultedHwContext = data;",
+        case: "AnyDriver.HardwareQueueThatFaultsCostsItsDevice",
+        told: &["DxgkCbNotifyInterrupt: HWQUEUE_PAGE_FAULTED names Context(0x", "which does not exist", "toy.c:"],
+    },
 ];

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::served::{Machine, README, campanile, scratch};
 
-/// A file of zeros, which takes no room.
+/// A file of zeros, which takes no disk space.
 fn zeros(name: &str, len: u64) -> PathBuf {
     let path = scratch(name);
     std::fs::File::create(&path).and_then(|file| file.set_len(len)).expect("a file");
@@ -156,7 +156,7 @@ fn an_idle_engine_is_sent_to_f1_by_order_and_a_busy_one_is_not() {
     });
     refused(&machine, "0", "the engine has work to do");
     assert_eq!(fstate(&machine), Some(0));
-    // Who waits for the work that hangs waits for a fence, which is told with its value and the one that is awaited.
+    // A thread that waits for the work that hangs waits for a fence, which is told with its value and the one that is awaited.
     let waited = machine.look()["adapters"][0]["waited_fences"][0].clone();
     assert!(waited["awaited"].as_u64() > waited["current"].as_u64() && waited["waits"].as_u64() > Some(0), "{waited}");
     assert!(machine.printed(&["ctl", "look"]).contains("awaited"));
@@ -224,7 +224,7 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
 
 #[test]
 fn what_does_not_end_does_not_hold_up_the_end_of_a_machine() {
-    let machine = Machine::serve("held-up", &["--quiet"]);
+    let machine = Machine::serve("blocked", &["--quiet"]);
     let ask = |seconds: u32| {
         let asker = UnixStream::connect(path_of(&machine.socket)).expect("a connection");
         writeln!(&asker, "{{\"record\":{{\"seconds\":{seconds}}}}}").expect("it is taken");
@@ -303,7 +303,7 @@ fn askers_that_ask_nonsense_or_too_much_are_refused_and_others_are_answered() {
     }
     drop(silent);
     let _open = connect();
-    assert_eq!(machine.stop(), (Some(0), String::new()), "an asker who is connected does not hold the machine up");
+    assert_eq!(machine.stop(), (Some(0), String::new()), "an asker who is connected does not block the machine");
 }
 
 #[test]

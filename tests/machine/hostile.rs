@@ -1,4 +1,4 @@
-//! What another process of the same user cannot do to a machine that is served.
+//! Attacks on a machine that is served, by another process of the same user: each has to be refused.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ fn give_up_capabilities() {
     /// Version 3 of the interface, and this thread.
     const HEADER: [u32; 2] = [0x2008_0522, 0];
     let nothing = [0u32; 6];
-    // Refused to who has no capabilities, and needs it not.
+    // Refused to a thread without capabilities, which does not need it.
     // SAFETY: no address is passed.
     unsafe { libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT, 0usize, 0usize, 0usize) };
     // SAFETY: a header and two sets of the size that this version has, which live on the stack and are read.

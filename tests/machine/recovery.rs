@@ -9,7 +9,7 @@ use crate::served::Machine;
 
 const SIZE: u64 = 4096;
 
-/// This process is a program of one machine at a time, in whichever test has its turn.
+/// This process is a program of one machine at a time, in whichever test has the lock.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn make(device: &Device) -> Result<Buffer, Error> {

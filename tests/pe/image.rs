@@ -209,7 +209,7 @@ const PLACEMENT: u16 = pe::IMAGE_DLLCHARACTERISTICS_DYNAMIC_BASE.0
 const CHARACTERISTICS: u16 =
     pe::IMAGE_FILE_EXECUTABLE_IMAGE.0 | pe::IMAGE_FILE_LARGE_ADDRESS_AWARE.0 | pe::IMAGE_FILE_DLL.0;
 
-/// What a loader would refuse or the verifier dislike in the headers.
+/// Faults of the headers for which a loader refuses the image or Driver Verifier complains.
 fn header_faults(image: &Image, bytes: &[u8], file: &PeFile64<'_>) -> Vec<String> {
     let header = file.nt_headers().file_header();
     let optional = file.nt_headers().optional_header();

@@ -8,7 +8,7 @@ use crate::inf::{Inf, InfLine};
 
 /// The driver store.
 const DRIVER_STORE: &str = "13";
-/// What a package's folder may hold besides the files that the INF installs.
+/// Endings and names of files that a package's folder may contain although the INF does not install them.
 const BESIDES: [&str; 7] = [".inf", ".cat", ".pdb", ".ps1", ".cer", PROGRAM, BILL];
 
 pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {

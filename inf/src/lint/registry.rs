@@ -16,7 +16,7 @@ const RUNTIMES: [(&str, &[&str]); 4] = [
     ("Direct3D 11", &["OpenAdapter10_2"]),
     ("Direct3D 12", &["OpenAdapter12"]),
 ];
-/// What developers switch on their machines and no package may.
+/// Parts of names of settings that developers make on their own machines, and that no package may make.
 const DEVELOPERS: [&str; 4] = ["hwschmode", "features\\", "allowexperimental", "tdr"];
 
 pub(super) fn check(inf: &Inf, package: &Package, findings: &mut Findings) {

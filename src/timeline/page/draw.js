@@ -47,10 +47,10 @@ class View {
   y(row) { return row.y - this.scroll + RULER; }
   fit() { const edge = this.length * 0.015; this.show(-edge, this.length + edge); }
   show(t0, t1) {
-    const room = this.length * 1.2;
-    const size = Math.min(Math.max(t1 - t0, 20), room);
+    const longest = this.length * 1.2;
+    const size = Math.min(Math.max(t1 - t0, 20), longest);
     const start = Math.min(Math.max((t0 + t1 - size) / 2, -this.length * 0.1), this.length * 1.1 - size);
-    this.t0 = size >= room ? -this.length * 0.1 : start;
+    this.t0 = size >= longest ? -this.length * 0.1 : start;
     this.t1 = this.t0 + size;
     this.dirty();
   }
@@ -89,7 +89,7 @@ class View {
     this.overview();
     this.drawn = { boxes: this.boxes, arrows, milliseconds: performance.now() - began };
   }
-  // The step of the ruler, a round number that leaves room for its text.
+  // The step of the ruler, a round number that leaves space for its text.
   step() {
     const least = (this.t1 - this.t0) / (this.width - GUTTER) * 110;
     const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
@@ -253,13 +253,13 @@ class View {
     const kind = model.spans.kind[i], { hue } = model.lanes[model.spans.lane[i]];
     return kind === CPU_WAIT || kind === WORK && hue > 40 && hue < 190 ? '#10180c' : '#fff';
   }
-  // The longest beginning that has room.
-  text(text, x, y, room) {
+  // The longest beginning that fits.
+  text(text, x, y, width) {
     const { ink } = this;
     ink.font = `11px ${this.family}`;
     ink.textBaseline = 'middle';
-    if (ink.measureText(text).width > room) {
-      const fits = Math.floor(room / (ink.measureText(text).width / text.length)) - 1;
+    if (ink.measureText(text).width > width) {
+      const fits = Math.floor(width / (ink.measureText(text).width / text.length)) - 1;
       if (fits < 3) return;
       text = text.slice(0, fits) + '…';
     }
@@ -271,7 +271,7 @@ class View {
     if (spans.kind[i] !== WORK) return spanName(this.model, i);
     return row.kind === 'engine' ? `${lanes[spans.lane[i]].name} ${spans.amount[i]}` : `submission ${spans.amount[i]}`;
   }
-  // Behind the GPU's work: where a wait held the queue up.
+  // Behind the GPU's work: where a wait blocked the queue.
   gaps(row, y) {
     const { ink, ink_: c, model } = this;
     for (const waits of row.lane.rows) {

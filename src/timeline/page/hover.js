@@ -48,10 +48,10 @@ function opCard(view, i) {
   let why = '';
   if (wait && ops.by[i] >= 0) {
     const by = ops.by[i], held = ops.end[i] - ops.blocked[i];
-    list.push(['held up', time(held)]);
+    list.push(['blocked', time(held)]);
     why = `<p>Blocked on ${fence} by ${laneText(model, model.lanes[ops.lane[by]])}, which signalled ${value(ops, by)} at ${moment(ops.end[by])}; released ${time(ops.end[i] - ops.end[by])} later.</p>`;
   } else if (wait && !open) {
-    why = '<p>Held nothing up, as far as this trace shows: the value was there when the GPU came.</p>';
+    why = '<p>Blocked nothing, as far as this trace shows: the value was there when the GPU came.</p>';
   }
   const released = model.released.get(i);
   if (released) {
@@ -123,7 +123,7 @@ function pointCard(view, i) {
     + rowsOf([['at', moment(points.start[i])], ...facts, ['lane', laneText(model, model.lanes[points.lane[i]])]]) + why;
 }
 
-// Why nothing ran: the wait that held the queue up longest in the gap, if there was one.
+// Why nothing ran: the wait that blocked the queue longest in the gap, if there was one.
 function gap(view, row, t) {
   const { ops } = view.model, past = above(row.start, t);
   const from = past ? row.reach[past - 1] : 0, to = past < row.start.length ? row.start[past] : view.length;
@@ -161,7 +161,7 @@ function engineGap(view, row, t) {
 
 function gapCard(view, { row, t }) {
   const { model } = view, { from, to, wait, held } = gap(view, row, t);
-  let why = row.kind === 'engine' ? engineGap(view, row, t) : 'Idle: no wait held the queue up, so nothing was submitted.';
+  let why = row.kind === 'engine' ? engineGap(view, row, t) : 'Idle: no wait blocked the queue, so nothing was submitted.';
   if (wait >= 0) why = `B${blockedOn(model, wait)}, for ${time(held)} of it.`;
   return head(view.ink_.block, `Gap of ${time(to - from)}`) + rowsOf([['from', moment(from)], ['to', moment(to)]]) + `<p>${why}</p>`;
 }

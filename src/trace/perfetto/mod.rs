@@ -2,7 +2,7 @@
 //!
 //! Every process of the trace is a process track. Below a queue hang its signals and its waits, drawn from queued to executed, as
 //! many tracks of each as overlap, and one track for what the engine did for it. Every engine has a track of its own again.
-//! A wait that was held up ends an arrow from the signal that released it; both ends are instants of the queue's own track.
+//! A wait that blocked its queue ends an arrow from the signal that released it; both ends are instants of the queue's own track.
 //!
 //! Reading takes only the category [`CATEGORY`]; what is there for the eye alone has another one. What is read is what was
 //! written, event by event.
@@ -45,7 +45,7 @@ const ENGINES: u64 = 1 << 60;
 /// Tracks that an engine can have.
 const ENGINE_ROWS: u64 = 4096;
 
-/// How a lane's kind and handle stand in its track's name.
+/// Text form of a lane's kind and handle in the name of its track.
 mod lane_name {
     use crate::trace::{Lane, LaneKind};
 

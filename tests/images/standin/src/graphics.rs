@@ -48,7 +48,7 @@ pub(crate) unsafe extern "win64" fn internal_control(_: *mut c_void, irp: *mut I
     }
     // SAFETY: a valid request.
     let output = unsafe { (*irp).UserBuffer }.cast::<PDXGK_INITIALIZE>();
-    // SAFETY: METHOD_NEITHER passes the asking driver's own buffer, which has room for a function.
+    // SAFETY: METHOD_NEITHER passes the asking driver's own buffer, which has space for a function.
     unsafe { output.write(initialize) };
     wdm::complete(irp, STATUS_SUCCESS, size_of::<PDXGK_INITIALIZE>())
 }
@@ -103,9 +103,9 @@ unsafe extern "win64" fn unload(driver: *mut DriverObject) {
 }
 
 /// Copies the registered driver's image to a buffer of so many bytes; status and number of bytes of the request.
-pub(crate) fn copy_image(buffer: *mut u8, room: usize) -> (NTSTATUS, usize) {
+pub(crate) fn copy_image(buffer: *mut u8, capacity: usize) -> (NTSTATUS, usize) {
     let size = SIZE.load(Ordering::Acquire);
-    if size == 0 || room < size {
+    if size == 0 || capacity < size {
         return (STATUS_BUFFER_TOO_SMALL, 0);
     }
     // SAFETY: the request has a buffer of this size; the image is loaded until `unload`, and every page of it can be read under Wine.

@@ -2,7 +2,7 @@
 //!
 //! `DXGKrnl` (`graphics`) stands in for Windows' graphics kernel as far as the registration of a miniport goes: it has the device `\Device\DxgKrnl`, hands out
 //! a function for DxgkInitialize there, and says what it was called with. Every other service (`supply`) gives the driver under test what Wine's kernel
-//! lacks, before DriverEntry runs, and says of each import who has it.
+//! lacks, before DriverEntry runs, and says of each import which module has it.
 //!
 //! Both keep a text of what happened, which a program reads by a control request (`log`). Nothing here runs on Windows, nor needs to.
 

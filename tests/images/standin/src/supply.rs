@@ -1,5 +1,5 @@
 // UNSAFETY: another image's import table.
-//! What Wine's kernel lacks of Windows' and the driver under test calls before it is registered.
+//! Functions that the driver under test imports from Windows' kernel before it is registered, and that Wine's kernel lacks.
 //!
 //! Wine's loader gives an import that no module exports a function that raises an exception when it is called, and starts the driver. So the imports are
 //! looked at when the image is loaded and before its DriverEntry, each is told with the module that has it, and those of [`SUPPLIED`] are replaced.
@@ -182,7 +182,7 @@ fn module(address: usize) -> usize {
     base
 }
 
-/// Tells who has the import, and replaces it.
+/// Tells which module has the import, and replaces it.
 ///
 /// # Safety
 /// `slot` is that of the import.
