@@ -1,4 +1,4 @@
-//! What no file of the repository may contain.
+//! Checks for text and files that the repository must not contain.
 
 use std::fs;
 use std::path::{Path, PathBuf};

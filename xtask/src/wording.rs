@@ -1,6 +1,5 @@
 //! Comments and words that a reader who does not know the project cannot understand: `xtask/wording.toml` has the words, and what to write instead.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -13,9 +12,6 @@ use crate::hygiene::files;
 #[serde(deny_unknown_fields)]
 struct Wording {
     word: Vec<Word>,
-    /// Fragments that are still to be reworded, by file. The numbers only shrink: a test asks for the lower one, and a file without fragments has to leave.
-    #[serde(default)]
-    left: BTreeMap<String, usize>,
 }
 
 /// A word that is not used.
@@ -107,22 +103,10 @@ fn texts(root: &Path, extensions: &[&str]) -> Vec<(String, String)> {
 
 #[test]
 fn comments_say_what_holds() {
-    let root = crate::root();
-    let left = wording(&root).left;
-    let mut wrong = Vec::new();
-    for (name, text) in texts(&root, &["rs"]) {
-        let found = fragments(&text);
-        let (is, allowed) = (found.len(), left.get(&name).copied().unwrap_or_default());
-        if is > allowed {
-            wrong.extend(found.iter().map(|(at, line)| format!("{name}:{at}: {line}")));
-        } else if is < allowed {
-            wrong.push(format!(
-                "{name} has {is} fragments, no longer {allowed}: lower its number in `left` of xtask/wording.toml"
-            ));
-        }
-    }
-    let gone = left.keys().filter(|name| !root.join(name).exists());
-    wrong.extend(gone.map(|name| format!("{name} is gone: take it off `left` in xtask/wording.toml")));
+    let found = |(name, text): (String, String)| -> Vec<String> {
+        fragments(&text).iter().map(|(at, line)| format!("{name}:{at}: {line}")).collect()
+    };
+    let wrong: Vec<String> = texts(&crate::root(), &["rs"]).into_iter().flat_map(found).collect();
     assert!(wrong.is_empty(), "say what holds (unit, meaning of 0 and None, who relies on it):\n{}", wrong.join("\n"));
 }
 

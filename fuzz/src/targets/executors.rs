@@ -1,7 +1,7 @@
-//! The two executors of the compute engine's programs: the interpreter, and what Cranelift compiles.
+//! The executors of the compute engine's programs: the interpreter, and compiled code with vectors of either width.
 
 use campanile_hw::isa::Program;
-use campanile_jit::Compiled;
+use campanile_jit::{Compiled, Vectors};
 use campanile_shader::{Dispatch, Kernel, Outcome};
 
 use crate::input::Input;
@@ -40,7 +40,7 @@ fn code(input: &mut Input<'_>) -> Vec<u8> {
     program::program(&choices)
 }
 
-/// The end of a program that both executors run by turns with these budgets; `None` if it does not end. What is saved after a turn is all that the next one has.
+/// The end of a program that both executors run in turn with these budgets; `None` if it does not end. What is saved after a step is all that the next one has.
 fn run(kernel: &Kernel, compiled: &Compiled, place: ([u32; 3], u64), budgets: [u8; 8]) -> Option<Ran> {
     let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new(place.0, place.1));
     let mut left = 2 * WHOLE;
@@ -69,7 +69,7 @@ fn run(kernel: &Kernel, compiled: &Compiled, place: ([u32; 3], u64), budgets: [u
 /// Outcome, memory and state at the end.
 type Ran = (Outcome<guest::Forbidden>, Vec<u64>, Dispatch);
 
-/// A program has the same outcome, memory and state at its end whether it is interpreted, or compiled, stopped, saved, restored and interpreted by turns.
+/// A program has the same outcome, memory and state at its end whether it is interpreted, or compiled, stopped, saved, restored and interpreted in turn.
 pub(crate) fn executors(data: &[u8]) {
     let mut input = Input::new(data);
     let grid = [(); 2].map(|()| u32::from(input.u8() % GRID + 1));
@@ -78,15 +78,17 @@ pub(crate) fn executors(data: &[u8]) {
     let bytes = code(&mut input);
     let Ok(program) = Program::validate(&bytes) else { return };
     let kernel = Kernel::new(&program);
-    let compiled = Compiled::new(&kernel).expect("compiled");
     let (mut memory, mut whole) = (Guest::new(), Dispatch::new(grid, block));
     let end = whole.run(&kernel, &mut memory, &mut { WHOLE });
-    let by_turns = run(&kernel, &compiled, (grid, block), budgets);
-    if end == Outcome::Paused {
-        return;
+    for vectors in [Vectors::Narrow, Vectors::Wide] {
+        let compiled = Compiled::with(&kernel, vectors).expect("compiled");
+        let by_turns = run(&kernel, &compiled, (grid, block), budgets);
+        if end == Outcome::Paused {
+            continue;
+        }
+        let (outcome, contents, dispatch) = by_turns.expect("an end, as without turns");
+        assert_eq!(outcome, end, "outcome, {vectors:?}");
+        assert!(contents == memory.contents(), "memory differs, {vectors:?}");
+        assert!(dispatch == whole, "state differs, {vectors:?}");
     }
-    let (outcome, contents, dispatch) = by_turns.expect("an end, as without turns");
-    assert_eq!(outcome, end, "outcome");
-    assert!(contents == memory.contents(), "memory differs");
-    assert!(dispatch == whole, "state differs");
 }

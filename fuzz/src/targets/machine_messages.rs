@@ -142,7 +142,7 @@ fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
-        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "room for descriptors");
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "space for descriptors");
     }
     let sent = sendmsg(socket, &[std::io::IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL);
     assert_eq!(sent, Ok(bytes.len()), "a datagram is sent whole");

@@ -16,8 +16,8 @@ use crate::input::Input;
 
 /// Thunks of an input, at most.
 const CALLS: usize = 24;
-/// Largest allocation that always finds room.
-const ROOM: u64 = 1 << 20;
+/// Largest allocation that always finds memory.
+const CAPACITY: u64 = 1 << 20;
 
 /// A device with all that private data are given for.
 struct Arena {
@@ -75,8 +75,8 @@ impl Arena {
         let data = exactly(&bytes).map(|bytes| AllocationData::from_bytes(&bytes)).filter(|data| {
             data.magic == MAGIC && data.placement <= 4 && data.reserved == 0 && data.adapter == 0 && data.size != 0
         });
-        // Whether there is room for more is the memory manager's.
-        if data.is_some_and(|data| data.size > ROOM) {
+        // Whether more can be made is the memory manager's.
+        if data.is_some_and(|data| data.size > CAPACITY) {
             return;
         }
         let created = self.rig.create_raw(&mut bytes.clone());

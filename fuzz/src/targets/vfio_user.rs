@@ -229,7 +229,7 @@ fn vectors(interrupt: u32) -> Option<u32> {
 }
 
 fn region_info(fields: &mut Reader<'_>) -> Foreseen {
-    let (Some(room), Some(_), Some(region)) = (fields.u32(), fields.u32(), fields.u32()) else { return short() };
+    let (Some(capacity), Some(_), Some(region)) = (fields.u32(), fields.u32(), fields.u32()) else { return short() };
     let Some(size) = size(region) else { return short() };
     let (mut flags, mut needed, mut caps) = (0, 32, Vec::new());
     if size > 0 {
@@ -244,7 +244,7 @@ fn region_info(fields: &mut Reader<'_>) -> Foreseen {
     }
     let mut out = Writer::default();
     out.u32(needed).u32(flags).u32(region).u32(if region == 2 { 32 } else { 0 }).u64(size).u64(0);
-    if room >= needed {
+    if capacity >= needed {
         out.bytes(&caps);
     }
     Ok(out.done())

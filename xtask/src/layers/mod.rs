@@ -108,7 +108,7 @@ fn unlisted(root: &Path, listed: &[Crate]) -> Result<Vec<String>, String> {
 }
 
 impl Crate {
-    /// What is wrong with the imports between its modules.
+    /// Errors of the imports between the crate's modules.
     fn check(&self, modules: &BTreeSet<String>, imports: &[Import]) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut depth = BTreeMap::new();

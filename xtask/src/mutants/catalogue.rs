@@ -50,7 +50,7 @@ struct File {
 }
 
 /// Crates that may be changed: what the cases judge, not the judge.
-const ROOMS: [&str; 4] = ["driver", "umd", "device", "hw"];
+const CRATES: [&str; 4] = ["driver", "umd", "device", "hw"];
 
 impl Mutant {
     /// Range of the mutant's text in the text of its file.
@@ -109,9 +109,9 @@ pub(super) fn mistakes(root: &Path, mutants: &[Mutant]) -> Vec<String> {
         if !ids.insert(id) {
             wrong("the id is there twice".into());
         }
-        let room = mutant.file.split('/').next().unwrap_or_default();
-        if !ROOMS.contains(&room) || !mutant.file.contains("/src/") || !id.starts_with(&format!("{room}.")) {
-            wrong(format!("the id does not begin with the crate of {}, which is one of {ROOMS:?}", mutant.file));
+        let name = mutant.file.split('/').next().unwrap_or_default();
+        if !CRATES.contains(&name) || !mutant.file.contains("/src/") || !id.starts_with(&format!("{name}.")) {
+            wrong(format!("the id does not begin with the crate of {}, which is one of {CRATES:?}", mutant.file));
         }
         if mutant.find == mutant.replace {
             wrong("it changes nothing".into());
@@ -182,11 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn the_catalogue_is_large_enough_and_has_every_room() {
+    fn the_catalogue_is_large_enough_and_has_every_crate() {
         let mutants = read(&crate::root()).unwrap();
         assert!(mutants.len() >= 150, "{}", mutants.len());
-        for room in ROOMS {
-            assert!(mutants.iter().any(|mutant| mutant.file.starts_with(&format!("{room}/"))), "{room}");
+        for name in CRATES {
+            assert!(mutants.iter().any(|mutant| mutant.file.starts_with(&format!("{name}/"))), "{name}");
         }
     }
 

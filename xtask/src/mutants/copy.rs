@@ -57,8 +57,8 @@ impl Sources {
             of_files.entry(&mutant.file).or_default().push((*number, mutant));
         }
         for (file, mutants) in of_files {
-            let room = file.split('/').next().unwrap_or_default();
-            changed.insert(file.to_owned(), schemata::rewrite(&self.text(file)?, room, &mutants)?);
+            let package = file.split('/').next().unwrap_or_default();
+            changed.insert(file.to_owned(), schemata::rewrite(&self.text(file)?, package, &mutants)?);
         }
         let (library, module) = MODULE;
         let text = changed.remove(library).map_or_else(|| self.text(library), Ok)?;

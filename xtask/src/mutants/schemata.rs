@@ -76,7 +76,7 @@ pub(super) fn stands_alone(text: &str, mutant: &Mutant) -> Result<bool, String> 
 ///
 /// # Errors
 /// The text of a mutant is not there once.
-pub(super) fn rewrite(text: &str, room: &str, mutants: &[(u32, &Mutant)]) -> Result<String, String> {
+pub(super) fn rewrite(text: &str, package: &str, mutants: &[(u32, &Mutant)]) -> Result<String, String> {
     let bodies = bodies(text);
     let mut changes = Vec::new();
     for (number, mutant) in mutants {
@@ -100,7 +100,7 @@ pub(super) fn rewrite(text: &str, room: &str, mutants: &[(u32, &Mutant)]) -> Res
             .1
             .push((place, number, mutant));
     }
-    let chooser = if room == "hw" { "crate::mutant" } else { "::campanile_hw::mutant" };
+    let chooser = if package == "hw" { "crate::mutant" } else { "::campanile_hw::mutant" };
     let mut out = String::new();
     let mut rest = 0;
     for (range, group) in groups.values() {

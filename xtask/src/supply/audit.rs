@@ -1,4 +1,4 @@
-//! The list of crates with much unsafe code, `xtask/unsafe-crates.toml`, held against the crates that the programs are linked from.
+//! The list of crates with much unsafe code, `xtask/unsafe-crates.toml`, compared with the crates that the programs are linked from.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,7 +70,7 @@ pub(super) fn findings(root: &Path, every: &Graph) -> Result<Vec<String>, String
     Ok(findings)
 }
 
-/// How often the sources below a folder say `unsafe` outside of comments.
+/// Number of times that the sources below a folder say `unsafe` outside of comments.
 fn count(folder: &Path) -> Result<usize, String> {
     let failed = |error| format!("{}: {error}", folder.display());
     let mut sum = 0;

@@ -40,7 +40,7 @@ pub(crate) fn deny(root: &Path) -> Result<(), String> {
     })
 }
 
-/// What does not hold of that which needs no other program.
+/// Findings of the checks that need no other program.
 fn findings(root: &Path) -> Result<Vec<String>, String> {
     let every = graph::Graph::read(root, None)?;
     let deny = rules::Deny::read(&root.join("deny.toml"))?;

@@ -1,4 +1,4 @@
-//! What `deny.toml` says of licences, duplicates and sources, held against `cargo metadata`. cargo-deny reads the same file; this needs no program but cargo.
+//! What `deny.toml` says of licences, duplicates and sources, checked against `cargo metadata`. cargo-deny reads the same file; this needs no program but cargo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -2,7 +2,7 @@
 
 mod beside;
 mod build;
-mod disk;
+mod host;
 mod output;
 mod pool;
 mod program;
@@ -57,7 +57,8 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
     // Set by the user, the variable decides.
     let incremental = env::var_os("CARGO_INCREMENTAL").is_some() || builds_incrementally(root);
     let mut session = Session { root, quick, incremental, outcomes: Vec::new() };
-    disk::warn(root, quick);
+    host::warn(root, quick);
+    host::warn_of_processor();
     session.prepare();
     session.tool("format", &["fmt", "--all", "--check"]);
     let release = (!quick).then(|| session.cargo());
@@ -144,7 +145,7 @@ struct Session<'a> {
 }
 
 /// True unless this is the first build of the checkout: writing data for the next build takes a first one longer, and as much disk again as all it
-/// builds. Who works in the checkout has such data already, and not only of what this program is built from.
+/// builds. A person who works in the checkout has such data already, and not only of what this program is built from.
 fn builds_incrementally(root: &Path) -> bool {
     let kept = fs::read_dir(root.join("target/debug/incremental")).into_iter().flatten().flatten();
     let of_the_system = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("dxgkrnl-");

@@ -105,7 +105,7 @@ pub(super) struct Alive {
     file: String,
     /// As cargo-mutants says it, without the place.
     change: String,
-    /// How many of these there are in the function.
+    /// Number of such changes in the function.
     #[serde(default = "once")]
     pub(super) times: u32,
     /// True if the changed code behaves as before.

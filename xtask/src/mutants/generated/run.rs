@@ -41,7 +41,7 @@ const AREAS: [&str; 23] = [
     "SharedFence.",
     "SurpriseRemoval.",
 ];
-/// How a test program ends the line of a test that failed.
+/// End of the line that a test program prints for a test that failed.
 const FAILED: &str = " ... FAILED";
 /// Time between two looks at a running program.
 const LOOK: Duration = Duration::from_millis(5);

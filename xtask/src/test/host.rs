@@ -1,4 +1,4 @@
-//! Room for what the tests write, told before they write it.
+//! What the tests need of the host: disk space, checked before they write, and a processor that has what they test.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ const WHOLE: u64 = 8_500;
 /// MB that a run with `--quick` writes there.
 const QUICK: u64 = 5_500;
 
-/// Says so if a checkout in which nothing was built yet has less room than the run takes. The run goes on: less may do, and others may make room.
+/// Says so if a checkout in which nothing was built yet has less free disk space than the run takes. The run goes on: less may do, and others may free some.
 pub(super) fn warn(root: &Path, quick: bool) {
     let needed = if quick { QUICK } else { WHOLE };
     let free = if is_built(root) { None } else { free(root) };
@@ -17,6 +17,19 @@ pub(super) fn warn(root: &Path, quick: bool) {
         println!(
             "DISK IS SHORT: {free} MB are free for {}, and this run writes about {needed} MB there",
             root.display()
+        );
+    }
+}
+
+/// Says what the tests leave out because the processor lacks it, which no script can install: code of the compute engine for vectors of 512 bits (`jit/src/wide`).
+pub(super) fn warn_of_processor() {
+    let has_vectors = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512vpopcntdq");
+    if !has_vectors {
+        println!(
+            "NOT TESTED: PROGRAMS OF THE GPU IN VECTORS OF 512 BITS: this processor has no AVX-512 (F, DQ, CD, VPOPCNTDQ)"
         );
     }
 }
