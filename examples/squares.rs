@@ -29,7 +29,7 @@ fn run(adapter: &Adapter) -> Result<u32, Box<dyn Error>> {
     let program = device.create_program(&code)?;
     let results = device.create_buffer(u64::from(LANES) * 4, Placement::System)?.map()?;
 
-    // The queue's save area has room for what the program leaves on the GPU while another queue runs.
+    // The queue's save area has space for what the program leaves on the GPU while another queue runs.
     let options = QueueOptions { save_bytes: program.save_bytes(), ..QueueOptions::default() };
     let mut queue = Queue::new(&device, Node::Compute, options)?;
     let dispatch = program.dispatch([GROUPS, 1, 1], results.buffer().gpu_address());

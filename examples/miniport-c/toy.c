@@ -499,6 +499,7 @@ static NTSTATUS build_paging_buffer(HANDLE handle, DXGKARG_BUILDPAGINGBUFFER *ar
     }
 }
 
+/* Asked where there are two levels of page tables, which the toy has not; the entries of a page here. */
 static SIZE_T get_root_page_table_size(HANDLE handle, DXGKARG_GETROOTPAGETABLESIZE *args)
 {
     UNREFERENCED_PARAMETER(handle);
@@ -563,8 +564,9 @@ static BOOLEAN interrupt_routine(PVOID context, ULONG message)
     while ((kind = read_register(adapter, TOY_REPORT)) != 0) {
         DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
         ULONG number = read_register(adapter, TOY_REPORT_NUMBER);
-        if (kind == 0xffffffff)
-            break; /* the function is gone */
+        /* The function may go between two reads: what is gone reads as ones. */
+        if (kind == 0xffffffff || number == 0xffffffff)
+            break;
         RtlZeroMemory(&data, sizeof(data));
         if (kind == TOY_REPORT_COMPLETED) {
             data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
