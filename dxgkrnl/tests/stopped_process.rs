@@ -36,6 +36,8 @@ struct Stoppable {
     /// True while it is stopped, and what it was asked for meanwhile.
     state: Mutex<(bool, Vec<&'static str>)>,
     changed: Condvar,
+    /// How often its answers have one time limit together at the moment, and how often they had.
+    joint: Mutex<(usize, usize)>,
 }
 
 impl Stoppable {
@@ -48,12 +50,16 @@ impl Stoppable {
         self.changed.notify_all();
     }
 
+    /// The first thing that the process is asked for while it is stopped; `None` if nothing comes.
+    fn first_asked(&self) -> Option<&'static str> {
+        let state = self.state.lock().unwrap();
+        let (state, _) = self.changed.wait_timeout_while(state, HANGS, |(_, asked)| asked.is_empty()).unwrap();
+        state.1.first().copied()
+    }
+
     /// Waits until the process is asked for something while it is stopped.
     fn until_asked(&self) -> &'static str {
-        let state = self.state.lock().unwrap();
-        let (state, late) = self.changed.wait_timeout_while(state, HANGS, |(_, asked)| asked.is_empty()).unwrap();
-        assert!(!late.timed_out(), "it was asked for nothing");
-        state.1[0]
+        self.first_asked().expect("it was asked for nothing")
     }
 
     fn answer(&self, name: &'static str) -> ThisProcess {
@@ -70,6 +76,15 @@ impl Stoppable {
 impl UserSpace for Stoppable {
     fn waits(&self) -> bool {
         true
+    }
+
+    fn begin_joint_limit(&self) {
+        let mut joint = self.joint.lock().unwrap();
+        *joint = (joint.0 + 1, joint.1 + 1);
+    }
+
+    fn end_joint_limit(&self) {
+        self.joint.lock().unwrap().0 -= 1;
     }
 
     fn read(&self, address: usize, bytes: &mut [u8]) -> io::Result<()> {
@@ -371,5 +386,54 @@ fn locking_unlocking_and_destroying_for_a_stopped_process_holds_nobody_up() {
     world.rounds_meanwhile("what it has locked is destroyed");
     world.go_on(&done);
     assert_eq!(world.slow.destroy(first), STATUS_SUCCESS);
+    world.end();
+}
+
+/// An allocation in VRAM that its process has locked, and has written.
+fn lock_in_vram(user: &User, byte: u8) -> (D3DKMT_HANDLE, &'static mut [u8]) {
+    let allocation = user.create();
+    assert!(user.resident(allocation).is_success());
+    let locked = bytes(user.lock(allocation));
+    locked.fill(byte);
+    (allocation, locked)
+}
+
+/// Everybody waits while memory leaves the device for D3 and comes back: a process that takes its time for its answers does not wait for another one that does.
+#[test]
+fn processes_are_asked_beside_each_other_when_memory_leaves_for_d3_and_comes_back() {
+    let world = World::new();
+    let other = Arc::new(Stoppable::default());
+    let other_user: Arc<dyn UserSpace> = Arc::clone(&other) as Arc<dyn UserSpace>;
+    let second = User::new(Process::elsewhere(&world.bench.machine, "slow too", 78, other_user, 0), world.luid);
+    let locked = [lock_in_vram(&world.slow, 1), lock_in_vram(&second, 2), lock_in_vram(&second, 3)];
+    let (machine, luid) = (world.bench.machine.clone(), world.luid);
+    let power = |up: bool| {
+        let machine = machine.clone();
+        move || (if up { machine.power_up(luid) } else { machine.power_down(luid) }).unwrap()
+    };
+    let asked = |done: &Receiver<()>, times: usize| {
+        let of_other = other.first_asked();
+        let joint = [&world.stoppable, &other].map(|one| *one.joint.lock().unwrap());
+        other.go_on();
+        world.go_on(done);
+        assert_eq!(of_other, Some("freeze"), "it is asked although the first one has not answered");
+        assert_eq!(joint, [(1, times); 2]);
+        assert_eq!([&world.stoppable, &other].map(|one| *one.joint.lock().unwrap()), [(0, times + 1); 2]);
+    };
+    for (up, times) in [(false, 1), (true, 3)] {
+        other.stop();
+        let (first, done) = world.stop_and(power(up));
+        assert_eq!(first, "freeze");
+        asked(&done, times);
+        assert_eq!(machine.is_powered_down(luid), !up);
+    }
+    for ((_, bytes), byte) in locked.into_iter().zip(4..) {
+        bytes.fill(byte);
+    }
+    let (_, done) = world.stop_and(move || machine.stop(luid).unwrap());
+    assert_eq!([&world.stoppable, &other].map(|one| one.joint.lock().unwrap().0), [1; 2], "all that a stop asks for");
+    world.go_on(&done);
+    assert_eq!([&world.stoppable, &other].map(|one| one.joint.lock().unwrap().0), [0; 2]);
+    second.process.exit();
     world.end();
 }

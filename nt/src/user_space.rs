@@ -51,6 +51,13 @@ pub trait UserSpace: Send + Sync {
         false
     }
 
+    /// All that is asked of the process from now on, until [`UserSpace::end_joint_limit`], has together the time that one answer has: everybody waits for it. These
+    /// calls nest.
+    fn begin_joint_limit(&self) {}
+
+    /// Each answer has its own time limit again.
+    fn end_joint_limit(&self) {}
+
     /// Copies bytes of the process' memory in.
     ///
     /// # Errors

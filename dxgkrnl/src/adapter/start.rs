@@ -24,6 +24,7 @@ use crate::refusal::Failure;
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
+use crate::vidmm::joint_limit::JointLimit;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
@@ -504,6 +505,8 @@ impl Adapter {
     pub(crate) fn stop(&self) {
         // What follows needs the hardware, unless there is none any more.
         self.wake(|| ());
+        let processes = self.scheduler().map(|vidsch| vidsch.processes()).unwrap_or_default();
+        let _limit = JointLimit::of(processes.into_iter().map(|process| Arc::clone(process.kept.user())));
         self.end();
         if let Some(vidsch) = self.scheduler() {
             vidsch.stop();

@@ -25,6 +25,7 @@ mod eviction;
 mod existing;
 mod fence_storage;
 mod host_aperture;
+pub(crate) mod joint_limit;
 mod lock;
 mod mapping;
 mod memory;

@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nt::lock::{Condvar, Mutex, lock};
+use nt::user_space::UserSpace;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::eviction::EvictionSearch;
 use crate::vidmm::host_aperture::ApertureWindow;
+use crate::vidmm::joint_limit::beside_each_other;
 use crate::vidmm::lock::{Lock, View};
 use crate::vidmm::memory::{AllocationState, Location, Memory, SpaceId};
 use crate::vidmm::reclaim::MemoryRequest;
@@ -142,6 +144,12 @@ struct Hold {
     number: u64,
     mappings: Vec<Arc<UserMapping>>,
     frozen: Vec<Frozen>,
+}
+
+impl Hold {
+    fn processes(&self) -> Vec<Arc<dyn UserSpace>> {
+        self.mappings.iter().map(|mapping| Arc::clone(mapping.user())).collect()
+    }
 }
 
 /// The state in which a move leaves the addresses of an allocation.
@@ -368,25 +376,33 @@ impl VidMm {
 
     /// Does `act`, which moves whatever is locked, while the processes that have it locked wait with their stores. No thunk is inside.
     pub(super) fn with_all_held<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
-        let (mut asked, mut all) = (BTreeSet::new(), Vec::new());
+        let held = self.hold_all();
+        let done = act(&mut lock(&self.memory));
+        beside_each_other(held, Hold::processes, |hold| self.go_on(hold));
+        done
+    }
+
+    fn hold_all(&self) -> Vec<Hold> {
+        let (mut asked, mut held) = (BTreeSet::new(), Vec::new());
         loop {
             let mut memory = lock(&self.memory);
-            let mut to_ask =
-                memory.allocations.iter().filter(|(id, state)| must_be_asked(state) && !asked.contains(*id));
-            let Some(next) = to_ask.next().map(|(id, _)| *id) else { break };
-            let begun = memory.begin_move(next);
+            let to_ask = memory.allocations.iter().filter(|(id, state)| must_be_asked(state) && !asked.contains(*id));
+            let to_ask: Vec<AllocationId> = to_ask.map(|(id, _)| *id).collect();
+            if to_ask.is_empty() {
+                return held;
+            }
+            let begun = to_ask.into_iter().filter_map(|id| memory.begin_move(id));
+            let begun: Vec<Hold> = begun.map(|(hold, _)| hold).collect();
             drop(memory);
-            let Some((mut hold, _)) = begun else {
+            if begun.is_empty() {
                 self.pause_for_memory();
-                continue;
-            };
-            asked.insert(next);
-            self.freeze(&mut hold);
-            all.push(hold);
+            }
+            asked.extend(begun.iter().map(|hold| hold.id));
+            held.extend(beside_each_other(begun, Hold::processes, |mut hold| {
+                self.freeze(&mut hold);
+                hold
+            }));
         }
-        let done = act(&mut lock(&self.memory));
-        all.into_iter().for_each(|hold| self.go_on(hold));
-        done
     }
 
     /// True if a request is to be made again, because processes that have something locked were asked, and given time.
@@ -467,6 +483,10 @@ pub(super) struct LeftLock {
 }
 
 impl LeftLock {
+    pub(super) fn processes(&self) -> Vec<Arc<dyn UserSpace>> {
+        self.lock.mappings().map(|mapping| Arc::clone(mapping.user())).collect()
+    }
+
     /// Leaves the addresses to their processes: nobody asked them, and they may be using them. Nothing they do there reaches the device from now on. The
     /// answer is the window that can be closed then.
     pub(super) fn leave(mut self) -> Option<ApertureWindow> {

@@ -17,6 +17,7 @@ use crate::refusal::{Failure, refused};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
+use crate::vidmm::joint_limit::beside_each_other;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::moving::LeftLock;
 use crate::vidmm::page_table::Shape;
@@ -258,9 +259,9 @@ impl VidMm {
         let left: Vec<_> = memory.allocations.keys().copied().collect();
         let locks: Vec<_> = left.iter().filter_map(|id| memory.take_lock(*id)).collect();
         drop(memory);
-        let windows: Vec<_> = locks.into_iter().filter_map(LeftLock::leave).collect();
+        let windows = beside_each_other(locks, LeftLock::processes, LeftLock::leave);
         let mut memory = lock(&self.memory);
-        windows.into_iter().for_each(|window| memory.close_window(window));
+        windows.into_iter().flatten().for_each(|window| memory.close_window(window));
         for id in &left {
             // An address space that is gone with its process maps nothing any more.
             let freed = memory.free(*id);

@@ -147,6 +147,11 @@ impl UserMapping {
         parts.iter().try_for_each(|part| self.show(part.at, &part.file, part.offset, part.len, part.writable))
     }
 
+    /// The user-mode side of the process.
+    pub(crate) fn user(&self) -> &Arc<dyn UserSpace> {
+        &self.user
+    }
+
     /// True if the process does what is asked of the mapping, and may take its time: it is asked without any lock that other processes need.
     pub(crate) fn waits(&self) -> bool {
         self.user.waits()

@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use testbed::programs::{Event, Fault, PROGRAMS};
 use testbed::setup::{SystemOptions, VariantOptions};
 
+use crate::compiler::Program;
 use crate::programs::{clean, program, text};
 use crate::served::{SUBMISSIONS, Served, threads, until};
 
@@ -34,6 +35,17 @@ fn a_program_that_is_stopped_with_what_another_needs_is_killed() {
     until("the machine says why", || served.events().iter().any(ended));
 }
 
+/// A program that has memory of the GPU locked, which is not wanted resident.
+fn hold(holds: &Program, served: &Served) -> Child {
+    let mut command = clean(holds);
+    command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("a start");
+    let mut said = [0; 5];
+    child.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
+    assert_eq!(text(&said), "held\n");
+    child
+}
+
 /// Memory that a program has locked moves for another one: nothing of it is lost. A program that is stopped then is waited for by the one that needs its place, and by nobody else.
 #[test]
 fn a_program_that_is_stopped_with_locked_memory_holds_up_the_one_that_needs_it_and_nobody_else() {
@@ -41,32 +53,25 @@ fn a_program_that_is_stopped_with_locked_memory_holds_up_the_one_that_needs_it_a
     let small: VariantOptions = "vram=64M".parse().expect("a variant");
     let options = SystemOptions { variant: small.in_use().0, ..SystemOptions::default() };
     let served = Served::with("holds", PROGRAMS, &options);
-    let start = |arguments: &[&str]| {
+    let fill = || {
         let mut command = clean(&holds);
-        command.args(arguments).env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("a start");
-        if arguments.is_empty() {
-            let mut said = [0; 5];
-            child.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
-            assert_eq!(text(&said), "held\n");
-        }
-        child
+        command.arg("fill").env("CAMPANILE_MACHINE", &served.socket).stdout(Stdio::piped()).spawn().expect("a start")
     };
     let evicted =
         |served: &Served| served.system.machine().residency(served.system.luid()).expect("an adapter").evicted;
     let said = |child: Child| text(&child.wait_with_output().expect("an end").stdout);
-    let holder = start(&[]);
+    let holder = hold(&holds, &served);
     let moved = evicted(&served);
-    assert_eq!(said(start(&["fill"])), "filled\n");
+    assert_eq!(said(fill()), "filled\n");
     assert!(evicted(&served) > moved, "its memory has moved");
     assert_eq!(said(holder), "kept\n");
     let left = |event: &Event| matches!(event, Event::Left { .. });
     until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
     let before = served.holdings();
-    let mut holder = start(&[]);
+    let mut holder = hold(&holds, &served);
     // SAFETY: a signal to a child that was not waited for yet.
     assert_eq!(unsafe { libc::kill(holder.id() as i32, libc::SIGSTOP) }, 0);
-    let mut filling = start(&["fill"]);
+    let mut filling = fill();
     until("the program is asked to wait with its stores", || threads().iter().any(|name| name == "vidmm-asks\n"));
     let mut jobs = 0;
     while filling.try_wait().expect("a child").is_none() {
@@ -80,4 +85,28 @@ fn a_program_that_is_stopped_with_locked_memory_holds_up_the_one_that_needs_it_a
     let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
     until("the machine says why", || served.events().iter().any(ended));
     until("nothing is left of it", || served.holdings() == before);
+}
+
+/// The adapter enters D3 and leaves it while two programs are stopped that have memory of the GPU locked: it waits for both at once and no longer than for one answer, and others go on.
+#[test]
+fn programs_that_are_stopped_with_locked_memory_are_killed_when_the_adapter_enters_d3() {
+    let (Some(holds), Some(program)) = (program("kmt/tests/c/holds.c"), program(SUBMISSIONS)) else { return };
+    let served = Served::new("d3", PROGRAMS);
+    let before = served.holdings();
+    let holders: Vec<Child> = (0..2).map(|_| hold(&holds, &served)).collect();
+    for holder in &holders {
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(holder.id() as i32, libc::SIGSTOP) }, 0);
+    }
+    let (machine, luid) = (served.system.machine(), served.system.luid());
+    machine.power_down(luid).expect("D3");
+    for mut holder in holders {
+        assert_eq!(holder.wait().expect("an end").signal(), Some(libc::SIGKILL));
+    }
+    let ended = |event: &&Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
+    until("the machine says why", || served.events().iter().filter(ended).count() == 2);
+    machine.power_up(luid).expect("D0");
+    let output = clean(&program).arg("5").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    assert_eq!(text(&output.stdout), "5 submissions by doorbell, 0 notified, every byte verified\n");
+    until("nothing is left of them", || served.holdings() == before);
 }

@@ -40,6 +40,8 @@ struct Asked {
     fault: Option<Fault>,
     /// Addresses that the program has taken for the machine, each by its first one.
     reserved: BTreeMap<usize, usize>,
+    /// The time that is left for all answers together, while everybody waits for them, and by how many that was asked for.
+    joint: Option<(Duration, u32)>,
 }
 
 impl Asked {
@@ -47,6 +49,18 @@ impl Asked {
     fn take(&mut self, start: usize, len: usize) -> bool {
         let end = start.checked_add(len).filter(|end| self.is_free(&(start..*end)));
         end.is_some_and(|end| self.reserved.insert(start, end).is_none())
+    }
+
+    /// The time limit of an answer that has `limit` alone.
+    fn limit(&self, limit: Duration) -> Duration {
+        self.joint.map_or(limit, |(left, _)| left.min(limit))
+    }
+
+    /// An answer took so long.
+    fn spend(&mut self, time: Duration) {
+        if let Some((left, _)) = &mut self.joint {
+            *left = left.saturating_sub(time);
+        }
     }
 
     /// True if there can be such pages, and the program has taken none of them for the machine.
@@ -163,16 +177,17 @@ impl RemoteProgram {
         descriptor: Option<BorrowedFd<'_>>,
         limit: Option<Duration>,
     ) -> Option<io::Result<u64>> {
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        let number = {
+        let begun = Instant::now();
+        let (number, deadline) = {
             let mut asked = self.lock();
             if asked.gone {
                 return None;
             }
+            let deadline = limit.map(|limit| begun + asked.limit(limit));
             asked.next += 1;
             let number = asked.next;
             asked.answers.insert(number, None);
-            number
+            (number, deadline)
         };
         let message = FromMachine::Operate { number, operation };
         let sent = self.channel.send(&message.to_words(), descriptor);
@@ -183,6 +198,9 @@ impl RemoteProgram {
         loop {
             if let Some(Some(answer)) = asked.answers.get(&number).copied() {
                 asked.answers.remove(&number);
+                if limit.is_some() {
+                    asked.spend(begun.elapsed());
+                }
                 return Some(answer.map_err(io::Error::from_raw_os_error));
             }
             if asked.gone {
@@ -249,6 +267,17 @@ fn there(range: &Range<usize>) -> Range<u64> {
 impl UserSpace for RemoteProgram {
     fn waits(&self) -> bool {
         !self.is_gone()
+    }
+
+    fn begin_joint_limit(&self) {
+        self.lock().joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
+    }
+
+    fn end_joint_limit(&self) {
+        self.lock().joint.take_if(|(_, count)| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
     }
 
     fn read(&self, address: usize, bytes: &mut [u8]) -> io::Result<()> {
@@ -347,7 +376,52 @@ impl UserSpace for RemoteProgram {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+    use std::thread;
+
+    use remote::channel::Received;
+    use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+
     use super::*;
+
+    /// Answers of a third of the limit each: any number of them, unless they have it together.
+    #[test]
+    fn answers_that_have_one_limit_together_are_at_an_end_when_it_is() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let (machine, other_end) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let other_end = Channel::new(other_end);
+        let program = RemoteProgram {
+            channel: Arc::new(Channel::new(machine)),
+            pid,
+            process: pidfd_open(pid, PidfdFlags::empty()).unwrap(),
+            memory: File::open(format!("/proc/{}/mem", child.id())).unwrap(),
+            asked: Mutex::default(),
+            answered: Condvar::new(),
+        };
+        let freezes = || program.freeze(0..PAGE_SIZE as usize).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1.. {
+                    let Ok(Received::Message(..)) = other_end.receive() else { break };
+                    thread::sleep(ANSWER_LIMIT / 3);
+                    program.answer(number, Ok(0));
+                }
+            });
+            (0..4).for_each(|_| freezes());
+            assert_eq!(program.fault(), None, "each answer was in time");
+            program.begin_joint_limit();
+            program.begin_joint_limit();
+            program.end_joint_limit();
+            (0..4).for_each(|_| freezes());
+            program.end_joint_limit();
+            shutdown(&*program.channel, Shutdown::Both).unwrap();
+        });
+        assert_eq!(program.fault(), Some(Fault::Silent));
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
 
     #[test]
     fn addresses_that_a_program_cannot_have_taken_are_refused() {
