@@ -6,7 +6,7 @@ use std::time::Duration;
 use campanile_device::FaultRule;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
-use dxgkrnl::Clock;
+use dxgkrnl::{Clock, TdrOutcome, TdrReport};
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -217,6 +217,11 @@ fn over_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     let Pair { mut first, mut second } = hanging_pair(case.system)?;
     case.system.gpu().faults().inject(FaultRule::ResetFails { node: NODE_COPY });
     time_out(case.system);
+    // The time slice of the context that hangs ends, too: where it is just being suspended for that, the wait for it ends by itself when more time has passed.
+    while_time_passes(case.system, || {
+        let was_reset = |report: &TdrReport| report.outcome == TdrOutcome::AdapterReset;
+        wait_until("the reset of the adapter", || hang::reports(case.system).iter().any(was_reset))
+    })?;
     for guest in [&mut first, &mut second] {
         let state = guest.inside(|busy| hang::state(&busy.rig))?;
         ensure!(state != ACTIVE, "a device outlived the reset of its adapter");

@@ -41,8 +41,14 @@ impl Machine {
         self.0.verifier.log_lines_since(position)
     }
 
-    /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
+    /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it. What shows already is in them: the
+    /// thread that made it good is waited for.
     pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
+        for adapter in self.adapters() {
+            if let Some(scheduler) = adapter.scheduler() {
+                scheduler.recovery().finish_counting();
+            }
+        }
         self.0.rescues.take()
     }
 

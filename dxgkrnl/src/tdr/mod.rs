@@ -8,6 +8,7 @@
 //! `Tdr::recovering`: it is tried. [`Tdr::recover_from`] loses the devices that a reset has named when it is free again.
 
 mod adapter;
+mod counting;
 mod hardware;
 mod packet;
 mod watch;
@@ -34,6 +35,7 @@ use nt::clock::Clock;
 use nt::irql::Raised;
 use nt::verifier::Verifier;
 
+use counting::Counting;
 use hardware::Uninvalidated;
 use watch::{SuspensionProbe, TimeoutWatch};
 
@@ -58,6 +60,8 @@ pub(crate) struct Tdr {
     watch: Mutex<TimeoutWatch, rank::TdrWatch>,
     /// Contexts whose suspension the watchdog has requested.
     probes: Mutex<Vec<SuspensionProbe>, rank::TdrProbes>,
+    /// Threads that resume such contexts, and count what goes on by that.
+    counting: Counting,
     /// The DDI of a recovery that a thread is in, and since when.
     inside: Mutex<Option<(&'static str, Duration)>>,
     /// Times of the resets of the adapter.
@@ -117,6 +121,7 @@ impl Tdr {
             named: Mutex::new(None),
             watch: Mutex::default(),
             probes: Mutex::default(),
+            counting: Counting::default(),
             inside: Mutex::new(None),
             resets: Mutex::default(),
             fruitless: Mutex::default(),
@@ -201,6 +206,10 @@ impl Recovery for Tdr {
 
     fn resume_suspended(&self) {
         self.put_back_answered();
+    }
+
+    fn finish_counting(&self) {
+        self.counting.wait(|| self.verifier.is_stopped());
     }
 
     fn note_device(&self, device: &Arc<Device>) {

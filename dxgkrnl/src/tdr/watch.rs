@@ -302,6 +302,7 @@ impl Tdr {
 
     /// Resumes the contexts that have left the engine.
     fn release_answered(&self) {
+        let _counts = self.counting.begin();
         let mut resumed = Vec::new();
         lock(&self.probes).retain(|probe| {
             let context = &probe.suspect.context;
@@ -366,6 +367,7 @@ impl Tdr {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         self.release_answered();
         self.await_reports(now);
+        let _counts = self.counting.begin();
         let mut hung: Vec<Complaint> = Vec::new();
         let (mut resumed, mut unheard) = (Vec::new(), 0);
         lock(&self.probes).retain_mut(|probe| {

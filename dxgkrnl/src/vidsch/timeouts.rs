@@ -53,6 +53,9 @@ pub(crate) trait Recovery: Send + Sync {
     /// Resumes the contexts that the watchdog had suspended and that have left their engines.
     fn resume_suspended(&self);
 
+    /// When this returns, everything is counted that was made good by resuming contexts, and that shows already. The calling thread holds nothing.
+    fn finish_counting(&self);
+
     /// A device was created.
     fn note_device(&self, device: &Arc<Device>);
 
