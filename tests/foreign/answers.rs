@@ -260,7 +260,9 @@ pub(crate) const BROKEN_ANSWERS: &[Broken] = &[
         old: "    data->InterruptType = DXGK_INTERRUPT_DMA_PAGE_FAULTED;",
         new: "    data->InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;",
         case: "AnyDriver.FaultCostsItsDevice",
-        told: &["an error of the device, by DXGK_INTERRUPT_DMA_PAGE_FAULTED, did not happen"],
+        told: &[
+            "commands that must cost their device were reported as complete, and expected was DXGK_INTERRUPT_DMA_PAGE_FAULTED",
+        ],
     },
     Broken {
         name: "preempted-too-much",

@@ -168,7 +168,10 @@ pub(crate) const BROKEN: &[Broken] = &[
         old: "(pte->ReadOnly ? TOY_PTE_READ_ONLY : 0)",
         new: "0",
         case: "AnyDriver.ReadOnlyMappingIsNotWritten",
-        told: &["an error of the device, by DXGK_INTERRUPT_DMA_PAGE_FAULTED, did not happen"],
+        told: &[
+            "commands that must cost their device were reported as complete, and expected was DXGK_INTERRUPT_DMA_PAGE_FAULTED",
+            "memory without the right to write: word 0 is 0x22222222",
+        ],
     },
     Broken {
         name: "eviction-loses",

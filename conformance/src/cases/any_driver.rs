@@ -1,5 +1,7 @@
 //! Cases for the driver of any GPU: nothing is known of it but what a file of a few lines says, see [`crate::opaque`].
 
+use std::time::{Duration, Instant};
+
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_ENGINE_TYPE;
 use wddm_ddi::kmt::*;
@@ -558,6 +560,9 @@ fn threads(case: &Case) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
+/// Time limit of the report of an error behind the end of the commands that it is of.
+const REPORT_LIMIT: Duration = Duration::from_secs(2);
+
 /// The report of commands that reach an address without memory.
 pub const PAGE_FAULT: &str = "DXGK_INTERRUPT_DMA_PAGE_FAULTED";
 
@@ -571,9 +576,24 @@ pub fn costs_its_device(
     other.work()?;
     let mut worker = lab.worker()?;
     let commands = commands()?;
-    // Nothing is asked of the device behind that: it may be in error at once.
     lab.hand_over(&mut worker, &commands)?;
-    wait_until(&format!("an error of the device, by {by},"), || lab.is_active().is_ok_and(|active| !active))?;
+    // The device may be in error at once, and then takes no signal.
+    worker.done += 1;
+    let _ = lab.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]);
+    let mut completed = None;
+    wait_until(&format!("an error of the device by {by}"), || {
+        if lab.is_active().is_ok_and(|active| !active) {
+            return true;
+        }
+        if worker.fence.value.load() == worker.done {
+            completed.get_or_insert_with(Instant::now);
+        }
+        completed.is_some_and(|since| since.elapsed() > REPORT_LIMIT)
+    })?;
+    if lab.is_active()? {
+        let text = format!("commands that must cost their device were reported as complete, and expected was {by}");
+        return Err(Failure::new(then().err().map_or_else(|| text.clone(), |failure| format!("{text}; {failure}"))));
+    }
     ensure!(other.is_active()?, "the other device is in error too, as by a reset of the whole adapter");
     other.work()?;
     then()?;

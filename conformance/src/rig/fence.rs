@@ -9,6 +9,7 @@ use wddm_ddi::types::*;
 
 use super::Rig;
 use crate::kmt::Word;
+use crate::wait::Wait;
 use crate::{EventNumber, Failure};
 
 /// A fence: a native one, or a monitored one, which has no monitored value in memory.
@@ -105,6 +106,12 @@ impl Rig {
         arguments.ObjectHandleArray = fences.as_mut_ptr();
         arguments.FenceValueArray = values.as_mut_ptr();
         arguments.Flags = D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new().with_WaitAny(any);
+        let _wait = event.is_none().then(|| {
+            let which = if any { "one" } else { "all" };
+            Wait::new(format!(
+                "D3DKMTWaitForSynchronizationObjectFromCpu, for {which} of the fences {fences:x?} with the values {values:x?}"
+            ))
+        });
         arguments.hAsyncEvent = event.map_or(std::ptr::null_mut(), |fd| std::ptr::without_provenance_mut(fd as usize));
         self.kmt.call(self.kmt.table().D3DKMTWaitForSynchronizationObjectFromCpu, &mut arguments)
     }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use dxgkrnl::verifier::Bugcheck;
@@ -97,7 +98,7 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     let outcome = match thread {
         Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}")).into()),
         Ok(thread) => {
-            let (outcome, ended) = listen(&receiver, started + limit, limit);
+            let (outcome, ended) = listen(&receiver, thread.thread().id(), started + limit, limit);
             if ended {
                 let _ = thread.join();
             }
@@ -206,7 +207,12 @@ enum Told {
 }
 
 /// The outcome of a case, and whether its thread has come to its end.
-fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<Counted, Ended>, bool) {
+fn listen(
+    receiver: &Receiver<Told>,
+    thread: ThreadId,
+    end: Instant,
+    limit: Duration,
+) -> (Result<Counted, Ended>, bool) {
     let (mut found, mut booted) = (None, None);
     loop {
         let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -219,7 +225,10 @@ fn listen(receiver: &Receiver<Told>, end: Instant, limit: Duration) -> (Result<C
                 booted = Some((machine, luid));
                 continue;
             }
-            Err(RecvTimeoutError::Timeout) => format!("did not end within {} s", limit.as_secs()),
+            Err(RecvTimeoutError::Timeout) => {
+                let wait = wait::awaited_by(thread).map_or_else(String::new, |what| format!("; it waits for {what}"));
+                format!("did not end within {} s{wait}", limit.as_secs())
+            }
             Err(RecvTimeoutError::Disconnected) => "its thread ended without an outcome".to_owned(),
         };
         // What the case found explains more than that its end was not the last.
