@@ -3,10 +3,12 @@
 //! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
 
 mod devices;
+mod elsewhere;
 mod kernel_handles;
 mod suspension;
 mod user_mode;
 
+use elsewhere::Elsewhere;
 pub use suspension::Suspensions;
 pub(crate) use user_mode::WeakProcess;
 
@@ -210,6 +212,7 @@ impl Process {
     /// machines before. The handles that it had there are refused.
     pub fn elsewhere(machine: &Machine, name: &str, number: u32, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
         let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
+        let user = Arc::new(Elsewhere { machine: machine.downgrade(), user });
         Self::with_handles((machine, name), Some(number), user, handles)
     }
 
