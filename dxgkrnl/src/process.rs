@@ -27,7 +27,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
-use crate::machine::{KernelObject, Machine, WeakAnyProcess, WeakMachine};
+use crate::machine::{KernelObject, Machine, Name, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Quotas;
@@ -298,6 +298,11 @@ impl Process {
     /// Counts of the host's resources that the system has taken for it.
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
+    }
+
+    /// A name that the process gives an object.
+    pub(crate) fn named(&self, name: Vec<u16>) -> Name<'_> {
+        Name { name, of_process: &self.quotas.names }
     }
 
     /// Process identifier, unique in this host process.
