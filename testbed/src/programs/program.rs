@@ -146,7 +146,9 @@ impl Program {
                 Ok(Received::Message(words, None)) => {
                     FromProgram::from_words(&words).map_or(Next::Malformed, Next::Message)
                 }
-                Ok(Received::Message(_, Some(_)) | Received::Malformed) => Next::Malformed,
+                Ok(Received::Message(_, Some(_)) | Received::WithoutDescriptor(_) | Received::Malformed) => {
+                    Next::Malformed
+                }
                 Ok(Received::Closed) => Next::End,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                 Err(_) => Next::End,
