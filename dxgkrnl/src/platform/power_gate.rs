@@ -30,7 +30,7 @@ pub(crate) struct PowerGate {
 }
 
 thread_local! {
-    /// Whether the calling thread is inside a gate.
+    /// True while the calling thread is inside a gate.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

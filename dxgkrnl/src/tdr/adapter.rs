@@ -84,7 +84,7 @@ impl Tdr {
         let sch = adapter.vidsch();
         let begun = self.clock.now();
         let _passed = loop {
-            // Whoever waits for a packet in here leaves. Who waits for a program is not in the driver, and may stay.
+            // Whoever waits for a packet in here leaves. A thread that waits for a program is not in the driver, and may stay.
             sch.abandon_packets();
             if let Some(passed) = adapter.machine.gate().try_pass() {
                 break passed;

@@ -317,7 +317,7 @@ impl Memory {
         Ok(at)
     }
 
-    /// Whether user mode may reserve and map more addresses of a process.
+    /// Checks that user mode may reserve and map more addresses of a process.
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES if it has as many regions and mappings on an engine as it may.

@@ -12,7 +12,7 @@ use super::address_space::AddressSpace;
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
 
-/// Who has a place.
+/// The owner of a place.
 #[derive(Clone, Debug)]
 struct Owner {
     pid: Pid,
