@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::quota::{DataPlace, DataQuota};
 use crate::refusal::{Failure, refused};
 use nt::lock::{Condvar, Innermost, Mutex, lock};
 use wddm_ddi::status::*;
@@ -22,11 +23,26 @@ pub(crate) struct Kept {
     pub(crate) data: Vec<u8>,
 }
 
+/// Data of the runtime, which count among those that are kept for the process that gave them.
+#[derive(Debug)]
+pub(crate) struct Data(Vec<u8>, #[allow(dead_code)] DataPlace);
+
+impl Data {
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if as much is kept for the process as may be.
+    pub(crate) fn new(bytes: Vec<u8>, of_process: &DataQuota) -> Result<Self, NTSTATUS> {
+        let place = of_process.take_many(bytes.len())?;
+        Ok(Self(bytes, place))
+    }
+}
+
 #[derive(Debug)]
 struct State {
     owner: Option<u64>,
     key: u64,
-    kept: Kept,
+    /// Value of the fence that the last owner named.
+    fence: u64,
+    data: Data,
     /// An owner went without giving it back.
     abandoned: bool,
 }
@@ -52,8 +68,8 @@ pub(crate) struct OpenKeyedMutex {
 
 impl KeyedMutex {
     /// A mutex that nobody owns, to be taken with `key`.
-    pub(crate) fn new(key: u64, data: Vec<u8>, shared: u32, nt_sharing: bool) -> Arc<Self> {
-        let state = State { owner: None, key, kept: Kept { fence: 0, data }, abandoned: false };
+    pub(crate) fn new(key: u64, data: Data, shared: u32, nt_sharing: bool) -> Arc<Self> {
+        let state = State { owner: None, key, fence: 0, data, abandoned: false };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), shared, nt_sharing })
     }
 
@@ -69,11 +85,17 @@ impl KeyedMutex {
     }
 
     /// Data of the runtime for a mutex that has none; one that has keeps its own. [d3dkmthk: D3DKMT_OPENKEYEDMUTEX2::pPrivateRuntimeData]
-    pub(crate) fn begin_with(&self, data: Vec<u8>) {
+    pub(crate) fn begin_with(&self, data: Data) {
         let mut state = lock(&self.state);
-        if state.kept.data.is_empty() {
-            state.kept.data = data;
+        if state.data.0.is_empty() {
+            state.data = data;
         }
+    }
+}
+
+impl State {
+    fn kept(&self) -> Kept {
+        Kept { fence: self.fence, data: self.data.0.clone() }
     }
 }
 
@@ -112,11 +134,11 @@ impl OpenKeyedMutex {
                 return Err(refused(STATUS_INVALID_HANDLE, "hKeyedMutex was destroyed meanwhile"));
             }
             if state.abandoned {
-                return Ok((STATUS_ABANDONED, state.kept.clone()));
+                return Ok((STATUS_ABANDONED, state.kept()));
             }
             if state.owner.is_none() && state.key == key {
                 state.owner = Some(self.id);
-                return Ok((STATUS_SUCCESS, state.kept.clone()));
+                return Ok((STATUS_SUCCESS, state.kept()));
             }
             let left = deadline.map_or(STOP_CHECK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -130,14 +152,14 @@ impl OpenKeyedMutex {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for whoever is not the owner; nothing is changed.
-    pub(crate) fn release(&self, key: u64, fence: u64, data: Option<Vec<u8>>) -> Result<(), Failure> {
+    pub(crate) fn release(&self, key: u64, fence: u64, data: Option<Data>) -> Result<(), Failure> {
         let mut state = lock(&self.mutex.state);
         if state.owner != Some(self.id) {
             return Err(refused(STATUS_INVALID_PARAMETER, "hKeyedMutex has not acquired the mutex"));
         }
-        (state.owner, state.key, state.kept.fence) = (None, key, fence);
+        (state.owner, state.key, state.fence) = (None, key, fence);
         if let Some(data) = data {
-            state.kept.data = data;
+            state.data = data;
         }
         drop(state);
         self.mutex.changed.notify_all();
@@ -160,27 +182,46 @@ impl OpenKeyedMutex {
 mod tests {
     use super::*;
 
+    fn data(bytes: &[u8]) -> Data {
+        Data::new(bytes.to_vec(), &DataQuota::default()).unwrap()
+    }
+
+    #[test]
+    fn data_count_for_the_process_that_gave_them_until_others_take_their_place() {
+        let (one, other) = (DataQuota::default(), DataQuota::default());
+        let all = vec![0; 64 << 20];
+        let mutex = KeyedMutex::new(0, Data::new(all, &one).unwrap(), 0, false);
+        assert_eq!(Data::new(vec![1], &one).err(), Some(STATUS_INSUFFICIENT_RESOURCES));
+        let open = mutex.open();
+        assert_eq!(at_once(&open, 0), STATUS_SUCCESS);
+        assert_eq!(open.release(0, 0, Some(Data::new(vec![1], &other).unwrap())), Ok(()));
+        mutex.begin_with(Data::new(vec![2; 2], &other).unwrap());
+        assert!(Data::new(vec![0; 64 << 20], &one).is_ok());
+        let rest = (64 << 20) - 1;
+        assert!(Data::new(vec![0; rest], &other).is_ok() && Data::new(vec![0; rest + 1], &other).is_err());
+    }
+
     fn at_once(open: &OpenKeyedMutex, key: u64) -> NTSTATUS {
         open.acquire(key, Some(Instant::now()), || None).map_or_else(|failure| failure.status(), |(status, _)| status)
     }
 
     #[test]
     fn only_the_key_that_the_last_owner_left_opens_it() {
-        let mutex = KeyedMutex::new(5, vec![1], 0, false);
+        let mutex = KeyedMutex::new(5, data(&[1]), 0, false);
         let (one, other) = (mutex.open(), mutex.open());
         assert_eq!(at_once(&one, 6), STATUS_TIMEOUT);
         assert_eq!(at_once(&one, 5), STATUS_SUCCESS);
         assert_eq!(at_once(&one, 5), STATUS_INVALID_PARAMETER, "the owner again");
         assert_eq!(at_once(&other, 5), STATUS_TIMEOUT);
         assert_eq!(other.release(7, 1, None), Err(STATUS_INVALID_PARAMETER.into()));
-        assert_eq!(one.release(7, 9, Some(vec![2, 3])), Ok(()));
+        assert_eq!(one.release(7, 9, Some(data(&[2, 3]))), Ok(()));
         let taken = other.acquire(7, None, || None);
         assert_eq!(taken, Ok((STATUS_SUCCESS, Kept { fence: 9, data: vec![2, 3] })));
     }
 
     #[test]
     fn an_owner_that_goes_abandons_it_and_a_closed_one_waits_no_more() {
-        let mutex = KeyedMutex::new(0, Vec::new(), 0, false);
+        let mutex = KeyedMutex::new(0, data(&[]), 0, false);
         let (one, other) = (mutex.open(), mutex.open());
         assert_eq!(at_once(&one, 0), STATUS_SUCCESS);
         one.destroy();
@@ -191,7 +232,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken_by_the_release_with_its_key() {
-        let mutex = KeyedMutex::new(1, Vec::new(), 0, false);
+        let mutex = KeyedMutex::new(1, data(&[]), 0, false);
         let (one, other) = (mutex.open(), mutex.open());
         assert_eq!(at_once(&one, 1), STATUS_SUCCESS);
         let waiting = std::thread::spawn(move || other.acquire(2, None, || None).map(|(status, _)| status));

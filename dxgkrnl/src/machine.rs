@@ -18,7 +18,7 @@ pub(crate) use descriptors::Described;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
 pub use power::EngineSleepError;
-pub(crate) use shared::{KernelObject, ResourceHandle, SharedSync, Together, WeakAnyProcess};
+pub(crate) use shared::{KernelObject, Name, ResourceHandle, SharedSync, Together, WeakAnyProcess};
 
 use std::fmt;
 use std::io;

@@ -82,7 +82,7 @@ impl PagingQueue {
     pub(crate) fn destroy(&self) {
         self.rundown.close();
         // A request that found the queue before has the paging node write its fence, through the page that is unmapped with it.
-        self.rundown.wait();
+        self.device.adapter.machine.gate().away(|| self.rundown.wait());
         self.requests.end();
     }
 }

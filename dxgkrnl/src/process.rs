@@ -3,10 +3,12 @@
 //! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
 
 mod devices;
+mod elsewhere;
 mod kernel_handles;
 mod suspension;
 mod user_mode;
 
+use elsewhere::Elsewhere;
 pub use suspension::Suspensions;
 pub(crate) use user_mode::WeakProcess;
 
@@ -25,7 +27,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
-use crate::machine::{KernelObject, Machine, WeakAnyProcess, WeakMachine};
+use crate::machine::{KernelObject, Machine, Name, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Quotas;
@@ -210,6 +212,7 @@ impl Process {
     /// machines before. The handles that it had there are refused.
     pub fn elsewhere(machine: &Machine, name: &str, number: u32, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
         let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
+        let user = Arc::new(Elsewhere { machine: machine.downgrade(), user });
         Self::with_handles((machine, name), Some(number), user, handles)
     }
 
@@ -295,6 +298,11 @@ impl Process {
     /// Counts of the host's resources that the system has taken for it.
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
+    }
+
+    /// A name that the process gives an object.
+    pub(crate) fn named(&self, name: Vec<u16>) -> Name<'_> {
+        Name { name, of_process: &self.quotas.names }
     }
 
     /// Process identifier, unique in this host process.

@@ -21,7 +21,7 @@ pub(crate) type FunctionQuota = Quota<256>;
 /// One of these.
 pub(crate) type FunctionPlace = Place<256>;
 
-/// Bytes that the system keeps for whoever opens the shared resources of a process: private data of driver and runtime.
+/// Bytes that the system keeps for whoever opens the shared resources and keyed mutexes of a process: private data of driver and runtime.
 pub(crate) type DataQuota = Quota<{ 64 << 20 }>;
 
 /// Some of these.
@@ -32,6 +32,12 @@ pub(crate) type FileQuota = Quota<1024>;
 
 /// Some of these.
 pub(crate) type FilePlace = Place<1024>;
+
+/// Names of shared objects, or handles of one kind that every process knows: of these there are so many for all processes.
+pub(crate) type KnownQuota = Quota<1024>;
+
+/// One of these.
+pub(crate) type KnownPlace = Place<1024>;
 
 /// Some of what a process may have, given back when this is dropped.
 #[derive(Debug)]
@@ -44,6 +50,11 @@ pub(crate) struct Quotas {
     pub(crate) functions: FunctionQuota,
     pub(crate) shared_data: DataQuota,
     pub(crate) files: FileQuota,
+    pub(crate) names: KnownQuota,
+    /// Handles of keyed mutexes.
+    pub(crate) known_mutexes: KnownQuota,
+    /// Handles of synchronization objects of before monitored fences.
+    pub(crate) known_syncs: KnownQuota,
 }
 
 impl Quotas {

@@ -135,6 +135,32 @@ fn enlarging_gives_every_queue_two_more_buffers_and_loses_no_entry() {
     bench.end();
 }
 
+/// A trace is begun again and again while processes with queues come and end.
+#[test]
+fn a_trace_begins_although_processes_end_meanwhile() {
+    let bench = bench();
+    let stays = App::new(&bench);
+    let queue = stays.queue(&bench);
+    let traced = std::thread::scope(|scope| {
+        let churn = scope.spawn(|| {
+            for _ in 0..200 {
+                let app = App::new(&bench);
+                let _queues = [app.queue(&bench), app.queue(&bench), app.queue(&bench)];
+                app.process.terminate();
+            }
+        });
+        let mut traced = 0;
+        while !churn.is_finished() {
+            traced += 1;
+            bench.machine.trace_fences(bench.luid, Some(100 + traced % 2)).expect("a trace");
+        }
+        traced
+    });
+    assert_eq!(latest(&bench, &queue)[0].entries, 100 + traced % 2);
+    stays.close_queue(&queue);
+    bench.end();
+}
+
 #[test]
 fn buffers_are_replaced_while_the_gpu_logs_and_each_entry_comes_once_and_in_order() {
     let bench = bench();

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
@@ -17,12 +18,16 @@ use rustix::process::Pid;
 use crate::wire::{WORDS, Words};
 
 const BYTES: usize = WORDS * 8;
+/// Descriptors that the host takes with a message: SCM_MAX_FD of its headers.
+const DESCRIPTORS_MAX: usize = 253;
 
 /// Result of receiving.
 #[derive(Debug)]
 pub enum Received {
     /// A message, and the descriptor in it.
     Message(Words, Option<OwnedFd>),
+    /// A message whose descriptor was lost: this process may open no more.
+    WithoutDescriptor(Words),
     /// Something that has not the size of a message, or more than one descriptor.
     Malformed,
     /// The other end has closed the connection or is gone.
@@ -39,6 +44,18 @@ pub struct Channel(OwnedFd);
 /// No more descriptors can be opened.
 pub fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Has the host let nobody send descriptors to those who connect to a socket, if it can (from Linux 6.16 on): closing one may take as long as its file system or its
+/// peer likes, in whoever receives the message.
+pub fn refuse_descriptors(listener: impl AsFd) {
+    /// Of the host's headers.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let (number, no) = (listener.as_fd().as_raw_fd(), 0i32);
+    let len = size_of_val(&no) as libc::socklen_t;
+    // An older host passes them on: whoever receives makes the best of it.
+    // SAFETY: a number of this frame and its size.
+    unsafe { libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), len) };
 }
 
 /// The process at the other end of a Unix socket.
@@ -127,9 +144,9 @@ impl Channel {
     /// # Errors
     /// What the host says; EAGAIN if the socket does not wait and nothing has come.
     pub fn receive(&self) -> io::Result<Received> {
-        // One byte more than a message, and a descriptor more, so that what is too long is seen.
+        // One byte more than a message, and all descriptors that the host lets anybody send: what is too long is seen, and nothing is closed by the host.
         let mut bytes = [0; BYTES + 1];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
@@ -144,16 +161,36 @@ impl Channel {
                 descriptors.extend(rights);
             }
         }
+        // One that waits for its peer when it is closed would keep whoever closes it. What is no socket does not know this.
+        for descriptor in &descriptors {
+            let _ = set_socket_linger(descriptor, None);
+        }
         if received.bytes == 0 && descriptors.is_empty() {
             return Ok(Received::Closed);
         }
-        if received.bytes != BYTES || descriptors.len() > 1 || received.flags.contains(ReturnFlags::CTRUNC) {
+        let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
+        if received.bytes != BYTES || descriptors.len() > 1 || is_cut && !descriptors.is_empty() {
             return Ok(Received::Malformed);
         }
         let mut words = [0; WORDS];
         let (chunks, _) = bytes.as_chunks();
         words.iter_mut().zip(chunks).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
-        Ok(Received::Message(words, descriptors.pop()))
+        Ok(if is_cut { Received::WithoutDescriptor(words) } else { Received::Message(words, descriptors.pop()) })
+    }
+
+    /// Waits for a message, and leaves it where it is. True if a descriptor comes along.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
+    pub fn brings_descriptor(&self) -> io::Result<bool> {
+        let (mut byte, mut nothing) = ([0], RecvAncillaryBuffer::default());
+        loop {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut byte)], &mut nothing, RecvFlags::PEEK) {
+                Err(Errno::INTR) => {}
+                // Without space for it the host says that something was left out.
+                peeked => return Ok(peeked?.flags.contains(ReturnFlags::CTRUNC)),
+            }
+        }
     }
 }
 
@@ -167,6 +204,7 @@ impl AsFd for Channel {
 mod tests {
     use super::*;
     use rustix::net::socketpair;
+    use rustix::net::sockopt::socket_linger;
 
     fn pair() -> (Channel, Channel) {
         let flags = SocketFlags::CLOEXEC;
@@ -186,10 +224,43 @@ mod tests {
     }
 
     #[test]
+    fn no_descriptor_that_arrives_keeps_whoever_closes_it_waiting() {
+        let (program, machine) = pair();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let waits = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        for count in [1, 2, 3, DESCRIPTORS_MAX] {
+            set_socket_linger(&waits, Some(std::time::Duration::from_secs(30_000))).unwrap();
+            let sent = vec![waits.as_fd(); count];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&sent)));
+            sendmsg(&program, &[IoSlice::new(&[0; BYTES])], &mut ancillary, SendFlags::empty()).unwrap();
+            let received = machine.receive().unwrap();
+            assert!(matches!(&received, Received::Message(_, Some(_))) == (count == 1), "{received:?}");
+            assert_eq!(socket_linger(&waits).unwrap(), None, "{count} descriptors");
+        }
+    }
+
+    #[test]
     fn a_process_is_known_by_its_number_and_user() {
         let (program, _machine) = pair();
         let peer = peer(&program).unwrap();
         assert!(peer.is_of_this_user && peer.pid == Some(rustix::process::getpid()));
+    }
+
+    #[test]
+    fn a_message_says_before_it_is_received_whether_a_descriptor_comes_along() {
+        let (program, machine) = pair();
+        machine.send(&[1; WORDS], None).unwrap();
+        machine.send(&[2; WORDS], Some(program.as_fd())).unwrap();
+        drop(machine);
+        for expected in [false, true] {
+            assert_eq!(program.brings_descriptor().ok(), Some(expected));
+            assert!(
+                matches!(program.receive(), Ok(Received::Message(_, descriptor)) if descriptor.is_some() == expected)
+            );
+        }
+        assert_eq!(program.brings_descriptor().ok(), Some(false), "closed");
     }
 
     #[test]

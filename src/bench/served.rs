@@ -63,7 +63,8 @@ pub(super) fn is_served(row: &Row) -> bool {
 /// The machine of another process: one that a user named, or else one that is started when a row first asks for it.
 pub(super) struct Served {
     named: Option<PathBuf>,
-    started: OnceCell<Machine>,
+    /// Set once this process is a program of it: the machine that was started for that, unless one was named.
+    connected: OnceCell<Option<Machine>>,
 }
 
 /// A machine that was started for the rows.
@@ -79,19 +80,27 @@ impl Drop for Machine {
 
 impl Served {
     pub(super) fn new(named: Option<PathBuf>) -> Self {
-        Self { named, started: OnceCell::new() }
+        Self { named, connected: OnceCell::new() }
     }
 
     /// Makes this process a program of the machine. Once is enough.
     fn connect(&self) -> Result<(), BenchError> {
-        if self.started.get().is_some() {
+        if self.connected.get().is_some() {
             return Ok(());
         }
-        let Some(named) = &self.named else { return self.start() };
-        remote::client::connect(named, "campanile bench").map_err(|error| BenchError::NoMachine(error.to_string()))
+        let machine = match &self.named {
+            None => Some(Self::start()?),
+            Some(named) => {
+                let connected = remote::client::connect(named, "campanile bench");
+                connected.map_err(|error| BenchError::NoMachine(error.to_string()))?;
+                None
+            }
+        };
+        let _ = self.connected.set(machine);
+        Ok(())
     }
 
-    fn start(&self) -> Result<(), BenchError> {
+    fn start() -> Result<Machine, BenchError> {
         let socket = std::env::temp_dir().join(format!("campanile-bench-{}.sock", std::process::id()));
         let program = std::env::current_exe().map_err(BenchError::Host)?;
         let mut command = Command::new(program);
@@ -100,8 +109,7 @@ impl Served {
         let machine = Machine(command.spawn().map_err(BenchError::Host)?);
         await_socket(&socket)?;
         remote::client::connect(&socket, "campanile bench").map_err(|error| BenchError::Machine(error.to_string()))?;
-        let _ = self.started.set(machine);
-        Ok(())
+        Ok(machine)
     }
 }
 

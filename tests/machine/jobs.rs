@@ -38,6 +38,22 @@ fn main_jobs_of_several_programs_share_a_machine() {
     assert_eq!(said.matches("campanile run").count() % 3, 0, "each came and left: {said}");
 }
 
+/// Each row asks for the machine, and a process is one program.
+#[test]
+fn every_row_about_a_machine_of_another_process_is_measured_on_one_that_is_served() {
+    let machine = Machine::serve("bench", &[]);
+    let mut command = campanile();
+    let output = command.args(["bench", "--quick", "--machine"]).arg(&machine.socket).output().expect("a start");
+    let (out, told) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{told}");
+    for row in ["P1M", "P2M", "P6M"] {
+        assert!(out.contains(row), "{row}: {out}");
+    }
+    let (code, said) = machine.stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches("campanile bench").count(), 2, "it came and left: {said}");
+}
+
 #[test]
 fn a_job_without_a_machine_says_how_to_start_one_and_what_a_machine_decides_is_not_chosen() {
     let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-machine.sock");

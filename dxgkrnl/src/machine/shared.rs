@@ -8,7 +8,8 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::fence::Rights;
-use crate::keyed_mutex::KeyedMutex;
+use crate::keyed_mutex::{Data, KeyedMutex};
+use crate::quota::{KnownPlace, KnownQuota};
 use crate::refusal::{Failure, refused};
 use crate::vidmm::SharedResource;
 use crate::vidsch::{OlderSync, OlderSyncHandle, SharedFence};
@@ -17,6 +18,13 @@ use super::Machine;
 
 /// Most names, and most handles that every process knows.
 const MAX: usize = 1 << 16;
+
+/// A name that a process gives an object.
+pub(crate) struct Name<'a> {
+    pub(crate) name: Vec<u16>,
+    /// The names that the process has given.
+    pub(crate) of_process: &'a KnownQuota,
+}
 
 /// An object with a name.
 enum Named {
@@ -75,8 +83,11 @@ impl Named {
     }
 }
 
-/// Objects by the handle that every process knows, and the number that was given out last.
-type Globals<T> = Mutex<(u32, HashMap<u32, Weak<T>>)>;
+/// Objects by the handle that every process knows, each with the place that it takes among those of the process that made it; and the number that was given out
+/// last.
+type Handles<T, P> = (u32, HashMap<u32, (Weak<T>, P)>);
+
+type Globals<T, P = KnownPlace> = Mutex<Handles<T, P>>;
 
 /// No shared object has the name.
 fn nobodys(name: &[u16]) -> Failure {
@@ -85,21 +96,17 @@ fn nobodys(name: &[u16]) -> Failure {
 }
 
 /// The object with a handle that every process knows.
-fn of_global_handle<T>(
-    (_, objects): &(u32, HashMap<u32, Weak<T>>),
-    handle: u32,
-    kind: &str,
-) -> Result<Arc<T>, Failure> {
+fn of_global_handle<T, P>((_, objects): &Handles<T, P>, handle: u32, kind: &str) -> Result<Arc<T>, Failure> {
     let why = || refused(STATUS_INVALID_PARAMETER, format!("the shared handle {handle:#x} is that of no {kind}"));
-    objects.get(&handle).and_then(Weak::upgrade).ok_or_else(why)
+    objects.get(&handle).and_then(|(object, _)| object.upgrade()).ok_or_else(why)
 }
 
 /// A number that no handle of a process is; free ones come again after very many. The lowest bits tell kinds of objects apart.
 ///
 /// # Errors
 /// STATUS_INSUFFICIENT_RESOURCES for one too many.
-fn global_handle<T>((last, objects): &mut (u32, HashMap<u32, Weak<T>>), kind: u32) -> Result<u32, Failure> {
-    objects.retain(|_, object| object.strong_count() > 0);
+fn global_handle<T, P>((last, objects): &mut Handles<T, P>, kind: u32) -> Result<u32, Failure> {
+    objects.retain(|_, (object, _)| object.strong_count() > 0);
     if objects.len() >= MAX {
         return Err(refused(STATUS_INSUFFICIENT_RESOURCES, "there are too many handles that every process knows"));
     }
@@ -116,9 +123,10 @@ fn global_handle<T>((last, objects): &mut (u32, HashMap<u32, Weak<T>>), kind: u3
 #[derive(Default)]
 pub(super) struct Shared {
     /// As long as a kernel handle of the object is open.
-    names: Mutex<HashMap<Vec<u16>, Named>>,
+    names: Mutex<HashMap<Vec<u16>, (Named, KnownPlace)>>,
     keyed_mutexes: Globals<KeyedMutex>,
-    resources: Globals<SharedResource>,
+    /// Each has a place among the files of its process.
+    resources: Globals<SharedResource, ()>,
     older_syncs: Globals<OlderSync>,
     /// Those that have not ended, by number, oldest first.
     processes: Mutex<Vec<(u64, WeakAnyProcess)>>,
@@ -144,8 +152,8 @@ impl Machine {
     /// Gives a shared fence a name.
     ///
     /// # Errors
-    /// STATUS_OBJECT_NAME_COLLISION for a name that is in use; STATUS_INSUFFICIENT_RESOURCES for one too many.
-    pub(crate) fn name_fence(&self, name: Vec<u16>, fence: &Arc<SharedFence>, rights: Rights) -> Result<(), Failure> {
+    /// STATUS_OBJECT_NAME_COLLISION for a name that is in use; STATUS_INSUFFICIENT_RESOURCES for one too many of all, or of the process.
+    pub(crate) fn name_fence(&self, name: Name<'_>, fence: &Arc<SharedFence>, rights: Rights) -> Result<(), Failure> {
         self.name(name, Named::Fence(Arc::downgrade(fence), rights))
     }
 
@@ -153,7 +161,7 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::name_fence`].
-    pub(crate) fn name_resource(&self, name: Vec<u16>, resource: &Arc<ResourceHandle>) -> Result<(), Failure> {
+    pub(crate) fn name_resource(&self, name: Name<'_>, resource: &Arc<ResourceHandle>) -> Result<(), Failure> {
         self.name(name, Named::Resource(Arc::downgrade(resource)))
     }
 
@@ -161,20 +169,21 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::name_fence`].
-    pub(crate) fn name_older_sync(&self, name: Vec<u16>, object: &Arc<OlderSyncHandle>) -> Result<(), Failure> {
+    pub(crate) fn name_older_sync(&self, name: Name<'_>, object: &Arc<OlderSyncHandle>) -> Result<(), Failure> {
         self.name(name, Named::OlderSync(Arc::downgrade(object)))
     }
 
-    fn name(&self, name: Vec<u16>, named: Named) -> Result<(), Failure> {
+    fn name(&self, Name { name, of_process }: Name<'_>, named: Named) -> Result<(), Failure> {
         let mut names = lock(&self.0.shared.names);
-        names.retain(|_, named| named.is_open());
+        names.retain(|_, (named, _)| named.is_open());
         if names.contains_key(&name) {
             return Err(refused(STATUS_OBJECT_NAME_COLLISION, "another shared object has the name"));
         }
         if names.len() >= MAX {
             return Err(refused(STATUS_INSUFFICIENT_RESOURCES, format!("{MAX} shared objects have names already")));
         }
-        names.insert(name, named);
+        let place = of_process.take()?;
+        names.insert(name, (named, place));
         Ok(())
     }
 
@@ -185,7 +194,7 @@ impl Machine {
     pub(crate) fn sync_named(&self, name: &[u16]) -> Result<SharedSync, Failure> {
         let names = lock(&self.0.shared.names);
         let gone = || nobodys(name);
-        match names.get(name) {
+        match names.get(name).map(|(named, _)| named) {
             Some(Named::Fence(fence, rights)) => Ok(SharedSync::Fence(fence.upgrade().ok_or_else(gone)?, *rights)),
             Some(Named::OlderSync(object)) => Ok(SharedSync::Older(object.upgrade().ok_or_else(gone)?)),
             Some(named) if named.is_open() => {
@@ -201,7 +210,7 @@ impl Machine {
     /// STATUS_OBJECT_NAME_NOT_FOUND; STATUS_OBJECT_TYPE_MISMATCH for the name of a fence.
     pub(crate) fn resource_named(&self, name: &[u16]) -> Result<Arc<ResourceHandle>, Failure> {
         let names = lock(&self.0.shared.names);
-        match names.get(name) {
+        match names.get(name).map(|(named, _)| named) {
             Some(Named::Resource(resource)) => resource.upgrade().ok_or_else(|| nobodys(name)),
             Some(named) if named.is_open() => {
                 Err(refused(STATUS_OBJECT_TYPE_MISMATCH, "the name is that of a synchronization object"))
@@ -217,7 +226,7 @@ impl Machine {
     pub(crate) fn publish_resource(&self, resource: &Arc<SharedResource>) -> Result<u32, Failure> {
         let mut table = lock(&self.0.shared.resources);
         let handle = global_handle(&mut table, 1)?;
-        table.1.insert(handle, Arc::downgrade(resource));
+        table.1.insert(handle, (Arc::downgrade(resource), ()));
         Ok(handle)
     }
 
@@ -232,11 +241,11 @@ impl Machine {
     /// Gives a synchronization object a handle that every process knows.
     ///
     /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES for one too many.
-    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>) -> Result<u32, Failure> {
+    /// STATUS_INSUFFICIENT_RESOURCES for one too many of all, or of the process.
+    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>, of_process: &KnownQuota) -> Result<u32, Failure> {
         let mut table = lock(&self.0.shared.older_syncs);
         let handle = global_handle(&mut table, 3)?;
-        table.1.insert(handle, Arc::downgrade(object));
+        table.1.insert(handle, (Arc::downgrade(object), of_process.take()?));
         Ok(handle)
     }
 
@@ -251,20 +260,22 @@ impl Machine {
     /// A new keyed mutex; one that is not shared by kernel handles gets a handle that every process knows.
     ///
     /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES for one too many.
+    /// STATUS_INSUFFICIENT_RESOURCES for one too many of all, or of the process.
     pub(crate) fn new_keyed_mutex(
         &self,
         key: u64,
-        data: Vec<u8>,
+        data: Data,
         nt_sharing: bool,
+        of_process: &KnownQuota,
     ) -> Result<Arc<KeyedMutex>, Failure> {
         if nt_sharing {
             return Ok(KeyedMutex::new(key, data, 0, true));
         }
         let mut table = lock(&self.0.shared.keyed_mutexes);
         let handle = global_handle(&mut table, 2)?;
+        let place = of_process.take()?;
         let mutex = KeyedMutex::new(key, data, handle, false);
-        table.1.insert(handle, Arc::downgrade(&mutex));
+        table.1.insert(handle, (Arc::downgrade(&mutex), place));
         Ok(mutex)
     }
 

@@ -12,7 +12,7 @@ use wddm_ddi::types::HANDLE;
 use crate::config::MachineConfig;
 use crate::rescue::Rescues;
 
-pub(crate) use power_gate::PowerGate;
+pub(crate) use power_gate::{PowerGate, Use};
 
 /// Whoever has every adapter of the machine.
 pub(crate) trait Owner: Send + Sync {

@@ -3,6 +3,7 @@
 //! Whoever is about to call DDIs enters the gate, and a device that sleeps is woken first; putting one to sleep waits until
 //! nobody is inside. [user-mode-work-submission: D-state transitions]
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,97 @@ pub(crate) struct PowerGate {
     uses: AtomicU64,
     /// Adapters that are being reset: no thread enters meanwhile, and those that are inside leave.
     resetting: AtomicUsize,
+    inside: Inside,
+}
+
+thread_local! {
+    /// True while the calling thread is inside a gate.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The threads inside, in one word: how many there are, how many of them wait for a program, and whether an adapter is reset beside those.
+#[derive(Default)]
+struct Inside(AtomicU64);
+
+impl Inside {
+    const ONE: u64 = 1;
+    const ONE_AWAY: u64 = 1 << 31;
+    const PASSED: u64 = 1 << 63;
+    const COUNT: u64 = Self::ONE_AWAY - 1;
+
+    fn change(&self, change: impl Fn(u64) -> u64, may: impl Fn(u64) -> bool) -> bool {
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| may(now).then(|| change(now))).is_ok()
+    }
+
+    fn is_not_passed(now: u64) -> bool {
+        now & Self::PASSED == 0
+    }
+
+    /// One thread more; false while an adapter is reset.
+    fn enter(&self) -> bool {
+        self.change(|now| now + Self::ONE, Self::is_not_passed)
+    }
+
+    fn leave(&self) {
+        self.0.fetch_sub(Self::ONE, Ordering::AcqRel);
+    }
+
+    fn go_away(&self) {
+        self.0.fetch_add(Self::ONE_AWAY, Ordering::AcqRel);
+    }
+
+    /// A thread that was away goes on, after a reset that it was passed by.
+    fn come_back(&self) {
+        while !self.change(|now| now - Self::ONE_AWAY, Self::is_not_passed) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// True if all threads are away: they stay there until [`Inside::end_pass`].
+    fn pass(&self) -> bool {
+        let all_away = |now: u64| now & Self::COUNT == (now / Self::ONE_AWAY) & Self::COUNT;
+        self.change(|now| now | Self::PASSED, |now| Self::is_not_passed(now) && all_away(now))
+    }
+
+    fn end_pass(&self) {
+        self.0.fetch_and(!Self::PASSED, Ordering::AcqRel);
+    }
+}
+
+/// A thread is inside until this is dropped.
+pub(crate) struct Use<'a> {
+    gate: &'a PowerGate,
+    _inside: RwLockReadGuard<'a, (), rank::PowerGate>,
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        IS_INSIDE.set(false);
+        self.gate.inside.leave();
+    }
+}
+
+/// No thread uses a device until this is dropped: none is inside, or those that are wait for programs, and for this.
+pub(crate) enum Passed<'a> {
+    Closed { _closed: RwLockWriteGuard<'a, (), rank::PowerGate> },
+    Beside(&'a PowerGate),
+}
+
+impl Drop for Passed<'_> {
+    fn drop(&mut self) {
+        if let Self::Beside(gate) = self {
+            gate.inside.end_pass();
+        }
+    }
+}
+
+/// A thread waits for a program until this is dropped.
+struct Away<'a>(&'a Inside);
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        self.0.come_back();
+    }
 }
 
 /// Nobody enters the gate until this is dropped.
@@ -37,13 +129,38 @@ impl Drop for Barrier<'_> {
 }
 
 impl PowerGate {
-    fn read(&self) -> RwLockReadGuard<'_, (), rank::PowerGate> {
+    fn read(&self) -> Use<'_> {
         // Whoever destroys the object waits for the thread in here, and whoever resets the adapter for both.
         debug_assert!(!crate::rundown::is_inside(), "a thread enters the power gate while it uses an object");
-        while self.resetting.load(Ordering::Acquire) != 0 {
-            std::thread::sleep(Duration::from_micros(50));
+        loop {
+            while self.resetting.load(Ordering::Acquire) != 0 {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            let inside = self.users.read();
+            if self.inside.enter() {
+                IS_INSIDE.set(true);
+                return Use { gate: self, _inside: inside };
+            }
         }
-        self.users.read()
+    }
+
+    /// Does what waits for a program, or for a thread that may wait for one. An adapter may be reset meanwhile, and only that: no device changes its power state, and
+    /// the caller goes on after the reset.
+    pub(crate) fn away<T>(&self, act: impl FnOnce() -> T) -> T {
+        if !IS_INSIDE.get() {
+            return act();
+        }
+        self.inside.go_away();
+        let _away = Away(&self.inside);
+        act()
+    }
+
+    /// For whoever resets an adapter and has [barred](PowerGate::bar) the gate: nobody uses a device until the answer is dropped. `None` while somebody does.
+    pub(crate) fn try_pass(&self) -> Option<Passed<'_>> {
+        if let Some(closed) = self.users.try_write() {
+            return Some(Passed::Closed { _closed: closed });
+        }
+        self.inside.pass().then(|| Passed::Beside(self))
     }
 
     /// Nobody uses a device until this is dropped; `None` if somebody does all the while.
@@ -84,7 +201,7 @@ impl PowerGate {
     }
 
     /// Every device is in D0 until the answer is dropped; those that slept are woken.
-    pub(crate) fn enter(&self, machine: &Platform) -> RwLockReadGuard<'_, (), rank::PowerGate> {
+    pub(crate) fn enter(&self, machine: &Platform) -> Use<'_> {
         self.note_use();
         loop {
             let inside = self.read();
@@ -109,13 +226,67 @@ impl PowerGate {
     }
 
     /// No device leaves D0 until the answer is dropped. Those that sleep go on sleeping unless somebody wakes them.
-    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, (), rank::PowerGate> {
+    pub(crate) fn stay(&self) -> Use<'_> {
         self.read()
     }
 
     /// As [`PowerGate::enter`], but wakes nobody: `None` while a device sleeps.
-    pub(crate) fn enter_awake(&self) -> Option<RwLockReadGuard<'_, (), rank::PowerGate>> {
+    pub(crate) fn enter_awake(&self) -> Option<Use<'_>> {
         let inside = self.read();
         (!self.is_asleep()).then_some(inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_passes_those_who_are_away_and_nobody_else() {
+        let gate = PowerGate::default();
+        let inside = gate.stay();
+        assert!(gate.try_pass().is_none(), "somebody uses a device");
+        gate.away(|| {
+            let passed = gate.try_pass().expect("nobody uses a device");
+            assert!(gate.try_close().is_none() && gate.try_pass().is_none());
+            drop(passed);
+        });
+        assert!(gate.try_pass().is_none(), "it is back");
+        drop(inside);
+        assert!(matches!(gate.away(|| gate.try_pass()), Some(Passed::Closed { .. })));
+        assert!(gate.try_close().is_some());
+    }
+
+    #[test]
+    fn whoever_is_passed_by_a_reset_or_comes_meanwhile_goes_on_after_it() {
+        let gate = PowerGate::default();
+        let (began, begin) = std::sync::mpsc::channel();
+        let (reset, is_reset) = (AtomicUsize::new(0), |reset: &AtomicUsize| reset.load(Ordering::Acquire));
+        std::thread::scope(|scope| {
+            let barrier = gate.bar();
+            let (gate, reset) = (&gate, &reset);
+            drop(barrier);
+            let away = scope.spawn(move || {
+                let _inside = gate.stay();
+                let _ = gate.away(|| began.send(()));
+                is_reset(reset)
+            });
+            let _ = begin.recv();
+            let barrier = gate.bar();
+            let passed = loop {
+                if let Some(passed) = gate.try_pass() {
+                    break passed;
+                }
+            };
+            let comes = scope.spawn(move || {
+                let _inside = gate.stay();
+                is_reset(reset)
+            });
+            reset.store(1, Ordering::Release);
+            drop((passed, barrier));
+            assert_eq!(comes.join().ok(), Some(1));
+            // It was away, or had left before the reset began.
+            assert!(away.join().is_ok());
+        });
     }
 }

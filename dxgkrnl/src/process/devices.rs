@@ -52,8 +52,8 @@ impl Process {
         };
         device.rundown().close();
         close(&device);
-        // A thread that is making something on it finds no device for that, and takes it back.
-        device.rundown().wait();
+        // A thread that is making something on it finds no device for that, and takes it back; it may wait for its program.
+        self.machine().gate().away(|| device.rundown().wait());
         for child in self.objects_of(handle) {
             if let Ok(object) = self.remove(child) {
                 object.destroy();

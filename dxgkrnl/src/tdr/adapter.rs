@@ -83,11 +83,11 @@ impl Tdr {
     fn restart(&self, adapter: &RenderAdapter, report: &mut TdrReport) -> bool {
         let sch = adapter.vidsch();
         let begun = self.clock.now();
-        let _closed = loop {
-            // Whoever waits for a packet in here leaves.
+        let _passed = loop {
+            // Whoever waits for a packet in here leaves. A thread that waits for a program is not in the driver, and may stay.
             sch.abandon_packets();
-            if let Some(closed) = adapter.machine.gate().try_close() {
-                break closed;
+            if let Some(passed) = adapter.machine.gate().try_pass() {
+                break passed;
             }
             if self.clock.now().saturating_sub(begun) > self.settings.ddi_delay {
                 self.fail(STATUS_TIMEOUT, "a thread did not leave the driver within TdrDdiDelay".to_owned());

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nt::lock::RwLockReadGuard;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -11,8 +10,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::adapter::Adapter;
+use crate::platform::Use;
 use crate::process::Process;
-use crate::rank;
 use crate::refusal::{Failure, refused};
 use crate::vidsch::Device;
 
@@ -233,7 +232,7 @@ pub(super) fn finish_work<'a>(
     process: &'a Process,
     device: &Device,
     is_done: impl Fn() -> bool,
-) -> Result<RwLockReadGuard<'a, (), rank::PowerGate>, Failure> {
+) -> Result<Use<'a>, Failure> {
     drop(where_needed(process, || true));
     await_work(process, device, is_done)?;
     Ok(where_needed(process, || true))

@@ -78,7 +78,7 @@ pub(super) fn create(
         let published = process
             .whole_machine()
             .ok_or(STATUS_DEVICE_REMOVED.into())
-            .and_then(|machine| machine.publish_older_sync(&object));
+            .and_then(|machine| machine.publish_older_sync(&object, &process.quotas().known_syncs));
         info.SharedHandle = published.inspect_err(|_| drop(process.take_if(handle, |_| true)))?;
     }
     Ok(handle)
@@ -107,7 +107,7 @@ fn insert(
 pub(super) fn share(process: &Process, handle: D3DKMT_HANDLE, name: Option<Vec<u16>>) -> Result<KernelObject, Failure> {
     let object = Arc::new(OlderSyncHandle(process.get_older_sync(handle)?.shareable()?));
     if let Some(name) = name {
-        process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_older_sync(name, &object)?;
+        process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_older_sync(process.named(name), &object)?;
     }
     Ok(KernelObject::OlderSync(object))
 }

@@ -4,10 +4,8 @@
 //! Questions, objects of software alone, and what the processor does in system memory leave it where it is. A signal wakes it only if
 //! it has unfinished work, which may wait for that. [user-mode-work-submission: D-state transitions]
 
-use nt::lock::RwLockReadGuard;
-
+use crate::platform::Use;
 use crate::process::Process;
-use crate::rank;
 
 /// Power state that a thunk needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +107,7 @@ fn need_of(name: &str) -> Need {
 pub(super) struct Powered<'a> {
     process: &'a Process,
     counts: bool,
-    _inside: Option<RwLockReadGuard<'a, (), rank::PowerGate>>,
+    _inside: Option<Use<'a>>,
 }
 
 impl<'a> Powered<'a> {
@@ -142,10 +140,7 @@ impl Drop for Powered<'_> {
 
 /// No device leaves D0 until the answer is dropped, and all are woken if `needs_device` says so. What it answers `false` for does
 /// not come to need a device meanwhile, unless somebody else has woken that.
-pub(super) fn where_needed(
-    process: &Process,
-    needs_device: impl FnOnce() -> bool,
-) -> RwLockReadGuard<'_, (), rank::PowerGate> {
+pub(super) fn where_needed(process: &Process, needs_device: impl FnOnce() -> bool) -> Use<'_> {
     let machine = process.machine();
     let inside = machine.gate().stay();
     if !needs_device() {

@@ -87,7 +87,7 @@ pub(super) fn share(
     let read_only = resource.members().into_iter().any(is_read_only);
     let shared = Arc::new(ResourceHandle { resource: Arc::clone(shared), read_only, together });
     if let Some(name) = name {
-        process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_resource(name, &shared)?;
+        process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.name_resource(process.named(name), &shared)?;
     }
     Ok(KernelObject::SharedResource(shared, access))
 }
@@ -347,7 +347,7 @@ pub(super) unsafe extern "win64" fn open_resource_from_nt_handle(
         };
         let together = shared.together.as_ref();
         let (data, size) = (args.pKeyedMutexPrivateRuntimeData, args.KeyedMutexPrivateRuntimeDataSize);
-        let data = together.map(|_| keyed_mutex::read_data(data, size)).transpose()?;
+        let data = together.map(|_| keyed_mutex::read_data(process, data, size)).transpose()?;
         let beside = open_together(process, &device, together, access)?;
         let opened = open(process, &device, &shared.resource, &request, read_only);
         args.hResource = opened.inspect_err(|_| close_together(process, beside))?;

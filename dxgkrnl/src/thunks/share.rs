@@ -79,7 +79,7 @@ fn share_sync(
     let (shared, rights) = fence_to_share(process, object)?;
     if let Some(name) = name {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-        machine.name_fence(name, &shared, rights)?;
+        machine.name_fence(process.named(name), &shared, rights)?;
     }
     Ok(KernelObject::SharedFence(shared, Rights::of_access(access).map(|granted| granted.and(rights))))
 }

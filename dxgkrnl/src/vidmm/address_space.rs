@@ -189,7 +189,8 @@ impl AddressSpace {
     /// Reserves a region. [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without a free range (or for a zero region beyond bounds).
+    /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without a free range (or for a zero region beyond bounds), STATUS_INSUFFICIENT_RESOURCES for one
+    /// too many.
     pub(crate) fn reserve(&self, base: u64, min: u64, max: u64, len: u64, zero: bool) -> Result<u64, NTSTATUS> {
         let vidmm = self.vidmm()?;
         if zero && !vidmm.driver.mmu.Bits.ZeroInPteSupported() {
@@ -199,6 +200,7 @@ impl AddressSpace {
             return Err(STATUS_NO_MEMORY);
         }
         vidmm.with_eviction(Some(self.id), |memory, request| {
+            memory.check_room(self.id)?;
             let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
             if zero {
                 for engine in 0..vidmm.driver.engines {
@@ -220,7 +222,8 @@ impl AddressSpace {
     /// queue's fence at which the entries are written, 0 if they are.
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without a free range or memory for page tables.
+    /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without a free range or memory for page tables,
+    /// STATUS_INSUFFICIENT_RESOURCES for one mapping too many.
     pub(crate) fn map(&self, queue: &ResidencyQueue, request: &MapRequest<'_>) -> Result<(u64, u64), NTSTATUS> {
         let vidmm = self.vidmm()?;
         let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -242,6 +245,7 @@ impl AddressSpace {
         };
         let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
         vidmm.with_eviction(Some(self.id), |memory, memory_request| {
+            memory.check_room(self.id)?;
             let space = va(memory, self.id)?;
             let new = request.base == 0 || !space.in_region(request.base, len);
             let at = if new {
@@ -273,10 +277,11 @@ impl AddressSpace {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if they are not all in one region that was reserved as zero, what copies show likewise; STATUS_NO_MEMORY
-    /// for more pages than one request may change.
+    /// for more pages than one request may change; STATUS_INSUFFICIENT_RESOURCES for one mapping too many.
     pub(crate) fn check_update(&self, engine: u32, changes: Vec<Change>) -> Result<Update, NTSTATUS> {
         let vidmm = self.vidmm()?;
         let mut memory = lock(&vidmm.memory);
+        memory.check_room(self.id)?;
         let space = va(&mut memory, self.id.of_engine(engine))?;
         Update::new(space, changes)
     }
@@ -284,10 +289,13 @@ impl AddressSpace {
     /// Carries out changes of mappings on one engine, which the GPU finds when the call returns. What was freed meanwhile stays as it is.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY without memory for page tables; nothing has changed.
+    /// STATUS_NO_MEMORY without memory for page tables, and for one mapping too many; nothing has changed.
     pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
-        vidmm.with_eviction(Some(self.id), |memory, request| memory.update(self.id.of_engine(engine), update, request))
+        vidmm.with_eviction(Some(self.id), |memory, request| {
+            memory.check_room(self.id).map_err(|_| STATUS_NO_MEMORY)?;
+            memory.update(self.id.of_engine(engine), update, request)
+        })
     }
 
     /// Gives a whole region back; when the call returns, the GPU finds nothing there. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]

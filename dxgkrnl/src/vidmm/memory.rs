@@ -317,6 +317,15 @@ impl Memory {
         Ok(at)
     }
 
+    /// Checks that user mode may reserve and map more addresses of a process.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if it has as many regions and mappings on an engine as it may.
+    pub(crate) fn check_room(&self, first: SpaceId) -> Result<(), NTSTATUS> {
+        let mut spaces = (0..self.driver.engines).filter_map(|engine| self.spaces.get(&first.of_engine(engine)));
+        if spaces.any(|space| space.va.is_full()) { Err(STATUS_INSUFFICIENT_RESOURCES) } else { Ok(()) }
+    }
+
     /// Gives a whole region of a process back on every engine.
     ///
     /// # Errors

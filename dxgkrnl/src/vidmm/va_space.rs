@@ -15,6 +15,9 @@ use nt::range::RangeAllocator;
 /// Regions start at multiples of this and take whole multiples. [device-paging-queues: 64 KB reservations]
 pub(crate) const REGION_ALIGN: u64 = 64 << 10;
 
+/// Most regions and mappings of a space that user mode makes: each of them takes memory of the system's.
+pub(crate) const PARTS_MAX: usize = 1 << 18;
+
 /// Target of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -158,6 +161,11 @@ impl VaSpace {
     pub(crate) fn with_large_pages(mut self, bytes: Option<u64>) -> Self {
         self.large = bytes.filter(|bytes| *bytes > REGION_ALIGN);
         self
+    }
+
+    /// True if user mode has made as many regions and mappings as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.regions.len() + self.mappings.len() >= PARTS_MAX
     }
 
     /// Takes a region of `len` bytes: at `base`, or anywhere in `min..=max` when `base` is 0 (`max` 0 means no limit).

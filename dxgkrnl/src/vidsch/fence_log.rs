@@ -509,11 +509,13 @@ impl VidSch {
         for (id, system, device) in targets {
             // Made without the lock: that takes those of the memory manager.
             let entries = self.fence_logs.state().entries();
-            let buffers = new_buffers(&device, entries)?;
+            let made = new_buffers(&device, entries);
             let mut state = self.fence_logs.state();
             let keep = state.keep();
             let queue = state.devices.get_mut(&id).and_then(|queues| queues.iter_mut().find(|q| q.system == system));
+            // A process that ends meanwhile takes its queues along, and the addresses of their logs.
             let Some(queue) = queue else { continue };
+            let buffers = made?;
             let (kmd, process, mut signalled) = (queue.kmd, queue.process, Signalled::new(self.limits));
             let (mut untouched, mut released) = (true, Vec::new());
             for (log, buffer) in queue.logs.iter_mut().zip(buffers) {

@@ -438,7 +438,7 @@ impl HwContext {
         }
         self.updates.close();
         // Whoever is making a queue destroys it again; a thread that changes priorities takes the lock below.
-        self.rundown.wait();
+        self.adapter.machine.gate().away(|| self.rundown.wait());
         let mut gone = lock(&self.teardown);
         if !core::mem::replace(&mut *gone, true) {
             self.sch().leave_scheduling_log(self);

@@ -353,7 +353,7 @@ impl HwQueue {
         if !core::mem::replace(&mut *over, true) {
             self.sch().drain(&[self]);
             // Whoever is submitting, or making a doorbell, gets through or gives up first.
-            self.rundown.wait();
+            self.context.adapter().machine.gate().away(|| self.rundown.wait());
             self.count_completed();
             self.drop_held();
             self.sch().leave_fence_logs(self);

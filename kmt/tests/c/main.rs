@@ -1,6 +1,7 @@
 //! The library as C sees it: its headers, and programs that use it.
 
 mod compiler;
+mod ends;
 mod foreign;
 mod gpu;
 mod header;

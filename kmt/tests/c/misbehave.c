@@ -1,9 +1,11 @@
 /*
  * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, unused, argument, close, mark and
  * flood. The mode "version" says hello with the version of another release, "silent" and "rude" say none, "crowd" connects many times and says none until its
- * input ends, "twice" says hello on two connections, and "exec" becomes another program again and again and says hello each time. The declarations that both ends must share are the second argument.
+ * input ends, "twice" says hello on two connections, and "exec" becomes another program again and again and says hello each time. "descriptor" says so
+ * where the host refuses to send it. The declarations that both ends must share are the second argument.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +110,11 @@ static void send_descriptor(void)
     control.header.cmsg_level = SOL_SOCKET;
     control.header.cmsg_type = SCM_RIGHTS;
     memcpy(CMSG_DATA(&control.header), &machine, sizeof(int));
-    assert(sendmsg(machine, &message, MSG_NOSIGNAL) == sizeof(words));
+    if (sendmsg(machine, &message, MSG_NOSIGNAL) < 0) {
+        assert(errno == EPERM);
+        puts("refused by the host");
+        exit(EXIT_SUCCESS);
+    }
 }
 
 int main(int argc, char **argv)

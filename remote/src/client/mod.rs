@@ -7,6 +7,7 @@
 mod events;
 mod perform;
 mod signals;
+mod spare;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -24,6 +25,7 @@ use crate::wire::{ARGUMENTS, Call, FromMachine, FromProgram, Hello, Refusal, VER
 
 use events::Events;
 pub use signals::SignalsHeld;
+use spare::{Sent, Spare};
 
 /// Environment variable that names the socket of a machine.
 pub const VARIABLE: &str = "CAMPANILE_MACHINE";
@@ -204,11 +206,13 @@ pub(crate) fn call(thunk: u32, given: &[u64]) -> NTSTATUS {
 }
 
 /// The next message of the machine; `None` once it is gone or says what is no message.
-fn receive(channel: &Channel) -> Option<(FromMachine, Option<std::os::fd::OwnedFd>)> {
-    match channel.receive().ok()? {
-        Received::Message(words, descriptor) => Some((FromMachine::from_words(&words).ok()?, descriptor)),
-        Received::Malformed | Received::Closed => None,
-    }
+fn receive(channel: &Channel) -> Option<(FromMachine, Sent)> {
+    let (words, descriptor) = match channel.receive().ok()? {
+        Received::Message(words, descriptor) => (words, descriptor.ok_or_else(|| io::ErrorKind::InvalidInput.into())),
+        Received::WithoutDescriptor(words) => (words, Err(io::Error::from_raw_os_error(libc::EMFILE))),
+        Received::Malformed | Received::Closed => return None,
+    };
+    Some((FromMachine::from_words(&words).ok()?, descriptor))
 }
 
 impl Connection {
@@ -235,14 +239,17 @@ impl Connection {
 
     /// Receives until the machine is gone.
     fn serve(self: &Arc<Self>) {
-        let mut frozen = perform::FrozenRanges::default();
-        while let Some((message, descriptor)) = receive(&self.channel) {
+        let (mut frozen, mut spare) = (perform::FrozenRanges::default(), Spare::default());
+        while let Some((message, descriptor)) = spare.receive(&self.channel) {
             match message {
                 FromMachine::Returned { id, status } => {
                     let waiter = self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                     waiter.inspect(|waiter| waiter.wake(status));
                 }
-                FromMachine::Operate { number, operation } => self.operate(number, operation, descriptor, &mut frozen),
+                FromMachine::Operate { number, operation } => {
+                    let descriptor = spare.left_beside(&self.channel, descriptor, &operation);
+                    self.operate(number, operation, descriptor, &mut frozen);
+                }
                 FromMachine::Welcome | FromMachine::Refused(_) => break,
             }
         }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::{io, thread};
 
 use nt::user_space::{FileId, ThisProcess, UserSpace, show_descriptor};
 
 use super::Connection;
+use super::spare::Sent;
 use crate::channel::{Channel, peer};
 use crate::wire::{FromProgram, Operation};
 
@@ -55,7 +56,7 @@ impl Connection {
         self: &Arc<Self>,
         number: u64,
         operation: Operation,
-        descriptor: Option<OwnedFd>,
+        descriptor: Sent,
         frozen: &mut FrozenRanges,
     ) {
         if let Operation::Call { function, argument, caller } = operation {
@@ -81,7 +82,7 @@ impl Connection {
     }
 }
 
-fn perform(operation: Operation, descriptor: Option<OwnedFd>, frozen: &mut FrozenRanges) -> io::Result<u64> {
+fn perform(operation: Operation, descriptor: Sent, frozen: &mut FrozenRanges) -> io::Result<u64> {
     let this = ThisProcess;
     match operation {
         Operation::Reserve { len } => {
@@ -91,7 +92,7 @@ fn perform(operation: Operation, descriptor: Option<OwnedFd>, frozen: &mut Froze
             return Ok(start as u64);
         }
         Operation::Show { range, offset, writable } => {
-            let shown = descriptor.ok_or(io::ErrorKind::InvalidInput)?;
+            let shown = descriptor?;
             show_descriptor(here(&range), shown.as_fd(), offset, writable)?;
             keep_from_children(&here(&range))?;
         }
@@ -112,7 +113,7 @@ fn perform(operation: Operation, descriptor: Option<OwnedFd>, frozen: &mut Froze
         Operation::Adopt { range } => this.adopt(here(&range))?,
         Operation::GiveBack { range, device, inode } => this.give_back(here(&range), FileId { device, inode })?,
         Operation::Give => {
-            let given = this.give(descriptor.ok_or(io::ErrorKind::InvalidInput)?)?;
+            let given = this.give(descriptor?)?;
             return u64::try_from(given).map_err(|_| io::ErrorKind::InvalidInput.into());
         }
         Operation::Call { .. } => return Err(io::ErrorKind::InvalidInput.into()),

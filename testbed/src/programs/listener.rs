@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use remote::channel::refuse_descriptors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -203,6 +204,8 @@ fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<Ow
     let _turn = turn_in(path)?;
     free_path(path, &address, &socket)?;
     let listener = socket()?;
+    // Nobody here is sent any.
+    refuse_descriptors(&listener);
     bind(&listener, &address)?;
     // Nobody connects before this: it does not listen yet.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;

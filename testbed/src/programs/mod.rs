@@ -5,8 +5,9 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program with the threads that make its calls (`program`, `calls`), its memory and addresses (`user_space`).
+//! served (`seats`), one program with the threads that make its calls (`program`, `calls`), its memory and addresses (`user_space`, `address_space`).
 
+mod address_space;
 mod arrivals;
 mod calls;
 mod listener;
@@ -215,7 +216,7 @@ impl MachineServer {
     fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
         let Arrival { channel, pid, .. } = arrival;
         let (channel, number) = (Arc::new(channel), pid.as_raw_nonzero().get());
-        let heard = match seats.heard.take(ARRIVALS, number, &channel) {
+        let heard = match seats.heard.take(ARRIVALS, pid, &channel) {
             Ok(heard) => heard,
             Err(why) => return refuse(&channel, pid, why, observer),
         };
@@ -225,10 +226,10 @@ impl MachineServer {
         let run = move || {
             // A program that has ended before it began is told nothing.
             let Some(said) = hello(&of_thread) else { return };
-            let admitted = said.and_then(|hello| Ok((hello, served.take(limit, number, &of_thread)?)));
+            let admitted = said.and_then(|hello| Ok((hello, served.take(limit, pid, &of_thread)?)));
             drop(heard);
             match admitted {
-                Ok((hello, _seat)) => Program::run(&machine, of_thread, (pid, &hello), &stop, (&told, &pids)),
+                Ok((hello, seat)) => Program::run(&machine, (pid, &hello, &seat), &stop, (&told, &pids)),
                 Err(why) => refuse(&of_thread, pid, why, &told),
             }
         };

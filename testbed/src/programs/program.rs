@@ -1,21 +1,27 @@
 //! One program on a machine: what it sends, until it ends.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use dxgkrnl::{Machine, Process};
 use nt::user_space::{UserSpace, act_for};
 use remote::channel::{Channel, Received};
 use remote::thunks::{self, Tables};
 use remote::wire::{Call, FromMachine, FromProgram, Hello};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INTERNAL_ERROR, STATUS_PROCEDURE_NOT_FOUND,
 };
 
 use super::calls::Calls;
+use super::seats::Seat;
 use super::user_space::RemoteProgram;
 use super::{Event, Fault, Observer, Pids, Stop, refuse};
+
+/// How often the machine looks whether a program has become another one, of which the socket tells nothing while a child by fork has it.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_TIMEOUT: Timespec = Timespec { tv_sec: LOOK_INTERVAL.as_secs() as i64, tv_nsec: 0 };
 
 /// The next thing that a program does.
 enum Next {
@@ -54,12 +60,11 @@ impl Program {
     /// Serves a program that has said hello, until it ends or the machine is about to stop.
     pub(super) fn run(
         machine: &Machine,
-        channel: Arc<Channel>,
-        (pid, hello): (Pid, &Hello),
+        (pid, hello, seat): (Pid, &Hello, &Seat),
         stop: &Stop,
         (observer, pids): (&Observer, &Pids),
     ) {
-        let number = pid.as_raw_nonzero().get();
+        let (number, channel) = (pid.as_raw_nonzero().get(), Arc::clone(seat.channel()));
         let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello) {
             Ok(remote) => Arc::new(remote),
             // Nobody is left who could be told.
@@ -83,7 +88,7 @@ impl Program {
         let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
         let calls = Calls::new(Box::new(move |call| make(&caller, &answers, &asked, call)));
         let program = Self { channel, remote, calls };
-        program.serve(stop);
+        program.serve(seat, stop);
         process.terminate();
         program.calls.close();
         pids.lock().remove(&process.id());
@@ -92,9 +97,10 @@ impl Program {
     }
 
     /// Returns when the program has no memory of the machine any more, or the machine is about to stop.
-    fn serve(&self, stop: &Stop) {
+    fn serve(&self, seat: &Seat, stop: &Stop) {
+        let mut looked = Instant::now();
         loop {
-            match self.next(stop) {
+            match self.next(seat, &mut looked, stop) {
                 Next::Message(FromProgram::Call(call)) if thunks::are_arguments(call.thunk, &call.arguments) => {
                     let id = call.id;
                     if !self.calls.add(call) {
@@ -109,17 +115,24 @@ impl Program {
         }
     }
 
-    fn next(&self, stop: &Stop) -> Next {
+    /// What it does next; `looked` is when its address space was looked for last.
+    fn next(&self, seat: &Seat, looked: &mut Instant, stop: &Stop) -> Next {
         let process = self.remote.process();
         loop {
+            if looked.elapsed() >= LOOK_INTERVAL {
+                *looked = Instant::now();
+                if seat.is_left() {
+                    return Next::End;
+                }
+            }
             let mut fds = [
                 PollFd::new(&*self.channel, PollFlags::IN),
                 PollFd::new(&process, PollFlags::IN),
                 PollFd::new(stop.descriptor(), PollFlags::IN),
             ];
-            match poll(&mut fds, None) {
+            match poll(&mut fds, Some(&LOOK_TIMEOUT)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return Next::Stop,
             }
             if !fds[2].revents().is_empty() {
@@ -133,7 +146,9 @@ impl Program {
                 Ok(Received::Message(words, None)) => {
                     FromProgram::from_words(&words).map_or(Next::Malformed, Next::Message)
                 }
-                Ok(Received::Message(_, Some(_)) | Received::Malformed) => Next::Malformed,
+                Ok(Received::Message(_, Some(_)) | Received::WithoutDescriptor(_) | Received::Malformed) => {
+                    Next::Malformed
+                }
                 Ok(Received::Closed) => Next::End,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                 Err(_) => Next::End,

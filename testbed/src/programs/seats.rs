@@ -5,15 +5,40 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use remote::channel::Channel;
 use remote::wire::Refusal;
+use rustix::process::Pid;
+
+use super::address_space::AddressSpace;
 
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
 
+/// The owner of a place.
+#[derive(Clone, Debug)]
+struct Owner {
+    pid: Pid,
+    channel: Arc<Channel>,
+    /// That of the process when it took the place; `None` where the host does not open it.
+    space: Option<Arc<AddressSpace>>,
+}
+
+impl Owner {
+    /// True if the process has a connection still: it has not closed it, and has not become another program while somebody else has the socket.
+    fn is_connected(&self) -> bool {
+        !self.channel.is_closed() && self.space.as_ref().is_none_or(|space| space.is_there())
+    }
+}
+
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    /// The owner of each place: number of the process on the host, and its connection.
-    by: BTreeMap<u64, (i32, Arc<Channel>)>,
+    by: BTreeMap<u64, Owner>,
+}
+
+impl Taken {
+    /// The places of a process.
+    fn of(&self, pid: Pid) -> Vec<(u64, Owner)> {
+        self.by.iter().filter(|(_, owner)| owner.pid == pid).map(|(number, owner)| (*number, owner.clone())).collect()
+    }
 }
 
 /// All places.
@@ -28,6 +53,20 @@ pub(super) struct Seats {
 pub(super) struct Seat {
     seats: Arc<Seats>,
     number: u64,
+    channel: Arc<Channel>,
+    space: Option<Arc<AddressSpace>>,
+}
+
+impl Seat {
+    /// The connection of its owner.
+    pub(super) fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// True once the process is another program, or none.
+    pub(super) fn is_left(&self) -> bool {
+        self.space.as_ref().is_some_and(|space| !space.is_there())
+    }
 }
 
 impl Seats {
@@ -39,19 +78,29 @@ impl Seats {
     ///
     /// # Errors
     /// [`Refusal::Twice`] if the process has a connection that is open, or [`OF_PROCESS`] of them; [`Refusal::Full`].
-    pub(super) fn take(self: &Arc<Self>, limit: usize, pid: i32, channel: &Arc<Channel>) -> Result<Seat, Refusal> {
+    pub(super) fn take(self: &Arc<Self>, limit: usize, pid: Pid, channel: &Arc<Channel>) -> Result<Seat, Refusal> {
+        let space = AddressSpace::of(pid).ok().map(Arc::new);
         let mut taken = self.lock();
-        let of_process = || taken.by.values().filter(|(other, _)| *other == pid);
-        if of_process().count() >= OF_PROCESS || of_process().any(|(_, channel)| !channel.is_closed()) {
-            return Err(Refusal::Twice);
+        loop {
+            // Looked at without the lock: the host has whoever asks for an address space wait while its process changes that.
+            let has = taken.of(pid);
+            drop(taken);
+            if has.len() >= OF_PROCESS || has.iter().any(|(_, owner)| owner.is_connected()) {
+                return Err(Refusal::Twice);
+            }
+            taken = self.lock();
+            if taken.of(pid).iter().all(|(number, _)| has.iter().any(|(known, _)| known == number)) {
+                break;
+            }
         }
         if taken.by.len() >= limit {
             return Err(Refusal::Full);
         }
         let number = taken.next;
         taken.next += 1;
-        taken.by.insert(number, (pid, Arc::clone(channel)));
-        Ok(Seat { seats: Arc::clone(self), number })
+        let channel = Arc::clone(channel);
+        taken.by.insert(number, Owner { pid, channel: Arc::clone(&channel), space: space.clone() });
+        Ok(Seat { seats: Arc::clone(self), number, channel, space })
     }
 
     /// Waits until nobody has a place.
@@ -80,21 +129,26 @@ mod tests {
         (Arc::new(Channel::new(one)), Channel::new(other))
     }
 
+    /// A number that the host gives no process.
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(i32::MAX - number).unwrap()
+    }
+
     #[test]
     fn a_process_has_one_place_and_another_one_only_after_it_has_closed_its_connection() {
         let seats = Arc::new(Seats::default());
         let (first, of_program) = pair();
         let (second, _open) = pair();
         let (third, _open) = pair();
-        let _first = seats.take(3, 7, &first).expect("a place");
-        assert_eq!(seats.take(3, 7, &second).err(), Some(Refusal::Twice));
-        let other = seats.take(3, 8, &third).expect("a place of another process");
+        let _first = seats.take(3, pid(7), &first).expect("a place");
+        assert_eq!(seats.take(3, pid(7), &second).err(), Some(Refusal::Twice));
+        let other = seats.take(3, pid(8), &third).expect("a place of another process");
         drop(of_program);
-        let _second = seats.take(3, 7, &second).expect("the first is closed");
-        assert_eq!(seats.take(3, 9, &third).err(), Some(Refusal::Full));
+        let _second = seats.take(3, pid(7), &second).expect("the first is closed");
+        assert_eq!(seats.take(3, pid(9), &third).err(), Some(Refusal::Full));
         drop(other);
         let closed: Vec<_> = (0..OF_PROCESS).map(|_| pair().0).collect();
-        let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, 9, closed).expect("a place")).collect();
-        assert_eq!(seats.take(64, 9, &third).err(), Some(Refusal::Twice), "no more before one is taken down");
+        let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, pid(9), closed).expect("a place")).collect();
+        assert_eq!(seats.take(64, pid(9), &third).err(), Some(Refusal::Twice), "no more before one is taken down");
     }
 }

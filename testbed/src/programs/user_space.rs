@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,12 +20,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
+use super::address_space::AddressSpace;
 use super::{ANSWER_LIMIT, Fault};
 
 /// Time in which a program ends that has lost its memory already.
 const END_LIMIT: Duration = Duration::from_millis(500);
-/// No address of any program, which a file can be read at all the same.
-const NO_ADDRESS: u64 = 1 << 62;
 /// End of the addresses that a program of the host can have.
 const USER_END: usize = 1 << 47;
 
@@ -76,7 +74,7 @@ pub(super) struct RemoteProgram {
     pid: Pid,
     process: OwnedFd,
     /// The address space that it had when it said hello: not that of a program that it becomes by exec, and gone with the last who has it.
-    memory: File,
+    memory: AddressSpace,
     asked: Mutex<Asked>,
     answered: Condvar,
 }
@@ -88,7 +86,7 @@ impl RemoteProgram {
     /// Its memory cannot be reached; `None` if that is because it has ended.
     pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Result<Self, Option<Refusal>> {
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| None)?;
-        let memory = File::open(format!("/proc/{}/mem", pid.as_raw_nonzero())).ok();
+        let memory = AddressSpace::of(pid).ok();
         let Some(memory) = memory.filter(|memory| has_mark(memory, hello)) else {
             // One that is being killed loses its memory first.
             let ends = ends_within(&process, END_LIMIT);
@@ -112,17 +110,11 @@ impl RemoteProgram {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True while somebody has the address space of the program that said hello, whatever is in it. Of one that is gone the host reads nothing, without an error, and
-    /// of one that is there it refuses an address that is none. What the program has mapped is not read: it may have a file there that never answers.
-    fn has_memory(&self) -> bool {
-        !matches!(self.memory.read_at(&mut [0], NO_ADDRESS), Ok(0))
-    }
-
     /// Has the program killed, for it may use memory that the machine is about to give to others. The answer comes when its memory is gone.
     pub(super) fn kill(&self, why: Fault) {
         self.lock().fault.get_or_insert(why);
         // One that has become another program, or has ended, has nothing of the machine any more.
-        while self.has_memory() && !ends_within(&self.process, Duration::ZERO) {
+        while self.memory.is_there() && !ends_within(&self.process, Duration::ZERO) {
             let _ = pidfd_send_signal(&self.process, Signal::KILL);
             ends_within(&self.process, Duration::from_millis(100));
         }
@@ -138,7 +130,7 @@ impl RemoteProgram {
 
     /// The connection is closed: either the process is about to end, or it is at fault.
     pub(super) fn wait_for_end(&self) {
-        if self.has_memory() && !ends_within(&self.process, ANSWER_LIMIT) {
+        if self.memory.is_there() && !ends_within(&self.process, ANSWER_LIMIT) {
             return self.kill(Fault::Closed);
         }
         self.set_gone();
@@ -192,6 +184,10 @@ impl RemoteProgram {
         let message = FromMachine::Operate { number, operation };
         let sent = self.channel.send(&message.to_words(), descriptor);
         if let Err(error) = sent {
+            if descriptor.is_some() && is_of_host(&error) {
+                self.lock().answers.remove(&number);
+                return Some(Err(error));
+            }
             self.send_failed(&error);
         }
         let mut asked = self.lock();
@@ -243,10 +239,15 @@ impl RemoteProgram {
     }
 }
 
+/// True if the host has no more memory for a message, or lets no more descriptors be under way, which is not the program's fault.
+fn is_of_host(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETOOMANYREFS | libc::ENOBUFS | libc::ENOMEM))
+}
+
 /// True if this is the memory of the program that said hello: not of another one by the same number, and not of one that it became by exec.
-fn has_mark(memory: &File, hello: &Hello) -> bool {
+fn has_mark(memory: &AddressSpace, hello: &Hello) -> bool {
     let mut word = [0; 8];
-    memory.read_exact_at(&mut word, hello.mark_address).is_ok() && u64::from_le_bytes(word) == hello.mark
+    memory.read(hello.mark_address, &mut word).is_ok() && u64::from_le_bytes(word) == hello.mark
 }
 
 /// True if the process ends within `limit`.
@@ -286,7 +287,7 @@ impl UserSpace for RemoteProgram {
 
     fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
         // By the number of the process, which has become another program by exec, or is another process, once this memory is gone.
-        if !self.has_memory() {
+        if !self.memory.is_there() {
             return Err(io::Error::from_raw_os_error(libc::EFAULT));
         }
         let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -397,7 +398,7 @@ mod tests {
             channel: Arc::new(Channel::new(machine)),
             pid,
             process: pidfd_open(pid, PidfdFlags::empty()).unwrap(),
-            memory: File::open(format!("/proc/{}/mem", child.id())).unwrap(),
+            memory: AddressSpace::of(pid).unwrap(),
             asked: Mutex::default(),
             answered: Condvar::new(),
         };

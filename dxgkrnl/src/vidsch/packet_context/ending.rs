@@ -104,7 +104,7 @@ impl PacketContext {
         self.updates.close();
         self.abandon(Waiter::Other);
         // DxgkDdiBuildTestCommandBuffer may be under way on it.
-        self.rundown.wait();
+        self.adapter.machine.gate().away(|| self.rundown.wait());
         let status = {
             let mut gone = lock(&self.gone);
             *gone = true;
