@@ -513,8 +513,8 @@ impl VidSch {
             let mut state = self.fence_logs.state();
             let keep = state.keep();
             let queue = state.devices.get_mut(&id).and_then(|queues| queues.iter_mut().find(|q| q.system == system));
-            // A process that ends meanwhile takes its queues along, and the addresses of their logs.
-            let Some(queue) = queue else { continue };
+            // A process that ends meanwhile takes its queues along, and the addresses of their logs. The driver is asked nothing about one that it is asked to destroy.
+            let Some(queue) = queue.filter(|queue| !queue.leaving) else { continue };
             let buffers = made?;
             let (kmd, process, mut signalled) = (queue.kmd, queue.process, Signalled::new(self.limits));
             let (mut untouched, mut released) = (true, Vec::new());
