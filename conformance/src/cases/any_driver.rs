@@ -1,17 +1,16 @@
 //! Cases for the driver of any GPU: nothing is known of it but what a file of a few lines says, see [`crate::opaque`].
 
-use std::time::{Duration, Instant};
-
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_ENGINE_TYPE;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use super::any_driver_error::{fault, hang};
 use crate::installed::metadata;
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use crate::opaque::{Opaque, Values, described};
-use crate::rig::{Memory, RawFence, Rig, View, wait_until};
+use crate::rig::{Memory, RawFence, Rig, View};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { neutral "AnyDriver";
@@ -80,6 +79,13 @@ pub struct Worker {
     /// Where in the memory the next commands go: those of packets that are under way stay as they are.
     next: u64,
     done: u64,
+}
+
+impl Worker {
+    /// True if what was submitted last counts as complete, and its device is not lost.
+    pub(super) fn is_done(&self) -> bool {
+        self.fence.value.load() == self.done
+    }
 }
 
 /// True if the driver of an adapter is this project's.
@@ -191,6 +197,12 @@ impl Lab {
         worker.done += 1;
         let signal = self.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]);
         granted(signal, "the signal behind the packet")
+    }
+
+    /// A signal of the worker's fence behind commands, by which the device may be in error, so that it takes none.
+    pub(super) fn signal_unless_lost(&self, worker: &mut Worker) {
+        worker.done += 1;
+        let _ = self.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]);
     }
 
     pub fn wait(&self, worker: &Worker) -> Result<(), Failure> {
@@ -558,61 +570,4 @@ fn threads(case: &Case) -> Result<(), Failure> {
         ended.map(|outcome| outcome.unwrap_or_else(|_| Err(Failure::new("a thread panicked")))).collect()
     });
     outcomes.into_iter().collect()
-}
-
-/// Time limit of the report of an error behind the end of the commands that it is of.
-const REPORT_LIMIT: Duration = Duration::from_secs(2);
-
-/// The report of commands that reach an address without memory.
-pub const PAGE_FAULT: &str = "DXGK_INTERRUPT_DMA_PAGE_FAULTED";
-
-/// Runs commands that must cost the device, `by` a report or a recovery, beside another device that must not notice. They are made when everything else is
-/// there; `then` is held before the device in error is destroyed.
-pub fn costs_its_device(
-    (lab, other, by): (&Lab, &Lab, &str),
-    commands: impl FnOnce() -> Result<Vec<u8>, Failure>,
-    then: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    other.work()?;
-    let mut worker = lab.worker()?;
-    let commands = commands()?;
-    lab.hand_over(&mut worker, &commands)?;
-    // The device may be in error at once, and then takes no signal.
-    worker.done += 1;
-    let _ = lab.rig.context_signal(worker.context, &[(worker.fence.handle, worker.done)]);
-    let mut completed = None;
-    wait_until(&format!("an error of the device by {by}"), || {
-        if lab.is_active().is_ok_and(|active| !active) {
-            return true;
-        }
-        if worker.fence.value.load() == worker.done {
-            completed.get_or_insert_with(Instant::now);
-        }
-        completed.is_some_and(|since| since.elapsed() > REPORT_LIMIT)
-    })?;
-    if lab.is_active()? {
-        let text = format!("commands that must cost their device were reported as complete, and expected was {by}");
-        return Err(Failure::new(then().err().map_or_else(|| text.clone(), |failure| format!("{text}; {failure}"))));
-    }
-    ensure!(other.is_active()?, "the other device is in error too, as by a reset of the whole adapter");
-    other.work()?;
-    then()?;
-    granted(lab.rig.destroy(), "destroying the device in error")?;
-    other.work()
-}
-
-fn fault(case: &Case) -> Result<(), Failure> {
-    let (lab, other) = (lab(case)?, lab(case)?);
-    let memory = lab.memory(SIZE, false)?;
-    let commands = || {
-        granted(lab.rig.free(memory.address, SIZE), "freeing the addresses")?;
-        Ok(lab.opaque.fill(Values { size: SIZE, target: memory.address, pattern: 1, ..Values::default() }))
-    };
-    costs_its_device((&lab, &other, PAGE_FAULT), commands, || Ok(()))
-}
-
-fn hang(case: &Case) -> Result<(), Failure> {
-    let (lab, other) = (lab(case)?, lab(case)?);
-    let by = "DxgkDdiResetEngine or DxgkDdiResetHwEngine";
-    costs_its_device((&lab, &other, by), || Ok(lab.opaque.hang().unwrap_or_default()), || Ok(()))
 }

@@ -3,7 +3,8 @@
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 
-use super::any_driver::{Lab, PAGE_FAULT, SIZE, costs_its_device, holds, lab};
+use super::any_driver::{Lab, SIZE, holds, lab};
+use super::any_driver_error::{PAGE_FAULT, costs_its_device};
 use crate::opaque::Values;
 use crate::{Boot, Case, Failure, granted};
 

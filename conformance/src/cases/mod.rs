@@ -7,6 +7,7 @@ pub mod adapter_info;
 pub mod adapter_registry;
 pub mod any_driver;
 pub mod any_driver_access;
+mod any_driver_error;
 pub mod any_driver_queue;
 pub mod any_driver_user;
 pub mod budget;
