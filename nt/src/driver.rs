@@ -1,6 +1,7 @@
 //! A loaded driver: the resources that the kernel tracks for it, and the check for leaks when it is unloaded.
 
 mod left_behind;
+mod page_lists;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,6 +25,8 @@ use crate::ram::{Pages, Ram};
 use crate::registry::{OpenKeys, RegistryKey};
 use crate::resource::Resources;
 use crate::verifier::{Listener, Verifier};
+
+pub use page_lists::PageLists;
 
 /// An export of the kernel: its name, and its address.
 pub type Export = (&'static str, fn() -> usize);
@@ -128,6 +131,7 @@ pub struct Driver {
     deferred: Arc<Deferred>,
     resources: Resources,
     lookaside_lists: LookasideLists,
+    page_lists: PageLists,
     /// Memory of its devices.
     io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
     /// Contiguous memory that it has not freed, by address.
@@ -194,6 +198,7 @@ impl Driver {
             deferred,
             resources: Resources::default(),
             lookaside_lists: LookasideLists::default(),
+            page_lists: PageLists::default(),
             io_spaces: Mutex::default(),
             contiguous,
             bug_checks: Mutex::default(),
@@ -306,6 +311,11 @@ impl Driver {
         &self.lookaside_lists
     }
 
+    /// The memory descriptor lists that it has made.
+    pub fn page_lists(&self) -> &PageLists {
+        &self.page_lists
+    }
+
     /// Blocks of contiguous memory that it has not freed.
     pub fn contiguous_blocks(&self) -> usize {
         lock(&self.contiguous).len()
@@ -362,6 +372,7 @@ impl Driver {
             deferred: Arc::default(),
             resources: Resources::default(),
             lookaside_lists: LookasideLists::default(),
+            page_lists: PageLists::default(),
             io_spaces: Mutex::default(),
             contiguous: Mutex::default(),
             bug_checks: Mutex::default(),

@@ -108,6 +108,14 @@ pub(crate) fn bugcheck(fault: Fault, by: By<'_>, driver: &Driver, level: KIRQL) 
         ),
     };
     by.name(&mut bugcheck, driver);
+    with_damage(bugcheck, driver)
+}
+
+/// What a driver has written beside its pool may be why it faults.
+fn with_damage(mut bugcheck: Bugcheck, driver: &Driver) -> Bugcheck {
+    if let Some(damage) = driver.damage_of_pool() {
+        bugcheck.reason = format!("{}; its pool is damaged: {damage}", bugcheck.reason);
+    }
     bugcheck
 }
 
@@ -159,7 +167,7 @@ fn memory(touch: Touch, by: By<'_>, driver: &Driver, level: KIRQL) -> Bugcheck {
     };
     let mut bugcheck = Bugcheck::new(code, parameters, reason);
     by.name(&mut bugcheck, driver);
-    bugcheck
+    with_damage(bugcheck, driver)
 }
 
 #[derive(Clone, Copy)]

@@ -769,5 +769,6 @@ WCHAR towupper(WCHAR value);
 #endif
 
 #include "campanile_inline.h"
+#include "campanile_values.h"
 
 #endif

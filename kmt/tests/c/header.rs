@@ -101,6 +101,7 @@ fn each_header_stands_alone_and_is_c11_and_cpp17_without_a_warning() {
         "km/ntddk.h",
         "km/campanile_services.h",
         "km/campanile_inline.h",
+        "km/campanile_values.h",
         "km/campanile_ddi.h",
         "km/dispmprt.h",
         "km/d3dkmddi.h",
@@ -142,6 +143,42 @@ fn structures_of_the_kernels_services_have_the_sizes_of_windows() {
     ];
     let checks = sizes.map(|(name, size)| format!("_Static_assert(sizeof({name}) == {size}, \"{name}\");\n"));
     let text = format!("#include <km/ntddk.h>\n{}int main(void) {{ return 0; }}\n", checks.concat());
+    if let Some(told) = examined(&Language::C11, &text) {
+        told.unwrap_or_else(|told| panic!("{told}"));
+    }
+}
+
+/// [wdm: RtlQueryRegistryValues, IoOpenDeviceRegistryKey, IoGetDeviceProperty, MDL, MmGetSystemAddressForMdlSafe, READ_REGISTER_BUFFER_UCHAR]
+#[test]
+fn values_and_inline_functions_of_the_kernels_headers_are_there() {
+    let values = [
+        ("RTL_REGISTRY_SERVICES", 1_u32),
+        ("RTL_REGISTRY_OPTIONAL", 0x8000_0000),
+        ("RTL_QUERY_REGISTRY_DIRECT", 0x20),
+        ("RTL_QUERY_REGISTRY_TYPECHECK", 0x100),
+        ("PLUGPLAY_REGKEY_DRIVER", 2),
+        ("MDL_MAPPED_TO_SYSTEM_VA", 1),
+        ("MDL_SOURCE_IS_NONPAGED_POOL", 4),
+        ("DevicePropertyClassGuid", 6),
+        ("DevicePropertyContainerID", 22),
+        ("PAGE_READWRITE", 4),
+        ("PAGE_WRITECOMBINE", 0x400),
+        ("HIGH_LEVEL", 15),
+    ];
+    let checks = values.map(|(name, value)| format!("C_ASSERT({name} == {value}u);\n"));
+    let functions = "static inline PVOID use(_In_ PMDL list, volatile UCHAR *from, PNPAGED_LOOKASIDE_LIST blocks, LARGE_INTEGER *now)
+{
+    UCHAR bytes[4];
+    READ_REGISTER_BUFFER_UCHAR(from, bytes, 4);
+    WRITE_REGISTER_UCHAR(from, READ_REGISTER_UCHAR(from));
+    KeMemoryBarrier();
+    KeQueryTickCount(now);
+    ExFreeToNPagedLookasideList(blocks, ExAllocateFromNPagedLookasideList(blocks));
+    return MmGetSystemAddressForMdlSafe(list, NormalPagePriority);
+}
+";
+    let main = "int main(void) { return (int)sizeof(&use) == 0; }";
+    let text = format!("#include <km/ntddk.h>\n{}{functions}{main}\n", checks.concat());
     if let Some(told) = examined(&Language::C11, &text) {
         told.unwrap_or_else(|told| panic!("{told}"));
     }

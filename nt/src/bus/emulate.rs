@@ -2,6 +2,17 @@
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
+use super::string;
+use super::vector::{self, Vectors};
+
+/// Memory that an instruction reaches, by its address. An access that cannot be made answers `None`.
+pub(super) trait Memory {
+    /// The value of so many bytes, 8 at most; what lies above them is not looked at.
+    fn read(&mut self, address: u64, size: u8) -> Option<u64>;
+    /// Writes as many bytes.
+    fn write(&mut self, address: u64, size: u8, value: u64) -> Option<()>;
+}
+
 /// General registers of an interrupted thread, as the kernel saves them.
 pub(super) struct Registers<'a>(pub(super) &'a mut [i64; 23]);
 
@@ -63,6 +74,10 @@ impl Registers<'_> {
         }
     }
 
+    pub(super) fn flags(&self) -> u64 {
+        self.word(libc::REG_EFL)
+    }
+
     pub(super) fn rip(&self) -> u64 {
         self.word(libc::REG_RIP)
     }
@@ -101,33 +116,98 @@ impl Registers<'_> {
     }
 }
 
-/// Carries `instruction` out with `read` and `write` in place of its memory operand, and moves on behind it.
+/// True if an instruction that faulted at an address reaches its memory from there on.
+pub(super) fn begins_at(instruction: &Instruction, registers: &Registers<'_>, address: u64) -> bool {
+    match string::is_string(instruction) {
+        true => string::is_at(instruction, registers, address),
+        false => registers.effective_address(instruction) == Some(address),
+    }
+}
+
+/// Carries `instruction` out with `memory` in place of what its operand names, and moves on behind it. Of a string instruction it is one element, after which the
+/// thread may be at the same instruction.
 pub(super) fn emulate(
     instruction: &Instruction,
     registers: &mut Registers<'_>,
-    read: impl FnOnce(u8) -> u64,
-    write: impl FnOnce(u8, u64),
+    vectors: Option<Vectors>,
+    memory: &mut impl Memory,
 ) -> Outcome {
-    if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.op_count() != 2 {
-        return Outcome::Unsupported;
+    let goes_on = if string::is_string(instruction) {
+        string::step(instruction, registers, memory)
+    } else if vector::is_move(instruction) {
+        let address = registers.effective_address(instruction);
+        let both = address.zip(vectors);
+        both.and_then(|(address, vectors)| vector::carry_out(instruction, vectors, address, memory)).map(|()| true)
+    } else {
+        let address = registers.effective_address(instruction);
+        address.and_then(|address| general(instruction, registers, address, memory)).map(|()| true)
+    };
+    match goes_on {
+        None => return Outcome::Unsupported,
+        Some(true) => registers.set_word(libc::REG_RIP, instruction.next_ip()),
+        Some(false) => {}
     }
-    let size = match instruction.memory_size().size() {
-        size @ (1 | 2 | 4 | 8) => size as u8,
-        _ => return Outcome::Unsupported,
-    };
-    let done = match instruction.mnemonic() {
-        Mnemonic::Mov | Mnemonic::Movnti if instruction.op0_kind() == OpKind::Memory => {
-            operand(instruction, 1, registers).map(|value| write(size, value & mask(size)))
-        }
-        Mnemonic::Mov | Mnemonic::Movzx => load(instruction, registers, || read(size) & mask(size)),
-        Mnemonic::Movsx | Mnemonic::Movsxd => load(instruction, registers, || sign_extend(read(size), size)),
-        _ => arithmetic(instruction, registers, size, read, write),
-    };
-    if done.is_none() {
+    Outcome::Done
+}
+
+/// As [`emulate`], of an instruction on general registers whose operand lies at an address that its registers alone do not tell.
+pub(super) fn emulate_at(
+    instruction: &Instruction,
+    registers: &mut Registers<'_>,
+    address: u64,
+    memory: &mut impl Memory,
+) -> Outcome {
+    if general(instruction, registers, address, memory).is_none() {
         return Outcome::Unsupported;
     }
     registers.set_word(libc::REG_RIP, instruction.next_ip());
     Outcome::Done
+}
+
+/// Carries out an instruction on general registers.
+fn general(
+    instruction: &Instruction,
+    registers: &mut Registers<'_>,
+    address: u64,
+    memory: &mut impl Memory,
+) -> Option<()> {
+    let size = match instruction.memory_size().size() {
+        size @ (1 | 2 | 4 | 8) if !instruction.has_rep_prefix() => size as u8,
+        _ => return None,
+    };
+    let mut place = Place { memory, address, size };
+    match instruction.mnemonic() {
+        Mnemonic::Inc | Mnemonic::Dec | Mnemonic::Neg | Mnemonic::Not => change(instruction, registers, &mut place),
+        Mnemonic::Xchg | Mnemonic::Xadd => exchange(instruction, registers, &mut place),
+        Mnemonic::Cmpxchg => compare_and_exchange(instruction, registers, &mut place),
+        _ if instruction.op_count() != 2 => None,
+        Mnemonic::Mov | Mnemonic::Movnti if instruction.op0_kind() == OpKind::Memory => {
+            let value = operand(instruction, 1, registers)?;
+            place.write(value)
+        }
+        Mnemonic::Mov | Mnemonic::Movzx => load(instruction, registers, || place.read()),
+        Mnemonic::Movsx | Mnemonic::Movsxd => {
+            load(instruction, registers, || place.read().map(|value| sign_extend(value, size)))
+        }
+        _ => arithmetic(instruction, registers, &mut place),
+    }
+}
+
+/// The operand in memory.
+struct Place<'a, M> {
+    memory: &'a mut M,
+    address: u64,
+    size: u8,
+}
+
+impl<M: Memory> Place<'_, M> {
+    fn read(&mut self) -> Option<u64> {
+        self.memory.read(self.address, self.size).map(|value| value & mask(self.size))
+    }
+
+    fn write(&mut self, value: u64) -> Option<()> {
+        self.memory.write(self.address, self.size, value & mask(self.size))
+    }
 }
 
 fn sign_extend(value: u64, size: u8) -> u64 {
@@ -136,10 +216,73 @@ fn sign_extend(value: u64, size: u8) -> u64 {
 }
 
 /// Reads only when the destination is a register that can be written.
-fn load(instruction: &Instruction, registers: &mut Registers<'_>, read: impl FnOnce() -> u64) -> Option<()> {
+fn load(instruction: &Instruction, registers: &mut Registers<'_>, read: impl FnOnce() -> Option<u64>) -> Option<()> {
     let destination = instruction.op0_register();
     slot(destination.full_register())?;
-    registers.set(destination, read())
+    registers.set(destination, read()?)
+}
+
+/// Instructions whose one operand is read, changed and written.
+fn change<M: Memory>(instruction: &Instruction, registers: &mut Registers<'_>, place: &mut Place<'_, M>) -> Option<()> {
+    let old = place.read()?;
+    let before = registers.flags();
+    let (new, flags) = match instruction.mnemonic() {
+        Mnemonic::Not => (!old, before),
+        Mnemonic::Neg => compute(Mnemonic::Sub, 0, old, place.size, before),
+        other => {
+            let operation = if other == Mnemonic::Inc { Mnemonic::Add } else { Mnemonic::Sub };
+            let (new, flags) = compute(operation, old, 1, place.size, before);
+            // These two leave the carry.
+            (new, flags & !CF | before & CF)
+        }
+    };
+    place.write(new)?;
+    registers.set_word(libc::REG_EFL, flags);
+    Some(())
+}
+
+/// Exchanges memory and a register; the sum of both is what comes into memory by XADD.
+fn exchange<M: Memory>(
+    instruction: &Instruction,
+    registers: &mut Registers<'_>,
+    place: &mut Place<'_, M>,
+) -> Option<()> {
+    let memory_first = instruction.op0_kind() == OpKind::Memory;
+    let register = instruction.op_register(u32::from(memory_first));
+    let other = registers.get(register)?;
+    let old = place.read()?;
+    let before = registers.flags();
+    let (new, flags) = match instruction.mnemonic() {
+        Mnemonic::Xadd => compute(Mnemonic::Add, old, other, place.size, before),
+        _ => (other, before),
+    };
+    place.write(new)?;
+    registers.set(register, old)?;
+    registers.set_word(libc::REG_EFL, flags);
+    Some(())
+}
+
+/// "The destination operand receives a write cycle without regard to the result of the comparison." [sdm: CMPXCHG]
+fn compare_and_exchange<M: Memory>(
+    instruction: &Instruction,
+    registers: &mut Registers<'_>,
+    place: &mut Place<'_, M>,
+) -> Option<()> {
+    let accumulator = match place.size {
+        1 => Register::AL,
+        2 => Register::AX,
+        4 => Register::EAX,
+        _ => Register::RAX,
+    };
+    let (expected, new) = (registers.get(accumulator)?, registers.get(instruction.op1_register())?);
+    let old = place.read()?;
+    let (difference, flags) = compute(Mnemonic::Cmp, expected, old, place.size, registers.flags());
+    place.write(if difference == 0 { new } else { old })?;
+    if difference != 0 {
+        registers.set(accumulator, old)?;
+    }
+    registers.set_word(libc::REG_EFL, flags);
+    Some(())
 }
 
 /// Value of an operand that is not in memory.
@@ -159,31 +302,36 @@ fn operand(instruction: &Instruction, index: u32, registers: &Registers<'_>) -> 
 }
 
 /// Two-operand arithmetic with flags.
-fn arithmetic(
+fn arithmetic<M: Memory>(
     instruction: &Instruction,
     registers: &mut Registers<'_>,
-    size: u8,
-    read: impl FnOnce(u8) -> u64,
-    write: impl FnOnce(u8, u64),
+    place: &mut Place<'_, M>,
 ) -> Option<()> {
     let operation = instruction.mnemonic();
     let known = matches!(
         operation,
-        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::And | Mnemonic::Or | Mnemonic::Xor | Mnemonic::Add | Mnemonic::Sub
+        Mnemonic::Cmp
+            | Mnemonic::Test
+            | Mnemonic::And
+            | Mnemonic::Or
+            | Mnemonic::Xor
+            | Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::Adc
+            | Mnemonic::Sbb
     );
     let memory_first = instruction.op0_kind() == OpKind::Memory;
     if !known || !(memory_first || instruction.op1_kind() == OpKind::Memory) {
         return None;
     }
     let other = operand(instruction, u32::from(memory_first), registers)?;
-    let memory = read(size);
+    let memory = place.read()?;
     let (left, right) = if memory_first { (memory, other) } else { (other, memory) };
-    let (left, right) = (left & mask(size), right & mask(size));
-    let flags = registers.word(libc::REG_EFL);
-    let (result, flags) = compute(operation, left, right, size, flags);
+    let size = place.size;
+    let (result, flags) = compute(operation, left & mask(size), right & mask(size), size, registers.flags());
     if !matches!(operation, Mnemonic::Cmp | Mnemonic::Test) {
         if memory_first {
-            write(size, result);
+            place.write(result)?;
         } else {
             registers.set(instruction.op0_register(), result)?;
         }
@@ -195,14 +343,17 @@ fn arithmetic(
 /// Result and flags of an operation on `size` bytes.
 fn compute(operation: Mnemonic, left: u64, right: u64, size: u8, flags: u64) -> (u64, u64) {
     let sign = 1_u64 << (8 * u32::from(size) - 1);
+    let carried = u64::from(matches!(operation, Mnemonic::Adc | Mnemonic::Sbb) && flags & CF != 0);
     let (result, carry, overflow, adjust) = match operation {
-        Mnemonic::Add => {
-            let result = left.wrapping_add(right) & mask(size);
-            (result, result < left, (left ^ result) & (right ^ result) & sign != 0, left ^ right ^ result)
+        Mnemonic::Add | Mnemonic::Adc => {
+            let result = left.wrapping_add(right).wrapping_add(carried) & mask(size);
+            let carry = result < left || carried != 0 && result == left;
+            (result, carry, (left ^ result) & (right ^ result) & sign != 0, left ^ right ^ result)
         }
-        Mnemonic::Sub | Mnemonic::Cmp => {
-            let result = left.wrapping_sub(right) & mask(size);
-            (result, left < right, (left ^ right) & (left ^ result) & sign != 0, left ^ right ^ result)
+        Mnemonic::Sub | Mnemonic::Cmp | Mnemonic::Sbb => {
+            let result = left.wrapping_sub(right).wrapping_sub(carried) & mask(size);
+            let carry = left < right || carried != 0 && left == right;
+            (result, carry, (left ^ right) & (left ^ result) & sign != 0, left ^ right ^ result)
         }
         Mnemonic::Or => (left | right, false, false, 0),
         Mnemonic::Xor => (left ^ right, false, false, 0),
@@ -236,6 +387,22 @@ mod tests {
         written: Option<(u8, u64)>,
     }
 
+    /// One value at every address, and what was written.
+    struct Value {
+        value: u64,
+        written: Option<(u8, u64)>,
+    }
+
+    impl Memory for Value {
+        fn read(&mut self, _: u64, _: u8) -> Option<u64> {
+            Some(self.value)
+        }
+        fn write(&mut self, _: u64, size: u8, value: u64) -> Option<()> {
+            self.written = Some((size, value));
+            Some(())
+        }
+    }
+
     /// Runs code with rax = 0x1111111111111111, rbx = 0x22 and memory = `memory`.
     fn run(code: &[u8], memory: u64) -> Run {
         let mut words = [0_i64; 23];
@@ -243,16 +410,12 @@ mod tests {
         words[libc::REG_RBX as usize] = 0x22;
         let mut registers = Registers(&mut words);
         let instruction = Decoder::with_ip(64, code, 0, DecoderOptions::NONE).decode();
-        let mut written = None;
-        let outcome = emulate(
-            &instruction,
-            &mut registers,
-            |size| memory & mask(size),
-            |size, value| written = Some((size, value)),
-        );
+        let mut memory = Value { value: memory, written: None };
+        let outcome = emulate(&instruction, &mut registers, None, &mut memory);
         if outcome == Outcome::Done {
             assert_eq!(registers.rip(), code.len() as u64);
         }
+        let written = memory.written;
         Run { outcome, rax: registers.word(libc::REG_RAX), flags: registers.word(libc::REG_EFL), written }
     }
 
@@ -308,10 +471,11 @@ mod tests {
     #[test]
     fn anything_else_is_left_alone() {
         for code in [
-            &[0xf0, 0x83, 0x0b, 0x01][..], // lock or dword [rbx], 1
-            &[0x0f, 0x10, 0x03],           // movups xmm0, [rbx]
-            &[0x87, 0x03],                 // xchg [rbx], eax
-            &[0xf3, 0xa4],                 // rep movsb
+            &[0x0f, 0x10, 0x03][..], // movups xmm0, [rbx], without vector registers
+            &[0xff, 0x13],           // call [rbx]
+            &[0x0f, 0xab, 0x03],     // bts [rbx], eax
+            &[0xf3, 0xa6],           // repe cmpsb
+            &[0xd9, 0x03],           // fld dword [rbx]
         ] {
             let run = run(code, 0);
             assert_eq!((run.outcome, run.written), (Outcome::Unsupported, None), "{code:x?}");

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
-use super::emulate::{Outcome, Registers, emulate};
+use super::emulate::{Memory, Outcome, Registers, emulate_at};
 use super::trap::decode;
 use crate::fault::signal::{self, Claim, Site};
 use crate::fault::{Access, Cause, guarded};
@@ -60,13 +60,27 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
     let address = site.address as u64;
     if instruction.memory_segment() == Register::GS && address == CURRENT_THREAD {
         let thread = KERNEL.get().map_or(0, |kernel| (kernel.current_thread)());
-        return only_reads(&instruction) && done(emulate(&instruction, &mut registers, |_| thread as u64, |_, _| ()));
+        return only_reads(&instruction)
+            && done(emulate_at(&instruction, &mut registers, address, &mut Data(|_| thread as u64)));
     }
     // By the operand: of an address in the upper half not every host tells which it was.
     let offset = registers.effective_address(&instruction).and_then(|address| address.checked_sub(SHARED));
     let Some(offset) = offset.filter(|offset| *offset < SHARED_BYTES as u64) else { return false };
     only_reads(&instruction)
-        && done(emulate(&instruction, &mut registers, |size| field(offset as usize, size), |_, _| ()))
+        && done(emulate_at(&instruction, &mut registers, offset, &mut Data(|size| field(offset as usize, size))))
+}
+
+/// Data of the kernel that instructions read and do not write.
+struct Data<F>(F);
+
+impl<F: Fn(u8) -> u64> Memory for Data<F> {
+    fn read(&mut self, _: u64, size: u8) -> Option<u64> {
+        Some((self.0)(size))
+    }
+
+    fn write(&mut self, _: u64, _: u8, _: u64) -> Option<()> {
+        None
+    }
 }
 
 /// True if the processor had the instruction, whose bytes can be read then; false for a jump to where nothing is.

@@ -6,7 +6,9 @@
 mod emulate;
 pub(crate) mod inline;
 pub(crate) mod removable;
+mod string;
 pub mod trap;
+mod vector;
 
 use std::fs::File;
 use std::io;

@@ -8,8 +8,10 @@
 //! Memory that is mapped as it is needs no trap, but a host that maps a real function answers accesses to one that sleeps with SIGBUS, which
 //! `FunctionMapping` turns into what a bus without a device answers.
 //!
-//! Understood are `mov` in all its plain forms, `movzx`, `movsx`, `movsxd`, `movnti`, and the arithmetic that compilers fold a
-//! volatile load or store into: `cmp`, `test`, `and`, `or`, `xor`, `add`, `sub` without a lock prefix.
+//! Understood are `mov` in all its plain forms, `movzx`, `movsx`, `movsxd`, `movnti`, the arithmetic that compilers fold a
+//! volatile load or store into (`cmp`, `test`, `and`, `or`, `xor`, `add`, `adc`, `sub`, `sbb`, `inc`, `dec`, `neg`, `not`), `xchg`, `xadd` and `cmpxchg`, with a lock
+//! prefix or without, which is no atomic operation of the device; `movs`, `stos` and `lods`, which are accesses of one element after the other; and moves
+//! of vector registers of 16 and 32 bytes or the first 4 or 8 of them, which are accesses of 8 bytes at most, in order of their addresses.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -19,7 +21,8 @@ use std::sync::{Arc, OnceLock, RwLock};
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 
 use super::Bus;
-use super::emulate::{Outcome, Registers, emulate};
+use super::emulate::{Memory, Outcome, Registers, begins_at, emulate};
+use super::vector::Vectors;
 use crate::fault::guarded;
 use crate::fault::signal::{self, Claim, Site};
 use crate::lock::{Mutex, lock};
@@ -149,18 +152,14 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
     let Some(arena) = ARENA.get().filter(|arena| arena.contains(address)) else { return false };
     let mut registers = Registers(gregs);
     let Some(instruction) = decode(registers.rip()) else { return false };
-    if registers.effective_address(&instruction) != Some(address as u64) {
+    if !begins_at(&instruction, &registers, address as u64) {
         return false;
     }
     let size = instruction.memory_size().size() as u64;
-    let Some((target, offset)) = arena.target(address, size) else { return false };
-    let offset = target.offset + offset;
-    let outcome = emulate(
-        &instruction,
-        &mut registers,
-        |size| target.bus.register_read(target.bar, offset, size),
-        |size, value| target.bus.register_write(target.bar, offset, size, value),
-    );
+    let Some((target, _)) = arena.target(address, size) else { return false };
+    // SAFETY: the site is that of the handler which this is called by.
+    let vectors = unsafe { Vectors::new(site.vectors) };
+    let outcome = emulate(&instruction, &mut registers, vectors, &mut Trapped(arena));
     if outcome == Outcome::Unsupported {
         let _ = writeln!(
             io::stderr(),
@@ -170,6 +169,64 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
         );
     }
     outcome == Outcome::Done
+}
+
+/// Registers of devices, and the memory that a string instruction moves to or from there.
+struct Trapped<'a>(&'a Arena);
+
+impl Memory for Trapped<'_> {
+    fn read(&mut self, address: u64, size: u8) -> Option<u64> {
+        if !self.0.contains(address as usize) {
+            return read_memory(address, size);
+        }
+        let (target, offset) = self.0.target(address as usize, size.into())?;
+        Some(
+            target.bus.register_read(target.bar, target.offset + offset, size) & u64::MAX >> (64 - 8 * u32::from(size)),
+        )
+    }
+
+    fn write(&mut self, address: u64, size: u8, value: u64) -> Option<()> {
+        if !self.0.contains(address as usize) {
+            return write_memory(address, size, value);
+        }
+        let (target, offset) = self.0.target(address as usize, size.into())?;
+        target.bus.register_write(target.bar, target.offset + offset, size, value);
+        Some(())
+    }
+}
+
+/// Memory of functions that do not answer, and the memory that a string instruction moves to or from there.
+struct Unanswered;
+
+impl Memory for Unanswered {
+    fn read(&mut self, address: u64, size: u8) -> Option<u64> {
+        if is_of_function(address as usize) { Some(u64::MAX) } else { read_memory(address, size) }
+    }
+
+    fn write(&mut self, address: u64, size: u8, value: u64) -> Option<()> {
+        if is_of_function(address as usize) { Some(()) } else { write_memory(address, size, value) }
+    }
+}
+
+/// What the instruction of a driver reads in memory; a fault there is none of the handler that carries it out.
+fn read_memory(address: u64, size: u8) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let place = std::ptr::with_exposed_provenance::<u8>(address as usize);
+    guarded::read_bytes(place, bytes.get_mut(..usize::from(size))?).ok()?;
+    Some(u64::from_le_bytes(bytes))
+}
+
+/// As [`read_memory`].
+fn write_memory(address: u64, size: u8, value: u64) -> Option<()> {
+    let place = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+    // SAFETY: the driver's instruction writes there.
+    unsafe { guarded::write_bytes(place, value.to_le_bytes().get(..usize::from(size))?) }.ok()
+}
+
+/// True if an address is one of a [`FunctionMapping`].
+fn is_of_function(address: usize) -> bool {
+    let windows = MAPPINGS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    windows.range(..=address).next_back().is_some_and(|(base, len)| ((address - base) as u64) < *len)
 }
 
 /// Memory of a function that is mapped as it is. An access there that the function does not answer, because it sleeps or is gone, ends as
@@ -217,15 +274,14 @@ fn unanswered(site: &Site, gregs: &mut signal::Registers) -> bool {
     if site.signal != libc::SIGBUS {
         return false;
     }
-    let inside = {
-        let windows = MAPPINGS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        windows.range(..=address).next_back().is_some_and(|(base, len)| ((address - base) as u64) < *len)
-    };
+    let inside = is_of_function(address);
     let mut registers = Registers(gregs);
     let instruction = if inside { decode(registers.rip()) } else { None };
+    // SAFETY: the site is that of the handler which this is called by.
+    let vectors = unsafe { Vectors::new(site.vectors) };
     instruction.is_some_and(|instruction| {
-        registers.effective_address(&instruction) == Some(address as u64)
-            && emulate(&instruction, &mut registers, |_| u64::MAX, |_, _| ()) == Outcome::Done
+        begins_at(&instruction, &registers, address as u64)
+            && emulate(&instruction, &mut registers, vectors, &mut Unanswered) == Outcome::Done
     })
 }
 
@@ -245,6 +301,8 @@ fn decode_bytes(rip: u64, len: usize) -> Option<Instruction> {
 }
 
 #[cfg(test)]
+mod instructions_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::bus::{Bar, InterruptSink};
@@ -255,9 +313,9 @@ mod tests {
 
     /// Registers that remember the size of the last access: one 64-bit register every 8 bytes.
     #[derive(Default)]
-    struct Device {
-        registers: Mutex<BTreeMap<u64, u64>>,
-        accesses: Mutex<Vec<(char, u64, u8, u64)>>,
+    pub(super) struct Device {
+        pub(super) registers: Mutex<BTreeMap<u64, u64>>,
+        pub(super) accesses: Mutex<Vec<(char, u64, u8, u64)>>,
     }
 
     impl Bus for Device {
@@ -290,7 +348,7 @@ mod tests {
         fn unmap_memory(&self, _: &Ram) {}
     }
 
-    fn device() -> (Arc<Device>, TrapRange) {
+    pub(super) fn device() -> (Arc<Device>, TrapRange) {
         crate::kernel_stack::ensure_signal_stack();
         let device = Arc::new(Device::default());
         let range = TrapRange::new(device.clone(), 0, 0, 0x2000).unwrap();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::Driver;
 use crate::bugcheck::Bugcheck;
 use crate::deferred::{Pending, Routine};
-use crate::pool::tag_name;
+use crate::pool::{Misuse, tag_name};
 
 /// Values of parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION. [debugger: 0xc4]
 const POOL_LEFT: u64 = 0x62;
@@ -28,7 +28,21 @@ impl Driver {
         if let Some(range) = self.pool().block_at(block.addr()) {
             self.check_freed(&range)?;
         }
-        self.pool().free(block, tag)
+        self.pool().free_block(block, tag).map_err(|misuse| self.told(misuse))
+    }
+
+    /// The bug check for a misuse of pool, with the place where the block was asked for.
+    fn told(&self, Misuse { mut bugcheck, from }: Misuse) -> Bugcheck {
+        if let Some(place) = self.place(from) {
+            bugcheck.reason = format!("{}; the block was asked for in {place}", bugcheck.reason);
+        }
+        bugcheck
+    }
+
+    /// What was written beside blocks of its pool that are in use, in words; nothing if all are whole.
+    pub(crate) fn damage_of_pool(&self) -> Option<String> {
+        let bugcheck = self.told(self.pool().check().err()?);
+        Some(bugcheck.reason)
     }
 
     /// Fails with a bug check if the block of pool that is about to be freed contains an object that the kernel still uses.
@@ -77,8 +91,8 @@ impl Driver {
     /// Raises a bug check for every resource that the unloaded driver has not released.
     pub fn check_unloaded(&self) {
         self.check_deferred();
-        if let Err(bugcheck) = self.pool().settle() {
-            self.verifier().raise(bugcheck);
+        if let Err(misuse) = self.pool().settle() {
+            self.verifier().raise(self.told(misuse));
         }
         self.check_objects();
         self.check_counted();

@@ -50,7 +50,7 @@ use crate::watchdog;
 
 pub use crate::calls::{InService, in_service};
 
-use switch::{enter, leave};
+use switch::{DOWNWARDS, LEFT, clear_direction, enter, leave};
 
 /// One driver call on a thread's stack.
 struct Frame {
@@ -125,6 +125,8 @@ pub struct Leftovers {
     pub push_lock: Option<usize>,
     /// A spin lock that was not released, in words.
     pub spin_lock: Option<String>,
+    /// The direction flag was set.
+    pub downwards: bool,
 }
 
 impl Leftovers {
@@ -140,6 +142,9 @@ impl Leftovers {
         } else if let Some(lock) = &self.spin_lock {
             verifier.raise(Bugcheck::fatal(format!("{name} returned with {lock}")));
         }
+        if self.downwards {
+            verifier.raise(Bugcheck::fatal(format!("{name} returned with the direction flag set{CONVENTION}")));
+        }
         if let Some(push_lock) = self.push_lock {
             verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
         }
@@ -150,6 +155,9 @@ impl Leftovers {
         }
     }
 }
+
+/// The rule of the direction flag, in words.
+const CONVENTION: &str = ", which the x64 calling convention wants clear on entry to a function and on return from it";
 
 /// A call on its way through [`enter`].
 struct Call<F, R> {
@@ -230,7 +238,8 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     let call_site = delivery::replace_call_site(None);
     let handlers = seh::replace_calls(seh::Calls::default());
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
-    let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
+    let outcome = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) };
+    let abandoned = outcome == LEFT;
     LANDING.set(outer);
     IN_SERVICE.set(was_in_service);
     delivery::replace_call_site(call_site);
@@ -244,6 +253,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
             critical_regions: thread.critical_regions.saturating_sub(regions),
             push_lock: thread.push_locks.get(locks).copied(),
             spin_lock: spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver)),
+            downwards: outcome == DOWNWARDS,
         };
         thread.critical_regions = regions;
         thread.push_locks.truncate(locks);
@@ -507,6 +517,9 @@ fn describe(driver: &Driver, landed: Landed, level: KIRQL) -> Option<Bugcheck> {
 /// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own. Ends the driver's call if that is
 /// late for the watchdog, unless this is part of another service, which may have locks.
 pub fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
+    if LANDING.get().is_some() && clear_direction() {
+        stop(Bugcheck::fatal(format!("a kernel service called with the direction flag set{CONVENTION}")));
+    }
     let outer = IN_SERVICE.replace(true);
     let result = switch(call);
     IN_SERVICE.set(outer);

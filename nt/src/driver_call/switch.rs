@@ -3,8 +3,13 @@
 
 use std::ffi::c_void;
 
+/// The answer of [`enter`] for a call that left the direction flag set.
+pub(super) const DOWNWARDS: u32 = 2;
+/// The answer of [`enter`] for a call that was left.
+pub(super) const LEFT: u32 = 1;
+
 /// Saves the registers that a callee preserves, stores the stack pointer in `slot` and calls `function(data)`, on the stack that
-/// ends at `top` unless that is 0. Answers 0 when that returns, 1 when [`leave`] was called.
+/// ends at `top` unless that is 0. Answers 0 when that returns, 1 when [`leave`] was called, 2 if that returned with the direction flag set, which is cleared.
 ///
 /// # Safety
 /// `slot` is writable until the function is left; `function` may be called with `data`; `top` is 0 or the 16-aligned end of a stack
@@ -33,7 +38,12 @@ pub(super) unsafe extern "sysv64" fn enter(
         "mov rdi, rdx",
         "call rsi",
         "mov rsp, rbx",
-        "xor eax, eax",
+        "pushfq",
+        "pop rax",
+        "cld",
+        // Bit 10 is the flag.
+        "shr eax, 9",
+        "and eax, 2",
         "add rsp, 8",
         "pop r15",
         "pop r14",
@@ -66,4 +76,13 @@ pub(super) unsafe extern "sysv64" fn leave(stack: usize) -> ! {
         "pop rbp",
         "ret",
     )
+}
+
+/// Clears the direction flag of this thread; true if it was set. "The direction flag must be clear on function entry and return." [learn: x64 calling convention]
+pub(super) fn clear_direction() -> bool {
+    const DIRECTION: u64 = 1 << 10;
+    let flags: u64;
+    // SAFETY: reads the flags by way of the stack, and clears the one that code of this process wants clear.
+    unsafe { core::arch::asm!("pushfq", "pop {flags}", "cld", flags = out(reg) flags) };
+    flags & DIRECTION != 0
 }

@@ -60,7 +60,13 @@ fn a_call_that_returns_reports_what_it_left_raised() {
     assert_eq!(result, Some(7));
     assert_eq!(
         leftovers,
-        Leftovers { irql: Some((0, 2)), critical_regions: 1, push_lock: Some(0x1000), spin_lock: None }
+        Leftovers {
+            irql: Some((0, 2)),
+            critical_regions: 1,
+            push_lock: Some(0x1000),
+            spin_lock: None,
+            downwards: false
+        }
     );
     assert_eq!(irql::current(), 0);
     assert!(!in_critical_region());
@@ -128,4 +134,20 @@ fn an_access_after_the_mapping_ended_stops_the_machine_and_not_the_process() {
     assert_eq!(result, None);
     assert_eq!(driver.verifier().bugcheck().unwrap().code, 0x50);
     std::process::exit(DONE);
+}
+
+#[test]
+fn a_call_that_returns_with_the_direction_flag_set_breaks_the_calling_convention_and_the_flag_is_cleared() {
+    extern "win64" fn returns_downwards() -> u32 {
+        // SAFETY: what the function does to the flag is what the test is about; nothing of it is done after this.
+        unsafe { std::arch::asm!("std", options(nomem, nostack, preserves_flags)) };
+        7
+    }
+    let driver = Driver::for_tests("downwards");
+    let (result, leftovers) = run(&driver, "a function", || returns_downwards());
+    assert!(!clear_direction(), "the flag is clear again");
+    assert_eq!(result, Some(7));
+    leftovers.check("a function", driver.verifier());
+    let bugcheck = driver.verifier().bugcheck().unwrap();
+    assert!(bugcheck.reason.contains("a function returned with the direction flag set"), "{bugcheck}");
 }

@@ -106,6 +106,8 @@ pub(crate) struct Site {
     mapping: bool,
     pub(crate) instruction: usize,
     pub(crate) stack_pointer: usize,
+    /// Where the kernel has saved vector registers, until the handler returns; NULL if it has not.
+    pub(crate) vectors: *mut u8,
 }
 
 /// General-protection and page-fault exceptions of the processor.
@@ -126,6 +128,7 @@ impl Site {
             error: word(libc::REG_ERR),
             instruction: word(libc::REG_RIP) as usize,
             stack_pointer: word(libc::REG_RSP) as usize,
+            vectors: std::ptr::null_mut(),
         }
     }
 
@@ -209,7 +212,9 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let info_of_fault = unsafe { info.read() };
     // SAFETY: with SA_SIGINFO the third argument is the interrupted thread's context, ours until return.
     let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let site = Site::new(signal, &info_of_fault, gregs);
+    // SAFETY: as above.
+    let vectors = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.fpregs };
+    let site = Site { vectors: vectors.cast(), ..Site::new(signal, &info_of_fault, gregs) };
     let answered = CLAIMANTS.iter().filter_map(OnceLock::get).any(|claimant| claimant(&site, gregs));
     // SAFETY: as above.
     unsafe { errno_place.write(errno) };

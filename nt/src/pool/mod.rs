@@ -1,13 +1,14 @@
 // UNSAFETY: hands out and takes back raw memory on behalf of a driver.
 //! Pool of one driver: every block with its tag, checked when it is given back.
 //!
-//! Ordinary pool is stricter than that of Windows: memory is filled with a pattern at allocation and at release, a few guard bytes lie
+//! Ordinary pool is stricter than that of Windows: memory is filled with a pattern at allocation and at release, guard bytes lie
 //! before and behind each block, and released blocks are quarantined for a while before the address is used again, so that writes to them
-//! are noticed. With [`SpecialPool`] the instruction that makes the mistake faults.
+//! are noticed. It has mappings of its own, so that what runs over a block damages no data of this program. With [`SpecialPool`] the instruction that makes the
+//! mistake faults.
 
+mod ordinary;
 mod special;
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::fmt;
@@ -19,6 +20,7 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_UNINITIALIZED};
 use crate::bugcheck::Bugcheck;
 use crate::irql;
 use crate::page::PAGE;
+use ordinary::{Ordinary, Slot};
 use special::{Arena, Span};
 
 /// POOL_FLAG_PAGED. [wdm: POOL_FLAG_PAGED]
@@ -30,6 +32,8 @@ const FREED: u8 = 0xdf;
 const GUARD_BYTE: u8 = 0xfb;
 /// Fills what a special block leaves of its pages.
 const SLOP: u8 = 0xed;
+/// Bytes between an address of special pool and a block that it may have been meant for.
+const ADJACENT: usize = 2 * PAGE;
 /// The most released ordinary blocks in quarantine, and the most bytes of them.
 const QUARANTINE_BLOCKS: usize = 256;
 const QUARANTINE_BYTES: usize = 1 << 20;
@@ -89,6 +93,7 @@ struct State {
     /// Addresses of blocks in quarantine, oldest first.
     oldest: VecDeque<usize>,
     quarantined_bytes: usize,
+    ordinary: Ordinary,
     arena: Option<Arena>,
     failing: Option<Failing>,
     /// Allocations that failed for it.
@@ -107,12 +112,21 @@ struct Block {
 /// Memory that a pool block is part of.
 #[derive(Clone, Copy)]
 enum Home {
-    /// Memory of this process' heap that begins `before` bytes ahead of the block.
-    Heap {
-        layout: Layout,
-        before: usize,
-    },
+    Ordinary(Slot),
     Special(Span),
+}
+
+/// A misuse of pool that was found, with an address inside the instruction that asked for the block, 0 if that is not known or if there is none.
+#[derive(Debug)]
+pub struct Misuse {
+    pub bugcheck: Bugcheck,
+    pub from: usize,
+}
+
+impl From<Bugcheck> for Misuse {
+    fn from(bugcheck: Bugcheck) -> Self {
+        Self { bugcheck, from: 0 }
+    }
 }
 
 /// The nearest block of pool to an address that lies in no block.
@@ -144,14 +158,17 @@ pub fn tag_name(tag: u32) -> String {
 
 /// Position of the first byte that is another.
 fn first_other(bytes: &[u8], pattern: u8) -> Option<usize> {
-    bytes.iter().position(|byte| *byte != pattern)
+    const WORD: usize = size_of::<u64>();
+    let words = bytes.chunks_exact(WORD);
+    let same = words.take_while(|word| **word == [pattern; WORD]).count() * WORD;
+    bytes.get(same..)?.iter().position(|byte| *byte != pattern).map(|at| same + at)
 }
 
 impl Block {
     /// Bytes that count against the limit.
     fn charge(&self) -> u64 {
         match self.home {
-            Home::Heap { .. } => self.size as u64,
+            Home::Ordinary(_) => self.size as u64,
             Home::Special(span) => span.len as u64,
         }
     }
@@ -160,14 +177,7 @@ impl Block {
     fn corrupted(&self, address: usize) -> Option<usize> {
         match self.home {
             Home::Special(span) => Arena::corrupted(span, address, self.size),
-            Home::Heap { before, .. } => {
-                [(address - before, before), (address + self.size, GUARD)].into_iter().find_map(|(from, len)| {
-                    let guard = std::ptr::with_exposed_provenance::<u8>(from);
-                    // SAFETY: the guards surround the block and were written when it was handed out.
-                    let guard = unsafe { std::slice::from_raw_parts(guard, len) };
-                    first_other(guard, GUARD_BYTE).map(|at| from + at)
-                })
-            }
+            Home::Ordinary(slot) => slot.corrupted(address, self.size),
         }
     }
 
@@ -176,7 +186,8 @@ impl Block {
         let after = corrupted >= address;
         let by = if after { corrupted - address - self.size + 1 } else { address - corrupted };
         let side = if after { "past the end of" } else { "before the start of" };
-        let reason = format!("written {by} bytes {side} a pool block with tag '{}'", tag_name(self.tag));
+        let (size, tag) = (self.size, tag_name(self.tag));
+        let reason = format!("written {by} bytes {side} a pool block with tag '{tag}' and {size} bytes");
         let (at, corrupted_at) = (address as u64, corrupted as u64);
         if let Home::Special(_) = self.home {
             let kind = if after { 0x24 } else { 0x23 };
@@ -187,6 +198,7 @@ impl Block {
         // SAFETY: the byte is one of the block's guards.
         let value = u64::from(unsafe { place.read() });
         let parameters = if after { [0x21, at, self.size as u64, value] } else { [0x20, corrupted_at, at, 0] };
+        let reason = format!("{reason}; with special pool (--special-pool) the instruction that writes there faults");
         Bugcheck::new(Bugcheck::BAD_POOL_HEADER, parameters, reason)
     }
 }
@@ -259,13 +271,19 @@ impl Pool {
         let special =
             (self.mode != SpecialPool::Off).then(|| state.take_special(self.mode, self.limit, size)).flatten();
         // As on Windows, where special pool is used up.
-        let heap = || state.fits(size as u64, self.limit).then(|| take_heap(size)).flatten();
-        let (address, home) = special.or_else(heap)?;
+        let (address, home) = match special {
+            Some(special) => special,
+            None if state.fits(size as u64, self.limit) => {
+                let (slot, address) = state.ordinary.allocate(size)?;
+                (address, Home::Ordinary(slot))
+            }
+            None => return None,
+        };
         let block = Block { tag, size, from, home };
         let fresh = match home {
             _ if flags & POOL_FLAG_UNINITIALIZED != 0 => Some(FRESH),
             Home::Special(_) => None,
-            Home::Heap { .. } => Some(0),
+            Home::Ordinary(_) => Some(0),
         };
         if let Some(fill) = fresh {
             let place = std::ptr::with_exposed_provenance_mut::<u8>(address);
@@ -277,8 +295,13 @@ impl Pool {
         Some(std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// ExFreePoolWithTag.
+    /// As [`Pool::free_block`], without who asked for the block.
     pub fn free(&self, pointer: *mut c_void, tag: u32) -> Result<(), Bugcheck> {
+        self.free_block(pointer, tag).map_err(|misuse| misuse.bugcheck)
+    }
+
+    /// ExFreePoolWithTag.
+    pub fn free_block(&self, pointer: *mut c_void, tag: u32) -> Result<(), Misuse> {
         let level = irql::current();
         let address = pointer.addr();
         let at = address as u64;
@@ -287,27 +310,22 @@ impl Pool {
         };
         if level > DISPATCH_LEVEL {
             let reason = format!("pool freed at IRQL {level}, at most DISPATCH_LEVEL is allowed");
-            return Err(violation([0x12, u64::from(level), 0, at], reason));
+            return Err(violation([0x12, u64::from(level), 0, at], reason).into());
         }
         let mut state = lock(&self.state);
         let Some(block) = state.blocks.get(&address).copied() else {
             if let Some(tag) = state.freed_at(address) {
                 let reason = format!("pool block {at:#x} (tag {}) freed twice", tag_name(tag));
-                return Err(violation([0x13, 0, at, 0], reason));
+                return Err(violation([0x13, 0, at, 0], reason).into());
             }
-            return Err(violation([0x10, at, 0, 0], format!("{at:#x} is not a pool block of this driver")));
+            return Err(violation([0x10, at, 0, 0], format!("{at:#x} is not a pool block of this driver")).into());
         };
         if tag != 0 && tag != block.tag {
             let reason = format!("pool block with tag {} freed with tag {}", tag_name(block.tag), tag_name(tag));
-            return Err(Bugcheck::new(
-                Bugcheck::BAD_POOL_CALLER,
-                [0xa, at, u64::from(block.tag), u64::from(tag)],
-                reason,
-            ));
+            let parameters = [0xa, at, u64::from(block.tag), u64::from(tag)];
+            return Err(Bugcheck::new(Bugcheck::BAD_POOL_CALLER, parameters, reason).into());
         }
-        if let Some(corrupted) = block.corrupted(address) {
-            return Err(block.corruption(address, corrupted));
-        }
+        state.check(address, &block)?;
         state.blocks.remove(&address);
         state.bytes -= block.charge();
         state.put_away(address, block)
@@ -346,28 +364,41 @@ impl Pool {
         lock(&self.state).blocks.iter().map(|(address, block)| (*address, block.size)).collect()
     }
 
-    /// Frees every block in quarantine; an error if one was written to.
-    pub fn settle(&self) -> Result<(), Bugcheck> {
+    /// Fails for the first block in use beside which something was written.
+    pub fn check(&self) -> Result<(), Misuse> {
+        let state = lock(&self.state);
+        state.blocks.iter().try_for_each(|(address, block)| state.check(*address, block))
+    }
+
+    /// Frees every block in quarantine; an error if one was written to, or beside a block in use.
+    pub fn settle(&self) -> Result<(), Misuse> {
         let mut state = lock(&self.state);
         while !state.oldest.is_empty() {
             state.release_oldest()?;
         }
-        Ok(())
+        state.blocks.iter().try_for_each(|(address, block)| state.check(*address, block))
     }
 
-    /// What an address is that faulted, if it is one of special pool.
+    /// What an address is that faulted, if it is one of special pool, or in a page beside those of ordinary pool.
     pub fn fault_at(&self, address: usize) -> Option<Owned> {
         let state = lock(&self.state);
-        let arena = state.arena.as_ref().filter(|arena| arena.contains(address))?;
-        if let Some((_, tag)) = arena.freed_at(address) {
-            return Some(Owned::Freed { tag });
-        }
+        let near = match state.arena.as_ref().filter(|arena| arena.contains(address)) {
+            Some(arena) => {
+                if let Some((_, tag)) = arena.freed_at(address) {
+                    return Some(Owned::Freed { tag });
+                }
+                address.saturating_sub(ADJACENT)..address.saturating_add(ADJACENT)
+            }
+            None => state.ordinary.beside(address)?,
+        };
         // The page between two blocks is closer to one of them.
-        let behind = state.blocks.range(..=address).next_back().map(|(start, block)| {
+        let behind = state.blocks.range(..=address).next_back();
+        let behind = behind.filter(|(start, block)| *start + block.size > near.start).map(|(start, block)| {
             let by = address - (start + block.size) + 1;
             Owned::Outside { tag: block.tag, size: block.size, by: by as isize }
         });
-        let ahead = state.blocks.range(address..).next().map(|(start, block)| {
+        let ahead = state.blocks.range(address..).next().filter(|(start, _)| **start < near.end);
+        let ahead = ahead.map(|(start, block)| {
             let by = start - address;
             Owned::Outside { tag: block.tag, size: block.size, by: -(by as isize) }
         });
@@ -375,7 +406,7 @@ impl Pool {
             Owned::Outside { by, .. } => by.unsigned_abs(),
             Owned::Freed { .. } => 0,
         };
-        [behind, ahead].into_iter().flatten().filter(|owned| distance(owned) <= 2 * PAGE).min_by_key(distance)
+        [behind, ahead].into_iter().flatten().min_by_key(distance)
     }
 
     /// What is wrong with a range that a driver passed, as far as it lies in blocks; with the first wrong address.
@@ -394,35 +425,31 @@ impl Pool {
     }
 }
 
-/// A block in ordinary memory between its guards.
-fn take_heap(size: usize) -> Option<(usize, Home)> {
-    let before = if size >= PAGE { PAGE } else { GUARD };
-    let layout = Layout::from_size_align(size.checked_add(before + GUARD)?, before).ok()?;
-    // SAFETY: the layout has a size above zero.
-    let memory = unsafe { alloc(layout) };
-    if memory.is_null() {
-        return None;
-    }
-    let start = memory.expose_provenance();
-    for (offset, len) in [(0, before), (before + size, GUARD)] {
-        let guard = memory.wrapping_add(offset);
-        // SAFETY: the guards lie inside the memory just allocated, before and behind the block.
-        unsafe { guard.write_bytes(GUARD_BYTE, len) };
-    }
-    Some((start + before, Home::Heap { layout, before }))
-}
-
-/// Gives an ordinary block's memory back.
-fn give_back(address: usize, layout: Layout, before: usize) {
-    // SAFETY: the block's memory was allocated with this layout, and the block is forgotten.
-    unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address - before), layout) };
-}
-
 impl State {
     fn fails_now(&mut self) -> bool {
         let fails = self.failing.as_mut().is_some_and(Failing::next);
         self.failed += u64::from(fails);
         fails
+    }
+
+    /// Fails if something was written beside a block. A write that ran through several blocks is told of the one that it ran from.
+    fn check(&self, address: usize, block: &Block) -> Result<(), Misuse> {
+        let Some(mut corrupted) = block.corrupted(address) else { return Ok(()) };
+        let (mut culprit, mut of) = (address, *block);
+        while corrupted < culprit {
+            let known = [&self.blocks, &self.quarantined];
+            let before = known.into_iter().filter_map(|blocks| blocks.range(..culprit).next_back());
+            let overrun = before.max_by_key(|(start, _)| **start).and_then(|(start, block)| {
+                let (Home::Ordinary(slot), Home::Ordinary(behind)) = (block.home, of.home) else { return None };
+                let touches = slot.end() == behind.start() && corrupted == behind.start();
+                let from = slot.overrun(*start, block.size).filter(|_| touches)?;
+                // One that was run through is not where it began.
+                Some((*start, *block, slot.corrupted(*start, block.size).unwrap_or(from)))
+            });
+            let Some((start, block, at)) = overrun else { break };
+            (culprit, of, corrupted) = (start, block, at);
+        }
+        Err(Misuse { bugcheck: of.corruption(culprit, corrupted), from: of.from })
     }
 
     fn fits(&self, bytes: u64, limit: u64) -> bool {
@@ -450,7 +477,7 @@ impl State {
     }
 
     /// Keeps a freed block's address away for a while.
-    fn put_away(&mut self, address: usize, block: Block) -> Result<(), Bugcheck> {
+    fn put_away(&mut self, address: usize, block: Block) -> Result<(), Misuse> {
         if let Home::Special(span) = block.home {
             if let Some(arena) = &mut self.arena {
                 arena.free(span, block.tag);
@@ -469,28 +496,30 @@ impl State {
         Ok(())
     }
 
-    fn release_oldest(&mut self) -> Result<(), Bugcheck> {
+    fn release_oldest(&mut self) -> Result<(), Misuse> {
         let Some(address) = self.oldest.pop_front() else { return Ok(()) };
         let Some(block) = self.quarantined.remove(&address) else { return Ok(()) };
         self.quarantined_bytes -= block.size;
-        let Home::Heap { layout, before } = block.home else { return Ok(()) };
+        let Home::Ordinary(slot) = block.home else { return Ok(()) };
         let place = std::ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: a block in quarantine is allocated memory of `size` initialised bytes.
+        // SAFETY: a block in quarantine is memory of the pool, of `size` initialised bytes.
         let bytes = unsafe { std::slice::from_raw_parts(place, block.size) };
         let written = first_other(bytes, FREED);
-        give_back(address, layout, before);
-        match written {
-            None => Ok(()),
-            // The block was modified after it was freed. [debugger: 0x19]
-            Some(offset) => Err(Bugcheck::new(
-                Bugcheck::BAD_POOL_HEADER,
-                [0xf, (address + offset) as u64, 0, 0],
-                format!(
-                    "written to freed pool, {offset} bytes into a block with tag '{}', found when its address was to be used again",
-                    tag_name(block.tag)
-                ),
-            )),
-        }
+        let beside = self.check(address, &block);
+        self.ordinary.release(slot);
+        beside?;
+        let Some(offset) = written else { return Ok(()) };
+        // The block was modified after it was freed. [debugger: 0x19]
+        let bugcheck = Bugcheck::new(
+            Bugcheck::BAD_POOL_HEADER,
+            [0xf, (address + offset) as u64, 0, 0],
+            format!(
+                "written to freed pool, {offset} bytes into a block with tag '{}' and {} bytes, found when its address was to be used again",
+                tag_name(block.tag),
+                block.size
+            ),
+        );
+        Err(Misuse { bugcheck, from: block.from })
     }
 }
 
@@ -498,11 +527,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         // Blocks still allocated stay so: a stopped machine cannot know which pointers to them are left.
-        for (address, block) in std::mem::take(&mut state.quarantined) {
-            if let Home::Heap { layout, before } = block.home {
-                give_back(address, layout, before);
-            }
-        }
+        state.ordinary.unmap_unused(|range| state.blocks.range(range).next().is_some());
         let used = state.blocks.values().any(|block| matches!(block.home, Home::Special(_)));
         if let Some(arena) = state.arena.take_if(|_| !used) {
             // SAFETY: no block is left in it.

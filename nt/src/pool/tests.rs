@@ -91,7 +91,7 @@ fn writes_before_beyond_and_after_a_block_are_noticed() {
         let block = pool.allocate(POOL_FLAG_NON_PAGED, size, TAG).unwrap();
         pool.free(block, TAG).unwrap();
         write(block, 3);
-        let bugcheck = pool.settle().unwrap_err();
+        let bugcheck = pool.settle().unwrap_err().bugcheck;
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x19, 0xf));
     }
 }
@@ -180,4 +180,63 @@ fn special_pool_counts_pages_and_the_rest_comes_from_ordinary_pool() {
     let block = ordinary.allocate(POOL_FLAG_NON_PAGED, 100, TAG).unwrap();
     assert_eq!(ordinary.fault_at(block.addr()), None, "no page fits the limit, the block does");
     ordinary.free(block, TAG).unwrap();
+}
+
+/// Fills bytes behind a block of 32 bytes.
+fn overrun(block: *mut c_void, bytes: usize) {
+    // SAFETY: what lies around a block is memory of the pool; writing it is what the tests are about.
+    unsafe { block.cast::<u8>().wrapping_add(32).write_bytes(1, bytes) };
+}
+
+#[test]
+fn an_overrun_of_up_to_a_page_reaches_memory_of_the_pool_alone_and_is_a_bad_pool_header_of_the_block_that_was_overrun()
+{
+    for bytes in [16, 48, 64, 128, 512, 4096] {
+        let pool = pool();
+        let blocks: Vec<_> = (0..400).map(|_| pool.allocate(POOL_FLAG_NON_PAGED, 32, TAG).unwrap()).collect();
+        // Data of this program beside which blocks of its heap would lie.
+        let own: Vec<Box<[u8; 32]>> = (0..400).map(|_| Box::new([7; 32])).collect();
+        overrun(blocks[100], bytes);
+        assert!(own.iter().all(|data| **data == [7; 32]), "{bytes} bytes");
+        let at = blocks[100].addr() as u64;
+        let told = |bugcheck: Bugcheck| {
+            assert_eq!((bugcheck.code, bugcheck.parameters), (0x19, [0x21, at, 32, 1]), "{bytes}: {bugcheck}");
+            assert!(bugcheck.reason.contains("'Test'"), "{bugcheck}");
+            assert!(bugcheck.reason.contains("32 bytes"), "{bugcheck}");
+            assert!(bugcheck.reason.contains("special pool"), "{bugcheck}");
+        };
+        if bytes > 16 {
+            told(pool.free(blocks[101], TAG).expect_err("the block behind was written to"));
+        }
+        told(pool.free(blocks[100], TAG).expect_err("the block was overrun"));
+        told(pool.check().expect_err("a block in use was overrun").bugcheck);
+        assert_eq!(pool.free(blocks[99], TAG), Ok(()));
+    }
+}
+
+#[test]
+fn an_overrun_into_a_freed_block_is_told_of_the_block_that_was_overrun() {
+    let pool = pool();
+    let blocks: Vec<_> = (0..8).map(|_| pool.allocate(POOL_FLAG_NON_PAGED, 32, TAG).unwrap()).collect();
+    blocks[4..].iter().for_each(|block| pool.free(*block, TAG).unwrap());
+    overrun(blocks[3], 128);
+    let bugcheck = pool.settle().unwrap_err().bugcheck;
+    assert_eq!((bugcheck.code, bugcheck.parameters), (0x19, [0x21, blocks[3].addr() as u64, 32, 1]), "{bugcheck}");
+}
+
+#[test]
+fn a_write_that_leaves_the_pages_of_ordinary_pool_faults_and_the_block_is_named() {
+    let pool = pool();
+    for size in [32, 4096, 5000] {
+        let block = pool.allocate(POOL_FLAG_NON_PAGED, size, TAG).unwrap();
+        let place = (0..1 << 20).step_by(4096).map(|by| block.addr() + by);
+        let mut places = place.map(|address| address & !(PAGE - 1)).skip(1);
+        let page =
+            places.find(|at| guarded::probe(std::ptr::with_exposed_provenance(*at), 1).is_err()).expect("an end");
+        assert!(pool.fault_at(page).is_some(), "{size}: the page behind the pages of pool belongs to it");
+        assert_eq!(pool.fault_at(block.addr()), None, "{size}: a block that can be accessed");
+        assert_eq!(block.addr() % if size >= PAGE { PAGE } else { 16 }, 0);
+    }
+    let own = Box::new(0_u64);
+    assert_eq!(pool.fault_at((&raw const *own).addr()), None);
 }

@@ -1,7 +1,7 @@
 //! Memory descriptor lists, and memory that devices reach.
 //!
-//! All memory of this process has one address space, so that pages are mapped where they are already. A list has the frame numbers of memory that
-//! devices reach; for other memory, such as pool, each is a number that no frame has. [wdm: MDL]
+//! All memory of this process has one address space, so that pages are mapped where they are already, for the kernel and for user mode. A list has the frame
+//! numbers of memory that devices reach; for other memory, such as pool, each is a number of its own that no frame has (`NOT_IN_RAM`). [wdm: MDL]
 
 use std::ffi::c_void;
 
@@ -13,11 +13,12 @@ use super::memory::{field, get, put};
 use super::misc::ps_get_current_process;
 use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag, irql_too_high};
 use crate::bugcheck::Bugcheck;
-use crate::driver::Export;
+use crate::driver::{Driver, Export};
 use crate::driver_call::{bad_pointer, on_host_stack, raise, stop};
 use crate::fault::guarded;
 use crate::irql;
 use crate::page::PAGE_SIZE;
+use crate::pool::Owned;
 use crate::ram::Pages;
 use crate::unwind::{CallSite, with_call_site};
 
@@ -45,6 +46,10 @@ const MAPPED: i16 = 0x1;
 const LOCKED: i16 = 0x2;
 const NONPAGED_POOL: i16 = 0x4;
 const FLAGS: usize = 10;
+/// KPROCESSOR_MODE: UserMode. [wdm: MmMapLockedPagesSpecifyCache]
+const USER_MODE: i8 = 1;
+/// Added to the number of a virtual page that is not in the machine's memory: physical addresses of 52 bits above those of any memory or device.
+const NOT_IN_RAM: u64 = 1 << 39;
 const MAPPED_VA: usize = 24;
 const HEADER: usize = size_of::<MDL>();
 /// Tag of lists.
@@ -75,6 +80,7 @@ extern "win64" fn io_allocate_mdl(
     // SAFETY: no pointers among the arguments.
     let mdl = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, size as usize, TAG) };
     if !mdl.is_null() {
+        on_host_stack(|| caller(NAME).page_lists().is_made(mdl.addr()));
         put(NAME, field(mdl, 8), size);
         put(NAME, field(mdl, 32), address & !(PAGE - 1));
         put(NAME, field(mdl, 40), [length, (address % PAGE) as u32]);
@@ -112,8 +118,17 @@ fn misused(violation: u64, mdl: *mut c_void, (flags, bits): (i16, i16), reason: 
 
 extern "win64" fn io_free_mdl(mdl: *mut c_void) {
     const NAME: &str = "IoFreeMdl";
+    /// Memory that is freed already. [debugger: 0xc4]
+    const FREED_AGAIN: u64 = 0x13;
+    let driver = caller(NAME);
+    let known = on_host_stack(|| driver.pool().check_range(mdl.addr(), 1));
+    if let Some((_, Owned::Freed { .. })) = known {
+        let reason = format!("{NAME} of list {mdl:p}, which was freed before");
+        let parameters = [FREED_AGAIN, 0, mdl.addr() as u64, 0];
+        stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
+    }
     let flags = get::<i16>(NAME, field(mdl, FLAGS));
-    if flags & MAPPED != 0 {
+    if is_mapped(&driver, mdl, flags) {
         let reason = format!("{NAME} of list {mdl:p}, whose pages are mapped (MdlFlags {flags:#x})");
         misused(FREED_MAPPED, mdl, (flags, 0), reason);
     }
@@ -128,6 +143,11 @@ extern "win64" fn io_free_mdl(mdl: *mut c_void) {
     unsafe { ex_free_pool_with_tag(mdl, TAG) };
 }
 
+/// True if the pages of a list are mapped for the kernel, as its flags say, or for user mode, which they do not say.
+fn is_mapped(driver: &Driver, mdl: *mut c_void, flags: i16) -> bool {
+    flags & MAPPED != 0 || on_host_stack(|| driver.page_lists().has_user_mapping(mdl.addr()))
+}
+
 /// Where the memory of a list begins, and how long it is.
 fn range(service: &'static str, mdl: *mut c_void) -> (usize, usize) {
     let start: usize = get(service, field(mdl, 32));
@@ -135,15 +155,33 @@ fn range(service: &'static str, mdl: *mut c_void) -> (usize, usize) {
     (start + offset as usize, length as usize)
 }
 
+/// The number that stands for a page which is not in the machine's memory.
+fn not_in_ram(page: usize) -> u64 {
+    NOT_IN_RAM | (page as u64 / PAGE_SIZE)
+}
+
 /// Fills in the frame numbers.
 fn fill(service: &'static str, mdl: *mut c_void) {
     let (address, length) = range(service, mdl);
     let driver = caller(service);
     let start = address & !(PAGE - 1);
+    let mut outside = None;
     for index in 0..pages(address, length) {
-        let physical = driver.ram().and_then(|ram| ram.physical_address(start + index * PAGE));
-        put(service, field(mdl, HEADER + 8 * index), physical.map_or(u64::MAX, |physical| physical / PAGE_SIZE));
+        let page = start + index * PAGE;
+        let physical = driver.ram().and_then(|ram| ram.physical_address(page));
+        if physical.is_none() {
+            outside = outside.or(Some(page));
+        }
+        let number = physical.map_or_else(|| not_in_ram(page), |physical| physical / PAGE_SIZE);
+        put(service, field(mdl, HEADER + 8 * index), number);
     }
+    let Some(page) = outside.filter(|_| driver.page_lists().tells_of_frames()) else { return };
+    let number = not_in_ram(page);
+    let told = format!(
+        "{service}: the page at {page:#x} is not in the memory that devices reach; its frame number {number:#x} stands for it in lists, and no device reaches anything by it. \
+         MmAllocatePagesForMdlEx and MmAllocateContiguousMemory give memory that devices reach"
+    );
+    on_host_stack(|| driver.verifier().log(told));
 }
 
 fn set_flags(service: &'static str, mdl: *mut c_void, set: i16, clear: i16) -> i16 {
@@ -175,7 +213,10 @@ extern "win64" fn lock_pages(mdl: *mut c_void, mode: i8, operation: u32, site: *
     let probed = guarded::probe(memory, length);
     let probed = probed.and_then(|()| if is_read { Ok(()) } else { writable(address).and_then(|()| writable(last)) });
     if let Err(fault) = probed {
-        raise(site, STATUS_ACCESS_VIOLATION, &[usize::from(!is_read), address], || bad_pointer(NAME, fault));
+        // SAFETY: the place where the call came from, for the length of the call.
+        let from = unsafe { site.as_ref() }.map_or(0, |site| site.call().0);
+        let arguments = [usize::from(!is_read), address];
+        raise(site, STATUS_ACCESS_VIOLATION, &arguments, || unhandled(bad_pointer(NAME, fault), from, arguments));
     }
     fill(NAME, mdl);
     let flags = set_flags(NAME, mdl, LOCKED, 0);
@@ -183,6 +224,16 @@ extern "win64" fn lock_pages(mdl: *mut c_void, mode: i8, operation: u32, site: *
         let reason = format!("{NAME} of list {mdl:p}, whose pages are locked already (MdlFlags {flags:#x})");
         misused(LOCKED_AGAIN, mdl, (flags, LOCKED), reason);
     }
+}
+
+/// The exception of MmProbeAndLockPages that nobody handles; what is known better of the address, such as that it is freed, stays. [debugger: 0x1e]
+fn unhandled(bugcheck: Bugcheck, from: usize, arguments: [usize; 2]) -> Bugcheck {
+    if bugcheck.code != Bugcheck::PAGE_FAULT_IN_NONPAGED_AREA {
+        return bugcheck;
+    }
+    let parameters = [STATUS_ACCESS_VIOLATION.into(), from as u64, arguments[0] as u64, arguments[1] as u64];
+    let reason = format!("{}; no handler of the driver took the exception", bugcheck.reason);
+    Bugcheck::new(Bugcheck::KMODE_EXCEPTION_NOT_HANDLED, parameters, reason)
 }
 
 extern "win64" fn mm_unlock_pages(mdl: *mut c_void) {
@@ -195,7 +246,8 @@ extern "win64" fn mm_unlock_pages(mdl: *mut c_void) {
     }
 }
 
-extern "win64" fn mm_map_locked_pages(mdl: *mut c_void, _mode: i8) -> usize {
+/// A mapping for user mode is none of the system's address space, so that the list does not tell of it.
+extern "win64" fn mm_map_locked_pages(mdl: *mut c_void, mode: i8) -> usize {
     const NAME: &str = "MmMapLockedPages";
     let flags = get::<i16>(NAME, field(mdl, FLAGS));
     if flags & (LOCKED | NONPAGED_POOL) == 0 {
@@ -203,6 +255,10 @@ extern "win64" fn mm_map_locked_pages(mdl: *mut c_void, _mode: i8) -> usize {
         misused(MAPPED_UNLOCKED, mdl, (flags, LOCKED | NONPAGED_POOL), reason);
     }
     let address = range(NAME, mdl).0;
+    if mode == USER_MODE {
+        on_host_stack(|| caller(NAME).page_lists().map_for_user(mdl.addr()));
+        return address;
+    }
     put(NAME, field(mdl, MAPPED_VA), address);
     set_flags(NAME, mdl, MAPPED, 0);
     address
@@ -224,16 +280,21 @@ extern "win64" fn mm_unmap_locked_pages(address: usize, mdl: *mut c_void) {
     /// Parameter 1 of SYSTEM_PTE_MISUSE: another address than that of the mapping; a list that is not mapped. [debugger: 0xda]
     const OTHER_ADDRESS: u64 = 0x3;
     const NOT_MAPPED: u64 = 0x6;
-    let was = set_flags(NAME, mdl, 0, MAPPED);
+    let was = get::<i16>(NAME, field(mdl, FLAGS));
+    let driver = caller(NAME);
     let (mapped, length) = range(NAME, mdl);
     let misuse = |parameters, reason| stop(Bugcheck::new(Bugcheck::SYSTEM_PTE_MISUSE, parameters, reason));
-    if was & MAPPED == 0 {
+    if !is_mapped(&driver, mdl, was) {
         let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
         misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is not mapped"));
     }
     if mapped != address {
         let parameters = [OTHER_ADDRESS, mdl.addr() as u64, mapped as u64, address as u64];
         misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is mapped at {mapped:#x}"));
+    }
+    // Both mappings have one address; which of them ends first makes no difference.
+    if !on_host_stack(|| driver.page_lists().unmap_for_user(mdl.addr())) {
+        set_flags(NAME, mdl, 0, MAPPED);
     }
 }
 
@@ -299,13 +360,7 @@ const FAST_LARGE_PAGES: u32 = 0x40;
 const MOST_PAGES: u64 = (i16::MAX as u64 - HEADER as u64) / 8;
 
 /// One block of pages between the addresses, as large as there is one, in steps of `step` bytes. [wdm: MmAllocatePagesForMdlEx]
-fn allocate_block(
-    driver: &crate::driver::Driver,
-    (low, high): (u64, u64),
-    total: u64,
-    step: u64,
-    whole: bool,
-) -> Option<Pages> {
+fn allocate_block(driver: &Driver, (low, high): (u64, u64), total: u64, step: u64, whole: bool) -> Option<Pages> {
     let mut bytes = if driver.pool().fails_now() { 0 } else { total };
     while bytes != 0 {
         let pages = driver.ram()?.allocate(bytes, step);
@@ -365,7 +420,7 @@ extern "win64" fn mm_free_pages_from_mdl(mdl: *mut c_void) {
     require_dispatch(NAME, PAGES_HIGH, [u64::from(DISPATCH_LEVEL), 0]);
     let driver = caller(NAME);
     let flags: i16 = get(NAME, field(mdl, FLAGS));
-    if flags & MAPPED != 0 {
+    if is_mapped(&driver, mdl, flags) {
         let reason = format!("{NAME} of list {mdl:p}, whose pages are mapped (MdlFlags {flags:#x})");
         misused(FREED_MAPPED, mdl, (flags, 0), reason);
     }
@@ -378,172 +433,4 @@ extern "win64" fn mm_free_pages_from_mdl(mdl: *mut c_void) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::driver::{Driver, Host, Services};
-    use crate::driver_call;
-    use crate::pool::SpecialPool;
-    use crate::ram::Ram;
-    use std::sync::Arc;
-
-    fn driver() -> Arc<Driver> {
-        let (verifier, ram) = (Arc::default(), Ram::new(1 << 20).unwrap());
-        let host = Host {
-            verifier: &verifier,
-            ram: &ram,
-            special_pool: SpecialPool::Off,
-            registry: &crate::registry::RegistryKey::default(),
-            services: &Services::NONE,
-        };
-        Driver::new("memory", &host, None)
-    }
-
-    #[test]
-    fn the_header_of_a_list_is_that_of_windows() {
-        assert_eq!((HEADER, std::mem::offset_of!(MDL, MdlFlags)), (48, FLAGS));
-        assert_eq!((std::mem::offset_of!(MDL, MappedSystemVa), std::mem::offset_of!(MDL, StartVa)), (MAPPED_VA, 32));
-        assert_eq!(mm_size_of_mdl(0x1fff, 2), 48 + 16);
-    }
-
-    #[test]
-    fn contiguous_memory_is_described_page_by_page() {
-        let driver = driver();
-        driver_call::run(&driver, "a function", || {
-            let memory = mm_allocate_contiguous_memory(2 * PAGE, u64::MAX);
-            let physical = driver.ram().unwrap().physical_address(memory.addr()).unwrap();
-            let mdl = io_allocate_mdl(memory.addr() + 8, 2 * PAGE as u32 - 8, 0, 0, std::ptr::null_mut());
-            mm_build_mdl(mdl);
-            assert_eq!(get::<[u64; 2]>("a test", field(mdl, HEADER)), [physical / 4096, physical / 4096 + 1]);
-            assert_eq!(mm_map_locked_pages(mdl, 0), memory.addr() + 8);
-            mm_unmap_locked_pages(memory.addr() + 8, mdl);
-            io_free_mdl(mdl);
-            mm_free_contiguous_memory(memory);
-            assert!(mm_allocate_contiguous_memory(PAGE, 10).is_null(), "nothing lies below address 10");
-        })
-        .0
-        .unwrap();
-        driver.check_unloaded();
-        assert_eq!(driver.verifier().bugcheck(), None);
-    }
-
-    #[test]
-    fn pages_of_a_list_are_zero_in_their_range_and_as_many_as_there_are() {
-        let driver = driver();
-        driver_call::run(&driver, "a function", || {
-            let mdl = mm_allocate_pages_for_mdl_ex(0, u64::MAX, 0, 3 * PAGE - 5, 1, FULLY_REQUIRED);
-            let at = mm_map_locked_pages_specify_cache(mdl, 0, 1, std::ptr::null_mut(), 0, 0);
-            assert_eq!(range("a test", mdl), (at, 3 * PAGE));
-            assert_eq!(get::<[u64; 64]>("a test", std::ptr::with_exposed_provenance(at + 2 * PAGE)), [0; 64]);
-            let physical = driver.ram().unwrap().physical_address(at).unwrap() / PAGE_SIZE;
-            assert_eq!(get::<[u64; 3]>("a test", field(mdl, HEADER)), [physical, physical + 1, physical + 2]);
-            mm_unmap_locked_pages(at, mdl);
-            mm_free_pages_from_mdl(mdl);
-            // SAFETY: the address is looked up.
-            unsafe { ex_free_pool_with_tag(mdl, 0) };
-            let few = mm_allocate_pages_for_mdl(0, u64::MAX, 0, 2 << 20);
-            let (_, bytes) = range("a test", few);
-            assert!(bytes > 0 && bytes < 2 << 20, "as many as there are: {bytes:#x}");
-            mm_free_pages_from_mdl(few);
-            // SAFETY: as above.
-            unsafe { ex_free_pool_with_tag(few, 0) };
-            for (high, skip, total, flags) in [
-                (10, 0, PAGE, 0),
-                (u64::MAX, 0, 0, 0),
-                (u64::MAX, 0, 2 << 20, FULLY_REQUIRED),
-                (u64::MAX, 0, 2 << 20, CONTIGUOUS_CHUNKS),
-                (u64::MAX, 3 * PAGE_SIZE, 3 * PAGE, CONTIGUOUS_CHUNKS),
-                (u64::MAX, 2 * PAGE_SIZE, 3 * PAGE, CONTIGUOUS_CHUNKS),
-                (u64::MAX, 2 << 20, 2 << 20, CONTIGUOUS_CHUNKS | FAST_LARGE_PAGES),
-                (u64::MAX, 0, usize::MAX, 0),
-            ] {
-                let none = mm_allocate_pages_for_mdl_ex(0, high, skip, total, 1, flags);
-                assert!(none.is_null(), "{high:#x} {skip:#x} {total:#x} {flags:#x}");
-            }
-        })
-        .0
-        .unwrap();
-        driver.check_unloaded();
-        assert_eq!(driver.verifier().bugcheck(), None);
-    }
-
-    fn mm_unlock_twice(mdl: *mut c_void) {
-        mm_unlock_pages(mdl);
-        mm_unlock_pages(mdl);
-    }
-
-    #[test]
-    fn pages_of_a_list_are_freed_once_by_their_list_and_at_no_high_level() {
-        let after = |misuse: fn(*mut c_void), told: &str, first: [u64; 2]| {
-            let driver = driver();
-            let call = || misuse(mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
-            assert_eq!(driver_call::run(&driver, "a function", call).0, None);
-            let bugcheck = driver.verifier().bugcheck().unwrap();
-            assert!(bugcheck.reason.contains(told), "{bugcheck}");
-            assert_eq!([bugcheck.code.into(), bugcheck.parameters[0]], first, "{bugcheck}");
-        };
-        after(mm_unlock_twice, "MmUnlockPages of list", [0xc4, UNLOCKED_UNLOCKED]);
-        after(|mdl| lock_pages(mdl, 0, 0, std::ptr::null()), "locked already", [0xc4, LOCKED_AGAIN]);
-        after(|mdl| io_free_mdl(mdl), "whose pages are locked", [0x76, 0]);
-        after(|mdl| mm_unmap_locked_pages(0x1000, mdl), "which is not mapped", [0xda, 6]);
-        after(
-            |mdl| {
-                let mapped = mm_map_locked_pages(mdl, 0);
-                mm_unmap_locked_pages(mapped + PAGE, mdl);
-            },
-            "which is mapped at",
-            [0xda, 3],
-        );
-        after(
-            |mdl| {
-                mm_unlock_pages(mdl);
-                mm_map_locked_pages(mdl, 0);
-            },
-            "MmMapLockedPages of list",
-            [0xc4, MAPPED_UNLOCKED],
-        );
-        after(
-            |mdl| {
-                mm_free_pages_from_mdl(mdl);
-                mm_free_pages_from_mdl(mdl);
-            },
-            "or twice",
-            [0xc4, UNLOCKED_UNLOCKED],
-        );
-        after(
-            |mdl| {
-                mm_map_locked_pages(mdl, 0);
-                mm_free_pages_from_mdl(mdl);
-            },
-            "mapped",
-            [0xc4, FREED_MAPPED],
-        );
-        after(
-            |mdl| {
-                irql::set(DISPATCH_LEVEL + 1);
-                mm_free_pages_from_mdl(mdl);
-            },
-            "MmFreePagesFromMdl at IRQL 3",
-            [0xc4, PAGES_HIGH],
-        );
-        let driver = driver();
-        driver_call::run(&driver, "a function", || mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
-        driver.check_unloaded();
-        assert!(driver.verifier().bugcheck().is_some(), "pages that nobody freed");
-    }
-
-    #[test]
-    fn memory_that_is_not_there_is_not_locked_and_a_leak_is_found() {
-        let driver = driver();
-        let (result, _) = driver_call::run(&driver, "a function", || {
-            let mdl = io_allocate_mdl(0x7fff_ffff_f000, 16, 0, 0, std::ptr::null_mut());
-            lock_pages(mdl, 0, 1, std::ptr::null());
-        });
-        assert_eq!(result, None);
-        let bugcheck = driver.verifier().bugcheck().unwrap();
-        assert!(bugcheck.reason.starts_with("MmProbeAndLockPages with a bad pointer"), "{bugcheck}");
-        let driver = self::driver();
-        driver_call::run(&driver, "a function", || mm_allocate_contiguous_memory(PAGE, u64::MAX));
-        driver.check_unloaded();
-        assert!(driver.verifier().bugcheck().unwrap().reason.contains("1 block(s) of contiguous memory"));
-    }
-}
+mod tests;

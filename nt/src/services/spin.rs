@@ -265,7 +265,7 @@ fn require_mutex(service: &'static str, mutex: *mut c_void) {
 
 extern "win64" fn ex_acquire_fast_mutex(mutex: *mut c_void) {
     const NAME: &str = "ExAcquireFastMutex";
-    while ex_try_to_acquire_fast_mutex(mutex) == 0 {
+    while !try_fast_mutex(NAME, mutex) {
         if get::<usize>(NAME, owner(mutex)) == thread_token() {
             let reason = format!("{NAME} of {mutex:p} by the thread that holds the mutex, which never gets it");
             let parameters = [SELF_DEADLOCK, mutex.addr() as u64, 0, 0];
@@ -276,23 +276,26 @@ extern "win64" fn ex_acquire_fast_mutex(mutex: *mut c_void) {
     }
 }
 
-/// TRUE if the mutex is the thread's now, which is at APC_LEVEL until it releases it.
 extern "win64" fn ex_try_to_acquire_fast_mutex(mutex: *mut c_void) -> u8 {
-    const NAME: &str = "ExTryToAcquireFastMutex";
+    try_fast_mutex("ExTryToAcquireFastMutex", mutex).into()
+}
+
+/// True if the mutex is the thread's now, which is at APC_LEVEL until it releases it.
+fn try_fast_mutex(service: &'static str, mutex: *mut c_void) -> bool {
     let level = irql::current();
     if level > APC_LEVEL {
-        let reason = format!("{NAME} at IRQL {level}, at most APC_LEVEL is allowed");
+        let reason = format!("{service} at IRQL {level}, at most APC_LEVEL is allowed");
         let parameters = [0x33, u64::from(level), mutex.addr() as u64, 0];
         stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
     }
-    require_mutex(NAME, mutex);
-    let acquired = try_acquire(NAME, owner(mutex));
+    require_mutex(service, mutex);
+    let acquired = try_acquire(service, owner(mutex));
     if acquired {
         irql::set(APC_LEVEL);
-        put(NAME, mutex.cast(), 0_i32);
-        put(NAME, field(mutex, MUTEX_IRQL), u32::from(level));
+        put(service, mutex.cast(), 0_i32);
+        put(service, field(mutex, MUTEX_IRQL), u32::from(level));
     }
-    acquired.into()
+    acquired
 }
 
 extern "win64" fn ex_release_fast_mutex(mutex: *mut c_void) {
@@ -430,5 +433,22 @@ mod tests {
             let bugcheck = stops(|| ex_acquire_fast_mutex(never));
             assert_eq!(bugcheck.parameters[..2], [0x1002, never.addr() as u64], "{bugcheck}");
         }
+    }
+
+    #[test]
+    fn a_fast_mutex_that_is_acquired_at_dispatch_level_is_told_of_the_service_that_was_called() {
+        let told = |name: &str, call: fn(*mut c_void)| {
+            let driver = Driver::for_tests("names");
+            driver_call::run(&driver, "a function", || {
+                irql::set(2);
+                call(std::ptr::without_provenance_mut(0x1000));
+            });
+            let bugcheck = driver.verifier().bugcheck().unwrap();
+            assert!(bugcheck.reason.starts_with(&format!("{name} at IRQL 2")), "{bugcheck}");
+        };
+        told("ExAcquireFastMutex", |mutex| ex_acquire_fast_mutex(mutex));
+        told("ExTryToAcquireFastMutex", |mutex| {
+            ex_try_to_acquire_fast_mutex(mutex);
+        });
     }
 }

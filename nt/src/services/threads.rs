@@ -105,6 +105,9 @@ extern "win64" fn ps_create_system_thread(
 ) -> NTSTATUS {
     const NAME: &str = "PsCreateSystemThread";
     let driver = passive_caller(NAME);
+    if start == 0 {
+        stop(Bugcheck::fatal(format!("{NAME} with a StartRoutine of NULL, which the thread would begin at")));
+    }
     let object = ThreadObject::new();
     put_if(NAME, client, [4, object.address()]);
     let context = context.expose_provenance();
@@ -363,7 +366,7 @@ extern "win64" fn ke_initialize_timer_ex(timer: *mut c_void, kind: u32) {
 }
 
 extern "win64" fn ke_set_timer(timer: *mut c_void, due: LARGE_INTEGER, dpc: usize) -> u8 {
-    ke_set_timer_ex(timer, due, 0, dpc)
+    set_timer("KeSetTimer", (timer, due, 0), dpc)
 }
 
 extern "win64" fn ke_set_coalescable_timer(
@@ -373,7 +376,7 @@ extern "win64" fn ke_set_coalescable_timer(
     _: u32,
     dpc: usize,
 ) -> u8 {
-    ke_set_timer_ex(timer, due, period as i32, dpc)
+    set_timer("KeSetCoalescableTimer", (timer, due, period as i32), dpc)
 }
 
 /// Stops the machine unless KeInitializeTimer has made the timer.
@@ -382,19 +385,22 @@ fn require_timer(service: &'static str, timer: *mut c_void) {
     require_kind(service, timer, &kinds, "KeInitializeTimer");
 }
 
-/// TRUE if the timer was set already, which it then is anew.
 extern "win64" fn ke_set_timer_ex(timer: *mut c_void, due: LARGE_INTEGER, period: i32, dpc: usize) -> u8 {
-    const NAME: &str = "KeSetTimerEx";
-    let driver = caller(NAME);
+    set_timer("KeSetTimerEx", (timer, due, period), dpc)
+}
+
+/// TRUE if the timer was set already, which it then is anew: with due time and period.
+fn set_timer(service: &'static str, (timer, due, period): (*mut c_void, LARGE_INTEGER, i32), dpc: usize) -> u8 {
+    let driver = caller(service);
     let number = timer.expose_provenance();
-    require_timer(NAME, timer);
+    require_timer(service, timer);
     let from = calling_instruction();
     on_host_stack(|| driver.deferred().lock().timers.remove(&number));
-    put(NAME, field(timer, SIGNAL_STATE), 0_i32);
-    put(NAME, field(timer, TIMER_DPC), dpc);
-    put(NAME, field(timer, TIMER_PERIOD), period);
+    put(service, field(timer, SIGNAL_STATE), 0_i32);
+    put(service, field(timer, TIMER_DPC), dpc);
+    put(service, field(timer, TIMER_PERIOD), period);
     let every = u64::try_from(period).ok().filter(|period| *period != 0).map(Duration::from_millis);
-    let was_set = set_timer_flag(NAME, timer, true);
+    let was_set = set_timer_flag(service, timer, true);
     on_host_stack(|| {
         let set = SetTimer { due: moment(due.QuadPart), period: every, from };
         driver.deferred().lock().timers.insert(number, set);

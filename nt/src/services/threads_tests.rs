@@ -287,3 +287,27 @@ fn timers_and_dpcs_that_were_never_initialised_stop_the_machine() {
         }
     }
 }
+
+#[test]
+fn a_wrong_call_is_told_of_the_service_that_was_called() {
+    let told = |name: &str, call: fn(*mut c_void)| {
+        let driver = Driver::for_tests("names");
+        let mut memory = [0_u64; 16];
+        let place: *mut c_void = memory.as_mut_ptr().cast();
+        assert_eq!(driver_call::run(&driver, "a function", || call(place)).0, None, "{name}");
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert!(bugcheck.reason.split_whitespace().any(|word| word == name), "{name}: {bugcheck}");
+    };
+    told("KeSetTimer", |timer| {
+        ke_set_timer(timer, LARGE_INTEGER { QuadPart: -1 }, 0);
+    });
+    told("KeSetTimerEx", |timer| {
+        ke_set_timer_ex(timer, LARGE_INTEGER { QuadPart: -1 }, 0, 0);
+    });
+    told("KeSetCoalescableTimer", |timer| {
+        ke_set_coalescable_timer(timer, LARGE_INTEGER { QuadPart: -1 }, 0, 0, 0);
+    });
+    told("PsCreateSystemThread", |place| {
+        let _ = ps_create_system_thread(place.cast(), 0, place, place, std::ptr::null_mut(), 0, place);
+    });
+}

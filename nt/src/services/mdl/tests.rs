@@ -1,0 +1,282 @@
+//! Tests of memory descriptor lists.
+
+use super::*;
+use crate::driver::{Driver, Host, Services};
+use crate::driver_call;
+use crate::pool::SpecialPool;
+use crate::ram::Ram;
+use std::sync::Arc;
+
+fn driver() -> Arc<Driver> {
+    let (verifier, ram) = (Arc::default(), Ram::new(1 << 20).unwrap());
+    let host = Host {
+        verifier: &verifier,
+        ram: &ram,
+        special_pool: SpecialPool::Off,
+        registry: &crate::registry::RegistryKey::default(),
+        services: &Services::NONE,
+    };
+    Driver::new("memory", &host, None)
+}
+
+#[test]
+fn the_header_of_a_list_is_that_of_windows() {
+    assert_eq!((HEADER, std::mem::offset_of!(MDL, MdlFlags)), (48, FLAGS));
+    assert_eq!((std::mem::offset_of!(MDL, MappedSystemVa), std::mem::offset_of!(MDL, StartVa)), (MAPPED_VA, 32));
+    assert_eq!(mm_size_of_mdl(0x1fff, 2), 48 + 16);
+}
+
+#[test]
+fn contiguous_memory_is_described_page_by_page() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let memory = mm_allocate_contiguous_memory(2 * PAGE, u64::MAX);
+        let physical = driver.ram().unwrap().physical_address(memory.addr()).unwrap();
+        let mdl = io_allocate_mdl(memory.addr() + 8, 2 * PAGE as u32 - 8, 0, 0, std::ptr::null_mut());
+        mm_build_mdl(mdl);
+        assert_eq!(get::<[u64; 2]>("a test", field(mdl, HEADER)), [physical / 4096, physical / 4096 + 1]);
+        assert_eq!(mm_map_locked_pages(mdl, 0), memory.addr() + 8);
+        mm_unmap_locked_pages(memory.addr() + 8, mdl);
+        io_free_mdl(mdl);
+        mm_free_contiguous_memory(memory);
+        assert!(mm_allocate_contiguous_memory(PAGE, 10).is_null(), "nothing lies below address 10");
+    })
+    .0
+    .unwrap();
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None);
+}
+
+#[test]
+fn pages_of_a_list_are_zero_in_their_range_and_as_many_as_there_are() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let mdl = mm_allocate_pages_for_mdl_ex(0, u64::MAX, 0, 3 * PAGE - 5, 1, FULLY_REQUIRED);
+        let at = mm_map_locked_pages_specify_cache(mdl, 0, 1, std::ptr::null_mut(), 0, 0);
+        assert_eq!(range("a test", mdl), (at, 3 * PAGE));
+        assert_eq!(get::<[u64; 64]>("a test", std::ptr::with_exposed_provenance(at + 2 * PAGE)), [0; 64]);
+        let physical = driver.ram().unwrap().physical_address(at).unwrap() / PAGE_SIZE;
+        assert_eq!(get::<[u64; 3]>("a test", field(mdl, HEADER)), [physical, physical + 1, physical + 2]);
+        mm_unmap_locked_pages(at, mdl);
+        mm_free_pages_from_mdl(mdl);
+        // SAFETY: the address is looked up.
+        unsafe { ex_free_pool_with_tag(mdl, 0) };
+        let few = mm_allocate_pages_for_mdl(0, u64::MAX, 0, 2 << 20);
+        let (_, bytes) = range("a test", few);
+        assert!(bytes > 0 && bytes < 2 << 20, "as many as there are: {bytes:#x}");
+        mm_free_pages_from_mdl(few);
+        // SAFETY: as above.
+        unsafe { ex_free_pool_with_tag(few, 0) };
+        for (high, skip, total, flags) in [
+            (10, 0, PAGE, 0),
+            (u64::MAX, 0, 0, 0),
+            (u64::MAX, 0, 2 << 20, FULLY_REQUIRED),
+            (u64::MAX, 0, 2 << 20, CONTIGUOUS_CHUNKS),
+            (u64::MAX, 3 * PAGE_SIZE, 3 * PAGE, CONTIGUOUS_CHUNKS),
+            (u64::MAX, 2 * PAGE_SIZE, 3 * PAGE, CONTIGUOUS_CHUNKS),
+            (u64::MAX, 2 << 20, 2 << 20, CONTIGUOUS_CHUNKS | FAST_LARGE_PAGES),
+            (u64::MAX, 0, usize::MAX, 0),
+        ] {
+            let none = mm_allocate_pages_for_mdl_ex(0, high, skip, total, 1, flags);
+            assert!(none.is_null(), "{high:#x} {skip:#x} {total:#x} {flags:#x}");
+        }
+    })
+    .0
+    .unwrap();
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None);
+}
+
+fn mm_unlock_twice(mdl: *mut c_void) {
+    mm_unlock_pages(mdl);
+    mm_unlock_pages(mdl);
+}
+
+#[test]
+fn pages_of_a_list_are_freed_once_by_their_list_and_at_no_high_level() {
+    let after = |misuse: fn(*mut c_void), told: &str, first: [u64; 2]| {
+        let driver = driver();
+        let call = || misuse(mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
+        assert_eq!(driver_call::run(&driver, "a function", call).0, None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert!(bugcheck.reason.contains(told), "{bugcheck}");
+        assert_eq!([bugcheck.code.into(), bugcheck.parameters[0]], first, "{bugcheck}");
+    };
+    after(mm_unlock_twice, "MmUnlockPages of list", [0xc4, UNLOCKED_UNLOCKED]);
+    after(|mdl| lock_pages(mdl, 0, 0, std::ptr::null()), "locked already", [0xc4, LOCKED_AGAIN]);
+    after(|mdl| io_free_mdl(mdl), "whose pages are locked", [0x76, 0]);
+    after(|mdl| mm_unmap_locked_pages(0x1000, mdl), "which is not mapped", [0xda, 6]);
+    after(
+        |mdl| {
+            let mapped = mm_map_locked_pages(mdl, 0);
+            mm_unmap_locked_pages(mapped + PAGE, mdl);
+        },
+        "which is mapped at",
+        [0xda, 3],
+    );
+    after(
+        |mdl| {
+            mm_unlock_pages(mdl);
+            mm_map_locked_pages(mdl, 0);
+        },
+        "MmMapLockedPages of list",
+        [0xc4, MAPPED_UNLOCKED],
+    );
+    after(
+        |mdl| {
+            mm_free_pages_from_mdl(mdl);
+            mm_free_pages_from_mdl(mdl);
+        },
+        "or twice",
+        [0xc4, UNLOCKED_UNLOCKED],
+    );
+    after(
+        |mdl| {
+            mm_map_locked_pages(mdl, 0);
+            mm_free_pages_from_mdl(mdl);
+        },
+        "mapped",
+        [0xc4, FREED_MAPPED],
+    );
+    after(
+        |mdl| {
+            irql::set(DISPATCH_LEVEL + 1);
+            mm_free_pages_from_mdl(mdl);
+        },
+        "MmFreePagesFromMdl at IRQL 3",
+        [0xc4, PAGES_HIGH],
+    );
+    let driver = driver();
+    driver_call::run(&driver, "a function", || mm_allocate_pages_for_mdl(0, u64::MAX, 0, PAGE));
+    driver.check_unloaded();
+    assert!(driver.verifier().bugcheck().is_some(), "pages that nobody freed");
+}
+
+#[test]
+fn memory_that_is_not_there_is_not_locked_and_a_leak_is_found() {
+    let driver = driver();
+    let (result, _) = driver_call::run(&driver, "a function", || {
+        let mdl = io_allocate_mdl(0x7fff_ffff_f000, 16, 0, 0, std::ptr::null_mut());
+        lock_pages(mdl, 0, 1, std::ptr::null());
+    });
+    assert_eq!(result, None);
+    let bugcheck = driver.verifier().bugcheck().unwrap();
+    assert!(bugcheck.reason.starts_with("MmProbeAndLockPages with a bad pointer"), "{bugcheck}");
+    let driver = self::driver();
+    driver_call::run(&driver, "a function", || mm_allocate_contiguous_memory(PAGE, u64::MAX));
+    driver.check_unloaded();
+    assert!(driver.verifier().bugcheck().unwrap().reason.contains("1 block(s) of contiguous memory"));
+}
+
+fn locked_pool() -> (*mut c_void, *mut c_void) {
+    // SAFETY: no pointers among the arguments.
+    let block = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, 2 * PAGE, TAG) };
+    let mdl = io_allocate_mdl(block.addr(), 2 * PAGE as u32, 0, 0, std::ptr::null_mut());
+    lock_pages(mdl, 0, 2, std::ptr::null());
+    (block, mdl)
+}
+
+fn map(mdl: *mut c_void, mode: i8) -> usize {
+    mm_map_locked_pages_specify_cache(mdl, mode, 1, std::ptr::null_mut(), 0, 0)
+}
+
+#[test]
+fn a_list_is_mapped_for_the_kernel_and_for_user_mode_and_only_the_first_is_mdl_mapped_to_system_va() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let flags = |mdl| get::<i16>("a test", field(mdl, FLAGS)) & MAPPED;
+        for order in 0..2 {
+            let (block, mdl) = locked_pool();
+            let user = map(mdl, 1);
+            assert_eq!(flags(mdl), 0, "a mapping for user mode is none of the system");
+            let kernel = map(mdl, 0);
+            assert_eq!(flags(mdl), MAPPED);
+            for mapping in if order == 0 { [user, kernel] } else { [kernel, user] } {
+                mm_unmap_locked_pages(mapping, mdl);
+            }
+            assert_eq!(flags(mdl), 0);
+            mm_unlock_pages(mdl);
+            io_free_mdl(mdl);
+            // SAFETY: the address is looked up.
+            unsafe { ex_free_pool_with_tag(block, TAG) };
+        }
+    })
+    .0
+    .unwrap();
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None);
+}
+
+#[test]
+fn a_list_is_not_freed_while_user_mode_has_a_mapping_and_no_mapping_is_undone_twice() {
+    let after = |misuse: fn(*mut c_void), first: [u64; 2]| {
+        let driver = driver();
+        assert_eq!(driver_call::run(&driver, "a function", || misuse(locked_pool().1)).0, None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!([bugcheck.code.into(), bugcheck.parameters[0]], first, "{bugcheck}");
+    };
+    let undone_twice: fn(*mut c_void) = |mdl| {
+        let user = map(mdl, 1);
+        mm_unmap_locked_pages(user, mdl);
+        mm_unmap_locked_pages(user, mdl);
+    };
+    after(undone_twice, [0xda, 6]);
+    let freed: fn(*mut c_void) = |mdl| {
+        map(mdl, 1);
+        mm_unlock_pages(mdl);
+        io_free_mdl(mdl);
+    };
+    after(freed, [0xc4, FREED_MAPPED]);
+}
+
+#[test]
+fn page_frame_numbers_of_pool_are_one_for_each_page_and_no_memory_of_the_machine_and_told() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let (block, locked) = locked_pool();
+        let built = io_allocate_mdl(block.addr(), 2 * PAGE as u32, 0, 0, std::ptr::null_mut());
+        mm_build_mdl(built);
+        let numbers = |mdl| get::<[u64; 2]>("a test", field(mdl, HEADER));
+        let [first, second] = numbers(locked);
+        assert_eq!(numbers(built), [first, second], "the same pages");
+        assert_eq!(second, first + 1, "pages that follow each other");
+        let beyond = driver.ram().unwrap().size() / PAGE_SIZE;
+        assert!(first >= beyond && first < 1 << 40, "{first:#x}: a physical address of 52 bits beyond all memory");
+        io_free_mdl(built);
+        mm_unlock_pages(locked);
+        io_free_mdl(locked);
+        // SAFETY: the address is looked up.
+        unsafe { ex_free_pool_with_tag(block, TAG) };
+    })
+    .0
+    .unwrap();
+    assert_eq!(driver.verifier().bugcheck(), None);
+    let told = driver.verifier().log_lines().concat();
+    assert!(told.contains("MmProbeAndLockPages") && told.contains("MmAllocatePagesForMdlEx"), "{told}");
+}
+
+#[test]
+fn a_list_that_is_freed_twice_is_told_so() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let mdl = io_allocate_mdl(0x1000, 16, 0, 0, std::ptr::null_mut());
+        io_free_mdl(mdl);
+        io_free_mdl(mdl);
+    });
+    let bugcheck = driver.verifier().bugcheck().unwrap();
+    assert_eq!([bugcheck.code.into(), bugcheck.parameters[0]], [0xc4, 0x13], "{bugcheck}");
+    assert!(bugcheck.reason.contains("IoFreeMdl") && bugcheck.reason.contains("freed before"), "{bugcheck}");
+}
+
+#[test]
+fn the_exception_of_an_address_of_user_mode_that_is_not_there_is_kmode_exception_not_handled() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let mdl = io_allocate_mdl(0x2_0000, 4096, 0, 0, std::ptr::null_mut());
+        lock_pages(mdl, 1, 0, std::ptr::null());
+    });
+    let bugcheck = driver.verifier().bugcheck().unwrap();
+    assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, 0xc000_0005), "{bugcheck}");
+    assert_eq!(bugcheck.parameters[2..], [0, 0x2_0000], "{bugcheck}");
+    assert!(bugcheck.reason.contains("MmProbeAndLockPages"), "{bugcheck}");
+}
