@@ -152,7 +152,6 @@ fn a_queue_that_waits_for_a_fence_that_nobody_has_signalled_is_told_as_that_and_
         ObjectCount: 1,
         ObjectHandleArray: &raw mut fence,
         FenceValueArray: &raw mut value,
-        ..Zeroed::zeroed()
     };
     call(thunks().D3DKMTSubmitWaitForSyncObjectsToHwQueue, wait).unwrap();
     drop(attached);

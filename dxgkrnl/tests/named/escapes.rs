@@ -13,7 +13,10 @@ use super::Given;
 use super::minimal::{Bench, Mutant, SOUND};
 
 /// What the driver was given: device, context and process, flags and bytes.
-static SEEN: Mutex<Option<([usize; 3], u32, Vec<u8>)>> = Mutex::new(None);
+type Seen = ([usize; 3], u32, Vec<u8>);
+
+/// The last call of the driver.
+static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 /// The tests use it one after the other.
 static ONE: Mutex<()> = Mutex::new(());
 
@@ -63,7 +66,7 @@ fn with_driver(mutant: Mutant, test: impl FnOnce(&Bench, Given)) {
 
 const ESCAPES: Mutant = Mutant { table: |table| table.DxgkDdiEscape = Some(escape), ..SOUND };
 
-fn seen() -> Option<([usize; 3], u32, Vec<u8>)> {
+fn seen() -> Option<Seen> {
     SEEN.lock().unwrap().take()
 }
 
