@@ -251,6 +251,37 @@ fn missing_and_forbidden_ddis_are_named() {
     assert_eq!(error, StartError::ForbiddenDdi("DxgkDdiCommitVidPn"));
 }
 
+/// A node whose metadata says that it takes hardware contexts has the functions for them. [d3dkmdt: DXGK_NODEMETADATA_FLAGS]
+#[test]
+fn a_node_with_hardware_contexts_needs_their_ddis() {
+    let node = |node: &mut DXGK_NODEMETADATA| node.Flags = { node.Flags }.with_ContextSchedulingSupported(true);
+    const RULE: &str = "ContextSchedulingSupported of a node";
+    for version in INTERFACE_VERSIONS.iter().filter(|version| version.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_7) {
+        let error = refused(Mutant {
+            version,
+            node,
+            features: &[],
+            table: |table| table.DxgkDdiSubmitCommandToHwQueue = None,
+            ..SOUND
+        });
+        assert_eq!(error, StartError::MissingDdi { slot: "DxgkDdiSubmitCommandToHwQueue", rule: RULE });
+        let text = error.to_string();
+        assert!(text.contains("DxgkDdiSubmitCommandToHwQueue") && text.contains(RULE), "{text}");
+        let error = refused(Mutant {
+            version,
+            node,
+            features: &[],
+            table: |table| {
+                table.DxgkDdiCreateHwContext = None;
+                table.DxgkDdiCreateHwQueue = None;
+                table.DxgkDdiSubmitCommandToHwQueue = None;
+            },
+            ..SOUND
+        });
+        assert_eq!(error, StartError::MissingDdi { slot: "DxgkDdiCreateHwContext", rule: RULE }, "{}", version.name);
+    }
+}
+
 #[test]
 fn dma_buffers_lie_in_aperture_segments_only() {
     let error = refused(Mutant { segment_out: |out| out.PagingBufferSegmentId = 2, ..SOUND });
@@ -403,7 +434,9 @@ fn a_feature_is_enabled_only_with_everything_it_builds_on() {
     bench.start().expect("without native fences there is no user-mode submission to describe");
     let features = FeaturePolicy { hardware_scheduling: false, ..FeaturePolicy::default() };
     let config = MachineConfig { ram: 64 << 20, features, ..MachineConfig::default() };
-    let bench = Bench::with_config(Mutant { table: |table| table.DxgkDdiCreateHwContext = None, ..SOUND }, config);
+    let node = |node: &mut DXGK_NODEMETADATA| node.Flags = { node.Flags }.with_ContextSchedulingSupported(false);
+    let bench =
+        Bench::with_config(Mutant { table: |table| table.DxgkDdiCreateHwContext = None, node, ..SOUND }, config);
     bench.unwrap().start().expect("without hardware scheduling its DDIs are not needed");
 }
 

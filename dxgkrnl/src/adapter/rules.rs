@@ -68,6 +68,9 @@ const HARDWARE_SCHEDULING: [&str; 16] = [
     "DxgkDdiPresentToHwQueue",
 ];
 
+/// Those by which a driver of WDDM 2.7 or 2.8 offers hardware scheduling.
+const HARDWARE_QUEUES: [&str; 3] = ["DxgkDdiCreateHwContext", "DxgkDdiCreateHwQueue", "DxgkDdiSubmitCommandToHwQueue"];
+
 const NATIVE_FENCE: [&str; 6] = [
     "DxgkDdiCreateNativeFence",
     "DxgkDdiDestroyNativeFence",
@@ -106,6 +109,19 @@ fn need(
 /// The slots that are called before [`check_slots`] knows what to look for.
 pub(super) fn check_slots_of_queries(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), StartError> {
     need(table, ["DxgkDdiQueryAdapterInfo", "DxgkDdiGetNodeMetadata"], RENDERS)
+}
+
+/// A node that takes hardware contexts needs what they are made of, whether the feature was negotiated or not: a driver that leaves the functions out does not offer the feature, and
+/// its nodes must not claim it. Older drivers than those of WDDM 2.7 have no hardware queues. [d3dkmdt: DXGK_NODEMETADATA_FLAGS]
+pub(super) fn check_slots_of_nodes(
+    table: &DRIVER_INITIALIZATION_DATA,
+    nodes: &[NodeCaps],
+    version: &InterfaceVersion,
+) -> Result<(), StartError> {
+    if version.version < DXGKDDI_INTERFACE_VERSION_WDDM2_7 || !nodes.iter().any(|node| node.context_scheduling) {
+        return Ok(());
+    }
+    need(table, HARDWARE_QUEUES, "ContextSchedulingSupported of a node")
 }
 
 /// The slots that the adapter's capabilities and features call for.

@@ -311,6 +311,7 @@ impl Adapter {
         let Some(EngineCaps { gpummu, levels, out, .. }) = first else { return Err(StartError::NodeCount(0)) };
         rules::check_iommu(&nodes, &driver)?;
         rules::check_slots(self.miniport.table(), &driver, features, &segments)?;
+        rules::check_slots_of_nodes(self.miniport.table(), &nodes, self.miniport.version())?;
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;
         rules::check_history_precision(&bits)?;

@@ -8,7 +8,7 @@ use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, check_range, on_link};
+use super::{Level, answer, check_range, invalid, on_link};
 use nt::bugcheck::Bugcheck;
 use nt::driver_call::bad_pointer;
 use nt::fault::{Access, Fault, guarded};
@@ -47,7 +47,8 @@ pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info:
         answered.DockingState = DOCKING_STATE::DockStateUnsupported;
         // SAFETY: the driver passes NULL or a place for the structure.
         let told = unsafe { answer(NAME, info, answered) }?;
-        Ok(if told { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
+        let why = format!("DeviceInfo is {info:p}, and expected is the address of a DXGK_DEVICE_INFO, a multiple of 8");
+        Ok(if told { STATUS_SUCCESS } else { invalid(NAME, adapter.machine.verifier(), why) })
     })
 }
 
@@ -61,13 +62,24 @@ pub(super) unsafe extern "win64" fn map_memory(
     virtual_address: *mut *mut c_void,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbMapMemory";
-    on_link(NAME, Level::Passive, handle, |_, _, link| {
-        if in_io_space != 0 || to_user_mode != 0 || virtual_address.is_null() {
-            return Ok(STATUS_INVALID_PARAMETER);
+    on_link(NAME, Level::Passive, handle, |adapter, _, link| {
+        let verifier = adapter.machine.verifier();
+        let wrong = match (in_io_space, to_user_mode, virtual_address.is_null()) {
+            (0, 0, false) => None,
+            (0, 0, true) => Some("VirtualAddress is NULL, and expected is a place for the address"),
+            (0, ..) => Some("MapToUserMode is TRUE, which is not supported"),
+            _ => Some("InIoSpace is TRUE, and the BARs of the device are memory"),
+        };
+        if let Some(why) = wrong {
+            return Ok(invalid(NAME, verifier, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
         }
-        let Ok(start) = u64::try_from(address.QuadPart) else { return Ok(STATUS_INVALID_PARAMETER) };
-        let mapped = match link.resources.map(start, u64::from(length)) {
+        let (start, len) = (address.QuadPart as u64, u64::from(length));
+        let mapped = match link.resources.map(start, len) {
             Ok(mapped) => mapped,
+            Err(STATUS_INVALID_PARAMETER) => {
+                let why = link.resources.why_not_mapped(start, len);
+                return Ok(invalid(NAME, verifier, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
+            }
             Err(status) => return Ok(status),
         };
         // SAFETY: the driver passes a place for the address.
@@ -75,14 +87,22 @@ pub(super) unsafe extern "win64" fn map_memory(
         if !matches!(told, Ok(true)) {
             link.resources.unmap(mapped);
         }
-        Ok(if told? { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
+        let unaligned = format!("VirtualAddress is {virtual_address:p}, and expected is a multiple of 8");
+        Ok(if told? { STATUS_SUCCESS } else { invalid(NAME, verifier, unaligned) })
     })
 }
 
 pub(super) unsafe extern "win64" fn unmap_memory(handle: HANDLE, virtual_address: *mut c_void) -> NTSTATUS {
-    on_link("DxgkCbUnmapMemory", Level::Passive, handle, |_, _, link| {
-        let known = link.resources.unmap(virtual_address.addr());
-        Ok(if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
+    const NAME: &str = "DxgkCbUnmapMemory";
+    on_link(NAME, Level::Passive, handle, |adapter, _, link| {
+        if link.resources.unmap(virtual_address.addr()) {
+            return Ok(STATUS_SUCCESS);
+        }
+        let why = format!(
+            "VirtualAddress {virtual_address:p} is no address that DxgkCbMapMemory has answered for this device, or the mapping is unmapped already \
+             [dispmprt: DXGKCB_UNMAP_MEMORY]"
+        );
+        Ok(invalid(NAME, adapter.machine.verifier(), why))
     })
 }
 

@@ -11,12 +11,14 @@ mod memory;
 mod scheduling;
 
 use std::ffi::c_void;
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKRNL_INTERFACE};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, PASSIVE_LEVEL};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{Adapter, adapter_of, adapters_of};
@@ -27,6 +29,7 @@ use nt::driver_call;
 use nt::fault::{Access, guarded};
 use nt::irql::{self, DEVICE_LEVEL};
 use nt::pool::Owned;
+use nt::verifier::Verifier;
 
 /// At which levels a callback may be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,6 +79,12 @@ fn on_link<R>(
         let (place, link) = found.ok_or_else(|| Bugcheck::fatal(format!("{name} with a handle that names nothing")))?;
         body(adapter, place, link)
     })
+}
+
+/// A callback answers STATUS_INVALID_PARAMETER: the log has the argument and the rule.
+fn invalid(name: &str, verifier: &Verifier, why: impl Display) -> NTSTATUS {
+    verifier.log(format!("{name} answers {STATUS_INVALID_PARAMETER}: {why}"));
+    STATUS_INVALID_PARAMETER
 }
 
 /// The adapter that a driver names by its device handle.

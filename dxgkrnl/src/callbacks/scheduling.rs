@@ -5,7 +5,7 @@ use wddm_ddi::km::{DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use super::{Level, adapters_of, argument, named_adapter, on_adapter, on_driver};
+use super::{Level, adapters_of, argument, invalid, named_adapter, on_adapter, on_driver};
 use crate::adapter::Adapter;
 use nt::bugcheck::Bugcheck;
 
@@ -16,7 +16,13 @@ pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB
         let data = unsafe { argument(NAME, data) }?;
         Ok(match named_adapter(NAME, driver, data.hAdapter)?.scheduler() {
             Some(scheduler) => scheduler.recovery().invalidate_hw_context(&data),
-            None => STATUS_INVALID_PARAMETER,
+            None => {
+                let why = format!(
+                    "hHwContext is {:p}, and before DxgkDdiStartDevice has returned there are no hardware contexts [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]",
+                    data.hHwContext
+                );
+                invalid(NAME, driver.verifier(), why)
+            }
         })
     })
 }

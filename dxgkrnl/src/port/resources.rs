@@ -18,7 +18,7 @@ use crate::rank;
 use nt::bus::Bar;
 use nt::bus::trap::{FunctionMapping, TrapRange};
 use nt::page::PAGE_SIZE;
-use nt::pci::Function;
+use nt::pci::{BarWindow, Function};
 use nt::ram::{Pages, map_shared, punch, replace_shared};
 
 /// The kernel's mapping of a BAR that is plain memory.
@@ -240,6 +240,19 @@ impl Resources {
         };
         lock(&self.mappings).push((base, mapping));
         Ok(base)
+    }
+
+    /// The rule for which [`Resources::map`] refuses a range.
+    pub(crate) fn why_not_mapped(&self, address: u64, len: u64) -> String {
+        let begun = |bar: &&BarWindow| address.checked_sub(bar.address).is_some_and(|offset| offset < bar.size);
+        match self.function.bars.iter().find(begun) {
+            _ if len == 0 => "Length is 0, and expected is at least one byte".to_owned(),
+            Some(bar) => format!(
+                "TranslatedAddress {address:#x} with Length {len:#x} reaches past the end of BAR{}, which has {:#x} bytes at {:#x}",
+                bar.index, bar.size, bar.address
+            ),
+            None => format!("TranslatedAddress {address:#x} is of no BAR of the device: {}", self.function),
+        }
     }
 
     /// DxgkCbUnmapMemory; false if there is no such mapping.

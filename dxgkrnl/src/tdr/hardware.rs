@@ -309,7 +309,7 @@ fn has_work(queue: &Arc<HwQueue>) -> bool {
 }
 
 /// A queue with work that is not done, in words.
-fn standing(queue: &HwQueue) -> String {
+pub(super) fn standing(queue: &HwQueue) -> String {
     format!(
         "the queue {:#x} of {} has work, its progress fence has {:#x}, and expected is {:#x}",
         queue.user_handle().load(Ordering::Acquire),

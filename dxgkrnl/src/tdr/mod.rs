@@ -11,6 +11,7 @@ mod adapter;
 mod counting;
 mod hardware;
 mod packet;
+mod standing;
 mod watch;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -251,7 +252,7 @@ impl Tdr {
         if self.is_recovering.load(Ordering::Acquire) {
             return;
         }
-        let (hung, forgotten) = {
+        let (hung, forgotten, proven) = {
             // Nothing is under way on a device that sleeps.
             let Some(_awake) = adapter.machine.gate().enter_awake() else { return };
             let Some(mut watch) = self.watch.try_lock() else { return };
@@ -260,8 +261,12 @@ impl Tdr {
             // A hardware context that does not let go of its engine keeps the packets there from doing so.
             let packets = self.watch_packets(&mut watch, now);
             hung.extend(packets);
-            (hung, self.has_lost_its_work(&watch).then(|| adapter.vidsch().timeouts().adapter_resets()))
+            let proven = self.look_at_standing(&mut watch.standing, now);
+            (hung, self.has_lost_its_work(&watch).then(|| adapter.vidsch().timeouts().adapter_resets()), proven)
         };
+        if let Some(reason) = proven {
+            return self.fail(STATUS_TIMEOUT, reason);
+        }
         match forgotten {
             Some(resets) => self.reset(Waiter::LooksForTimeouts, TdrReason::FunctionReset, resets),
             None => self.recover_from(Waiter::LooksForTimeouts, &hung),

@@ -18,6 +18,7 @@ use crate::tdr_report::TdrReason;
 use crate::vidsch::{Complaint, HwContext, HwQueue, Subject, VidSch};
 
 use super::Tdr;
+use super::standing::Stands;
 
 /// Host's time within which an engine goes on with a queue: after the signal that the queue waits for, and when it is resumed after one that the engine
 /// had missed.
@@ -28,6 +29,8 @@ const AT_ONCE: Duration = Duration::from_millis(5);
 pub(super) struct TimeoutWatch {
     /// Queues with work, by the system's handle: progress, since when its time counts, and since when it stands.
     stands: HashMap<usize, (u64, Since, Duration)>,
+    /// The same queues, for as long as they stand.
+    pub(super) standing: Stands,
     /// Some work has stood still for TdrDelay at the last look.
     stalled: bool,
     /// Nodes with packets or a preemption: the oldest packet on the hardware, how often what was there came back, and since when it is.
@@ -235,21 +238,7 @@ impl Tdr {
         for queue in adapter.vidsch().hw_queues().iter().filter(|queue| is_watched(queue)) {
             let Some((progress, _, begun)) = watch.stands.get(&queue.handles().0.raw().addr()) else { continue };
             let Some(stood) = stood(*begun) else { continue };
-            let ddi = match queue.flags().UserModeSubmission() {
-                true => "the doorbell of DxgkDdiCreateDoorbell",
-                false => "DxgkDdiSubmitCommandToHwQueue",
-            };
-            let (asked, answered) = queue.context().suspensions();
-            told.push(format!(
-                "node {}: queue {:#x} of {}, which got its work by {ddi}, has done nothing for {:.1} s; its progress fence has {progress:#x}, and expected is {:#x}; {} submissions wait in the system; DxgkDdiSuspendContext \
-                 of its context was called {asked} times, of which the last one that was reported as complete is number {answered}",
-                queue.context().node(),
-                queue.user_handle().load(Ordering::Acquire),
-                queue.context().device().process.owner(),
-                stood.as_secs_f64(),
-                queue.last_queued(),
-                queue.held()
-            ));
+            told.push(of_queue(queue, *progress, stood));
         }
         told
     }
@@ -261,7 +250,7 @@ impl Tdr {
             && self.adapter().is_ok_and(|adapter| adapter.links().iter().any(|link| link.function.was_reset()))
     }
 
-    fn is_probed(&self, context: &Arc<HwContext>) -> bool {
+    pub(super) fn is_probed(&self, context: &Arc<HwContext>) -> bool {
         lock(&self.probes).iter().map(|probe| &probe.suspect).any(is_of(context))
     }
 
@@ -412,8 +401,27 @@ fn is_of(context: &Arc<HwContext>) -> impl Fn(&Suspect) -> bool {
     |suspect| Arc::ptr_eq(&suspect.context, context)
 }
 
+/// A queue that has stood still for so long with this progress, in words.
+pub(super) fn of_queue(queue: &HwQueue, progress: u64, stood: Duration) -> String {
+    let ddi = match queue.flags().UserModeSubmission() {
+        true => "the doorbell of DxgkDdiCreateDoorbell",
+        false => "DxgkDdiSubmitCommandToHwQueue",
+    };
+    let (asked, answered) = queue.context().suspensions();
+    format!(
+        "node {}: queue {:#x} of {}, which got its work by {ddi}, has done nothing for {:.1} s; its progress fence has {progress:#x}, and expected is {:#x}; {} submissions wait in the system; DxgkDdiSuspendContext \
+         of its context was called {asked} times, of which the last one that was reported as complete is number {answered}",
+        queue.context().node(),
+        queue.user_handle().load(Ordering::Acquire),
+        queue.context().device().process.owner(),
+        stood.as_secs_f64(),
+        queue.last_queued(),
+        queue.held()
+    )
+}
+
 /// True if a queue has work on its engine that must end some day.
-fn is_watched(queue: &Arc<HwQueue>) -> bool {
+pub(super) fn is_watched(queue: &Arc<HwQueue>) -> bool {
     queue.check_order();
     let device = queue.context().device();
     !queue.flags().DisableGpuTimeout()

@@ -1,5 +1,5 @@
 // UNSAFETY: calls a function that the driver handed out for an interface.
-//! Escapes. The one kind here has the driver build a command buffer for tests; the driver here has no private ones.
+//! Escapes: those that only a driver understands, which it gets by DxgkDdiEscape, and the one that the system knows, which has the driver build a command buffer for tests.
 
 use std::sync::Arc;
 
@@ -9,14 +9,18 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
-use crate::ddi_buffer::{DdiBuffer, Lent};
+use crate::adapter::Adapter;
+use crate::ddi_buffer::{DdiBuffer, Lent, LentBytes};
 use crate::kmd_handle::KmdHandle;
 use crate::process::Process;
 use crate::refusal::{DriverAnswer, Failure, refused};
 use crate::rundown::Used;
-use crate::vidsch::{Device, HwQueue, PacketContext, RenderAdapter};
+use crate::vidsch::{Device, HwContext, HwQueue, PacketContext, RenderAdapter};
 
 use super::{enter_read_only, user};
+
+/// Most private data of an escape, in bytes.
+const ESCAPE_MAX: u32 = 1 << 20;
 
 /// Device, node and queue or context of a test command buffer.
 struct Target {
@@ -159,36 +163,133 @@ fn build_test_command_buffer(process: &Process, data: *mut core::ffi::c_void) ->
     Ok(status)
 }
 
-/// Escapes that the system knows of the driver (`DriverKnownEscape`): a test command buffer for a context or queue that was created for tests, where
-/// kernel-mode testing is on. STATUS_BUFFER_OVERFLOW with both sizes where a buffer is NULL or too small. Errors: STATUS_INVALID_HANDLE;
-/// STATUS_INVALID_PARAMETER for sizes above the limits, unknown flags, a context that is not for tests or of another device, and commands that the
-/// driver refuses; STATUS_NOT_SUPPORTED for other escapes, where the feature is off or the node builds none.
-/// [d3dkmthk: D3DKMTEscape]
+/// The driver's handles of what an escape is about; a context is kept from being destroyed until the call is answered.
+struct About {
+    device: KmdHandle,
+    context: KmdHandle,
+    process: KmdHandle,
+    _used: Option<UsedContext>,
+}
+
+/// A context of either kind.
+enum UsedContext {
+    Packets { _used: Used<PacketContext> },
+    Hardware { _used: Used<HwContext> },
+}
+
+/// Looks the handles of an escape up. A process without a device on the adapter has no handle of the driver's. [d3dkmddi: DXGKARG_ESCAPE]
+fn about(process: &Process, adapter: &Adapter, args: &D3DKMT_ESCAPE) -> Result<(About, Option<Used<Device>>), Failure> {
+    let render = adapter.render();
+    let known = process.known_adapters().into_iter().find(|known| Arc::ptr_eq(&known.adapter, render));
+    let of_process = known.map_or(KmdHandle::NULL, |known| known.kmd_process);
+    let mut about = About { device: KmdHandle::NULL, context: KmdHandle::NULL, process: of_process, _used: None };
+    if args.hDevice == 0 {
+        let why = "hContext is set without hDevice, which is to be the device of the context";
+        return if args.hContext == 0 { Ok((about, None)) } else { Err(refused(STATUS_INVALID_PARAMETER, why)) };
+    }
+    let device = process.get_device(args.hDevice)?;
+    if !Arc::ptr_eq(&device.adapter, render) {
+        return Err(refused(STATUS_INVALID_PARAMETER, "hDevice is of another adapter than hAdapter"));
+    }
+    about.device = device.kmd;
+    if args.hContext != 0 {
+        let (owner, kmd, used) = match process.get_packet_context(args.hContext) {
+            Ok(context) => {
+                let (owner, kmd) = (context.device().id(), context.handles().1);
+                (owner, kmd, UsedContext::Packets { _used: context })
+            }
+            Err(_) => {
+                let context = process.get_hw_context(args.hContext)?;
+                let (owner, kmd) = (context.device().id(), context.handles().1);
+                (owner, kmd, UsedContext::Hardware { _used: context })
+            }
+        };
+        if owner != device.id() {
+            return Err(refused(STATUS_INVALID_PARAMETER, "hContext is of another device than hDevice"));
+        }
+        (about.context, about._used) = (kmd, Some(used));
+    }
+    Ok((about, Some(device)))
+}
+
+/// Hands private data to the driver, and what it wrote back to user mode. [d3dkmddi: DXGKDDI_ESCAPE]
+fn escape_to_driver(process: &Process, adapter: &Adapter, args: &D3DKMT_ESCAPE) -> Result<NTSTATUS, Failure> {
+    let flags = args.Flags;
+    if flags.with_NoAdapterSynchronization(false).into_bits() != 0 {
+        let why = format!(
+            "Flags is {:#x}: only NoAdapterSynchronization is passed to DxgkDdiEscape, DriverKnownEscape stands alone, and HardwareAccess needs the second level of \
+             synchronization, which is not supported [d3dukmdt: D3DDDI_ESCAPEFLAGS]",
+            flags.into_bits()
+        );
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
+    }
+    let size = args.PrivateDriverDataSize;
+    if size > ESCAPE_MAX {
+        let why =
+            format!("PrivateDriverDataSize is {size:#x}, and at most {ESCAPE_MAX:#x} bytes are passed to a driver");
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
+    }
+    if adapter.miniport.table().DxgkDdiEscape.is_none() {
+        return Err(DriverAnswer::absent("DxgkDdiEscape").into());
+    }
+    let (about, _device) = about(process, adapter, args)?;
+    let data: *mut u8 = args.pPrivateDriverData.cast();
+    let mut private = if size == 0 { Vec::new() } else { user::read_array(data.cast_const(), size)? };
+    let _running = adapter.vidsch().enter()?;
+    let mut lent = LentBytes::new(&mut private);
+    let mut escape = DXGKARG_ESCAPE::zeroed();
+    (escape.hDevice, escape.hContext, escape.hKmdProcessHandle) =
+        (about.device.raw(), about.context.raw(), about.process.raw());
+    escape.Flags = flags;
+    (escape.pPrivateDriverData, escape.PrivateDriverDataSize) = lent.place();
+    let answer = adapter.miniport.escape(adapter.context().raw(), &escape);
+    lent.end(adapter.machine.verifier(), "DxgkDdiEscape", "pPrivateDriverData");
+    answer.ok()?;
+    if size != 0 {
+        user::write_array(data, &private)?;
+    }
+    Ok(answer.status())
+}
+
+/// Escapes that the system knows of the driver (`DriverKnownEscape`): a test command buffer.
+fn known_escape(process: &Process, args: &D3DKMT_ESCAPE) -> Result<NTSTATUS, Failure> {
+    let size = args.PrivateDriverDataSize as usize;
+    let too_small = || refused(STATUS_INVALID_PARAMETER, format!("PrivateDriverDataSize is {size}, too few bytes"));
+    if size < size_of::<D3DDDI_DRIVERESCAPETYPE>() {
+        return Err(too_small());
+    }
+    match user::read(args.pPrivateDriverData.cast::<D3DDDI_DRIVERESCAPETYPE>())? {
+        D3DDDI_DRIVERESCAPETYPE::D3DDDI_DRIVERESCAPETYPE_BUILDTESTCOMMANDBUFFER => {
+            if size < size_of::<D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER>() {
+                return Err(too_small());
+            }
+            build_test_command_buffer(process, args.pPrivateDriverData)
+        }
+        other => Err(refused(STATUS_NOT_SUPPORTED, format!("the escape type is {}, which is none here", other.0))),
+    }
+}
+
+/// Escapes of user mode to a driver. With `DriverKnownEscape` a test command buffer for a context or queue that was created for tests, where kernel-mode testing is on:
+/// STATUS_BUFFER_OVERFLOW with both sizes where a buffer is NULL or too small. Without it the driver's DxgkDdiEscape gets the private data, and user mode gets back what that
+/// has written, unless it answered an error.
+///
+/// Errors: STATUS_INVALID_HANDLE; STATUS_INVALID_PARAMETER for sizes above the limits, unknown flags, a context that is not for tests or of another device, and commands that
+/// the driver refuses; STATUS_NOT_SUPPORTED for escapes of other types or flags, where the driver has no DxgkDdiEscape, and where the feature is off or the node builds none;
+/// what DxgkDdiEscape answered. [d3dkmthk: D3DKMTEscape]
 ///
 /// # Safety
 /// Callable with any arguments: pointers are checked.
 #[allow(non_snake_case)]
 pub unsafe extern "win64" fn D3DKMTEscape(args: *const D3DKMT_ESCAPE) -> NTSTATUS {
     enter_read_only("D3DKMTEscape", args, |process, args| {
-        process.get_adapter(args.hAdapter)?;
-        let size = args.PrivateDriverDataSize as usize;
-        let known = args.Flags == D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true);
-        if args.Type != D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE || !known {
-            let why = "Type is not D3DKMT_ESCAPE_DRIVERPRIVATE, or Flags not DriverKnownEscape alone; there are no other escapes";
+        let adapter = process.get_adapter(args.hAdapter)?;
+        if args.Type != D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE {
+            let why = format!("Type is {}: of the types of escapes there is D3DKMT_ESCAPE_DRIVERPRIVATE", args.Type.0);
             return Err(refused(STATUS_NOT_SUPPORTED, why));
         }
-        let too_small = || refused(STATUS_INVALID_PARAMETER, format!("PrivateDriverDataSize is {size}, too few bytes"));
-        if size < size_of::<D3DDDI_DRIVERESCAPETYPE>() {
-            return Err(too_small());
+        if args.Flags == D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true) {
+            return known_escape(process, args);
         }
-        match user::read(args.pPrivateDriverData.cast::<D3DDDI_DRIVERESCAPETYPE>())? {
-            D3DDDI_DRIVERESCAPETYPE::D3DDDI_DRIVERESCAPETYPE_BUILDTESTCOMMANDBUFFER => {
-                if size < size_of::<D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER>() {
-                    return Err(too_small());
-                }
-                build_test_command_buffer(process, args.pPrivateDriverData)
-            }
-            other => Err(refused(STATUS_NOT_SUPPORTED, format!("the escape type is {}, which is none here", other.0))),
-        }
+        escape_to_driver(process, &adapter.adapter, args)
     })
 }

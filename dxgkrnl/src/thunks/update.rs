@@ -46,7 +46,7 @@ fn change(process: &Process, device: &Device, operation: &Operation) -> Result<C
             let why = format!("hAllocation {handle:#x} was opened to be read only, and the mapping may write");
             return Err(refused(STATUS_ACCESS_DENIED, why));
         }
-        Ok(Change::show(Span::new(to.0, to.1)?, allocation, part, access)?)
+        Change::show(Span::new(to.0, to.1)?, allocation, part, access)
     };
     match operation.OperationType {
         Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP => {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
+use crate::refusal::{Failure, refused};
 use crate::suspension::ProcessSuspension;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::fence_storage::FencePage;
@@ -191,16 +192,14 @@ impl AddressSpace {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without a free range (or for a zero region beyond bounds), STATUS_INSUFFICIENT_RESOURCES for one
     /// too many.
-    pub(crate) fn reserve(&self, base: u64, min: u64, max: u64, len: u64, zero: bool) -> Result<u64, NTSTATUS> {
+    pub(crate) fn reserve(&self, base: u64, min: u64, max: u64, len: u64, zero: bool) -> Result<u64, Failure> {
         let vidmm = self.vidmm()?;
-        if zero && !vidmm.driver.mmu.Bits.ZeroInPteSupported() {
-            return Err(STATUS_NOT_SUPPORTED);
+        if zero {
+            check_zero(&vidmm, len)?;
         }
-        if zero && len > ZERO_MAX {
-            return Err(STATUS_NO_MEMORY);
-        }
-        vidmm.with_eviction(Some(self.id), |memory, request| {
-            memory.check_room(self.id)?;
+        self.check_new_region(&vidmm, base, (min, max), len)?;
+        let reserved = vidmm.with_eviction(Some(self.id), |memory, request| {
+            memory.check_capacity(self.id)?;
             let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
             if zero {
                 for engine in 0..vidmm.driver.engines {
@@ -215,7 +214,51 @@ impl AddressSpace {
                 }
             }
             Ok(at)
-        })
+        });
+        reserved.map_err(Failure::from)
+    }
+
+    /// Checks the place of a region that does not exist yet.
+    fn check_new_region(&self, vidmm: &VidMm, base: u64, bounds: (u64, u64), len: u64) -> Result<(), Failure> {
+        let mut memory = lock(&vidmm.memory);
+        let broken = va(&mut memory, self.id)?.broken_rule(base, bounds.0, bounds.1, len);
+        broken.map_or(Ok(()), |rule| Err(refused(STATUS_INVALID_PARAMETER, rule)))
+    }
+
+    /// Checks a request to map, and names what it shows.
+    fn check_mapping(&self, vidmm: &VidMm, request: &MapRequest<'_>) -> Result<(u64, Option<Source>), Failure> {
+        let MapRequest { base, pages, .. } = *request;
+        let len = pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or_else(|| {
+            let most = u64::MAX / PAGE_SIZE;
+            refused(STATUS_INVALID_PARAMETER, format!("SizeInPages is {pages:#x}, and expected is 0x1 to {most:#x}"))
+        })?;
+        if !base.is_multiple_of(PAGE_SIZE) {
+            let why = format!("BaseAddress is {base:#x}, which is no multiple of {PAGE_SIZE:#x}");
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
+        }
+        let source = match request.shows {
+            Shows::Allocation(allocation, first) => {
+                let (size, has) = (allocation.size(), allocation.size() / PAGE_SIZE);
+                if first.checked_add(pages).is_none_or(|end| end > has) {
+                    let why = format!(
+                        "OffsetInPages {first:#x} and SizeInPages {pages:#x} leave the allocation of hAllocation: the allocation has {has:#x} pages, for \
+                         DxgkDdiCreateAllocation answered Size {size:#x}, rounded up to whole pages [d3dkmddi: DXGK_ALLOCATIONINFO]"
+                    );
+                    return Err(refused(STATUS_INVALID_PARAMETER, why));
+                }
+                Some(Source::Allocation { id: allocation.id(), user: allocation.user(), first })
+            }
+            Shows::Zero => {
+                check_zero(vidmm, len)?;
+                Some(Source::Zero)
+            }
+            Shows::Nothing => None,
+        };
+        let in_region = va(&mut lock(&vidmm.memory), self.id)?.in_region(base, len);
+        if base == 0 || !in_region {
+            self.check_new_region(vidmm, base, (request.minimum, request.maximum), len)?;
+        }
+        Ok((len, source))
     }
 
     /// Maps pages into a reserved region, or into a new one, on the engine of a paging queue. The answer is the address, and the value of the
@@ -224,28 +267,12 @@ impl AddressSpace {
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without a free range or memory for page tables,
     /// STATUS_INSUFFICIENT_RESOURCES for one mapping too many.
-    pub(crate) fn map(&self, queue: &ResidencyQueue, request: &MapRequest<'_>) -> Result<(u64, u64), NTSTATUS> {
+    pub(crate) fn map(&self, queue: &ResidencyQueue, request: &MapRequest<'_>) -> Result<(u64, u64), Failure> {
         let vidmm = self.vidmm()?;
-        let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
-        if !request.base.is_multiple_of(PAGE_SIZE) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let source = match request.shows {
-            Shows::Allocation(allocation, first) => {
-                let end = first.checked_add(request.pages).ok_or(STATUS_INVALID_PARAMETER)?;
-                if end > allocation.size() / PAGE_SIZE {
-                    return Err(STATUS_INVALID_PARAMETER);
-                }
-                Some(Source::Allocation { id: allocation.id(), user: allocation.user(), first })
-            }
-            Shows::Zero if !vidmm.driver.mmu.Bits.ZeroInPteSupported() => return Err(STATUS_NOT_SUPPORTED),
-            Shows::Zero if len > ZERO_MAX => return Err(STATUS_NO_MEMORY),
-            Shows::Zero => Some(Source::Zero),
-            Shows::Nothing => None,
-        };
+        let (len, source) = self.check_mapping(&vidmm, request)?;
         let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
-        vidmm.with_eviction(Some(self.id), |memory, memory_request| {
-            memory.check_room(self.id)?;
+        let mapped = vidmm.with_eviction(Some(self.id), |memory, memory_request| {
+            memory.check_capacity(self.id)?;
             let space = va(memory, self.id)?;
             let new = request.base == 0 || !space.in_region(request.base, len);
             let at = if new {
@@ -270,7 +297,8 @@ impl AddressSpace {
                     Err(status)
                 }
             }
-        })
+        });
+        mapped.map_err(Failure::from)
     }
 
     /// Checks changes of mappings on one engine, which [`AddressSpace::update`] carries out later.
@@ -278,10 +306,10 @@ impl AddressSpace {
     /// # Errors
     /// STATUS_INVALID_PARAMETER if they are not all in one region that was reserved as zero, what copies show likewise; STATUS_NO_MEMORY
     /// for more pages than one request may change; STATUS_INSUFFICIENT_RESOURCES for one mapping too many.
-    pub(crate) fn check_update(&self, engine: u32, changes: Vec<Change>) -> Result<Update, NTSTATUS> {
+    pub(crate) fn check_update(&self, engine: u32, changes: Vec<Change>) -> Result<Update, Failure> {
         let vidmm = self.vidmm()?;
         let mut memory = lock(&vidmm.memory);
-        memory.check_room(self.id)?;
+        memory.check_capacity(self.id)?;
         let space = va(&mut memory, self.id.of_engine(engine))?;
         Update::new(space, changes)
     }
@@ -293,7 +321,7 @@ impl AddressSpace {
     pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
         vidmm.with_eviction(Some(self.id), |memory, request| {
-            memory.check_room(self.id).map_err(|_| STATUS_NO_MEMORY)?;
+            memory.check_capacity(self.id).map_err(|_| STATUS_NO_MEMORY)?;
             memory.update(self.id.of_engine(engine), update, request)
         })
     }
@@ -302,12 +330,35 @@ impl AddressSpace {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if there is no region of this address and size.
-    pub(crate) fn free(&self, base: u64, len: u64) -> Result<(), NTSTATUS> {
+    pub(crate) fn free(&self, base: u64, len: u64) -> Result<(), Failure> {
         let vidmm = self.vidmm()?;
         let mut memory = lock(&vidmm.memory);
+        let why = match va(&mut memory, self.id)?.region_len(base) {
+            Some(has) if has == len => None,
+            Some(has) => Some(format!(
+                "Size is {len:#x}, and the region there has {has:#x} bytes: a region is given back as a whole, as it was reserved or mapped"
+            )),
+            None => Some(format!("BaseAddress is {base:#x}, and no region begins there that was reserved or mapped")),
+        };
+        if let Some(why) = why {
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
+        }
         memory.free_everywhere(self.id, base, len)?;
-        memory.finish_tables()
+        Ok(memory.finish_tables()?)
     }
+}
+
+/// Checks that so many bytes of zeros can be mapped.
+fn check_zero(vidmm: &VidMm, len: u64) -> Result<(), Failure> {
+    if !vidmm.driver.mmu.Bits.ZeroInPteSupported() {
+        let why = "zeros need ZeroInPteSupported, which the driver has not set [d3dkmddi: DXGK_GPUMMUCAPS]";
+        return Err(refused(STATUS_NOT_SUPPORTED, why));
+    }
+    if len > ZERO_MAX {
+        let why = format!("{len:#x} bytes of zeros are asked for, and one request may have {ZERO_MAX:#x}");
+        return Err(refused(STATUS_NO_MEMORY, why));
+    }
+    Ok(())
 }
 
 fn va(memory: &mut Memory, id: SpaceId) -> Result<&mut VaSpace, NTSTATUS> {

@@ -321,7 +321,7 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES if it has as many regions and mappings on an engine as it may.
-    pub(crate) fn check_room(&self, first: SpaceId) -> Result<(), NTSTATUS> {
+    pub(crate) fn check_capacity(&self, first: SpaceId) -> Result<(), NTSTATUS> {
         let mut spaces = (0..self.driver.engines).filter_map(|engine| self.spaces.get(&first.of_engine(engine)));
         if spaces.any(|space| space.va.is_full()) { Err(STATUS_INSUFFICIENT_RESOURCES) } else { Ok(()) }
     }

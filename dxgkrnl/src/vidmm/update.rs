@@ -10,6 +10,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_PTE;
 use wddm_ddi::status::*;
 
+use crate::refusal::{Failure, refused};
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Subject, TableWriter};
 use crate::vidmm::mapping::{self, entry, shown_by};
@@ -37,12 +38,15 @@ impl Span {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is empty or not of whole pages.
-    pub(crate) fn new(at: u64, len: u64) -> Result<Self, NTSTATUS> {
+    pub(crate) fn new(at: u64, len: u64) -> Result<Self, Failure> {
         let whole = at.is_multiple_of(PAGE_SIZE) && len.is_multiple_of(PAGE_SIZE) && len != 0;
         if whole && at.checked_add(len).is_some() {
             Ok(Self { at, pages: len / PAGE_SIZE })
         } else {
-            Err(STATUS_INVALID_PARAMETER)
+            let why = format!(
+                "the range of an operation at {at:#x} with SizeInBytes {len:#x} is no whole pages of {PAGE_SIZE:#x}, at least one"
+            );
+            Err(refused(STATUS_INVALID_PARAMETER, why))
         }
     }
 
@@ -78,12 +82,18 @@ impl Change {
         allocation: &Allocation,
         (offset, part): (u64, u64),
         access: Access,
-    ) -> Result<Self, NTSTATUS> {
+    ) -> Result<Self, Failure> {
         let part = if part == 0 { to.len() } else { part };
         let whole = offset.is_multiple_of(PAGE_SIZE) && part.is_multiple_of(PAGE_SIZE);
         let inside = offset.checked_add(part).is_some_and(|end| end <= allocation.size());
         if !whole || !inside || !to.len().is_multiple_of(part) {
-            return Err(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "AllocationOffsetInBytes {offset:#x} with {part:#x} bytes for SizeInBytes {:#x}: expected are whole pages that fill the range a whole number of times, \
+                 inside the allocation, for which DxgkDdiCreateAllocation answered Size {:#x}, rounded up to whole pages",
+                to.len(),
+                allocation.size()
+            );
+            return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let (first, part) = (offset / PAGE_SIZE, part / PAGE_SIZE);
         Ok(Self::Show { to, allocation: allocation.id(), user: allocation.user(), first, part, access })
@@ -122,24 +132,23 @@ impl Update {
     ///
     /// # Errors
     /// See there.
-    pub(super) fn new(space: &VaSpace, changes: Vec<Change>) -> Result<Self, NTSTATUS> {
-        let place = |change: &Change| space.zero_region(change.to().at, change.to().len());
-        let region = changes.first().and_then(place).ok_or(STATUS_INVALID_PARAMETER)?;
-        let mut source = None;
+    pub(super) fn new(space: &VaSpace, changes: Vec<Change>) -> Result<Self, Failure> {
+        let (mut region, mut source) = (None, None);
         let mut pages: u64 = 0;
         for change in &changes {
-            if place(change) != Some(region) {
-                return Err(STATUS_INVALID_PARAMETER);
+            let to = change.to();
+            check_region(space, to.at, to.len(), &mut region)?;
+            if let Change::Copy { from, .. } = change {
+                check_region(space, *from, to.len(), &mut source)?;
             }
-            if let Change::Copy { from, to } = change {
-                let found = space.zero_region(*from, to.len()).ok_or(STATUS_INVALID_PARAMETER)?;
-                if *source.get_or_insert(found) != found {
-                    return Err(STATUS_INVALID_PARAMETER);
-                }
-            }
-            pages = pages.saturating_add(change.to().pages);
+            pages = pages.saturating_add(to.pages);
         }
-        if pages > PAGES_MAX { Err(STATUS_NO_MEMORY) } else { Ok(Self { changes, region, source }) }
+        if pages > PAGES_MAX {
+            let why = format!("the operations change {pages:#x} pages, and one request may change {PAGES_MAX:#x}");
+            return Err(refused(STATUS_NO_MEMORY, why));
+        }
+        let region = region.ok_or(STATUS_INVALID_PARAMETER)?;
+        Ok(Self { changes, region, source })
     }
 
     /// Number of changes.
@@ -157,6 +166,23 @@ impl Update {
             };
             from && space.zero_region(to.at, to.len()) == Some(self.region)
         })
+    }
+}
+
+/// Checks that a range lies in one region that was reserved as zero, the one of the operations before it.
+fn check_region(space: &VaSpace, at: u64, len: u64, known: &mut Option<RegionName>) -> Result<(), Failure> {
+    let wrong = |why: &str| {
+        refused(
+            STATUS_INVALID_PARAMETER,
+            format!("the range of an operation at {at:#x} with SizeInBytes {len:#x} {why}"),
+        )
+    };
+    let found = space.zero_region(at, len).ok_or_else(|| {
+        wrong("does not lie in one region that was reserved with D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO")
+    })?;
+    match *known.get_or_insert(found) == found {
+        true => Ok(()),
+        false => Err(wrong("lies in another region than those of the operations before it")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Changes of mappings against a model of what every page of a region should show.
 
 use super::*;
+use crate::refusal::Failure;
 use crate::vidmm::update::{Change, Span, Update};
 use crate::vidmm::va_space::REGION_ALIGN;
 
@@ -285,7 +286,7 @@ fn changes_outside_one_region_of_zeros_are_refused() {
     let plain = world.memory.reserve_everywhere(space, 0, (0, 0), 16 * PAGES, false).unwrap();
     let va = &world.memory.spaces[&space].va;
     let refused = |changes: Vec<Change>, expected| {
-        assert_eq!(Update::new(va, changes.clone()).map(|_| ()), Err(expected), "{changes:?}");
+        assert_eq!(Update::new(va, changes.clone()).map(|_| ()), Err(Failure::from(expected)), "{changes:?}");
     };
     let zero = |at, pages| Change::Zero(span(at, pages));
     let copy = |from, to| Change::Copy { from, to: span(to, 2) };
@@ -300,6 +301,6 @@ fn changes_outside_one_region_of_zeros_are_refused() {
     refused(vec![copy(base, base), copy(other, base)], invalid);
     assert!(Update::new(va, vec![zero(base, 1), copy(other, base), copy(other + PAGES, base)]).is_ok());
     for (at, len) in [(1, PAGES), (0, PAGES + 1), (0, 0), (!(PAGES - 1), 2 * PAGES)] {
-        assert_eq!(Span::new(at, len), Err(invalid), "{at:#x} {len:#x}");
+        assert_eq!(Span::new(at, len), Err(Failure::from(invalid)), "{at:#x} {len:#x}");
     }
 }

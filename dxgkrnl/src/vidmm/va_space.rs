@@ -179,20 +179,14 @@ impl VaSpace {
     }
 
     fn take_region(&mut self, base: u64, min: u64, max: u64, len: u64, automatic: bool) -> Result<u64, Refused> {
-        if len == 0 || !len.is_multiple_of(PAGE_SIZE) || !base.is_multiple_of(REGION_ALIGN) || len > self.end {
+        let whole = len.checked_next_multiple_of(REGION_ALIGN).ok_or(Refused::Invalid)?;
+        if self.broken_rule(base, min, max, len).is_some() {
             return Err(Refused::Invalid);
         }
-        let whole = len.checked_next_multiple_of(REGION_ALIGN).ok_or(Refused::Invalid)?;
         let at = if base != 0 {
-            if base.checked_add(whole).is_none_or(|end| end > self.end) {
-                return Err(Refused::Invalid);
-            }
             self.free.allocate_at(base, whole).then_some(base)
         } else {
-            let limit = if max == 0 { self.end } else { max.saturating_add(1).min(self.end) };
-            if min >= limit {
-                return Err(Refused::Invalid);
-            }
+            let limit = self.limit(max);
             let large = self.large.filter(|large| whole >= *large);
             let aligned = large.and_then(|large| self.free.allocate_within(whole, large, min, limit));
             aligned.or_else(|| self.free.allocate_within(whole, REGION_ALIGN, min, limit))
@@ -201,6 +195,33 @@ impl VaSpace {
         self.made += 1;
         self.regions.insert(at, Region { len, automatic, zero: false, number: self.made });
         Ok(at)
+    }
+
+    /// First address behind those up to `max`, 0 for no limit.
+    fn limit(&self, max: u64) -> u64 {
+        if max == 0 { self.end } else { max.saturating_add(1).min(self.end) }
+    }
+
+    /// The rule that a region breaks which [`VaSpace::reserve`] refuses as [`Refused::Invalid`], with the fields by the names that requests have for them.
+    pub(crate) fn broken_rule(&self, base: u64, min: u64, max: u64, len: u64) -> Option<String> {
+        let end = self.end;
+        let whole = len.checked_next_multiple_of(REGION_ALIGN).filter(|whole| *whole <= end);
+        match whole {
+            _ if len == 0 || !len.is_multiple_of(PAGE_SIZE) => Some(format!(
+                "the size is {len:#x} bytes, and expected are whole pages of {PAGE_SIZE:#x}, at least one"
+            )),
+            None => Some(format!("the size is {len:#x} bytes, and the address space of the process ends at {end:#x}")),
+            Some(_) if !base.is_multiple_of(REGION_ALIGN) => Some(format!(
+                "BaseAddress {base:#x} is in no region that has the whole range, and no multiple of {REGION_ALIGN:#x}, where a new region could begin"
+            )),
+            Some(whole) if base != 0 && base.checked_add(whole).is_none_or(|stop| stop > end) => Some(format!(
+                "BaseAddress {base:#x} with {len:#x} bytes is not in the address space of the process, which ends at {end:#x}"
+            )),
+            Some(_) if base == 0 && min >= self.limit(max) => Some(format!(
+                "MinimumAddress {min:#x} leaves nothing below MaximumAddress {max:#x}, 0 for none, and the address space of the process, which ends at {end:#x}"
+            )),
+            Some(_) => None,
+        }
     }
 
     /// The region that starts at `base` is one that reads as zero where nothing is mapped.

@@ -34,6 +34,8 @@ struct Suspension {
     granted: u64,
     /// The last one before the context was resumed.
     resumed: u64,
+    /// Number of those that the driver granted at once although nobody had asked before.
+    early: u64,
 }
 
 impl Suspension {
@@ -336,6 +338,7 @@ impl HwContext {
         if self.is_given_up() || self.adapter.is_gone() || self.device().error().is_some() {
             return;
         }
+        lock(&self.suspension).early += 1;
         self.sch().rescued(Rescue::EarlySuspension, 1);
         self.sch().verifier.log(format!(
             "DxgkDdiSuspendContext answered STATUS_SUCCESS for a context of node {} that was not suspended, and expected was STATUS_PENDING and \
@@ -422,6 +425,11 @@ impl HwContext {
     /// Wakes whoever waits for a suspension.
     pub(super) fn announce_suspended(&self) {
         self.suspended.notify_all();
+    }
+
+    /// Number of suspensions that the driver said were done already, which were not.
+    pub(crate) fn early_suspensions(&self) -> u64 {
+        lock(&self.suspension).early
     }
 
     /// Suspensions asked for, and the last one answered, for reports.

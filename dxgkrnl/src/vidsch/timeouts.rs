@@ -155,7 +155,7 @@ impl Timeouts {
     }
 
     /// How often one packet may be lost; `None` where nothing is made of timeouts.
-    pub(super) fn limit_of_losses(&self) -> Option<u32> {
+    pub(crate) fn limit_of_losses(&self) -> Option<u32> {
         let acts = self.settings.level == TdrLevel::Recover && self.settings.debug_mode != TdrDebugMode::Ignore;
         acts.then_some(self.settings.limit_count)
     }

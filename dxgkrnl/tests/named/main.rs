@@ -9,6 +9,9 @@ mod minimal;
 #[path = "../packet_engine/mod.rs"]
 mod packet_engine;
 
+mod addresses;
+mod callbacks;
+mod escapes;
 mod failures;
 mod memory;
 mod processes;
@@ -135,6 +138,12 @@ fn thunks_of_residency_name_field_and_rule_of_what_they_refuse() {
 #[test]
 fn thunks_of_memory_name_field_and_rule_of_what_they_refuse() {
     each_is_named(&memory::OF_MEMORY);
+}
+
+#[test]
+fn thunks_of_addresses_name_field_and_rule_of_what_they_refuse() {
+    each_is_named(&addresses::OF_MAPPINGS);
+    each_is_named(&addresses::OF_REGIONS);
 }
 
 #[test]

@@ -116,12 +116,12 @@ pub(super) const OF_DEVICES: [Refused; 8] = [
     ),
     (
         |given| {
-            let args = D3DKMT_ESCAPE { hAdapter: given.adapter, ..Zeroed::zeroed() };
+            let args = D3DKMT_ESCAPE { hAdapter: given.adapter, Type: D3DKMT_ESCAPETYPE(5), ..Zeroed::zeroed() };
             // SAFETY: the structure lives across the call.
             unsafe { (further_thunks().D3DKMTEscape)(&raw const args) }.ok().err()
         },
         STATUS_NOT_SUPPORTED,
-        &["D3DKMTEscape fails with STATUS_NOT_SUPPORTED", "DriverKnownEscape"],
+        &["D3DKMTEscape fails with STATUS_NOT_SUPPORTED", "Type is 5"],
     ),
     (
         |given| {
