@@ -115,8 +115,11 @@ fn a_driver_of_wddm_2_7_without_hardware_queues_has_packets_scheduled() {
     fn no_queues(table: &mut DRIVER_INITIALIZATION_DATA) {
         table.DxgkDdiCreateHwQueue = None;
     }
+    fn no_contexts(node: &mut DXGK_NODEMETADATA) {
+        node.Flags = { node.Flags }.with_ContextSchedulingSupported(false);
+    }
     let version = INTERFACE_VERSIONS.iter().find(|version| version.version == DXGKDDI_INTERFACE_VERSION_WDDM2_7);
-    let bench = bench(Mutant { table: no_queues, in_start: |_| (), ..of(version.unwrap()) });
+    let bench = bench(Mutant { table: no_queues, node: no_contexts, in_start: |_| (), ..of(version.unwrap()) });
     let luid = bench.start().unwrap();
     bench.machine.stop(luid).unwrap();
 }

@@ -304,7 +304,7 @@ const KERNEL: &[Kernel] = &[
         "VIDEO_TDR_FAILURE",
         &[(
             ["number of the recovery, or 0", "0", "status", "0"],
-            "a recovery fails, or there were more than TdrLimitCount within TdrLimitTime; a packet is lost more often than that (docs/porting.md)",
+            "a recovery fails, or there were more than TdrLimitCount within TdrLimitTime; a packet is lost more often than that, a suspension is granted early more often than that to a queue that stands still, or a submission of a hardware queue is lost (docs/porting.md)",
         )],
     ),
     (
