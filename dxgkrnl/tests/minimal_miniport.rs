@@ -265,8 +265,7 @@ fn a_node_with_hardware_contexts_needs_their_ddis() {
             ..SOUND
         });
         assert_eq!(error, StartError::MissingDdi { slot: "DxgkDdiSubmitCommandToHwQueue", rule: RULE });
-        let text = error.to_string();
-        assert!(text.contains("DxgkDdiSubmitCommandToHwQueue") && text.contains(RULE), "{text}");
+        assert!(error.to_string().contains(RULE), "{error}");
         let error = refused(Mutant {
             version,
             node,

@@ -111,7 +111,7 @@ pub(crate) fn bugcheck(fault: Fault, by: By<'_>, driver: &Driver, level: KIRQL) 
     with_damage(bugcheck, driver)
 }
 
-/// What a driver has written beside its pool may be why it faults.
+/// Adds to a bug check that the driver has written beside a block of its pool, by which it may have come to fault.
 fn with_damage(mut bugcheck: Bugcheck, driver: &Driver) -> Bugcheck {
     if let Some(damage) = driver.damage_of_pool() {
         bugcheck.reason = format!("{}; its pool is damaged: {damage}", bugcheck.reason);

@@ -106,7 +106,7 @@ fn done_on_node(adapter: &RenderAdapter, queues: &[Arc<HwQueue>], node: u32) -> 
     of_queues.fold(u64::from(packets), u64::wrapping_add).wrapping_add(sch.timeouts().resets_begun(node))
 }
 
-/// What a queue may stand for.
+/// The reasons for which a queue may stand still, in words for the log.
 fn guess(queue: &HwQueue) -> &'static str {
     match queue.held() {
         0 => "its work is long, waits in hardware or is lost, which the system cannot tell",

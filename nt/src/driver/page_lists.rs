@@ -1,4 +1,4 @@
-//! What the memory descriptor lists of a driver do not say of themselves.
+//! State of the memory descriptor lists of a driver that their own fields have no place for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
