@@ -37,7 +37,7 @@ impl Tdr {
         let limit = self.settings.delay * self.settings.limit_count;
         let queues = adapter.vidsch().hw_queues();
         let known = std::mem::take(&mut stands.0);
-        let mut proven = None;
+        let (mut proven, mut done_by_node) = (None, HashMap::new());
         for queue in queues.iter().filter(|queue| is_watched(queue)) {
             let context = queue.context();
             // One that somebody else has taken off its engine can do nothing.
@@ -45,7 +45,8 @@ impl Tdr {
                 continue;
             }
             let (key, progress) = (queue.handles().0.raw().addr(), queue.progress().current());
-            let done = done_on_node(&adapter, &queues, context.node());
+            let done =
+                *done_by_node.entry(context.node()).or_insert_with(|| done_on_node(&adapter, &queues, context.node()));
             let fresh =
                 Stand { progress, begun: now, node: (done, now), early: context.early_suspensions(), told: false };
             let mut stand = known.get(&key).copied().filter(|stand| stand.progress == progress).unwrap_or(fresh);
